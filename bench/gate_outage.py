@@ -1,7 +1,8 @@
 """A shim that decides with a gate at 20,000 checks a second, through two outages.
 
 First the directory is killed for minutes, then the server for half a minute; both come back. One
-thread asks, in steps of a millisecond, about users whose groups the directory resolved before.
+thread asks, in steps of a millisecond, about users whose groups the directory resolved before. A
+quick run shortens the phases and the lifetime of groups alike, so that groups expire in it, too.
 """
 
 import gc
@@ -17,18 +18,22 @@ from typing import Final
 import queuegate
 from bench.big_directory import BigDirectory, Size, big_directory, groups_of, user
 from bench.command import CannotMeasure, Scale, main
+from bench.processes import cpu_seconds
 from bench.results import Part, Table, Target
 from tests.support.servers.free_ports import free_port
 from tests.support.servers.queuegate_server import RunningServer, running_server
 
-_SIZE: Final = Size(5_000, 500)
+_USERS: Final = 5_000
+_GROUPS: Final = 500
 _GROUP: Final = 7
 _QUEUE: Final = "root.team"
 _RATE: Final = 20_000
 _STEPS: Final = 1_000
 """In a second."""
-_TTL: Final = 60
+_TTL: Final = 60.0
 """Seconds that groups live: all expire while the directory is away."""
+_QUICK: Final = 0.05
+"""The part of all times, and of the users, that a quick run takes."""
 _STALE: Final = 60.0
 """For how long, in seconds, the gate decides while it cannot reach the server."""
 _GOAL_MILLISECONDS: Final = 1.0
@@ -45,6 +50,9 @@ class _Phase:
     """By the gate, without the server."""
     behind: float = 0.0
     """By how many seconds a step began too late at most."""
+    of_gate: float = 0.0
+    of_server: float | None = None
+    """Seconds of processor time of this process and of the server."""
 
 
 class _Server:
@@ -66,7 +74,8 @@ class _Server:
 
 def measure(scale: Scale, folder: Path) -> Part:
     """Ask all the time, while the directory and then the server are killed and return."""
-    factor = 0.02 if scale.is_quick else 1.0
+    factor = _QUICK if scale.is_quick else 1.0
+    size = Size(int(_USERS * factor), _GROUPS)
     phases = [
         _Phase("both answer", 90 * factor),
         _Phase("no directory", 240 * factor),
@@ -74,17 +83,17 @@ def measure(scale: Scale, folder: Path) -> Part:
         _Phase("no server", 30 * factor),
         _Phase("both once more", 120 * factor),
     ]
-    with big_directory(folder, _SIZE) as directory:
-        server = _Server(_configuration(directory, folder))
+    with big_directory(folder, size) as directory:
+        server = _Server(_configuration(directory, folder, _TTL * factor))
         try:
             with queuegate.Gate(server.server.address, timeout=5, stale=_STALE) as gate:
                 _run(gate, directory, server, phases)
         finally:
             server.kill()
-    return _part(phases)
+    return _part(phases, size, _TTL * factor)
 
 
-def _configuration(directory: BigDirectory, folder: Path) -> Path:
+def _configuration(directory: BigDirectory, folder: Path, ttl: float) -> Path:
     policy = folder / "queues.yaml"
     policy.write_text(
         "partitions:\n  - name: default\n    queues:\n      - name: root\n        queues:\n"
@@ -94,7 +103,7 @@ def _configuration(directory: BigDirectory, folder: Path) -> Path:
     file.write_text(
         f"policy: {{path: {policy}}}\n"
         f"resolvers: {{corp: {directory.resolver()}}}\n"
-        f"partitions: {{default: {{resolver: corp, cache: {{positive_ttl: {_TTL}s}}}}}}\n"
+        f"partitions: {{default: {{resolver: corp, cache: {{positive_ttl: {ttl:g}s}}}}}}\n"
     )
     return file
 
@@ -102,8 +111,9 @@ def _configuration(directory: BigDirectory, folder: Path) -> Path:
 def _run(
     gate: queuegate.Gate, directory: BigDirectory, server: _Server, phases: list[_Phase]
 ) -> None:
-    users = [user(number) for number in range(_SIZE.users)]
-    expected = [_GROUP in groups_of(number, _SIZE) for number in range(_SIZE.users)]
+    size = directory.size
+    users = [user(number) for number in range(size.users)]
+    expected = [_GROUP in groups_of(number, size) for number in range(size.users)]
     for each in users:
         gate.check(each, _QUEUE)
     end = time.monotonic() + 60
@@ -118,9 +128,14 @@ def _run(
     for phase, change in zip(phases, happens, strict=True):
         if change is not None:
             change()
-        before = gate.decided
+        process = server.server.process
+        is_running = process.poll() is None
+        before, start = gate.decided, time.process_time()
+        of_server = cpu_seconds(process.pid) if is_running else 0.0
         _ask(gate, questions, phase)
-        phase.decided = gate.decided - before
+        phase.decided, phase.of_gate = gate.decided - before, time.process_time() - start
+        if is_running:
+            phase.of_server = cpu_seconds(process.pid) - of_server
 
 
 def _ask(gate: queuegate.Gate, questions: Iterator[tuple[str, bool]], phase: _Phase) -> None:
@@ -141,15 +156,16 @@ def _ask(gate: queuegate.Gate, questions: Iterator[tuple[str, bool]], phase: _Ph
             phase.latencies.append(time.perf_counter() - start)
 
 
-def _part(phases: list[_Phase]) -> Part:
+def _part(phases: list[_Phase], size: Size, ttl: float) -> Part:
     table = Table(
         f"A gate asked {_RATE:,} times a second, without its directory and without its server",
-        f"One Python thread asks a `queuegate.Gate` about {_SIZE.users:,} users of a directory, "
-        f"whose groups live for {_TTL} s; the gate may decide for {_STALE:.0f} s without its "
+        f"One Python thread asks a `queuegate.Gate` about {size.users:,} users of a directory, "
+        f"whose groups live for {ttl:g} s; the gate may decide for {_STALE:.0f} s without its "
         "server (`stale`). Milliseconds of a call; by how much later than it should a step of "
-        f"{_RATE // _STEPS} calls began at most.",
+        f"{_RATE // _STEPS} calls began at most. Processor time of the asking process, with its "
+        "gate, and of the server, of one core.",
         ("phase", "seconds", "checks", "decided by the gate", "p50", "p99", "longest",
-         "begun late", "wrong", "failed"),
+         "begun late", "processor, asking", "processor, server", "wrong", "failed"),
     )  # fmt: skip
     for phase in phases:
         cuts = statistics.quantiles(phase.latencies, n=100)
@@ -157,7 +173,9 @@ def _part(phases: list[_Phase]) -> Part:
             phase.name, f"{phase.seconds:.0f}", f"{len(phase.latencies):,}",
             f"{phase.decided / len(phase.latencies):.2%}", f"{cuts[49] * 1000:.4f}",
             f"{cuts[98] * 1000:.4f}", f"{max(phase.latencies) * 1000:,.1f}",
-            f"{phase.behind * 1000:,.0f}", str(phase.wrong), str(phase.failed),
+            f"{phase.behind * 1000:,.0f}", f"{phase.of_gate / phase.seconds:.0%}",
+            "" if phase.of_server is None else f"{phase.of_server / phase.seconds:.0%}",
+            str(phase.wrong), str(phase.failed),
         )  # fmt: skip
     every = array("d")
     for phase in phases:

@@ -36,7 +36,7 @@ class Decider:
         self,
         replica: LocalReplica,
         session: GateSession,
-        want: Callable[[str, str], None],
+        want: Callable[[str, str, float], None],
         report: Report | None,
         clock: Callable[[], float] = clock,
     ) -> None:
@@ -45,7 +45,8 @@ class Decider:
         Args:
             replica: The state.
             session: The protocol.
-            want: Asks the server for the groups of a user, given the partition and the name.
+            want: Asks the server for the groups of a user, given the partition, the name, and
+                the time until which the gate can do without them.
             report: Keeps decisions that must be reported; None if there is no place for them.
             clock: The monotonic clock of the session, in seconds.
         """
@@ -123,7 +124,7 @@ class Decider:
             return -inf
         now = self._clock()
         if now >= entry.refresh_at:
-            self._want(*entry.key)
+            self._want(*entry.key, entry.expires_at)
         return until - now
 
     def _evaluate(self, state: State, question: Question) -> Remembered | None:
@@ -143,7 +144,7 @@ class Decider:
                 entry = holder
         if made is None:
             if holder is None:
-                self._want(*key)
+                self._want(*key, -inf)
                 return None
             entry = holder
             made = UNKNOWN_USER
@@ -205,7 +206,7 @@ class Decider:
         """Return the groups of a user; None if they are not known, and asks for them then."""
         entry = self._replica.users.get((partition, user))
         if entry is None:
-            self._want(partition, user)
+            self._want(partition, user, -inf)
         return entry
 
 

@@ -26,6 +26,8 @@ from queuegate.v1 import access_pb2, sync_pb2
 
 MAX_WANTED: Final = 1_000
 """Users in one message."""
+ANSWER_SECONDS: Final = 1.0
+"""How long before they expire groups are asked for without waiting for the next ping."""
 MAX_WAITING: Final = 10_000
 """Users that wait to be asked for."""
 FIRST_PAUSE: Final = 0.1
@@ -176,11 +178,14 @@ class Reflector:
                 self._next_ping = now + self.session.ping_interval
                 requests.append(self.session.ping(now))
             wanted: dict[str, list[str]] = {}
-            room = min(MAX_WANTED, MAX_WAITING - self.session.waiting)
-            for _ in range(min(len(self._wanted), room)):
+            for _ in range(min(len(self._wanted), MAX_WAITING - self.session.waiting)):
                 (partition, user), _ = self._wanted.popitem()
                 wanted.setdefault(partition, []).append(user)
-            requests += [self.session.want(name, users, now) for name, users in wanted.items()]
+            requests += [
+                self.session.want(name, users[start : start + MAX_WANTED], now)
+                for name, users in wanted.items()
+                for start in range(0, len(users), MAX_WANTED)
+            ]
         # After the first pong, so that the gate decides even if its reports end streams.
         may_report = self._pongs > 0 and self.replica.state.rights.report_decisions
         if self._reporter is not None and may_report:
@@ -318,13 +323,21 @@ class Reflector:
             )
         self._missing |= missing
 
-    def _want(self, partition: str, user: str) -> None:
-        """Ask for the groups of a user with the next messages."""
+    def _want(self, partition: str, user: str, until: float) -> None:
+        """Ask for the groups of a user: at once if they are needed soon, otherwise together with
+        others at the next ping.
+
+        Args:
+            partition: The name of the partition.
+            user: The user.
+            until: When the groups that are known expire; -inf if none are.
+        """
         if len(self._wanted) >= MAX_WAITING or (partition, user) in self._wanted:
             return
         if not self.session.is_wanted(partition, user, clock()):
             self._wanted[partition, user] = None
-            self._wake()
+            if until < self._next_ping + ANSWER_SECONDS:
+                self._wake()
 
     def _report(self, question: Question, decision: Decision) -> bool:
         """Put a decision into the outbox; return False if it has no room."""

@@ -225,7 +225,7 @@ class GroupCache:
         if now < entry.expires_at and entry.generation == self.lease.generation:
             self.stats.hits += 1
             return entry, False
-        if now < self._stale_until(entry):
+        if now < self.stale_until(entry):
             self.stats.stale_hits += 1
             return entry, True
         return None
@@ -233,7 +233,11 @@ class GroupCache:
     def has_groups(self, user: str) -> bool:
         """Return whether `stale_if_error` would return groups, without counting a use."""
         entry = self._find_groups(user)
-        return entry is not None and self._clock() < self._stale_until(entry)
+        return entry is not None and self._clock() < self.stale_until(entry)
+
+    def stale_until(self, entry: CacheEntry) -> float:
+        """Return until when groups are used if the resolver cannot be asked (monotonic)."""
+        return entry.expires_at + self.options.max_stale
 
     def is_due(self, user: str) -> bool:
         """Return whether the groups of a user are known and due for a refresh."""
@@ -403,13 +407,10 @@ class GroupCache:
             self._shared_groups[shared.groups] = shared
         return shared
 
-    def _stale_until(self, entry: CacheEntry) -> float:
-        return entry.expires_at + self.options.max_stale
-
     def _answer_until(self, entry: CacheEntry) -> float:
         """Return the time until which a failure does not replace the entry."""
         if isinstance(entry.outcome, Found):
-            return self._stale_until(entry)
+            return self.stale_until(entry)
         if isinstance(entry.outcome, NoSuchUser) and entry.generation == self.lease.generation:
             return entry.expires_at
         return NEVER
@@ -418,4 +419,4 @@ class GroupCache:
         if not isinstance(entry.outcome, Found):
             return entry.expires_at
         failure_until = NEVER if entry.failure is None else entry.failure.expires_at
-        return max(self._stale_until(entry), failure_until)
+        return max(self.stale_until(entry), failure_until)

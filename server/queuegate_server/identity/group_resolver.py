@@ -30,7 +30,7 @@ from queuegate_server.identity.guards import (
 from queuegate_server.identity.members import ListingLimit, MemberListing
 from queuegate_server.identity.options import CacheOptions, ResolverOptions
 from queuegate_server.identity.refresh import RateLimit, RefreshQueue
-from queuegate_server.identity.resolver import LookupFailed, Outcome, Resolver, Source
+from queuegate_server.identity.resolver import Found, LookupFailed, Outcome, Resolver, Source
 from queuegate_server.identity.singleflight import FlightCancelled, SingleFlight
 from queuegate_server.throttling import TokenBucket
 
@@ -47,6 +47,8 @@ REFRESH_BURST: Final = 8
 """How many refreshes may start at once after a pause."""
 MAX_LISTINGS: Final = 2
 """Lists of members that one resolver makes at once: checks need it more."""
+STALE_COPY_SECONDS: Final = 15.0
+"""For how long another process may use a copy of groups while the resolver cannot be asked."""
 LISTING_SECONDS: Final = 15.0
 """How long one list of members may take, the wait for others included."""
 _GIVEN_UP: Final = LookupFailed(
@@ -281,6 +283,26 @@ class GroupResolver:
             if stale is not None:
                 return stale
         return Resolution(entry, cached=False, stale=False)
+
+    def copy_until(self, resolution: Resolution) -> float:
+        """Return until when another process may use a copy of an answer (monotonic).
+
+        That is its expiry, and a little later while the resolver cannot be asked: otherwise
+        copies of all users would have to be renewed all the time.
+        """
+        entry = resolution.entry
+        if self.is_local:
+            return entry.refresh_at  # the resolver is asked again then
+        if not isinstance(entry.outcome, Found):
+            return entry.expires_at
+        now = self._clock()
+        stale_until = min(now + STALE_COPY_SECONDS, self._cache.stale_until(entry))
+        if resolution.stale:
+            return stale_until
+        has_failed = entry.failure is not None and now < entry.failure.expires_at
+        if has_failed or not self._source.refresh_capacity:
+            return max(entry.expires_at, stale_until)
+        return entry.expires_at
 
     async def members(self, listing: MemberListing) -> None:
         """List the members of groups, not from the cache. Never raises."""

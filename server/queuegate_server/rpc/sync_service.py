@@ -29,8 +29,6 @@ MAX_SILENCE: Final = 2 * LEASE
 """Seconds without a message after which a stream ends: callers ping once a second."""
 LOOKUPS: Final = 8
 """Lookups for one stream at the same time."""
-STALE_LIFETIME: Final = 1.0
-"""Seconds for which groups that have expired are sent: until the resolver is asked again."""
 _OUTCOMES: Final = {
     Found: user_groups_pb2.RESOLVE_OUTCOME_RESOLVED,
     NoSuchUser: user_groups_pb2.RESOLVE_OUTCOME_NOT_FOUND,
@@ -259,15 +257,11 @@ class _Stream:
 def _groups(served: ServedPartition, resolution: Resolution, now: float) -> sync_pb2.UserGroups:
     entry = resolution.entry
     outcome = entry.outcome
-    if resolution.stale:
-        lifetime = STALE_LIFETIME
-    else:
-        # A local resolver is asked again when its answer is due.
-        lifetime = (entry.refresh_at if served.groups.is_local else entry.expires_at) - now
+    lifetime = max(0.0, served.groups.copy_until(resolution) - now)
     return sync_pb2.UserGroups(
         partition=served.partition.name,
         user=entry.user,
         outcome=_OUTCOMES[type(outcome)],
         groups=outcome.groups if isinstance(outcome, Found) else (),
-        lifetime_millis=max(0, int(lifetime * 1_000)),
+        lifetime_millis=int(lifetime * 1_000),
     )

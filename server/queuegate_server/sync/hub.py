@@ -207,7 +207,8 @@ class SyncHub:
     async def _settle(self) -> None:
         """Wait until the policy that is served has been shipped, if streams were ever opened."""
         while (task := self._shipping) is not None:
-            await asyncio.wait((task,))
+            if not task.done():
+                await asyncio.wait((task,))
             if task is self._shipping:  # no other policy is served meanwhile
                 task.result()
                 return

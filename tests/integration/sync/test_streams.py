@@ -13,11 +13,18 @@ import pytest
 
 import queuegate
 from queuegate.policy.decision import RULES
+from queuegate_server.identity.group_resolver import STALE_COPY_SECONDS
 from tests.support.eventually import eventually
 from tests.support.fakes.notify_socket import NotifySocket
 from tests.support.fakes.scripted_directory import ScriptedDirectory, settings_file
 from tests.support.servers.queuegate_server import RunningServer, running_server
-from tests.support.servers.two_partitions import POLICY, client_without_retries, two_partitions
+from tests.support.servers.two_partitions import (
+    DOWN,
+    PEOPLE,
+    POLICY,
+    client_without_retries,
+    two_partitions,
+)
 from tests.support.sync_stream import SyncStream, sync_streams
 
 LEASE = 5.0
@@ -86,6 +93,35 @@ def test_groups_that_are_not_read_are_bounded(opening: Any, directory: ScriptedD
     answers = {stream.until("user_groups").user_groups.user for _ in users}
     assert answers == set(users)
     assert directory.asked() == len(users)
+
+
+def test_groups_are_lent_for_longer_while_the_directory_is_down(
+    tmp_path: Path,
+) -> None:
+    directory = ScriptedDirectory(tmp_path)
+    directory.answer(PEOPLE)
+    cache = {"positive_ttl": "1s", "failure_ttl": "100ms"}
+    with (
+        two_partitions(directory, cache=cache) as server,
+        sync_streams(server.address) as opening,
+    ):
+        stream = opening()
+        stream.open()
+
+        def lent() -> tuple[list[str], bool]:
+            stream.lease()
+            stream.send("want", partition="default", users=["sam"])
+            groups = stream.until("user_groups").user_groups
+            assert groups.lifetime_millis <= STALE_COPY_SECONDS * 1_000
+            return list(groups.groups), groups.lifetime_millis > 1_000
+
+        assert lent() == (["sam", "staff"], False)
+        directory.answer({"sam": DOWN})
+        eventually(lent, (["sam", "staff"], True))
+        directory.answer({"sam": {"groups": ["sam"]}})
+        eventually(lent, (["sam"], False))
+        stream.send("release")  # so that the server need not wait for the lease
+        assert stream.status() == ("OK", "")
 
 
 @pytest.fixture

@@ -26,7 +26,7 @@ class Gate:
         self.session = GateSession(self.replica, "gate", partitions)
         want = self.wanted.append
         self.decider = Decider(
-            self.replica, self.session, lambda name, user: want((name, user)), None, self.clock
+            self.replica, self.session, lambda name, user, _: want((name, user)), None, self.clock
         )
         self.open()
         for name in partitions or ("default",):

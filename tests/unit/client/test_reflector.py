@@ -1,6 +1,7 @@
 """What a gate sends and when, and what it makes of the end of a stream."""
 
 import logging
+import math
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ import pytest
 from queuegate.exceptions import InvalidArgument, NotPermitted, ServerUnavailable, Violation
 from queuegate.gate import reflector as module
 from queuegate.gate.reflector import (
+    ANSWER_SECONDS,
     FIRST_PAUSE,
     LONGEST_PAUSE,
     MAX_LOGGED_ENDS,
@@ -90,24 +92,41 @@ def test_users_are_asked_for_once_and_in_bounded_messages(
     greet(reflector)
     changes.clear()
     for number in range(MAX_WAITING + 10):
-        reflector._want("default", f"user {number}")
-        reflector._want("default", f"user {number}")
+        reflector._want("default", f"user {number}", -math.inf)
+        reflector._want("default", f"user {number}", -math.inf)
     assert len(changes) == MAX_WAITING
     asked: list[str] = []
     while wants := [each.want for each in reflector.due(reflector.stream) if each.HasField("want")]:
         assert all(len(each.users) <= MAX_WANTED for each in wants)
         asked += [user for each in wants for user in each.users]
     assert len(asked) == len(set(asked)) == MAX_WAITING
-    reflector._want("default", "user 1")
+    reflector._want("default", "user 1", -math.inf)
     assert kinds(reflector) == []
+
+
+def test_groups_that_are_needed_later_are_asked_for_together(
+    reflector: Reflector, clock: ManualClock, changes: list[str]
+) -> None:
+    greet(reflector)
+    changes.clear()
+    next_ping = clock() + reflector.idle_seconds
+    reflector._want("default", "sam", next_ping + ANSWER_SECONDS)
+    reflector._want("default", "eve", next_ping + ANSWER_SECONDS)
+    assert changes == []
+    clock.advance(reflector.idle_seconds)
+    ping, want = reflector.due(reflector.stream)
+    assert ping.HasField("ping")
+    assert set(want.want.users) == {"sam", "eve"}
+    reflector._want("default", "max", clock() + ANSWER_SECONDS)
+    assert changes == ["wake"]
 
 
 def test_an_old_stream_sends_nothing(reflector: Reflector) -> None:
     greet(reflector)
-    reflector._want("default", "sam")
+    reflector._want("default", "sam", -math.inf)
     reflector.opened()
     assert kinds(reflector, 1) == []
-    reflector._want("default", "sam")
+    reflector._want("default", "sam", -math.inf)
     assert kinds(reflector) == ["ping", "want"]
 
 

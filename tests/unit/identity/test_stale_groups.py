@@ -5,7 +5,12 @@ import asyncio
 import pytest
 
 from queuegate_server.identity.cache import GroupCache
-from queuegate_server.identity.group_resolver import REFRESH_BURST, GroupResolver, GuardedResolver
+from queuegate_server.identity.group_resolver import (
+    REFRESH_BURST,
+    STALE_COPY_SECONDS,
+    GroupResolver,
+    GuardedResolver,
+)
 from queuegate_server.identity.options import CacheOptions, ResolverOptions
 from queuegate_server.identity.resolver import Found, NoSuchUser
 from tests.support.fakes.clock import ManualClock
@@ -95,6 +100,38 @@ async def test_stale_groups_are_served_without_asking_at_each_question(stack: St
     stack.directory.broken = False
     assert await stack.resolve() == ("g1", False)
     assert stack.groups.stats.stale_hits == 3
+
+
+async def test_copies_end_with_the_groups_unless_the_resolver_fails(stack: Stack) -> None:
+    async def copy_seconds() -> float:
+        return stack.groups.copy_until(await stack.groups.resolve("sue")) - stack.clock()
+
+    assert await copy_seconds() == 300
+    stack.clock.advance(290)
+    assert await copy_seconds() == 10
+    await run_ready_callbacks()
+    stack.clock.advance(290)
+    stack.directory.broken = True
+    assert await copy_seconds() == 10, "no lookup has failed yet"
+    await run_ready_callbacks()
+    assert await copy_seconds() == STALE_COPY_SECONDS
+    stack.clock.advance(10)
+    assert await copy_seconds() == STALE_COPY_SECONDS
+    stack.clock.advance(3600 - STALE_COPY_SECONDS / 3)
+    assert await copy_seconds() == STALE_COPY_SECONDS / 3, "the server uses them no longer itself"
+    stack.clock.advance(STALE_COPY_SECONDS / 3)
+    assert await copy_seconds() == 5, "the lifetime of a failure"
+
+
+async def test_while_the_resolver_is_not_asked_copies_outlive_the_groups(stack: Stack) -> None:
+    await stack.resolve()
+    stack.clock.advance(290)
+    stack.directory.broken = True
+    for stranger in ("u1", "u2", "u3"):
+        await stack.resolve(stranger)
+    known = await stack.groups.resolve("sue")
+    assert not known.stale
+    assert stack.groups.copy_until(known) == stack.clock() + STALE_COPY_SECONDS
 
 
 async def test_stale_groups_end(stack: Stack) -> None:
