@@ -1,7 +1,7 @@
 """A policy with its text: it knows where its ACLs are written, and how to ask about it."""
 
 import shlex
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -37,21 +37,24 @@ class PolicyFile:
         """Whether the policy is YuniKorn's, and not YARN's."""
         return self.format_name == YUNIKORN
 
+    @property
+    def positions(self) -> Mapping[AclKey, Place]:
+        """Where the ACLs are written."""
+        return self._read_positions
+
     @cached_property
-    def _positions(self) -> Mapping[AclKey, Place]:
+    def _read_positions(self) -> Mapping[AclKey, Place]:
         return acl_positions(self.format_name, self.data, self.name, self.options)
 
     def place(self, partition: str, grant: Grant) -> Place:
         """Return where the ACL of a grant is written; the file alone if that is not known."""
         access = grant.acl or Access.ADMIN
-        return self._positions.get(AclKey(partition, grant.queue, access)) or Place(self.name)
+        return self.positions.get(AclKey(partition, grant.queue, access)) or Place(self.name)
 
     def command(self, partition: str, person: Person, answer: Answer) -> str:
         """Return the command that shows a decision about a person."""
         access, queue = answer.use
-        words = ["queuegate", "check", "--policy", self.name]
-        words += ["--config", self.config] if self.config else _reading_words(self.options)
-        words += [self.user(person), queue]
+        words = ["queuegate", "check", *self.reading_words(partition), self.user(person), queue]
         if access is not Access.SUBMIT:
             words += ["--access", str(access)]
         if partition != DEFAULT_PARTITION:
@@ -66,6 +69,11 @@ class PolicyFile:
             words += ["--real-user", person.real_user]
         return shlex.join(words)
 
+    def reading_words(self, partition: str) -> Sequence[str]:
+        """Return the options of `queuegate check` that read a partition in the same way."""
+        more = ["--config", self.config] if self.config else _words(self.options, partition)
+        return ["--policy", self.name, *more]
+
     def user(self, person: Person) -> str:
         """Return the name of a person; of somebody new, a name that no ACL has."""
         return person.user or self._unused("somebody")
@@ -76,10 +84,10 @@ class PolicyFile:
         return name
 
 
-def _reading_words(options: FormatOptions) -> Iterable[str]:
-    """Yield the options of `queuegate check` that read a policy in the same way."""
-    if options.acl_names is not AclNames.YUNIKORN:
-        yield from ("--acl-names", str(options.acl_names))
+def _words(options: FormatOptions, partition: str) -> Iterable[str]:
+    names = options.acl_names_of(partition)
+    if names is not AclNames.YUNIKORN:
+        yield from ("--acl-names", str(names))
     if options.yarn.semantics is not Semantics.DOCUMENTED:
         yield from ("--semantics", str(options.yarn.semantics))
     if options.yarn.site is not None:

@@ -55,10 +55,10 @@ _REMEDIES: Final[Mapping[int | None, str]] = {
 }
 """For a child that cannot be started."""
 _START: Final = f"""
-import json, sys
+import importlib, json, sys
 sys.path[:] = json.loads(sys.argv[1])
 try:
-    from queuegate_server.policystore.parsing import run_child
+    run_child = importlib.import_module(sys.argv[2]).run_child
 except Exception:
     import traceback
     sys.stdout.buffer.write(traceback.format_exc().encode(errors="replace"))
@@ -97,11 +97,29 @@ async def check(job: CheckJob) -> tuple[Diagnostic, ...]:
 
 
 async def _run(job: ParseJob | CheckJob) -> ParsedPolicies:
+    output = await run_job("queuegate_server.policystore.parsing", job)
+    try:
+        return await decode(io.BytesIO(output))
+    except ValueError:
+        raise ParserFailed("the parser's result is not complete", "report it") from None
+
+
+async def run_job(module: str, job: object) -> bytearray:
+    """Return the output of a child that runs a job, which may have text from outside.
+
+    Args:
+        module: The module whose `run_child` runs it.
+        job: The job, whose size sets the limits of the child.
+
+    Raises:
+        ParserFailed: The child reached a limit or broke down.
+        OSError: No child can be started.
+    """
     # The child's result is no pickle, because the child reads text from outside.
     text = pickle.dumps(job)
     limits = _limits(len(text))
     try:
-        completed = await child_process.run(_command(), limits, text=[text])
+        completed = await child_process.run(_command(module), limits, text=[text])
     except TimeoutError:
         raise ParserFailed(
             f"parsing takes more than {limits.seconds:g} s, the limit for a text of this size",
@@ -111,10 +129,7 @@ async def _run(job: ParseJob | CheckJob) -> ParsedPolicies:
         raise _too_large(limits) from None
     if completed.status:
         raise _failure(completed, limits)
-    try:
-        return await decode(io.BytesIO(completed.output))
-    except ValueError:
-        raise ParserFailed("the parser's result is not complete", "report it") from None
+    return completed.output
 
 
 async def decode(lines: Iterable[bytes]) -> ParsedPolicies:
@@ -190,13 +205,13 @@ def _diagnostic(content: Sequence[Any]) -> Diagnostic:
     return Diagnostic(file, line, column, Severity(severity), *texts)
 
 
-def _command() -> list[str]:
+def _command(module: str) -> list[str]:
     """Return the command line of a child that imports what this process does, but not `site`."""
     client = Path(queuegate.policy.__path__[0]).parents[1]
     server = Path(queuegate_server.__path__[0]).parent
     path = dict.fromkeys([*filter(None, sys.path), str(client), str(server)])
     flags = ["-B"] if sys.dont_write_bytecode else []
-    return [sys.executable, "-P", "-S", *flags, "-c", _START, json.dumps([*path])]
+    return [sys.executable, "-P", "-S", *flags, "-c", _START, json.dumps([*path]), module]
 
 
 def _limits(size: int) -> ProcessLimits:

@@ -13,12 +13,12 @@ import os
 import pickle
 import sys
 import traceback
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from dataclasses import astuple, dataclass
 from pathlib import Path
-from typing import Final, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 from queuegate.policy.acl import AclNames
 from queuegate.policy.tree import Partition
@@ -185,42 +185,48 @@ def _load(text: PolicyText, format_name: str, job: ParseJob) -> LoadResult:
         remedy = "restore the queues.yaml, or correct the settings and restart the server"
     if message:
         return LoadResult({}, (Diagnostic(name, 1, 1, Severity.ERROR, message, remedy),))
-    return load_policy(
-        format_name,
-        data,
-        name,
-        FormatOptions(
-            acl_names=lambda partition: job.acl_names.get(partition, AclNames.YUNIKORN),
-            resolver_types=job.resolver_types,
-            yarn=YarnOptions(
-                text.partition,
-                job.semantics.get(text.partition, Semantics.DOCUMENTED),
-                (text.site.data, text.site.name) if text.site else None,
-                text.daemon_user,
-            ),
+    return load_policy(format_name, data, name, format_options(text, job))
+
+
+def format_options(text: PolicyText, job: ParseJob) -> FormatOptions:
+    """Return how a policy of a job is read."""
+    return FormatOptions(
+        acl_names=lambda partition: job.acl_names.get(partition, AclNames.YUNIKORN),
+        resolver_types=job.resolver_types,
+        yarn=YarnOptions(
+            text.partition,
+            job.semantics.get(text.partition, Semantics.DOCUMENTED),
+            (text.site.data, text.site.name) if text.site else None,
+            text.daemon_user,
         ),
     )
 
 
 def run_child() -> None:
     """Run the job on standard input, and end with a status that says what went wrong."""
+    end_child(_result)
+
+
+def _result(job: ParseJob | CheckJob) -> Iterator[bytes]:
+    if isinstance(job, CheckJob):
+        return encode_result(check(job), {})
+    return encode_result(parse(job), job.acl_names)
+
+
+def end_child(work: Callable[[Any], Iterable[bytes]]) -> None:
+    """Write the lines that `work` returns for the job on standard input, and end the process."""
     # Without cleaning up: there may be no memory for it, and it takes time.
-    os._exit(_run_job())
+    os._exit(_run_job(work))
 
 
-def _run_job() -> int:
+def _run_job(work: Callable[[Any], Iterable[bytes]]) -> int:
     gc.disable()
     with suppress(OSError):
         # If the machine runs out of memory, this process goes first.
         Path("/proc/self/oom_score_adj").write_text("1000")
     output = sys.stdout.buffer
     try:
-        job = pickle.load(sys.stdin.buffer)  # noqa: S301 - the parent wrote it
-        if isinstance(job, CheckJob):
-            lines = encode_result(check(job), {})
-        else:
-            lines = encode_result(parse(job), job.acl_names)
-        output.writelines(lines)
+        output.writelines(work(pickle.load(sys.stdin.buffer)))  # noqa: S301 - the parent wrote it
         output.flush()
     except MemoryError:
         return OUT_OF_MEMORY

@@ -12,7 +12,7 @@ from queuegate_server.policystore import parser_process, parsing
 
 async def test_a_parser_that_runs_out_of_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     program = f"import sys; sys.stdin.buffer.read(); sys.exit({parsing.OUT_OF_MEMORY})"
-    monkeypatch.setattr(parser_process, "_command", lambda: [sys.executable, "-S", "-c", program])
+    monkeypatch.setattr(parser_process, "_command", lambda _: [sys.executable, "-S", "-c", program])
     config_map = {"data": {"a.yaml": "", "queues.yaml": "partitions: []"}}
     request = AdmissionRequest(
         "ConfigMap", "UPDATE", "yunikorn", "bob", (), config_map, name="yunikorn-configs"

@@ -167,7 +167,7 @@ async def test_other_work_goes_on_between_lines() -> None:
 def _fake(monkeypatch: pytest.MonkeyPatch, program: str) -> None:
     """Put a program in the place of the parser."""
     command = [sys.executable, "-S", "-c", f"import sys; sys.stdin.buffer.read()\n{program}"]
-    monkeypatch.setattr(parser_process, "_command", lambda: command)
+    monkeypatch.setattr(parser_process, "_command", lambda _: command)
 
 
 @pytest.mark.parametrize(
@@ -238,7 +238,7 @@ async def test_a_child_that_cannot_import_leaves_its_traceback(
 
 
 async def test_a_child_that_cannot_be_started(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(parser_process, "_command", lambda: ["/nowhere"])
+    monkeypatch.setattr(parser_process, "_command", lambda _: ["/nowhere"])
     with pytest.raises(ParserFailed, match="cannot be started: No such file") as failed:
         await parser_process.parse(JOBS["YuniKorn"])
     assert failed.value.remedy

@@ -69,7 +69,7 @@ async def test_only_the_first_policy_is_parsed_in_this_process(
     loading: Loading, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patch:
-        patch.setattr(parser_process, "_command", lambda: ["/nowhere"])
+        patch.setattr(parser_process, "_command", lambda _: ["/nowhere"])
         assert not await loading.load("alice")
         found = await loading.load("bob")
         assert "the process that parses cannot be started: No such file" in found
@@ -114,7 +114,7 @@ async def test_the_log_describes_each_yarn_cluster(
 def break_parser(patch: pytest.MonkeyPatch) -> None:
     """The parser is killed, as if the machine had run out of memory."""
     program = "import os; os.kill(os.getpid(), 9)"
-    patch.setattr(parser_process, "_command", lambda: [sys.executable, "-S", "-c", program])
+    patch.setattr(parser_process, "_command", lambda _: [sys.executable, "-S", "-c", program])
 
 
 async def test_a_failure_of_the_parser_is_tried_again(

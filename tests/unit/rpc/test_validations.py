@@ -59,7 +59,7 @@ async def test_one_at_a_time_and_few_wait(monkeypatch: pytest.MonkeyPatch) -> No
 async def test_a_parser_that_cannot_be_started_is_no_fault_of_the_text(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(parser_process, "_command", lambda: ["/nowhere"])
+    monkeypatch.setattr(parser_process, "_command", lambda _: ["/nowhere"])
     servicer = policies()
     with pytest.raises(Overloaded, match="cannot be started: No such file"):
         await servicer.ValidatePolicy(b"")

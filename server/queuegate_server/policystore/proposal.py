@@ -1,0 +1,243 @@
+"""A policy that somebody proposes: its findings, and what it changes for people.
+
+A child process compares it with the policies that are served and proves claims about it, because
+its text comes from outside. The result is one JSON document of bounded size.
+"""
+
+import asyncio
+import io
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+from queuegate.policy.chain import CLUSTER
+from queuegate.policy.decision import Access
+from queuegate.policy.difference import walk
+from queuegate.policy.names import parent_path
+from queuegate.policy.tree import Partition
+from queuegate_server.analysis.access_changes import Affected, GroupsByUser, access_changes
+from queuegate_server.analysis.policy_file import PolicyFile
+from queuegate_server.analysis.proofs import CannotProve, Proof, Prover
+from queuegate_server.formats.acl_positions import AclKey, Place
+from queuegate_server.formats.claims import load_claims
+from queuegate_server.formats.diagnostics import (
+    Diagnostic,
+    Diagnostics,
+    has_errors,
+    sort_diagnostics,
+)
+from queuegate_server.formats.registry import YUNIKORN, detect_format, lint_policy
+from queuegate_server.policystore import parser_process
+from queuegate_server.policystore.parsing import (
+    File,
+    ParsedPolicies,
+    ParseJob,
+    encode_result,
+    end_child,
+    format_options,
+    parse,
+)
+
+SERVED: Final = "the policy that is served"
+MAX_FINDINGS: Final = 200
+MAX_CHANGES: Final = 200
+MAX_NAMES: Final = 50
+"""Names of one change."""
+MAX_CLAIMS: Final = 200
+MAX_GROUPS: Final = 2_000
+"""Groups whose members are listed to compare people."""
+
+
+class ProposalJob(NamedTuple):
+    """What a proposal is, and what it is compared with."""
+
+    job: ParseJob
+    """Has the proposed policy as its only text."""
+    served: bytes
+    """The partitions that are served, as `served_lines` encodes them."""
+    replaces_all: bool
+    """Whether partitions that the proposal does not have are removed, or left as they are."""
+    claims: File | None
+    people: Mapping[str, GroupsByUser] | None
+    """The people of each partition; None to compare names."""
+
+
+def served_lines(
+    partitions: Mapping[str, Partition], acl_names: Mapping[str, Any]
+) -> Iterator[bytes]:
+    """Yield partitions as lines. Each takes a millisecond, so that other work can be done."""
+    plain = ParsedPolicies(partitions, {}, (), frozenset(), {}, {}, "")
+    return encode_result(plain, acl_names)
+
+
+def run_child() -> None:
+    """Run the job on standard input, and end."""
+    end_child(lambda job: [json.dumps(assess(job)).encode()])
+
+
+class _ServedPolicy(PolicyFile):
+    """The policy of the server, whose text is not known."""
+
+    @property
+    def positions(self) -> Mapping[AclKey, Place]:
+        return {}
+
+    def reading_words(self, partition: str) -> Sequence[str]:
+        del partition
+        return ()
+
+
+def assess(proposal: ProposalJob) -> dict[str, Any]:
+    """Return what is wrong with a proposal, whom it lets in or shuts out, and which claims hold."""
+    job = proposal.job
+    [text] = job.texts
+    name, data = text.policy
+    format_name = text.format or detect_format(data)
+    options = format_options(text, job)
+    parsed = parse(job)
+    diagnostics = list(parsed.diagnostics)
+    valid = not has_errors(diagnostics)
+    if valid:
+        lint = lint_policy(format_name, data, name, options)
+        # The loader and the linter may report the same thing.
+        diagnostics = sort_diagnostics(dict.fromkeys((*diagnostics, *lint)))
+    result: dict[str, Any] = {
+        "format": format_name,
+        "valid": valid,
+        "findings": [*map(_finding, diagnostics[:MAX_FINDINGS])],
+        "findings_not_shown": max(0, len(diagnostics) - MAX_FINDINGS),
+    }
+    if not valid:
+        return result
+    served = asyncio.run(parser_process.decode(io.BytesIO(proposal.served))).partitions
+    old = {
+        each: partition
+        for each, partition in served.items()
+        if proposal.replaces_all or each in parsed.partitions
+    }
+    new = PolicyFile(name, data, format_name, options, parsed.partitions)
+    is_yarn = {each.cluster is not None for each in old.values()}
+    if is_yarn - {not new.is_yunikorn}:
+        result["not_comparable"] = (
+            "the policy that is served is YARN's" if new.is_yunikorn else
+            "the policy that is served is YuniKorn's"
+        )  # fmt: skip
+        old = {}
+    before = _ServedPolicy(
+        SERVED, proposal.served, YUNIKORN if new.is_yunikorn else format_name, options, old
+    )
+    if "not_comparable" not in result:
+        result |= _compared(before, new, proposal.people)
+    if proposal.claims is not None:
+        result["claims"] = _proved(before, new, proposal.claims)
+    return result
+
+
+def _compared(
+    old: PolicyFile, new: PolicyFile, people: Mapping[str, GroupsByUser] | None
+) -> dict[str, Any]:
+    changes = [*access_changes(old, new, people, ())]
+    groups = {} if people is not None else {
+        name: sorted(_groups_that_matter(old.partitions[name], new.partitions[name]))
+        for name in sorted(new.partitions)
+        if name in old.partitions
+    }  # fmt: skip
+    return {
+        "added_partitions": sorted(new.partitions.keys() - old.partitions),
+        "removed_partitions": sorted(old.partitions.keys() - new.partitions),
+        "changes": [
+            {
+                "partition": each.partition,
+                "queue": each.queue,
+                "access": str(each.access),
+                "gained": _affected(each.gained),
+                "lost": _affected(each.lost),
+                "below": each.below,
+                "partly_below": each.partly_below,
+                "place": str(each.place) if each.place.line else "",
+            }
+            for each in changes[:MAX_CHANGES]
+        ],
+        "changes_not_shown": max(0, len(changes) - MAX_CHANGES),
+        "groups": groups if sum(map(len, groups.values())) <= MAX_GROUPS else None,
+    }
+
+
+def _groups_that_matter(old: Partition, new: Partition) -> set[str]:
+    """Return the groups whose members decide who gains or loses."""
+    paths = {queue.queue for access in Access for queue in walk(old, new, access)}
+    waiting = [*paths]
+    while waiting:
+        if (above := parent_path(waiting.pop())) and above not in paths:
+            paths.add(above)
+            waiting.append(above)
+    found: set[str] = set()
+    for partition in (old, new) if paths else ():
+        if partition.cluster is not None:
+            found |= partition.cluster.admins.groups
+        for path in paths - {CLUSTER}:
+            if (queue := partition.queues.get(path)) is not None:
+                found |= queue.submit_acl.groups | queue.admin_acl.groups
+    return found
+
+
+def _affected(side: Affected) -> dict[str, Any]:
+    return {
+        "everybody": side.everybody,
+        "names": _cut(side.subjects),
+        "names_not_shown": max(0, len(side.subjects) - MAX_NAMES),
+        "except": _cut(side.but),
+        "except_not_shown": max(0, len(side.but) - MAX_NAMES),
+    }
+
+
+def _cut(names: Sequence[str]) -> list[list[str]]:
+    return [name.split(":", 1) for name in names[:MAX_NAMES]]
+
+
+def _proved(old: PolicyFile, new: PolicyFile, claims: File) -> dict[str, Any]:
+    diagnostics = Diagnostics(claims.name)
+    stated = load_claims(claims.data, diagnostics, claims.name)
+    if diagnostics.error_count:
+        return _no_claims("the claims are not valid", diagnostics.sorted())
+    if len(stated.claims) > MAX_CLAIMS:
+        message = f"{len(stated.claims)} claims are more than {MAX_CLAIMS}: use queuegate-server"
+        return _no_claims(f"{message} prove", ())
+    try:
+        prover = Prover(new, stated, claims.name, lambda _: old)
+        proofs = [*prover.proofs(stated.world)]
+    except CannotProve as error:
+        return _no_claims(str(error), error.diagnostics)
+    return {
+        "error": "",
+        "findings": [],
+        "notes": prover.notes[:MAX_FINDINGS],
+        "proofs": [*map(_proof, proofs)],
+    }
+
+
+def _no_claims(error: str, diagnostics: Iterable[Diagnostic]) -> dict[str, Any]:
+    shown = [*diagnostics][:MAX_FINDINGS]
+    return {"error": error, "findings": [*map(_finding, shown)], "notes": [], "proofs": []}
+
+
+def _proof(proof: Proof) -> dict[str, Any]:
+    return {
+        "text": proof.stated.text,
+        "line": proof.stated.line,
+        "proved": proof.refutation is None,
+        "shown": [
+            {"text": each.text, "place": str(each.place), "command": each.command}
+            for each in proof.shown
+        ],
+    }
+
+
+def _finding(found: Diagnostic) -> dict[str, Any]:
+    return {
+        "place": f"{found.file}:{found.line}:{found.column}" if found.line else found.file,
+        "severity": str(found.severity),
+        "message": found.message,
+        "remedy": found.remedy,
+        "queue": found.queue,
+    }

@@ -1,0 +1,171 @@
+"""A proposed policy, assessed in a child process."""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from queuegate.policy.tree import Partition
+from queuegate_server.analysis.access_changes import GroupsByUser
+from queuegate_server.formats.registry import load_policy
+from queuegate_server.policystore import parser_process, proposal
+from queuegate_server.policystore.parsing import File, ParseJob, PolicyText
+from queuegate_server.policystore.proposal import ProposalJob, served_lines
+
+SERVED = """\
+partitions:
+  - name: default
+    queues:
+      - name: root
+        queues:
+          - {name: ml, submitacl: " ml"}
+          - {name: ops, submitacl: "sue"}
+"""
+PROPOSED = """\
+partitions:
+  - name: default
+    queues:
+      - name: root
+        queues:
+          - name: ml
+            submitacl: "bob ml,interns"
+            queues:
+              - name: train
+          - {name: ops, submitacl: ""}
+"""
+CLAIMS = """\
+facts: [interns within staff]
+claims:
+  - only group:ml may submit root.ml
+  - no new access compared with what is served
+  - nobody may submit root.ops
+"""
+
+
+def partitions(text: str, format_name: str = "yunikorn") -> Mapping[str, Partition]:
+    found = load_policy(format_name, text.encode(), "served.yaml")
+    assert found.partitions, found.diagnostics
+    return found.partitions
+
+
+async def assessed(
+    text: str,
+    *,
+    served: Mapping[str, Partition] | None = None,
+    claims: str | None = None,
+    people: Mapping[str, GroupsByUser] | None = None,
+    replaces_all: bool = True,
+) -> dict[str, Any]:
+    policy = PolicyText(File("queues.yaml", text.encode()), "", "default", "", (), None, None)
+    job = ProposalJob(
+        ParseJob((policy,), "", {}, {}, frozenset()),
+        b"".join(served_lines(served or partitions(SERVED), {})),
+        replaces_all,
+        None if claims is None else File("claims.yaml", claims.encode()),
+        people,
+    )
+    output = await parser_process.run_job(proposal.__name__, job)
+    found: dict[str, Any] = json.loads(output)
+    return found
+
+
+def changes(found: dict[str, Any]) -> dict[tuple[str, str], tuple[list[str], list[str], str]]:
+    return {
+        (each["queue"], each["access"]): (
+            [":".join(name) for name in each["gained"]["names"]],
+            [":".join(name) for name in each["lost"]["names"]],
+            each["place"],
+        )
+        for each in found["changes"]
+    }
+
+
+async def test_names_that_gain_and_lose() -> None:
+    found = await assessed(PROPOSED)
+    assert found["valid"]
+    assert changes(found) == {
+        ("root.ml", "submit"): (["group:interns", "user:bob"], [], "queues.yaml:7:24"),
+        ("root.ops", "submit"): ([], ["user:sue"], ""),
+    }
+    assert [each["below"] for each in found["changes"]] == [1, 0]
+    assert found["groups"] == {"default": ["interns", "ml"]}
+
+
+async def test_people_who_gain_and_lose() -> None:
+    people = {"default": {"ann": ("ml", "interns"), "joe": ("interns",)}}
+    found = await assessed(PROPOSED, people=people)
+    assert changes(found)["root.ml", "submit"][0] == ["user:bob", "user:joe"]
+
+
+async def test_claims_are_proved_or_refuted_by_a_command() -> None:
+    found = await assessed(PROPOSED, claims=CLAIMS)
+    assert found["claims"]["error"] == ""
+    proofs = found["claims"]["proofs"]
+    assert [each["proved"] for each in proofs] == [False, False, True]
+    [shown] = proofs[0]["shown"]
+    assert shown["command"] == "queuegate check --policy queues.yaml bob root.ml"
+    assert shown["place"] == "queues.yaml:7:24"
+    new, old = proofs[1]["shown"]
+    assert new["command"].startswith("queuegate check --policy queues.yaml ")
+    assert old["command"].startswith("queuegate check ")
+    assert "--policy" not in old["command"]
+    assert old["place"] == "the policy that is served"
+
+
+@pytest.mark.parametrize(
+    ("claims", "error"),
+    [
+        ("claims: [what is this]", "the claims are not valid"),
+        ("claims: [nobody may submit nowhere]", "the claims are not valid"),
+        ("partition: gpu\nclaims: [nobody may submit root]", "there is no partition"),
+        (f"claims: [{', '.join(['nobody may submit root'] * 201)}]", "201 claims are more than"),
+    ],
+)
+async def test_claims_that_are_not_valid(claims: str, error: str) -> None:
+    found = await assessed(PROPOSED, claims=claims)
+    assert error in found["claims"]["error"]
+    assert found["claims"]["proofs"] == []
+    assert found["changes"]
+
+
+async def test_a_proposal_that_is_not_valid_has_findings_only() -> None:
+    found = await assessed("partitions: 3")
+    assert not found["valid"]
+    assert found["findings"]
+    assert "changes" not in found
+
+
+async def test_what_the_linter_finds() -> None:
+    found = await assessed(SERVED.replace('"sue"', '"sue, bob"'))
+    assert found["valid"]
+    assert [each["severity"] for each in found["findings"]] == ["warning"]
+
+
+async def test_partitions_that_the_proposal_does_not_have() -> None:
+    two = partitions(SERVED + SERVED[len("partitions:\n") :].replace("default", "gpu"))
+    found = await assessed(SERVED, served=two)
+    assert found["removed_partitions"] == ["gpu"]
+    assert found["changes"]
+    found = await assessed(SERVED, served=two, replaces_all=False)
+    assert (found["removed_partitions"], found["changes"]) == ([], [])
+
+
+async def test_a_policy_of_another_scheduler_is_not_compared() -> None:
+    text = "<allocations><queue name='root'/></allocations>"
+    served = partitions(text, "fair-scheduler")
+    found = await assessed(SERVED, served=served)
+    assert found["not_comparable"] == "the policy that is served is YARN's"
+    assert "changes" not in found
+
+
+async def test_long_lists_are_cut() -> None:
+    names = ",".join(f"user{number}" for number in range(80))
+    queues = "".join(
+        f"          - {{name: q{number}, submitacl: {names!r}}}\n" for number in range(300)
+    )
+    found = await assessed(SERVED + queues)
+    assert len(found["changes"]) == 200
+    assert found["changes_not_shown"] == 100
+    gained = found["changes"][0]["gained"]
+    assert (len(gained["names"]), gained["names_not_shown"]) == (50, 30)
