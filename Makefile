@@ -241,7 +241,8 @@ if ! "$$python" -c "import ensurepip, venv" 2>/dev/null; then \
 fi
 endef
 
-# The tests run a slapd, a KDC, shells and a browser of their own, and the LDAP driver is compiled.
+# The tests run a slapd, a KDC, a Redis, shells and a browser of their own, and the LDAP driver is
+# compiled.
 define ensure_programs
 missing=; \
 PATH="$$PATH:/usr/sbin"; \
@@ -250,6 +251,7 @@ command -v ldapadd >/dev/null || missing="$$missing ldap-utils"; \
 command -v krb5kdc >/dev/null || missing="$$missing krb5-kdc"; \
 command -v kadmin.local >/dev/null || missing="$$missing krb5-admin-server"; \
 ls /usr/lib/*/sasl2/libgssapiv2.so >/dev/null 2>&1 || missing="$$missing libsasl2-modules-gssapi-mit"; \
+command -v redis-server valkey-server >/dev/null || missing="$$missing redis-server"; \
 command -v zsh >/dev/null || missing="$$missing zsh"; \
 command -v fish >/dev/null || missing="$$missing fish"; \
 command -v chromium >/dev/null || missing="$$missing chromium"; \

@@ -22,6 +22,7 @@ from queuegate_server.identity.registry import (
     types,
 )
 from queuegate_server.settings.callers import Callers
+from queuegate_server.settings.fleet import Fleet
 from queuegate_server.settings.limits import Drain, Limits
 from queuegate_server.settings.listeners import DEFAULT_LISTENERS, FileMode, FilePath, ListenerList
 from queuegate_server.settings.observability import Audit, Log, Ops, Tracing, lower
@@ -240,6 +241,7 @@ class Settings(Section):
     audit: Audit = Audit()
     tracing: Tracing = Tracing()
     sync: Sync = Sync()
+    fleet: Fleet = Fleet()
 
     def partition(self, name: str) -> PartitionSettings:
         """Return the settings of a partition."""

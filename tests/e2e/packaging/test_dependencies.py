@@ -26,6 +26,7 @@ PLAIN = declared(CONFIGURATION["project"]["dependencies"])
 EXTRA = declared(CONFIGURATION["project"]["optional-dependencies"]["server"])
 LDAP = declared(CONFIGURATION["project"]["optional-dependencies"]["ldap"])
 NATIVE = declared(CONFIGURATION["project"]["optional-dependencies"]["native"])
+REDIS = declared(CONFIGURATION["project"]["optional-dependencies"]["redis"])
 TRACING = declared(CONFIGURATION["project"]["optional-dependencies"]["tracing"])
 # It brings the server's.
 ADMISSION = declared(CONFIGURATION["project"]["optional-dependencies"]["admission"]) - {"queuegate"}
@@ -67,7 +68,7 @@ def test_server_imports_what_its_extras_bring() -> None:
     # The parts of pydantic come with it; so do packages that share OpenTelemetry's name.
     brought = {name for name in imported if name.startswith("opentelemetry-")} | {"pydantic-core"}
     # The server's extra raises a floor of the client's.
-    assert imported - brought == (EXTRA | LDAP | ADMISSION | NATIVE) - PLAIN
+    assert imported - brought == (EXTRA | LDAP | ADMISSION | NATIVE | REDIS) - PLAIN
     assert brought >= TRACING
 
 

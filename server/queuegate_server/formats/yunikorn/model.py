@@ -335,6 +335,7 @@ SETTINGS_KEYS: Final = frozenset(
         "audit",
         "callers",
         "drain",
+        "fleet",
         "limits",
         "listen",
         "log",

@@ -1,0 +1,1 @@
+"""Servers that share groups and invalidations through Redis or Valkey."""

@@ -1,0 +1,223 @@
+"""The connection of a replica to Redis or Valkey: one server, sentinels or a cluster.
+
+Nothing here is tried again: each command has a time budget, and its caller knows what to do
+without Redis.
+"""
+
+import asyncio
+import hashlib
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, Final
+
+import redis.asyncio
+from redis.asyncio.retry import Retry
+from redis.asyncio.sentinel import Sentinel
+from redis.backoff import NoBackoff
+from redis.credentials import CredentialProvider
+from redis.exceptions import NoScriptError, RedisError
+from redis.maint_notifications import MaintNotificationsConfig
+
+from queuegate_server.files.permissions import PUBLIC, warn_of_mode
+from queuegate_server.runtime.threads import AbandonableThreadPool, AllThreadsHang, StillRunning
+from queuegate_server.settings.fleet import Credentials, Fleet, StoreAddress
+
+_LOG = logging.getLogger("queuegate_server.fleet.connection")
+
+CONNECT_TIMEOUT: Final = 2.0
+MAX_CONNECTIONS: Final = 32
+LATE: Final = 0.002
+"""A timer that fires this much too late shows that the process was busy, so Redis may not be to
+blame."""
+MAX_EXTENSIONS: Final = 20
+"""How many times a budget starts again because the process was busy."""
+
+
+class StoreUnavailable(Exception):
+    """Redis did not carry out a command; whether it did in the end is not known."""
+
+
+class Script:
+    """A script in Lua, sent once to each server and then named by its hash."""
+
+    def __init__(self, text: str) -> None:
+        """Keep the text."""
+        self.text: Final = text
+        self.sha: Final = hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest()
+
+
+class StoreConnection:
+    """Runs commands on Redis. Used from one event loop."""
+
+    def __init__(self, fleet: Fleet, tag: str) -> None:
+        """Connect to nothing yet.
+
+        Args:
+            fleet: The settings, with a URL.
+            tag: The hash tag that all keys share, which names the node of a cluster.
+        """
+        self._fleet = fleet
+        self._tag = tag
+        self._threads = AbandonableThreadPool(2, "fleet")
+        self._client, self._also_closed = self._build(fleet.address)
+        for path in fleet.secrets:
+            warn_of_mode(path, PUBLIC)
+
+    async def execute(self, *command: str | bytes | float, seconds: float) -> Any:
+        """Run a command.
+
+        Args:
+            command: Its name and arguments.
+            seconds: The time budget. For a command that blocks, longer than it blocks.
+
+        Raises:
+            StoreUnavailable: There was no answer in time, or an error.
+        """
+        return await self._guarded(lambda: self._run(*command), seconds)
+
+    async def run_script(
+        self,
+        script: Script,
+        keys: Sequence[str],
+        args: Sequence[str | bytes | float],
+        *,
+        seconds: float,
+    ) -> Any:
+        """Run a script, as `execute` runs a command."""
+
+        async def run() -> Any:
+            try:
+                return await self._run("EVALSHA", script.sha, len(keys), *keys, *args)
+            except NoScriptError:
+                return await self._run("EVAL", script.text, len(keys), *keys, *args)
+
+        return await self._guarded(run, seconds)
+
+    async def pipeline(
+        self, commands: Sequence[Sequence[str | bytes | float]], *, seconds: float
+    ) -> list[Any]:
+        """Run several commands at once, as `execute` runs one; all of them end or none counts."""
+
+        async def run() -> list[Any]:
+            pipe = self._client.pipeline(transaction=False)
+            for command in commands:
+                pipe.execute_command(*command)
+            return await pipe.execute()
+
+        answers: list[Any] = await self._guarded(run, seconds)
+        return answers
+
+    async def close(self) -> None:
+        """Close all connections, within two seconds."""
+        try:
+            async with asyncio.timeout(CONNECT_TIMEOUT):
+                await self._client.aclose()
+                for sentinel in self._also_closed:
+                    await sentinel.aclose()
+        except (RedisError, OSError, TimeoutError) as error:
+            _LOG.debug("closing a connection to Redis failed", exc_info=error)
+        self._threads.close()
+
+    async def _run(self, *command: str | bytes | float) -> Any:
+        client = self._client
+        if not isinstance(client, redis.asyncio.RedisCluster):
+            return await client.execute_command(*command)  # type: ignore[no-untyped-call]
+        if not client.nodes_manager.slots_cache:
+            await client.initialize()
+        # The driver would ask the cluster where the keys of a script or a stream are.
+        node = client.get_node_from_key(self._tag)
+        return await client.execute_command(*command, target_nodes=node)
+
+    async def _guarded(self, run: Callable[[], Awaitable[Any]], seconds: float) -> Any:
+        """Run within a budget. Raises StoreUnavailable."""
+        task = asyncio.ensure_future(run())
+        try:
+            if not await _done_within(task, seconds):
+                raise StoreUnavailable(f"no answer within {seconds:g} s")
+            return task.result()
+        except (RedisError, OSError, ValueError, StillRunning, AllThreadsHang) as error:
+            raise StoreUnavailable(f"{type(error).__name__}: {error}") from error
+        finally:
+            # The driver closes a connection whose answer is outstanding.
+            task.cancel()
+
+    def _build(
+        self, address: StoreAddress
+    ) -> tuple["redis.asyncio.Redis | redis.asyncio.RedisCluster", Sequence[Any]]:
+        fleet = self._fleet
+        encryption: dict[str, Any] = {
+            "ssl": True,
+            "ssl_ca_certs": _text(fleet.ca_file),
+            "ssl_certfile": _text(fleet.cert_file),
+            "ssl_keyfile": _text(fleet.key_file),
+        }
+        common: dict[str, Any] = {
+            "socket_timeout": None,
+            "socket_connect_timeout": CONNECT_TIMEOUT,
+            "protocol": 2,
+            "retry": Retry(NoBackoff(), 0),
+            "maint_notifications_config": MaintNotificationsConfig(enabled=False),
+            **(encryption if address.tls else {}),
+        }
+        options = common | {
+            "credential_provider": self._credentials(fleet.username, fleet.password_file),
+            "max_connections": MAX_CONNECTIONS,
+        }
+        if address.path:
+            options["unix_socket_path"] = address.path
+        match address.kind:
+            case "cluster":
+                nodes = [redis.asyncio.cluster.ClusterNode(*each) for each in address.hosts]
+                return redis.asyncio.RedisCluster(startup_nodes=nodes, **options), ()
+            case "sentinel":
+                of_sentinels = common | {
+                    "credential_provider": self._credentials(None, fleet.sentinel_password_file)
+                }
+                sentinel = Sentinel(address.hosts, sentinel_kwargs=of_sentinels)  # type: ignore[no-untyped-call]
+                client: redis.asyncio.Redis = sentinel.master_for(
+                    address.service, db=address.database, **options
+                )
+                return client, sentinel.sentinels
+            case "single":
+                if address.hosts:
+                    options["host"], options["port"] = address.hosts[0]
+                return redis.asyncio.Redis(db=address.database, **options), ()
+
+    def _credentials(self, username: str | None, password_file: Any) -> "_FromFile | None":
+        if password_file is None:
+            return None
+        return _FromFile(Credentials(username, password_file), self._threads)
+
+
+class _FromFile(CredentialProvider):
+    """Reads the password for every connection."""
+
+    def __init__(self, credentials: Credentials, threads: AbandonableThreadPool) -> None:
+        self._credentials = credentials
+        self._threads = threads
+
+    def get_credentials(self) -> Any:
+        return self._credentials.read()
+
+    async def get_credentials_async(self) -> Any:
+        return await self._threads.run("password", self._credentials.read)
+
+
+async def _done_within(task: "asyncio.Future[Any]", seconds: float) -> bool:
+    """Wait for a task, and return whether it was done in time.
+
+    While the event loop is late itself, an answer that has come has not been read yet.
+    """
+    loop = asyncio.get_running_loop()
+    for _ in range(MAX_EXTENSIONS):
+        due = loop.time() + seconds
+        done, _ = await asyncio.wait((task,), timeout=seconds)
+        if done:
+            return True
+        if loop.time() < due + LATE:
+            return False
+    return False
+
+
+def _text(path: Any) -> str | None:
+    return None if path is None else str(path)

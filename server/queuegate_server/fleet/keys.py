@@ -1,0 +1,67 @@
+"""The names of the fleet's keys in Redis, and the codes that only replicas can compute.
+
+Access to Redis must not be enough to write groups or events: each value carries an
+HMAC-SHA-256 over its key's name and its content, under a key made from the fleet's secret.
+"""
+
+import hmac
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+from urllib.parse import quote
+
+MAC_BYTES: Final = 32
+
+
+class Position(NamedTuple):
+    """A point in the fleet's order of events."""
+
+    epoch: bytes
+    """Identifies the history; another one after events were lost."""
+    sequence: int
+    """The number of the newest event that was applied."""
+    nonce: bytes
+    """The nonce of that event: a number alone might stand for another event that was lost."""
+
+
+class Keys:
+    """The names of keys. One hash tag for all: a script runs on one node of a cluster."""
+
+    def __init__(self, prefix: str) -> None:
+        """Name the keys of a fleet."""
+        self.tag: Final = "{" + prefix + "}"
+        self.epoch: Final = f"{self.tag}:epoch"
+        self.sequence: Final = f"{self.tag}:seq"
+        self.events: Final = f"{self.tag}:events"
+        self.head: Final = f"{self.tag}:head"
+        """The nonce of the newest event."""
+        self.replicas: Final = f"{self.tag}:replicas"
+
+    def user(self, partition: str, user: str) -> str:
+        """Return the key of a user's groups."""
+        return f"{self.tag}:user:{quote(partition, safe='')}:{user}"
+
+
+class Signer:
+    """Computes and checks codes of one kind of value."""
+
+    def __init__(self, secret: bytes, purpose: str) -> None:
+        """Derive a key of its own for a purpose.
+
+        Args:
+            secret: The fleet's secret.
+            purpose: The kind of value, so that one is never taken for another.
+        """
+        self._key = hmac.digest(secret, f"queuegate fleet 1: {purpose}".encode(), "sha256")
+
+    def mac(self, *parts: bytes) -> bytes:
+        """Return the code of these parts in this order."""
+        return hmac.digest(self._key, framed(parts), "sha256")
+
+    def is_valid(self, mac: bytes, *parts: bytes) -> bool:
+        """Return whether a code is that of these parts."""
+        return hmac.compare_digest(mac, self.mac(*parts))
+
+
+def framed(parts: Sequence[bytes]) -> bytes:
+    """Return parts as one text that no other parts have: each with its length before it."""
+    return b"".join(len(part).to_bytes(8) + part for part in parts)

@@ -1,0 +1,221 @@
+"""Settings of a fleet: servers that share groups and invalidations through Redis or Valkey."""
+
+import re
+import socket
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Annotated, Final, Literal, NamedTuple, Self
+from urllib.parse import urlsplit
+
+from pydantic import AfterValidator, Field, model_validator
+
+from queuegate_server.config_fields import Section
+from queuegate_server.files.safe_open import read_regular
+from queuegate_server.settings.listeners import FilePath, HostPort, parse_host_port
+
+MAX_SECRET_BYTES: Final = 4096
+MIN_SECRET_BYTES: Final = 32
+_PORTS: Final = {"single": 6379, "cluster": 6379, "sentinel": 26_379}
+_URL: Final = re.compile(r"(?P<tls>rediss?)(?:\+(?P<kind>sentinel|cluster))?://(?P<rest>.*)")
+_FORMS: Final = (
+    "write redis://host:port, rediss://host:port (TLS), unix:///path,"
+    " redis+sentinel://host:port,host:port/SERVICE or redis+cluster://host:port,host:port"
+)
+
+StoreKind = Literal["single", "sentinel", "cluster"]
+
+
+class StoreAddress(NamedTuple):
+    """Where Redis or Valkey is."""
+
+    kind: StoreKind
+    """One server, sentinels that name it, or a cluster."""
+    tls: bool
+    hosts: tuple[HostPort, ...] = ()
+    """The server, the sentinels, or some nodes of the cluster."""
+    path: str = ""
+    """The Unix socket, instead of hosts."""
+    service: str = ""
+    """The name under which sentinels know the server."""
+    database: int = 0
+
+
+def parse_store_url(url: str) -> StoreAddress:
+    """Parse the URL of Redis or Valkey. Errors do not quote it: it may hold a password.
+
+    Raises:
+        ValueError: It is not such a URL.
+    """
+    if url.startswith("unix://"):
+        path = url.removeprefix("unix://")
+        if not path.startswith("/") or not path.isprintable() or set(path) & set("?#@"):
+            raise ValueError("a Unix socket needs an absolute path: unix:///run/redis.sock")
+        return StoreAddress("single", tls=False, path=path)
+    match = _URL.fullmatch(url)
+    if match is None:
+        raise ValueError(f"is not the URL of a Redis: {_FORMS}")
+    kind: StoreKind = match["kind"] or "single"  # type: ignore[assignment]
+    authority, _, path = match["rest"].partition("/")
+    if "@" in authority:
+        raise ValueError("must not contain credentials: use username and password_file")
+    if set(url) & set("?#"):
+        raise ValueError(f"must not have a query or a fragment: {_FORMS}")
+    hosts = tuple(_host(each, _PORTS[kind]) for each in authority.split(","))
+    if kind == "single" and len(hosts) > 1:
+        raise ValueError("names several hosts: use redis+sentinel:// or redis+cluster://")
+    service, database = "", path
+    if kind == "sentinel":
+        service, _, database = path.partition("/")
+        if not service:
+            raise ValueError("lacks the name of the service: redis+sentinel://host:port/SERVICE")
+    if database and (kind == "cluster" or not re.fullmatch(r"[0-9]{1,4}", database)):
+        raise ValueError("what follows the address is not the number of a database, such as /0")
+    return StoreAddress(kind, match["tls"] == "rediss", hosts, "", service, int(database or 0))
+
+
+def _host(text: str, default_port: int) -> HostPort:
+    has_port = urlsplit(f"//{text}").netloc.rpartition("]")[2].rpartition(":")[1]
+    try:
+        return parse_host_port(text if has_port else f"{text}:{default_port}")
+    except ValueError:
+        raise ValueError(f"does not name a host and a port: {_FORMS}") from None
+
+
+def _check_url(url: str) -> str:
+    parse_store_url(url)
+    return url
+
+
+def _check_readable(path: Path) -> Path:
+    if not _content(path).strip():
+        raise ValueError("the file is empty")
+    return path
+
+
+def _check_secret(path: Path) -> Path:
+    if not MIN_SECRET_BYTES <= len(_content(path).strip()) <= MAX_SECRET_BYTES:
+        raise ValueError(
+            f"the file must contain a secret of {MIN_SECRET_BYTES} to {MAX_SECRET_BYTES} bytes:"
+            " make one with `openssl rand -hex 32`"
+        )
+    return path
+
+
+def _content(path: Path) -> bytes:
+    try:
+        return read_regular(path, 16 * MAX_SECRET_BYTES)
+    except OSError as error:
+        raise ValueError(f"the file cannot be read: {error.strerror or error.args[1]}") from None
+
+
+ReadableFile = Annotated[FilePath, AfterValidator(_check_readable)]
+SecretFile = Annotated[FilePath, AfterValidator(_check_secret)]
+
+
+class Fleet(Section):
+    """Servers that share the groups of users, and forget them together."""
+
+    url: Annotated[str, AfterValidator(_check_url)] | None = Field(
+        None,
+        description="Redis or Valkey: redis://host:port/database, rediss://… (TLS), unix:///path, "
+        "redis+sentinel://host:port,host:port/SERVICE, redis+cluster://host:port,host:port. "
+        "Without it the server is on its own.",
+    )
+    secret_file: SecretFile | None = Field(
+        None,
+        description="A secret of at least 32 bytes, the same on all replicas; access to Redis is "
+        "not enough to write groups. Required with `url`.",
+    )
+    prefix: Annotated[str, Field(pattern=r"^[A-Za-z0-9][-A-Za-z0-9_.]{0,63}$")] = Field(
+        "queuegate", description="The first part of all keys; fleets on one Redis differ in it."
+    )
+    replica: Annotated[str, Field(pattern=r"^[A-Za-z0-9][-A-Za-z0-9_.]{0,252}$")] | None = Field(
+        None, description="The name of this replica, for people. Default: the name of the host."
+    )
+    username: Annotated[str, Field(min_length=1)] | None = Field(
+        None, description="The user of Redis's ACLs; requires password_file."
+    )
+    password_file: ReadableFile | None = Field(
+        None, description="Contains the password; read again for every connection."
+    )
+    sentinel_password_file: ReadableFile | None = Field(
+        None, description="The password of the sentinels, if they ask for one."
+    )
+    ca_file: ReadableFile | None = Field(
+        None, description="Trusted CA certificates. Default: those of the system."
+    )
+    cert_file: ReadableFile | None = Field(None, description="The client certificate.")
+    key_file: ReadableFile | None = Field(None, description="The private key of cert_file.")
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> Self:
+        if self.url is None:
+            keys = sorted(self.model_fields_set - {"url"})
+            if keys:
+                raise ValueError(f"{', '.join(keys)} requires url; add url or remove the rest")
+            return self
+        if self.secret_file is None:
+            raise ValueError("url requires secret_file: make one with `openssl rand -hex 32`")
+        if self.username and not self.password_file:
+            raise ValueError("username requires password_file")
+        if (self.cert_file is None) != (self.key_file is None):
+            raise ValueError("cert_file and key_file must be given together")
+        address = parse_store_url(self.url)
+        if not address.tls and (self.ca_file or self.cert_file):
+            raise ValueError("ca_file, cert_file and key_file require TLS: use rediss://")
+        if address.kind != "sentinel" and self.sentinel_password_file:
+            raise ValueError("sentinel_password_file requires redis+sentinel://")
+        if find_spec("redis") is None:
+            raise ValueError("requires redis-py: pip install 'queuegate[server,redis]'")
+        return self
+
+    @property
+    def is_on(self) -> bool:
+        """Whether this server is one of a fleet."""
+        return self.url is not None
+
+    @property
+    def address(self) -> StoreAddress:
+        """Where Redis or Valkey is; `url` must be set."""
+        return parse_store_url(self.url or "")
+
+    @property
+    def replica_name(self) -> str:
+        """The name of this replica."""
+        return self.replica or socket.gethostname()
+
+    @property
+    def secrets(self) -> tuple[Path, ...]:
+        """The files that only the server's account should be able to read."""
+        files = (self.secret_file, self.password_file, self.sentinel_password_file, self.key_file)
+        return tuple(file for file in files if file is not None)
+
+    # Read at each use and not watched: a connection is opened with what the files contain then.
+
+    def secret(self) -> bytes:
+        """Return the secret of the fleet. Blocks. Raises OSError, or ValueError if it is unfit."""
+        if self.secret_file is None:
+            raise ValueError("secret_file is not set")
+        return _content(_check_secret(self.secret_file)).strip()
+
+
+@dataclass(frozen=True, slots=True)
+class Credentials:
+    """What a connection presents to Redis."""
+
+    username: str | None
+    password_file: Path | None
+
+    def read(self) -> tuple[str, ...]:
+        """Return the arguments of AUTH as they are now; nothing without a password. Blocks.
+
+        Raises OSError, or ValueError for a file without a password.
+        """
+        if self.password_file is None:
+            return ()
+        content = read_regular(self.password_file, MAX_SECRET_BYTES)
+        password = content.removesuffix(b"\n").removesuffix(b"\r").decode()
+        if not password:
+            raise ValueError(f"{self.password_file} contains no password")
+        return (self.username, password) if self.username else (password,)

@@ -1,0 +1,163 @@
+"""A real Redis (or Valkey) for tests: own folder, free port, stopped by its pid."""
+
+import contextlib
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import trustme
+
+from tests.support.servers.free_ports import free_port
+from tests.support.servers.slapd import freeze
+
+START_SECONDS = 60
+
+
+def program() -> str:
+    return shutil.which("redis-server") or shutil.which("valkey-server") or "redis-server"
+
+
+class RedisServer:
+    """A server on 127.0.0.1 that keeps nothing on disk.
+
+    With `ca`, it speaks TLS only. With `password`, clients must present it.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        ca: trustme.CA | None = None,
+        password: str = "",
+        first: Sequence[str] = (),
+        more: Sequence[str] = (),
+    ) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self.folder = folder
+        self.port = free_port()
+        self.password = password
+        self.ca = ca
+        self.process: subprocess.Popen[bytes] | None = None
+        self._first, self._more = first, more
+        if ca is not None:
+            ca.cert_pem.write_to_path(str(folder / "ca.pem"))
+            leaf = ca.issue_cert("127.0.0.1", "localhost")
+            leaf.private_key_pem.write_to_path(str(folder / "key.pem"))
+            leaf.cert_chain_pems[0].write_to_path(str(folder / "cert.pem"))
+        if password:
+            (folder / "password").write_text(f"{password}\n")
+
+    @property
+    def url(self) -> str:
+        return f"{'redis' if self.ca is None else 'rediss'}://127.0.0.1:{self.port}"
+
+    @property
+    def pid(self) -> int:
+        assert self.process is not None
+        return self.process.pid
+
+    def start(self) -> None:
+        arguments = [
+            "--bind", "127.0.0.1", "--dir", str(self.folder), "--save", "", "--appendonly", "no",
+            "--port", "0" if self.ca else str(self.port), "--loglevel", "warning",
+        ]  # fmt: skip
+        if self.ca is not None:
+            arguments += [
+                "--tls-port", str(self.port), "--tls-auth-clients", "no",
+                "--tls-cert-file", str(self.folder / "cert.pem"),
+                "--tls-key-file", str(self.folder / "key.pem"),
+                "--tls-ca-cert-file", str(self.folder / "ca.pem"),
+            ]  # fmt: skip
+        if self.password:
+            arguments += ["--requirepass", self.password]
+        with (self.folder / "redis.log").open("ab") as log:
+            self.process = subprocess.Popen(
+                [program(), *self._first, *arguments, *self._more], stdout=log, stderr=log
+            )
+        end = time.monotonic() + START_SECONDS
+        while True:
+            try:
+                socket.create_connection(("127.0.0.1", self.port), 10).close()
+            except OSError:
+                if self.process.poll() is not None or time.monotonic() > end:
+                    raise AssertionError((self.folder / "redis.log").read_text()) from None
+                time.sleep(0.01)
+            else:
+                return
+
+    def command(self, *words: str) -> bytes:
+        """Send a command on a plain connection of its own; return the raw answer's first part."""
+        with socket.create_connection(("127.0.0.1", self.port), START_SECONDS) as connection:
+            if self.password:
+                _send(connection, "AUTH", self.password)
+                assert connection.recv(65_536).startswith(b"+OK")
+            _send(connection, *words)
+            return connection.recv(65_536)
+
+    def pause(self, milliseconds: int) -> None:
+        """Answer no client for a time (CLIENT PAUSE)."""
+        assert self.command("CLIENT", "PAUSE", str(milliseconds), "ALL") == b"+OK\r\n"
+
+    def freeze(self) -> None:
+        freeze(self.pid)
+
+    def thaw(self) -> None:
+        os.kill(self.pid, signal.SIGCONT)
+
+    def kill(self) -> None:
+        self._end(signal.SIGKILL)
+
+    def stop(self) -> None:
+        self._end(signal.SIGTERM)
+
+    def _end(self, number: signal.Signals) -> None:
+        process, self.process = self.process, None
+        if process is None:
+            return
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(process.pid, signal.SIGCONT)
+            os.kill(process.pid, number)
+        try:
+            process.wait(30)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def _send(connection: socket.socket, *words: str) -> None:
+    encoded = [word.encode() for word in words]
+    connection.sendall(
+        b"*%d\r\n" % len(encoded)
+        + b"".join(b"$%d\r\n%b\r\n" % (len(word), word) for word in encoded)
+    )
+
+
+@contextlib.contextmanager
+def running_redis(
+    folder: Path,
+    *,
+    ca: trustme.CA | None = None,
+    password: str = "",
+    more: Sequence[str] = (),
+) -> Iterator[RedisServer]:
+    """Run a Redis; stop it at the end, whatever happens."""
+    for attempt in range(3):
+        server = RedisServer(folder / str(attempt), ca=ca, password=password, more=more)
+        try:
+            server.start()
+        except AssertionError:
+            # Another process took the port first.
+            server.stop()
+            if attempt == 2:
+                raise
+        else:
+            break
+    try:
+        yield server
+    finally:
+        server.stop()
