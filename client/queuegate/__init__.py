@@ -55,7 +55,7 @@ if TYPE_CHECKING:
         StaleDecision,
         Step,
     )
-    from queuegate._users import AccessGrant, ListedUser, UnexpandedGroup, UserPage
+    from queuegate._users import AccessGrant, ListedUser, UnexpandedGroup, UsableQueue, UserPage
     from queuegate.exceptions import (
         CouldNotAsk,
         DeadlineExceeded,
@@ -132,6 +132,7 @@ __all__ = [
     "Tls",
     "UnexpandedGroup",
     "UnknownPartition",
+    "UsableQueue",
     "UserPage",
     "ValidationResult",
     "Violation",

@@ -21,7 +21,7 @@ from queuegate._results import (
     ValidationResult,
 )
 from queuegate._types import AccessName, Check, CheckFailure, Decision, Explanation
-from queuegate._users import UserPage
+from queuegate._users import UsableQueue, UserPage
 from queuegate.exceptions import QueuegateError
 from queuegate.policy.decision import Access
 
@@ -342,6 +342,56 @@ class AsyncClientMethods:
         while True:
             response = await self._calls.ask(self._calls.access.ListQueues, request, deadline)
             queues += response.queues
+            following = _responses.next_page(request, response)
+            if following is None:
+                return queues
+            request = following
+
+    async def explain_queues(
+        self,
+        user: str,
+        *,
+        partition: str = "default",
+        access: AccessName = Access.SUBMIT,
+        prefix: str = "",
+        groups: Iterable[str] = (),
+        real_user: str = "",
+        timeout: float | None = None,
+    ) -> list[UsableQueue]:
+        """List the configured queues that a user may use, each with the ACL entry that decides.
+
+        Args:
+            user: The name of the user.
+            partition: The partition whose queues are listed.
+            access: The kind of access.
+            prefix: The full path of a queue: only this queue and those below it are listed. If
+                empty, all are.
+            groups: The groups of the user, used as given. If empty, the server resolves them if
+                a decision depends on them.
+            real_user: The service that acts for the user, if any.
+            timeout: The time limit of all pages together, in seconds; None: the client's default.
+
+        Returns:
+            The queues, sorted by path.
+
+        Raises:
+            QueuegateError: There is no answer: grant nothing. The subclass says why.
+            TypeError: An argument has the wrong type.
+            ValueError: An argument is invalid.
+
+        Example:
+            >>> for each in await client.explain_queues("sue"):
+            ...     print(each.queue, each.via.kind, each.via.name, each.via.queue)
+            root.analytics.reports user sue root.analytics.reports
+            root.sandbox everybody * root.sandbox
+        """
+        request = _requests.listing(user, partition, access, prefix, groups, real_user=real_user)
+        request.with_via = True
+        deadline = self._calls.deadline(timeout)
+        queues: list[UsableQueue] = []
+        while True:
+            response = await self._calls.ask(self._calls.access.ListQueues, request, deadline)
+            queues += _responses.usable_queues(response)
             following = _responses.next_page(request, response)
             if following is None:
                 return queues

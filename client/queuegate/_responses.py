@@ -15,7 +15,7 @@ from queuegate import _errors, _results, _types
 from queuegate._applications import ApplicationExplanation, ApplicationList, ApplicationStep
 from queuegate._requests import ACCESS_TYPES
 from queuegate._types import CheckFailure, Decision
-from queuegate._users import AccessGrant, ListedUser, UnexpandedGroup, UserPage
+from queuegate._users import AccessGrant, ListedUser, UnexpandedGroup, UsableQueue, UserPage
 from queuegate.exceptions import ServerError
 from queuegate.policy.decision import Access, Reason
 from queuegate.policy.explain import StepOutcome
@@ -172,6 +172,17 @@ def next_page(
     following.CopyFrom(request)
     following.page_token = response.next_page_token
     return following
+
+
+def usable_queues(response: access_pb2.ListQueuesResponse) -> list[UsableQueue]:
+    """Return the queues of a page, with their entries. Raises ServerError."""
+    if len(response.via) != len(response.queues):
+        raise ServerError(
+            f"the server returned {len(response.queues)} queues with {len(response.via)} entries:"
+            " it may be older than this client",
+            code="INTERNAL",
+        )
+    return [*map(UsableQueue, response.queues, map(_grant, response.via))]
 
 
 def users(response: access_pb2.ListUsersResponse) -> UserPage:

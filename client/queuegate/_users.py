@@ -1,4 +1,4 @@
-"""The users of a queue. All are immutable; none needs gRPC."""
+"""Who may use which queue, and why. All are immutable; none needs gRPC."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -23,6 +23,16 @@ class AccessGrant:
     nested: tuple[str, ...] = ()
     """The groups between, if the group `name` contains the user through others: from the one next
     to `name` to the one that lists the user."""
+
+
+@dataclass(frozen=True, slots=True)
+class UsableQueue:
+    """A queue that a user may use."""
+
+    queue: str
+    """The full path of the queue."""
+    via: AccessGrant
+    """The entry that decides a check."""
 
 
 @dataclass(frozen=True, slots=True)

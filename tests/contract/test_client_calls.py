@@ -99,6 +99,26 @@ async def test_queues_follows_the_pages(ask: Ask, script: Script) -> None:
     assert all(list(request.user.groups) == ["g"] for request in requests)
 
 
+async def test_queues_with_their_entries(ask: Ask, script: Script) -> None:
+    found = await ask("explain_queues", "alice", access="admin", prefix="root.q", real_user="hue")
+    kind, access = queuegate.SubjectKind.GROUP, queuegate.Access.ADMIN
+    assert found == [
+        queuegate.UsableQueue(queue, queuegate.AccessGrant(queue, access, kind, "staff\x1b"))
+        for queue in QUEUES
+    ]
+    requests = script.requests("ListQueues")
+    assert [request.page_token for request in requests] == ["", "2", "4"]
+    assert all(request.with_via for request in requests)
+    assert {(request.prefix, request.real_user) for request in requests} == {("root.q", "hue")}
+
+
+async def test_a_server_that_knows_no_entries(ask: Ask, script: Script) -> None:
+    script.answers["ListQueues"] = access_pb2.ListQueuesResponse(queues=["root"])
+    assert await ask("queues", "alice") == ["root"]
+    with pytest.raises(queuegate.ServerError, match="1 queues with 0 entries: it may be older"):
+        await ask("explain_queues", "alice")
+
+
 async def test_queues_does_not_follow_a_page_to_itself(ask: Ask, script: Script) -> None:
     script.answers["ListQueues"] = access_pb2.ListQueuesResponse(
         queues=["root"], next_page_token="again"

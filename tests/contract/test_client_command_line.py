@@ -236,6 +236,24 @@ def test_an_empty_list_says_so_beside_the_list(
     assert capsys.readouterr().err == "there is no queue root.x\n"
 
 
+def test_queues_with_their_entries(server: ScriptedServer, capsys: Capture) -> None:
+    assert main([*PATIENT, "queues", "alice", "--why", "--access", "admin"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    widths = {line.index("group staff\\x1b in the admin ACL of root") for line in lines}
+    assert widths == {len("root.b\\x1b") + 2}
+    assert main([*PATIENT, "queues", "alice", "--why", "-o", "table"]) == 0
+    heads, first, *_ = capsys.readouterr().out.splitlines()
+    assert heads.split() == ["QUEUE", "VIA", "ACL", "OF", "QUEUE"]
+    assert first.split() == ["root", "group", "staff\\x1b", "submit", "root"]
+    assert main([*PATIENT, "queues", "alice", "--why", "-o", "json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    via = {"queue": "root", "acl": "submit", "kind": "group", "name": "staff\x1b", "nested": []}
+    assert document["queues"][0] == {"queue": "root", "via": via}
+    server.script.answers["ListQueues"] = access_pb2.ListQueuesResponse()
+    assert main([*PATIENT, "queues", "alice", "--why"]) == 0
+    assert capsys.readouterr() == ("", "alice may submit to none of the queues\n")
+
+
 def test_options_reach_the_server(script: Script) -> None:
     line = "check alice root.a --partition gpu --access admin --group a --group b --timeout 50"
     assert main(line.split()) == 0

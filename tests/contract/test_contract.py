@@ -184,6 +184,41 @@ def test_list_queues_by_pages(channel: grpc.Channel) -> None:
     assert violations(caught.value) == ["page_size"]
 
 
+def test_list_queues_with_the_entries_that_decide(channel: grpc.Channel) -> None:
+    stub = access_pb2_grpc.AccessServiceStub(channel)
+
+    def page(user: str, **fields: Any) -> access_pb2.ListQueuesResponse:
+        asked = access_pb2.ListQueuesRequest(
+            user=user_group_information_pb2.UserGroupInformation(user=user),
+            access=fields.pop("access", SUBMIT),
+            **fields,
+        )
+        return stub.ListQueues(asked, timeout=60)
+
+    def entries(found: access_pb2.ListQueuesResponse) -> list[tuple[str, str, int, int, str]]:
+        return [
+            (queue, via.queue, via.acl, via.kind, via.name)
+            for queue, via in zip(found.queues, found.via, strict=True)
+        ]
+
+    group, user = access_pb2.SUBJECT_KIND_GROUP, access_pb2.SUBJECT_KIND_USER
+    everybody, administer = access_pb2.SUBJECT_KIND_EVERYBODY, access_pb2.ACCESS_TYPE_ADMIN
+    assert not page("testuser1").via
+    assert entries(page("testuser1", with_via=True)) == [
+        ("root.dev", "root.dev", SUBMIT, group, "group1001"),
+        ("root.dev.deep", "root.dev", SUBMIT, group, "group1001"),
+        ("root.open", "root.open", SUBMIT, everybody, "*"),
+    ]
+    assert entries(page("testuser1", with_via=True, page_size=1, page_token="root.dev.deep")) == [
+        ("root.open", "root.open", SUBMIT, everybody, "*")
+    ]
+    boss = entries(page("boss", with_via=True, access=administer))
+    assert boss
+    assert {entry[1:] for entry in boss} == {("root", administer, user, "boss")}
+    for queue, *_ in boss:
+        assert check(channel, user="boss", queue=queue, access=administer).matched_queue == "root"
+
+
 def test_resolve_and_invalidate(channel: grpc.Channel) -> None:
     stub = user_groups_pb2_grpc.UserGroupServiceStub(channel)
 

@@ -24,6 +24,7 @@ CALLS: list[tuple[str, str, tuple[Any, ...]]] = [
     ("check_applications", "BatchCheckApplicationAccess", ([VIEW],)),
     ("explain_application", "ExplainApplicationAccess", (VIEW,)),
     ("queues", "ListQueues", ("alice",)),
+    ("explain_queues", "ListQueues", ("alice",)),
     ("list_users", "ListUsers", ("root",)),
     ("resolve", "ResolveUserGroups", ("alice",)),
     ("invalidate", "InvalidateUserGroups", ()),

@@ -3,6 +3,7 @@ package queuegate
 import (
 	"context"
 	"fmt"
+	"iter"
 	"strings"
 	"unicode/utf8"
 
@@ -198,6 +199,62 @@ type Listing struct {
 
 // Queues lists the full paths of the configured queues that a user may use, sorted.
 func (c *Client) Queues(ctx context.Context, listing Listing) ([]string, error) {
+	var queues []string
+	for response, err := range c.queuePages(ctx, listing, false) {
+		if err != nil {
+			return nil, err
+		}
+		queues = append(queues, response.GetQueues()...)
+	}
+	return queues, nil
+}
+
+// ExplainQueues lists what [Client.Queues] lists, each with the ACL entry that decides a check.
+func (c *Client) ExplainQueues(ctx context.Context, listing Listing) ([]UsableQueue, error) {
+	var queues []UsableQueue
+	for response, err := range c.queuePages(ctx, listing, true) {
+		if err != nil {
+			return nil, err
+		}
+		paths, via := response.GetQueues(), response.GetVia()
+		if len(paths) != len(via) {
+			return nil, contractViolated(
+				"the server returned %d queues with %d entries: it may be older than this client",
+				len(paths), len(via))
+		}
+		for i, path := range paths {
+			queues = append(queues, UsableQueue{Queue: path, Via: grantOf(via[i])})
+		}
+	}
+	return queues, nil
+}
+
+func (c *Client) queuePages(
+	ctx context.Context, listing Listing, withVia bool,
+) iter.Seq2[*queuegatev1.ListQueuesResponse, error] {
+	return func(yield func(*queuegatev1.ListQueuesResponse, error) bool) {
+		request, err := listing.request(withVia)
+		ctx, cancel := limited(ctx, c.plan.timeout)
+		defer cancel()
+		for err == nil {
+			var response *queuegatev1.ListQueuesResponse
+			if response, err = ask(ctx, c, c.access.ListQueues, request); err != nil {
+				break
+			}
+			token := response.GetNextPageToken()
+			if !yield(response, nil) || token == "" {
+				return
+			}
+			if token == request.PageToken {
+				err = contractViolated("the server returned the same page token twice")
+			}
+			request.PageToken = token
+		}
+		yield(nil, err)
+	}
+}
+
+func (listing *Listing) request(withVia bool) (*queuegatev1.ListQueuesRequest, error) {
 	faults := questionFaults(listing.User, listing.Groups, listing.Access)
 	faults = appendFault(faults, "prefix", listing.Prefix, optional)
 	faults = appendFault(faults, "partition", listing.Partition, optional)
@@ -205,32 +262,15 @@ func (c *Client) Queues(ctx context.Context, listing Listing) ([]string, error) 
 	if faults != nil {
 		return nil, invalid(faults...)
 	}
-	ctx, cancel := limited(ctx, c.plan.timeout)
-	defer cancel()
-	request := &queuegatev1.ListQueuesRequest{
+	return &queuegatev1.ListQueuesRequest{
 		User:      userGroups(listing.User, listing.Groups),
 		Partition: listing.Partition,
 		Access:    listing.Access.number(),
 		Prefix:    listing.Prefix,
 		PageSize:  10_000,
 		RealUser:  listing.RealUser,
-	}
-	var queues []string
-	for {
-		response, err := ask(ctx, c, c.access.ListQueues, request)
-		if err != nil {
-			return nil, err
-		}
-		queues = append(queues, response.GetQueues()...)
-		switch token := response.GetNextPageToken(); token {
-		case "":
-			return queues, nil
-		case request.PageToken:
-			return nil, contractViolated("the server returned the same page token twice")
-		default:
-			request.PageToken = token
-		}
-	}
+		WithVia:   withVia,
+	}, nil
 }
 
 func (question *Check) request() *queuegatev1.CheckQueueAccessRequest {

@@ -57,6 +57,10 @@ var calls = map[string]func(context.Context, *Client) error{
 		_, err := c.Queues(ctx, Listing{User: "alice"})
 		return err
 	},
+	"ExplainQueues": func(ctx context.Context, c *Client) error {
+		_, err := c.ExplainQueues(ctx, Listing{User: "alice"})
+		return err
+	},
 	"ListUsers": func(ctx context.Context, c *Client) error {
 		for _, err := range c.ListUsers(ctx, UserListing{Queue: "root"}) {
 			return err
@@ -383,6 +387,30 @@ func TestPages(t *testing.T) {
 	if asked := len(server.seen()); asked != 2 {
 		t.Errorf("%d requests", asked)
 	}
+}
+
+func TestQueuesWithTheirEntries(t *testing.T) {
+	server := startFake(t)
+	client := server.connect(t, Config{})
+	server.always(&queuegatev1.ListQueuesResponse{
+		Queues: []string{"root"},
+		Via: []*queuegatev1.AccessGrant{{
+			Queue: "root", Acl: queuegatev1.AccessType_ACCESS_TYPE_SUBMIT,
+			Kind: queuegatev1.SubjectKind_SUBJECT_KIND_EVERYBODY, Name: "*",
+		}},
+	})
+	found, err := client.ExplainQueues(t.Context(), Listing{User: "alice"})
+	want := []UsableQueue{{"root", AccessGrant{
+		Queue: "root", ACL: Submit, Kind: SubjectEverybody, Name: "*",
+	}}}
+	if err != nil || !reflect.DeepEqual(found, want) {
+		t.Error(found, err)
+	}
+	server.always(&queuegatev1.ListQueuesResponse{Queues: []string{"root"}})
+	_, err = client.ExplainQueues(t.Context(), Listing{User: "alice"})
+	expectError(t, err, ErrServer, "1 queues with 0 entries: it may be older")
+	_, err = client.ExplainQueues(t.Context(), Listing{})
+	expectError(t, err, ErrInvalidArgument, "user.user")
 }
 
 func TestPagesOfUsers(t *testing.T) {

@@ -52,6 +52,14 @@ type AccessGrant struct {
 	Nested []string
 }
 
+// A UsableQueue is a queue that a user may use.
+type UsableQueue struct {
+	// Queue is the full path of the queue.
+	Queue string
+	// Via is the entry that decides a check.
+	Via AccessGrant
+}
+
 // A ListedUser is a user who may use a queue.
 type ListedUser struct {
 	User string

@@ -2,6 +2,7 @@
 
 import sys
 import time
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -15,6 +16,7 @@ from queuegate.cli.documents import plain
 from queuegate.cli.exit_codes import Exit, Problem
 from queuegate.cli.options import (
     CONTEXT,
+    LIST_TIMEOUT,
     TIMEOUT,
     Group,
     Session,
@@ -39,6 +41,7 @@ from queuegate.policy.decision import Access
 
 if TYPE_CHECKING:
     from queuegate._client import Client
+    from queuegate._users import UsableQueue
     from queuegate.cli.offline import OfflineClient
 
 _EPILOG: Final = f"""\
@@ -200,16 +203,28 @@ def app_check(session: Session, *, explained: bool, **given: Any) -> Report:
 @partition_option
 @access_option
 @groups_options
+@click.option("--why", is_flag=True, help="Show the ACL entry that lets the user in.")
 @files_options
-def queues(session: Session, user: str, *, access: str, **options: Any) -> Report:
+def queues(session: Session, user: str, *, access: str, why: bool, **options: Any) -> Report:
     """List the configured queues that USER may use."""
+    options["timeout"] = session.timeout or LIST_TIMEOUT
+    found: list[UsableQueue] = []
     with session.client() as client:
-        answer = client.queues(user, access=Access(access), **options)
-    note = "" if answer else f"{user} may {render.VERBS[Access(access)]} none of the queues"
+        if why:
+            found = client.explain_queues(user, access=Access(access), **options)
+            paths = [each.queue for each in found]
+        else:
+            paths = client.queues(user, access=Access(access), **options)
+    note = "" if paths else f"{user} may {render.VERBS[Access(access)]} none of the queues"
     if note and options["prefix"]:
         note = f"{note} at or below {options['prefix']}"
-    table = (("QUEUE",), [(queue,) for queue in answer])
-    return Report({"queues": answer}, map(escape, answer), note=note, table=table)
+    if why:
+        document = {"queues": [asdict(each) for each in found]}
+        heads = ("QUEUE", "VIA", "ACL", "OF QUEUE")
+        rows = [(each.queue, *render.grant_row(each.via)) for each in found]
+        return Report(document, render.usable_queues(found), note=note, table=(heads, rows))
+    table = (("QUEUE",), [(queue,) for queue in paths])
+    return Report({"queues": paths}, map(escape, paths), note=note, table=table)
 
 
 queuegate.add_command(who_can)

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 CONTEXT: Final = {"help_option_names": ["-h", "--help"]}
 TIMEOUT: Final = 1.0
 """The default time limit of a call to a server, in seconds."""
+LIST_TIMEOUT: Final = 30.0
+"""That of lists: a policy may have 100 000 queues, and a page of users needs the directory."""
 _FILES: Final = frozenset({"policy", "config"})
 _READING: Final = frozenset({"acl_names", "semantics", "yarn_site"})
 """Options that say how the file of `--policy` is read."""
@@ -151,8 +153,8 @@ _COMMON: Final = (
         "--timeout",
         callback=_seconds,
         metavar="SECONDS",
-        help="How long to wait for an answer.  [default: 1; who-can, tree and reload:"
-        " 30; invalidate --wait: 15]",
+        help="How long to wait for an answer.  [default: 1; queues, who-can, tree and"
+        " reload: 30; invalidate --wait: 15]",
     ),
     click.option("--tls-ca", metavar="FILE", help="Use TLS and trust these authorities."),
     click.option("--tls-cert", metavar="FILE", help="Use TLS with this client certificate."),

@@ -14,10 +14,12 @@ from queuegate._results import (
     Severity,
 )
 from queuegate._types import Check, Decision, ExplainedGroups, Explanation, GroupsOrigin, Step
+from queuegate._users import AccessGrant, UsableQueue
 from queuegate.cli.terminal import Colours, escape
 from queuegate.policy.applications import Action
 from queuegate.policy.decision import Access, Reason
 from queuegate.policy.explain import StepOutcome
+from queuegate.policy.reach import SubjectKind
 
 VERBS = {Access.SUBMIT: "submit to", Access.ADMIN: "administer"}
 
@@ -177,6 +179,43 @@ def _groups(groups: ExplainedGroups) -> str:
     if groups.origin is GroupsOrigin.NOT_NEEDED:
         return "; ".join(notes)
     return f"{names or 'none'} ({'; '.join(notes)})"
+
+
+def usable_queues(queues: Sequence[UsableQueue]) -> Iterator[str]:
+    """Yield a line for each queue, with the entry that lets the user in."""
+    width = max((len(escape(each.queue)) for each in queues), default=0)
+    for each in queues:
+        yield f"{escape(each.queue):{width}}  {grant_words(each.via)}"
+
+
+def grant_words(grant: AccessGrant) -> str:
+    """Return in words which entry of which ACL lets a user in."""
+    if grant.kind is SubjectKind.EVERYBODY:
+        if grant.acl is None:
+            return _REASONS[Reason.ACLS_DISABLED]
+        return f"everyone in {place_of(grant)}"
+    name = escape(grant.name)
+    text = {
+        SubjectKind.USER: "the user",
+        SubjectKind.GROUP: f"group {name}",
+        SubjectKind.PROXY: f"service {name}, which acts for the user,",
+    }.get(grant.kind or SubjectKind.EVERYBODY, f"unknown {name}")
+    if grant.nested:
+        text += f", through {', '.join(map(escape, grant.nested))},"
+    return f"{text} in {place_of(grant)}"
+
+
+def place_of(grant: AccessGrant) -> str:
+    """Return the name of the ACL that has an entry."""
+    if not grant.queue:
+        return "the administrators of the cluster"
+    return f"the {grant.acl or 'unknown'} ACL of {escape(grant.queue)}"
+
+
+def grant_row(grant: AccessGrant) -> tuple[str, str, str]:
+    """Return the cells of an entry in a table: what it stands for, which ACL, of which queue."""
+    via = " > ".join((f"{grant.kind or 'unknown'} {grant.name}", *grant.nested))
+    return via, str(grant.acl or ""), grant.queue
 
 
 def resolution(answer: Resolution, colours: Colours) -> Iterator[str]:

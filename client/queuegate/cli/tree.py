@@ -10,6 +10,7 @@ import click
 
 from queuegate._results import PolicyQueue
 from queuegate.cli.options import (
+    LIST_TIMEOUT,
     Command,
     Session,
     files_options,
@@ -23,8 +24,6 @@ from queuegate.policy.acl import WILDCARD
 from queuegate.policy.decision import Access
 from queuegate.policy.names import SEPARATOR, parent_path
 
-_TIMEOUT: Final = 30.0
-"""Seconds for a call: a policy may have 100 000 queues."""
 _MAX_SHOWN: Final = 200
 """Queues that are shown by default: the tree is cut at the level that would exceed them."""
 _MAX_CHILDREN: Final = 50
@@ -55,7 +54,7 @@ def tree(
 
     A tree of more than 200 queues is cut, and says where; --depth, --prefix and --all show more.
     """
-    timeout = session.timeout or _TIMEOUT
+    timeout = session.timeout or LIST_TIMEOUT
     usable: dict[Access, frozenset[str]] = {}
     with session.client() as client:
         queues = client.policy(partition, prefix, timeout=timeout).queues

@@ -10,6 +10,7 @@ import click
 from queuegate._users import AccessGrant, ListedUser, UserPage
 from queuegate.cli.exit_codes import Exit, Problem
 from queuegate.cli.options import (
+    LIST_TIMEOUT,
     Command,
     Session,
     access_argument,
@@ -18,13 +19,10 @@ from queuegate.cli.options import (
     session_options_of_list,
 )
 from queuegate.cli.output import Report
-from queuegate.cli.render import VERBS, moment
+from queuegate.cli.render import VERBS, grant_row, grant_words, moment, place_of
 from queuegate.cli.terminal import Colours, escape
 from queuegate.policy.decision import Access
-from queuegate.policy.reach import SubjectKind
 
-_TIMEOUT: Final = 30.0
-"""Seconds for a page: the server may have to ask a directory about each user on it."""
 _MAX_NAMED: Final = 5
 """Groups that are named in the message about an incomplete list."""
 
@@ -61,7 +59,7 @@ def who_can(
             partition=partition,
             access=Access(access),
             page_size=page_size or 0,
-            timeout=session.timeout or _TIMEOUT,
+            timeout=session.timeout or LIST_TIMEOUT,
         )
         pages = list(found if all_pages else islice(found, 2))
     has_more = not all_pages and len(pages) > 1
@@ -89,15 +87,15 @@ def who_can(
 def _lines(page: UserPage, users: Sequence[ListedUser], colours: Colours) -> Iterator[str]:
     if page.everyone_via is not None:
         is_enforced = page.everyone_via.acl is not None
-        where = f"{_where(page.everyone_via)} allows everyone"
+        where = f"{place_of(page.everyone_via)} allows everyone"
         text = where if is_enforced else "the scheduler does not enforce ACLs"
         yield f"{colours.good('everyone')}: {text}"
     for grant in page.proxies:
-        yield f"every user that {escape(grant.name)} acts for: {_where(grant)}"
+        yield f"every user that {escape(grant.name)} acts for: {place_of(grant)}"
     width = max((len(escape(user.user)) for user in users), default=0)
     for user in users:
         text = f"{escape(user.user):{width}}  "
-        text += "; ".join(map(_why, user.via[:1]))
+        text += "; ".join(map(grant_words, user.via[:1]))
         others = len(user.via) - 1 + user.further
         if others > 0:
             text += colours.faint(f" ({others} more)")
@@ -106,25 +104,9 @@ def _lines(page: UserPage, users: Sequence[ListedUser], colours: Colours) -> Ite
         yield text
 
 
-def _why(grant: AccessGrant) -> str:
-    """Return the grant of a user in words."""
-    text = "the user" if grant.kind is SubjectKind.USER else f"group {escape(grant.name)}"
-    if grant.nested:
-        text += f", through {', '.join(map(escape, grant.nested))},"
-    return f"{text} in {_where(grant)}"
-
-
-def _where(grant: AccessGrant) -> str:
-    if not grant.queue:
-        return "the administrators of the cluster"
-    return f"the {grant.acl or 'unknown'} ACL of {escape(grant.queue)}"
-
-
 def _row(user: ListedUser) -> tuple[str, str, str, str, str]:
     first = user.via[0] if user.via else AccessGrant("", None, None, "")
-    via = " > ".join((f"{first.kind or 'unknown'} {first.name}", *first.nested))
-    confirmed = "yes" if user.confirmed else "no"
-    return user.user, via, str(first.acl or ""), first.queue, confirmed
+    return user.user, *grant_row(first), "yes" if user.confirmed else "no"
 
 
 def _note(

@@ -200,7 +200,9 @@ class Decider:
             found = core.usable(
                 partition, paths, access, user, entry.groups or (), real_user=real_user
             )
-        return found if self._covered(state, entry) > 0 else None
+        if found is None or self._covered(state, entry) <= 0:
+            return None
+        return [path for path, _ in found]
 
     def _entry(self, partition: str, user: str) -> UserEntry | None:
         """Return the groups of a user; None if they are not known, and asks for them then."""

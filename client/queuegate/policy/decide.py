@@ -83,22 +83,25 @@ def usable(
     groups: Sequence[str] | None,
     *,
     real_user: str = "",
-) -> list[str] | None:
-    """Return the queues, among those at `paths`, that the user may use, in the given order.
+) -> list[tuple[str, Decision]] | None:
+    """Return the queues, among those at `paths`, that the user may use, in the given order, each
+    with the decision that `decide` makes.
 
     Returns None if `groups` is None and a decision depends on them.
     """
     found = []
     # By chain: queues without ACLs of their own share the chain of their parent.
-    decided: dict[object, bool] = {}
+    decided: dict[object, Decision] = {}
     for path in paths:
         chain = partition.chain(path, access)
-        allowed = decided.get(chain)
-        if allowed is None:
+        decision = decided.get(chain)
+        if decision is None:
             decision = chain.decide(user, groups)
             if decision is None:
                 return None
-            allowed = decided[chain] = decision.allowed
-        if allowed or (real_user and _by_proxy(partition, path, access, real_user)):
-            found.append(path)
+            decided[chain] = decision
+        if not decision.allowed and real_user:
+            decision = _by_proxy(partition, path, access, real_user) or decision
+        if decision.allowed:
+            found.append((path, decision))
     return found

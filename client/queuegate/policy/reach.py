@@ -5,14 +5,14 @@ from the same chain of ACLs, so that both always agree: a user is allowed exactl
 ACL lets everybody in, or lists the user, a group of the user, or the service that acts for them.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum, auto
 from typing import NamedTuple
 
 from queuegate.policy.acl import WILDCARD, Acl
 from queuegate.policy.chain import CLUSTER
-from queuegate.policy.decide import decide, proxies_upwards
+from queuegate.policy.decide import proxies_upwards
 from queuegate.policy.decision import Access, Decision, Reason
 from queuegate.policy.tree import Partition
 
@@ -161,25 +161,6 @@ def who_can(acl: EffectiveAcl, members: Mapping[str, Iterable[str]]) -> WhoCan:
                 known.append(grant)
     proxies = [acl.grant(SubjectKind.PROXY, name) for name in acl.proxies]
     return WhoCan(acl.everybody, users, unexpanded, proxies)
-
-
-def usable_by(
-    partition: Partition,
-    paths: Iterable[str],
-    access: Access,
-    user: str,
-    groups: Sequence[str],
-    *,
-    real_user: str = "",
-) -> Iterator[tuple[str, Grant]]:
-    """Yield the queues, among those at `paths`, that a user may use, each with the grant.
-
-    The queues are those that `decide.usable` returns for the same arguments.
-    """
-    for path in paths:
-        decision = decide(partition, path, access, user, groups, real_user=real_user)
-        if decision is not None and decision.allowed:
-            yield path, grant_of(partition, access, decision, user)
 
 
 def grant_of(partition: Partition, access: Access, decision: Decision, user: str) -> Grant:

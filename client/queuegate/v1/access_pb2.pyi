@@ -897,6 +897,7 @@ class ListQueuesRequest(_message.Message):
     PAGE_SIZE_FIELD_NUMBER: _builtins.int
     PAGE_TOKEN_FIELD_NUMBER: _builtins.int
     REAL_USER_FIELD_NUMBER: _builtins.int
+    WITH_VIA_FIELD_NUMBER: _builtins.int
     partition: _builtins.str
     """The partition. Empty: `default`."""
     access: Global___AccessType.ValueType
@@ -911,6 +912,8 @@ class ListQueuesRequest(_message.Message):
     """
     real_user: _builtins.str
     """The service that acts for the user, as in CheckQueueAccessRequest."""
+    with_via: _builtins.bool
+    """Whether to send `via` as well."""
     @_builtins.property
     def user(self) -> _user_group_information_pb2.UserGroupInformation:
         """Who asks for access. Required, with a user name."""
@@ -925,10 +928,11 @@ class ListQueuesRequest(_message.Message):
         page_size: _builtins.int = ...,
         page_token: _builtins.str = ...,
         real_user: _builtins.str = ...,
+        with_via: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["user", b"user"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["access", b"access", "page_size", b"page_size", "page_token", b"page_token", "partition", b"partition", "prefix", b"prefix", "real_user", b"real_user", "user", b"user"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["access", b"access", "page_size", b"page_size", "page_token", b"page_token", "partition", b"partition", "prefix", b"prefix", "real_user", b"real_user", "user", b"user", "with_via", b"with_via"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -943,6 +947,7 @@ class ListQueuesResponse(_message.Message):
     QUEUES_FIELD_NUMBER: _builtins.int
     NEXT_PAGE_TOKEN_FIELD_NUMBER: _builtins.int
     POLICY_REVISION_FIELD_NUMBER: _builtins.int
+    VIA_FIELD_NUMBER: _builtins.int
     next_page_token: _builtins.str
     """For the next page; empty on the last."""
     policy_revision: _builtins.int
@@ -951,16 +956,23 @@ class ListQueuesResponse(_message.Message):
     def queues(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """Full paths, sorted. In lower case in YuniKorn."""
 
+    @_builtins.property
+    def via(self) -> _containers.RepeatedCompositeFieldContainer[Global___AccessGrant]:
+        """If asked for: for each of `queues`, in their order, the entry that decides a
+        check. `nested` is not set.
+        """
+
     def __init__(
         self,
         *,
         queues: _abc.Iterable[_builtins.str] | None = ...,
         next_page_token: _builtins.str = ...,
         policy_revision: _builtins.int = ...,
+        via: _abc.Iterable[Global___AccessGrant] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["next_page_token", b"next_page_token", "policy_revision", b"policy_revision", "queues", b"queues"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["next_page_token", b"next_page_token", "policy_revision", b"policy_revision", "queues", b"queues", "via", b"via"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -8,7 +8,9 @@ from functools import partial
 from typing import Any, Final
 
 from queuegate.policy.decide import usable
+from queuegate.policy.decision import Decision
 from queuegate.policy.names import is_at_or_below
+from queuegate.policy.reach import grant_of
 from queuegate.v1 import access_pb2
 from queuegate_server.engine import Engine, Query, Snapshot
 from queuegate_server.identity.lease import CacheLease
@@ -19,7 +21,7 @@ from queuegate_server.rpc.batch import BatchRunner, error_reasons, reasons_of
 from queuegate_server.rpc.decision_log import DecisionLog
 from queuegate_server.rpc.errors import Draining, InvalidRequest, to_status
 from queuegate_server.rpc.interceptors import ConcurrencyLimiter
-from queuegate_server.rpc.messages import explanation_message
+from queuegate_server.rpc.messages import explanation_message, grant_message
 from queuegate_server.rpc.response_cache import ResponseCache
 from queuegate_server.rpc.user_listing import UserLister
 
@@ -225,12 +227,15 @@ class AccessServicer(ApplicationServicer):
             # One more than a page holds shows whether there is another page.
             start = bisect.bisect_right(paths, after)
             found = await self._usable(query, start, size + 1, slot)
-        page = found[:size]
-        return access_pb2.ListQueuesResponse(
-            queues=page,
-            next_page_token=page[-1] if len(found) > size else "",
-            policy_revision=snapshot.policy.revision,
-        ).SerializeToString()
+            page = found[:size]
+            response = access_pb2.ListQueuesResponse(
+                queues=[path for path, _ in page],
+                next_page_token=page[-1][0] if len(found) > size else "",
+                policy_revision=snapshot.policy.revision,
+            )
+            if request.with_via:
+                await _add_via(response, query, page, slot)
+        return response.SerializeToString()
 
     async def ListUsers(self, data: bytes) -> bytes:
         """List the users who may use a queue, by pages."""
@@ -242,14 +247,16 @@ class AccessServicer(ApplicationServicer):
             )
         return response.SerializeToString()
 
-    async def _usable(self, query: Query, first: int, limit: int, slot: Slot) -> list[str]:
+    async def _usable(
+        self, query: Query, first: int, limit: int, slot: Slot
+    ) -> list[tuple[str, Decision]]:
         """Return at most `limit` of the queues at or below the path of the query that the user may
-        use, beginning with the queue at the index `first`.
+        use, each with its decision, beginning with the queue at the index `first`.
         """
         user, given, served, above, access, real_user = query
         paths = served.partition.paths
         groups: Sequence[str] | None = given or None
-        found: list[str] = []
+        found: list[tuple[str, Decision]] = []
         for start in range(first, len(paths), _CHUNK):
             part = paths[start : start + _CHUNK]
             chunk = [path for path in part if is_at_or_below(path, above)]
@@ -319,6 +326,24 @@ class AccessServicer(ApplicationServicer):
                 raise
             await slot.pause_if_due()
         return await self._batch_response(method, data, results)
+
+
+async def _add_via(
+    response: access_pb2.ListQueuesResponse,
+    query: Query,
+    page: Sequence[tuple[str, Decision]],
+    slot: Slot,
+) -> None:
+    # By decision: most queues inherit that of a queue above.
+    grants: dict[Decision, access_pb2.AccessGrant] = {}
+    for number, (_, decision) in enumerate(page, 1):
+        message = grants.get(decision)
+        if message is None:
+            grant = grant_of(query.served.partition, query.access, decision, query.user)
+            message = grants[decision] = grant_message(grant)
+        response.via.append(message)
+        if not number % _CHUNK:
+            await slot.pause_if_due()
 
 
 def _cancel(*tasks: asyncio.Task[Any]) -> None:

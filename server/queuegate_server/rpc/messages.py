@@ -9,6 +9,7 @@ from queuegate.policy.acl import Acl
 from queuegate.policy.decide import evaluated_instead
 from queuegate.policy.decision import Access, Decision, Reason
 from queuegate.policy.explain import Explanation, Step, StepOutcome
+from queuegate.policy.reach import Grant, SubjectKind
 from queuegate.v1 import access_pb2, policy_pb2
 from queuegate_server.engine import E, Explained, GroupsOrigin, Query
 from queuegate_server.formats.diagnostics import Diagnostic, Severity
@@ -51,6 +52,12 @@ _OUTCOMES: Final = {
     StepOutcome.RECOVERY_QUEUE: access_pb2.STEP_OUTCOME_RECOVERY_QUEUE,
     StepOutcome.ACLS_DISABLED: access_pb2.STEP_OUTCOME_ACLS_DISABLED,
     StepOutcome.CLUSTER_ADMIN: access_pb2.STEP_OUTCOME_CLUSTER_ADMIN,
+}
+_SUBJECT_KINDS: Final = {
+    SubjectKind.EVERYBODY: access_pb2.SUBJECT_KIND_EVERYBODY,
+    SubjectKind.USER: access_pb2.SUBJECT_KIND_USER,
+    SubjectKind.GROUP: access_pb2.SUBJECT_KIND_GROUP,
+    SubjectKind.PROXY: access_pb2.SUBJECT_KIND_PROXY,
 }
 _SEVERITIES: Final = {
     Severity.ERROR: policy_pb2.SEVERITY_ERROR,
@@ -117,6 +124,22 @@ def diagnostics(found: Iterable[Diagnostic]) -> list[policy_pb2.Diagnostic]:
         )
         for diagnostic in found
     ]
+
+
+def grant_message(grant: Grant, nested: Iterable[str] = ()) -> access_pb2.AccessGrant:
+    """Return the message of a grant.
+
+    Args:
+        grant: The grant.
+        nested: The groups between the group of the grant and the user, as in the contract.
+    """
+    return access_pb2.AccessGrant(
+        queue=grant.queue,
+        acl=ACCESS_TYPES[grant.acl],
+        kind=_SUBJECT_KINDS[grant.kind],
+        name=grant.name,
+        nested=nested,
+    )
 
 
 def timestamp(wall_seconds: float) -> Timestamp:

@@ -27,7 +27,7 @@ from queuegate_server.identity.members import GroupMembers, MemberListing
 from queuegate_server.rpc.admission_queue import Slot
 from queuegate_server.rpc.batch import for_each
 from queuegate_server.rpc.errors import InvalidRequest
-from queuegate_server.rpc.messages import ACCESS_TYPES, timestamp
+from queuegate_server.rpc.messages import grant_message, timestamp
 from queuegate_server.rpc.validation import UsersQuery, is_user_name_of_request
 
 T = TypeVar("T")
@@ -47,13 +47,6 @@ _CHUNK: Final = 500
 _HASH_BYTES: Final = 8
 _MAX_TOKEN: Final = 4_096
 _MAX_REASONS: Final = 10
-
-_KINDS: Final = {
-    SubjectKind.EVERYBODY: access_pb2.SUBJECT_KIND_EVERYBODY,
-    SubjectKind.USER: access_pb2.SUBJECT_KIND_USER,
-    SubjectKind.GROUP: access_pb2.SUBJECT_KIND_GROUP,
-    SubjectKind.PROXY: access_pb2.SUBJECT_KIND_PROXY,
-}
 
 
 class _UserGrant(NamedTuple):
@@ -138,10 +131,10 @@ class UserLister:
         )
         if (everybody := acl.everybody) is not None:
             response.everyone = True
-            response.everyone_via.CopyFrom(_grant(everybody))
+            response.everyone_via.CopyFrom(grant_message(everybody))
             return response
         response.proxies.extend(
-            _grant(acl.grant(SubjectKind.PROXY, name)) for name in sorted(acl.proxies)
+            grant_message(acl.grant(SubjectKind.PROXY, name)) for name in sorted(acl.proxies)
         )
         response.groups_may_be_asserted = bool(acl.groups and query.served.trust_provided_groups)
         revision = snapshot.policy.revision
@@ -242,20 +235,10 @@ def _user(
     )
     return access_pb2.ListedUser(
         user=name,
-        via=[_grant(each.grant, each.nested) for each in ordered[:MAX_GRANTS]],
+        via=[grant_message(each.grant, each.nested) for each in ordered[:MAX_GRANTS]],
         further=max(0, len(grants) - MAX_GRANTS),
         confirmed=is_confirmed,
         detail="" if isinstance(outcome, Decision) else outcome,
-    )
-
-
-def _grant(grant: Grant, nested: Iterable[str] = ()) -> access_pb2.AccessGrant:
-    return access_pb2.AccessGrant(
-        queue=grant.queue,
-        acl=ACCESS_TYPES[grant.acl],
-        kind=_KINDS[grant.kind],
-        name=grant.name,
-        nested=nested,
     )
 
 
@@ -270,7 +253,7 @@ def _note_missing(
     for name, group in sorted(missing()):
         response.complete = False
         response.unexpanded_groups.add(
-            grant=_grant(acl.grant(SubjectKind.GROUP, name)), detail=group.missing
+            grant=grant_message(acl.grant(SubjectKind.GROUP, name)), detail=group.missing
         )
     reasons = dict.fromkeys(group.missing for _, group in missing())
     response.incomplete.extend(list(reasons)[:_MAX_REASONS])

@@ -121,6 +121,7 @@ def _list_of(queues: RequestGenerator, _: YarnRequestGenerator) -> bytes:
         prefix=check.queue,
         page_size=3,
         real_user=check.real_user,
+        with_via=True,
     ).SerializeToString()
 
 
@@ -300,6 +301,10 @@ def _list(data: bytes) -> None:
     size = min(request.page_size or 1_000, 10_000)
     _same(list(found.queues), expected[:size])
     _same(found.next_page_token, expected[size - 1] if len(expected) > size else "")
+    _same(len(found.via), len(found.queues) if request.with_via else 0)
+    for path, via in zip(found.queues, found.via, strict=False):
+        _same(via.kind != access_pb2.SUBJECT_KIND_UNSPECIFIED and bool(via.name), True)
+        _same(f"{path}.".startswith(f"{via.queue or 'root'}."), True)
 
 
 def _listed(request: access_pb2.ListQueuesRequest, path: str) -> str:

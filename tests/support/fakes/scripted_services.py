@@ -105,6 +105,16 @@ class Access(access_pb2_grpc.AccessServiceServicer):
         end = start + min(request.page_size, 2)
         return access_pb2.ListQueuesResponse(
             queues=self._queues[start:end],
+            via=[
+                access_pb2.AccessGrant(
+                    queue=queue,
+                    acl=request.access,
+                    kind=access_pb2.SUBJECT_KIND_GROUP,
+                    name="staff\x1b",
+                )
+                for queue in self._queues[start:end]
+                if request.with_via
+            ],
             next_page_token=str(end) if end < len(self._queues) else "",
             policy_revision=REVISION,
         )

@@ -129,7 +129,9 @@ LEGAL: Final = {
     ),
     "ListQueues": Costly(
         f"{ACCESS}ListQueues",
-        access_pb2.ListQueuesRequest(user=WHO, access=SUBMIT, page_size=10_000).SerializeToString(),
+        access_pb2.ListQueuesRequest(
+            user=WHO, access=SUBMIT, page_size=10_000, with_via=True
+        ).SerializeToString(),
         OK,
     ),
     "ListUsers": Costly(

@@ -101,8 +101,7 @@ def test_listed_queues_are_those_that_are_granted(
     if found is None:
         assert None in decisions.values()
     else:
-        granted = [path for path, decision in decisions.items() if decision and decision.allowed]
-        assert found == granted
+        assert found == [item for item in decisions.items() if item[1] and item[1].allowed]
 
 
 def test_the_nearest_grant_is_the_one_that_is_named() -> None:

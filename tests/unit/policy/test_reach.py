@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 from queuegate.policy.acl import parse
 from queuegate.policy.decide import decide, usable
 from queuegate.policy.decision import Access
+from queuegate.policy.names import is_at_or_below
 from queuegate.policy.reach import (
     Grant,
     SubjectKind,
     effective_acl,
     grant_of,
-    usable_by,
     who_can,
 )
 from queuegate.policy.tree import Cluster, Partition, QueueAcls, build_partition
@@ -107,10 +107,13 @@ def test_who_can_is_everyone_whom_a_check_lets_in(
 def test_usable_queues_with_their_grants(
     partition: Partition, access: Access, user: str, groups: Sequence[str], real_user: str
 ) -> None:
-    paths = partition.paths
-    found = dict(usable_by(partition, paths, access, user, groups, real_user=real_user))
-    assert [*found] == usable(partition, paths, access, user, groups, real_user=real_user)
-    assert all(is_real(partition, grant) for grant in found.values())
+    found = usable(partition, partition.paths, access, user, groups, real_user=real_user)
+    assert found is not None
+    for path, decision in found:
+        assert decision == decide(partition, path, access, user, groups, real_user=real_user)
+        grant = grant_of(partition, access, decision, user)
+        assert is_real(partition, grant)
+        assert is_at_or_below(path, grant.queue or "root")
 
 
 def test_the_nearest_acl_is_named_and_the_submit_acl_before_the_admin_acl() -> None:

@@ -59,7 +59,7 @@ def test_a_real_user_in_hadoop(
     listed = usable(tree, tree.paths, access, user, (), real_user=real_user)
     assert listed is not None
     if path in tree.queues:
-        assert (path in listed) is decision.allowed
+        assert (path in dict(listed)) is decision.allowed
     documented = decide(
         partition(Semantics.DOCUMENTED), path, access, user, (), real_user=real_user
     )

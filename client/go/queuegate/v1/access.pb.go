@@ -1634,7 +1634,9 @@ type ListQueuesRequest struct {
 	// bytes. Empty: the first page.
 	PageToken string `protobuf:"bytes,6,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
 	// The service that acts for the user, as in CheckQueueAccessRequest.
-	RealUser      string `protobuf:"bytes,7,opt,name=real_user,json=realUser,proto3" json:"real_user,omitempty"`
+	RealUser string `protobuf:"bytes,7,opt,name=real_user,json=realUser,proto3" json:"real_user,omitempty"`
+	// Whether to send `via` as well.
+	WithVia       bool `protobuf:"varint,8,opt,name=with_via,json=withVia,proto3" json:"with_via,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1718,6 +1720,13 @@ func (x *ListQueuesRequest) GetRealUser() string {
 	return ""
 }
 
+func (x *ListQueuesRequest) GetWithVia() bool {
+	if x != nil {
+		return x.WithVia
+	}
+	return false
+}
+
 // One page of queue paths.
 type ListQueuesResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1727,8 +1736,11 @@ type ListQueuesResponse struct {
 	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
 	// The revision of the policy that decided.
 	PolicyRevision uint64 `protobuf:"varint,3,opt,name=policy_revision,json=policyRevision,proto3" json:"policy_revision,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// If asked for: for each of `queues`, in their order, the entry that decides a
+	// check. `nested` is not set.
+	Via           []*AccessGrant `protobuf:"bytes,4,rep,name=via,proto3" json:"via,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ListQueuesResponse) Reset() {
@@ -1780,6 +1792,13 @@ func (x *ListQueuesResponse) GetPolicyRevision() uint64 {
 		return x.PolicyRevision
 	}
 	return 0
+}
+
+func (x *ListQueuesResponse) GetVia() []*AccessGrant {
+	if x != nil {
+		return x.Via
+	}
+	return nil
 }
 
 // Asks who may use a queue.
@@ -3053,7 +3072,7 @@ const file_queuegate_v1_access_proto_rawDesc = "" +
 	"\bdecision\x18\x01 \x01(\v2&.queuegate.v1.CheckQueueAccessResponseR\bdecision\x12/\n" +
 	"\x05steps\x18\x02 \x03(\v2\x19.queuegate.v1.ExplainStepR\x05steps\x123\n" +
 	"\x06groups\x18\x03 \x01(\v2\x1b.queuegate.v1.ExplainGroupsR\x06groups\x12'\n" +
-	"\x0fevaluated_queue\x18\x04 \x01(\tR\x0eevaluatedQueue\"\x8c\x02\n" +
+	"\x0fevaluated_queue\x18\x04 \x01(\tR\x0eevaluatedQueue\"\xa7\x02\n" +
 	"\x11ListQueuesRequest\x126\n" +
 	"\x04user\x18\x01 \x01(\v2\".queuegate.v1.UserGroupInformationR\x04user\x12\x1c\n" +
 	"\tpartition\x18\x02 \x01(\tR\tpartition\x120\n" +
@@ -3062,11 +3081,13 @@ const file_queuegate_v1_access_proto_rawDesc = "" +
 	"\tpage_size\x18\x05 \x01(\x05R\bpageSize\x12\x1d\n" +
 	"\n" +
 	"page_token\x18\x06 \x01(\tR\tpageToken\x12\x1b\n" +
-	"\treal_user\x18\a \x01(\tR\brealUser\"}\n" +
+	"\treal_user\x18\a \x01(\tR\brealUser\x12\x19\n" +
+	"\bwith_via\x18\b \x01(\bR\awithVia\"\xaa\x01\n" +
 	"\x12ListQueuesResponse\x12\x16\n" +
 	"\x06queues\x18\x01 \x03(\tR\x06queues\x12&\n" +
 	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\x12'\n" +
-	"\x0fpolicy_revision\x18\x03 \x01(\x04R\x0epolicyRevision\"\xb4\x01\n" +
+	"\x0fpolicy_revision\x18\x03 \x01(\x04R\x0epolicyRevision\x12+\n" +
+	"\x03via\x18\x04 \x03(\v2\x19.queuegate.v1.AccessGrantR\x03via\"\xb4\x01\n" +
 	"\x10ListUsersRequest\x12\x1c\n" +
 	"\tpartition\x18\x01 \x01(\tR\tpartition\x12\x14\n" +
 	"\x05queue\x18\x02 \x01(\tR\x05queue\x120\n" +
@@ -3314,56 +3335,57 @@ var file_queuegate_v1_access_proto_depIdxs = []int32{
 	19, // 23: queuegate.v1.ExplainQueueAccessResponse.groups:type_name -> queuegate.v1.ExplainGroups
 	39, // 24: queuegate.v1.ListQueuesRequest.user:type_name -> queuegate.v1.UserGroupInformation
 	0,  // 25: queuegate.v1.ListQueuesRequest.access:type_name -> queuegate.v1.AccessType
-	0,  // 26: queuegate.v1.ListUsersRequest.access:type_name -> queuegate.v1.AccessType
-	0,  // 27: queuegate.v1.AccessGrant.acl:type_name -> queuegate.v1.AccessType
-	4,  // 28: queuegate.v1.AccessGrant.kind:type_name -> queuegate.v1.SubjectKind
-	24, // 29: queuegate.v1.ListedUser.via:type_name -> queuegate.v1.AccessGrant
-	24, // 30: queuegate.v1.UnexpandedGroup.grant:type_name -> queuegate.v1.AccessGrant
-	25, // 31: queuegate.v1.ListUsersResponse.users:type_name -> queuegate.v1.ListedUser
-	24, // 32: queuegate.v1.ListUsersResponse.everyone_via:type_name -> queuegate.v1.AccessGrant
-	26, // 33: queuegate.v1.ListUsersResponse.unexpanded_groups:type_name -> queuegate.v1.UnexpandedGroup
-	24, // 34: queuegate.v1.ListUsersResponse.proxies:type_name -> queuegate.v1.AccessGrant
-	42, // 35: queuegate.v1.ListUsersResponse.directory_as_of:type_name -> google.protobuf.Timestamp
-	38, // 36: queuegate.v1.SparkApplication.properties:type_name -> queuegate.v1.SparkApplication.PropertiesEntry
-	39, // 37: queuegate.v1.CheckApplicationAccessRequest.user:type_name -> queuegate.v1.UserGroupInformation
-	5,  // 38: queuegate.v1.CheckApplicationAccessRequest.action:type_name -> queuegate.v1.ApplicationAction
-	28, // 39: queuegate.v1.CheckApplicationAccessRequest.application:type_name -> queuegate.v1.Application
-	29, // 40: queuegate.v1.CheckApplicationAccessRequest.spark:type_name -> queuegate.v1.SparkApplication
-	1,  // 41: queuegate.v1.CheckApplicationAccessResponse.reason:type_name -> queuegate.v1.Reason
-	30, // 42: queuegate.v1.BatchCheckApplicationAccessRequest.checks:type_name -> queuegate.v1.CheckApplicationAccessRequest
-	31, // 43: queuegate.v1.ApplicationCheckResult.decision:type_name -> queuegate.v1.CheckApplicationAccessResponse
-	41, // 44: queuegate.v1.ApplicationCheckResult.error:type_name -> queuegate.v1.Status
-	33, // 45: queuegate.v1.BatchCheckApplicationAccessResponse.results:type_name -> queuegate.v1.ApplicationCheckResult
-	30, // 46: queuegate.v1.ExplainApplicationAccessRequest.check:type_name -> queuegate.v1.CheckApplicationAccessRequest
-	6,  // 47: queuegate.v1.ApplicationStep.list:type_name -> queuegate.v1.ApplicationList
-	31, // 48: queuegate.v1.ExplainApplicationAccessResponse.decision:type_name -> queuegate.v1.CheckApplicationAccessResponse
-	36, // 49: queuegate.v1.ExplainApplicationAccessResponse.steps:type_name -> queuegate.v1.ApplicationStep
-	19, // 50: queuegate.v1.ExplainApplicationAccessResponse.groups:type_name -> queuegate.v1.ExplainGroups
-	7,  // 51: queuegate.v1.AccessService.CheckQueueAccess:input_type -> queuegate.v1.CheckQueueAccessRequest
-	9,  // 52: queuegate.v1.AccessService.BatchCheckQueueAccess:input_type -> queuegate.v1.BatchCheckQueueAccessRequest
-	12, // 53: queuegate.v1.AccessService.CheckQueueAccessColumns:input_type -> queuegate.v1.CheckQueueAccessColumnsRequest
-	15, // 54: queuegate.v1.AccessService.StreamQueueAccess:input_type -> queuegate.v1.StreamQueueAccessRequest
-	17, // 55: queuegate.v1.AccessService.ExplainQueueAccess:input_type -> queuegate.v1.ExplainQueueAccessRequest
-	21, // 56: queuegate.v1.AccessService.ListQueues:input_type -> queuegate.v1.ListQueuesRequest
-	23, // 57: queuegate.v1.AccessService.ListUsers:input_type -> queuegate.v1.ListUsersRequest
-	30, // 58: queuegate.v1.AccessService.CheckApplicationAccess:input_type -> queuegate.v1.CheckApplicationAccessRequest
-	32, // 59: queuegate.v1.AccessService.BatchCheckApplicationAccess:input_type -> queuegate.v1.BatchCheckApplicationAccessRequest
-	35, // 60: queuegate.v1.AccessService.ExplainApplicationAccess:input_type -> queuegate.v1.ExplainApplicationAccessRequest
-	8,  // 61: queuegate.v1.AccessService.CheckQueueAccess:output_type -> queuegate.v1.CheckQueueAccessResponse
-	11, // 62: queuegate.v1.AccessService.BatchCheckQueueAccess:output_type -> queuegate.v1.BatchCheckQueueAccessResponse
-	13, // 63: queuegate.v1.AccessService.CheckQueueAccessColumns:output_type -> queuegate.v1.CheckQueueAccessColumnsResponse
-	16, // 64: queuegate.v1.AccessService.StreamQueueAccess:output_type -> queuegate.v1.StreamQueueAccessResponse
-	20, // 65: queuegate.v1.AccessService.ExplainQueueAccess:output_type -> queuegate.v1.ExplainQueueAccessResponse
-	22, // 66: queuegate.v1.AccessService.ListQueues:output_type -> queuegate.v1.ListQueuesResponse
-	27, // 67: queuegate.v1.AccessService.ListUsers:output_type -> queuegate.v1.ListUsersResponse
-	31, // 68: queuegate.v1.AccessService.CheckApplicationAccess:output_type -> queuegate.v1.CheckApplicationAccessResponse
-	34, // 69: queuegate.v1.AccessService.BatchCheckApplicationAccess:output_type -> queuegate.v1.BatchCheckApplicationAccessResponse
-	37, // 70: queuegate.v1.AccessService.ExplainApplicationAccess:output_type -> queuegate.v1.ExplainApplicationAccessResponse
-	61, // [61:71] is the sub-list for method output_type
-	51, // [51:61] is the sub-list for method input_type
-	51, // [51:51] is the sub-list for extension type_name
-	51, // [51:51] is the sub-list for extension extendee
-	0,  // [0:51] is the sub-list for field type_name
+	24, // 26: queuegate.v1.ListQueuesResponse.via:type_name -> queuegate.v1.AccessGrant
+	0,  // 27: queuegate.v1.ListUsersRequest.access:type_name -> queuegate.v1.AccessType
+	0,  // 28: queuegate.v1.AccessGrant.acl:type_name -> queuegate.v1.AccessType
+	4,  // 29: queuegate.v1.AccessGrant.kind:type_name -> queuegate.v1.SubjectKind
+	24, // 30: queuegate.v1.ListedUser.via:type_name -> queuegate.v1.AccessGrant
+	24, // 31: queuegate.v1.UnexpandedGroup.grant:type_name -> queuegate.v1.AccessGrant
+	25, // 32: queuegate.v1.ListUsersResponse.users:type_name -> queuegate.v1.ListedUser
+	24, // 33: queuegate.v1.ListUsersResponse.everyone_via:type_name -> queuegate.v1.AccessGrant
+	26, // 34: queuegate.v1.ListUsersResponse.unexpanded_groups:type_name -> queuegate.v1.UnexpandedGroup
+	24, // 35: queuegate.v1.ListUsersResponse.proxies:type_name -> queuegate.v1.AccessGrant
+	42, // 36: queuegate.v1.ListUsersResponse.directory_as_of:type_name -> google.protobuf.Timestamp
+	38, // 37: queuegate.v1.SparkApplication.properties:type_name -> queuegate.v1.SparkApplication.PropertiesEntry
+	39, // 38: queuegate.v1.CheckApplicationAccessRequest.user:type_name -> queuegate.v1.UserGroupInformation
+	5,  // 39: queuegate.v1.CheckApplicationAccessRequest.action:type_name -> queuegate.v1.ApplicationAction
+	28, // 40: queuegate.v1.CheckApplicationAccessRequest.application:type_name -> queuegate.v1.Application
+	29, // 41: queuegate.v1.CheckApplicationAccessRequest.spark:type_name -> queuegate.v1.SparkApplication
+	1,  // 42: queuegate.v1.CheckApplicationAccessResponse.reason:type_name -> queuegate.v1.Reason
+	30, // 43: queuegate.v1.BatchCheckApplicationAccessRequest.checks:type_name -> queuegate.v1.CheckApplicationAccessRequest
+	31, // 44: queuegate.v1.ApplicationCheckResult.decision:type_name -> queuegate.v1.CheckApplicationAccessResponse
+	41, // 45: queuegate.v1.ApplicationCheckResult.error:type_name -> queuegate.v1.Status
+	33, // 46: queuegate.v1.BatchCheckApplicationAccessResponse.results:type_name -> queuegate.v1.ApplicationCheckResult
+	30, // 47: queuegate.v1.ExplainApplicationAccessRequest.check:type_name -> queuegate.v1.CheckApplicationAccessRequest
+	6,  // 48: queuegate.v1.ApplicationStep.list:type_name -> queuegate.v1.ApplicationList
+	31, // 49: queuegate.v1.ExplainApplicationAccessResponse.decision:type_name -> queuegate.v1.CheckApplicationAccessResponse
+	36, // 50: queuegate.v1.ExplainApplicationAccessResponse.steps:type_name -> queuegate.v1.ApplicationStep
+	19, // 51: queuegate.v1.ExplainApplicationAccessResponse.groups:type_name -> queuegate.v1.ExplainGroups
+	7,  // 52: queuegate.v1.AccessService.CheckQueueAccess:input_type -> queuegate.v1.CheckQueueAccessRequest
+	9,  // 53: queuegate.v1.AccessService.BatchCheckQueueAccess:input_type -> queuegate.v1.BatchCheckQueueAccessRequest
+	12, // 54: queuegate.v1.AccessService.CheckQueueAccessColumns:input_type -> queuegate.v1.CheckQueueAccessColumnsRequest
+	15, // 55: queuegate.v1.AccessService.StreamQueueAccess:input_type -> queuegate.v1.StreamQueueAccessRequest
+	17, // 56: queuegate.v1.AccessService.ExplainQueueAccess:input_type -> queuegate.v1.ExplainQueueAccessRequest
+	21, // 57: queuegate.v1.AccessService.ListQueues:input_type -> queuegate.v1.ListQueuesRequest
+	23, // 58: queuegate.v1.AccessService.ListUsers:input_type -> queuegate.v1.ListUsersRequest
+	30, // 59: queuegate.v1.AccessService.CheckApplicationAccess:input_type -> queuegate.v1.CheckApplicationAccessRequest
+	32, // 60: queuegate.v1.AccessService.BatchCheckApplicationAccess:input_type -> queuegate.v1.BatchCheckApplicationAccessRequest
+	35, // 61: queuegate.v1.AccessService.ExplainApplicationAccess:input_type -> queuegate.v1.ExplainApplicationAccessRequest
+	8,  // 62: queuegate.v1.AccessService.CheckQueueAccess:output_type -> queuegate.v1.CheckQueueAccessResponse
+	11, // 63: queuegate.v1.AccessService.BatchCheckQueueAccess:output_type -> queuegate.v1.BatchCheckQueueAccessResponse
+	13, // 64: queuegate.v1.AccessService.CheckQueueAccessColumns:output_type -> queuegate.v1.CheckQueueAccessColumnsResponse
+	16, // 65: queuegate.v1.AccessService.StreamQueueAccess:output_type -> queuegate.v1.StreamQueueAccessResponse
+	20, // 66: queuegate.v1.AccessService.ExplainQueueAccess:output_type -> queuegate.v1.ExplainQueueAccessResponse
+	22, // 67: queuegate.v1.AccessService.ListQueues:output_type -> queuegate.v1.ListQueuesResponse
+	27, // 68: queuegate.v1.AccessService.ListUsers:output_type -> queuegate.v1.ListUsersResponse
+	31, // 69: queuegate.v1.AccessService.CheckApplicationAccess:output_type -> queuegate.v1.CheckApplicationAccessResponse
+	34, // 70: queuegate.v1.AccessService.BatchCheckApplicationAccess:output_type -> queuegate.v1.BatchCheckApplicationAccessResponse
+	37, // 71: queuegate.v1.AccessService.ExplainApplicationAccess:output_type -> queuegate.v1.ExplainApplicationAccessResponse
+	62, // [62:72] is the sub-list for method output_type
+	52, // [52:62] is the sub-list for method input_type
+	52, // [52:52] is the sub-list for extension type_name
+	52, // [52:52] is the sub-list for extension extendee
+	0,  // [0:52] is the sub-list for field type_name
 }
 
 func init() { file_queuegate_v1_access_proto_init() }
