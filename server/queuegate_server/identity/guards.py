@@ -101,6 +101,8 @@ class CircuitBreaker:
         self._open_until: float | None = None
         self._probing = False
         self._changes = 0
+        self.last_failure: tuple[float, str] | None = None
+        """When a lookup last failed, on the clock, and why."""
 
     @property
     def state(self) -> CircuitState:
@@ -130,6 +132,8 @@ class CircuitBreaker:
             if changes == self._changes:
                 self._probing = False
             raise
+        if isinstance(outcome, LookupFailed):
+            self.last_failure = self._clock(), outcome.detail
         # If the breaker has changed since the lookup began, the outcome does not count.
         if changes == self._changes:
             self._record(user, outcome)

@@ -8,6 +8,7 @@ If that child fails, the policies are read again by and by: no change of a file 
 import asyncio
 import logging
 import weakref
+from collections import deque
 from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
@@ -38,6 +39,9 @@ MAX_LOGGED: Final = 50
 FIRST_RETRY_SECONDS: Final = 5.0
 """From a failure of the parser to the next attempt; doubles with each further failure."""
 MAX_RETRY_SECONDS: Final = 300.0
+MAX_PAST_RELOADS: Final = 10
+MAX_PAST_DIAGNOSTICS: Final = 20
+"""Diagnostics that are kept of each of them."""
 FREED_AT_ONCE: Final = 500
 """Queues of a replaced policy that are freed before other work may run: 1 ms."""
 
@@ -52,6 +56,20 @@ class ReloadState:
     diagnostics: tuple[Diagnostic, ...]
     unusable: tuple[UnusableResolver, ...] = ()
     """The resolvers because of which it failed."""
+
+
+@dataclass(frozen=True, slots=True)
+class PastReload:
+    """A reload that has ended, with a bounded number of diagnostics."""
+
+    ended_at: float
+    """In wall-clock seconds."""
+    succeeded: bool
+    revision: int
+    """The policy that is served since."""
+    diagnostics: tuple[Diagnostic, ...]
+    not_shown: int
+    """How many more diagnostics there were."""
 
 
 class Reloader:
@@ -96,6 +114,8 @@ class Reloader:
         """Successful reloads, the first one included."""
         self.failed = 0
         """Failed reloads."""
+        self.past: Final[deque[PastReload]] = deque(maxlen=MAX_PAST_RELOADS)
+        """The last reloads, the newest last."""
 
     async def reload(self) -> ReloadState:
         """Read the files; serve the policies if they are valid and differ from those served.
@@ -139,7 +159,18 @@ class Reloader:
             self.state = state = self._outcome(diagnostics, unusable)
             self.succeeded += state.succeeded
             self.failed += not state.succeeded
+            self.past.append(self._past(state))
             return state
+
+    def _past(self, state: ReloadState) -> PastReload:
+        found = state.diagnostics
+        return PastReload(
+            self._wall(),
+            state.succeeded,
+            self._revision,
+            found[:MAX_PAST_DIAGNOSTICS],
+            max(0, len(found) - MAX_PAST_DIAGNOSTICS),
+        )
 
     async def _reload(self) -> tuple[tuple[Diagnostic, ...], tuple[UnusableResolver, ...]]:
         """Load and serve the policies; return the diagnostics, and the unusable resolvers."""

@@ -98,6 +98,7 @@ async def test_a_source_behind_an_open_breaker_is_not_asked(clock: ManualClock) 
         "not asked after repeated failures, for another 6 s"
     )
     assert directory.asked["sue"] == 0
+    assert source.last_failure == (clock() - 4, "the directory is down")
     directory.broken = False
     clock.advance(6)
     assert await source.resolve("sue") == Found(("g",))

@@ -150,6 +150,17 @@ async def test_a_fault_of_the_text_is_not_tried_again(
     assert loading.reloader.failed == 1
 
 
+async def test_the_last_reloads_are_kept(loading: Loading) -> None:
+    for _ in range(20):
+        await loading.load("sue")
+    await loading.load('"')
+    past = loading.reloader.past
+    assert len(past) == 10
+    assert [each.succeeded for each in past] == [True] * 9 + [False]
+    assert [each.revision for each in past] == [1] * 10
+    assert [bool(each.diagnostics) for each in past] == [False] * 9 + [True]
+
+
 @pytest.mark.parametrize("ended_by", ["a newer reload", "close"])
 async def test_what_ends_further_attempts(
     loading: Loading, monkeypatch: pytest.MonkeyPatch, ended_by: str

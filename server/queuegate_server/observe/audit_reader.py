@@ -1,0 +1,88 @@
+"""Reads the newest records of an audit log back, within bounds."""
+
+import json
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from queuegate_server.files.safe_open import open_regular
+from queuegate_server.observe.audit_chain import MAX_LINE_BYTES
+
+MAX_READ_BYTES: Final = 16 << 20
+"""How much of the files is searched."""
+MAX_FILES: Final = 20
+_BLOCK_BYTES: Final = 1 << 18
+
+
+class NewestRecords(NamedTuple):
+    """Records that match, the newest first."""
+
+    records: list[Mapping[str, Any]]
+    searched_all: bool
+    """Whether there are no further ones: False if a bound ended the search."""
+
+
+def newest_records(
+    path: Path, keep: int, matches: Callable[[Mapping[str, Any]], bool], number: int
+) -> NewestRecords:
+    """Search an audit log from its end, and the rotated files before it. Blocks.
+
+    Args:
+        path: The file that is written.
+        keep: How many rotated files there may be: `path.1` is the newest.
+        matches: Whether a record is searched for.
+        number: How many records are returned at most.
+
+    Raises:
+        OSError: The file cannot be read.
+    """
+    found: list[Mapping[str, Any]] = []
+    budget = MAX_READ_BYTES
+    with ExitStack() as opened:
+        # All first: a rotation meanwhile would skip one.
+        files = [opened.enter_context(open_regular(path))]
+        for rotated in range(1, min(keep, MAX_FILES) + 1):
+            try:
+                older = open_regular(path.with_name(f"{path.name}.{rotated}"))
+            except FileNotFoundError:
+                break
+            files.append(opened.enter_context(older))
+        for file in files:
+            for line in _lines_backwards(file.fileno()):
+                budget -= len(line) + 1
+                if budget < 0:
+                    return NewestRecords(found, searched_all=False)
+                record = _record(line)
+                if record is None or not matches(record):
+                    continue
+                if len(found) == number:
+                    return NewestRecords(found, searched_all=False)
+                found.append(record)
+    return NewestRecords(found, searched_all=True)
+
+
+def _record(line: bytes) -> Mapping[str, Any] | None:
+    try:
+        record = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    return record if isinstance(record, dict) else None
+
+
+def _lines_backwards(descriptor: int) -> Iterator[bytes]:
+    """Yield the lines of a file, the last one first. A line that is too long is skipped."""
+    end = os.fstat(descriptor).st_size
+    rest = b""
+    while end:
+        start = max(0, end - _BLOCK_BYTES)
+        block = os.pread(descriptor, end - start, start) + rest
+        end = start
+        if len(block) > MAX_LINE_BYTES and b"\n" not in block:
+            rest = b""
+            continue
+        rest, *lines = block.split(b"\n")
+        yield from (line for line in reversed(lines) if line)
+    if rest:
+        yield rest
