@@ -155,6 +155,22 @@ def _own_names(partition: Partition, use: Use) -> Iterator[tuple[SubjectKind, fr
             yield SubjectKind.PROXY, acl.proxies
 
 
+def _has_only(partition: Partition, use: Use, users: set[str], groups: set[str]) -> bool:
+    """Return whether the texts of the queue's own ACLs show that they list only these names.
+
+    Texts are not parsed, which would take most of the time of a claim about many queues. An entry
+    that parsing would change, or drop, is none of the names.
+    """
+    submit, admin = partition.queues[use.queue].acl_texts
+    for text in (submit, admin) if use.access is Access.SUBMIT else (admin,):
+        first, _, second = text.partition(" ")
+        if WILDCARD in text or not (
+            users.issuperset(first.split(",")) and groups.issuperset(second.split(","))
+        ):
+            return False
+    return True
+
+
 def _below(partition: Partition, uses: Uses) -> Iterator[Use]:
     """Yield the use of each configured queue below, if the claim is about them."""
     if uses.with_below:
@@ -174,7 +190,8 @@ def _refute_exclusion(
     Of the queues below only the names are looked at that no queue above has. If everybody may use
     the first queue, it decides alone.
     """
-    seen: dict[SubjectKind, set[str]] = {kind: set() for kind in SubjectKind}
+    # An empty list of names has an empty text.
+    seen = {kind: {""} for kind in SubjectKind}
     for kind, name in excused:
         seen[kind].add(name)
     top = Use(uses.access, uses.queue)
@@ -183,7 +200,9 @@ def _refute_exclusion(
     below = (
         (use, kind, names)
         for use in _below(partition, uses)
-        if acl.open_by is None and not _is_recovery(partition, use)
+        if acl.open_by is None
+        and not _has_only(partition, use, seen[SubjectKind.USER], seen[SubjectKind.GROUP])
+        and not _is_recovery(partition, use)
         for kind, names in _own_names(partition, use)
     )
     for use, kind, names in chain(found, below):

@@ -8,7 +8,7 @@ ACL lets everybody in, or lists the user, a group of the user, or the service th
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum, auto
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from queuegate.policy.acl import WILDCARD, Acl
 from queuegate.policy.chain import CLUSTER
@@ -31,6 +31,13 @@ class SubjectKind(StrEnum):
 
     # An enumeration computes its hash in Python, and this is a part of dictionary keys.
     __hash__ = str.__hash__
+
+
+# Reading members of an enumeration took a third of the time of `who_can`.
+_SUBMIT: Final = Access.SUBMIT
+_ADMIN: Final = Access.ADMIN
+_USER: Final = SubjectKind.USER
+_new_tuple: Final = tuple.__new__
 
 
 class Grant(NamedTuple):
@@ -144,9 +151,9 @@ def who_can(acl: EffectiveAcl, members: Mapping[str, Iterable[str]]) -> WhoCan:
         for queue in {*acl.users.values()}
     }
     for user, queue in acl.users.items():
-        kind = Access.SUBMIT if user in first[queue] else Access.ADMIN
+        kind = _SUBMIT if user in first[queue] else _ADMIN
         # As the constructor of a named tuple does, at a third of its cost.
-        users[user] = [tuple.__new__(Grant, (queue, kind, SubjectKind.USER, user))]
+        users[user] = [_new_tuple(Grant, (queue, kind, _USER, user))]
     unexpanded = []
     for group in acl.groups:
         grant = acl.grant(SubjectKind.GROUP, group)

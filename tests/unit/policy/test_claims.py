@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from queuegate.policy.acl import parse
+from queuegate.policy.acl import EMPTY, parse
 from queuegate.policy.claims import (
     EVERYBODY,
     Answer,
@@ -25,7 +25,13 @@ from queuegate.policy.claims import (
 from queuegate.policy.decide import decide
 from queuegate.policy.decision import Access
 from queuegate.policy.reach import SubjectKind
-from queuegate.policy.tree import Partition, QueueAcls, build_partition
+from queuegate.policy.tree import (
+    Cluster,
+    Partition,
+    PartitionBuilder,
+    QueueAcls,
+    build_partition,
+)
 from queuegate.policy.worlds import (
     ClosedWorld,
     Exclusion,
@@ -34,6 +40,7 @@ from queuegate.policy.worlds import (
     Person,
     Subject,
 )
+from queuegate.policy.yarn_acl import Semantics, parse_yarn
 from tests.support.generators.partitions import (
     ACCESS,
     PATHS,
@@ -207,3 +214,21 @@ def test_no_new_access_by_facts() -> None:
     assert refutation.answers == (Answer(use, True), Answer(use, False, is_old=True))
     fact = Inclusion(Subject(SubjectKind.GROUP, "ml-admins"), "ml")
     assert refute(new, NoNewAccess(old), OpenWorld((fact,))) is None
+
+
+def test_names_that_look_like_other_entries_are_not_taken_for_them() -> None:
+    yarn = Cluster(Semantics.DOCUMENTED, EMPTY)
+    names = [Subject(SubjectKind.USER, name) for name in ("*", "sue", "ann")]
+    claim = Only(frozenset(names), Uses(Access.SUBMIT, "root", with_below=True))
+
+    def refuted_at(text: str) -> str:
+        builder = PartitionBuilder(
+            "default", cluster=yarn, parse_acl=lambda acl: parse_yarn(acl, yarn.semantics)
+        )
+        builder.add([QueueAcls("root", "", ""), QueueAcls("root.a", "*,sue,,ann", "")])
+        builder.add([QueueAcls("root.b", text, "")])
+        found = refute(builder.build(), claim, OpenWorld())
+        return found.answers[0].use.queue if found else ""
+
+    assert refuted_at("sue,ann ") == refuted_at("sue") == ""
+    assert refuted_at("*") == refuted_at("sue staff") == refuted_at(" staff") == "root.b"
