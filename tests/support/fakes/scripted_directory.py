@@ -9,6 +9,7 @@ _HERE = Path(__file__).resolve().parents[3]
 _ENTRY_POINTS = """\
 [queuegate.resolvers]
 scripted = tests.support.fakes.scripted_resolver:Scripted
+listing = tests.support.fakes.scripted_resolver:Listing
 unopenable = tests.support.fakes.scripted_resolver:Unopenable
 broken = tests.support.fakes.no_such_module:Broken
 """

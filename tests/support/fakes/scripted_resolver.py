@@ -9,6 +9,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from queuegate_server.identity.members import MemberListing
 from queuegate_server.identity.options import ResolverOptions
 from queuegate_server.identity.resolver import Found, LookupFailed, NoSuchUser, Outcome
 
@@ -61,6 +62,20 @@ class Scripted:
 
     async def close(self) -> None:
         """Do nothing."""
+
+
+class Listing(Scripted):
+    """Lists the members of groups, too: the users of the script whose answer has them."""
+
+    async def members(self, listing: MemberListing) -> None:
+        """List the users of the script."""
+        script = json.loads(self._answers.read_text())
+        for user, answer in script.items():
+            for group in answer.get("groups", ()):
+                if group in listing.groups:
+                    listing.add(group, user)
+        for name in listing.groups:
+            listing.done(name)
 
 
 class Unopenable:
