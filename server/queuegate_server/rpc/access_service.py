@@ -3,7 +3,7 @@
 import asyncio
 import bisect
 import contextlib
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from functools import partial
 from typing import Any, Final
 
@@ -19,12 +19,14 @@ from queuegate_server.rpc.admission_queue import MAX_SHORT_REQUEST, AdmissionQue
 from queuegate_server.rpc.application_service import ApplicationServicer
 from queuegate_server.rpc.batch import BatchRunner, error_reasons, reasons_of
 from queuegate_server.rpc.decision_log import DecisionLog
-from queuegate_server.rpc.errors import Draining, InvalidRequest, to_status
+from queuegate_server.rpc.errors import Draining, InvalidRequest, NotCaughtUp, to_status
 from queuegate_server.rpc.interceptors import ConcurrencyLimiter
 from queuegate_server.rpc.messages import explanation_message, grant_message
 from queuegate_server.rpc.response_cache import ResponseCache
 from queuegate_server.rpc.user_listing import UserLister
 
+CatchUp = Callable[[bytes, int], Awaitable[None]]
+"""Takes the epoch and the sequence of a change."""
 DEFAULT_PAGE_SIZE: Final = 1_000
 MAX_PAGE_SIZE: Final = 10_000
 _CHUNK: Final = 100
@@ -48,6 +50,7 @@ class AccessServicer(ApplicationServicer):
         clock: Callable[[], float],
         lease: CacheLease | None = None,
         has_seen: validation.HasSeen,
+        catch_up: CatchUp | None = None,
         batches_in_flight: int,
     ) -> None:
         """Answer calls.
@@ -61,6 +64,7 @@ class AccessServicer(ApplicationServicer):
             clock: The monotonic clock of the group caches.
             lease: How long the group caches may be used; None: always.
             has_seen: Says whether this server knows of a change.
+            catch_up: Waits a moment for a change; None: changes are not awaited.
             batches_in_flight: How many batches of one stream may be in progress.
         """
         super().__init__(engine, decisions, queue)
@@ -68,6 +72,7 @@ class AccessServicer(ApplicationServicer):
         self._unread = queue.unread
         self._draining = draining
         self._has_seen = has_seen
+        self._catch_up = catch_up
         self._batches_in_flight = batches_in_flight
         self._cache = ResponseCache(clock, lease=lease)
         engine.on_swap(self._cache.reset)
@@ -80,12 +85,16 @@ class AccessServicer(ApplicationServicer):
             snapshot = self._engine.snapshot
             response = self._cache.get(snapshot, data, trusted=trusted)
             if response is None:
-                if len(data) <= MAX_SHORT_REQUEST:
-                    query = validation.check_query(data, snapshot, self._has_seen, trusted=trusted)
-                else:
-                    parse = partial(
-                        validation.check_query, data, snapshot, self._has_seen, trusted=trusted
-                    )
+                parse = partial(
+                    validation.check_query, data, snapshot, self._has_seen, trusted=trusted
+                )
+                try:
+                    is_short = len(data) <= MAX_SHORT_REQUEST
+                    query = parse() if is_short else await self._queue.in_turn(data, parse)
+                except NotCaughtUp as behind:
+                    if self._catch_up is None:
+                        raise
+                    await self._catch_up(behind.epoch, behind.sequence)
                     query = await self._queue.in_turn(data, parse)
                 verdict = self._engine.check(query)
                 if verdict is None:

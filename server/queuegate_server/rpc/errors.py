@@ -17,6 +17,7 @@ from google.rpc import error_details_pb2
 
 from queuegate.v1 import errors_pb2, status_pb2
 from queuegate_server.engine import GroupsUnavailable, NotReady, TooManyLookups, UnknownPartition
+from queuegate_server.sync.changes import NotReached
 
 DOMAIN: Final = "queuegate"
 WHOLE_REQUEST: Final = "request"
@@ -98,8 +99,10 @@ class NotCaughtUp(Exception):
 
     retry_after = 0.05
 
-    def __init__(self) -> None:
-        """Set the message."""
+    def __init__(self, epoch: bytes = b"", sequence: int = 0) -> None:
+        """Keep the change."""
+        self.epoch = epoch
+        self.sequence = sequence
         super().__init__(
             "at_least: this server does not know of that change; ask the server that reported it,"
             " or leave at_least out after that server was restarted"
@@ -141,6 +144,7 @@ _REASONS: Final = {
     TooManyLookups: errors_pb2.ERROR_REASON_OVERLOADED,
     NotReady: errors_pb2.ERROR_REASON_NOT_READY,
     NotConfirmed: errors_pb2.ERROR_REASON_NOT_READY,
+    NotReached: errors_pb2.ERROR_REASON_NOT_READY,
     **{kind: reason for kind, (_, reason) in _CODES.items()},
 }
 
@@ -195,7 +199,7 @@ def to_status(error: Exception) -> CallStatus:
                 str(error),
                 _retry_info(_rounded(error.retry_after)),
             )
-        case NotReady() | NotConfirmed():
+        case NotReady() | NotConfirmed() | NotReached():
             return _status(
                 grpc.StatusCode.UNAVAILABLE,
                 errors_pb2.ERROR_REASON_NOT_READY,

@@ -9,7 +9,7 @@ from queuegate.policy.names import is_at_or_below
 from queuegate.policy.tree import Queue
 from queuegate.v1 import policy_pb2
 from queuegate_server.engine import Engine
-from queuegate_server.formats.diagnostics import has_errors
+from queuegate_server.formats.diagnostics import Diagnostic, Severity, has_errors
 from queuegate_server.formats.registry import FILE_FORMATS, detect_file_format
 from queuegate_server.policystore import parser_process
 from queuegate_server.policystore.parsing import CheckJob, File
@@ -18,7 +18,7 @@ from queuegate_server.rpc import validation, wire
 from queuegate_server.rpc.admission_queue import AdmissionQueue, Slot
 from queuegate_server.rpc.errors import InvalidRequest, Overloaded
 from queuegate_server.rpc.messages import diagnostics, timestamp
-from queuegate_server.sync.hub import SyncHub
+from queuegate_server.sync.changes import Changes
 
 MAX_CONTENT_BYTES: Final = 2 * 1024 * 1024
 """Twice what a ConfigMap holds."""
@@ -34,12 +34,12 @@ class PolicyServicer:
     """Answers calls from and to bytes. Its methods are named as in the contract."""
 
     def __init__(
-        self, engine: Engine, reloader: Reloader, queue: AdmissionQueue, hub: SyncHub
+        self, engine: Engine, reloader: Reloader, queue: AdmissionQueue, changes: Changes
     ) -> None:
-        """Show the policy of an engine, reload it, and wait for the callers of the hub to have it.
-        Long calls wait in the queue.
+        """Show the policy of an engine and the state of its reloader; the changes reload it. Long
+        calls wait in the queue.
         """
-        self._hub = hub
+        self._changes = changes
         self._engine = engine
         self._reloader = reloader
         self._queue = queue
@@ -120,15 +120,14 @@ class PolicyServicer:
         request = await self._queue.in_turn(
             data, partial(wire.parse, policy_pb2.ReloadPolicyRequest, data)
         )
-        state = await self._reloader.reload()
-        sequence = await self._hub.policy_shipped()
-        waited_out = await self._hub.barrier(sequence) if request.wait else ()
+        done = await self._changes.reload(wait=request.wait)
+        others = [Diagnostic("fleet", 0, 0, Severity.WARNING, each) for each in done.disagreeing]
         return policy_pb2.ReloadPolicyResponse(
-            succeeded=state.succeeded,
+            succeeded=done.state.succeeded,
             revision=self._engine.snapshot.policy.revision,
-            diagnostics=diagnostics(state.diagnostics),
-            cursor=self._hub.cursor(sequence),
-            waited_out=waited_out,
+            diagnostics=diagnostics((*done.state.diagnostics, *others)),
+            cursor=done.cursor,
+            waited_out=done.waited_out,
         ).SerializeToString()
 
 

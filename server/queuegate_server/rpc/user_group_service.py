@@ -9,7 +9,7 @@ from queuegate_server.identity.resolver import Found, LookupFailed, NoSuchUser
 from queuegate_server.rpc import validation, wire
 from queuegate_server.rpc.admission_queue import AdmissionQueue
 from queuegate_server.rpc.messages import timestamp
-from queuegate_server.sync.hub import SyncHub
+from queuegate_server.sync.changes import Changes
 
 MAX_USERS: Final = 10_000
 _OUTCOMES: Final = {
@@ -22,11 +22,11 @@ _OUTCOMES: Final = {
 class UserGroupServicer:
     """Answers calls from and to bytes. Its methods are named as in the contract."""
 
-    def __init__(self, engine: Engine, queue: AdmissionQueue, hub: SyncHub) -> None:
-        """Use the resolvers of the engine's snapshot, the queue of long calls, and the hub whose
-        callers must forget what is invalidated.
+    def __init__(self, engine: Engine, queue: AdmissionQueue, changes: Changes) -> None:
+        """Use the resolvers of the engine's snapshot and the queue of long calls; the changes
+        invalidate groups.
         """
-        self._hub = hub
+        self._changes = changes
         self._engine = engine
         self._queue = queue
 
@@ -71,13 +71,7 @@ class UserGroupServicer:
                 validation.required_name(f"users[{index}]", user, violations)
         validation.raise_if(violations)
         served = self._engine.snapshot.find(request.partition)
-        users = tuple(request.users)
-        if users:
-            dropped = served.groups.invalidate(users)
-        else:
-            dropped = await served.groups.invalidate_all()
-        sequence = self._hub.forget(served.partition.name, users)
-        waited_out = await self._hub.barrier(sequence) if request.wait else ()
+        done = await self._changes.forget(served, tuple(request.users), wait=request.wait)
         return user_groups_pb2.InvalidateUserGroupsResponse(
-            dropped=dropped, cursor=self._hub.cursor(sequence), waited_out=waited_out
+            dropped=done.dropped, cursor=done.cursor, waited_out=done.waited_out
         ).SerializeToString()

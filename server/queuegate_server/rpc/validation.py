@@ -75,7 +75,7 @@ def check_query(
     if request.HasField("at_least") and not has_seen(
         request.at_least.epoch, request.at_least.sequence
     ):
-        raise NotCaughtUp
+        raise NotCaughtUp(request.at_least.epoch, request.at_least.sequence)
     return query(request, snapshot, trusted=trusted)
 
 

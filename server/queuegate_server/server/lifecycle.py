@@ -10,7 +10,6 @@ from queuegate.policy.tree import Policy
 from queuegate_server.admin.readiness import Phase, Readiness
 from queuegate_server.formats.diagnostics import Diagnostic
 from queuegate_server.observe import logs
-from queuegate_server.policystore.reloader import Reloader
 from queuegate_server.runtime import resources
 from queuegate_server.runtime.event_loop import handle_signals, run_on
 from queuegate_server.runtime.sd_notify import Notifier
@@ -85,7 +84,7 @@ async def serve(
                 metrics=lambda: metrics().decode(),
                 readiness=parts.readiness.details,
             )
-        if await _load_first(parts.reloader, stop):
+        if await _load_first(parts, stop):
             if worker is not None:
                 bound = await _listen(parts, addresses)
             parts.health.set_serving(serving=True)
@@ -187,6 +186,8 @@ async def _close(parts: ServerParts, admin: "AdminServer | None", grace: float |
     await parts.server.stop(grace)
     # A successor may rely on this: once this process has ended, no gate decides from its state.
     await parts.sync.leases_ended()
+    if parts.fleet is not None:
+        await parts.fleet.close()
     parts.sync.close()
     await parts.resolvers.close()
     if parts.tracer is not None:
@@ -209,12 +210,14 @@ def _appliers(parts: ServerParts, worker: WorkerClient | None) -> Sequence[Apply
     )
 
 
-async def _load_first(reloader: Reloader, stop: asyncio.Event) -> bool:
-    """Load the first policy; return False if asked to stop before it is served.
+async def _load_first(parts: ServerParts, stop: asyncio.Event) -> bool:
+    """Join the fleet and load the first policy; return False if asked to stop before it is served.
 
     Raises CannotStart.
     """
-    loading = asyncio.create_task(reloader.reload())
+    if parts.fleet is not None:
+        parts.fleet.start()
+    loading = asyncio.create_task(parts.reloader.reload())
     stopping = asyncio.create_task(stop.wait())
     await asyncio.wait({loading, stopping}, return_when=asyncio.FIRST_COMPLETED)
     stopping.cancel()

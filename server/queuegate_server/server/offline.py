@@ -23,6 +23,7 @@ from queuegate_server.rpc.interceptors import ConcurrencyLimiter
 from queuegate_server.rpc.policy_service import PolicyServicer
 from queuegate_server.rpc.validation import nothing_seen
 from queuegate_server.settings.model import Settings
+from queuegate_server.sync.changes import LocalChanges
 from queuegate_server.sync.hub import SyncHub
 from queuegate_server.throttling import ByteBudget
 
@@ -59,6 +60,7 @@ class OfflineServices:
         unread = ByteBudget(64 * MIB)
         queue = AdmissionQueue(time.monotonic, settings.limits.max_wait, limiter.refused, unread)
         hub = SyncHub(self._engine, lambda _: AclNames.YUNIKORN, time.monotonic, server=b"")
+        changes = LocalChanges(self._reloader, hub)
         access = AccessServicer(
             self._engine,
             DecisionLog(wall=time.time),
@@ -77,7 +79,7 @@ class OfflineServices:
             "ListUsers": access.ListUsers,
             "CheckApplicationAccess": partial(access.CheckApplicationAccess, trusted=True),
             "ExplainApplicationAccess": partial(access.ExplainApplicationAccess, trusted=True),
-            "GetPolicy": PolicyServicer(self._engine, self._reloader, queue, hub).GetPolicy,
+            "GetPolicy": PolicyServicer(self._engine, self._reloader, queue, changes).GetPolicy,
         }
 
     async def load(self) -> Snapshot:

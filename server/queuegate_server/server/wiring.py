@@ -4,14 +4,16 @@ import asyncio
 import os
 import time
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from grpc_health.v1 import health_pb2_grpc
 
+from queuegate.gate.session import clock as boottime
 from queuegate.v1 import access_pb2, policy_pb2, sync_pb2, user_groups_pb2
 from queuegate_server.admin.readiness import Readiness
 from queuegate_server.config_fields import MIB
 from queuegate_server.engine import Engine
+from queuegate_server.identity.lease import CacheLease
 from queuegate_server.identity.manager import ResolverManager
 from queuegate_server.observe.audit import AuditLog, open_audit_log
 from queuegate_server.observe.counters import LookupCounters, MethodCounters
@@ -30,12 +32,16 @@ from queuegate_server.rpc.user_group_service import UserGroupServicer
 from queuegate_server.server.listeners import Listeners
 from queuegate_server.settings.model import Settings
 from queuegate_server.supervisor.worker_client import WorkerClient
+from queuegate_server.sync.changes import Changes, LocalChanges
 from queuegate_server.sync.event_log import SERVER_BYTES
 from queuegate_server.sync.hub import SyncHub
 from queuegate_server.throttling import ByteBudget
 from queuegate_server.transports import registry
 from queuegate_server.transports.registry import Server
 from queuegate_server.transports.stalls import Refusal
+
+if TYPE_CHECKING:
+    from queuegate_server.fleet.member import FleetMember
 
 _SERVICES: Final = (
     access_pb2.DESCRIPTOR.services_by_name["AccessService"],
@@ -66,6 +72,7 @@ class ServerParts:
     calls: list[MethodCounters]
     lookups: LookupCounters
     sync: SyncHub
+    fleet: "FleetMember | None"
     sync_streams_limit: int
 
 
@@ -94,12 +101,16 @@ def build_server(
     call_limit = ConcurrencyLimiter(current.limits.max_concurrent_calls)
     tracer = Tracer(settings.tracing) if settings.tracing.enabled else None
 
-    engine = Engine(time.monotonic)
+    lease = CacheLease()
+    # A lease must not outlast a machine that is suspended.
+    clock = boottime if settings.fleet.is_on else time.monotonic
+    engine = Engine(clock)
     resolvers = ResolverManager(
         current,
-        time.monotonic,
+        clock,
         time.time,
         lookups.of_resolver,
+        lease=lease,
         around=None if tracer is None else tracer.resolver,
     )
     revision = None if worker is None else worker.revision
@@ -118,9 +129,26 @@ def build_server(
     hub = SyncHub(
         engine,
         lambda name: settings.partition(name).acl_names,
-        time.monotonic,
+        clock,
         server=os.urandom(SERVER_BYTES) if worker is None else worker.spec.server,
+        lease=lease,
     )
+    changes: Changes = LocalChanges(reloader, hub)
+    fleet: FleetMember | None = None
+    if settings.fleet.is_on:
+        from queuegate_server.fleet.changes import FleetChanges  # noqa: PLC0415 - needs the extra
+        from queuegate_server.fleet.join import join  # noqa: PLC0415
+
+        fleet = join(
+            settings.fleet,
+            None if worker is None else worker.spec.index,
+            lease=lease,
+            engine=engine,
+            reloader=reloader,
+            hub=hub,
+            clock=clock,
+        )
+        changes = FleetChanges(fleet, reloader, hub, clock)
     queue = AdmissionQueue(time.monotonic, settings.limits.max_wait, refused, unread)
     access = AccessServicer(
         engine,
@@ -128,26 +156,28 @@ def build_server(
         queue,
         call_limit,
         draining,
-        clock=time.monotonic,
-        has_seen=hub.log.has_seen,
+        clock=clock,
+        lease=lease,
+        has_seen=hub.log.has_seen if fleet is None else fleet.has_applied,
+        catch_up=None if fleet is None else fleet.catch_up,
         batches_in_flight=settings.limits.stream_batches_in_flight,
     )
     servicers: list[object] = [
         access,
-        UserGroupServicer(engine, queue, hub),
-        PolicyServicer(engine, reloader, queue, hub),
+        UserGroupServicer(engine, queue, changes),
+        PolicyServicer(engine, reloader, queue, changes),
         SyncServicer(
             engine,
             hub,
             None if audit is None else decisions,
             draining,
-            time.monotonic,
+            clock,
             max_streams=settings.sync.streams,
             max_streams_per_caller=settings.sync.streams_per_caller,
             local_decisions=audit is None or settings.sync.local_decisions == "report",
         ),
     ]
-    if worker is not None:
+    if worker is not None and fleet is None:
         servicers = [worker.broadcast_methods(servicer) for servicer in servicers]
     interceptors = Interceptors(calls, tracer, call_limit, listeners.authorizer)
     for service, servicer in zip(_SERVICES, servicers, strict=True):
@@ -176,5 +206,6 @@ def build_server(
         calls=calls,
         lookups=lookups,
         sync=hub,
+        fleet=fleet,
         sync_streams_limit=settings.sync.streams,
     )

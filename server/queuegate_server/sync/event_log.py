@@ -36,16 +36,17 @@ POLICY_CHANGED: Final = Event(None)
 class EventLog:
     """The newest changes, numbered from 1. Used from one event loop."""
 
-    def __init__(self, server: bytes, max_events: int = MAX_EVENTS) -> None:
+    def __init__(self, server: bytes, max_events: int = MAX_EVENTS, start: int = 0) -> None:
         """Start without changes.
 
         Args:
             server: Identifies the server in 8 bytes; each of its workers has a log of its own.
             max_events: How many changes to keep.
+            start: How many changes there were before.
         """
         self.epoch: Final = server + os.urandom(EPOCH_BYTES - len(server))
         """Identifies this log."""
-        self.head = 0
+        self.head = start
         """The number of the newest change."""
         self._server = server
         self._max_events = max_events
@@ -65,9 +66,14 @@ class EventLog:
         named = frozenset(users) if len(users) <= MAX_FORGOTTEN else frozenset()
         return self._append(Event(partition, named))
 
+    @property
+    def tail(self) -> int:
+        """The number of the change after which all are kept."""
+        return self.head - len(self._events)
+
     def has_all_since(self, sequence: int) -> bool:
         """Return whether every change after one is still kept."""
-        return self.head - len(self._events) <= sequence <= self.head
+        return self.tail <= sequence <= self.head
 
     def has_seen(self, epoch: bytes, sequence: int) -> bool:
         """Return whether this process knows of a change that was reported to a caller.

@@ -10,6 +10,7 @@ from typing import Final
 from queuegate.policy.acl import AclNames
 from queuegate.v1 import cursor_pb2, sync_pb2
 from queuegate_server.engine import Engine, Snapshot
+from queuegate_server.identity.lease import CacheLease
 from queuegate_server.sync.barrier import Leases
 from queuegate_server.sync.event_log import EventLog
 from queuegate_server.sync.session import Session, ShippedPolicy, SyncRights
@@ -42,6 +43,7 @@ class SyncHub:
         acl_names: Callable[[str], AclNames],
         clock: Callable[[], float],
         server: bytes,
+        lease: CacheLease | None = None,
     ) -> None:
         """Follow the policy of an engine.
 
@@ -50,6 +52,7 @@ class SyncHub:
             acl_names: Returns the names that a partition's ACLs may list.
             clock: A monotonic clock, in seconds.
             server: Identifies the server in 8 bytes.
+            lease: The lease of the group caches, which covers those of gates; None: it never ends.
         """
         self.log: Final = EventLog(server)
         self.leases: Final = Leases(clock())
@@ -64,7 +67,8 @@ class SyncHub:
         self._resolved_anew: set[str] = set()
         """Partitions whose groups end with the policy that is about to be sent."""
         self._shipped: Mapping[str, ShippedPolicy] = _NOTHING
-        self.may_decide = True
+        self._lease = lease or CacheLease()
+        self._can_ship = True
         self._shipping: asyncio.Task[None] | None = None
         self._streams: Counter[str] = Counter()
         self._parts: frozenset[int] = frozenset()
@@ -79,6 +83,11 @@ class SyncHub:
     def shipped(self) -> Mapping[str, ShippedPolicy]:
         """The policies by partition. Empty until a stream has been opened."""
         return self._shipped
+
+    @property
+    def may_decide(self) -> bool:
+        """Whether gates may decide now."""
+        return self._can_ship and not self._lease.has_ended(self._clock())
 
     @property
     def changed(self) -> asyncio.Event:
@@ -229,10 +238,10 @@ class SyncHub:
             shipped = await ship(self._engine.snapshot, self._acl_names)
         except Exception as error:
             # Gates must not decide by another policy than the server for longer than a lease.
-            self.may_decide = False
+            self._can_ship = False
             _LOG.exception("the policy cannot be sent to gates, which ask until the next reload")
             raise CannotShip from error
-        self.may_decide = True
+        self._can_ship = True
         self._shipped = shipped
         self._parts = frozenset(id(part) for each in shipped.values() for part in each.parts)
         self._encoded = {}

@@ -1,0 +1,137 @@
+"""Which other replicas there are, and when none of them decides from the state before a change.
+
+A replica extends its lease only after it has applied all events that Redis had when it took the
+heartbeat. So a lease that covers the state before a change was asked for before the change was
+appended, and ends a lease later; the leases of its gates end one of theirs after that.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Final, NamedTuple
+
+from queuegate_server.fleet.events import Row
+from queuegate_server.fleet.keys import Position
+from queuegate_server.fleet.replica import CLOCK_MARGIN, LEASE
+from queuegate_server.sync.session import CLOCK_MARGIN as GATE_MARGIN
+from queuegate_server.sync.session import LEASE as GATE_LEASE
+
+HOLDS: Final = LEASE + CLOCK_MARGIN + GATE_LEASE + GATE_MARGIN
+"""Seconds after a heartbeat for which a replica or a gate of it may decide without changes."""
+SILENT: Final = LEASE + CLOCK_MARGIN
+"""Seconds without a heartbeat after which a replica works alone, or not at all."""
+GONE: Final = 600.0
+"""Seconds without a heartbeat after which a replica no longer counts as one of the fleet."""
+
+
+class Peer(NamedTuple):
+    """Another replica."""
+
+    row: Row
+    seen_at: float
+    """When its newest row was first seen, on the own clock: it was written before."""
+
+    def is_silent(self, now: float) -> bool:
+        """Return whether its lease has certainly ended."""
+        return now >= self.seen_at + SILENT
+
+
+class Peers:
+    """The other replicas of the fleet, as far as their rows have been seen."""
+
+    def __init__(self, replica: str) -> None:
+        """Know none yet, but the identity of the own process."""
+        self.own: Final = replica
+        self._peers: dict[str, Peer] = {}
+        self._gone: dict[str, int] = {}
+        """The counts of the last rows of replicas that no longer count."""
+
+    def see(self, rows: Iterable[Row], now: float) -> list[str]:
+        """Note rows that were read, at a time on the own clock.
+
+        A row that is missing proves nothing: Redis may have been emptied.
+
+        Returns:
+            Replicas that have left or have been silent for long: their rows can be removed.
+        """
+        gone: list[str] = []
+        for row in rows:
+            known = self._peers.get(row.replica)
+            if row.replica == self.own or row.count <= self._gone.get(row.replica, -1):
+                continue
+            if known is None or row.count > known.row.count:
+                self._peers[row.replica] = Peer(row, now)
+        for replica, peer in [*self._peers.items()]:
+            if peer.row.has_left or now >= peer.seen_at + GONE or self._is_replaced(peer, now):
+                del self._peers[replica]
+                self._gone[replica] = peer.row.count
+                gone.append(replica)
+        return gone
+
+    def all(self) -> Mapping[str, Peer]:
+        """Return all that count, by the identity of their process."""
+        return self._peers
+
+    def _is_replaced(self, peer: Peer, now: float) -> bool:
+        """Return whether another process of the same name has followed, and no lease is left."""
+        return now >= peer.seen_at + HOLDS and any(
+            other.row.name == peer.row.name and other.seen_at > peer.seen_at
+            for other in self._peers.values()
+        )
+
+
+class FleetBarrier:
+    """The replicas that, or whose gates, may decide without a change."""
+
+    def __init__(self, peers: Peers, event: Position) -> None:
+        """Wait for all replicas but this one.
+
+        Args:
+            peers: Must have seen the rows that Redis had when it appended the event.
+            event: The change.
+        """
+        self._peers = peers
+        self._event = event
+        self._waiting = {replica: peer.seen_at + HOLDS for replica, peer in peers.all().items()}
+        self.waited_out: list[str] = []
+        """The names of gates, and of replicas, whose leases ended before they had confirmed."""
+        self.refused: list[str] = []
+        """The names of replicas that could not carry out the change."""
+        self.reached = 1
+        """How many replicas have carried it out, this one included."""
+
+    def next_end(self, now: float, extra: float = 0.0) -> float | None:
+        """Return when the next lease ends that has to be waited for; None if there is none.
+
+        Args:
+            now: The time on the own clock.
+            extra: Seconds that the change itself takes, for replicas that are not silent.
+        """
+        ends: list[float] = []
+        for replica, until in [*self._waiting.items()]:
+            peer = self._peers.all().get(replica)
+            if peer is None:  # it has stopped, with all its leases
+                del self._waiting[replica]
+                continue
+            end = until if peer.is_silent(now) else until + extra
+            confirmed = self._confirmed(peer.row)
+            if confirmed is None and now < end:
+                ends.append(end)
+                continue
+            del self._waiting[replica]
+            if confirmed is None:
+                self.waited_out.append(f"replica {peer.row.name}")
+                continue
+            self.reached += 1
+            self.waited_out += confirmed
+            if self._event.nonce.hex() in peer.row.refused:
+                self.refused.append(peer.row.name)
+        return min(ends, default=None)
+
+    def _confirmed(self, row: Row) -> list[str] | None:
+        """Return the gates that a replica has waited out; None if it has not confirmed."""
+        if row.epoch != self._event.epoch.hex():
+            return None
+        confirmed = row.confirmed.get(self._event.nonce.hex())
+        if confirmed is not None:
+            return [*confirmed]
+        settled = row.settled is not None and row.settled >= self._event.sequence
+        return [] if settled else None

@@ -1,0 +1,155 @@
+"""Changes in all replicas of a fleet and their gates."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from queuegate.v1 import cursor_pb2
+from queuegate_server.engine import ServedPartition
+from queuegate_server.fleet.barrier import FleetBarrier
+from queuegate_server.fleet.connection import StoreUnavailable
+from queuegate_server.fleet.events import Change
+from queuegate_server.fleet.keys import Position
+from queuegate_server.fleet.member import FleetMember
+from queuegate_server.policystore.reloader import Reloader
+from queuegate_server.sync.changes import Forgotten, NotReached, Reloaded, drop_groups
+from queuegate_server.sync.hub import SyncHub
+
+RELOAD_SECONDS: Final = 60.0
+"""How long other replicas may take to read the policy."""
+ATTEMPTS: Final = 3
+"""How often a change is appended whose event is lost before it is confirmed."""
+POLL_SECONDS: Final = 0.02
+"""Between the heartbeats that ask whether the others have confirmed."""
+
+
+class FleetChanges:
+    """Carries changes out here, appends them to the fleet's events, and waits for the others."""
+
+    def __init__(
+        self,
+        member: FleetMember,
+        reloader: Reloader,
+        hub: SyncHub,
+        clock: Callable[[], float],
+    ) -> None:
+        """Use this replica, its reloader, its gates, and the clock of the leases."""
+        self._member = member
+        self._reloader = reloader
+        self._hub = hub
+        self._clock = clock
+
+    async def forget(
+        self, served: ServedPartition, users: Sequence[str], *, wait: bool
+    ) -> Forgotten:
+        """Forget groups, as `queuegate_server.sync.changes.Changes` describes."""
+        partition = served.partition.name
+        dropped = await drop_groups(served, users)
+        sequence = self._hub.forget(partition, users)
+        change = Change.forget(partition, users, is_awaited=wait)
+        gates = asyncio.create_task(self._gates(sequence, wait=wait))
+        try:
+            event, barrier = await self._carry_out(change, wait=wait, seconds=0.0)
+        finally:
+            waited_out = await gates
+        return Forgotten(dropped, _cursor(event), [*waited_out, *barrier.waited_out])
+
+    async def reload(self, *, wait: bool) -> Reloaded:
+        """Read the policy again, as `queuegate_server.sync.changes.Changes` describes."""
+        state = await self._reloader.reload()
+        sequence = await self._hub.policy_shipped()
+        change = Change("reload", is_awaited=wait)
+        gates = asyncio.create_task(self._gates(sequence, wait=wait))
+        try:
+            event, barrier = await self._carry_out(change, wait=True, seconds=RELOAD_SECONDS)
+        finally:
+            waited_out = await gates
+        own = self._member.row.checksum
+        disagreeing = [
+            f"replica {name!r} cannot load its policy: its log says why" for name in barrier.refused
+        ]
+        disagreeing += [
+            f"replica {peer.row.name!r} serves another policy than replica {self._member.name!r}:"
+            " compare their files"
+            for peer in self._member.peers.all().values()
+            if peer.row.checksum != own
+            and peer.row.name not in barrier.refused
+            and not peer.is_silent(self._clock())
+        ]
+        return Reloaded(state, _cursor(event), [*waited_out, *barrier.waited_out], disagreeing)
+
+    async def _gates(self, sequence: int, *, wait: bool) -> list[str]:
+        return await self._hub.barrier(sequence) if wait else []
+
+    async def _carry_out(
+        self, change: Change, *, wait: bool, seconds: float
+    ) -> tuple[Position, FleetBarrier]:
+        """Have all other replicas carry a change out. Raises NotReached."""
+        reached = 1
+        try:
+            for _ in range(ATTEMPTS):
+                event = await self._append(change)
+                barrier = FleetBarrier(self._member.peers, event)
+                if not wait:
+                    return event, barrier
+                is_certain = await self._wait_for(barrier, event, seconds)
+                reached = max(reached, barrier.reached)
+                if is_certain:
+                    return event, barrier
+            cause = "Redis loses events again and again"
+        except StoreUnavailable as error:
+            cause = f"Redis cannot be reached ({error})"
+        self._member.send_later(change)
+        total = 1 + len(self._member.peers.all())
+        what = "invalidation" if change.kind == "forget" else "reload"
+        raise NotReached(
+            f"the {what} reached {reached} of {total} replicas: {cause}; the others follow when"
+            " it can be reached again"
+        )
+
+    async def _append(self, change: Change) -> Position:
+        """Append a change. Raises StoreUnavailable."""
+        try:
+            return await self._member.append(change)
+        except StoreUnavailable:
+            # It may be another history by now, which this replica has yet to follow.
+            await self._member.heartbeat()
+            if not self._member.is_reachable:
+                raise
+            return await self._member.append(change)
+
+    async def _wait_for(self, barrier: FleetBarrier, event: Position, seconds: float) -> bool:
+        """Wait for the others. Return False if the event was lost meanwhile.
+
+        Raises StoreUnavailable.
+        """
+        while barrier.next_end(self._clock(), seconds) is not None:
+            await asyncio.sleep(POLL_SECONDS)
+            await self._member.heartbeat()
+            if not await self._has(event):
+                return False
+        if not barrier.waited_out:
+            return True
+        # Leases have ended only if all of them were asked for before this event was appended,
+        # to a Redis that still has it.
+        await self._member.heartbeat()
+        return await self._has(event)
+
+    async def _has(self, event: Position) -> bool:
+        """Return whether the history that Redis has contains the event. Raises StoreUnavailable."""
+        if not self._is_in_history(event):
+            # This replica may have lost the order for a moment, and follows again.
+            await self._member.heartbeat()
+        if not self._member.is_reachable:
+            raise StoreUnavailable("it does not answer any more")
+        return self._is_in_history(event)
+
+    def _is_in_history(self, event: Position) -> bool:
+        newest = self._member.state.newest()
+        return (
+            newest is not None and newest.epoch == event.epoch and newest.sequence >= event.sequence
+        )
+
+
+def _cursor(event: Position) -> cursor_pb2.Cursor:
+    return cursor_pb2.Cursor(epoch=event.epoch, sequence=event.sequence)

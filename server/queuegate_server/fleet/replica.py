@@ -1,0 +1,166 @@
+"""A replica's place in the fleet's one order of events, and until when its cache may answer.
+
+Pure: answers of Redis and times come in. Everything that does not fit into the order is one thing,
+a gap: the stream was trimmed, Redis was emptied or restored, another history has begun.
+"""
+
+import math
+from collections import deque
+from typing import Final
+
+from queuegate_server.fleet.events import Event
+from queuegate_server.fleet.keys import Position
+from queuegate_server.sync.event_log import EventLog
+
+LEASE: Final = 2.0
+"""Seconds for which a replica's cache may answer after it sent a heartbeat."""
+HEARTBEAT_INTERVAL: Final = 0.5
+CLOCK_MARGIN: Final = 0.1
+"""Seconds that others add to a lease, for clocks that run at different rates."""
+
+
+class ReplicaState:
+    """What one replica knows of the fleet's history."""
+
+    def __init__(self) -> None:
+        """Start without following a history."""
+        self.lease_until = -math.inf
+        """When the cache must stop to answer, on the replica's own clock."""
+        self._position: Position | None = None
+        self._newest: Position | None = None
+        """The newest event known to exist, which may not have been applied yet."""
+        self._log = EventLog(b"")
+        self._nonces: deque[bytes] = deque()
+        """Those of the changes in the log, and of the one before."""
+        self._pending: tuple[int, float] | None = None
+        """The head in the newest answer to a heartbeat, and when that was sent, until all events
+        up to the head have been applied."""
+
+    @property
+    def position(self) -> Position | None:
+        """The newest event that was applied; None while no history is followed."""
+        return self._position
+
+    def follow(self, events: list[Event], head: Position, sent_at: float) -> None:
+        """Begin to follow a history. Everything cached must have been dropped after Redis
+        answered.
+
+        Args:
+            events: The newest events of the history, up to the head, which tell whether values
+                of other replicas are still valid. Those that do not fit are left out.
+            head: The newest event.
+            sent_at: When the head was asked for.
+        """
+        kept: deque[Event] = deque()
+        nonce, sequence = head.nonce, head.sequence
+        for event in reversed(events):
+            if event.position != Position(head.epoch, sequence, nonce):
+                break
+            kept.appendleft(event)
+            nonce, sequence = event.previous, sequence - 1
+        self._log = EventLog(b"", start=sequence)
+        self._nonces = deque((nonce,))
+        for event in kept:
+            self._note(event)
+        self._position = self._newest = head
+        self._pending = None
+        self.lease_until = sent_at + LEASE
+
+    def lose(self) -> None:
+        """Follow no history any more."""
+        self._position = self._newest = self._pending = None
+        self.lease_until = -math.inf
+
+    def apply(self, event: Event) -> bool:
+        """Take the next event, whose change has been carried out. Return False for a gap: the
+        event does not follow the one before.
+        """
+        if not self.fits(event):
+            return False
+        self._note(event)
+        self._position = event.position
+        self.appended(event.position)
+        if self._pending is not None and event.position.sequence >= self._pending[0]:
+            self.lease_until = max(self.lease_until, self._pending[1] + LEASE)
+            self._pending = None
+        return True
+
+    def fits(self, event: Event) -> bool:
+        """Return whether an event is the one after that which was applied last."""
+        position = self._position
+        return (
+            position is not None
+            and event.position.epoch == position.epoch
+            and event.position.sequence == position.sequence + 1
+            and event.previous == position.nonce
+        )
+
+    def appended(self, position: Position) -> None:
+        """Note that an event exists, because this replica has appended it."""
+        newest = self._newest
+        if newest is not None and position.epoch == newest.epoch:
+            self._newest = max(newest, position, key=lambda each: each.sequence)
+
+    def newest(self) -> Position | None:
+        """Return the newest event that is known to exist; None while no history is followed."""
+        return self._newest
+
+    def heartbeat_answered(self, head: Position, known: Position, sent_at: float) -> bool:
+        """Extend the lease, at once or when the events up to the head have been applied.
+
+        Args:
+            head: The newest event, by Redis.
+            known: The newest event that was known to exist when the heartbeat was sent.
+            sent_at: When it was sent, on the replica's own clock.
+
+        Returns:
+            False for a gap: history was lost.
+        """
+        position = self._position
+        if (
+            position is None
+            or head.epoch != position.epoch
+            or head.sequence < known.sequence
+            or (head.sequence == known.sequence and head.nonce != known.nonce)
+        ):
+            return False
+        if head.sequence > position.sequence:
+            self._pending = (head.sequence, sent_at)
+            return True
+        if self._nonce(head.sequence) not in (None, head.nonce):
+            return False
+        self.lease_until = max(self.lease_until, sent_at + LEASE)
+        return True
+
+    def accepts(self, partition: str, user: str, since: Position) -> bool:
+        """Return whether groups of a user that another replica looked up at a position hold.
+
+        They do if this replica knows all events since then, and none of them forgets the user.
+        """
+        position = self._position
+        return (
+            position is not None
+            and since.epoch == position.epoch
+            and self._nonce(since.sequence) == since.nonce
+            and self._log.is_valid(partition, user, since.sequence)
+        )
+
+    def has_applied(self, epoch: bytes, sequence: int) -> bool:
+        """Return whether an event has been applied."""
+        position = self._position
+        return position is not None and epoch == position.epoch and sequence <= position.sequence
+
+    def _note(self, event: Event) -> None:
+        change = event.change
+        if change.kind == "forget":
+            self._log.forget(change.partition, change.users)
+        else:
+            self._log.policy_changed()
+        self._nonces.append(event.position.nonce)
+        while len(self._nonces) > self._log.head - self._log.tail + 1:
+            self._nonces.popleft()
+
+    def _nonce(self, sequence: int) -> bytes | None:
+        """Return the nonce of an event that is remembered, or that is the one before those."""
+        index = sequence - self._log.tail
+        return self._nonces[index] if 0 <= index < len(self._nonces) else None

@@ -1,0 +1,94 @@
+"""Several servers that are replicas of one fleet, on a real Redis and a scripted directory."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tests.support.eventually import eventually
+from tests.support.fakes.scripted_directory import ScriptedDirectory, settings_file
+from tests.support.servers.queuegate_server import ADMIN, RunningServer, running_server
+from tests.support.servers.redis_server import RedisServer, running_redis
+from tests.support.servers.two_partitions import POLICY, client_without_retries
+
+if TYPE_CHECKING:
+    import queuegate
+
+SECRET = "5" * 64
+STAFF: Mapping[str, Any] = {"groups": ["staff"]}
+OTHERS: Mapping[str, Any] = {"groups": ["others"]}
+
+
+class Fleet:
+    """A Redis, a directory and the servers that use them."""
+
+    def __init__(self, folder: Path, redis: RedisServer, directory: ScriptedDirectory) -> None:
+        self.redis = redis
+        self.directory = directory
+        self.folder = folder
+        self.servers: dict[str, RunningServer] = {}
+        self.clients: dict[str, queuegate.Client] = {}
+        self._stack = ExitStack()
+        secret = folder / "fleet-secret"
+        secret.write_text(SECRET)
+        secret.chmod(0o600)
+
+    def settings(self, name: str, **fleet: Any) -> dict[str, Any]:
+        policy = self.folder / f"{name}.queues.yaml"
+        policy.write_text(POLICY)
+        return {
+            "policy": {"path": str(policy)},
+            "resolvers": {"corp": self.directory.resolver()},
+            "partitions": {"default": {"resolver": "corp"}, "other": {"resolver": "corp"}},
+            "fleet": {
+                "url": self.redis.url,
+                "secret_file": str(self.folder / "fleet-secret"),
+                "replica": name,
+                **fleet,
+            },
+        }
+
+    def start(self, name: str, *arguments: str, **fleet: Any) -> RunningServer:
+        """Start a replica."""
+        folder = self.folder / name
+        folder.mkdir(exist_ok=True)
+        config = settings_file(folder, self.settings(name, **fleet))
+        server = self._stack.enter_context(
+            running_server(
+                *("--config", config, *ADMIN, *arguments),
+                environment=self.directory.environment,
+            )
+        )
+        self.servers[name] = server
+        self.clients[name] = self._stack.enter_context(client_without_retries(server))
+        server.wait_for_log("following the fleet")
+        return server
+
+    def policy(self, name: str) -> Path:
+        """Return the policy file of a replica."""
+        return self.folder / f"{name}.queues.yaml"
+
+    def may(self, name: str, user: str = "sam") -> bool:
+        """Ask a replica whether a user may submit to the queue of `staff`."""
+        return self.clients[name].check(user, "root.work").allowed
+
+    def settle(self) -> None:
+        """Wait until no lease of a process before these is left, so that barriers are quick."""
+        for client in self.clients.values():
+            eventually(lambda client=client: client.invalidate(wait=True).waited_out, ())  # type: ignore[misc]
+
+    def close(self) -> None:
+        self._stack.close()
+
+
+@contextmanager
+def running_fleet(folder: Path, *names: str, arguments: tuple[str, ...] = ()) -> Iterator[Fleet]:
+    """Run a Redis and the named replicas."""
+    with running_redis(folder / "redis") as redis:
+        fleet = Fleet(folder, redis, ScriptedDirectory(folder))
+        try:
+            for name in names:
+                fleet.start(name, *arguments)
+            yield fleet
+        finally:
+            fleet.close()

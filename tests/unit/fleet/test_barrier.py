@@ -1,0 +1,108 @@
+"""Which replicas a change waits for, and until when."""
+
+from dataclasses import replace
+
+from queuegate_server.fleet.barrier import GONE, HOLDS, SILENT, FleetBarrier, Peers
+from queuegate_server.fleet.events import Row
+from queuegate_server.fleet.keys import Position
+
+EVENT = Position(b"e" * 16, 7, b"nonce")
+A = Row("ida", "a", 1, epoch=EVENT.epoch.hex(), sequence=6)
+B = Row("idb", "b", 1, epoch=EVENT.epoch.hex(), sequence=6)
+
+
+def fleet(*rows: Row, now: float = 100.0) -> Peers:
+    peers = Peers("own")
+    peers.see([*rows, Row("own", "me", 9)], now)
+    return peers
+
+
+def confirmed(row: Row, *waited_out: str, nonce: bytes = EVENT.nonce) -> Row:
+    return replace(row, count=row.count + 1, confirmed={nonce.hex(): [*waited_out]})
+
+
+def test_alone_there_is_nothing_to_wait_for() -> None:
+    assert FleetBarrier(fleet(), EVENT).next_end(100.0) is None
+
+
+def test_it_waits_for_confirmations_and_names_gates_that_were_waited_out() -> None:
+    peers = fleet(A, B)
+    barrier = FleetBarrier(peers, EVENT)
+    assert barrier.next_end(100.0) == 100 + HOLDS
+    peers.see([confirmed(A), confirmed(B, nonce=b"another")], 100.1)
+    assert barrier.next_end(100.1) == 100 + HOLDS
+    peers.see([replace(confirmed(B, "gate 1"), count=3)], 100.2)
+    assert barrier.next_end(100.2) is None
+    assert (barrier.waited_out, barrier.reached) == (["gate 1"], 3)
+
+
+def test_a_silent_replica_is_waited_out() -> None:
+    barrier = FleetBarrier(fleet(A), EVENT)
+    assert barrier.next_end(100 + HOLDS - 0.01) == 100 + HOLDS
+    assert barrier.next_end(100 + HOLDS) is None
+    assert (barrier.waited_out, barrier.reached) == (["replica a"], 1)
+
+
+def test_a_replica_that_joined_later_has_forgotten_everything() -> None:
+    peers = fleet(A)
+    barrier = FleetBarrier(peers, EVENT)
+    peers.see([replace(A, count=2, settled=6)], 100.1)
+    assert barrier.next_end(100.1) is not None, "before the event"
+    peers.see([replace(A, count=3, settled=7, epoch="00")], 100.2)
+    assert barrier.next_end(100.2) is not None, "in another history"
+    peers.see([replace(A, count=4, settled=7)], 100.3)
+    assert barrier.next_end(100.3) is None
+    assert barrier.waited_out == []
+
+
+def test_a_replica_that_takes_its_time_may_have_more_but_not_a_silent_one() -> None:
+    peers = fleet(A, B)
+    barrier = FleetBarrier(peers, EVENT)
+    late = 100 + HOLDS
+    peers.see([replace(A, count=2)], late)
+    assert barrier.next_end(late, 60) == late + 60
+    assert barrier.waited_out == ["replica b"]
+    peers.see([replace(confirmed(A), count=3, refused=[EVENT.nonce.hex()])], late + 1)
+    assert barrier.next_end(late + 1, 60) is None
+    assert barrier.refused == ["a"]
+
+
+def test_old_rows_change_nothing() -> None:
+    peers = fleet(replace(A, count=5))
+    barrier = FleetBarrier(peers, EVENT)
+    peers.see([confirmed(A)], 100.1)
+    assert barrier.next_end(100.1) is not None
+    assert peers.all()["ida"].is_silent(100 + SILENT)
+
+
+def test_a_row_that_is_missing_proves_nothing() -> None:
+    peers = fleet(A)
+    peers.see([], 101.0)
+    assert FleetBarrier(peers, EVENT).next_end(101.0) is not None
+
+
+def test_a_replica_that_has_left_is_not_waited_for() -> None:
+    peers = fleet(A)
+    barrier = FleetBarrier(peers, EVENT)
+    assert peers.see([replace(A, count=2, has_left=True)], 100.1) == ["ida"]
+    assert barrier.next_end(100.1) is None
+    assert barrier.waited_out == []
+    peers.see([A], 100.2)
+    assert not peers.all(), "its old row does not bring it back"
+
+
+def test_a_replica_that_is_silent_for_long_no_longer_counts() -> None:
+    peers = fleet(A)
+    assert peers.see([A], 100 + GONE) == ["ida"]
+    assert not peers.all()
+    peers.see([replace(A, count=2)], 101 + GONE)
+    assert peers.all(), "it is back"
+
+
+def test_a_process_that_replaces_another_one_of_its_name() -> None:
+    peers = fleet(A)
+    again = replace(A, replica="new")
+    assert peers.see([A, again], 101.0) == []
+    assert set(peers.all()) == {"ida", "new"}, "it may have leases still"
+    assert peers.see([A, replace(again, count=2)], 100 + HOLDS) == ["ida"]
+    assert set(peers.all()) == {"new"}

@@ -1,0 +1,118 @@
+"""A replica's place in the order of events: its lease, gaps, and groups of other replicas."""
+
+from queuegate_server.fleet.events import Change, Event
+from queuegate_server.fleet.keys import Position
+from queuegate_server.fleet.replica import LEASE, ReplicaState
+
+EPOCH, OTHER = b"e" * 16, b"o" * 16
+
+
+def at(sequence: int, epoch: bytes = EPOCH) -> Position:
+    return Position(epoch, sequence, b"%d" % sequence if sequence else b"")
+
+
+def event(sequence: int, user: str = "sam", partition: str = "default") -> Event:
+    change = Change.forget(partition, (user,) if user else (), is_awaited=False)
+    return Event(at(sequence), at(sequence - 1).nonce, change)
+
+
+def following(sequence: int = 0, sent_at: float = 100.0) -> ReplicaState:
+    state = ReplicaState()
+    state.follow([], at(sequence), sent_at)
+    return state
+
+
+def test_the_lease_runs_from_when_the_heartbeat_was_sent() -> None:
+    state = following(3)
+    assert state.lease_until == 100 + LEASE
+    assert state.heartbeat_answered(at(3), at(3), 101.0)
+    assert state.lease_until == 101 + LEASE
+    assert state.heartbeat_answered(at(3), at(3), 100.5), "an earlier one"
+    assert state.lease_until == 101 + LEASE
+
+
+def test_a_heartbeat_counts_once_all_events_before_it_are_applied() -> None:
+    state = following(3)
+    assert state.heartbeat_answered(at(5), at(3), 101.0)
+    assert state.apply(event(4))
+    assert state.lease_until == 100 + LEASE
+    assert state.apply(event(5))
+    assert state.lease_until == 101 + LEASE
+
+
+def test_events_that_do_not_follow_are_a_gap() -> None:
+    state = following(3)
+    assert not state.fits(event(5)), "one is missing"
+    assert not state.fits(event(3)), "again"
+    assert not state.fits(event(4)._replace(previous=b"another"))
+    assert not state.fits(event(4)._replace(position=at(4, OTHER)))
+    assert state.fits(event(4))
+
+
+def test_lost_history_is_a_gap() -> None:
+    state = following(3)
+    known = at(3)
+    assert not state.heartbeat_answered(at(2), known, 101.0), "an event is lost"
+    assert not state.heartbeat_answered(at(3)._replace(nonce=b"another"), known, 101.0)
+    assert not state.heartbeat_answered(at(3, OTHER), known, 101.0)
+    state.appended(at(4))
+    newest = state.newest()
+    assert newest == at(4)
+    assert not state.heartbeat_answered(at(3), newest, 101.0), "its own event is lost"
+    assert state.lease_until == 100 + LEASE
+
+
+def test_an_answer_from_before_newer_events_is_no_gap() -> None:
+    state = following(3)
+    assert state.apply(event(4))
+    assert state.heartbeat_answered(at(3), at(3), 100.5)
+
+
+def test_without_a_history_nothing_fits() -> None:
+    state = following(3)
+    state.lose()
+    assert state.position is None
+    assert not state.fits(event(4))
+    assert not state.heartbeat_answered(at(3), at(3), 101.0)
+    assert not state.accepts("default", "sam", at(3))
+    assert not state.has_applied(EPOCH, 1)
+
+
+def test_groups_of_others_hold_until_an_event_forgets_the_user() -> None:
+    state = following(3)
+    assert state.accepts("default", "sam", at(3))
+    assert state.apply(event(4, "eve"))
+    assert state.accepts("default", "sam", at(3))
+    assert not state.accepts("default", "eve", at(3))
+    assert state.accepts("default", "eve", at(4))
+    assert state.apply(event(5, ""))
+    assert not state.accepts("default", "sam", at(4)), "all of the partition are forgotten"
+    assert state.accepts("other", "sam", at(3))
+
+
+def test_groups_from_an_unknown_place_do_not_hold() -> None:
+    state = following(3)
+    assert not state.accepts("default", "sam", at(2)), "events after it are not known"
+    assert not state.accepts("default", "sam", at(4)), "from the future"
+    assert not state.accepts("default", "sam", at(3, OTHER))
+    assert not state.accepts("default", "sam", at(3)._replace(nonce=b"another"))
+
+
+def test_a_replica_that_joins_learns_of_the_events_before() -> None:
+    state = ReplicaState()
+    state.follow([event(2, "zoe"), event(3, "eve"), event(4, "bob")], at(4), 100.0)
+    assert state.accepts("default", "sam", at(1))
+    assert state.accepts("default", "eve", at(3))
+    assert not state.accepts("default", "eve", at(2))
+    assert not state.accepts("default", "sam", at(0))
+    assert state.has_applied(EPOCH, 4)
+    assert not state.has_applied(EPOCH, 5)
+    assert not state.has_applied(OTHER, 1)
+
+
+def test_events_that_do_not_lead_to_the_head_are_left_out() -> None:
+    state = ReplicaState()
+    forged = event(3)._replace(previous=b"forged")
+    state.follow([event(2), forged, event(4)], at(4), 100.0)
+    assert state.accepts("default", "bob", at(3))
+    assert not state.accepts("default", "bob", at(2))
