@@ -107,6 +107,24 @@ class StoreConnection:
         answers: list[Any] = await self._guarded(run, seconds)
         return answers
 
+    async def warm(self, count: int, *, seconds: float) -> None:
+        """Open connections, so that the budgets of later commands do not include that.
+
+        Args:
+            count: How many to open.
+            seconds: The time budget.
+
+        Raises:
+            StoreUnavailable: They could not be opened.
+        """
+        # Each command that is under way has a connection of its own.
+        answers = await asyncio.gather(
+            *(self.execute("TIME", seconds=seconds) for _ in range(count)), return_exceptions=True
+        )
+        for answer in answers:
+            if isinstance(answer, BaseException):
+                raise answer
+
     async def close(self) -> None:
         """Close all connections, within two seconds."""
         try:

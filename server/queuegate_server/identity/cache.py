@@ -19,6 +19,7 @@ from cachetools import LRUCache
 from queuegate_server.identity.lease import CacheLease
 from queuegate_server.identity.options import CacheOptions
 from queuegate_server.identity.resolver import Found, LookupFailed, NoSuchUser, Outcome
+from queuegate_server.identity.shared import SharedAnswer
 
 NEVER: Final = -math.inf
 
@@ -186,7 +187,8 @@ class GroupCache:
         self.lease = lease or CacheLease()
         self.options = options
         self._clock = clock
-        self._wall = wall
+        self.wall: Final = wall
+        """The wall clock, in seconds."""
         self._chance = chance
         shards = max(1, min(MAX_SHARDS, options.max_entries // MIN_SHARD_ENTRIES))
         self.stats = CacheStats()
@@ -288,19 +290,25 @@ class GroupCache:
             return self._put_failure(reservation.user, outcome)
         for other in earlier:
             other.outdated = True
-        if isinstance(outcome, Found):
-            outcome = self._shared(outcome)
-        entry = self._find(reservation.user)
-        if entry is None or entry.outcome != outcome:
-            entry = CacheEntry(reservation.user, outcome)
-        # Otherwise decisions that were made with the entry hold again.
-        self._renew(entry)
-        self._put(entry)
-        return entry
+        return self._put_answer(reservation.user, outcome)
 
-    def uncached(self, user: str, outcome: Outcome) -> CacheEntry:
+    def commit_shared(self, reservation: Reservation, answer: SharedAnswer) -> CacheEntry:
+        """Store an answer that another server got, and return it as an entry.
+
+        It is not stored where `commit` would not store one. Lookups that started earlier may
+        still replace it: it may be older than they are.
+        """
+        self.abort(reservation)
+        if reservation.outdated:
+            self.stats.outdated += 1
+            return self.uncached(reservation.user, answer.outcome, answer)
+        return self._put_answer(reservation.user, answer.outcome, answer)
+
+    def uncached(
+        self, user: str, outcome: Outcome, shared: SharedAnswer | None = None
+    ) -> CacheEntry:
         """Return an answer as an entry that is not in the cache."""
-        entry = self._renew(CacheEntry(user, outcome))
+        entry = self._renew(CacheEntry(user, outcome), shared)
         entry.refresh_at = NEVER
         return entry
 
@@ -357,6 +365,19 @@ class GroupCache:
     def _find_groups(self, user: str) -> CacheEntry | None:
         return self._groups.shard(user).get(user)
 
+    def _put_answer(
+        self, user: str, outcome: Found | NoSuchUser, shared: SharedAnswer | None = None
+    ) -> CacheEntry:
+        if isinstance(outcome, Found):
+            outcome = self._shared(outcome)
+        entry = self._find(user)
+        if entry is None or entry.outcome != outcome:
+            entry = CacheEntry(user, outcome)
+        # Otherwise decisions that were made with the entry hold again.
+        self._renew(entry, shared)
+        self._put(entry)
+        return entry
+
     def _put(self, entry: CacheEntry) -> None:
         groups, negative = self._groups, self._negative
         kind, other = (groups, negative) if isinstance(entry.outcome, Found) else (negative, groups)
@@ -378,8 +399,10 @@ class GroupCache:
             known.refresh_at = max(known.refresh_at, retry_at)
         return failure
 
-    def _renew(self, entry: CacheEntry) -> CacheEntry:
-        """Give an entry the lifetime of an answer that has just come."""
+    def _renew(self, entry: CacheEntry, shared: SharedAnswer | None = None) -> CacheEntry:
+        """Give an entry the lifetime of an answer that has just come, or what is left of that of
+        a shared one.
+        """
         options = self.options
         refresh_after = 1.0
         if isinstance(entry.outcome, Found):
@@ -390,8 +413,10 @@ class GroupCache:
         else:
             ttl = options.failure_ttl
         ttl *= 1 - TTL_JITTER * self._chance()
-        now, wall = self._clock(), self._wall()
-        entry.resolved_at_wall = wall
+        now, wall = self._clock(), self.wall()
+        if shared is not None:
+            ttl = min(ttl, shared.expires_at - wall)
+        entry.resolved_at_wall = wall if shared is None else shared.resolved_at
         entry.expires_at_wall = wall + ttl
         entry.expires_at = now + ttl
         entry.refresh_at = now + ttl * refresh_after

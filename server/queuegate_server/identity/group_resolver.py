@@ -3,6 +3,7 @@
 GroupResolver    one per partition
   GroupCache       answers that are known
   SingleFlight     one lookup of a user at a time
+  SharedGroups     answers that other servers of a fleet know
   RefreshQueue     looks known users up again, at a limited rate
 ResolverChain    where the settings name a chain; asks several of the following
 GuardedResolver  one per resolver, however many partitions use it
@@ -17,6 +18,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Collection
+from functools import partial
 from typing import Final, NamedTuple, Protocol
 
 from queuegate_server.identity.cache import CacheEntry, CacheStats, GroupCache
@@ -31,6 +33,7 @@ from queuegate_server.identity.members import ListingLimit, MemberListing
 from queuegate_server.identity.options import CacheOptions, ResolverOptions
 from queuegate_server.identity.refresh import RateLimit, RefreshQueue
 from queuegate_server.identity.resolver import Found, LookupFailed, Outcome, Resolver, Source
+from queuegate_server.identity.shared import SharedAnswer, SharedGroups
 from queuegate_server.identity.singleflight import FlightCancelled, SingleFlight
 from queuegate_server.throttling import TokenBucket
 
@@ -45,6 +48,8 @@ QUEUE_REFRESH_SHARE: Final = 8
 are not refreshed become too old to be used."""
 REFRESH_BURST: Final = 8
 """How many refreshes may start at once after a pause."""
+REFRESH_LIFE: Final = 0.5
+"""A refresh takes the answer of another server that lives for this part of a lifetime at least."""
 MAX_LISTINGS: Final = 2
 """Lists of members that one resolver makes at once: checks need it more."""
 STALE_COPY_SECONDS: Final = 15.0
@@ -210,6 +215,7 @@ class GroupResolver:
         cache: GroupCache,
         *,
         clock: Callable[[], float] = time.monotonic,
+        shared: SharedGroups | None = None,
     ) -> None:
         """Build it around a resolver that other partitions may use as well.
 
@@ -217,6 +223,7 @@ class GroupResolver:
             source: The resolver, or a chain.
             cache: The cache of this partition.
             clock: The monotonic clock of the cache.
+            shared: The answers of other servers, asked for before the resolver is.
         """
         self.resolver_name = source.name
         self.is_local = source.is_local
@@ -224,7 +231,10 @@ class GroupResolver:
         self._source = source
         self._cache = cache
         self._clock = clock
-        self._flights = SingleFlight(self._look_up)
+        self._shared = shared
+        self._flights = SingleFlight(
+            self._look_up if shared is None else partial(self._find_shared, shared, 0.0)
+        )
         self._refreshes = RefreshQueue(
             self._start_refresh, lambda: source.refresh_capacity, source.refresh_bucket
         )
@@ -396,7 +406,10 @@ class GroupResolver:
         if user in self._flights or not self._cache.is_due(user):
             return None
         self._cache.stats.refreshes += 1
-        return self._flights.start(user)
+        if self._shared is None:
+            return self._flights.start(user)
+        min_life = self._cache.options.positive_ttl * REFRESH_LIFE
+        return self._flights.start(user, partial(self._find_shared, self._shared, min_life))
 
     async def _ask(self, user: str, seconds: float | None, *, alone: bool = False) -> CacheEntry:
         """Return the answer of the resolver.
@@ -408,16 +421,37 @@ class GroupResolver:
             return await self._look_up(user)
         try:
             async with asyncio.timeout(seconds):
-                return await self._flights.join(user, alone=alone)
+                return await self._flights.join(user, alone=self._look_up if alone else None)
         except FlightCancelled:
             return self._cache.uncached(user, _GIVEN_UP)
 
-    async def _look_up(self, user: str) -> CacheEntry:
-        """Ask the resolver and store its answer."""
+    async def _find_shared(self, shared: SharedGroups, min_life: float, user: str) -> CacheEntry:
+        """Take the answer of another server if it lives for `min_life` seconds at least; otherwise
+        ask the resolver.
+        """
         reservation = self._cache.reserve(user)
+        try:
+            answer = await shared.get(user)
+        except BaseException:
+            self._cache.abort(reservation)
+            raise
+        if answer is not None and answer.expires_at - self._cache.wall() >= min_life:
+            return self._cache.commit_shared(reservation, answer)
+        self._cache.abort(reservation)
+        return await self._look_up(user)
+
+    async def _look_up(self, user: str) -> CacheEntry:
+        """Ask the resolver and store its answer, here and for other servers."""
+        reservation = self._cache.reserve(user)
+        publication = None if self._shared is None else self._shared.begin(user)
         try:
             outcome = await self._source.resolve(user)
         except BaseException:
             self._cache.abort(reservation)
             raise
-        return self._cache.commit(reservation, outcome)
+        entry = self._cache.commit(reservation, outcome)
+        if publication is not None and not isinstance(outcome, LookupFailed):
+            publication.publish(
+                SharedAnswer(outcome, entry.resolved_at_wall, entry.expires_at_wall)
+            )
+        return entry

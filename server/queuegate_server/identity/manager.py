@@ -21,9 +21,12 @@ from queuegate_server.identity.lease import CacheLease
 from queuegate_server.identity.options import CacheOptions, ChainOptions, ResolverOptions
 from queuegate_server.identity.registry import ConfiguredResolver, ResolverType
 from queuegate_server.identity.resolver import Outcome, Resolver
+from queuegate_server.identity.shared import SharedGroups
 
 LookupObserver = Callable[[Outcome, float], None]
 """Called with the outcome and the seconds of each lookup."""
+Share = Callable[[str, str], SharedGroups]
+"""Returns the answers that servers share, given a partition and the settings of its resolver."""
 
 
 class PartitionIdentity(Protocol):
@@ -89,6 +92,7 @@ class ResolverManager:
         observe: Callable[[str, str], LookupObserver] | None = None,
         *,
         lease: CacheLease | None = None,
+        share: Share | None = None,
         around: Callable[[str, Resolver], Resolver] | None = None,
         resolver_type: Callable[[str], ResolverType] = registry.resolver_type,
     ) -> None:
@@ -101,10 +105,12 @@ class ResolverManager:
             observe: Returns the observer of a resolver's lookups, by its name and where it is
                 defined: by name in the `settings`, or by its type in the `policy`.
             lease: How long the caches may be used; None: always.
+            share: With a fleet: returns what its servers share.
             around: Wraps each resolver, given its name.
             resolver_type: Returns the type of a name, or raises BadResolverType.
         """
         self._observe = observe
+        self._share = share
         self._around = around
         self._resolver_type = resolver_type
         self._settings = settings
@@ -173,9 +179,27 @@ class ResolverManager:
                 self._wall,
                 lease=self._lease,
             )
-            groups = GroupResolver(source, cache, clock=self._clock)
+            shared = self._shared(partition, key, source)
+            groups = GroupResolver(source, cache, clock=self._clock, shared=shared)
             self._groups[partition.name, key] = groups
         return groups
+
+    def _shared(
+        self, partition: Partition, key: ResolverKey, source: SharedSource
+    ) -> SharedGroups | None:
+        """Return what servers share about a partition; None if each must ask by itself."""
+        if self._share is None or source.is_local:
+            return None
+        settings: list[tuple[str, str, str]] = []
+        for each in _members(self._settings, key):
+            resolver_type, options = _definition(
+                self._settings, partition, each, self._resolver_type
+            )
+            if getattr(resolver_type, "is_of_host", False):
+                return None
+            settings.append((*each, options.model_dump_json(fallback=repr)))
+        chain = _chain(self._settings, key)
+        return self._share(partition.name, repr((settings, chain and chain.mode)))
 
     async def _source(self, partition: Partition, key: ResolverKey) -> SharedSource:
         """Return a resolver or a chain. Raises UnusableResolver."""

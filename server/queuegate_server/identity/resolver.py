@@ -55,7 +55,8 @@ class Resolver(Source, Protocol):
     checked without the source and a server can start while the source is down.
 
     A resolver that asks nobody has the class attribute `is_local = True`. Its `resolve`
-    finishes without suspending, so that it needs no task, timeout or bulkhead.
+    finishes without suspending, so that it needs no task, timeout or bulkhead. One whose answers
+    depend on the machine has `is_of_host = True`, and a fleet does not share them.
     """
 
     async def open(self) -> None:

@@ -30,33 +30,41 @@ class SingleFlight(Generic[T]):
         """Return whether work is under way that a caller would join."""
         return user in self._joinable
 
-    def start(self, user: str) -> asyncio.Task[T]:
+    def start(
+        self, user: str, work: Callable[[str], Coroutine[Any, Any, T]] | None = None
+    ) -> asyncio.Task[T]:
         """Start new work for the user, which callers join from now on.
+
+        Args:
+            user: The user.
+            work: What to run instead of the usual work.
 
         Raises:
             FlightCancelled: After `close`.
         """
         if self._work is None:
             raise FlightCancelled
-        task = asyncio.get_running_loop().create_task(self._work(user))
+        task = asyncio.get_running_loop().create_task((work or self._work)(user))
         self._joinable[user] = task
         self._all.add(task)
         task.add_done_callback(lambda task: self._finished(user, task))
         return task
 
-    async def join(self, user: str, *, alone: bool = False) -> T:
+    async def join(
+        self, user: str, *, alone: Callable[[str], Coroutine[Any, Any, T]] | None = None
+    ) -> T:
         """Wait for the work for the user, which is started if there is none.
 
         Args:
             user: The user.
-            alone: Start new work in any case.
+            alone: Start this work in any case.
 
         Raises:
             FlightCancelled: The work was cancelled by `close`.
         """
         task = None if alone else self._joinable.get(user)
         if task is None:
-            task = self.start(user)
+            task = self.start(user, alone)
         try:
             return await asyncio.shield(task)
         except asyncio.CancelledError:

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field, model_validator
 
-from queuegate_server.config_fields import Section
+from queuegate_server.config_fields import Duration, Section
 from queuegate_server.files.safe_open import read_regular
 from queuegate_server.settings.listeners import FilePath, HostPort, parse_host_port
 
@@ -132,6 +132,11 @@ class Fleet(Section):
     )
     replica: Annotated[str, Field(pattern=r"^[A-Za-z0-9][-A-Za-z0-9_.]{0,252}$")] | None = Field(
         None, description="The name of this replica, for people. Default: the name of the host."
+    )
+    read_timeout: Annotated[Duration, Field(ge=0.001, le=10)] = Field(
+        0.010,
+        description="How long a caller waits for shared groups before the resolver is asked "
+        "instead.",
     )
     username: Annotated[str, Field(min_length=1)] | None = Field(
         None, description="The user of Redis's ACLs; requires password_file."

@@ -1,13 +1,14 @@
 """A directory with a partition in front of it, on a manual clock."""
 
 import asyncio
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 
 from queuegate_server.identity.cache import GroupCache
 from queuegate_server.identity.group_resolver import GroupResolver, GuardedResolver, Resolution
 from queuegate_server.identity.lease import CacheLease
 from queuegate_server.identity.options import CacheOptions, ResolverOptions
 from queuegate_server.identity.resolver import Found, LookupFailed, NoSuchUser, Outcome
+from queuegate_server.identity.shared import SharedGroups
 from tests.support.fakes.clock import ManualClock
 from tests.support.fakes.directory import FakeDirectory
 from tests.support.fakes.loop import run_ready_callbacks
@@ -16,14 +17,21 @@ from tests.support.fakes.loop import run_ready_callbacks
 class Stack:
     """A directory with a partition in front of it."""
 
-    def __init__(self, clock: ManualClock, **more: int) -> None:
+    def __init__(
+        self,
+        clock: ManualClock,
+        directory: FakeDirectory | None = None,
+        share: Callable[[CacheLease], SharedGroups] | None = None,
+        **more: int,
+    ) -> None:
         self.clock = clock
-        self.directory = FakeDirectory(sue=("g1",), bob=("g2",))
+        self.directory = directory or FakeDirectory(sue=("g1",), bob=("g2",))
         options = ResolverOptions(breaker_failures=3, breaker_pause=10, **more)
         self.guarded = GuardedResolver("corp", self.directory, options, clock=clock)
         self.lease = CacheLease()
         cache = GroupCache(CacheOptions(), clock, clock, lambda: 0.0, lease=self.lease)
-        self.groups = GroupResolver(self.guarded, cache, clock=clock)
+        shared = share and share(self.lease)
+        self.groups = GroupResolver(self.guarded, cache, clock=clock, shared=shared)
         self.lease.on_end(self.groups.end_lease)
 
     def asked(self, user: str = "sue") -> int:

@@ -81,7 +81,7 @@ async def test_a_caller_who_wants_fresh_work_does_not_join_older_work() -> None:
     flights = SingleFlight(work)
     old = asyncio.create_task(flights.join("sue"))
     await asyncio.sleep(0)
-    alone = asyncio.create_task(flights.join("sue", alone=True))
+    alone = asyncio.create_task(flights.join("sue", alone=work))
     await asyncio.sleep(0)
     later = asyncio.create_task(flights.join("sue"))
     await asyncio.sleep(0)
@@ -121,7 +121,7 @@ async def test_older_work_that_ends_does_not_detach_newer_work() -> None:
     flights = SingleFlight(work)
     old = asyncio.create_task(flights.join("sue"))
     await run_ready_callbacks()
-    new = asyncio.create_task(flights.join("sue", alone=True))
+    new = asyncio.create_task(flights.join("sue", alone=work))
     await run_ready_callbacks()
     gates[1].set()
     assert await old == "sue-1"

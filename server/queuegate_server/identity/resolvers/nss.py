@@ -67,6 +67,7 @@ class NssResolver:
     """
 
     Options = NssOptions
+    is_of_host = True
 
     def __init__(
         self, options: NssOptions, look_up: Callable[[str], Outcome] | None = None

@@ -1,0 +1,235 @@
+"""The groups of users that replicas share through Redis.
+
+A value carries the position in the fleet's order of events that its writer had applied before it
+asked the resolver. The reader decides whether it still holds: it accepts a value only if it knows
+all events since then, and none of them forgets the user. So an answer from before an invalidation
+is never used after it, however slow the lookup or the write was, and whoever stored it.
+"""
+
+import json
+from collections.abc import Callable
+from typing import Final, NamedTuple, Protocol
+
+from queuegate_server.fleet.keys import MAC_BYTES, Position, Signer
+from queuegate_server.identity.lease import CacheLease
+from queuegate_server.identity.resolver import Found, NoSuchUser
+from queuegate_server.identity.shared import SharedAnswer
+
+FORMAT: Final = 1
+"""Values of another format are refused."""
+MAX_VALUE_BYTES: Final = 256 * 1024
+"""Larger values are not shared."""
+CLOCK_SKEW: Final = 5.0
+"""Seconds by which the wall clocks of replicas may differ."""
+
+
+class Fence(Protocol):
+    """The fleet's order of events, as far as this replica has carried it out."""
+
+    @property
+    def position(self) -> Position | None:
+        """The newest event that was carried out; None while the order is not known."""
+
+    def accepts(self, partition: str, user: str, since: Position) -> bool:
+        """Return whether groups that were looked up at a position still hold."""
+
+
+class Refused(Exception):
+    """A value must not be used; the argument is the cause, as in the metrics."""
+
+
+class _Value(NamedTuple):
+    position: Position
+    answer: SharedAnswer
+
+
+class ValueStore(Protocol):
+    """Redis, as far as values need it."""
+
+    async def get(self, key: str) -> bytes | None:
+        """Return the value of a key; None if there is none, or none could be read in time."""
+
+    def put(self, key: str, make: Callable[[], bytes | None], seconds: float) -> None:
+        """Store a value soon; `make` returns it, or None if it is outdated by then."""
+
+
+class GroupCounts:
+    """What became of shared groups, since the start."""
+
+    def __init__(self) -> None:
+        """Start at zero."""
+        self.reads: Final = dict.fromkeys(("hit", "miss", "refused", "unavailable"), 0)
+        self.refused: Final = dict.fromkeys(("mac", "format", "settings", "expired", "outdated"), 0)
+        """By cause."""
+
+
+class PartitionGroups:
+    """The shared groups of one partition: `identity.shared.SharedGroups`."""
+
+    def __init__(
+        self,
+        store: ValueStore,
+        codec: "ValueCodec",
+        *,
+        fence: Fence,
+        lease: CacheLease,
+        counts: GroupCounts,
+        clock: Callable[[], float],
+    ) -> None:
+        """Build it.
+
+        Args:
+            store: Where the values are.
+            codec: Writes and reads values of this partition.
+            fence: The order of events.
+            lease: The lease of all caches, without which the order is not known to be complete.
+            counts: Where reads are counted.
+            clock: The clock of the lease, in seconds.
+        """
+        self._store = store
+        self._codec = codec
+        self._fence = fence
+        self._lease = lease
+        self._counts = counts
+        self._clock = clock
+
+    async def get(self, user: str) -> SharedAnswer | None:
+        """Return an answer that is valid at this moment; None if there is none."""
+        if self._position() is None:
+            self._counts.reads["unavailable"] += 1
+            return None
+        key = self._codec.key(user)
+        try:
+            raw = await self._store.get(key)
+        except ValueUnavailable:
+            self._counts.reads["unavailable"] += 1
+            return None
+        if raw is None:
+            self._counts.reads["miss"] += 1
+            return None
+        try:
+            value = self._codec.decode(key, raw)
+            self._check_order(user, value.position)
+        except Refused as refused:
+            self._counts.reads["refused"] += 1
+            self._counts.refused[str(refused)] += 1
+            return None
+        self._counts.reads["hit"] += 1
+        return value.answer
+
+    def begin(self, user: str) -> "_Publication | None":
+        """Note the position before the resolver is asked."""
+        position = self._position()
+        return None if position is None else _Publication(self, user, position)
+
+    def publish(self, user: str, position: Position, answer: SharedAnswer) -> None:
+        """Store an answer unless an event has made it outdated."""
+        key = self._codec.key(user)
+
+        def make() -> bytes | None:
+            try:
+                self._check_order(user, position)
+            except Refused:
+                return None
+            return self._codec.encode(key, position, answer)
+
+        self._store.put(key, make, answer.expires_at - answer.resolved_at)
+
+    def _position(self) -> Position | None:
+        # A process that was stopped for a while learns here that its lease has ended.
+        self._lease.has_ended(self._clock())
+        return self._fence.position
+
+    def _check_order(self, user: str, position: Position) -> None:
+        """Raise Refused if groups from a position may not hold any more."""
+        if self._position() is None or not self._fence.accepts(
+            self._codec.partition, user, position
+        ):
+            raise Refused("outdated")
+
+
+class ValueUnavailable(Exception):
+    """A value could not be read in time."""
+
+
+class _Publication:
+    """The permission to share one answer."""
+
+    def __init__(self, groups: PartitionGroups, user: str, position: Position) -> None:
+        self._groups = groups
+        self._user = user
+        self._position = position
+
+    def publish(self, answer: SharedAnswer) -> None:
+        self._groups.publish(self._user, self._position, answer)
+
+
+class ValueCodec:
+    """Writes and reads the values of one partition."""
+
+    def __init__(
+        self,
+        signer: Signer,
+        user_key: Callable[[str, str], str],
+        partition: str,
+        resolver: str,
+        wall: Callable[[], float],
+    ) -> None:
+        """Build it.
+
+        Args:
+            signer: Computes the codes of values.
+            user_key: Returns the key of a partition's user.
+            partition: The partition.
+            resolver: The settings of its resolver as text. Answers of a resolver with other
+                settings are refused.
+            wall: The wall clock, in seconds.
+        """
+        self.partition: Final = partition
+        self._signer = signer
+        self._user_key = user_key
+        # A hash would let readers of Redis try guesses at what the settings contain.
+        self._settings = signer.mac(b"settings", resolver.encode()).hex()
+        self._wall = wall
+
+    def key(self, user: str) -> str:
+        """Return the key of a user."""
+        return self._user_key(self.partition, user)
+
+    def encode(self, key: str, position: Position, answer: SharedAnswer) -> bytes | None:
+        """Return the value of a key; None if it is too large to be shared."""
+        outcome = answer.outcome
+        content = json.dumps(
+            [
+                FORMAT,
+                self._settings,
+                position.epoch.hex(),
+                position.sequence,
+                position.nonce.hex(),
+                answer.resolved_at,
+                answer.expires_at,
+                outcome.groups if isinstance(outcome, Found) else outcome.detail,
+            ],
+            separators=(",", ":"),
+        ).encode()
+        if len(content) > MAX_VALUE_BYTES:
+            return None
+        return self._signer.mac(key.encode(), content) + content
+
+    def decode(self, key: str, value: bytes) -> _Value:
+        """Return the content of a value. Raises Refused."""
+        content = value[MAC_BYTES:]
+        if not self._signer.is_valid(value[:MAC_BYTES], key.encode(), content):
+            raise Refused("mac")
+        fields = json.loads(content)
+        if fields[0] != FORMAT:
+            raise Refused("format")
+        settings, epoch, sequence, nonce, resolved_at, expires_at, outcome = fields[1:]
+        if settings != self._settings:
+            raise Refused("settings")
+        now = self._wall()
+        if expires_at <= now or resolved_at > now + CLOCK_SKEW:
+            raise Refused("expired")
+        found = NoSuchUser(outcome) if isinstance(outcome, str) else Found(tuple(outcome))
+        position = Position(bytes.fromhex(epoch), sequence, bytes.fromhex(nonce))
+        return _Value(position, SharedAnswer(found, resolved_at, expires_at))

@@ -1,0 +1,203 @@
+"""Reads and writes single values in Redis beside live traffic: in batches, within a few
+milliseconds or not at all, and not while Redis fails.
+"""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable
+from typing import Final
+
+from queuegate_server.fleet.connection import StoreConnection, StoreUnavailable
+from queuegate_server.fleet.shared_groups import ValueUnavailable
+
+_LOG = logging.getLogger("queuegate_server.fleet.value_store")
+
+MAX_READS: Final = 4
+"""Reads under way, each on a connection of its own."""
+READ_BATCH: Final = 256
+WRITE_BUDGET: Final = 5.0
+WRITE_BATCH: Final = 128
+MAX_UNWRITTEN: Final = 10_000
+"""Values that may wait to be written; more are not shared."""
+MAX_FAILURES: Final = 3
+"""After as many failed reads in a row Redis is left alone until it answers again."""
+PAUSE: Final = 0.5
+CONNECT_BUDGET: Final = 5.0
+
+
+class BatchingStore:
+    """Values in Redis. Used from one event loop."""
+
+    def __init__(self, connection: StoreConnection, read_timeout: float) -> None:
+        """Read nothing yet: `open` connects.
+
+        Args:
+            connection: The connection to Redis, used for values only.
+            read_timeout: How long a caller waits for a value, in seconds.
+        """
+        self.is_available = False
+        """Whether Redis is asked."""
+        self.interruptions = 0
+        """How often Redis was left alone since the start."""
+        self.failed_reads = 0
+        """Commands that read values and failed, or took too long."""
+        self.writes: Final = dict.fromkeys(("written", "outdated", "dropped", "failed"), 0)
+        """Values by what became of them."""
+        self._connection = connection
+        self._read_timeout = read_timeout
+        self._reads: dict[str, list[asyncio.Future[bytes | None]]] = {}
+        self._flush_scheduled = False
+        self._unwritten: deque[tuple[str, Callable[[], bytes | None], float]] = deque()
+        self._writing: asyncio.Task[None] | None = None
+        self._reading: set[asyncio.Task[None]] = set()
+        self._connecting: asyncio.Task[None] | None = None
+        self._failures = 0
+
+    def open(self) -> None:
+        """Begin to connect; values are read as soon as Redis answers."""
+        self._connecting = asyncio.create_task(self._connect())
+
+    async def get(self, key: str) -> bytes | None:
+        """Return the value of a key; None if there is none.
+
+        Raises:
+            ValueUnavailable: Redis is left alone, or does not answer in time.
+        """
+        if not self.is_available:
+            raise ValueUnavailable
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[bytes | None] = loop.create_future()
+        self._reads.setdefault(key, []).append(future)
+        if not self._flush_scheduled:
+            self._flush_scheduled = True
+            loop.call_soon(self._flush)
+        return await future
+
+    def put(self, key: str, make: Callable[[], bytes | None], seconds: float) -> None:
+        """Store a value soon, unless too many wait.
+
+        Args:
+            key: The key.
+            make: Returns the value right before it is sent; None if it must not be stored.
+            seconds: After which it is deleted.
+        """
+        if not self.is_available or len(self._unwritten) >= MAX_UNWRITTEN:
+            self.writes["dropped"] += 1
+            return
+        self._unwritten.append((key, make, seconds))
+        if self._writing is None:
+            self._writing = asyncio.create_task(self._write())
+
+    async def close(self) -> None:
+        """Read and write nothing any more."""
+        self.is_available = False
+        tasks = {each for each in (self._connecting, self._writing) if each} | self._reading
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks)
+        self._give_up_reads()
+        await self._connection.close()
+
+    def _flush(self) -> None:
+        """Send the reads that wait, as far as connections are free."""
+        self._flush_scheduled = False
+        while self._reads and len(self._reading) < MAX_READS:
+            keys = [key for key, _ in zip(self._reads, range(READ_BATCH), strict=False)]
+            batch = {key: self._reads.pop(key) for key in keys}
+            task = asyncio.create_task(self._read(batch))
+            self._reading.add(task)
+            task.add_done_callback(self._read_done)
+
+    def _read_done(self, task: asyncio.Task[None]) -> None:
+        self._reading.discard(task)
+        if self._reads and not self._flush_scheduled:
+            self._flush()
+
+    async def _read(self, batch: dict[str, list[asyncio.Future[bytes | None]]]) -> None:
+        try:
+            values = await self._connection.execute("MGET", *batch, seconds=self._read_timeout)
+        except StoreUnavailable as error:
+            self.failed_reads += 1
+            self._failures += 1
+            _fail(batch)
+            # Those that wait for a connection have waited for as long.
+            self._give_up_reads()
+            if self._failures >= MAX_FAILURES:
+                self._interrupt(error)
+            return
+        except BaseException:
+            _fail(batch)
+            raise
+        self._failures = 0
+        for futures, value in zip(batch.values(), values, strict=True):
+            for future in futures:
+                if not future.done():
+                    future.set_result(value)
+
+    def _give_up_reads(self) -> None:
+        reads, self._reads = self._reads, {}
+        _fail(reads)
+
+    async def _write(self) -> None:
+        try:
+            while self._unwritten and self.is_available:
+                commands: list[tuple[str | bytes | float, ...]] = []
+                while self._unwritten and len(commands) < WRITE_BATCH:
+                    key, make, seconds = self._unwritten.popleft()
+                    value = make()
+                    if value is None or seconds < 0.001:  # noqa: PLR2004 - a millisecond
+                        self.writes["outdated"] += 1
+                    else:
+                        commands.append(("SET", key, value, "PX", int(seconds * 1000)))
+                await self._send(commands)
+        finally:
+            self._writing = None
+            self.writes["dropped"] += len(self._unwritten)
+            self._unwritten.clear()
+
+    async def _send(self, commands: list[tuple[str | bytes | float, ...]]) -> None:
+        try:
+            if commands:
+                await self._connection.pipeline(commands, seconds=WRITE_BUDGET)
+        except StoreUnavailable as error:
+            self.writes["failed"] += len(commands)
+            if self.is_available:
+                self._interrupt(error)
+        else:
+            self.writes["written"] += len(commands)
+
+    def _interrupt(self, error: StoreUnavailable) -> None:
+        """Leave Redis alone until it answers again."""
+        if not self.is_available:
+            return
+        _LOG.warning("Redis is not asked for groups until it answers again: %s", error)
+        self.is_available = False
+        self.interruptions += 1
+        self._connecting = asyncio.create_task(self._connect())
+
+    async def _connect(self) -> None:
+        """Wait until Redis answers on as many connections as are used."""
+        was_logged = self.interruptions > 0
+        while True:
+            try:
+                await self._connection.warm(MAX_READS + 1, seconds=CONNECT_BUDGET)
+            except StoreUnavailable as error:
+                if not was_logged:
+                    _LOG.warning("Redis cannot be asked for groups: %s", error)
+                    was_logged = True
+                await asyncio.sleep(PAUSE)
+            else:
+                break
+        if was_logged:
+            _LOG.warning("Redis is asked for groups again")
+        self._failures = 0
+        self.is_available = True
+
+
+def _fail(reads: dict[str, list[asyncio.Future[bytes | None]]]) -> None:
+    for futures in reads.values():
+        for future in futures:
+            if not future.done():
+                future.set_exception(ValueUnavailable())

@@ -1,0 +1,34 @@
+"""The interface of a cache that several servers share, between their own caches and a resolver."""
+
+from typing import NamedTuple, Protocol
+
+from queuegate_server.identity.resolver import Found, NoSuchUser
+
+
+class SharedAnswer(NamedTuple):
+    """The answer of a resolver, and its lifetime. Failures are not shared."""
+
+    outcome: Found | NoSuchUser
+    resolved_at: float
+    """When the resolver answered, by the wall clock."""
+    expires_at: float
+    """When the answer expires, by the wall clock."""
+
+
+class Publication(Protocol):
+    """The permission to share the answer of a lookup that is about to start."""
+
+    def publish(self, answer: SharedAnswer) -> None:
+        """Share the answer, unless it may be outdated by now. Never waits."""
+
+
+class SharedGroups(Protocol):
+    """The answers about users of one partition that other servers have got."""
+
+    async def get(self, user: str) -> SharedAnswer | None:
+        """Return an answer that is valid at this moment; None if there is none. Never raises, and
+        takes some milliseconds at most.
+        """
+
+    def begin(self, user: str) -> Publication | None:
+        """Note that the resolver is about to be asked; None if its answer cannot be shared."""

@@ -1,0 +1,53 @@
+"""A fleet's order of events as one replica knows it, and a store of values in memory."""
+
+from collections.abc import Callable
+
+from queuegate_server.fleet.keys import Position
+from queuegate_server.fleet.shared_groups import ValueUnavailable
+
+
+class FakeOrder:
+    """Events that a test has this replica carry out; each forgets a user, or all (None)."""
+
+    def __init__(self, epoch: bytes = b"epoch") -> None:
+        self.epoch = epoch
+        self.known = True
+        self.forgotten: list[tuple[str, str | None]] = []
+
+    @property
+    def position(self) -> Position | None:
+        return self._at(len(self.forgotten)) if self.known else None
+
+    def forget(self, partition: str, user: str | None = None) -> None:
+        self.forgotten.append((partition, user))
+
+    def accepts(self, partition: str, user: str, since: Position) -> bool:
+        is_known = since.sequence <= len(self.forgotten) and since == self._at(since.sequence)
+        later = self.forgotten[since.sequence :]
+        return is_known and not {(partition, user), (partition, None)} & {*later}
+
+    def _at(self, sequence: int) -> Position:
+        nonce = repr(self.forgotten[:sequence]).encode()
+        return Position(self.epoch, sequence, nonce)
+
+
+class MemoryStore:
+    """Values that replicas share at once."""
+
+    def __init__(self) -> None:
+        self.values: dict[str, bytes] = {}
+        self.lifetimes: dict[str, float] = {}
+        self.available = True
+        self.reads = 0
+
+    async def get(self, key: str) -> bytes | None:
+        self.reads += 1
+        if not self.available:
+            raise ValueUnavailable
+        return self.values.get(key)
+
+    def put(self, key: str, make: Callable[[], bytes | None], seconds: float) -> None:
+        value = make()
+        if value is not None:
+            self.values[key] = value
+            self.lifetimes[key] = seconds
