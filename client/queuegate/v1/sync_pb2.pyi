@@ -83,7 +83,7 @@ Global___SyncRequest: _TypeAlias = SyncRequest  # noqa: Y015
 
 @_typing.final
 class SyncOpen(_message.Message):
-    """Opens the stream."""
+    """Opens the stream. The names of partitions in it have at most 1 048 576 characters in all."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -236,7 +236,9 @@ class SyncWant(_message.Message):
     """The partition. Empty: `default`."""
     @_builtins.property
     def users(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """The users, 1 to 1 000. At most 10 000 may wait for their answers."""
+        """The users, 1 to 1 000. At most 10 000 may wait for their answers, with names of at
+        most 1 048 576 characters in all.
+        """
 
     def __init__(
         self,

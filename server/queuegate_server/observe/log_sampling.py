@@ -22,6 +22,7 @@ _SAMPLED: Final = (
     "queuegate_server.admission",
     "queuegate_server.identity",
     "queuegate_server.rpc",
+    "queuegate_server.sync",
     "asyncio",
     "grpc",
     "opentelemetry",

@@ -164,6 +164,7 @@ async def _checked(
     async for request in requests:
         check()
         yield request
+        del request  # which may be large, before the wait for the next
 
 
 async def _paced(

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import suppress
 from typing import Final
 
@@ -23,6 +23,8 @@ LONGEST_PAUSE: Final = 30.0
 """Seconds after which a report is recorded again that the audit log did not take."""
 MAX_WAITING: Final = 10_000
 """Users of one stream whose groups are still to be sent."""
+MAX_WAITING_CHARACTERS: Final = 1024 * 1024
+"""Of the names of those that are still to be looked up."""
 MAX_OFFERED_BYTES: Final = 1024 * 1024
 """Bytes of groups that a stream has not read, after which no more users are looked up for it."""
 MAX_SILENCE: Final = 2 * LEASE
@@ -100,7 +102,8 @@ class SyncServicer:
                     session.drain()
                 changed, woken = self._hub.changed, stream.woken
                 woken.clear()
-                while (response := session.next_response()) is not None:
+                # Nothing more once the caller has lost its rights.
+                while not reading.done() and (response := session.next_response()) is not None:
                     kind = response.WhichOneof("message") or ""
                     resets = kind == "opened" and not response.opened.resumed
                     self._hub.sent["reset" if resets else kind] += 1
@@ -149,6 +152,7 @@ class _Stream:
         self._audited = audited
         self._clock = clock
         self._wanted: dict[tuple[str, str], None] = {}
+        self._wanted_characters = 0
         self._lookups: set[asyncio.Task[None]] = set()
         self._recording: asyncio.Task[None] | None = None
 
@@ -164,31 +168,35 @@ class _Stream:
                     data = await anext(requests, None)
             except TimeoutError:
                 raise Draining(f"the caller was silent for {MAX_SILENCE:g} s") from None
-            if data is None:
+            if data is None or not self._receive(data):
                 return
-            request = wire.parse(sync_pb2.SyncRequest, data)
-            sync_validation.check(request)
-            try:
-                work = self._session.receive(request, self._clock())
-            except InvalidSync as error:
-                raise InvalidRequest([("message", str(error))]) from error
-            if request.HasField("applied"):
-                self._hub.applied()
-            elif request.HasField("release"):
-                return
-            elif isinstance(work, sync_pb2.SyncWant):
-                self._want([(work.partition, user) for user in work.users])
-            elif isinstance(work, sync_pb2.SyncReport):
-                self._take(work, len(data))
-            else:
-                self.woken.set()
+            del data  # which may be large, before the wait for the next
+
+    def _receive(self, data: bytes) -> bool:
+        """Take a message of the caller; return False if it is the last."""
+        request = wire.parse(sync_pb2.SyncRequest, data)
+        sync_validation.check(request)
+        applied = self._session.applied
+        try:
+            work = self._session.receive(request, self._clock())
+        except InvalidSync as error:
+            raise InvalidRequest([("message", str(error))]) from error
+        if self._session.applied != applied:
+            self._hub.applied()
+        if isinstance(work, sync_pb2.SyncWant):
+            self._want([(work.partition, user) for user in work.users])
+        elif isinstance(work, sync_pb2.SyncReport):
+            self._take(work, len(data))
+        elif not request.HasField("applied"):
+            self.woken.set()
+        return not self._session.has_released
 
     def look_up_again(self) -> None:
         """Look up the users again whose groups became invalid before they were sent, and those for
         whose groups there was no room before others were sent.
         """
         outdated, self._session.outdated = self._session.outdated, []
-        self._wanted.update(dict.fromkeys(outdated))
+        self._add_wanted(outdated)
         self._start_lookups()
 
     def close(self) -> None:
@@ -223,10 +231,21 @@ class _Stream:
                 return
 
     def _want(self, users: list[tuple[str, str]]) -> None:
-        self._wanted.update(dict.fromkeys(users))
+        self._add_wanted(users)
         if len(self._wanted) + self._session.offered > MAX_WAITING:
             raise Overloaded(f"{MAX_WAITING} users wait for their groups, which is the limit")
+        if self._wanted_characters > MAX_WAITING_CHARACTERS:
+            raise Overloaded(
+                f"the names of users who wait for their groups have {MAX_WAITING_CHARACTERS}"
+                " characters, which is the limit"
+            )
         self._start_lookups()
+
+    def _add_wanted(self, users: Iterable[tuple[str, str]]) -> None:
+        for each in users:
+            if each not in self._wanted:
+                self._wanted[each] = None
+                self._wanted_characters += len(each[1])
 
     @property
     def _is_due(self) -> bool:
@@ -244,6 +263,7 @@ class _Stream:
         while self._is_due:
             partition, user = next(iter(self._wanted))
             del self._wanted[partition, user]
+            self._wanted_characters -= len(user)
             with suppress(UnknownPartition, CannotShip):
                 # Groups of another policy's resolver must not meet the policy that callers have.
                 since = await self._hub.policy_shipped()

@@ -11,6 +11,8 @@ from queuegate_server.sync.event_log import EPOCH_BYTES
 
 MAX_NAME_BYTES: Final = 256
 MAX_PARTITIONS: Final = 10_000
+MAX_PARTITION_CHARACTERS: Final = 1024 * 1024
+"""Of the names of all partitions in one message."""
 MAX_CHECKSUM_BYTES: Final = 64
 INSTANCE_BYTES: Final = 16
 MAX_RULES: Final = 100
@@ -67,6 +69,11 @@ def _check_partitions(request: sync_pb2.SyncOpen, violations: validation.Violati
         if len(getattr(request, field)) > MAX_PARTITIONS:
             violations.append((f"open.{field}", f"has more than {MAX_PARTITIONS} items"))
             return
+    names = (*request.partitions, *(held.partition for held in request.held))
+    if sum(map(len, names)) > MAX_PARTITION_CHARACTERS:
+        text = f"has names of partitions of more than {MAX_PARTITION_CHARACTERS} characters"
+        violations.append(("open", text))
+        return
     for index, name in enumerate(request.partitions):
         validation.required_name(f"open.partitions[{index}]", name, violations)
     for index, held in enumerate(request.held):

@@ -98,7 +98,9 @@ class Session:
         way. The revision of one that is not confirmed yet is 0."""
         self._position = 0
         """All changes up to this one have been handed out, or wait in `_changes`."""
-        self._changes: deque[sync_pb2.SyncResponse] = deque()
+        self._changes: deque[sync_pb2.SyncResponse | str] = deque()
+        """Messages to send. The name of a partition stands for the removal of its policy: a caller
+        may claim to hold many."""
         self._ping: tuple[int, float] | None = None
         self._groups: deque[Looked] = deque()
         self.offered_bytes = 0
@@ -183,7 +185,8 @@ class Session:
         if not self._changes and self._position != self._log.head:
             self._collect_changes()
         if self._changes:
-            return self._changes.popleft()
+            change = self._changes.popleft()
+            return _removal(change) if isinstance(change, str) else change
         if self._ping is not None and self._may_grant:
             (ping_id, received_at), self._ping = self._ping, None
             self.lease_until = max(self.lease_until, received_at + LEASE + CLOCK_MARGIN)
@@ -215,6 +218,7 @@ class Session:
         if resume.epoch == self._log.epoch and self._log.has_all_since(resume.sequence):
             self.applied = self._position = resume.sequence
             self._changes.append(self._opened(resumed=True))
+            self._remove_policies()
         else:
             self._start_anew()
 
@@ -251,12 +255,8 @@ class Session:
 
     def _add_policies(self) -> None:
         """Send the policies that differ from those the caller holds, then a checkpoint."""
-        wanted = self._wanted()
-        for partition in self._sent.keys() - wanted.keys():
-            del self._sent[partition]
-            removed = sync_pb2.PolicyPart(partition=partition, first=True, last=True, removed=True)
-            self._changes.append(sync_pb2.SyncResponse(policy=removed))
-        for partition, policy in wanted.items():
+        self._remove_policies()
+        for partition, policy in self._wanted().items():
             checksum, revision = self._sent.get(partition, (b"", 0))
             self._sent[partition] = policy.checksum, policy.revision
             if checksum != policy.checksum:
@@ -264,6 +264,13 @@ class Session:
             elif revision != policy.revision:
                 self._changes.append(policy.unchanged)
         self._add_checkpoint()
+
+    def _remove_policies(self) -> None:
+        """Have the caller drop the policies of partitions that it does not get."""
+        removed = self._sent.keys() - self._wanted().keys()
+        for partition in removed:
+            del self._sent[partition]
+        self._changes.extend(removed)
 
     def _add_checkpoint(self) -> None:
         checkpoint = sync_pb2.SyncCheckpoint(sequence=self._position)
@@ -287,6 +294,11 @@ class Session:
             report_decisions=self._rights.report_decisions,
         )
         return sync_pb2.SyncResponse(opened=opened)
+
+
+def _removal(partition: str) -> sync_pb2.SyncResponse:
+    removed = sync_pb2.PolicyPart(partition=partition, first=True, last=True, removed=True)
+    return sync_pb2.SyncResponse(policy=removed)
 
 
 def _merged(events: Iterable[Event]) -> Mapping[str, Collection[str]]:

@@ -53,6 +53,10 @@ INVALID: tuple[tuple[dict[str, Any], str], ...] = (
     ({"partitions": ["default", ""]}, "open.partitions[1]: is required"),
     ({"partitions": ["p" * 1_025]}, "open.partitions[0]: is longer than 1024 bytes"),
     ({"partitions": ["p"] * 10_001}, "open.partitions: has more than 10000 items"),
+    (
+        {"partitions": ["p" * 1_024] * 512, "held": [{"partition": "p" * 1_024}] * 513},
+        "open: has names of partitions of more than 1048576 characters",
+    ),
     ({"held": [{"partition": "a\nb"}]}, "open.held[0].partition: has a control character"),
     (
         {"held": [{"partition": "p", "checksum": bytes(65)}]},
@@ -122,6 +126,17 @@ def test_groups_are_lent_for_longer_while_the_directory_is_down(
         eventually(lent, (["sam"], False))
         stream.send("release")  # so that the server need not wait for the lease
         assert stream.status() == ("OK", "")
+
+
+def test_names_that_wait_are_bounded(opening: Any, directory: ScriptedDirectory) -> None:
+    directory.answer({"*": {"held": True, "groups": []}})
+    stream = opening()
+    stream.open()
+    for start in (0, 1_000):
+        stream.send("want", users=[f"u{start + number:01023}" for number in range(1_000)])
+    code, details = stream.status()
+    assert (code, "1048576 characters" in details) == ("RESOURCE_EXHAUSTED", True)
+    directory.release()
 
 
 @pytest.fixture

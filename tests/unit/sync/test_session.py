@@ -115,6 +115,17 @@ def test_a_caller_that_resumes_gets_the_changes(log: EventLog, policies: Policie
     assert session.applied == log.head
 
 
+def test_a_policy_that_the_caller_does_not_get_is_removed_at_once(
+    log: EventLog, policies: Policies
+) -> None:
+    held = [sync_pb2.HeldPolicy(partition=name, checksum=b"1") for name in ("default", "old")]
+    resume = {"epoch": log.epoch, "sequence": log.head}
+    session = opened(log, policies, partitions=["default"], held=held, resume=resume)
+    assert kinds(session) == ["opened", "old removed"]
+    log.policy_changed()
+    assert kinds(session) == ["default unchanged", "checkpoint"]
+
+
 @pytest.mark.parametrize("resume", [{"epoch": b"other", "sequence": 0}, {"sequence": 9}])
 def test_a_caller_of_another_process_starts_anew(
     log: EventLog, policies: Policies, resume: dict[str, Any]

@@ -180,7 +180,7 @@ func (*SyncRequest_Report) isSyncRequest_Message() {}
 
 func (*SyncRequest_Release) isSyncRequest_Message() {}
 
-// Opens the stream.
+// Opens the stream. The names of partitions in it have at most 1 048 576 characters in all.
 type SyncOpen struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The name of the caller, for logs and for `waited_out`, at most 256 bytes.
@@ -463,7 +463,8 @@ type SyncWant struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The partition. Empty: `default`.
 	Partition string `protobuf:"bytes,1,opt,name=partition,proto3" json:"partition,omitempty"`
-	// The users, 1 to 1 000. At most 10 000 may wait for their answers.
+	// The users, 1 to 1 000. At most 10 000 may wait for their answers, with names of at
+	// most 1 048 576 characters in all.
 	Users         []string `protobuf:"bytes,2,rep,name=users,proto3" json:"users,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
