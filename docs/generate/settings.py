@@ -286,6 +286,8 @@ def _reloads(path: str, key: str) -> bool:
     keys = [each for each in keys if each]
     if keys[0] in {"resolvers", "listen", "policies"} or keys == ["partitions"]:
         return False
+    if keys[:2] == ["ops", "tls"]:  # it is not set by default
+        return False
     running = Settings(partitions={"default": PartitionSettings()})
     marker = _Marker(1)
     read = _replaced(running, keys, marker)

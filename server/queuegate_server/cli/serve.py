@@ -144,7 +144,7 @@ def _serve(settings: Settings, current: Settings, read: _Read, spec: WorkerSpec 
 
     try:
         run_in_loop(main())
-    except (UnusableFile, TracingNotInstalled) as error:
+    except (UnusableFile, TracingNotInstalled, lifecycle.ConsoleNotInstalled) as error:
         raise Failure(str(error)) from None
     except CannotListen as error:
         raise Failure(f"cannot listen on {error}") from None
@@ -175,11 +175,13 @@ def _supervise(settings: Settings, config: Path | None, content: bytes | None, r
             settings, content=content, announce=_print, read_settings=read_again, notifier=notifier
         )
         with LoopWatchdog():
-            async with serve_admin_port(settings.ops.listen, supervisor):
+            async with serve_admin_port(settings.ops, supervisor):
                 await supervisor.run()
 
     try:
         asyncio.run(main())
+    except UnusableFile as error:
+        raise Failure(str(error)) from None
     except CannotListen as error:
         raise Failure(f"cannot listen on {error}") from None
     except WorkerFailed as error:

@@ -49,6 +49,8 @@ class CertificateReloader(WatchedValue[tuple[bytes, ...], ServerCertificate]):
         key_file: Path,
         client_ca_file: Path | None = None,
         check: Callable[[ServerCertificate], None] = lambda _: None,
+        *,
+        requires_client: bool = True,
     ) -> None:
         """Load the files for the first time; blocks for ten seconds at most.
 
@@ -57,6 +59,7 @@ class CertificateReloader(WatchedValue[tuple[bytes, ...], ServerCertificate]):
             key_file: Its private key, without a passphrase.
             client_ca_file: The authorities of client certificates.
             check: Raises BadFile for a certificate that cannot be used.
+            requires_client: Whether clients must present a certificate, if there are authorities.
 
         Raises:
             BadFile: A file cannot be read or used.
@@ -65,6 +68,7 @@ class CertificateReloader(WatchedValue[tuple[bytes, ...], ServerCertificate]):
         self._key_file = key_file
         self._client_ca_file = client_ca_file
         self._check = check
+        self._client_mode = ssl.CERT_REQUIRED if requires_client else ssl.CERT_OPTIONAL
         paths = [certificate_file, key_file]
         if client_ca_file is not None:
             paths.append(client_ca_file)
@@ -102,7 +106,7 @@ class CertificateReloader(WatchedValue[tuple[bytes, ...], ServerCertificate]):
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.minimum_version = ssl.TLSVersion.TLSv1_2
         if self._client_ca_file is not None:
-            context.verify_mode = ssl.CERT_REQUIRED
+            context.verify_mode = self._client_mode
             try:
                 context.load_verify_locations(self._client_ca_file)
             except ssl.SSLError:

@@ -118,7 +118,7 @@ class PolicyLoader:
             CannotLoad: A file cannot be read.
             ParserFailed: The child cannot be started, reached a limit or broke down.
         """
-        job = await self._read()
+        job = await self.read()
         if in_child:
             parsed = await parser_process.parse(job)
         else:
@@ -129,7 +129,8 @@ class PolicyLoader:
             self._formats |= parsed.formats
         return parsed
 
-    async def _read(self) -> ParseJob:
+    async def read(self) -> ParseJob:
+        """Read all files. Raises CannotLoad."""
         # Every file is read, even if another one cannot be: to its watcher, a file that is not
         # read has changed.
         results = await asyncio.gather(*map(_read, self.watchers), return_exceptions=True)

@@ -8,9 +8,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Any, Final
-
-import grpc.aio
+from typing import Any, Final, Protocol
 
 from queuegate_server.files.peer_certificate import peer_certificate
 from queuegate_server.rpc.errors import PermissionDenied, Unauthenticated
@@ -18,7 +16,19 @@ from queuegate_server.rpc.tokens import MIN_LENGTH, TokenFile
 from queuegate_server.settings.callers import MAX_NAME_LENGTH, Callers, Rights, Role
 from queuegate_server.settings.listeners import Listener
 
-Context = grpc.aio.ServicerContext[Any, Any]
+
+class CallContext(Protocol):
+    """What a call shows of its caller; that of gRPC has more."""
+
+    def invocation_metadata(self) -> Any:
+        """Return the headers, pairs of a name in lower case and a value."""
+
+    def auth_context(self) -> Mapping[str, Iterable[bytes]]:
+        """Return what TLS has verified, by gRPC's names."""
+
+    def peer(self) -> str:
+        """Return the address of the peer in gRPC's spelling."""
+
 
 _BEARER: Final = "bearer "
 _CERTIFICATE: Final = "x509_pem_cert"
@@ -120,7 +130,7 @@ class Authenticator:
         """A value that changes whenever a caller may be identified differently."""
         return self._changes, 0 if self._tokens is None else self._tokens.reloads
 
-    def identify(self, context: Context) -> Principal:
+    def identify(self, context: CallContext) -> Principal:
         """Return the principal of a call. Raises Unauthenticated and PermissionDenied."""
         if self._sole is not None:
             return self._sole
@@ -145,7 +155,7 @@ class Authenticator:
             " that the server knows"
         )
 
-    def certificate_expiry(self, context: Context) -> float:
+    def certificate_expiry(self, context: CallContext) -> float:
         """Return when the certificate that a caller has presented expires, in Unix seconds;
         infinity without a certificate, and 0 if the time cannot be read.
         """
@@ -196,7 +206,7 @@ class Authenticator:
         )
 
 
-def _bearer_token(context: Context) -> str | None:
+def _bearer_token(context: CallContext) -> str | None:
     """Return the bearer token of a call, None if it has no authorization header.
 
     Raises Unauthenticated for any other credential.

@@ -9,12 +9,11 @@ from typing import Final
 from queuegate_server.rpc.access_log import AccessLog
 from queuegate_server.rpc.authentication import (
     Authenticator,
-    Context,
     Principal,
     set_current_principal,
 )
 from queuegate_server.rpc.errors import Draining, RateLimited
-from queuegate_server.rpc.interceptors import Stream, Unary
+from queuegate_server.rpc.interceptors import Context, Stream, Unary
 from queuegate_server.settings.callers import Role
 from queuegate_server.throttling import TokenBucket
 

@@ -9,9 +9,9 @@ from typing import Any, Final, TypeVar
 import grpc
 from grpc_reflection.v1alpha import reflection, reflection_pb2, reflection_pb2_grpc
 
-from queuegate_server.rpc.authentication import Context
 from queuegate_server.rpc.authorization import Authorizer
 from queuegate_server.rpc.descriptors import DescribedPool
+from queuegate_server.rpc.interceptors import Context
 from queuegate_server.settings.callers import Role
 
 ALPHA: Final[str] = reflection.SERVICE_NAME

@@ -22,7 +22,7 @@ from queuegate_server.supervisor.worker_client import WorkerClient
 from queuegate_server.transports.registry import choose
 
 if TYPE_CHECKING:
-    from queuegate_server.admin.http import AdminServer
+    from queuegate_server.admin.http import AdminServer, Site
 
 _LOG = logging.getLogger("queuegate_server.server.lifecycle")
 
@@ -34,6 +34,10 @@ class CannotStart(Exception):
         """Keep the diagnostics."""
         super().__init__(f"{len(diagnostics)} diagnostics")
         self.diagnostics = diagnostics
+
+
+class ConsoleNotInstalled(Exception):
+    """The console is enabled, but the extra is not installed."""
 
 
 async def serve(
@@ -60,6 +64,7 @@ async def serve(
         CannotStart: The policy is not valid.
         CannotAudit: The audit log is not usable.
         TracingNotInstalled: Tracing is enabled and OpenTelemetry is not installed.
+        ConsoleNotInstalled: The console is enabled and Jinja is not installed.
     """
     resources.configure_gc()
     resources.shorten_thread_switches()
@@ -150,9 +155,46 @@ async def _open_admin_port(
         return metrics, None
     from queuegate_server.admin.http import AdminServer  # noqa: PLC0415 - slow
 
-    admin = AdminServer(parse_host_port(settings.ops.listen), _OwnProcess(parts.readiness, metrics))
+    site = None
+    if settings.console.enabled:
+        site = _console(settings, parts, metrics)
+    admin = AdminServer(
+        parse_host_port(settings.ops.listen),
+        _OwnProcess(parts.readiness, metrics),
+        parts.listeners.ops_certificate,
+        site,
+    )
     await admin.start()
     return metrics, admin
+
+
+def _console(settings: Settings, parts: ServerParts, metrics: Callable[[], bytes]) -> "Site":
+    """Return the console. Raises ConsoleNotInstalled."""
+    try:
+        from queuegate_server.console.annotations import Annotator  # noqa: PLC0415 - optional
+        from queuegate_server.console.app import console_site  # noqa: PLC0415 - optional
+        from queuegate_server.console.views import Services  # noqa: PLC0415 - optional
+    except ModuleNotFoundError as error:
+        raise ConsoleNotInstalled(
+            f"console.enabled requires {error.name}, which is not installed:"
+            " pip install 'queuegate[console]'"
+        ) from error
+    return console_site(
+        Services(
+            settings=settings,
+            engine=parts.engine,
+            access=parts.access,
+            user_groups=parts.user_groups,
+            policies=parts.policies,
+            reloader=parts.reloader,
+            readiness=parts.readiness,
+            annotator=Annotator(settings),
+            metrics=metrics,
+            sign_ins=parts.sign_ins,
+        ),
+        parts.listeners.ops_authenticator,
+        parts.listeners.rates,
+    )
 
 
 class _OwnProcess:

@@ -16,7 +16,7 @@ from queuegate_server.settings.callers import Callers
 from queuegate_server.settings.listeners import ListenAddress
 from queuegate_server.settings.model import Settings
 from queuegate_server.transports.registry import Server
-from queuegate_server.transports.sockets import ReloadingCredentials, bind
+from queuegate_server.transports.sockets import ListenerCertificate, ReloadingCredentials, bind
 
 _LOG = logging.getLogger("queuegate_server.server.listeners")
 
@@ -43,8 +43,11 @@ class Listeners:
             self._tokens = TokenFile(callers.token_file) if callers.token_file else None
         except BadFile as error:
             raise UnusableFile(f"callers.token_file: {error}") from None
-        self.certificates: list[ReloadingCredentials] = []
-        """The certificates of the listeners that are bound."""
+        self.certificates: list[ListenerCertificate] = []
+        """The certificates of the listeners that are bound, and of the operations port."""
+        self.ops_certificate = ops_certificate(settings)
+        if self.ops_certificate is not None:
+            self.certificates.append(self.ops_certificate)
         self._authenticator = Authenticator(callers, settings.listen, self._tokens, wall)
         rates = (
             RateLimiter(limits.caller_rate, limits.caller_burst, clock)
@@ -52,6 +55,11 @@ class Listeners:
             else None
         )
         self.authorizer = Authorizer(self._authenticator, rates)
+        self.rates = rates
+        """The rate limits of callers, if there are any."""
+        port = settings.ops.listener
+        self.ops_authenticator = Authenticator(callers, (port,) if port else (), self._tokens, wall)
+        """Identifies the callers of the operations port."""
 
     def bind(self, server: Server, addresses: Sequence[ListenAddress]) -> list[str]:
         """Bind every listener and return the addresses, with the ports in use.
@@ -116,17 +124,18 @@ class Listeners:
 
     def _sensitive_files(self) -> Iterator[tuple[Path, int]]:
         """Yield files, and the bits of their mode that should not be set."""
-        for listener in self._settings.listen:
-            if listener.tls is not None:
-                yield listener.tls.key_file, PUBLIC
-                if listener.tls.client_ca_file is not None:
-                    yield listener.tls.client_ca_file, PUBLICLY_WRITABLE
+        for tls in (*(each.tls for each in self._settings.listen), self._settings.ops.tls):
+            if tls is not None:
+                yield tls.key_file, PUBLIC
+                if tls.client_ca_file is not None:
+                    yield tls.client_ca_file, PUBLICLY_WRITABLE
         if self._settings.callers.token_file is not None:
             yield self._settings.callers.token_file, PUBLICLY_WRITABLE
 
     async def reconfigure(self, callers: Callers) -> None:
         """Replace the callers, and reload certificates and tokens."""
         self._authenticator.reconfigure(callers)
+        self.ops_authenticator.reconfigure(callers)
         async with asyncio.TaskGroup() as group:
             for watched in self._watched():
                 group.create_task(watched.reload())
@@ -138,9 +147,20 @@ class Listeners:
             for watched in self._watched():
                 group.create_task(watched.watch())
 
-    def _watched(self) -> "list[ReloadingCredentials | TokenFile]":
+    def _watched(self) -> "list[ListenerCertificate | TokenFile]":
         tokens = [] if self._tokens is None else [self._tokens]
         return [*self.certificates, *tokens]
+
+
+def ops_certificate(settings: Settings) -> ListenerCertificate | None:
+    """Load the certificate of the operations port, if it has one. Raises UnusableFile."""
+    tls = settings.ops.tls
+    if tls is None:
+        return None
+    try:
+        return ListenerCertificate(tls, settings.ops.listen or "", requires_client=False)
+    except BadFile as error:
+        raise UnusableFile(f"ops.tls: {error}") from None
 
 
 def unusable_files(settings: Settings) -> Iterator[str]:
@@ -150,6 +170,10 @@ def unusable_files(settings: Settings) -> Iterator[str]:
             TokenFile(settings.callers.token_file)
         except BadFile as error:
             yield f"callers.token_file: {error}"
+    try:
+        ops_certificate(settings)
+    except UnusableFile as error:
+        yield str(error)
     for listener in settings.listen:
         if listener.tls is not None:
             try:

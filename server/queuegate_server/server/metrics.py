@@ -213,6 +213,14 @@ METRICS: Final[Mapping[str, tuple[type[Metric], str, tuple[str, ...]]]] = {
         ),
         ("listener", "result"),
     ),
+    "queuegate_console_sign_ins": (
+        Counter,
+        (
+            "Tokens presented to the console: success (a session began), failure, refused (too "
+            "many failures of the peer). Without the console it has no values."
+        ),
+        ("result",),
+    ),
 }
 """By name, in the order of the output: the type, the text and the labels of each metric."""
 
@@ -420,6 +428,9 @@ def _audit(parts: ServerParts) -> dict[str, _Samples]:
 def _certificates(parts: ServerParts) -> dict[str, _Samples]:
     certificates = parts.listeners.certificates
     return {
+        "queuegate_console_sign_ins": [
+            ((result,), count) for result, count in parts.sign_ins.items()
+        ],
         "queuegate_certificate_expiry_timestamp_seconds": [
             ((each.listener,), each.expires) for each in certificates
         ],

@@ -49,6 +49,7 @@ _SERVICES: Final = (
     policy_pb2.DESCRIPTOR.services_by_name["PolicyService"],
     sync_pb2.DESCRIPTOR.services_by_name["SyncService"],
 )
+SIGN_INS: Final = ("success", "failure", "refused")
 MAX_UNREAD: Final = 64 * MIB
 """Bytes of answers that callers may leave unread before no more long calls are answered."""
 
@@ -58,6 +59,9 @@ class ServerParts:
     """The parts of a server."""
 
     engine: Engine
+    access: AccessServicer
+    user_groups: UserGroupServicer
+    policies: PolicyServicer
     server: Server
     health: health.HealthServicer
     reloader: Reloader
@@ -74,6 +78,8 @@ class ServerParts:
     sync: SyncHub
     fleet: "FleetMember | None"
     sync_streams_limit: int
+    sign_ins: dict[str, int]
+    """How many attempts to sign in to the console had each result; empty without a console."""
 
 
 def build_server(
@@ -162,10 +168,12 @@ def build_server(
         catch_up=None if fleet is None else fleet.catch_up,
         batches_in_flight=settings.limits.stream_batches_in_flight,
     )
+    user_groups = UserGroupServicer(engine, queue, changes)
+    policies = PolicyServicer(engine, reloader, queue, changes)
     servicers: list[object] = [
         access,
-        UserGroupServicer(engine, queue, changes),
-        PolicyServicer(engine, reloader, queue, changes),
+        user_groups,
+        policies,
         SyncServicer(
             engine,
             hub,
@@ -192,6 +200,9 @@ def build_server(
 
     return ServerParts(
         engine=engine,
+        access=access,
+        user_groups=user_groups,
+        policies=policies,
         server=server,
         health=health_servicer,
         reloader=reloader,
@@ -208,4 +219,5 @@ def build_server(
         sync=hub,
         fleet=fleet,
         sync_streams_limit=settings.sync.streams,
+        sign_ins=dict.fromkeys(SIGN_INS, 0) if settings.console.enabled else {},
     )

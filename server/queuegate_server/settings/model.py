@@ -25,7 +25,7 @@ from queuegate_server.settings.callers import Callers
 from queuegate_server.settings.fleet import Fleet
 from queuegate_server.settings.limits import Drain, Limits
 from queuegate_server.settings.listeners import DEFAULT_LISTENERS, FileMode, FilePath, ListenerList
-from queuegate_server.settings.observability import Audit, Log, Ops, Tracing, lower
+from queuegate_server.settings.observability import Audit, Console, Log, Ops, Tracing, lower
 from queuegate_server.settings.sync import Sync
 
 
@@ -238,6 +238,7 @@ class Settings(Section):
     )
     log: Log = Log()
     ops: Ops = Ops()
+    console: Console = Console()
     audit: Audit = Audit()
     tracing: Tracing = Tracing()
     sync: Sync = Sync()
@@ -257,6 +258,28 @@ class Settings(Section):
     def _workers_share_ports(self) -> "Settings":
         if self.workers > 1 and any(each.parsed.path for each in self.listen):
             raise ValueError("several workers cannot listen on a Unix socket; use workers: 1")
+        return self
+
+    @model_validator(mode="after")
+    def _console_is_protected(self) -> "Settings":
+        if not self.console.enabled:
+            return self
+        port = self.ops.listener
+        if port is None:
+            raise ValueError("console.enabled requires ops.listen: set the address of its port")
+        if self.workers > 1:
+            raise ValueError("console.enabled requires workers: 1")
+        if port.is_open:
+            raise ValueError(
+                f"the console at {port.address} can be reached from other machines: set ops.tls"
+                " (certificate_file, key_file), or ops.listen to an address of loopback"
+            )
+        by_certificate = self.callers.certificates and port.tls and port.tls.client_ca_file
+        if not port.parsed.is_local and not self.callers.tokens and not by_certificate:
+            raise ValueError(
+                "the console beyond loopback requires callers who can identify themselves: list"
+                " callers.tokens, or callers.certificates and ops.tls.client_ca_file"
+            )
         return self
 
     @property

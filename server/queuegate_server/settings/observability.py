@@ -6,7 +6,13 @@ from typing import Annotated, Final, Literal, Self
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from queuegate_server.config_fields import KIB, MIB, Section, Size
-from queuegate_server.settings.listeners import parse_host_port
+from queuegate_server.settings.listeners import (
+    FilePath,
+    Listener,
+    ListenerTls,
+    parse_address,
+    parse_host_port,
+)
 
 STDOUT: Final = Path("-")
 """Stands for the standard output of the process."""
@@ -46,11 +52,49 @@ class Log(Section):
     )
 
 
+class OpsTls(ListenerTls):
+    """The certificate of the operations port. The files are PEM, and reloaded when they change."""
+
+    client_ca_file: FilePath | None = Field(
+        None,
+        description="The certificate authorities of callers of the console, who may present a "
+        "certificate. Probes need none.",
+    )
+
+
 class Ops(Section):
-    """The operations port: probes and Prometheus metrics."""
+    """The operations port: probes, Prometheus metrics and the console."""
 
     listen: Annotated[str, AfterValidator(_host_port)] | None = Field(
         None, description="host:port or [ipv6]:port. Without it there is no operations port."
+    )
+    tls: OpsTls | None = Field(
+        None, description="Serve the port with TLS 1.2 or newer; probes then need https."
+    )
+
+    @property
+    def listener(self) -> Listener | None:
+        """The port in the form of a listener, for what both have in common."""
+        if self.listen is None:
+            return None
+        insecure = not self.tls and not parse_address(self.listen).is_local
+        return Listener(address=self.listen, tls=self.tls, insecure=insecure)
+
+    @model_validator(mode="after")
+    def _tls_has_a_port(self) -> Self:
+        if self.tls and self.listen is None:
+            raise ValueError("tls requires listen: set the address of the port")
+        return self
+
+
+class Console(Section):
+    """The web console on the operations port."""
+
+    enabled: bool = Field(
+        False,
+        description="Whether to serve it at /console/; requires the extra `console` and "
+        "`ops.listen`. Beyond loopback it also requires `ops.tls`, and callers with tokens or "
+        "certificates. With several workers it is not available.",
     )
 
 

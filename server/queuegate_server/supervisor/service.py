@@ -19,7 +19,11 @@ from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.registry import Collector
 
 from queuegate_server.admin.readiness import Phase
+from queuegate_server.files.certificates import CertificateReloader
+from queuegate_server.files.watcher import BadFile
+from queuegate_server.runtime.tcp import UnusableFile
 from queuegate_server.settings.listeners import parse_host_port
+from queuegate_server.settings.observability import Ops, OpsTls
 from queuegate_server.supervisor.channel import ChannelError
 from queuegate_server.supervisor.supervisor import Supervisor
 
@@ -162,19 +166,36 @@ class ServiceStatus:
 
 
 @asynccontextmanager
-async def serve_admin_port(listen: str | None, supervisor: Supervisor) -> AsyncIterator[None]:
-    """Serve the operations port if an address is configured. Raises CannotListen."""
-    if listen is None:
+async def serve_admin_port(ops: Ops, supervisor: Supervisor) -> AsyncIterator[None]:
+    """Serve the operations port if an address is configured.
+
+    Raises CannotListen, also if its certificate is not usable.
+    """
+    if ops.listen is None:
         yield
         return
     from queuegate_server.admin.http import AdminServer  # noqa: PLC0415 - slow, optional
 
-    server = AdminServer(parse_host_port(listen), ServiceStatus(supervisor))
+    certificate = _certificate(ops.tls)
+    server = AdminServer(parse_host_port(ops.listen), ServiceStatus(supervisor), certificate)
     await server.start()
+    watching = None if certificate is None else asyncio.create_task(certificate.watch())
     try:
         yield
     finally:
+        if watching is not None:
+            watching.cancel()
         await server.close()
+
+
+def _certificate(tls: OpsTls | None) -> CertificateReloader | None:
+    if tls is None:
+        return None
+    files = (tls.certificate_file, tls.key_file, tls.client_ca_file)
+    try:
+        return CertificateReloader(*files, requires_client=False)
+    except BadFile as error:
+        raise UnusableFile(f"ops.tls: {error}") from None
 
 
 def worker_metrics(

@@ -22,7 +22,32 @@ from queuegate_server.runtime.tcp import CannotListen, open_tcp
 from queuegate_server.settings.listeners import ListenAddress, ListenerTls
 
 
-class ReloadingCredentials(CertificateReloader):
+class ListenerCertificate(CertificateReloader):
+    """The certificate of an address that is listened on."""
+
+    def __init__(
+        self,
+        tls: ListenerTls,
+        listener: str,
+        check: Callable[[ServerCertificate], None] = lambda _: None,
+        *,
+        requires_client: bool = True,
+    ) -> None:
+        """Load the files of a listener, which its address names.
+
+        `check` and `requires_client` are those of CertificateReloader. Raises BadFile.
+        """
+        super().__init__(
+            tls.certificate_file,
+            tls.key_file,
+            tls.client_ca_file,
+            check,
+            requires_client=requires_client,
+        )
+        self.listener = listener
+
+
+class ReloadingCredentials(ListenerCertificate):
     """Credentials for gRPC; each new connection gets the certificate that was loaded last."""
 
     def __init__(self, tls: ListenerTls, listener: str) -> None:
@@ -35,8 +60,7 @@ class ReloadingCredentials(CertificateReloader):
                     " not support: use RSA, ECDSA with P-256, P-384 or P-521, or Ed25519"
                 )
 
-        super().__init__(tls.certificate_file, tls.key_file, tls.client_ca_file, check)
-        self.listener = listener
+        super().__init__(tls, listener, check)
         self._given = self.value
         self.credentials = grpc.dynamic_ssl_server_credentials(
             _configuration(self.value),

@@ -68,6 +68,7 @@ def running(tmp_path: Path, *listeners: object) -> Iterator[Setup]:
         "partitions": {"default": {"resolver": "corp"}, "other": {"resolver": "down"}},
         "audit": {"path": str(tmp_path / "audit.log")},
         "listen": ["127.0.0.1:0", *listeners],
+        "console": {"enabled": True},
     }
     no_retry = queuegate.Retry(attempts=1)
     with (

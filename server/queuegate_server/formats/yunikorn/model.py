@@ -334,6 +334,7 @@ SETTINGS_KEYS: Final = frozenset(
     {
         "audit",
         "callers",
+        "console",
         "drain",
         "fleet",
         "limits",

@@ -1,0 +1,111 @@
+"""What the text of the served policy says beyond its queues: places of ACLs, and lint findings.
+
+The policy that is served keeps neither, so its files are read again, for the first page after each
+reload. They count only if they still hold the text that is served. Lint runs in the parser's child
+process, and places are found in a thread, of a text that is not large.
+"""
+
+import asyncio
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from queuegate.policy.acl import AclNames
+from queuegate.policy.decision import Access
+from queuegate_server.config_fields import MIB
+from queuegate_server.engine import Snapshot
+from queuegate_server.formats.acl_positions import AclKey, Place, acl_positions
+from queuegate_server.formats.diagnostics import Diagnostic
+from queuegate_server.formats.registry import FormatOptions, detect_format
+from queuegate_server.formats.yarn.load import YarnOptions
+from queuegate_server.policystore import parser_process
+from queuegate_server.policystore.loader import CannotLoad, PolicyLoader
+from queuegate_server.policystore.parser_process import ParserFailed
+from queuegate_server.policystore.parsing import CheckJob, ParseJob, PolicyText
+from queuegate_server.settings.model import Settings
+
+_LOG = logging.getLogger("queuegate_server.console")
+MAX_BYTES: Final = 2 * MIB
+"""The size of texts of which this is read: twice what a ConfigMap holds."""
+WAIT_SECONDS: Final = 3.0
+"""How long a page waits for it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Annotations:
+    """The places of ACLs and the findings of the linter."""
+
+    places: Mapping[AclKey, Place] = field(default_factory=dict)
+    findings: tuple[Diagnostic, ...] = ()
+    missing: str = ""
+    """Why there are none; empty if they are there."""
+
+    def place(self, partition: str, queue: str, access: Access) -> str:
+        """Return `file:line:column` of an ACL; empty if that is not known."""
+        place = self.places.get(AclKey(partition, queue, access))
+        return "" if place is None else str(place)
+
+
+class Annotator:
+    """Annotates the policy that is served, once for each revision."""
+
+    def __init__(self, settings: Settings) -> None:
+        """Read nothing yet."""
+        self._loader = PolicyLoader(settings)
+        self._revision = 0
+        self._task: asyncio.Task[Annotations] | None = None
+
+    async def annotations(self, snapshot: Snapshot) -> Annotations:
+        """Return the annotations of a policy, or that they are still being read."""
+        revision, checksum = snapshot.policy.revision, snapshot.policy.checksum
+        if self._task is None or self._revision != revision:
+            self._revision = revision
+            self._task = asyncio.create_task(self._read(checksum))
+        done, _ = await asyncio.wait({self._task}, timeout=WAIT_SECONDS)
+        if not done:
+            return Annotations(missing="Lines and findings are still being read: load again.")
+        return self._task.result()
+
+    async def _read(self, checksum: str) -> Annotations:
+        try:
+            job = await self._loader.read()
+        except CannotLoad as error:
+            return Annotations(missing=f"Lines and findings are not known: {error}.")
+        if job.checksum != checksum:
+            return Annotations(
+                missing="The files have changed since this policy was loaded: lines and findings"
+                " are not known."
+            )
+        if sum(len(text.policy.data) for text in job.texts) > MAX_BYTES:
+            return Annotations(
+                missing=f"The policy is larger than {MAX_BYTES // MIB} MiB: find lines and findings"
+                " with `queuegate-server lint`."
+            )
+        findings: list[Diagnostic] = []
+        try:
+            for text in job.texts:
+                findings += await parser_process.check(_lint_job(job, text))
+        except ParserFailed as error:
+            _LOG.warning("the policy could not be linted", extra={"error": str(error)})
+        places = await asyncio.to_thread(_places, job)
+        return Annotations(places, tuple(findings))
+
+
+def _lint_job(job: ParseJob, text: PolicyText) -> CheckJob:
+    names = AclNames.EXTENDED if AclNames.EXTENDED in job.acl_names.values() else AclNames.YUNIKORN
+    return CheckJob(text.format or detect_format(text.policy.data), (text.policy,), names)
+
+
+def _places(job: ParseJob) -> Mapping[AclKey, Place]:
+    found: dict[AclKey, Place] = {}
+    for text in job.texts:
+        name, data = text.policy
+        site = (text.site.data, text.site.name) if text.site else None
+        options = FormatOptions(
+            acl_names=lambda partition: job.acl_names.get(partition, AclNames.YUNIKORN),
+            resolver_types=job.resolver_types,
+            yarn=YarnOptions(text.partition, site=site, daemon_user=text.daemon_user),
+        )
+        found |= acl_positions(text.format or detect_format(data), data, name, options)
+    return found

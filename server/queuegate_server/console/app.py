@@ -1,0 +1,361 @@
+"""The application: who may see a page, and the headers of every answer."""
+
+import logging
+import re
+import time
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from http import HTTPStatus
+from importlib import resources
+from math import ceil
+from typing import Final
+from urllib.parse import parse_qsl
+
+import grpc
+from aiohttp import web
+
+from queuegate_server.admin.http import Site
+from queuegate_server.console.callers import HttpCall, is_loopback_host, is_own_origin
+from queuegate_server.console.pages import PAGES
+from queuegate_server.console.rendering import environment
+from queuegate_server.console.sessions import SESSION_SECONDS, FailedAttempts, Sessions
+from queuegate_server.console.views import PREFIX, Redirect, Route, Services, View, Visit, url
+from queuegate_server.rpc.authentication import Authenticator, Principal, set_current_principal
+from queuegate_server.rpc.authorization import RateLimiter
+from queuegate_server.rpc.errors import (
+    PermissionDenied,
+    RateLimited,
+    Unauthenticated,
+    to_status,
+)
+
+_LOG = logging.getLogger("queuegate_server.console")
+COOKIE: Final = "queuegate_session"
+MAX_LINE_BYTES: Final = 16 * 1024
+"""A URL holds the path of a queue, with three characters for each of its 4 096 bytes."""
+MAX_BODY_BYTES: Final = 2 * 1024 * 1024
+"""As of the text of a policy that ValidatePolicy gets."""
+MAX_REQUESTS: Final = 32
+REQUEST_SECONDS: Final = 60.0
+_MAX_FIELDS: Final = 50
+_SIGN_IN: Final = "sign-in"
+_SIGN_OUT: Final = "sign-out"
+_LOOPBACK: Final = "loopback"
+_TOKEN: Final = "token:"  # noqa: S105 - the beginning of a name
+_UNAUTHENTICATED: Final = 401
+_OWN_PAGE: Final = re.compile(re.escape(PREFIX) + r"[!-\[\]-~]*")
+"""The path of a page, in ASCII and without backslashes."""
+_EXPLAINED: Final = {
+    404: "There is no such page.",
+    405: "The page cannot be used in this way.",
+    413: "The form is too large.",
+    421: "This port is on loopback: open the console by the name localhost or its IP address.",
+}
+_TYPES: Final = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
+HEADERS: Final[Mapping[str, str]] = {
+    "Content-Security-Policy": "default-src 'self'; frame-ancestors 'none'; base-uri 'none';"
+    " form-action 'self'; object-src 'none'",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+    "Cache-Control": "no-store",
+    "Vary": "HX-Request",
+}
+_HTTP: Final = {
+    grpc.StatusCode.INVALID_ARGUMENT: 400,
+    grpc.StatusCode.UNAUTHENTICATED: 401,
+    grpc.StatusCode.PERMISSION_DENIED: 403,
+    grpc.StatusCode.NOT_FOUND: 404,
+    grpc.StatusCode.RESOURCE_EXHAUSTED: 429,
+    grpc.StatusCode.UNAVAILABLE: 503,
+}
+"""The HTTP status of a call's status; others are 500."""
+
+_Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+class TooManyAttempts(RateLimited):
+    """A peer has presented too many tokens that are not valid."""
+
+    def __init__(self, retry_after: float) -> None:
+        """Keep the seconds until the next attempt."""
+        super().__init__(retry_after)
+        self.args = (f"too many failed attempts: try again in {ceil(retry_after)} s",)
+
+
+def console_site(
+    services: Services, authenticator: Authenticator, rates: RateLimiter | None
+) -> Site:
+    """Return the console, for the operations port.
+
+    Args:
+        services: The parts of the server that pages ask.
+        authenticator: Identifies the callers of the port.
+        rates: The rate limits of callers, if there are any.
+    """
+    app = Console(services, authenticator, rates).app()
+    return Site(PREFIX, app, MAX_LINE_BYTES, MAX_BODY_BYTES, MAX_REQUESTS, REQUEST_SECONDS)
+
+
+class Console:
+    """Answers the requests for pages."""
+
+    def __init__(
+        self, services: Services, authenticator: Authenticator, rates: RateLimiter | None
+    ) -> None:
+        """As `console_site`."""
+        self._services = services
+        self._authenticator = authenticator
+        self._rates = rates
+        self._sessions = Sessions(time.monotonic)
+        self._failures = FailedAttempts(time.monotonic)
+        self._templates = environment()
+        port = services.settings.ops.listener
+        self._local_port = port is not None and port.parsed.is_local
+        self._secure = port is not None and port.tls is not None
+        folder = resources.files("queuegate_server.console") / "static"
+        self._static = {
+            each.name: (each.read_bytes(), _TYPES[suffix])
+            for each in folder.iterdir()
+            for suffix in _TYPES
+            if each.name.endswith(suffix)
+        }
+
+    def app(self) -> web.Application:
+        """Return the application."""
+        app = web.Application(middlewares=[self._with_headers])
+        app.router.add_get("/", self._home)
+        app.router.add_get("/static/{name}", self._file)
+        app.router.add_get(f"/{_SIGN_IN}", self._sign_in_form)
+        app.router.add_post(f"/{_SIGN_IN}", self._sign_in)
+        app.router.add_post(f"/{_SIGN_OUT}", self._sign_out)
+        for page in PAGES:
+            for route in page.routes:
+                app.router.add_route(route.method, f"/{route.path}", self._handler(route))
+        return app
+
+    def _handler(self, route: Route) -> _Handler:
+        async def answer(request: web.Request) -> web.StreamResponse:
+            shown: Principal | None = None
+            try:
+                principal = self._identify(request)
+                shown = principal
+                principal.require(route.role)
+                if self._rates is not None:
+                    self._rates.acquire(principal.name)
+                form: Mapping[str, str] = {}
+                if route.method == "POST":
+                    form = await self._form(request, route.max_form_bytes, principal.name)
+                set_current_principal(principal)
+                result = await route.handler(
+                    Visit(self._services, principal, _first_values(request.query.items()), form)
+                )
+            except web.HTTPException:
+                raise
+            except Unauthenticated as error:
+                return self._sign_in_page(request, str(error), status=_UNAUTHENTICATED)
+            except TooManyAttempts as error:
+                return self._message(request, 429, str(error), None)
+            except Exception as error:  # the boundary: every error becomes a page
+                status = to_status(error)
+                return self._message(
+                    request, _HTTP.get(status.code, 500), status.proto.message, shown
+                )
+            if isinstance(result, Redirect):
+                raise web.HTTPSeeOther(result.to)
+            return self._page(request, result, shown)
+
+        return answer
+
+    def _identify(self, request: web.Request) -> Principal:
+        """Return the caller of a request. Raises Unauthenticated and PermissionDenied."""
+        session = request.cookies.get(COOKIE)
+        token = None if session is None else self._sessions.token(session)
+        call = HttpCall(request, token, local_port=self._local_port)
+        if call.has_authorization:
+            self._check_attempts(call.address)
+        elif self._local_port and not is_loopback_host(request):
+            raise web.HTTPMisdirectedRequest
+        elif session is not None and token is None:
+            raise Unauthenticated("the session has ended: sign in again")
+        try:
+            principal = self._authenticator.identify(call)
+        except Unauthenticated:
+            if call.has_authorization:
+                self._failed(call.address)
+            raise
+        if principal.name == _LOOPBACK and not call.peer():
+            raise Unauthenticated("a proxy must send the bearer token of its caller")
+        return principal
+
+    def _check_attempts(self, address: str) -> None:
+        """Raise RateLimited if an address has presented too many invalid tokens."""
+        if (delay := self._failures.wait(address)) > 0:
+            self._count("refused")
+            raise TooManyAttempts(delay)
+
+    def _failed(self, address: str) -> None:
+        self._failures.add(address)
+        self._count("failure")
+
+    def _count(self, result: str) -> None:
+        self._services.sign_ins[result] += 1
+
+    async def _form(self, request: web.Request, most: int, caller: str) -> dict[str, str]:
+        """Return the fields of a form that a page of the console has sent."""
+        if not is_own_origin(request):
+            raise PermissionDenied("the form was sent by another site")
+        if request.content_type != "application/x-www-form-urlencoded":
+            raise web.HTTPUnsupportedMediaType
+        data = bytearray()
+        async for chunk in request.content.iter_any():
+            data += chunk
+            if len(data) > most:
+                raise web.HTTPRequestEntityTooLarge(most, len(data))
+        try:
+            fields = _first_values(
+                parse_qsl(data.decode(), keep_blank_values=True, max_num_fields=_MAX_FIELDS)
+            )
+        except ValueError:
+            raise web.HTTPBadRequest from None
+        session = request.cookies.get(COOKIE, "")
+        if not self._sessions.is_form_token(fields.pop("form_token", ""), session, caller):
+            raise PermissionDenied("the form is out of date: open its page again")
+        return fields
+
+    async def _home(self, _: web.Request) -> web.StreamResponse:
+        raise web.HTTPFound(url(PAGES[0].path))
+
+    async def _file(self, request: web.Request) -> web.StreamResponse:
+        found = self._static.get(request.match_info["name"])
+        if found is None:
+            raise web.HTTPNotFound
+        body, content_type = found
+        return web.Response(body=body, content_type=content_type, charset="utf-8")
+
+    async def _sign_in_form(self, request: web.Request) -> web.StreamResponse:
+        return self._sign_in_page(request, "", to=request.query.get("next", ""))
+
+    async def _sign_in(self, request: web.Request) -> web.StreamResponse:
+        try:
+            form = await self._form(request, MAX_LINE_BYTES, "")
+        except PermissionDenied as error:
+            return self._message(request, 403, str(error), None)
+        call = HttpCall(request, form.get("token", "").strip(), local_port=self._local_port)
+        to = form.get("next", "")
+        try:
+            self._check_attempts(call.address)
+            principal = self._token_owner(call)
+        except TooManyAttempts as error:
+            return self._sign_in_page(request, str(error), status=429, to=to)
+        except (Unauthenticated, PermissionDenied) as error:
+            self._failed(call.address)
+            _LOG.warning("a sign-in has failed", extra={"peer": call.address, "reason": str(error)})
+            return self._sign_in_page(request, str(error), status=403, to=to)
+        self._count("success")
+        _LOG.info("signed in", extra={"caller": principal.name, "peer": call.address})
+        self._sessions.end(request.cookies.get(COOKIE, ""))
+        response = _redirect(to)
+        response.set_cookie(
+            COOKIE,
+            self._sessions.begin(form["token"].strip()),
+            path=PREFIX,
+            max_age=int(SESSION_SECONDS),
+            httponly=True,
+            samesite="Strict",
+            secure=self._secure,
+        )
+        return response
+
+    def _token_owner(self, call: HttpCall) -> Principal:
+        principal = self._authenticator.identify(call)
+        if not principal.name.startswith(_TOKEN):
+            # Without a file of tokens, callers on loopback need none.
+            raise Unauthenticated("the server does not know the bearer token")
+        return principal
+
+    async def _sign_out(self, request: web.Request) -> web.StreamResponse:
+        try:
+            await self._form(request, MAX_LINE_BYTES, self._identify(request).name)
+        except (Unauthenticated, PermissionDenied) as error:
+            return self._message(request, 403, str(error), None)
+        self._sessions.end(request.cookies.get(COOKIE, ""))
+        response = _redirect("")
+        response.del_cookie(COOKIE, path=PREFIX)
+        return response
+
+    def _sign_in_page(
+        self, request: web.Request, error: str, *, status: int = 200, to: str = ""
+    ) -> web.Response:
+        """Return the form, which leads back to the page that was asked for."""
+        if not to and request.method == "GET" and not request.path.endswith(_SIGN_IN):
+            to = request.rel_url.raw_path_qs
+        # A session that has ended must not keep its browser from being asked to sign in.
+        has_ended = self._sessions.token(request.cookies.get(COOKIE, "")) is None
+        model = {
+            "error": error,
+            "next": to,
+            "form_token": self._sessions.form_token("", ""),
+            "local": self._local_port,
+        }
+        response = self._page(request, View("sign_in.html", "Sign in", model, status), None)
+        if status == _UNAUTHENTICATED:
+            response.headers["WWW-Authenticate"] = "Bearer"
+        if has_ended and COOKIE in request.cookies:
+            response.del_cookie(COOKIE, path=PREFIX)
+        return response
+
+    def _message(
+        self, request: web.Request, status: int, text: str, principal: Principal | None
+    ) -> web.Response:
+        view = View("message.html", HTTPStatus(status).phrase, {"text": text}, status)
+        return self._page(request, view, principal)
+
+    def _page(self, request: web.Request, view: View, principal: Principal | None) -> web.Response:
+        session = request.cookies.get(COOKIE, "")
+        is_fragment = "HX-Request" in request.headers and "HX-Boosted" in request.headers
+        text = self._templates.get_template(view.template).render(
+            layout="fragment.html" if is_fragment else "base.html",
+            title=view.title,
+            page=view.model,
+            pages=PAGES,
+            here=request.path.removeprefix(PREFIX),
+            caller=None if principal is None else principal.name,
+            is_signed_in=principal is not None and principal.name.startswith(_TOKEN),
+            has_tokens=self._services.settings.callers.token_file is not None,
+            form_token=(
+                "" if principal is None else self._sessions.form_token(session, principal.name)
+            ),
+        )
+        return web.Response(
+            body=text.encode(errors="replace"),
+            status=view.status,
+            content_type="text/html",
+            charset="utf-8",
+        )
+
+    @web.middleware
+    async def _with_headers(self, request: web.Request, handler: _Handler) -> web.StreamResponse:
+        try:
+            response = await handler(request)
+        except web.HTTPRedirection as error:
+            response = _redirect(error.headers["Location"], error.status)
+        except web.HTTPException as error:
+            response = self._message(request, error.status, _EXPLAINED.get(error.status, ""), None)
+        response.headers.update(HEADERS)
+        return response
+
+
+def _redirect(to: str, status: int = 303) -> web.Response:
+    """Redirect to a page of the console, and nowhere else."""
+    return web.Response(
+        status=status, headers={"Location": to if _OWN_PAGE.fullmatch(to) else PREFIX}
+    )
+
+
+def _first_values(pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
+    """Return the first value of each name, without lone surrogates."""
+    values: dict[str, str] = {}
+    for name, value in pairs:
+        values.setdefault(name, value.encode(errors="replace").decode())
+    return values

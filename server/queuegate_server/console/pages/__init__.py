@@ -1,0 +1,8 @@
+"""The pages, in the order of the navigation."""
+
+from typing import Final
+
+from queuegate_server.console.pages import queues
+from queuegate_server.console.views import Page
+
+PAGES: Final[tuple[Page, ...]] = (queues.PAGE,)

@@ -1,0 +1,327 @@
+"""The page Queues: the tree, and one queue with its ACLs and the people who get in."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from queuegate.policy.acl import WILDCARD, Acl
+from queuegate.policy.chain import CLUSTER
+from queuegate.policy.decision import Access
+from queuegate.policy.names import DEFAULT_PARTITION, ROOT, SEPARATOR, parent_path
+from queuegate.policy.tree import Partition
+from queuegate.v1 import access_pb2
+from queuegate_server.console import tree
+from queuegate_server.console.annotations import Annotations
+from queuegate_server.console.views import Page, Route, Url, View, Visit, url
+from queuegate_server.formats.diagnostics import Diagnostic
+from queuegate_server.rpc.errors import InvalidRequest
+from queuegate_server.rpc.messages import ACCESS_TYPES
+
+PATH: Final = "queues"
+MAX_CHIPS: Final = 60
+"""Names of one list that are shown."""
+MAX_PEOPLE: Final = 200
+"""People on a page."""
+MAX_FINDINGS: Final = 50
+
+
+class Tab(NamedTuple):
+    """A partition."""
+
+    name: str
+    url: Url
+    is_current: bool
+    queues: int
+
+
+@dataclass(frozen=True, slots=True)
+class QueueRow:
+    """A line of the tree."""
+
+    depth: int
+    name: str
+    path: str
+    url: Url
+    is_queue: bool
+    is_open: bool
+    is_selected: bool
+    has_children: bool
+    openness: str
+    """`open`, `closed` or nothing."""
+    findings: int
+
+
+class Chip(NamedTuple):
+    """A name in an ACL."""
+
+    kind: str
+    name: str
+    url: Url | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ShownAcl:
+    """One ACL of a queue."""
+
+    queue: str
+    """Empty for the administrators of the cluster."""
+    access: Access
+    text: str
+    chips: Sequence[Chip]
+    more: int
+    """Names that are not shown."""
+    dropped: Sequence[str]
+    """Names that can never match."""
+    place: str
+
+
+class Person(NamedTuple):
+    """A user who gets in."""
+
+    name: str
+    url: Url
+    via: str
+    detail: str
+    """Why the user is not confirmed; empty if they are."""
+
+
+@dataclass(frozen=True, slots=True)
+class People:
+    """The people who may use a queue: a page of them."""
+
+    everybody: str
+    """Why everybody may use it; empty if not."""
+    users: Sequence[Person]
+    proxies: Sequence[str]
+    incomplete: Sequence[str]
+    as_of: float
+    """When groups were expanded, in Unix seconds; 0 if none was."""
+    next: Url | None
+    error: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ShownQueue:
+    """The selected queue."""
+
+    path: str
+    own: Sequence[ShownAcl]
+    inherited: Sequence[ShownAcl]
+    findings: Sequence[Diagnostic]
+    people: People | None
+    people_url: Url
+    ask_url: Url
+
+
+@dataclass(frozen=True, slots=True)
+class QueuesModel:
+    """The page."""
+
+    partition: str
+    tabs: Sequence[Tab]
+    revision: int
+    loaded_at: float
+    source: str
+    access: Access
+    switches: Sequence[tuple[Access, Url]]
+    rows: Sequence[QueueRow]
+    search: str
+    found: Sequence[QueueRow]
+    has_more_found: bool
+    missing: str
+    """A queue that was asked for and does not exist."""
+    queue: ShownQueue
+    other_findings: Sequence[Diagnostic]
+    """Those that are about no single queue."""
+    note: str
+    """Why lines and findings are not shown."""
+
+
+async def show(visit: Visit) -> View:
+    """Show the tree, and one queue in it."""
+    query = visit.query
+    snapshot = visit.services.engine.snapshot
+    default = DEFAULT_PARTITION if DEFAULT_PARTITION in snapshot.served else ""
+    name = query.get("partition") or default or next(iter(snapshot.served), DEFAULT_PARTITION)
+    partition = snapshot.find(name).partition
+    access = Access.ADMIN if query.get("access") == Access.ADMIN else Access.SUBMIT
+    asked = query.get("queue", "") or ROOT
+    missing, selected = "", partition.path(asked) or ""
+    if selected not in partition.queues:
+        missing = asked
+        selected = partition.nearest_path(selected) if selected else ROOT
+        if selected not in partition.queues:
+            selected = ROOT  # a short name that several queues share
+    annotations = await visit.services.annotator.annotations(snapshot)
+    by_queue: dict[str, list[Diagnostic]] = {}
+    for finding in annotations.findings:
+        by_queue.setdefault(finding.queue, []).append(finding)
+    page = _Links(name, access)
+    rows = [
+        page.row(partition, row, selected, by_queue)
+        for row in tree.rows(partition, selected, query.get("from", ""))
+    ]
+    searched = query.get("search", "").strip()
+    found, has_more = tree.search(partition, searched) if searched else ([], False)
+    people = await _people(visit, name, selected, access) if query.get("who") else None
+    model = QueuesModel(
+        partition=name,
+        tabs=[
+            Tab(each, url(PATH, partition=each), each == name, len(served.partition.paths))
+            for each, served in snapshot.served.items()
+        ],
+        revision=snapshot.policy.revision,
+        loaded_at=snapshot.loaded_at,
+        source=snapshot.policy.source,
+        access=access,
+        switches=[(each, _Links(name, each).queue(selected)) for each in Access],
+        rows=rows,
+        search=searched,
+        found=[
+            page.row(partition, tree.Row(0, path, False, False), selected, by_queue)
+            for path in found
+        ],
+        has_more_found=has_more,
+        missing=missing,
+        queue=ShownQueue(
+            path=selected,
+            own=[*_acls(partition, selected, annotations)],
+            inherited=[*_inherited(partition, selected, annotations)],
+            findings=by_queue.get(selected, [])[:MAX_FINDINGS],
+            people=people,
+            people_url=url(PATH, partition=name, queue=selected, access=access, who=1),
+            ask_url=url("access", partition=name, queue=selected, access=access),
+        ),
+        other_findings=by_queue.get("", [])[:MAX_FINDINGS],
+        note=annotations.missing,
+    )
+    return View("queues.html", "Queues", model)
+
+
+class _Links(NamedTuple):
+    partition: str
+    access: Access
+
+    def queue(self, path: str, start: str = "") -> Url:
+        access = "" if self.access is Access.SUBMIT else self.access
+        return url(
+            PATH, **{"partition": self.partition, "queue": path, "access": access, "from": start}
+        )
+
+    def row(
+        self,
+        partition: Partition,
+        row: tree.Row,
+        selected: str,
+        findings: Mapping[str, Sequence[Diagnostic]],
+    ) -> QueueRow:
+        path = row.path
+        left_out = row.earlier or row.later
+        name = path if path == ROOT else path.rpartition(SEPARATOR)[2]
+        if left_out:
+            name = "first queues" if row.earlier else "more queues"
+        return QueueRow(
+            depth=row.depth,
+            name=name,
+            path=path or left_out,
+            url=self.queue(path or left_out, row.start),
+            is_queue=not left_out,
+            is_open=row.is_open,
+            is_selected=path == selected,
+            has_children=row.has_children,
+            openness="" if left_out else tree.openness(partition, path, self.access),
+            findings=len(findings.get(path, ())) if path else 0,
+        )
+
+
+def _acls(partition: Partition, path: str, annotations: Annotations) -> Iterator[ShownAcl]:
+    queue = partition.queues[path]
+    for access, acl in ((Access.SUBMIT, queue.submit_acl), (Access.ADMIN, queue.admin_acl)):
+        place = annotations.place(partition.name, path, access)
+        yield _shown(partition.name, path, access, acl, place)
+
+
+def _inherited(partition: Partition, path: str, annotations: Annotations) -> Iterator[ShownAcl]:
+    """Yield the ACLs above a queue that let somebody in, the nearest first."""
+    while path != ROOT:
+        path = parent_path(path)
+        for acl in _acls(partition, path, annotations):
+            if acl.chips or acl.dropped:
+                yield acl
+    if (cluster := partition.cluster) and cluster.acls_enabled:
+        place = annotations.place(partition.name, CLUSTER, Access.ADMIN)
+        yield _shown(partition.name, CLUSTER, Access.ADMIN, cluster.admins, place)
+
+
+def _shown(partition: str, path: str, access: Access, acl: Acl, place: str) -> ShownAcl:
+    chips = [Chip("everybody", WILDCARD)] if acl.allows_all else []
+    for kind, names in (("user", acl.users), ("group", acl.groups), ("proxy", acl.proxies)):
+        for name in sorted(names):
+            link = url("user", partition=partition, user=name) if kind == "user" else None
+            chips.append(Chip(kind, name, link))
+    dropped = (*acl.dropped_users, *acl.dropped_groups)
+    return ShownAcl(
+        path,
+        access,
+        acl.text,
+        chips[:MAX_CHIPS],
+        max(0, len(chips) - MAX_CHIPS),
+        dropped[:MAX_CHIPS],
+        place,
+    )
+
+
+async def _people(visit: Visit, partition: str, path: str, access: Access) -> People:
+    request = access_pb2.ListUsersRequest(
+        partition=partition,
+        queue=path,
+        access=ACCESS_TYPES[access],
+        page_size=MAX_PEOPLE,
+        page_token=visit.query.get("page", ""),
+    )
+    try:
+        answer = await visit.services.access.ListUsers(request.SerializeToString())
+    except InvalidRequest as error:
+        return People("", (), (), (), 0.0, None, str(error))
+    found = access_pb2.ListUsersResponse.FromString(answer)
+    following = found.next_page_token
+    return People(
+        everybody=_via(found.everyone_via) if found.everyone else "",
+        users=[
+            Person(
+                each.user,
+                url("access", partition=partition, queue=path, access=access, user=each.user),
+                _via(each.via[0]) if each.via else "",
+                each.detail,
+            )
+            for each in found.users
+        ],
+        proxies=[each.name for each in found.proxies],
+        incomplete=[*found.incomplete],
+        as_of=found.directory_as_of.ToNanoseconds() / 1e9,
+        next=url(PATH, partition=partition, queue=path, access=access, who=1, page=following)
+        if following
+        else None,
+    )
+
+
+_KINDS: Final = {
+    access_pb2.SUBJECT_KIND_EVERYBODY: "everybody",
+    access_pb2.SUBJECT_KIND_USER: "user",
+    access_pb2.SUBJECT_KIND_GROUP: "group",
+    access_pb2.SUBJECT_KIND_PROXY: "proxy",
+}
+_ACLS: Final = {number: access for access, number in ACCESS_TYPES.items()}
+
+
+def _via(grant: access_pb2.AccessGrant) -> str:
+    """Return an entry of an ACL for people."""
+    access = _ACLS[grant.acl]
+    if access is None:
+        return "the cluster does not enforce ACLs"
+    where = f"{access} ACL of {grant.queue}" if grant.queue else "administrators of the cluster"
+    nested = f", through {', '.join(grant.nested)}" if grant.nested else ""
+    return f"{_KINDS.get(grant.kind, 'entry')} {grant.name}{nested}: {where}"
+
+
+PAGE: Final = Page("Queues", PATH, (Route("GET", PATH, show),))

@@ -1,0 +1,53 @@
+"""Templates: every text in them is escaped, shown visibly and shortened."""
+
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from queuegate_server.console.views import Url, url
+from queuegate_server.formats.diagnostics import printable
+
+MAX_TEXT: Final = 1_000
+"""Characters of a text that are shown: names have at most 1 024 bytes."""
+
+
+class Exact(str):
+    """A text that must be kept as it is: the value of a field."""
+
+    __slots__ = ()
+
+
+def environment() -> Environment:
+    """Return the environment of the templates."""
+    env = Environment(
+        loader=PackageLoader("queuegate_server.console"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        finalize=_finalize,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        auto_reload=False,
+    )
+    env.filters.update(exact=Exact, moment=moment, count=_count)
+    env.globals.update(url=url)
+    return env
+
+
+def moment(wall_seconds: float) -> str:
+    """Return a time as people read it, in UTC."""
+    return datetime.fromtimestamp(wall_seconds, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+
+
+def _count(number: int) -> str:
+    return f"{number:,}".replace(",", "\N{NARROW NO-BREAK SPACE}")
+
+
+def _finalize(value: Any) -> Any:
+    """Make a text from a policy, a directory or a URL harmless to look at."""
+    if not isinstance(value, str) or isinstance(value, Markup | Url | Exact):
+        return value
+    text = value if len(value) <= MAX_TEXT else f"{value[:MAX_TEXT]}…"
+    # Spaces of other widths are left: some are ours.
+    return text if text.isprintable() else printable(text)

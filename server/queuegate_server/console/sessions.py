@@ -1,0 +1,89 @@
+"""Sessions of browsers, which have signed in with a token, and limits on failed attempts.
+
+A session only stands for the token: on each request the token is looked up again, so that a session
+ends with its token, and has the rights that the caller has now.
+"""
+
+import hashlib
+import hmac
+import secrets
+from collections.abc import Callable
+from typing import Final
+
+from cachetools import LRUCache, TTLCache
+
+from queuegate_server.throttling import TokenBucket
+
+SESSION_SECONDS: Final = 8 * 3600.0
+MAX_SESSIONS: Final = 1_000
+FAILURES_PER_SECOND: Final = 0.2
+FAILURES_AT_ONCE: Final = 10
+MAX_PEERS: Final = 10_000
+"""Addresses whose failures are remembered."""
+
+
+class Sessions:
+    """The tokens of browsers that have signed in, by the ids of their sessions."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        """Start without sessions.
+
+        Args:
+            clock: A monotonic clock, in seconds.
+        """
+        self._tokens: TTLCache[str, str] = TTLCache(MAX_SESSIONS, SESSION_SECONDS, timer=clock)
+        self._secret = secrets.token_bytes(32)
+
+    def begin(self, token: str) -> str:
+        """Return the id of a new session."""
+        session = secrets.token_urlsafe(32)
+        self._tokens[session] = token
+        return session
+
+    def token(self, session: str) -> str | None:
+        """Return the token of a session; None if there is no such session, or no longer."""
+        return self._tokens.get(session)
+
+    def end(self, session: str) -> None:
+        """End a session, if there is one."""
+        self._tokens.pop(session, None)
+
+    def form_token(self, session: str, caller: str) -> str:
+        """Return the token that a form must send back, which other sites cannot read.
+
+        Args:
+            session: The id of the session; empty without one.
+            caller: The name of the caller; empty before sign-in.
+        """
+        return hmac.digest(self._secret, f"{session}\0{caller}".encode(), hashlib.sha256).hex()
+
+    def is_form_token(self, token: str, session: str, caller: str) -> bool:
+        """Return whether a form sent the right token."""
+        expected = self.form_token(session, caller)
+        return hmac.compare_digest(token.encode(errors="replace"), expected.encode())
+
+
+class FailedAttempts:
+    """Limits how often a peer may present a token that is not valid."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        """Start without failures.
+
+        Args:
+            clock: A monotonic clock, in seconds.
+        """
+        self._clock = clock
+        self._buckets: LRUCache[str, TokenBucket] = LRUCache(MAX_PEERS)
+
+    def wait(self, peer: str) -> float:
+        """Return in how many seconds an address may try again; 0 if now."""
+        bucket = self._buckets.get(peer)
+        return 0.0 if bucket is None else bucket.wait()
+
+    def add(self, peer: str) -> None:
+        """Count a failure of an address."""
+        bucket = self._buckets.get(peer)
+        if bucket is None:
+            bucket = TokenBucket(FAILURES_PER_SECOND, FAILURES_AT_ONCE, self._clock)
+            self._buckets[peer] = bucket
+        bucket.charge()

@@ -1,0 +1,140 @@
+"""The queues of a partition as a tree, of which only the open levels are looked at.
+
+Children are found in the sorted paths: a partition may have 100 000 queues, and a queue thousands
+of children.
+"""
+
+import bisect
+from collections.abc import Iterator, Sequence
+from typing import Final, NamedTuple
+
+from queuegate.policy.decide import proxies_upwards
+from queuegate.policy.decision import Access
+from queuegate.policy.names import ROOT, SEPARATOR, parent_path
+from queuegate.policy.tree import Partition
+
+LEVEL: Final = 100
+"""Children of one queue on a page."""
+MAX_FOUND: Final = 100
+"""Queues that a search shows."""
+_AFTER: Final = chr(ord(SEPARATOR) + 1)
+
+
+class Level(NamedTuple):
+    """Some of the children of a queue."""
+
+    paths: Sequence[str]
+    has_earlier: bool
+    following: str
+    """The path at which the next page begins; empty on the last one."""
+
+
+class Row(NamedTuple):
+    """A line of the tree: a queue, or a place where queues are left out."""
+
+    depth: int
+    path: str
+    has_children: bool
+    is_open: bool
+    earlier: str = ""
+    """The queue whose first children are left out here; then this is no queue."""
+    later: str = ""
+    """The queue whose further children are left out here; then this is no queue."""
+    start: str = ""
+    """For `later`: where they begin."""
+
+
+def children(partition: Partition, path: str, start: str = "") -> Iterator[str]:
+    """Yield the children of a queue, sorted, beginning with the path `start`."""
+    paths = partition.paths
+    prefix = path + SEPARATOR
+    index = bisect.bisect_left(paths, max(start, prefix))
+    while index < len(paths) and (found := paths[index]).startswith(prefix):
+        below = found.find(SEPARATOR, len(prefix))
+        if below < 0:
+            yield found
+            index += 1
+        else:
+            # Of a child that was yielded, or comes before the start.
+            index = bisect.bisect_left(paths, found[:below] + _AFTER, index)
+
+
+def has_children(partition: Partition, path: str) -> bool:
+    """Return whether there are queues below a queue."""
+    return next(children(partition, path), None) is not None
+
+
+def level(partition: Partition, path: str, start: str = "") -> Level:
+    """Return a page of the children of a queue, from the path `start` on."""
+    found: list[str] = []
+    following = ""
+    for child in children(partition, path, start):
+        if len(found) == LEVEL:
+            following = child
+            break
+        found.append(child)
+    first = next(children(partition, path), "")
+    return Level(found, bool(found) and found[0] != first, following)
+
+
+def rows(partition: Partition, selected: str, start: str = "") -> Iterator[Row]:
+    """Yield the lines of the tree in which a queue is open, and the queues above it.
+
+    Args:
+        partition: The partition.
+        selected: The path of an existing queue.
+        start: Which of its children the page begins with; empty: the first one.
+    """
+    open_paths = [selected]
+    while open_paths[-1] != ROOT:
+        open_paths.append(parent_path(open_paths[-1]))
+    open_paths.reverse()
+    yield from _below(partition, open_paths, 0, start)
+
+
+def _below(
+    partition: Partition, open_paths: Sequence[str], depth: int, start: str
+) -> Iterator[Row]:
+    path = open_paths[depth]
+    yield Row(depth, path, has_children(partition, path), is_open=True)
+    is_last = depth + 1 == len(open_paths)
+    inner = "" if is_last else open_paths[depth + 1]
+    page = level(partition, path, start if is_last else "")
+    if inner and inner not in page.paths:
+        page = level(partition, path, inner)
+    if page.has_earlier:
+        yield Row(depth + 1, "", has_children=False, is_open=False, earlier=path)
+    for child in page.paths:
+        if child == inner:
+            yield from _below(partition, open_paths, depth + 1, start)
+        else:
+            yield Row(depth + 1, child, has_children(partition, child), is_open=False)
+    if page.following:
+        yield Row(
+            depth + 1, "", has_children=False, is_open=False, later=path, start=page.following
+        )
+
+
+def search(partition: Partition, text: str) -> tuple[list[str], bool]:
+    """Return the first queues whose path contains a text, in any case, and whether there are
+    more.
+    """
+    wanted = text.lower()
+    found: list[str] = []
+    for path in partition.paths:
+        if wanted in path.lower():
+            if len(found) == MAX_FOUND:
+                return found, True
+            found.append(path)
+    return found, False
+
+
+def openness(partition: Partition, path: str, access: Access) -> str:
+    """Return `open` if everybody may use a queue, `closed` if nobody may, and else nothing."""
+    chain = partition.chain(path, access)
+    if chain.otherwise is not None and chain.otherwise.allowed:
+        return "open"
+    is_closed = not chain.size and not any(
+        names for _, names in proxies_upwards(partition, path, access)
+    )
+    return "closed" if is_closed else ""

@@ -1,0 +1,108 @@
+"""Views: the requests that pages get, and their results."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+from urllib.parse import urlencode
+
+from queuegate_server.admin.readiness import Readiness
+from queuegate_server.console.annotations import Annotator
+from queuegate_server.engine import Engine
+from queuegate_server.policystore.reloader import Reloader
+from queuegate_server.rpc.access_service import AccessServicer
+from queuegate_server.rpc.authentication import Principal
+from queuegate_server.rpc.policy_service import PolicyServicer
+from queuegate_server.rpc.user_group_service import UserGroupServicer
+from queuegate_server.settings.callers import Role
+from queuegate_server.settings.model import Settings
+
+PREFIX: Final = "/console/"
+
+
+@dataclass(frozen=True, slots=True)
+class Services:
+    """The parts of the server that pages ask."""
+
+    settings: Settings
+    engine: Engine
+    access: AccessServicer
+    user_groups: UserGroupServicer
+    policies: PolicyServicer
+    reloader: Reloader
+    readiness: Readiness
+    annotator: Annotator
+    metrics: Callable[[], bytes]
+    """Writes the metrics in Prometheus' text format."""
+    sign_ins: dict[str, int]
+    """How many attempts to sign in had each result."""
+
+
+class Url(str):
+    """The URL of a page, which is not shortened when it is shown."""
+
+    __slots__ = ()
+
+
+def url(path: str, **query: object) -> Url:
+    """Return the URL of a page below `/console/`; parameters that are empty are left out."""
+    given = {name: str(value) for name, value in query.items() if value not in {None, "", False}}
+    return Url(f"{PREFIX}{path}?{urlencode(given)}" if given else f"{PREFIX}{path}")
+
+
+@dataclass(frozen=True, slots=True)
+class Visit:
+    """A request for a page, of a caller who has the role for it."""
+
+    services: Services
+    principal: Principal
+    query: Mapping[str, str]
+    """The parameters of the URL. Of repeated ones, the first."""
+    form: Mapping[str, str]
+    """The fields that were posted."""
+
+    @property
+    def trusted(self) -> bool:
+        """Whether groups that the caller states are used."""
+        return self.principal.rights.assert_groups
+
+    def may(self, role: Role) -> bool:
+        """Return whether the caller has a role."""
+        return role in self.principal.rights.roles
+
+
+class View(NamedTuple):
+    """A page to show."""
+
+    template: str
+    title: str
+    model: object
+    """What the template shows, as `page`."""
+    status: int = 200
+
+
+class Redirect(NamedTuple):
+    """After a change: the page to show next."""
+
+    to: Url
+
+
+Handler = Callable[[Visit], Awaitable[View | Redirect]]
+
+
+class Route(NamedTuple):
+    """A method and a path below `/console/`, and what answers it."""
+
+    method: str
+    path: str
+    handler: Handler
+    role: Role = Role.READ
+    max_form_bytes: int = 16 * 1024
+
+
+class Page(NamedTuple):
+    """An entry of the navigation."""
+
+    name: str
+    path: str
+    """Of its first page, below `/console/`."""
+    routes: tuple[Route, ...]
