@@ -1,0 +1,310 @@
+"""A fleet under faults: after a barrier, no answer may come from the groups before it.
+
+    python -m tests.resilience.fleet.faults [ROUNDS] [FAULT ...]
+
+Three replicas are asked all the time. In each round something happens to Redis or to a replica,
+a user is moved to another group, and the user is invalidated until that succeeds. A fault is an
+answer whose call began after that and that comes from the old group, and a call about a known user
+that a running replica does not answer. A replica that was waited out because it cannot reach Redis
+is excused until it follows the fleet again.
+"""
+
+import asyncio
+import contextlib
+import itertools
+import os
+import signal
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from pathlib import Path
+from typing import Final
+
+import queuegate
+from queuegate import aio
+from tests.support.fakes.scripted_directory import ScriptedDirectory
+from tests.support.fakes.tcp_proxy import Proxy
+from tests.support.servers.fleet import OTHERS, STAFF, Fleet
+from tests.support.servers.redis_server import running_redis
+from tests.support.servers.slapd import freeze
+
+NAMES: Final = ("a", "b", "c")
+LONGER_THAN_A_LEASE: Final = 3.0
+PATIENCE: Final = 120.0
+"""Seconds in which an invalidation must succeed after a fault."""
+
+
+class Rounds:
+    """A fleet that is asked all the time."""
+
+    def __init__(self, fleet: Fleet, proxy: Proxy, *, frozen: float, wait: bool) -> None:
+        self.wait = wait
+        self.fleet = fleet
+        self.proxy = proxy
+        """Between the replica c and Redis."""
+        self.frozen = frozen
+        self.answers = 0
+        self.barriers = 0
+        self.failed_calls: Counter[str] = Counter()
+        """Invalidations that ended with an error, which is allowed while Redis is away."""
+        self.faults: list[str] = []
+        self._user = "nobody"
+        self._clients: dict[str, aio.Client] = {}
+        self._down: set[str] = set()
+        self.proxy_is_cut = False
+        self._numbers = itertools.count()
+        self._promised: dict[str, float] = {}
+        """When the barrier for a user had returned."""
+        self._excused: set[str] = set()
+
+    async def start(self, name: str) -> None:
+        redis = f"redis://127.0.0.1:{self.proxy.port}" if name == "c" else self.fleet.redis.url
+        server = await asyncio.to_thread(self.fleet.start, name, url=redis)
+        retry = queuegate.Retry(attempts=1)
+        self._clients[name] = aio.Client(server.address, timeout=PATIENCE, retry=retry)
+        self._down.discard(name)
+
+    async def stop(self, name: str) -> None:
+        """End a replica for good, with kill -9."""
+        self._down.add(name)
+        os.kill(self.fleet.servers[name].pid, signal.SIGKILL)
+        await self._clients.pop(name).close()
+
+    async def read(self) -> None:
+        """Ask all replicas all the time."""
+        async with asyncio.TaskGroup() as group:
+            for name in NAMES:
+                group.create_task(self._read(name))
+
+    async def round(self, fault: "Fault") -> None:
+        """Move a user while something happens, and wait until all replicas agree."""
+        user = f"u{next(self._numbers)}"
+        self.fleet.directory.answer({user: dict(STAFF)})
+        self._user = user
+        for name in NAMES:
+            assert (await self._clients[name].check(user, "root.work")).allowed
+        async with fault(self):
+            self.fleet.directory.answer({user: dict(OTHERS)})
+            await self._invalidate(user, "a")
+            await asyncio.sleep(0.2)
+        await self._until_all_follow()
+        self._excused.clear()
+        # The replica that was excused may have asked before the change. Now it has asked again.
+        for name in NAMES:
+            await self._check(name, user, time.monotonic())
+
+    async def _read(self, name: str) -> None:
+        while True:
+            await asyncio.sleep(0.005)
+            if name not in self._down:
+                await self._check(name, self._user, time.monotonic())
+
+    async def _check(self, name: str, user: str, started: float) -> None:
+        if user == "nobody":
+            return
+        try:
+            allowed = (await self._clients[name].check(user, "root.work")).allowed
+        except (queuegate.QueuegateError, KeyError) as error:
+            if name not in self._down:
+                self.faults.append(f"{name} does not answer about {user}: {error}")
+            return
+        self.answers += 1
+        promised = self._promised.get(user)
+        if allowed and promised is not None and started > promised and name not in self._excused:
+            late = time.monotonic() - promised
+            self.faults.append(f"{name} answers from old groups of {user} after {late:.3f} s")
+
+    async def _invalidate(self, user: str, name: str) -> None:
+        end = time.monotonic() + PATIENCE
+        while True:
+            try:
+                result = await self._clients[name].invalidate([user], wait=self.wait)
+            except queuegate.ServerUnavailable as error:
+                self.failed_calls[str(error).split(":")[0]] += 1
+                if time.monotonic() > end:
+                    raise
+                await asyncio.sleep(0.05)
+            else:
+                break
+        self.barriers += 1
+        alone = {each.removeprefix("replica ") for each in result.waited_out}
+        self._excused |= alone & {"c"} if self.proxy_is_cut else set()
+        self._promised[user] = time.monotonic()
+
+    async def _until_all_follow(self) -> None:
+        """Wait until an invalidation is confirmed by all replicas."""
+        end = time.monotonic() + PATIENCE
+        while time.monotonic() < end:
+            with contextlib.suppress(queuegate.ServerUnavailable):
+                result = await self._clients["b"].invalidate(["nobody"], wait=True)
+                if not any(each in result.waited_out for each in map("replica {}".format, "ac")):
+                    return
+        raise AssertionError("the fleet does not agree any more")
+
+
+Fault = Callable[[Rounds], contextlib.AbstractAsyncContextManager[None]]
+
+
+@contextlib.asynccontextmanager
+async def redis_killed(rounds: Rounds) -> AsyncIterator[None]:
+    """It is away for a moment, and comes back empty."""
+    redis = rounds.fleet.redis
+    redis.kill()
+    back = asyncio.create_task(_later(0.5, lambda: asyncio.to_thread(redis.start)))
+    yield
+    await back
+
+
+@contextlib.asynccontextmanager
+async def redis_restarted(rounds: Rounds) -> AsyncIterator[None]:
+    """It comes back empty at once."""
+    rounds.fleet.redis.stop()
+    rounds.fleet.redis.start()
+    yield
+
+
+@contextlib.asynccontextmanager
+async def redis_stopped(rounds: Rounds) -> AsyncIterator[None]:
+    """It hangs, and goes on as if nothing had happened."""
+    redis = rounds.fleet.redis
+    redis.freeze()
+
+    async def thaw() -> None:
+        redis.thaw()
+
+    back = asyncio.create_task(_later(rounds.frozen, thaw))
+    yield
+    await back
+
+
+@contextlib.asynccontextmanager
+async def redis_paused(rounds: Rounds) -> AsyncIterator[None]:
+    """CLIENT PAUSE."""
+    rounds.fleet.redis.pause(int(rounds.frozen * 1_000))
+    yield
+
+
+@contextlib.asynccontextmanager
+async def redis_emptied(rounds: Rounds) -> AsyncIterator[None]:
+    """FLUSHALL."""
+    rounds.fleet.redis.command("FLUSHALL")
+    yield
+
+
+@contextlib.asynccontextmanager
+async def stream_trimmed(rounds: Rounds) -> AsyncIterator[None]:
+    """XTRIM, again and again: events are gone before all have read them."""
+    redis = rounds.fleet.redis
+
+    async def trim() -> None:
+        while True:
+            redis.command("XTRIM", "{queuegate}:events", "MAXLEN", "0")
+            await asyncio.sleep(0.001)
+
+    trimming = asyncio.create_task(trim())
+    await asyncio.sleep(0)
+    yield
+    trimming.cancel()
+
+
+@contextlib.asynccontextmanager
+async def replica_stopped(rounds: Rounds) -> AsyncIterator[None]:
+    """SIGSTOP of a replica, which wakes up after the barrier has returned."""
+    pid = rounds.fleet.servers["b"].pid
+    freeze(pid)
+    try:
+        yield
+    finally:
+        os.kill(pid, signal.SIGCONT)
+
+
+@contextlib.asynccontextmanager
+async def replica_killed(rounds: Rounds) -> AsyncIterator[None]:
+    """A kill of a replica, which another process replaces."""
+    await rounds.stop("b")
+    yield
+    await rounds.start("b")
+
+
+@contextlib.asynccontextmanager
+async def replica_cut_off(rounds: Rounds) -> AsyncIterator[None]:
+    """A partition between one replica and Redis."""
+    await rounds.proxy.refuse()
+    rounds.proxy_is_cut = True
+    yield
+    await rounds.proxy.start()
+    rounds.proxy_is_cut = False
+
+
+FAULTS: Final[Mapping[str, Fault]] = {
+    "redis-killed": redis_killed,
+    "redis-restarted": redis_restarted,
+    "redis-stopped": redis_stopped,
+    "redis-paused": redis_paused,
+    "redis-emptied": redis_emptied,
+    "stream-trimmed": stream_trimmed,
+    "replica-stopped": replica_stopped,
+    "replica-killed": replica_killed,
+    "replica-cut-off": replica_cut_off,
+}
+
+
+async def _later(seconds: float, work: Callable[[], Awaitable[None]]) -> None:
+    await asyncio.sleep(seconds)
+    await work()
+
+
+@contextlib.asynccontextmanager
+async def running(
+    folder: Path, *, frozen: float = LONGER_THAN_A_LEASE, wait: bool = True
+) -> AsyncIterator[Rounds]:
+    """Run a fleet that is asked all the time; faults are in `faults` of the result.
+
+    Without `wait`, invalidations return before all replicas have carried them out.
+    """
+    with running_redis(folder / "redis") as redis:
+        fleet = Fleet(folder, redis, ScriptedDirectory(folder))
+        proxy = Proxy(redis.port)
+        await proxy.start()
+        rounds = Rounds(fleet, proxy, frozen=frozen, wait=wait)
+        reading: asyncio.Task[None] | None = None
+        try:
+            for name in NAMES:
+                await rounds.start(name)
+            reading = asyncio.create_task(rounds.read())
+            yield rounds
+        finally:
+            if reading is not None:
+                reading.cancel()
+                await asyncio.gather(reading, return_exceptions=True)
+            await proxy.close()
+            await asyncio.to_thread(fleet.close)
+
+
+async def main(count: int, names: list[str]) -> int:
+    """Run a number of rounds of each fault, and print what happened."""
+    faulty = 0
+    for name in names:
+        with tempfile.TemporaryDirectory() as folder:
+            async with running(Path(folder), frozen=10.0) as rounds:
+                begin = time.monotonic()
+                for _ in range(count):
+                    await rounds.round(FAULTS[name])
+                seconds = time.monotonic() - begin
+        print(
+            f"{name}: {rounds.barriers} barriers and {rounds.answers} answers in {seconds:.0f} s,"
+            f" {sum(rounds.failed_calls.values())} invalidations refused,"
+            f" {len(rounds.faults)} faults",
+            *rounds.faults[:10],
+            sep="\n  ",
+            flush=True,
+        )
+        faulty += len(rounds.faults)
+    return faulty
+
+
+if __name__ == "__main__":
+    wanted = sys.argv[2:] or [*FAULTS]
+    sys.exit(asyncio.run(main(int(sys.argv[1]) if len(sys.argv) > 1 else 100, wanted)) > 0)
