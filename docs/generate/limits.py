@@ -103,6 +103,8 @@ def _lists() -> list[tuple[str, str]]:
         ("Memberships, pairs of a group and a user", _count(members.MAX_MEMBERS)),
         ("Requests to a directory", _count(members.MAX_SEARCHES)),
         ("Time for the members of all groups", f"{group_resolver.LISTING_SECONDS:g} s"),
+        ("Users of `--users-from directory`", _count(members.MAX_USERS)),
+        ("Time for their list", f"{group_resolver.USERS_SECONDS:g} s"),
         ("Time to check the users of a page", f"{user_listing.CONFIRM_SECONDS:g} s"),
         ("Users of a page", _count(user_listing.MAX_PAGE_SIZE)),
     ]

@@ -1,8 +1,10 @@
-"""The people of `--users-from`: from files, with groups from the files or from a resolver."""
+"""The people of `--users-from`: from files or a directory, with groups from the files or from a
+resolver.
+"""
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -15,8 +17,11 @@ from queuegate_server.cli.policies import settings
 from queuegate_server.formats.diagnostics import Diagnostics, quoted
 from queuegate_server.formats.people import read_people
 from queuegate_server.identity.group_resolver import GroupResolver
+from queuegate_server.identity.members import MAX_USERS, CannotListUsers
 from queuegate_server.identity.resolver import Found, LookupFailed
 
+DIRECTORY: Final = "directory"
+"""The source that is not a file."""
 _AT_ONCE: Final = 32
 """Lookups under way."""
 
@@ -24,27 +29,29 @@ users_from_option: Final[Callable[[Any], Any]] = click.option(
     "--users-from",
     "users_from",
     multiple=True,
-    metavar="FILE",
-    help="The people: a CSV with lines USER,GROUP,GROUP…, or names alone or an audit log, whose"
-    " groups the resolver of --config knows. Repeatable.",
+    metavar="SOURCE",
+    help="The people: a CSV with lines USER,GROUP,GROUP…; names alone or an audit log, whose groups"
+    f" the resolver of --config knows; or `{DIRECTORY}`: all users of that resolver. Repeatable.",
 )
 
 
 def read_users(
-    files: Sequence[str], config: Path | None, policy: PolicyFile
+    sources: Sequence[str], config: Path | None, policy: PolicyFile
 ) -> dict[str, GroupsByUser]:
     """Return the people of each partition of a policy.
 
     Args:
-        files: The files of `--users-from`.
-        config: The settings with the resolvers; needed if the files do not have the groups.
+        sources: The values of `--users-from`.
+        config: The settings with the resolvers; needed if the sources do not have the groups.
         policy: The policy.
 
     Raises:
         Failure: A file cannot be read or is not valid, or a lookup fails.
     """
     people: dict[str, tuple[str, ...] | None] = {}
-    for file in files:
+    for file in sources:
+        if file == DIRECTORY:
+            continue
         data, name = read_or_fail(file)
         diagnostics = Diagnostics(name)
         for user, groups in read_people(data, diagnostics).items():
@@ -52,21 +59,30 @@ def read_users(
                 people[user] = groups
         if diagnostics.error_count:
             raise Failure.of(f"{name}: not valid", diagnostics.sorted())
-    if not people:
-        raise Failure(f"{', '.join(files)}: no users")
+    has_directory = DIRECTORY in sources
+    if not (people or has_directory):
+        raise Failure(f"{', '.join(sources)}: no users")
     unknown = [user for user, groups in people.items() if groups is None]
     known = {user: groups for user, groups in people.items() if groups is not None}
-    if not unknown:
+    if not (unknown or has_directory):
         return dict.fromkeys(policy.partitions, known)
     if config is None:
+        if has_directory:
+            message = f"--users-from {DIRECTORY}: name the settings with the resolver with --config"
+            raise Failure(message)
         message = f"the groups of {len(unknown)} users, such as {quoted(unknown[0])}, are not known"
         raise Failure(f"{message}: add them to the CSV, or name the settings with --config")
     logging.getLogger("queuegate_server").setLevel(logging.ERROR)
-    return asyncio.run(_resolved(config, policy, known, unknown))
+    return asyncio.run(_resolved(config, policy, known, unknown, has_directory=has_directory))
 
 
 async def _resolved(
-    config: Path, policy: PolicyFile, known: GroupsByUser, unknown: Sequence[str]
+    config: Path,
+    policy: PolicyFile,
+    known: GroupsByUser,
+    unknown: Sequence[str],
+    *,
+    has_directory: bool,
 ) -> dict[str, GroupsByUser]:
     """Return the people with the groups that the resolver of each partition finds."""
     from queuegate_server.server.offline import (  # noqa: PLC0415 - slow, and seldom needed
@@ -74,26 +90,48 @@ async def _resolved(
         OfflineServices,
     )
 
-    turns = asyncio.Semaphore(_AT_ONCE)
-
-    async def groups_of(user: str, resolver: GroupResolver) -> tuple[str, ...]:
-        async with turns:
-            outcome = (await resolver.resolve(user)).entry.outcome
-        if isinstance(outcome, LookupFailed):
-            raise Failure(f"the groups of {quoted(user)} cannot be looked up: {outcome.detail}")
-        # A user that no directory knows gets in where everybody or the user is listed.
-        return outcome.groups if isinstance(outcome, Found) else ()
-
     services = OfflineServices(settings(config, policy.name))
     try:
         snapshot = await services.load()
         found: dict[str, GroupsByUser] = {}
         for name, served in snapshot.served.items():
-            groups = await asyncio.gather(*(groups_of(user, served.groups) for user in unknown))
-            found[name] = {**known, **dict(zip(unknown, groups, strict=True))}
+            users: Iterable[str] = unknown
+            if has_directory:
+                listed = await _all_users(name, served.groups)
+                users = dict.fromkeys([*unknown, *(user for user in listed if user not in known)])
+            found[name] = {**known, **await _groups_of(users, served.groups)}
     except CannotServe as error:
         raise Failure.of(f"{config}: cannot be used", error.diagnostics) from None
     else:
         return found
     finally:
         await services.close()
+
+
+async def _all_users(partition: str, resolver: GroupResolver) -> Iterable[str]:
+    """Return the users of a resolver whom a request can name. Raises Failure."""
+    from queuegate_server.rpc.validation import is_user_name_of_request  # noqa: PLC0415 - as above
+
+    try:
+        users = await resolver.all_users(MAX_USERS)
+    except CannotListUsers as error:
+        message = f"partition {quoted(partition)}: the users cannot be listed: {error}"
+        raise Failure(f"{message}: name the people in a file") from None
+    return filter(is_user_name_of_request, users)
+
+
+async def _groups_of(users: Iterable[str], resolver: GroupResolver) -> dict[str, tuple[str, ...]]:
+    """Look users up, some at once. Raises Failure."""
+    found: dict[str, tuple[str, ...]] = {}
+    remaining = iter(users)
+
+    async def look_up() -> None:
+        for user in remaining:
+            outcome = (await resolver.resolve(user)).entry.outcome
+            if isinstance(outcome, LookupFailed):
+                raise Failure(f"the groups of {quoted(user)} cannot be looked up: {outcome.detail}")
+            # A user that no directory knows gets in where everybody or the user is listed.
+            found[user] = outcome.groups if isinstance(outcome, Found) else ()
+
+    await asyncio.gather(*(look_up() for _ in range(_AT_ONCE)))
+    return found

@@ -1,11 +1,11 @@
 """Several resolvers that a partition names as one."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from itertools import chain
 
 from queuegate_server.identity.group_resolver import GuardedResolver
-from queuegate_server.identity.members import ListingLimit, MemberListing
+from queuegate_server.identity.members import CannotListUsers, ListingLimit, MemberListing
 from queuegate_server.identity.options import ChainMode
 from queuegate_server.identity.resolver import Found, LookupFailed, NoSuchUser, Outcome
 from queuegate_server.throttling import TokenBucket
@@ -80,6 +80,19 @@ class ResolverChain:
                 listing.done(name, str(limit))
         for name in listing.pending:
             listing.done(name)
+
+    async def all_users(self, limit: int) -> Collection[str]:
+        """Return the names of the users that any of the resolvers knows. Raises CannotListUsers.
+
+        Args:
+            limit: How many there may be.
+        """
+        found: dict[str, None] = {}
+        for member in self._members:
+            found.update(dict.fromkeys(await member.all_users(limit)))
+        if len(found) > limit:
+            raise CannotListUsers(f"there are more than {limit} users")
+        return found.keys()
 
 
 class _EveryBucket:

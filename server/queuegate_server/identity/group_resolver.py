@@ -29,7 +29,7 @@ from queuegate_server.identity.guards import (
     ExceptionContainment,
     Timeout,
 )
-from queuegate_server.identity.members import ListingLimit, MemberListing
+from queuegate_server.identity.members import CannotListUsers, ListingLimit, MemberListing
 from queuegate_server.identity.options import CacheOptions, ResolverOptions
 from queuegate_server.identity.refresh import RateLimit, RefreshQueue
 from queuegate_server.identity.resolver import Found, LookupFailed, Outcome, Resolver, Source
@@ -56,6 +56,8 @@ STALE_COPY_SECONDS: Final = 15.0
 """For how long another process may use a copy of groups while the resolver cannot be asked."""
 LISTING_SECONDS: Final = 15.0
 """How long one list of members may take, the wait for others included."""
+USERS_SECONDS: Final = 300.0
+"""The same for a list of users, which only commands make."""
 _GIVEN_UP: Final = LookupFailed(
     "the lookup was given up: the server is stopping, or the partition has a new resolver"
 )
@@ -86,6 +88,9 @@ class SharedSource(Source, Protocol):
 
     async def members(self, listing: MemberListing) -> None:
         """List the members of groups. Never raises."""
+
+    async def all_users(self, limit: int) -> Collection[str]:
+        """Return the names of all users. Raises CannotListUsers."""
 
 
 class GuardedResolver:
@@ -173,6 +178,32 @@ class GuardedResolver:
         except Exception as error:
             _LOG.error("resolver %r cannot list members", self.name, exc_info=error)
             listing.give_up(f"the resolver failed: {type(error).__name__}")
+
+    async def all_users(self, limit: int) -> Collection[str]:
+        """Return the names of all users.
+
+        Args:
+            limit: How many there may be.
+
+        Raises:
+            CannotListUsers: Some may be missing.
+        """
+        users = getattr(self.resolver, "all_users", None)
+        if users is None:
+            raise CannotListUsers(f"the resolver {self.name!r} cannot list its users")
+        try:
+            async with asyncio.timeout(USERS_SECONDS), self._listings:
+                found: Collection[str] = await users(limit)
+        except CannotListUsers as error:
+            raise CannotListUsers(f"resolver {self.name!r}: {error}") from None
+        except TimeoutError:
+            message = f"resolver {self.name!r}: not done within {USERS_SECONDS:g} s"
+            raise CannotListUsers(message) from None
+        except Exception as error:
+            _LOG.error("resolver %r cannot list users", self.name, exc_info=error)
+            message = f"the resolver {self.name!r} failed: {type(error).__name__}"
+            raise CannotListUsers(message) from error
+        return found
 
     async def open(self) -> None:
         """Open the resolver, within 30 seconds. If it raises or takes longer, close it and raise
@@ -317,6 +348,14 @@ class GroupResolver:
     async def members(self, listing: MemberListing) -> None:
         """List the members of groups, not from the cache. Never raises."""
         await self._source.members(listing)
+
+    async def all_users(self, limit: int) -> Collection[str]:
+        """Return the names of all users, not from the cache. Raises CannotListUsers.
+
+        Args:
+            limit: How many there may be.
+        """
+        return await self._source.all_users(limit)
 
     def invalidate(self, users: Collection[str]) -> int:
         """Forget users and return how many of them were known.

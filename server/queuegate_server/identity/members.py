@@ -1,10 +1,12 @@
-"""The members of groups: what a resolver that can list them returns, and what that may cost.
+"""The members of groups, and all users: what a resolver that can list them returns, and what that
+may cost.
 
-A resolver lists members if it has a method `members`. Lists may hold users who are not in a group
-after all: each is checked before it is shown. They must not lack anybody without saying so.
+A resolver lists members if it has a method `members`, and users if it has a method `all_users`.
+Lists may hold users who are not in a group, or do not exist, after all: each is looked up before it
+is shown. They must not lack anybody without saying so.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Final, Protocol
 
 MAX_MEMBERS: Final = 100_000
@@ -12,11 +14,18 @@ MAX_MEMBERS: Final = 100_000
 MAX_SEARCHES: Final = 10_000
 """Requests to a directory that one list may take."""
 
+MAX_USERS: Final = 200_000
+"""Users who are listed at once."""
+
 _NOT_REACHED: Final = "the groups before it took too long"
 
 
 class ListingLimit(Exception):
     """A list of members has reached a bound; the text says which."""
+
+
+class CannotListUsers(Exception):
+    """Not all users can be listed; the text says why, for people."""
 
 
 class GroupMembers:
@@ -135,4 +144,15 @@ class MemberSource(Protocol):
 
         Never blocks the event loop, and ends when cancelled. May raise ListingLimit and
         whatever else: the groups that are pending then are incomplete.
+        """
+
+
+class UserSource(Protocol):
+    """A resolver that can list its users."""
+
+    async def all_users(self, limit: int) -> Collection[str]:
+        """Return the names of all users, as requests may spell them.
+
+        Never blocks the event loop, and ends when cancelled. Raises CannotListUsers if some may be
+        missing, also because there are more than `limit`, and may raise whatever else.
         """

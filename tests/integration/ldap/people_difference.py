@@ -15,6 +15,7 @@ from click.testing import CliRunner
 
 from queuegate import Access, Check, Client, Decision
 from queuegate_server.cli.main import command_group
+from queuegate_server.cli.users_from import DIRECTORY
 from tests.integration.ldap.who_can import SEED, directory_of, policy_of, served
 from tests.support import atomic_files
 from tests.support.eventually import eventually
@@ -66,10 +67,14 @@ def compare(folder: Path, users: int, queues: int) -> int:
         atomic_files.replace(folder / "run" / "queues.yaml", new.read_text())
         eventually(lambda: client.policy().revision > revision, expected=True)
         after = allowed(client, people, paths)
-        command = ["diff", "--people", "-o", "json", "--users-from", str(names)]
-        command += ["--config", str(folder / "run" / "queuegate.yaml"), str(old), str(new)]
-        done = CliRunner().invoke(command_group(), command)
+        command = ["diff", "--people", "-o", "json", str(old), str(new)]
+        command += ["--config", str(folder / "run" / "queuegate.yaml"), "--users-from"]
+        done, of_directory = (
+            CliRunner().invoke(command_group(), [*command, source])
+            for source in (str(names), DIRECTORY)
+        )
     assert done.exit_code == 1, done.output
+    assert of_directory.stdout == done.stdout, of_directory.stderr
     changes = {(each["queue"], each["access"]): each for each in json.loads(done.stdout)["changes"]}
     count = 0
     for path, access in before:

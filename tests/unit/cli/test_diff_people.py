@@ -63,6 +63,28 @@ def test_by_people() -> None:
     ]
 
 
+def test_all_users_of_the_resolver() -> None:
+    write("new.yaml", {**OLD, "a": "bob dev,group1001"})
+    assert "name the settings with the resolver" in diff("--users-from", "directory").stderr
+    Path("queuegate.yaml").write_text(
+        "policy: {path: queues.yaml}\nresolvers: {table: {type: test}}\n"
+        "partitions: {default: {resolver: table}}\n"
+    )
+    options = ("--config", "queuegate.yaml", "--users-from", "directory")
+    line = 'partition "default", queue "root.a": submit: + '
+    found = [f'user "testuser{number}"' for number in (1, 2, 3)]
+    assert diff(*options).stdout == f"{line}{', + '.join(found)}; 1 queue below inherits it\n"
+    Path("more.csv").write_text("testuser3,dev\njoe,group1001\n")
+    done = diff(*options, "--users-from", "more.csv")
+    assert done.stdout.startswith(f'{line}user "joe", + {", + ".join(found[:2])};')
+    Path("queuegate.yaml").write_text("policy: {path: queues.yaml}\n")
+    done = diff(*options)
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert (
+        "the users cannot be listed: resolver 'none': every name is that of a user" in done.stderr
+    )
+
+
 @pytest.mark.parametrize(
     ("options", "status"),
     [

@@ -1,9 +1,9 @@
 """Resolvers that ask nobody: `none`, and YuniKorn's fixed table for trials and tests, `test`."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Final
 
-from queuegate_server.identity.members import MemberListing
+from queuegate_server.identity.members import CannotListUsers, MemberListing
 from queuegate_server.identity.options import ResolverOptions
 from queuegate_server.identity.resolver import Found, LookupFailed, NoSuchUser, Outcome
 
@@ -47,6 +47,10 @@ class NoResolver(_LocalResolver):
             listing.add(name, name)
             listing.done(name)
 
+    async def all_users(self, _limit: int) -> Collection[str]:
+        """Raise CannotListUsers."""
+        raise CannotListUsers("every name is that of a user")
+
 
 class StaticTableResolver(_LocalResolver):
     """Resolves the users of YuniKorn's table."""
@@ -63,3 +67,7 @@ class StaticTableResolver(_LocalResolver):
                     listing.add(name, user)
         for name in listing.groups:
             listing.done(name)
+
+    async def all_users(self, _limit: int) -> Collection[str]:
+        """Return the users in the table who have groups."""
+        return [user for user, outcome in _TABLE.items() if isinstance(outcome, Found)]

@@ -12,13 +12,13 @@ import errno
 import os
 import pwd
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
 from typing import Any, Final
 
 from pydantic import Field
 
-from queuegate_server.identity.members import MemberListing
+from queuegate_server.identity.members import CannotListUsers, MemberListing
 from queuegate_server.identity.options import ResolverOptions
 from queuegate_server.identity.resolver import Found, LookupFailed, NoSuchUser, Outcome
 from queuegate_server.runtime.threads import AbandonableThreadPool, AllThreadsHang, StillRunning
@@ -105,6 +105,16 @@ class NssResolver:
                 listing.add(name, user)
             listing.done(name, missing)
 
+    async def all_users(self, limit: int) -> Collection[str]:
+        """Return the names of the host's accounts, read in a thread. Raises CannotListUsers."""
+        try:
+            found = await self._threads.run(_LISTING, account_names)
+        except (StillRunning, AllThreadsHang):
+            raise CannotListUsers("every thread for lookups hangs") from None
+        if len(found) > limit:
+            raise CannotListUsers(f"the host has more than {limit} accounts")
+        return found
+
     async def close(self) -> None:
         """End the idle threads; those that hang end with the process."""
         self._threads.close()
@@ -167,23 +177,31 @@ def group_members(
         elif name.isascii() and name.isdecimal() and not _has_name(int(name)):
             # A group without a name goes by its id.
             found[name] |= by_primary[int(name)]
-    if not others:
-        return found, ""
-    return found, (
-        f"{nsswitch.name} also asks {', '.join(sorted(others))}, which may not list all members"
-    )
+    return found, others and f"{others}, which may not list all members"
+
+
+def account_names(nsswitch: Path = _NSSWITCH) -> list[str]:
+    """Return the names of all accounts of the host. Blocks.
+
+    Raises CannotListUsers if the name service switch asks a source that may hide some.
+    """
+    if others := _other_sources(nsswitch):
+        raise CannotListUsers(f"{others}, which may not list all users")
+    return [account.pw_name for account in pwd.getpwall()]
 
 
 def _has_name(gid: int) -> bool:
     return gid >= 1 << 32 or group_name(gid) is not None
 
 
-def _other_sources(nsswitch: Path) -> set[str]:
-    """Return the sources of users and groups that may not show all of them."""
+def _other_sources(nsswitch: Path) -> str:
+    """Return which sources of users and groups may not show all of them, as the begin of a
+    sentence; empty if there are none.
+    """
     try:
         lines = nsswitch.read_text(errors="replace").splitlines()
     except FileNotFoundError:
-        return set()  # glibc reads the files then.
+        return ""  # glibc reads the files then.
     sources: set[str] = set()
     for line in lines:
         database, _, rest = line.partition("#")[0].partition(":")
@@ -191,7 +209,8 @@ def _other_sources(nsswitch: Path) -> set[str]:
             # Without the actions in brackets.
             plain = "".join(part.rpartition("]")[2] for part in rest.split("["))
             sources |= set(plain.split())
-    return sources - _COMPLETE
+    others = ", ".join(sorted(sources - _COMPLETE))
+    return others and f"{nsswitch.name} also asks {others}"
 
 
 def _group_text(gid: int) -> str:

@@ -10,7 +10,7 @@ from typing import Final, TypeVar
 
 import ldap
 
-from queuegate_server.identity.members import MemberListing
+from queuegate_server.identity.members import CannotListUsers, MemberListing
 from queuegate_server.identity.resolver import Found, LookupFailed, NoSuchUser, Outcome
 from queuegate_server.identity.resolvers.ldap.bind import Connector
 from queuegate_server.identity.resolvers.ldap.connection import LdapConnection
@@ -25,7 +25,7 @@ from queuegate_server.identity.resolvers.ldap.group_lookup import (
     user_attributes,
 )
 from queuegate_server.identity.resolvers.ldap.instrumentation import LdapStatistics, StepObserver
-from queuegate_server.identity.resolvers.ldap.member_lookup import MemberLookup
+from queuegate_server.identity.resolvers.ldap.member_lookup import MemberLookup, user_names
 from queuegate_server.identity.resolvers.ldap.options import LdapOptions
 from queuegate_server.identity.resolvers.ldap.pool import ServerPool
 from queuegate_server.identity.resolvers.ldap.search import LdapEntry, LimitExceeded, SearchSession
@@ -65,6 +65,8 @@ class Directory:
         self._user_filter = UserFilter(options.user_filter)
         self._user_attributes = (*self._user_filter.attributes, *user_attributes(options))
         self._user_base = SearchBase(options.user_base, options.user_scope)
+        is_deep = options.user_scope == "sub"
+        self._user_scope = ldap.SCOPE_SUBTREE if is_deep else ldap.SCOPE_ONELEVEL
         self._kinds = tuple(
             GroupKind(each, lower_case=options.name_case == "lower") for each in options.group_kinds
         )
@@ -89,6 +91,16 @@ class Directory:
             await self._on_connection(lambda connection: self._list_members(connection, listing))
         except LdapFault as fault:
             listing.give_up(fault.text)
+
+    async def all_users(self, limit: int) -> list[str]:
+        """Return the names of all users below `user_base` that `user_filter` finds.
+
+        Raises CannotListUsers.
+        """
+        try:
+            return await self._on_connection(lambda connection: self._list_users(connection, limit))
+        except LdapFault as fault:
+            raise CannotListUsers(fault.text) from None
 
     async def resolve_at(self, url: ServerUrl, user: str) -> Outcome:
         """Look up one user at one server, on a connection of its own. Raises LdapFault."""
@@ -143,6 +155,30 @@ class Directory:
             lookup = MemberLookup(session, self._kinds, self._user_filter, self._user_base, listing)
             await lookup.run()
 
+    async def _list_users(self, connection: LdapConnection, limit: int) -> list[str]:
+        with connection.in_use():
+            entries = await SearchSession(connection).search(
+                "user search",
+                self._options.user_base,
+                self._user_filter.for_anyone(),
+                self._user_filter.attributes,
+                limit=limit,
+                scope=self._user_scope,
+                advice=_NARROW,
+            )
+        names: dict[str, None] = {}
+        for entry in entries:
+            if not self._user_base.contains_entry(entry.dn):
+                continue
+            if not any(map(entry.values, self._user_filter.attributes)):
+                raise SetupFault(
+                    f"the entry {entry.dn!r:.200} shows no"
+                    f" {' or '.join(self._user_filter.attributes)}",
+                    "let the bind account read it",
+                )
+            names.update(dict.fromkeys(user_names(entry, self._user_filter, self._options)))
+        return [*names]
+
     async def _find_user(
         self, session: SearchSession, user: str
     ) -> tuple[LdapEntry, str] | NoSuchUser:
@@ -158,7 +194,7 @@ class Directory:
                 self._user_filter.for_user(user),
                 self._user_attributes,
                 limit=_MAX_USER_ENTRIES,
-                scope=ldap.SCOPE_SUBTREE if options.user_scope == "sub" else ldap.SCOPE_ONELEVEL,
+                scope=self._user_scope,
                 advice=_NARROW,
             )
         except LimitExceeded:

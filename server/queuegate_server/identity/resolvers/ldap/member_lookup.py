@@ -22,6 +22,7 @@ from queuegate_server.identity.resolvers.ldap.dn import (
 from queuegate_server.identity.resolvers.ldap.errors import LdapFault, ServerFault, SetupFault
 from queuegate_server.identity.resolvers.ldap.filters import UserFilter, escape
 from queuegate_server.identity.resolvers.ldap.group_kind import GroupKind, decode_value
+from queuegate_server.identity.resolvers.ldap.options import LdapOptions
 from queuegate_server.identity.resolvers.ldap.search import LdapEntry, SearchSession
 
 T = TypeVar("T")
@@ -320,12 +321,16 @@ class MemberLookup:
         )
 
     def _names(self, entry: LdapEntry) -> tuple[str, ...]:
-        """Return the names that a request may give the user of an entry."""
+        return user_names(entry, self._user_filter, self._options)
 
-        def texts(attribute: str) -> Iterator[str]:
-            return filter(None, map(decode_value, entry.values(attribute)))
 
-        return self._user_filter.users(texts, fold=self._options.user_match == "casefold")
+def user_names(entry: LdapEntry, user_filter: UserFilter, options: LdapOptions) -> tuple[str, ...]:
+    """Return the names that a request may give the user of an entry."""
+
+    def texts(attribute: str) -> Iterator[str]:
+        return filter(None, map(decode_value, entry.values(attribute)))
+
+    return user_filter.users(texts, fold=options.user_match == "casefold")
 
 
 def _key(dn: str) -> NormalizedDn:

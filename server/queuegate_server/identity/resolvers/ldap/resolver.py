@@ -2,10 +2,11 @@
 
 import logging
 import os
+from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 from queuegate_server.files.permissions import PUBLIC, warn_of_mode
-from queuegate_server.identity.members import MemberListing
+from queuegate_server.identity.members import CannotListUsers, MemberListing
 from queuegate_server.identity.resolver import LookupFailed, Outcome
 from queuegate_server.identity.resolvers.ldap.instrumentation import LdapStatistics
 from queuegate_server.identity.resolvers.ldap.options import LdapOptions
@@ -58,6 +59,12 @@ class LdapResolver:
             listing.give_up("the resolver is not open")
         else:
             await self.directory.members(listing)
+
+    async def all_users(self, limit: int) -> Collection[str]:
+        """Return the names of all users. Raises CannotListUsers."""
+        if self.directory is None:
+            raise CannotListUsers("the resolver is not open")
+        return await self.directory.all_users(limit)
 
     async def close(self) -> None:
         """Close all connections."""

@@ -1,0 +1,96 @@
+"""All users of a directory: exactly those whom a lookup finds."""
+
+from typing import Any
+
+import pytest
+
+from queuegate_server.identity.members import CannotListUsers
+from queuegate_server.identity.resolver import NoSuchUser
+from tests.integration.ldap.conftest import Build
+from tests.support.fakes.active_directory import BASE, ROOT
+from tests.support.fakes.filters import Entries
+from tests.support.fakes.ldap_server import Attributes, fake_directory
+from tests.support.servers.slapd import SUFFIX, Slapd
+
+NAMES = ("alice", "bob", "carol", "dave", "o'neil (jr)*", "ALICE", "nobody")
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {},
+        {"user_base": SUFFIX},
+        {"user_base": f"ou=more,{SUFFIX}"},
+        {"user_scope": "one"},
+        {"user_filter": "(|(uid={user})(cn={user}))"},
+        {"user_filter": "(&(uid={user})(!(uid=bob)))"},
+    ],
+)
+async def test_users_are_those_whom_a_lookup_finds(
+    resolver: Build, directory: Slapd, given: dict[str, Any]
+) -> None:
+    opened = await resolver(directory, **given)
+    users = await opened.all_users(1000)
+    assert len(users) == len({*users})
+    for user in (*NAMES, *users):
+        # A user with two entries is found, and cannot be looked up.
+        assert isinstance(await opened.resolve(user), NoSuchUser) is (user not in users), user
+
+
+async def test_more_users_than_may_be_listed(resolver: Build, directory: Slapd) -> None:
+    opened = await resolver(directory)
+    count = len(await opened.all_users(1000))
+    assert len(await opened.all_users(count)) == count
+    with pytest.raises(CannotListUsers, match=f"more than {count - 1} entries"):
+        await opened.all_users(count - 1)
+
+
+async def test_a_directory_that_is_down(resolver: Build, own_directory: Slapd) -> None:
+    opened = await resolver(own_directory)
+    own_directory.kill()
+    with pytest.raises(CannotListUsers):
+        await opened.all_users(1000)
+
+
+GIVEN = {
+    "preset": "active_directory",
+    "start_tls": False,
+    "allow_plaintext_bind": True,
+    "ca_file": None,
+    "bind_dn": "queuegate@corp.test",
+    "user_base": BASE,
+    "group_base": BASE,
+}
+
+
+def ad_user(number: int) -> tuple[str, Attributes]:
+    return f"CN=User {number},CN=Users,{BASE}", {
+        "objectCategory": [b"person"],
+        "objectClass": [b"user"],
+        "cn": [b"User %d" % number],
+        "sAMAccountName": [b"u%d" % number],
+    }
+
+
+async def test_a_server_that_answers_in_pages(resolver: Build) -> None:
+    everything = dict([*(ad_user(number) for number in range(350)), ("", dict(ROOT))])
+    async with fake_directory(Entries(everything, page=150)) as fake:
+        opened = await resolver(fake.url, **GIVEN)
+        assert {*await opened.all_users(350)} == {f"u{number}" for number in range(350)}
+        with pytest.raises(CannotListUsers, match="more than 349 entries"):
+            await opened.all_users(349)
+
+
+async def test_names_that_may_only_be_searched(resolver: Build) -> None:
+    class SearchOnly(Entries):
+        def _shown(self, entry: Attributes, attributes: tuple[str, ...]) -> Any:
+            return [
+                (name, values)
+                for name, values in super()._shown(entry, attributes)
+                if values != [b"u1"]
+            ]
+
+    async with fake_directory(SearchOnly(dict([ad_user(0), ad_user(1), ("", ROOT)]))) as fake:
+        opened = await resolver(fake.url, **GIVEN)
+        with pytest.raises(CannotListUsers, match=r"User 1.* shows no sAMAccountName"):
+            await opened.all_users(10)
