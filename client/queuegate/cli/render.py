@@ -37,7 +37,7 @@ _REASONS = {
     Reason.UNSPECIFIED: "unknown reason (this client is too old for the server)",
 }
 
-_ORIGINS = {
+ORIGINS = {
     GroupsOrigin.NOT_NEEDED: "not needed for this decision",
     GroupsOrigin.REQUEST: "from the request",
     GroupsOrigin.RESOLVER: "just resolved",
@@ -46,7 +46,7 @@ _ORIGINS = {
     GroupsOrigin.UNSPECIFIED: "unknown origin (this client is too old for the server)",
 }
 
-_UNRESOLVED = {
+UNRESOLVED = {
     ResolveOutcome.NOT_FOUND: "no such user",
     ResolveOutcome.UNAVAILABLE: "could not be resolved",
     ResolveOutcome.UNSPECIFIED: "unknown outcome (this client is too old for the server)",
@@ -77,7 +77,7 @@ def decision(asked: Check, answer: Decision, colours: Colours, meant: str = "") 
     can = "may" if answer.allowed else "may not"
     text = (
         f"{word}: {escape(asked.user)} {can} {VERBS[Access(asked.access)]}"
-        f" {escape(asked.queue)}: {_reason(asked.partition, answer)}"
+        f" {escape(asked.queue)}: {reason_words(asked.partition, answer)}"
     )
     if answer.evaluated_queue:
         where = escape(answer.evaluated_queue)
@@ -86,7 +86,8 @@ def decision(asked: Check, answer: Decision, colours: Colours, meant: str = "") 
     return text
 
 
-def _reason(partition: str, answer: Decision) -> str:
+def reason_words(partition: str, answer: Decision) -> str:
+    """Return the reason of a decision in words."""
     return _REASONS[answer.reason].format(
         queue=escape(answer.matched_queue),
         subject=escape(answer.matched_subject),
@@ -118,7 +119,7 @@ def application_decision(asked: ApplicationCheck, answer: Decision, colours: Col
     if is_spark and answer.reason is Reason.ACLS_DISABLED:
         why = "spark.acls.enable is not true: Spark enforces no ACLs"
     elif answer.matched_queue or answer.reason not in _OF_APPLICATIONS:
-        why = _reason(asked.partition, answer)
+        why = reason_words(asked.partition, answer)
     else:
         why = _OF_APPLICATIONS[answer.reason].format(subject=escape(answer.matched_subject))
     doing = _DOING.get(Action(asked.action), str(asked.action))
@@ -171,7 +172,7 @@ def _step(step: Step, colours: Colours) -> str:
 
 def _groups(groups: ExplainedGroups) -> str:
     names = ", ".join(escape(group) for group in groups.groups)
-    notes = [_ORIGINS[groups.origin]]
+    notes = [ORIGINS[groups.origin]]
     if groups.resolver and groups.origin not in {GroupsOrigin.NOT_NEEDED, GroupsOrigin.REQUEST}:
         notes.append(f"resolver {escape(groups.resolver)}")
     if groups.detail:
@@ -224,7 +225,7 @@ def resolution(answer: Resolution, colours: Colours) -> Iterator[str]:
     by = f"resolver {escape(answer.resolver)}"
     detail = f": {escape(answer.detail)}" if answer.detail else ""
     if answer.outcome is not ResolveOutcome.RESOLVED:
-        yield f"{user}: {_UNRESOLVED[answer.outcome]} ({by}){detail}"
+        yield f"{user}: {UNRESOLVED[answer.outcome]} ({by}){detail}"
         return
     yield f"{user}: {', '.join(escape(group) for group in answer.groups) or 'no groups'}"
     notes = [by, "cached" if answer.cached else "just resolved"]

@@ -1,5 +1,6 @@
 """Templates: every text in them is escaped, shown visibly and shortened."""
 
+import time
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -30,7 +31,7 @@ def environment() -> Environment:
         lstrip_blocks=True,
         auto_reload=False,
     )
-    env.filters.update(exact=Exact, moment=moment, count=_count)
+    env.filters.update(exact=Exact, moment=moment, age=age, count=_count)
     env.globals.update(url=url)
     return env
 
@@ -38,6 +39,15 @@ def environment() -> Environment:
 def moment(wall_seconds: float) -> str:
     """Return a time as people read it, in UTC."""
     return datetime.fromtimestamp(wall_seconds, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+
+
+def age(wall_seconds: float) -> str:
+    """Return how long ago a moment was."""
+    seconds = max(0, round(time.time() - wall_seconds))
+    for unit, size in (("d", 86_400), ("h", 3_600), ("min", 60)):
+        if seconds >= 2 * size:
+            return f"{seconds // size} {unit} ago"
+    return f"{seconds} s ago"
 
 
 def _count(number: int) -> str:

@@ -1,6 +1,6 @@
 """Views: the requests that pages get, and their results."""
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 from urllib.parse import urlencode
@@ -31,6 +31,8 @@ class Services:
     reloader: Reloader
     readiness: Readiness
     annotator: Annotator
+    addresses: Sequence[str]
+    """The addresses of gRPC, once they are bound."""
     metrics: Callable[[], bytes]
     """Writes the metrics in Prometheus' text format."""
     sign_ins: dict[str, int]

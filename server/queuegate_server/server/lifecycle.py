@@ -188,6 +188,7 @@ def _console(settings: Settings, parts: ServerParts, metrics: Callable[[], bytes
             policies=parts.policies,
             reloader=parts.reloader,
             readiness=parts.readiness,
+            addresses=parts.listeners.addresses,
             annotator=Annotator(settings),
             metrics=metrics,
             sign_ins=parts.sign_ins,

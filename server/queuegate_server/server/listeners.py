@@ -45,6 +45,8 @@ class Listeners:
             raise UnusableFile(f"callers.token_file: {error}") from None
         self.certificates: list[ListenerCertificate] = []
         """The certificates of the listeners that are bound, and of the operations port."""
+        self.addresses: list[str] = []
+        """The addresses that are bound, with the ports in use."""
         self.ops_certificate = ops_certificate(settings)
         if self.ops_certificate is not None:
             self.certificates.append(self.ops_certificate)
@@ -67,7 +69,6 @@ class Listeners:
         Raises:
             CannotListen: An address or a certificate is not usable.
         """
-        bound = []
         for listener, address in zip(self._settings.listen, addresses, strict=True):
             add_port = server.add_insecure_port
             if listener.tls is not None:
@@ -86,8 +87,8 @@ class Listeners:
                 owner=listener.owner,
                 group=listener.group,
             )
-            bound.append(text)
-        return bound
+            self.addresses.append(text)
+        return self.addresses
 
     def warn(self) -> None:
         """Log warnings about settings that are valid but insecure or ineffective."""

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from queuegate_server.console.pages import queues
+from queuegate_server.console.pages import access, queues, user
 from queuegate_server.console.views import Page
 
-PAGES: Final[tuple[Page, ...]] = (queues.PAGE,)
+PAGES: Final[tuple[Page, ...]] = (queues.PAGE, access.PAGE, user.PAGE)

@@ -1,0 +1,78 @@
+"""The commands that ask the question of a page: `queuegate` and `grpcurl`."""
+
+import json
+import shlex
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from queuegate.policy.decision import Access
+from queuegate.policy.names import DEFAULT_PARTITION
+from queuegate_server.console.views import Visit
+from queuegate_server.settings.listeners import parse_address
+
+_METHOD: Final = "queuegate.v1.AccessService/ExplainQueueAccess"
+_ANYWHERE: Final = "SERVER"
+"""Stands for the host of a server that listens on all addresses."""
+
+
+class Question(NamedTuple):
+    """A question about a queue, as a page asks it."""
+
+    user: str
+    queue: str
+    access: Access
+    partition: str
+    groups: Sequence[str]
+    real_user: str
+
+
+def command_line(visit: Visit, asked: Question) -> str:
+    """Return the command of `queuegate` that explains the decision."""
+    words = ["queuegate", "--address", _address(visit)]
+    if _has_tls(visit):
+        words += ["--tls-ca", "CA.pem"]
+    if _has_token(visit):
+        words += ["--token-file", "TOKEN_FILE"]
+    words += ["explain", asked.user, asked.queue]
+    if asked.access is not Access.SUBMIT:
+        words += ["--access", str(asked.access)]
+    if asked.partition != DEFAULT_PARTITION:
+        words += ["--partition", asked.partition]
+    for group in asked.groups:
+        words += ["--group", group]
+    if asked.real_user:
+        words += ["--real-user", asked.real_user]
+    return shlex.join(words)
+
+
+def grpcurl(visit: Visit, asked: Question) -> str:
+    """Return the command of `grpcurl` that explains the decision."""
+    user: dict[str, object] = {"user": asked.user}
+    if asked.groups:
+        user["groups"] = [*asked.groups]
+    request = {
+        "user": user,
+        "partition": asked.partition,
+        "queue": asked.queue,
+        "access": f"ACCESS_TYPE_{asked.access.upper()}",
+    }
+    if asked.real_user:
+        request["real_user"] = asked.real_user
+    words = ["grpcurl", *(("-cacert", "CA.pem") if _has_tls(visit) else ("-plaintext",))]
+    if _has_token(visit):
+        words += ["-H", "authorization: Bearer TOKEN"]
+    return shlex.join([*words, "-d", json.dumps(request), _address(visit), _METHOD])
+
+
+def _address(visit: Visit) -> str:
+    text = next(iter(visit.services.addresses), f"{_ANYWHERE}:50051")
+    address = parse_address(text)
+    return f"{_ANYWHERE}:{address.port}" if address.is_wildcard else text
+
+
+def _has_tls(visit: Visit) -> bool:
+    return visit.services.settings.listen[0].tls is not None
+
+
+def _has_token(visit: Visit) -> bool:
+    return visit.principal.name.startswith("token:")

@@ -1,0 +1,197 @@
+"""The page May X use Y?: the decision, each ACL that was evaluated, and the groups."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Final, NamedTuple
+
+from queuegate import _responses as responses
+from queuegate.cli.render import ORIGINS, reason_words
+from queuegate.policy.decision import Access
+from queuegate.policy.explain import StepOutcome
+from queuegate.policy.names import DEFAULT_PARTITION
+from queuegate.v1 import access_pb2
+from queuegate.v1.user_group_information_pb2 import UserGroupInformation
+from queuegate_server.console.commands import Question, command_line, grpcurl
+from queuegate_server.console.views import Page, Route, Url, View, Visit, url
+from queuegate_server.engine import GroupsUnavailable, Snapshot, UnknownPartition
+from queuegate_server.rpc.errors import InvalidRequest, to_status
+from queuegate_server.rpc.messages import ACCESS_TYPES
+
+PATH: Final = "access"
+MAX_GROUPS: Final = 100
+"""Groups of a user that are shown."""
+_BETWEEN_NAMES: Final = re.compile(r"[,\s]+")
+_OUTCOMES: Final = {
+    StepOutcome.WILDCARD: "allows everybody",
+    StepOutcome.USER: "lists the user",
+    StepOutcome.GROUP: "lists the group",
+    StepOutcome.NO_MATCH: "no match",
+    StepOutcome.EMPTY: "grants nothing",
+    StepOutcome.RECOVERY_QUEUE: "the recovery queue is never granted",
+    StepOutcome.ACLS_DISABLED: "ACLs are not enforced",
+    StepOutcome.CLUSTER_ADMIN: "lists an administrator of the cluster",
+}
+_UNDECIDED: Final = frozenset({StepOutcome.NO_MATCH, StepOutcome.EMPTY})
+
+
+class Rung(NamedTuple):
+    """One evaluated ACL."""
+
+    acl: Access | None
+    text: str
+    outcome: str
+    subject: str
+    decides: bool
+    dropped: Sequence[str]
+    place: str
+
+
+class LadderLevel(NamedTuple):
+    """The evaluated ACLs of one queue."""
+
+    queue: str
+    """Empty for the administrators of the cluster."""
+    url: Url
+    rungs: Sequence[Rung]
+
+
+@dataclass(frozen=True, slots=True)
+class ShownGroups:
+    """The groups that a decision used."""
+
+    origin: str
+    names: Sequence[str]
+    more: int
+    resolver: str
+    resolved_at: float
+    """In Unix seconds; 0 if they were not looked up."""
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """The answer."""
+
+    allowed: bool
+    reason: str
+    evaluated_queue: str
+    """Where it was decided, if the queue does not exist; else empty."""
+    ladder: Sequence[LadderLevel]
+    groups: ShownGroups
+    revision: int
+    command: str
+    grpcurl: str
+
+
+@dataclass(frozen=True, slots=True)
+class AccessModel:
+    """The page."""
+
+    asked: Question
+    partitions: Sequence[str]
+    groups_text: str
+    trusts_groups: bool
+    """Whether groups of the question would be used."""
+    error: str
+    """What is wrong with the question; empty if nothing is."""
+    unanswered: str
+    """Why there is no decision; empty if there is one, or nothing was asked."""
+    verdict: Verdict | None
+    user_url: Url
+    queue_url: Url
+
+
+async def show(visit: Visit) -> View:
+    """Ask about a user and a queue, if the URL names them."""
+    query = visit.query
+    snapshot = visit.services.engine.snapshot
+    asked = Question(
+        user=query.get("user", "").strip(),
+        queue=query.get("queue", "").strip(),
+        access=Access.ADMIN if query.get("access") == Access.ADMIN else Access.SUBMIT,
+        partition=query.get("partition") or DEFAULT_PARTITION,
+        groups=tuple(filter(None, _BETWEEN_NAMES.split(query.get("groups", "")))),
+        real_user=query.get("real_user", "").strip(),
+    )
+    error = unanswered = ""
+    verdict = None
+    status = 200
+    if asked.user or asked.queue:
+        try:
+            verdict = await _decide(visit, asked, snapshot)
+        except (InvalidRequest, UnknownPartition) as failed:
+            error, status = to_status(failed).proto.message, 400
+        except GroupsUnavailable as failed:
+            unanswered, status = str(failed), 503
+    served = snapshot.served.get(asked.partition)
+    model = AccessModel(
+        asked=asked,
+        partitions=[*snapshot.served],
+        groups_text=query.get("groups", ""),
+        trusts_groups=visit.trusted and (served is None or served.trust_provided_groups),
+        error=error,
+        unanswered=unanswered,
+        verdict=verdict,
+        user_url=url("user", partition=asked.partition, user=asked.user),
+        queue_url=url("queues", partition=asked.partition, queue=asked.queue, access=asked.access),
+    )
+    return View("access.html", "May a user use a queue?", model, status)
+
+
+async def _decide(visit: Visit, asked: Question, snapshot: Snapshot) -> Verdict:
+    request = access_pb2.ExplainQueueAccessRequest(
+        user=UserGroupInformation(user=asked.user, groups=asked.groups),
+        partition=asked.partition,
+        queue=asked.queue,
+        access=ACCESS_TYPES[asked.access],
+        real_user=asked.real_user,
+    )
+    answer = access_pb2.ExplainQueueAccessResponse.FromString(
+        await visit.services.access.ExplainQueueAccess(
+            request.SerializeToString(), trusted=visit.trusted
+        )
+    )
+    found = responses.explanation(answer)
+    annotations = await visit.services.annotator.annotations(snapshot)
+    ladder = []
+    for queue, steps in groupby(found.steps, key=lambda step: step.queue):
+        rungs = [
+            Rung(
+                step.acl,
+                step.acl_text,
+                _OUTCOMES.get(step.outcome, str(step.outcome)),
+                step.matched_subject,
+                step.outcome not in _UNDECIDED,
+                step.dropped_names,
+                annotations.place(asked.partition, queue, step.acl) if step.acl else "",
+            )
+            for step in steps
+        ]
+        link = url("queues", partition=asked.partition, queue=queue, access=asked.access)
+        ladder.append(LadderLevel(queue, link, rungs))
+    groups = found.groups
+    entry = None
+    if answer.groups.origin >= access_pb2.GROUPS_ORIGIN_RESOLVER:
+        entry = snapshot.find(asked.partition).groups.cached(asked.user)
+    return Verdict(
+        allowed=found.decision.allowed,
+        reason=reason_words(asked.partition, found.decision),
+        evaluated_queue=found.decision.evaluated_queue,
+        ladder=ladder,
+        groups=ShownGroups(
+            origin=ORIGINS[groups.origin],
+            names=groups.groups[:MAX_GROUPS],
+            more=max(0, len(groups.groups) - MAX_GROUPS),
+            resolver=groups.resolver,
+            resolved_at=0.0 if entry is None else entry.resolved_at_wall,
+            detail=groups.detail,
+        ),
+        revision=found.decision.policy_revision,
+        command=command_line(visit, asked),
+        grpcurl=grpcurl(visit, asked),
+    )
+
+
+PAGE: Final = Page("Access", PATH, (Route("GET", PATH, show),))

@@ -1,0 +1,168 @@
+"""The page User: the groups of a user, and the queues that the user may use."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final, NamedTuple
+
+from queuegate import _responses as responses
+from queuegate.cli.render import UNRESOLVED, grant_words
+from queuegate.policy.decision import Access
+from queuegate.policy.names import DEFAULT_PARTITION
+from queuegate.v1 import access_pb2, user_groups_pb2
+from queuegate.v1.user_group_information_pb2 import UserGroupInformation
+from queuegate_server.console.views import Page, Redirect, Route, Url, View, Visit, url
+from queuegate_server.engine import GroupsUnavailable, UnknownPartition
+from queuegate_server.rpc.errors import InvalidRequest, to_status
+from queuegate_server.rpc.messages import ACCESS_TYPES
+from queuegate_server.settings.callers import Role
+
+PATH: Final = "user"
+MAX_QUEUES: Final = 200
+"""Queues on a page."""
+MAX_GROUPS: Final = 1_000
+"""Groups that are shown."""
+
+
+@dataclass(frozen=True, slots=True)
+class Membership:
+    """The groups of a user."""
+
+    names: Sequence[str]
+    more: int
+    unresolved: str
+    """Why they are not known; empty if they are."""
+    resolver: str
+    cached: bool
+    stale: bool
+    resolved_at: float
+    """In Unix seconds, like the next one; 0 if it is not known."""
+    expires_at: float
+    detail: str
+
+
+class UsableRow(NamedTuple):
+    """A queue that the user may use."""
+
+    queue: str
+    url: Url
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class UserModel:
+    """The page."""
+
+    user: str
+    partition: str
+    partitions: Sequence[str]
+    access: Access
+    error: str
+    """What is wrong with the question; empty if nothing is."""
+    membership: Membership | None
+    queues: Sequence[UsableRow]
+    queues_error: str
+    """Why they are not known; empty if they are."""
+    next: Url | None
+    may_forget: bool
+    was_forgotten: bool
+
+
+async def show(visit: Visit) -> View:
+    """Show a user, if the URL names one."""
+    query = visit.query
+    user = query.get("user", "").strip()
+    partition = query.get("partition") or DEFAULT_PARTITION
+    access = Access.ADMIN if query.get("access") == Access.ADMIN else Access.SUBMIT
+    error = queues_error = ""
+    membership = None
+    rows: list[UsableRow] = []
+    following = ""
+    status = 200
+    if user:
+        try:
+            membership = await _membership(visit, user, partition)
+            rows, following = await _queues(visit, user, partition, access)
+        except (InvalidRequest, UnknownPartition) as failed:
+            error, status = to_status(failed).proto.message, 400
+        except GroupsUnavailable as failed:
+            queues_error, status = str(failed), 503
+    model = UserModel(
+        user=user,
+        partition=partition,
+        partitions=[*visit.services.engine.snapshot.served],
+        access=access,
+        error=error,
+        membership=membership,
+        queues=rows,
+        queues_error=queues_error,
+        next=url(PATH, partition=partition, user=user, access=access, page=following)
+        if following
+        else None,
+        may_forget=visit.may(Role.ADMIN),
+        was_forgotten="forgotten" in query,
+    )
+    return View("user.html", "User", model, status)
+
+
+async def forget(visit: Visit) -> Redirect:
+    """Drop the cached groups of a user, here and in every gate."""
+    user, partition = visit.form.get("user", ""), visit.form.get("partition", "")
+    request = user_groups_pb2.InvalidateUserGroupsRequest(partition=partition, users=[user])
+    await visit.services.user_groups.InvalidateUserGroups(request.SerializeToString())
+    return Redirect(url(PATH, partition=partition, user=user, forgotten=1))
+
+
+async def _membership(visit: Visit, user: str, partition: str) -> Membership:
+    request = user_groups_pb2.ResolveUserGroupsRequest(user=user, partition=partition)
+    data = await visit.services.user_groups.ResolveUserGroups(request.SerializeToString())
+    found = responses.resolution(user_groups_pb2.ResolveUserGroupsResponse.FromString(data))
+    return Membership(
+        names=found.groups[:MAX_GROUPS],
+        more=max(0, len(found.groups) - MAX_GROUPS),
+        unresolved="" if found else UNRESOLVED[found.outcome],
+        resolver=found.resolver,
+        cached=found.cached,
+        stale=found.stale,
+        resolved_at=_seconds(found.resolved_at),
+        expires_at=_seconds(found.expires_at),
+        detail=found.detail,
+    )
+
+
+async def _queues(
+    visit: Visit, user: str, partition: str, access: Access
+) -> tuple[list[UsableRow], str]:
+    """Return a page of the queues that a user may use, and the token of the next one."""
+    request = access_pb2.ListQueuesRequest(
+        user=UserGroupInformation(user=user),
+        partition=partition,
+        access=ACCESS_TYPES[access],
+        page_size=MAX_QUEUES,
+        page_token=visit.query.get("page", ""),
+        with_via=True,
+    )
+    data = await visit.services.access.ListQueues(
+        request.SerializeToString(), trusted=visit.trusted
+    )
+    found = access_pb2.ListQueuesResponse.FromString(data)
+    rows = [
+        UsableRow(
+            each.queue,
+            url("access", partition=partition, queue=each.queue, access=access, user=user),
+            grant_words(each.via),
+        )
+        for each in responses.usable_queues(found)
+    ]
+    return rows, found.next_page_token
+
+
+def _seconds(moment: datetime | None) -> float:
+    return 0.0 if moment is None else moment.timestamp()
+
+
+PAGE: Final = Page(
+    "User",
+    PATH,
+    (Route("GET", PATH, show), Route("POST", f"{PATH}/forget", forget, Role.ADMIN)),
+)
