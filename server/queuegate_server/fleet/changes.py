@@ -44,14 +44,19 @@ class FleetChanges:
     ) -> Forgotten:
         """Forget groups, as `queuegate_server.sync.changes.Changes` describes."""
         partition = served.partition.name
-        dropped = await drop_groups(served, users)
-        sequence = self._hub.forget(partition, users)
         change = Change.forget(partition, users, is_awaited=wait)
-        gates = asyncio.create_task(self._gates(sequence, wait=wait))
+        hold = self._member.fence.hold(partition, change.users)
+        event = None
         try:
-            event, barrier = await self._carry_out(change, wait=wait, seconds=0.0)
+            dropped = await drop_groups(served, users)
+            sequence = self._hub.forget(partition, users)
+            gates = asyncio.create_task(self._gates(sequence, wait=wait))
+            try:
+                event, barrier = await self._carry_out(change, wait=wait, seconds=0.0)
+            finally:
+                waited_out = await gates
         finally:
-            waited_out = await gates
+            self._member.fence.release(hold, event)
         return Forgotten(dropped, _cursor(event), [*waited_out, *barrier.waited_out])
 
     async def reload(self, *, wait: bool) -> Reloaded:

@@ -14,6 +14,7 @@ from queuegate_server.engine import Engine, NotReady
 from queuegate_server.fleet.barrier import Peers
 from queuegate_server.fleet.connection import StoreUnavailable
 from queuegate_server.fleet.events import Change, Event, Malformed, Row
+from queuegate_server.fleet.fence import OrderFence
 from queuegate_server.fleet.keys import Position
 from queuegate_server.fleet.replica import HEARTBEAT_INTERVAL, ReplicaState
 from queuegate_server.fleet.stream import NONCE_BYTES, Answer, Stream
@@ -73,6 +74,7 @@ class FleetMember:
         """Events of other replicas that were carried out."""
         self.unsent: dict[Change, None] = {}
         """Changes that took effect here while Redis could not be reached."""
+        self.fence: Final = OrderFence(state, lambda: bool(self.unsent))
         self._version = version
         self._stream = stream
         self._lease = lease
@@ -208,10 +210,24 @@ class FleetMember:
             await self._join(answer, sent_at)
         elif answer.head is not None and self.state.heartbeat_answered(answer.head, known, sent_at):
             self._extend()
+            if self.unsent:
+                await self._send_unsent()
         elif self.state.position is not None:
             if answer.head is None or answer.head.epoch == known.epoch:
                 await self._stream.begin(answer.epoch)
             self._gap("Redis has lost events")
+
+    async def _send_unsent(self) -> None:
+        """Append a change that could not be sent before. Raises StoreUnavailable."""
+        change = next(iter(self.unsent))
+        hold = self.fence.hold(change.partition, change.users)
+        event = None
+        try:
+            event = await self.append(change)
+        finally:
+            self.fence.release(hold, event)
+        self.unsent.pop(change, None)
+        self._wake.set()
 
     async def _join(self, answer: Answer, sent_at: float) -> None:
         """Follow the history that Redis has. Raises StoreUnavailable."""
@@ -272,10 +288,14 @@ class FleetMember:
         is_own = nonce in self._own
         self._own.discard(nonce)
         sequence = None
-        if not is_own and change.kind == "forget":
-            sequence = await self._forget(change)
-        if not self.state.apply(event):
-            return False  # the lease has ended meanwhile
+        hold = self.fence.hold(change.partition, change.users)
+        try:
+            if not is_own and change.kind == "forget":
+                sequence = await self._forget(change)
+            if not self.state.apply(event):
+                return False  # the lease has ended meanwhile
+        finally:
+            self.fence.release(hold)
         self._extend()
         self._applied.set()
         self._applied = asyncio.Event()

@@ -233,6 +233,8 @@ async def _close(parts: ServerParts, admin: "AdminServer | None", grace: float |
         await parts.fleet.close()
     parts.sync.close()
     await parts.resolvers.close()
+    if parts.sharing is not None:
+        await parts.sharing.close()
     if parts.tracer is not None:
         await parts.tracer.close()
     if parts.audit is not None:
@@ -260,6 +262,8 @@ async def _load_first(parts: ServerParts, stop: asyncio.Event) -> bool:
     """
     if parts.fleet is not None:
         parts.fleet.start()
+    if parts.sharing is not None:
+        parts.sharing.open()
     loading = asyncio.create_task(parts.reloader.reload())
     stopping = asyncio.create_task(stop.wait())
     await asyncio.wait({loading, stopping}, return_when=asyncio.FIRST_COMPLETED)

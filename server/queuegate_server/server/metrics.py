@@ -180,6 +180,42 @@ METRICS: Final[Mapping[str, tuple[type[Metric], str, tuple[str, ...]]]] = {
         "Calls that waited for gates, by result: confirmed, or waited_out if leases had to end.",
         ("result",),
     ),
+    "queuegate_fleet_groups_available": (
+        Gauge,
+        "Whether Redis is asked for groups: 1, or 0 while it fails. No sample without a fleet.",
+        (),
+    ),
+    "queuegate_fleet_group_reads": (
+        Counter,
+        (
+            "Users whose groups were not cached here: hit (another replica knew them), miss, "
+            "refused (the value must not be used), unavailable (Redis fails or is too slow, or "
+            "this replica does not follow the fleet). All but hits ask the resolver."
+        ),
+        ("result",),
+    ),
+    "queuegate_fleet_groups_refused": (
+        Counter,
+        (
+            "Values in Redis that were not used: mac (not written with this fleet's secret), "
+            "format (by another version), settings (with other settings of the resolver), expired, "
+            "outdated (by an invalidation, or from before the events that this replica knows)."
+        ),
+        ("cause",),
+    ),
+    "queuegate_fleet_group_writes": (
+        Counter,
+        (
+            "Answers of resolvers: written to Redis, outdated by then, dropped (too many waited, "
+            "or Redis fails), failed."
+        ),
+        ("result",),
+    ),
+    "queuegate_fleet_group_read_failures": (
+        Counter,
+        "Reads from Redis, of many users each, that failed or took longer than fleet.read_timeout.",
+        (),
+    ),
     "queuegate_audit_records": (
         Counter,
         (
@@ -260,7 +296,17 @@ class _Collector(Collector):
 
     def collect(self) -> Iterator[Metric]:
         samples: dict[str, _Samples] = {}
-        for read in (_calls, _caches, _resolvers, _ldap, _policy, _sync, _audit, _certificates):
+        for read in (
+            _calls,
+            _caches,
+            _resolvers,
+            _ldap,
+            _policy,
+            _sync,
+            _sharing,
+            _audit,
+            _certificates,
+        ):
             samples |= read(self._parts)
         for name, (kind, text, labels) in METRICS.items():
             family: Any = kind(name, text, labels=labels)  # type: ignore[call-arg]
@@ -407,6 +453,25 @@ def _sync(parts: ServerParts) -> dict[str, _Samples]:
         "queuegate_sync_messages": [((kind,), count) for kind, count in hub.sent.items()],
         "queuegate_sync_barriers": [((result,), count) for result, count in hub.waited.items()],
     }
+
+
+def _sharing(parts: ServerParts) -> dict[str, _Samples]:
+    names = [name for name in METRICS if name.startswith("queuegate_fleet_group")]
+    sharing = parts.sharing
+    if sharing is None:
+        return {name: [] for name in names}
+    store, counts = sharing.store, sharing.counts
+    return {
+        "queuegate_fleet_groups_available": [((), int(store.is_available))],
+        "queuegate_fleet_group_reads": _by_label(counts.reads),
+        "queuegate_fleet_groups_refused": _by_label(counts.refused),
+        "queuegate_fleet_group_writes": _by_label(store.writes),
+        "queuegate_fleet_group_read_failures": [((), store.failed_reads)],
+    }
+
+
+def _by_label(counts: Mapping[str, int]) -> _Samples:
+    return [((label,), count) for label, count in counts.items()]
 
 
 def _audit(parts: ServerParts) -> dict[str, _Samples]:

@@ -42,6 +42,7 @@ from queuegate_server.transports.stalls import Refusal
 
 if TYPE_CHECKING:
     from queuegate_server.fleet.member import FleetMember
+    from queuegate_server.fleet.sharing import GroupSharing
 
 _SERVICES: Final = (
     access_pb2.DESCRIPTOR.services_by_name["AccessService"],
@@ -77,6 +78,7 @@ class ServerParts:
     lookups: LookupCounters
     sync: SyncHub
     fleet: "FleetMember | None"
+    sharing: "GroupSharing | None"
     sync_streams_limit: int
     sign_ins: dict[str, int]
     """How many attempts to sign in to the console had each result; empty without a console."""
@@ -141,8 +143,10 @@ def build_server(
     )
     changes: Changes = LocalChanges(reloader, hub)
     fleet: FleetMember | None = None
+    sharing: GroupSharing | None = None
     if settings.fleet.is_on:
-        from queuegate_server.fleet.changes import FleetChanges  # noqa: PLC0415 - needs the extra
+        from queuegate_server.fleet import sharing as shared  # noqa: PLC0415 - needs the extra
+        from queuegate_server.fleet.changes import FleetChanges  # noqa: PLC0415
         from queuegate_server.fleet.join import join  # noqa: PLC0415
 
         fleet = join(
@@ -155,6 +159,10 @@ def build_server(
             clock=clock,
         )
         changes = FleetChanges(fleet, reloader, hub, clock)
+        sharing = shared.GroupSharing(
+            settings.fleet, fleet.fence, lease, clock=clock, wall=time.time
+        )
+        resolvers.share = sharing.of_partition
     queue = AdmissionQueue(time.monotonic, settings.limits.max_wait, refused, unread)
     access = AccessServicer(
         engine,
@@ -218,6 +226,7 @@ def build_server(
         lookups=lookups,
         sync=hub,
         fleet=fleet,
+        sharing=sharing,
         sync_streams_limit=settings.sync.streams,
         sign_ins=dict.fromkeys(SIGN_INS, 0) if settings.console.enabled else {},
     )
