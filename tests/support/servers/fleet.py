@@ -82,13 +82,15 @@ class Fleet:
 
 
 @contextmanager
-def running_fleet(folder: Path, *names: str, arguments: tuple[str, ...] = ()) -> Iterator[Fleet]:
-    """Run a Redis and the named replicas."""
+def running_fleet(
+    folder: Path, *names: str, arguments: tuple[str, ...] = (), **options: Any
+) -> Iterator[Fleet]:
+    """Run a Redis and the named replicas, with these options of their fleet."""
     with running_redis(folder / "redis") as redis:
         fleet = Fleet(folder, redis, ScriptedDirectory(folder))
         try:
             for name in names:
-                fleet.start(name, *arguments)
+                fleet.start(name, *arguments, **options)
             yield fleet
         finally:
             fleet.close()

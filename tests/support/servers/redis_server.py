@@ -90,7 +90,12 @@ class RedisServer:
             else:
                 return
 
-    def command(self, *words: str) -> bytes:
+    def get(self, key: str) -> bytes | None:
+        """Return the value of a key."""
+        length, _, value = self.command("GET", key).partition(b"\r\n")
+        return None if length == b"$-1" else value[: int(length[1:])]
+
+    def command(self, *words: str | bytes) -> bytes:
         """Send a command on a plain connection of its own; return the raw answer's first part."""
         with socket.create_connection(("127.0.0.1", self.port), START_SECONDS) as connection:
             if self.password:
@@ -129,8 +134,8 @@ class RedisServer:
             process.wait()
 
 
-def _send(connection: socket.socket, *words: str) -> None:
-    encoded = [word.encode() for word in words]
+def _send(connection: socket.socket, *words: str | bytes) -> None:
+    encoded = [word.encode() if isinstance(word, str) else word for word in words]
     connection.sendall(
         b"*%d\r\n" % len(encoded)
         + b"".join(b"$%d\r\n%b\r\n" % (len(word), word) for word in encoded)

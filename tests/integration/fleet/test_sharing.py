@@ -1,0 +1,96 @@
+"""Three replicas that share groups: races, and somebody who can write to Redis."""
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+import queuegate
+from tests.support.eventually import eventually
+from tests.support.servers.fleet import OTHERS, STAFF, Fleet, running_fleet
+
+NAMES = ("a", "b", "c")
+KEY = "{queuegate}:user:default:"
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
+    folder = tmp_path_factory.mktemp("fleet")
+    with running_fleet(folder, *NAMES, read_timeout="10s") as running:
+        running.settle()
+        yield running
+
+
+@pytest.fixture
+def fleet(shared: Fleet) -> Fleet:
+    shared.directory.reset({"sam": dict(STAFF), "eve": dict(STAFF)})
+    shared.redis.command("DEL", f"{KEY}sam", f"{KEY}eve")
+    shared.clients["a"].invalidate(wait=True)
+    return shared
+
+
+def ask_until_stored(fleet: Fleet, name: str = "a") -> bytes:
+    """Have a replica look sam up; return the value that it stores."""
+    fleet.may(name)
+    eventually(lambda: fleet.redis.get(f"{KEY}sam") is not None, True)
+    value = fleet.redis.get(f"{KEY}sam")
+    assert value is not None
+    return value
+
+
+def confirms(fleet: Fleet, name: str) -> bool:
+    """Return whether all replicas confirm an invalidation."""
+    try:
+        return not fleet.clients[name].invalidate(wait=True).waited_out
+    except queuegate.ServerUnavailable:
+        return False
+
+
+def test_the_directory_is_asked_by_one_replica(fleet: Fleet) -> None:
+    ask_until_stored(fleet)
+    assert all(fleet.may(name) for name in NAMES)
+    assert fleet.directory.asked("sam") == 1
+
+
+def test_a_slow_lookup_from_before_an_invalidation_comes_back_nowhere(fleet: Fleet) -> None:
+    fleet.directory.answer({"sam": {**STAFF, "held": True}})
+    with ThreadPoolExecutor(1) as threads:
+        slow = threads.submit(fleet.may, "a")
+        eventually(lambda: fleet.directory.asked("sam"), 1)
+        fleet.directory.answer({"sam": dict(OTHERS)})
+        fleet.clients["b"].invalidate(["sam"], wait=True)
+        fleet.directory.release()
+        assert slow.result(), "it began before the invalidation"
+    assert [fleet.may(name) for name in NAMES] == [False] * 3
+
+
+@pytest.mark.parametrize("value", [b"", b"\0" * 100, b'[1,"",["staff"]]'])
+def test_garbage_in_redis_changes_nothing(fleet: Fleet, value: bytes) -> None:
+    fleet.directory.answer({"sam": dict(OTHERS)})
+    fleet.redis.command("SET", f"{KEY}sam", value)
+    assert not fleet.may("a")
+    assert fleet.directory.asked("sam") == 1
+
+
+def test_the_value_of_somebody_else_changes_nothing(fleet: Fleet) -> None:
+    value = ask_until_stored(fleet)
+    fleet.directory.answer({"eve": dict(OTHERS)})
+    fleet.redis.command("SET", f"{KEY}eve", value)
+    assert [fleet.may(name, "eve") for name in NAMES] == [False] * 3
+
+
+def test_an_old_value_that_is_put_back_changes_nothing(fleet: Fleet) -> None:
+    value = ask_until_stored(fleet)
+    fleet.directory.answer({"sam": dict(OTHERS)})
+    fleet.clients["b"].invalidate(["sam"], wait=True)
+    fleet.redis.command("SET", f"{KEY}sam", value)
+    assert not fleet.may("c")
+    # Neither does a value of a history that has ended.
+    value = ask_until_stored(fleet, "b")
+    fleet.redis.command("FLUSHALL")
+    for name in NAMES:
+        eventually(lambda name=name: confirms(fleet, name), True)  # type: ignore[misc]
+    fleet.directory.answer({"sam": dict(STAFF)})
+    fleet.clients["a"].invalidate(["sam"], wait=True)
+    fleet.redis.command("SET", f"{KEY}sam", value)
+    assert [fleet.may(name) for name in NAMES] == [True] * 3

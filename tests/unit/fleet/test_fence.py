@@ -1,0 +1,134 @@
+"""Shared groups that a replica does not use because of changes of its own."""
+
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from queuegate_server.fleet.changes import FleetChanges
+from queuegate_server.fleet.connection import StoreUnavailable
+from queuegate_server.fleet.events import Change, Event
+from queuegate_server.fleet.fence import OrderFence
+from queuegate_server.fleet.keys import Position
+from queuegate_server.fleet.replica import ReplicaState
+from queuegate_server.sync.changes import NotReached
+
+EPOCH = b"e" * 16
+HEAD = Position(EPOCH, 7, b"nonce 7")
+NEXT = Event(Position(EPOCH, 8, b"nonce 8"), HEAD.nonce, Change("reload"))
+
+
+class World:
+    """The state of a replica that follows a history, and changes that wait to be sent."""
+
+    def __init__(self) -> None:
+        self.state = ReplicaState()
+        self.state.follow([], HEAD, 0.0)
+        self.unsent: list[Change] = []
+        self.fence = OrderFence(self.state, lambda: bool(self.unsent))
+
+    def accepts(self, user: str = "sue", partition: str = "p") -> bool:
+        return self.fence.accepts(partition, user, HEAD)
+
+
+@pytest.fixture
+def world() -> World:
+    return World()
+
+
+def test_users_who_are_being_forgotten_are_held(world: World) -> None:
+    assert world.accepts()
+    hold = world.fence.hold("p", ["sue"])
+    assert not world.accepts()
+    assert world.accepts("bob")
+    assert world.accepts("sue", "other")
+    world.fence.release(hold)
+    assert world.accepts()
+
+
+def test_no_name_stands_for_all_users_of_the_partition(world: World) -> None:
+    world.fence.hold("p", ())
+    assert not world.accepts()
+    assert not world.accepts("bob")
+    assert world.accepts("sue", "other")
+
+
+def test_a_hold_lasts_until_the_event_is_applied(world: World) -> None:
+    hold = world.fence.hold("p", ["sue"])
+    world.fence.release(hold, NEXT.position)
+    assert not world.accepts()
+    assert world.state.apply(NEXT)
+    assert world.accepts(), "the event of this test forgets nobody"
+
+
+def test_a_hold_ends_with_the_history_of_its_event(world: World) -> None:
+    world.fence.release(world.fence.hold("p", ["sue"]), NEXT.position)
+    other = HEAD._replace(epoch=b"o" * 16)
+    world.state.lose()
+    assert not world.fence.accepts("p", "sue", other)
+    world.state.follow([], other, 0.0)
+    assert world.fence.accepts("p", "sue", other)
+
+
+def test_while_own_changes_wait_nothing_is_accepted_or_written(world: World) -> None:
+    world.unsent.append(NEXT.change)
+    assert world.fence.position is None
+    assert not world.accepts()
+    world.unsent.clear()
+    assert world.fence.position == HEAD
+    assert world.accepts()
+
+
+class Member:
+    """A replica as far as an invalidation needs it."""
+
+    def __init__(self, world: World, error: Exception | None = None) -> None:
+        self.fence = world.fence
+        self.is_reachable = False
+        self.peers = SimpleNamespace(all=dict)
+        self.accepted_while_appending: bool | None = None
+        self._world = world
+        self._error = error
+
+    async def append(self, _change: Change) -> Position:
+        self.accepted_while_appending = self._world.accepts()
+        if self._error is not None:
+            raise self._error
+        return NEXT.position
+
+    async def heartbeat(self) -> None:
+        """Do nothing: Redis cannot be reached."""
+
+    def send_later(self, change: Change) -> None:
+        self._world.unsent.append(change)
+
+
+async def forget(member: Member, users: tuple[str, ...] = ("sue",)) -> None:
+    class Groups:
+        def invalidate(self, names: object) -> int:
+            return 1
+
+    served = SimpleNamespace(partition=SimpleNamespace(name="p"), groups=Groups())
+    hub = SimpleNamespace(forget=lambda *_: 1)
+    changes = FleetChanges(cast("Any", member), cast("Any", None), cast("Any", hub), lambda: 0.0)
+    await changes.forget(cast("Any", served), users, wait=False)
+
+
+async def test_an_invalidation_holds_its_users_until_its_event_is_applied(world: World) -> None:
+    """Otherwise the groups that were dropped here would come back from Redis at once."""
+    member = Member(world)
+    await forget(member)
+    assert member.accepted_while_appending is False
+    assert not world.accepts()
+    assert world.state.apply(NEXT)
+    assert world.accepts()
+
+
+async def test_an_invalidation_that_redis_did_not_get_leaves_nothing_accepted(
+    world: World,
+) -> None:
+    with pytest.raises(NotReached):
+        await forget(Member(world, StoreUnavailable("it hangs")))
+    assert not world.accepts("bob")
+    world.unsent.clear()
+    assert world.accepts()

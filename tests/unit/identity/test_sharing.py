@@ -1,0 +1,72 @@
+"""What a fleet shares about a partition: answers of resolvers that do not depend on the machine."""
+
+import pytest
+
+from queuegate.policy.acl import parse
+from queuegate.policy.tree import QueueAcls, build_partition
+from queuegate_server.identity.manager import ResolverManager
+from queuegate_server.identity.shared import SharedGroups
+from queuegate_server.settings.model import Settings
+from tests.support.fakes.clock import ManualClock
+from tests.support.fakes.directory import FakeDirectory
+
+RESOLVERS = {
+    "hr": {"type": "test"},
+    "slow": {"type": "test", "lookup_timeout": "9s"},
+    "host": {"type": "os"},
+    "first": {"type": "chain", "resolvers": ["hr", "slow"]},
+    "union": {"type": "chain", "resolvers": ["hr", "slow"], "mode": "union"},
+    "mixed": {"type": "chain", "resolvers": ["hr", "host"]},
+}
+
+
+class NothingShared:
+    async def get(self, user: str) -> None:
+        return None
+
+    def begin(self, user: str) -> None:
+        return None
+
+
+async def shared_settings(clock: ManualClock, resolver: str, *, is_local: bool = False) -> str:
+    """Return the settings that a partition's answers are shared under; empty if they are not."""
+    settings = Settings.model_validate(
+        {"resolvers": RESOLVERS, "partitions": {"p": {"resolver": resolver}}}
+    )
+    manager = ResolverManager(
+        settings,
+        clock,
+        clock,
+        around=None if is_local else lambda _name, _resolver: FakeDirectory(sue=("g",)),
+    )
+    seen = [""]
+
+    def share(partition: str, described: str) -> SharedGroups:
+        assert partition == "p"
+        seen.append(described)
+        return NothingShared()
+
+    manager.share = share
+    partition = build_partition("p", "ldap", [QueueAcls("root", parse(" g"), parse(""))])
+    groups = await manager.for_partitions({"p": partition})
+    await groups["p"].resolve("sue")
+    await manager.close()
+    return seen[-1]
+
+
+async def test_answers_are_shared_by_the_settings_of_all_resolvers(clock: ManualClock) -> None:
+    found = [await shared_settings(clock, name) for name in ("hr", "slow", "first", "union")]
+    assert all(found)
+    assert len(set(found)) == len(found)
+    assert found == [
+        await shared_settings(clock, name) for name in ("hr", "slow", "first", "union")
+    ]
+
+
+@pytest.mark.parametrize("resolver", ["host", "mixed"])
+async def test_answers_of_the_host_are_not_shared(clock: ManualClock, resolver: str) -> None:
+    assert await shared_settings(clock, resolver) == ""
+
+
+async def test_answers_that_cost_nothing_are_not_shared(clock: ManualClock) -> None:
+    assert await shared_settings(clock, "hr", is_local=True) == ""
