@@ -171,6 +171,35 @@ root.analytics  denied; users ann, bob; group analysts
     }
 
 
+def test_a_tree_of_a_user_with_given_groups(tmp_path: Path, capsys: Capture) -> None:
+    lines = '      - {name: root, submitacl: "sue dev", queues: [{name: a, adminacl: " ops"}]}\n'
+    files = policy(tmp_path, lines, resolver="os")
+    assert main(["tree", *files, "--user", "bob", "--group", "ops", "--group", "x"]) == 0
+    assert capsys.readouterr().out.splitlines() == [
+        "root  denied; user sue; group dev",
+        "└─ a  submit and admin; admin group ops",
+    ]
+    assert main(["tree", *files, "--group", "ops"]) == 2
+    assert "--group and --real-user: only with --user" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("semantics", "who"),
+    [("documented", "denied; group dev"), ("hadoop", "submit; user ~hue; group dev team")],
+)
+def test_a_tree_of_yarn(tmp_path: Path, capsys: Capture, semantics: str, who: str) -> None:
+    file = tmp_path / "fair.xml"
+    acl = "<aclSubmitApps>~hue dev team</aclSubmitApps>"
+    closed = "<aclSubmitApps> </aclSubmitApps><aclAdministerApps> </aclAdministerApps>"
+    file.write_text(
+        f'<allocations><queue name="root">{closed}<queue name="a b">{acl}</queue></queue>'
+        "</allocations>"
+    )
+    files = ("--policy", str(file), "--semantics", semantics)
+    assert main(["tree", *files, "--user", "sue", "--real-user", "hue"]) == 0
+    assert capsys.readouterr().out.splitlines() == ["root  denied", f"└─ a b  {who}"]
+
+
 def test_a_tree_on_a_terminal(
     tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:

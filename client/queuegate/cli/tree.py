@@ -1,5 +1,6 @@
 """The command `queuegate tree`: the queues of a partition as a tree, with who gets in."""
 
+import re
 import shutil
 import sys
 from collections import Counter
@@ -14,6 +15,7 @@ from queuegate.cli.options import (
     Command,
     Session,
     files_options,
+    groups_options,
     partition_option,
     prefix_option,
     session_options,
@@ -40,6 +42,7 @@ _MIN_WIDTH: Final = 40
     "--depth", type=click.IntRange(0), metavar="N", help="Levels below the first queue to show."
 )
 @click.option("--all", "everything", is_flag=True, help="Show all queues, however many.")
+@groups_options
 @files_options
 def tree(
     session: Session,
@@ -49,11 +52,16 @@ def tree(
     user: str | None,
     depth: int | None,
     everything: bool,
+    groups: tuple[str, ...],
+    real_user: str,
 ) -> Report:
-    """Show the queues as a tree, with the users and groups that may submit.
+    """Show the queues as a tree, with the users and groups that their ACLs list.
 
     A tree of more than 200 queues is cut, and says where; --depth, --prefix and --all show more.
     """
+    if user is None and (groups or real_user):
+        message = "--group and --real-user: only with --user"
+        raise click.UsageError(message, click.get_current_context())
     timeout = session.timeout or LIST_TIMEOUT
     usable: dict[Access, frozenset[str]] = {}
     with session.client() as client:
@@ -61,7 +69,13 @@ def tree(
         if user is not None:
             for access in Access:
                 found = client.queues(
-                    user, partition=partition, access=access, prefix=prefix, timeout=timeout
+                    user,
+                    partition=partition,
+                    access=access,
+                    prefix=prefix,
+                    groups=groups,
+                    real_user=real_user,
+                    timeout=timeout,
                 )
                 usable[access] = frozenset(found)
     drawing = Drawing(queues, usable, session.colours, _width())
@@ -225,8 +239,13 @@ def _is_everyone(acl: str) -> bool:
 def _named(acl: str, dropped: Collection[str]) -> Iterator[str]:
     """Yield the users and the groups that an ACL lists, in words."""
     users, _, groups = acl.partition(" ")
+    first, _, beyond = groups.partition(" ")
+    if all(name in dropped for name in re.split(r"[,\s]", beyond) if name):
+        # YARN, as documented: a second space ends the groups. In Hadoop they may contain spaces.
+        groups = first
     for kind, field in (("user", users), ("group", groups)):
-        names = [name for name in field.split(",") if name.strip() and name not in dropped]
+        entries = (entry.strip() for entry in field.split(","))
+        names = [name for name in entries if name and name not in dropped]
         if names:
             plural = "" if len(names) == 1 else "s"
             yield f"{kind}{plural} {', '.join(map(escape, names))}"

@@ -172,7 +172,11 @@ class _Change:
     def build(self, allowed: Sequence[AllowedGain]) -> AccessChange:
         found = self.found
         gained, lost = self._side(found.gained), self._side(found.lost)
-        intended = {each.subject for each in allowed if is_at_or_below(found.queue, each.queue)}
+        intended = {
+            each.subject
+            for each in allowed
+            if is_at_or_below(found.queue, self.after.path(each.queue) or each.queue)
+        }
         all_may = Subject(SubjectKind.EVERYBODY, "*") in intended
         unexpected = Affected(
             gained.everybody and not all_may,

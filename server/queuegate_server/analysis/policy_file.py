@@ -54,7 +54,11 @@ class PolicyFile:
     def command(self, partition: str, person: Person, answer: Answer) -> str:
         """Return the command that shows a decision about a person."""
         access, queue = answer.use
-        words = ["queuegate", "check", *self.reading_words(partition), self.user(person), queue]
+        user = self.user(person)
+        words = ["queuegate", "check", *self.reading_words(partition)]
+        is_like_option = user.startswith("-")
+        if not is_like_option:
+            words += [user, queue]
         if access is not Access.SUBMIT:
             words += ["--access", str(access)]
         if partition != DEFAULT_PARTITION:
@@ -67,6 +71,8 @@ class PolicyFile:
             words += ["--group", group]
         if person.real_user:
             words += ["--real-user", person.real_user]
+        if is_like_option:
+            words += ["--", user, queue]
         return shlex.join(words)
 
     def reading_words(self, partition: str) -> Sequence[str]:

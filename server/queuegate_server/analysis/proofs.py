@@ -139,7 +139,9 @@ class Prover:
         place, why = Place(policy.name), "no ACL from the queue up to the root lists them"
         user = policy.user(person)
         decision = decide(partition, queue, access, user, person.groups, real_user=person.real_user)
-        if decision is not None and decision.allowed:
+        if decision is IN_RECOVERY_QUEUE:
+            why = "the recovery queue is never granted"
+        elif decision is not None and decision.allowed:
             grant = grant_of(partition, access, decision, user)
             place, why = policy.place(partition.name, grant), in_words(grant)
         return Shown(f"{_described(user, person)} {verb}: {why}", place, command, answer)

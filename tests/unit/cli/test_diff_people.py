@@ -94,11 +94,12 @@ def test_all_users_of_the_resolver() -> None:
         (
             [
                 *("--fail-on", "gain", "--allow-gain", "group:ops:root"),
-                *("--allow-gain", "user:sue:root", "--allow-gain", "group:ml:root.a"),
+                *("--allow-gain", "user:sue:root", "--allow-gain", "group:ml:root.A"),
             ],
             0,
         ),
         (["--fail-on", "gain", "--allow-gain", "everybody:root"], 0),
+        (["--fail-on", "gain", "--allow-gain", "everybody:root.A"], 1),
         (["--allow-gain", "everybody:root"], 1),
         (["--fail-on", "gain", "--allow-gain", "everybody:root.a"], 1),
     ],

@@ -148,6 +148,26 @@ def test_the_command_reads_a_file_of_yarn_in_the_same_way(
         assert capsys.readouterr().out.startswith("allowed: ")
 
 
+def test_the_command_about_a_user_who_looks_like_an_option(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    xml = '<allocations><queue name="a b"><aclSubmitApps>-x</aclSubmitApps></queue></allocations>'
+    Path("fair.xml").write_text(xml)
+    Path("site.xml").write_text(SITE)
+    claims('only user:root, group:ops may submit "root.a b"')
+    done = prove("--yarn-site", "site.xml", policy="fair.xml")
+    command = "queuegate check --policy fair.xml --yarn-site site.xml -- -x 'root.a b'"
+    assert f"  $ {command}" in done.stdout.splitlines()
+    assert queuegate(shlex.split(command)[1:]) == 0
+    assert capsys.readouterr().out.startswith("allowed: -x may submit to root.a b")
+
+
+def test_the_recovery_queue_is_named() -> None:
+    claims("everyone may submit root.@recovery@")
+    line = "somebody may not submit root.@recovery@: the recovery queue is never granted"
+    assert f"  queues.yaml: {line}" in prove().stdout.splitlines()
+
+
 def test_queues_that_do_not_exist_are_noted() -> None:
     claims("nobody may submit root.@recovery@", "never group:ext admin root.nosuch.a")
     done = prove()
