@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, Dialog, Page, Playwright, sync_playwright
+from playwright.sync_api import Browser, Dialog, Page, Playwright, expect, sync_playwright
 from playwright.sync_api import Error as BrowserError
 
 DEADLINE_MS: Final = 60_000.0
@@ -80,6 +80,7 @@ def started_browser() -> Iterator[Browser]:
     program = shutil.which("chromium")
     if program is None:
         pytest.skip("no chromium; on Debian: apt-get install chromium")
+    expect.set_options(timeout=DEADLINE_MS / 2)
     with sync_playwright() as playwright:
         browser = _launch(playwright, program)
         yield browser

@@ -8,13 +8,13 @@ from http import HTTPStatus
 from importlib import resources
 from math import ceil
 from typing import Final
-from urllib.parse import parse_qsl
 
 import grpc
 from aiohttp import web
 
 from queuegate_server.admin.http import Site
 from queuegate_server.console.callers import HttpCall, is_loopback_host, is_own_origin
+from queuegate_server.console.forms import posted_fields
 from queuegate_server.console.pages import PAGES
 from queuegate_server.console.rendering import environment
 from queuegate_server.console.sessions import SESSION_SECONDS, FailedAttempts, Sessions
@@ -36,7 +36,6 @@ MAX_BODY_BYTES: Final = 2 * 1024 * 1024
 """As of the text of a policy that ValidatePolicy gets."""
 MAX_REQUESTS: Final = 32
 REQUEST_SECONDS: Final = 60.0
-_MAX_FIELDS: Final = 50
 _SIGN_IN: Final = "sign-in"
 _SIGN_OUT: Final = "sign-out"
 _LOOPBACK: Final = "loopback"
@@ -205,17 +204,8 @@ class Console:
         """Return the fields of a form that a page of the console has sent."""
         if not is_own_origin(request):
             raise PermissionDenied("the form was sent by another site")
-        if request.content_type != "application/x-www-form-urlencoded":
-            raise web.HTTPUnsupportedMediaType
-        data = bytearray()
-        async for chunk in request.content.iter_any():
-            data += chunk
-            if len(data) > most:
-                raise web.HTTPRequestEntityTooLarge(most, len(data))
         try:
-            fields = _first_values(
-                parse_qsl(data.decode(), keep_blank_values=True, max_num_fields=_MAX_FIELDS)
-            )
+            fields = _first_values(await posted_fields(request, most))
         except ValueError:
             raise web.HTTPBadRequest from None
         session = request.cookies.get(COOKIE, "")

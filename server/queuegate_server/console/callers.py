@@ -83,8 +83,10 @@ def is_loopback_host(request: web.Request) -> bool:
 
 def is_own_origin(request: web.Request) -> bool:
     """Return whether a request that changes something comes from a page of the console."""
-    if request.headers.get("Sec-Fetch-Site", "same-origin") != "same-origin":
-        return False
+    site = request.headers.get("Sec-Fetch-Site")
+    if site is not None:
+        # Beside it, `Origin` is `null`: pages of the console send no referrer.
+        return site == "same-origin"
     origin = request.headers.get("Origin")
     if origin is None:
         return True  # a program; the form's token is checked, too

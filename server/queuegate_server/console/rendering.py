@@ -31,7 +31,14 @@ def environment() -> Environment:
         lstrip_blocks=True,
         auto_reload=False,
     )
-    env.filters.update(exact=Exact, moment=moment, age=age, count=_count)
+    env.filters.update(
+        exact=Exact,
+        moment=moment,
+        age=age,
+        count=_count,
+        duration=_duration,
+        short_time=_short_time,
+    )
     env.globals.update(url=url)
     return env
 
@@ -43,11 +50,21 @@ def moment(wall_seconds: float) -> str:
 
 def age(wall_seconds: float) -> str:
     """Return how long ago a moment was."""
-    seconds = max(0, round(time.time() - wall_seconds))
+    return f"{_duration(max(0.0, time.time() - wall_seconds))} ago"
+
+
+def _duration(seconds: float) -> str:
+    """Return a duration in a unit of which there are at least two."""
     for unit, size in (("d", 86_400), ("h", 3_600), ("min", 60)):
         if seconds >= 2 * size:
-            return f"{seconds // size} {unit} ago"
-    return f"{seconds} s ago"
+            return f"{seconds // size:.0f} {unit}"
+    return f"{seconds:.0f} s"
+
+
+def _short_time(text: str) -> str:
+    """Return a time of RFC 3339 in UTC without fractions of a second."""
+    day, _, time_of_day = text.removesuffix("Z").partition("T")
+    return f"{day} {time_of_day.partition('.')[0]}"
 
 
 def _count(number: int) -> str:

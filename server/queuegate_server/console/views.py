@@ -8,6 +8,9 @@ from urllib.parse import urlencode
 from queuegate_server.admin.readiness import Readiness
 from queuegate_server.console.annotations import Annotator
 from queuegate_server.engine import Engine
+from queuegate_server.identity.manager import ResolverManager
+from queuegate_server.observe.audit import AuditLog
+from queuegate_server.observe.counters import LookupCounters
 from queuegate_server.policystore.reloader import Reloader
 from queuegate_server.rpc.access_service import AccessServicer
 from queuegate_server.rpc.authentication import Principal
@@ -15,6 +18,8 @@ from queuegate_server.rpc.policy_service import PolicyServicer
 from queuegate_server.rpc.user_group_service import UserGroupServicer
 from queuegate_server.settings.callers import Role
 from queuegate_server.settings.model import Settings
+from queuegate_server.sync.hub import SyncHub
+from queuegate_server.transports.sockets import ListenerCertificate
 
 PREFIX: Final = "/console/"
 
@@ -29,6 +34,12 @@ class Services:
     user_groups: UserGroupServicer
     policies: PolicyServicer
     reloader: Reloader
+    resolvers: ResolverManager
+    lookups: LookupCounters
+    sync: SyncHub
+    certificates: Sequence[ListenerCertificate]
+    """Of the listeners."""
+    audit: AuditLog | None
     readiness: Readiness
     annotator: Annotator
     addresses: Sequence[str]

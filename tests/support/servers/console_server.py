@@ -26,7 +26,7 @@ PEOPLE: Final = {
 HOSTILE_PARTITION: Final = "hostile"
 DENIED: Final = (
     ("dana", "root.engineering.ci"),
-    ("sue", "root.analytics.notebooks"),
+    ("sue", "root.engineering.training"),
     ("eve", "root.engineering.payroll"),
     ("omar", "root.analytics.reports"),
     ("lost", "root.engineering.training"),

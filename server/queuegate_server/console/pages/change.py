@@ -1,0 +1,387 @@
+"""Change: the findings of a proposed policy, who gains and who loses by it, and claims about it."""
+
+import asyncio
+import functools
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+from queuegate.policy.yarn_acl import Semantics
+from queuegate_server.analysis.access_changes import GroupsByUser
+from queuegate_server.console.views import Page, Route, Services, View, Visit
+from queuegate_server.engine import Snapshot
+from queuegate_server.files.safe_open import read_regular, remedy
+from queuegate_server.formats.registry import YUNIKORN, detect_format
+from queuegate_server.formats.source_text import MAX_BYTES
+from queuegate_server.identity.members import MemberListing
+from queuegate_server.identity.registry import types
+from queuegate_server.policystore import parser_process, proposal
+from queuegate_server.policystore.parser_process import ParserFailed
+from queuegate_server.policystore.parsing import File, ParseJob, PolicyText
+from queuegate_server.policystore.proposal import MAX_GROUPS, ProposalJob, served_lines
+from queuegate_server.rpc.errors import Overloaded
+from queuegate_server.rpc.policy_service import MAX_CONTENT_BYTES
+from queuegate_server.settings.model import PolicySource
+
+MAX_PROPOSALS: Final = 4
+"""Proposals that are assessed, one at a time, or wait."""
+MAX_FORM_BYTES: Final = MAX_CONTENT_BYTES + 256 * 1024
+MAX_SHOWN_TEXT: Final = 256 * 1024
+"""Characters of a policy that are sent back in the form."""
+MAX_REASONS: Final = 10
+_CLAIMS_NAME: Final = "claims.yaml"
+
+
+class Finding(NamedTuple):
+    """A diagnostic of the policy or of the claims."""
+
+    place: str
+    severity: str
+    message: str
+    remedy: str
+    queue: str
+
+
+@dataclass(frozen=True, slots=True)
+class Name:
+    """A name that an ACL lists."""
+
+    kind: str
+    """`user`, `group` or `proxy`."""
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """Those who gain, or those who lose."""
+
+    everybody: bool
+    names: tuple[Name, ...]
+    names_not_shown: int
+    but: tuple[Name, ...]
+    """Of everybody: those for whom nothing changes."""
+    but_not_shown: int
+
+    def __bool__(self) -> bool:
+        return self.everybody or bool(self.names)
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What changes at a queue and did not change above it."""
+
+    partition: str
+    queue: str
+    access: str
+    gained: Side
+    lost: Side
+    below: int
+    partly_below: int
+    place: str
+    """Where an ACL of the proposal makes the change; empty if none does."""
+
+
+class Shown(NamedTuple):
+    """A decision that refutes a claim."""
+
+    text: str
+    place: str
+    command: str
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A claim, proved or refuted."""
+
+    text: str
+    line: int
+    proved: bool
+    shown: tuple[Shown, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Claims:
+    """The claims, or why none could be judged."""
+
+    error: str
+    findings: tuple[Finding, ...]
+    notes: tuple[str, ...]
+    claims: tuple[Claim, ...]
+
+    @property
+    def refuted(self) -> int:
+        """How many claims do not hold."""
+        return sum(not each.proved for each in self.claims)
+
+
+@dataclass(frozen=True, slots=True)
+class Assessment:
+    """The result."""
+
+    revision: int
+    """The policy that was compared with."""
+    valid: bool
+    findings: tuple[Finding, ...]
+    findings_not_shown: int
+    not_comparable: str
+    """Why nothing was compared; empty if it was."""
+    added_partitions: tuple[str, ...]
+    removed_partitions: tuple[str, ...]
+    changes: tuple[Change, ...]
+    changes_not_shown: int
+    claims: Claims | None
+    by_people: bool
+    incomplete: tuple[str, ...]
+    """Why people may be missing."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChangePage:
+    """What the page shows."""
+
+    text: str
+    text_not_shown: bool
+    claims_text: str
+    by_people: bool
+    source: int
+    sources: tuple[str, ...]
+    """The names of the policies that the server reads."""
+    error: str
+    assessment: Assessment | None
+
+
+async def form(visit: Visit) -> View:
+    """Show the page without a proposal."""
+    names = _source_names(visit.services)
+    return _view(ChangePage("", False, "", False, 0, names, "", None))
+
+
+async def assess(visit: Visit) -> View:
+    """Show the page with the assessment of a proposal."""
+    posted, services = visit.form, visit.services
+    # Browsers send line ends as CR LF.
+    text = (posted.get("file") or posted.get("policy", "")).replace("\r\n", "\n")
+    claims = posted.get("claims", "").replace("\r\n", "\n")
+    sources = services.settings.sources
+    number = posted.get("source", "0")
+    source = int(number) if number in map(str, range(len(sources))) else 0
+    by_people = "people" in posted
+    found, error = None, ""
+    if not text.strip():
+        error = "Paste a policy, or choose a file."
+    elif len(text.encode()) > MAX_CONTENT_BYTES:
+        error = f"The policy is longer than {MAX_CONTENT_BYTES} bytes: run queuegate-server diff."
+    else:
+        try:
+            found = await _turns.run(services, sources[source], text, claims, by_people=by_people)
+        except ParserFailed as failed:
+            error = f"The policy cannot be assessed: {failed} ({failed.remedy})"
+        except OSError as failed:
+            error = f"The policy cannot be assessed: {failed.strerror} ({remedy(failed)})"
+    long = len(text) > MAX_SHOWN_TEXT
+    page = ChangePage(
+        "" if long else text,
+        long,
+        claims,
+        by_people,
+        source,
+        _source_names(services),
+        error,
+        found,
+    )
+    return _view(page, 200 if found else 422)
+
+
+def _view(page: ChangePage, status: int = 200) -> View:
+    return View("change.html", "Change", page, status)
+
+
+def _source_names(services: Services) -> tuple[str, ...]:
+    return tuple(
+        str(each.path or each.configs or each.defaults or "the embedded default")
+        for each in services.settings.sources
+    )
+
+
+class _Turns:
+    """Assesses one proposal at a time: each takes a child process, and perhaps a directory."""
+
+    def __init__(self) -> None:
+        self._lock = asyncio.Lock()
+        self._waiting = 0
+
+    async def run(
+        self,
+        services: Services,
+        source: PolicySource,
+        text: str,
+        claims: str,
+        *,
+        by_people: bool,
+    ) -> Assessment:
+        """Return an assessment. Raises Overloaded, ParserFailed and OSError."""
+        if self._waiting >= MAX_PROPOSALS:
+            raise Overloaded(f"{MAX_PROPOSALS} proposals are being assessed or wait")
+        self._waiting += 1
+        try:
+            async with self._lock:
+                return await _assessment(services, source, text, claims, by_people=by_people)
+        finally:
+            self._waiting -= 1
+
+
+_turns: Final = _Turns()
+
+
+async def _assessment(
+    services: Services, source: PolicySource, text: str, claims: str, *, by_people: bool
+) -> Assessment:
+    snapshot = services.engine.snapshot
+    job = await _job(services, snapshot, source, text.encode(), claims)
+    result = await _result(job)
+    incomplete: list[str] = []
+    compared = "changes" in result
+    if by_people and compared and result["changes"]:
+        if result["groups"] is None:
+            by_people = False
+            incomplete.append(
+                f"More than {MAX_GROUPS} groups matter: names are compared, and not people."
+            )
+        else:
+            people = await _people(snapshot, result["groups"], incomplete)
+            result = await _result(job._replace(people=people))
+    return Assessment(
+        snapshot.policy.revision,
+        result["valid"],
+        _findings(result["findings"]),
+        result["findings_not_shown"],
+        result.get("not_comparable", ""),
+        tuple(result.get("added_partitions", ())),
+        tuple(result.get("removed_partitions", ())),
+        tuple(map(_change, result.get("changes", ()))),
+        result.get("changes_not_shown", 0),
+        _claims(result["claims"]) if "claims" in result else None,
+        by_people,
+        tuple(incomplete),
+    )
+
+
+async def _job(
+    services: Services, snapshot: Snapshot, source: PolicySource, text: bytes, claims: str
+) -> ProposalJob:
+    settings = services.settings
+    acl_names = {name: each.acl_names for name, each in settings.partitions.items()}
+    site = None
+    if source.yarn_site is not None:
+        data = await asyncio.to_thread(read_regular, source.yarn_site, MAX_BYTES)
+        site = File(str(source.yarn_site), data)
+    name = "queues.yaml" if detect_format(text) == YUNIKORN else "scheduler.xml"
+    policy = PolicyText(
+        File(name, text),
+        source.format or "",
+        source.partition,
+        source.daemon_user,
+        source.for_yarn,
+        site,
+        None,
+    )
+    parse = ParseJob(
+        (policy,),
+        "",
+        acl_names,
+        {
+            name: each.semantics
+            for name, each in settings.partitions.items()
+            if each.semantics is not Semantics.DOCUMENTED
+        },
+        _resolver_types(),
+    )
+    served = bytearray()
+    for line in served_lines(snapshot.policy.partitions, acl_names):
+        served += line
+        await asyncio.sleep(0)
+    return ProposalJob(
+        parse,
+        bytes(served),
+        len(settings.sources) == 1,
+        File(_CLAIMS_NAME, claims.encode()) if claims.strip() else None,
+        None,
+    )
+
+
+@functools.cache
+def _resolver_types() -> frozenset[str]:
+    # Looking for entry points takes up to 20 ms.
+    return types()
+
+
+async def _result(job: ProposalJob) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(await parser_process.run_job(proposal.__name__, job))
+    return found
+
+
+async def _people(
+    snapshot: Snapshot, groups: Mapping[str, list[str]], incomplete: list[str]
+) -> Mapping[str, GroupsByUser]:
+    """Return the members of groups by partition, and note why some may be missing."""
+    people: dict[str, GroupsByUser] = {}
+    for partition, names in groups.items():
+        listing = MemberListing(names)
+        if names:
+            await snapshot.served[partition].groups.members(listing)
+        found: dict[str, tuple[str, ...]] = {}
+        for name, group in listing.groups.items():
+            for user in group.users:
+                found[user] = (*found.get(user, ()), name)
+            if group.missing and len(incomplete) < MAX_REASONS:
+                incomplete.append(f"Members of the group {name} may be missing: {group.missing}.")
+        people[partition] = found
+    return people
+
+
+def _findings(found: list[dict[str, Any]]) -> tuple[Finding, ...]:
+    return tuple(Finding(**each) for each in found)
+
+
+def _change(found: dict[str, Any]) -> Change:
+    return Change(
+        **{**found, "gained": _side(found["gained"]), "lost": _side(found["lost"])},
+    )
+
+
+def _side(found: dict[str, Any]) -> Side:
+    return Side(
+        found["everybody"],
+        tuple(Name(*each) for each in found["names"]),
+        found["names_not_shown"],
+        tuple(Name(*each) for each in found["except"]),
+        found["except_not_shown"],
+    )
+
+
+def _claims(found: dict[str, Any]) -> Claims:
+    return Claims(
+        found["error"],
+        _findings(found["findings"]),
+        tuple(found["notes"]),
+        tuple(
+            Claim(
+                each["text"],
+                each["line"],
+                each["proved"],
+                tuple(Shown(**shown) for shown in each["shown"]),
+            )
+            for each in found["proofs"]
+        ),
+    )
+
+
+PAGE: Final = Page(
+    "Change",
+    "change",
+    (
+        Route("GET", "change", form),
+        Route("POST", "change", assess, max_form_bytes=MAX_FORM_BYTES),
+    ),
+)

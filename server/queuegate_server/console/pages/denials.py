@@ -1,0 +1,152 @@
+"""Denials: the newest requests in the audit log that were denied or could not be decided."""
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from queuegate.policy.names import is_at_or_below
+from queuegate_server.console.views import Page, Route, Url, View, Visit, url
+from queuegate_server.files.safe_open import remedy
+from queuegate_server.observe.audit_reader import newest_records
+from queuegate_server.settings.observability import STDOUT, Audit
+
+NUMBER: Final = 100
+"""Records on the page."""
+DENIED: Final = "denied"
+ERROR: Final = "error"
+_MARKERS: Final = (b'"decision":"denied"', b'"decision":"error"')
+_CONCURRENT: Final = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """Which records to show; an empty text stands for any."""
+
+    user: str
+    queue: str
+    """The queue, or one above it."""
+    partition: str
+    decision: str
+
+    def matches(self, record: Mapping[str, Any]) -> bool:
+        """Return whether to show a record."""
+        decision = record.get("decision")
+        return (
+            decision in {DENIED, ERROR}
+            and self.decision in {"", decision}
+            and self.user in {"", record.get("user")}
+            and self.partition in {"", record.get("partition")}
+            and (not self.queue or is_at_or_below(str(record.get("queue", "")), self.queue))
+        )
+
+    @property
+    def is_set(self) -> bool:
+        """Whether it leaves anything out."""
+        return bool(self.user or self.queue or self.partition or self.decision)
+
+
+@dataclass(frozen=True, slots=True)
+class DeniedRequest:
+    """A record, as far as it is shown. Texts are empty if the record does not have them."""
+
+    time: str
+    user: str
+    partition: str
+    queue: str
+    access: str
+    """`submit` or `admin`; of an application, what was asked for."""
+    decision: str
+    reason: str
+    caller: str
+    method: str
+    revision: str
+    decided_by: str
+    question: Url | None
+    """The page that asks the same today; None for a request that was not about a queue."""
+
+
+@dataclass(frozen=True, slots=True)
+class DenialsPage:
+    """What the page shows."""
+
+    filter: Filter
+    requests: tuple[DeniedRequest, ...]
+    searched_all: bool
+    problem: str
+    """Why there is no list; empty if there is one."""
+    remedy: str
+    partitions: tuple[str, ...]
+
+
+_turns: Final = asyncio.Semaphore(_CONCURRENT)
+
+
+async def denials(visit: Visit) -> View:
+    """Show the page."""
+    query, services = visit.query, visit.services
+    chosen = Filter(
+        query.get("user", "").strip(),
+        query.get("queue", "").strip(),
+        query.get("partition", ""),
+        query.get("decision", ""),
+    )
+    audit = services.settings.audit
+    problem, todo = _unreadable(audit)
+    requests: tuple[DeniedRequest, ...] = ()
+    searched_all = True
+    if not problem and audit.path is not None:
+        try:
+            async with _turns:
+                found = await asyncio.to_thread(
+                    newest_records, audit.path, audit.keep, chosen.matches, NUMBER, _MARKERS
+                )
+            requests = tuple(map(_request, found.records))
+            searched_all = found.searched_all
+        except OSError as error:
+            problem = f"{audit.path} cannot be read: {error.strerror or error}"
+            todo = remedy(error)
+    partitions = tuple(sorted(services.engine.snapshot.served))
+    page = DenialsPage(chosen, requests, searched_all, problem, todo, partitions)
+    return View("denials.html", "Denials", page)
+
+
+def _unreadable(audit: Audit) -> tuple[str, str]:
+    """Return why the console cannot read the audit log, and the remedy; empty if it can."""
+    if not audit.is_on:
+        return "the server writes no audit log", "set audit.path to a file"
+    if audit.path == STDOUT:
+        return "the audit log goes to standard output", "set audit.path to a file to see it here"
+    return "", ""
+
+
+def _request(record: Mapping[str, Any]) -> DeniedRequest:
+    def text(key: str) -> str:
+        return str(record.get(key, ""))
+
+    question = None
+    if text("queue") and text("user") and "access" in record:
+        question = url(
+            "access",
+            partition=text("partition"),
+            user=text("user"),
+            queue=text("queue"),
+            access=text("access"),
+        )
+    return DeniedRequest(
+        text("time"),
+        text("user"),
+        text("partition"),
+        text("queue"),
+        text("access") or text("action"),
+        text("decision"),
+        text("reason"),
+        text("caller"),
+        text("method"),
+        text("revision"),
+        text("decided_by"),
+        question,
+    )
+
+
+PAGE: Final = Page("Denials", "denials", (Route("GET", "denials", denials),))

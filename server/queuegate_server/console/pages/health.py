@@ -1,0 +1,267 @@
+"""Health: what a server depends on, and how it is doing."""
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Final
+
+from queuegate_server.admin.readiness import versions
+from queuegate_server.console.views import Page, Route, Services, View, Visit
+from queuegate_server.engine import Snapshot
+from queuegate_server.identity.guards import CircuitState
+from queuegate_server.observe.audit import AuditLog
+from queuegate_server.observe.counters import Histogram
+from queuegate_server.policystore.reloader import PastReload
+from queuegate_server.sync.hub import LAG_SECONDS
+
+EXPIRES_SOON_DAYS: Final = 14.0
+MAX_GATES: Final = 200
+_DAY: Final = 86_400.0
+
+
+@dataclass(frozen=True, slots=True)
+class ResolverHealth:
+    """A resolver of groups."""
+
+    name: str
+    defined_in: str
+    """`settings` or `policy`."""
+    is_local: bool
+    """Whether it answers from memory, without a circuit breaker."""
+    breaker: str
+    running: int
+    waiting: int
+    found: int
+    no_such_user: int
+    failed: int
+    mean_seconds: float | None
+    """None before the first lookup."""
+    p99_seconds: str
+    """An upper bound."""
+    last_error: str
+    last_error_seconds: float
+    """How long ago that was."""
+
+    @property
+    def is_well(self) -> bool:
+        """Whether it is asked."""
+        return self.breaker == CircuitState.CLOSED
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionHealth:
+    """A partition that is served, and its cache of groups."""
+
+    name: str
+    queues: int
+    resolver: str
+    entries: int
+    negative: int
+    hits: int
+    misses: int
+    stale: int
+    evictions: int
+    refreshes_waiting: int
+
+    @property
+    def hit_percent(self) -> float | None:
+        """How many questions the cache answered; None before the first one."""
+        asked = self.hits + self.stale + self.misses
+        return 100.0 * (self.hits + self.stale) / asked if asked else None
+
+
+@dataclass(frozen=True, slots=True)
+class GateHealth:
+    """A connected gate."""
+
+    name: str
+    caller: str
+    applied: int
+    """The last change that decides there."""
+    behind: int
+    """The number of changes after it."""
+    lag_seconds: float
+    lease_seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class CertificateHealth:
+    """The certificate of a listener."""
+
+    listener: str
+    expires: float
+    """In Unix seconds."""
+    days: float
+    failed_reloads: int
+
+
+@dataclass(frozen=True, slots=True)
+class AuditHealth:
+    """The audit log."""
+
+    is_writable: bool
+    written: int
+    lost: int
+    waiting_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class HealthPage:
+    """What the page shows."""
+
+    version: str
+    python: str
+    phase: str
+    source: str
+    revision: int
+    checksum: str
+    loaded_at: float
+    problems: tuple[str, ...]
+    """What needs somebody's attention."""
+    resolvers: tuple[ResolverHealth, ...]
+    partitions: tuple[PartitionHealth, ...]
+    head: int
+    """The number of the newest change for gates."""
+    gates: tuple[GateHealth, ...]
+    gates_not_shown: int
+    certificates: tuple[CertificateHealth, ...]
+    reloads: tuple[PastReload, ...]
+    """The newest first."""
+    audit: AuditHealth | None
+
+
+async def health(visit: Visit) -> View:
+    """Show the page."""
+    return View("health.html", "Health", _page(visit.services))
+
+
+def _page(services: Services) -> HealthPage:
+    snapshot = services.engine.snapshot
+    now, wall = time.monotonic(), time.time()
+    resolvers = tuple(_resolvers(services, now))
+    gates = sorted(_gates(services, now), key=lambda each: (-each.lag_seconds, each.name))
+    certificates = tuple(_certificates(services, wall))
+    audit = None if services.audit is None else _audit(services.audit)
+    reloads = tuple(reversed(services.reloader.past))
+    return HealthPage(
+        versions()["version"],
+        versions()["python"],
+        str(services.readiness.phase),
+        snapshot.policy.source,
+        snapshot.policy.revision,
+        snapshot.policy.checksum,
+        snapshot.loaded_at,
+        tuple(_problems(resolvers, gates, certificates, reloads, audit)),
+        resolvers,
+        tuple(_partitions(snapshot)),
+        services.sync.log.head,
+        tuple(gates[:MAX_GATES]),
+        max(0, len(gates) - MAX_GATES),
+        certificates,
+        reloads,
+        audit,
+    )
+
+
+def _resolvers(services: Services, now: float) -> Iterator[ResolverHealth]:
+    for defined_in, each in services.resolvers.resolvers():
+        counters = services.lookups.resolvers.get((each.name, defined_in))
+        outcomes = {} if counters is None else counters.outcomes
+        number = sum(outcomes.values())
+        failed_at, error = each.breaker.last_failure or (now, "")
+        yield ResolverHealth(
+            each.name,
+            defined_in,
+            each.is_local,
+            str(each.breaker.state),
+            each.bulkhead.running,
+            each.bulkhead.waiting,
+            outcomes.get("found", 0),
+            outcomes.get("no_such_user", 0),
+            outcomes.get("could_not_ask", 0),
+            counters.durations.sum / number if counters and number else None,
+            _upper_bound(counters.durations, 0.99) if counters and number else "",
+            error,
+            now - failed_at,
+        )
+
+
+def _upper_bound(durations: Histogram, quantile: float) -> str:
+    """Return a bound below which that part of the durations is, in words."""
+    buckets = durations.buckets()
+    number = buckets[-1][1]
+    for bound, count in buckets[:-1]:
+        if count >= quantile * number:
+            return f"≤ {float(bound) * 1000:g} ms"
+    return f"> {float(buckets[-2][0]):g} s"
+
+
+def _partitions(snapshot: Snapshot) -> Iterator[PartitionHealth]:
+    for name, served in sorted(snapshot.served.items()):
+        stats = served.groups.stats
+        yield PartitionHealth(
+            name,
+            len(served.partition.queues),
+            served.groups.resolver_name,
+            stats.groups.entries,
+            stats.negative.entries,
+            stats.hits + stats.negative_hits,
+            stats.misses + stats.failure_hits,
+            stats.stale_hits,
+            stats.groups.evictions + stats.negative.evictions,
+            served.groups.refreshes_waiting,
+        )
+
+
+def _gates(services: Services, now: float) -> Iterator[GateHealth]:
+    head = services.sync.log.head
+    for each in services.sync.leases:
+        yield GateHealth(
+            each.name,
+            each.caller,
+            each.applied,
+            head - each.applied,
+            each.lag(now),
+            max(0.0, each.lease_until - now),
+        )
+
+
+def _certificates(services: Services, wall: float) -> Iterator[CertificateHealth]:
+    for each in services.certificates:
+        days = (each.expires - wall) / _DAY
+        yield CertificateHealth(each.listener, each.expires, days, each.failures)
+
+
+def _audit(audit: AuditLog) -> AuditHealth:
+    counts = audit.counts
+    lost = counts.dropped + counts.refused
+    return AuditHealth(audit.is_writable, counts.written, lost, counts.waiting_bytes)
+
+
+def _problems(
+    resolvers: Sequence[ResolverHealth],
+    gates: Sequence[GateHealth],
+    certificates: Sequence[CertificateHealth],
+    reloads: Sequence[PastReload],
+    audit: AuditHealth | None,
+) -> Iterator[str]:
+    """Yield what needs attention, as sentences."""
+    for resolver in resolvers:
+        if not resolver.is_well:
+            yield f"The circuit breaker of resolver {resolver.name} is {resolver.breaker}."
+    if reloads and not reloads[0].succeeded:
+        yield "The last reload of the policy failed; an older policy is served."
+    for certificate in certificates:
+        if certificate.days < EXPIRES_SOON_DAYS:
+            day = datetime.fromtimestamp(certificate.expires, UTC).date()
+            verb = "expired" if certificate.days < 0 else "expires"
+            yield f"The certificate of {certificate.listener} {verb} on {day}."
+    lagging = sum(each.lag_seconds >= LAG_SECONDS for each in gates)
+    if lagging:
+        yield f"{lagging} gates do not confirm changes."
+    if audit is not None and not audit.is_writable:
+        yield "The audit log cannot be written."
+
+
+PAGE: Final = Page("Health", "health", (Route("GET", "health", health),))
