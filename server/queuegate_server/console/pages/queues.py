@@ -4,6 +4,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
+from queuegate import _responses as responses
+from queuegate.cli.render import grant_words
 from queuegate.policy.acl import WILDCARD, Acl
 from queuegate.policy.chain import CLUSTER
 from queuegate.policy.decision import Access
@@ -81,6 +83,8 @@ class Person(NamedTuple):
     name: str
     url: Url
     via: str
+    further: int
+    """How many further entries let the user in."""
     detail: str
     """Why the user is not confirmed; empty if they are."""
 
@@ -89,15 +93,18 @@ class Person(NamedTuple):
 class People:
     """The people who may use a queue: a page of them."""
 
-    everybody: str
+    everybody: str = ""
     """Why everybody may use it; empty if not."""
-    users: Sequence[Person]
-    proxies: Sequence[str]
-    incomplete: Sequence[str]
-    as_of: float
+    users: Sequence[Person] = ()
+    proxies: Sequence[str] = ()
+    incomplete: Sequence[str] = ()
+    """Why the list lacks people; empty if it does not."""
+    groups_may_be_asserted: bool = False
+    as_of: float = 0.0
     """When groups were expanded, in Unix seconds; 0 if none was."""
-    next: Url | None
+    next: Url | None = None
     error: str = ""
+    """Why there is no list; empty if there is one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -282,46 +289,30 @@ async def _people(visit: Visit, partition: str, path: str, access: Access) -> Pe
     try:
         answer = await visit.services.access.ListUsers(request.SerializeToString())
     except InvalidRequest as error:
-        return People("", (), (), (), 0.0, None, str(error))
-    found = access_pb2.ListUsersResponse.FromString(answer)
-    following = found.next_page_token
+        return People(error=str(error))
+    message = access_pb2.ListUsersResponse.FromString(answer)
+    found = responses.users(message)
+    following = message.next_page_token
     return People(
-        everybody=_via(found.everyone_via) if found.everyone else "",
+        everybody=grant_words(found.everyone_via) if found.everyone_via else "",
         users=[
             Person(
                 each.user,
                 url("access", partition=partition, queue=path, access=access, user=each.user),
-                _via(each.via[0]) if each.via else "",
+                grant_words(each.via[0]) if each.via else "",
+                each.further + max(0, len(each.via) - 1),
                 each.detail,
             )
             for each in found.users
         ],
         proxies=[each.name for each in found.proxies],
-        incomplete=[*found.incomplete],
-        as_of=found.directory_as_of.ToNanoseconds() / 1e9,
+        incomplete=found.incomplete,
+        groups_may_be_asserted=found.groups_may_be_asserted,
+        as_of=found.directory_as_of.timestamp() if found.directory_as_of else 0.0,
         next=url(PATH, partition=partition, queue=path, access=access, who=1, page=following)
         if following
         else None,
     )
-
-
-_KINDS: Final = {
-    access_pb2.SUBJECT_KIND_EVERYBODY: "everybody",
-    access_pb2.SUBJECT_KIND_USER: "user",
-    access_pb2.SUBJECT_KIND_GROUP: "group",
-    access_pb2.SUBJECT_KIND_PROXY: "proxy",
-}
-_ACLS: Final = {number: access for access, number in ACCESS_TYPES.items()}
-
-
-def _via(grant: access_pb2.AccessGrant) -> str:
-    """Return an entry of an ACL for people."""
-    access = _ACLS[grant.acl]
-    if access is None:
-        return "the cluster does not enforce ACLs"
-    where = f"{access} ACL of {grant.queue}" if grant.queue else "administrators of the cluster"
-    nested = f", through {', '.join(grant.nested)}" if grant.nested else ""
-    return f"{_KINDS.get(grant.kind, 'entry')} {grant.name}{nested}: {where}"
 
 
 PAGE: Final = Page("Queues", PATH, (Route("GET", PATH, show),))

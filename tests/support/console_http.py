@@ -1,0 +1,71 @@
+"""Asking the console as a browser or a program does."""
+
+import http.client
+import re
+import ssl
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+from urllib.parse import urlencode, urlsplit
+
+FORM: Final = "application/x-www-form-urlencoded"
+
+
+@dataclass(frozen=True)
+class Answer:
+    """An answer of the console."""
+
+    status: int
+    headers: Mapping[str, str]
+    text: str
+
+    @property
+    def form_token(self) -> str:
+        """The token that the forms of the page send back."""
+        found = re.search(r'name="form_token" value="([0-9a-f]+)"', self.text)
+        assert found, self.text
+        return found[1]
+
+
+@dataclass
+class Browser:
+    """Keeps cookies, and sends what a browser sends. `url` is that of the console."""
+
+    url: str
+    context: ssl.SSLContext | None = None
+    cookies: dict[str, str] = field(default_factory=dict)
+
+    def get(self, path: str = "", **headers: str) -> Answer:
+        return self._ask("GET", path, None, headers)
+
+    def post(self, path: str, form: Mapping[str, str], **headers: str) -> Answer:
+        """Post a form; an underscore in a header's name stands for a hyphen."""
+        return self._ask("POST", path, urlencode(form), {"Content_Type": FORM, **headers})
+
+    def sign_in(self, token: str, **form: str) -> Answer:
+        fields = {"token": token, "form_token": self.get("sign-in").form_token, **form}
+        return self.post("sign-in", fields)
+
+    def _ask(self, method: str, path: str, body: str | None, given: Mapping[str, str]) -> Answer:
+        parts = urlsplit(self.url + path if not path.startswith("/") else path)
+        host = urlsplit(self.url).netloc
+        if self.context is None:
+            connection = http.client.HTTPConnection(host, timeout=60)
+        else:
+            connection = http.client.HTTPSConnection(host, timeout=60, context=self.context)
+        headers = {name.replace("_", "-"): value for name, value in given.items()}
+        if self.cookies:
+            headers["Cookie"] = "; ".join(f"{name}={value}" for name, value in self.cookies.items())
+        target = parts.path + (f"?{parts.query}" if parts.query else "")
+        try:
+            connection.request(method, target, body, headers)
+            response = connection.getresponse()
+            text = response.read().decode()
+        finally:
+            connection.close()
+        for cookie in response.headers.get_all("Set-Cookie", []):
+            name, _, value = cookie.partition(";")[0].partition("=")
+            self.cookies[name] = value.strip('"')
+            if not self.cookies[name]:
+                del self.cookies[name]
+        return Answer(response.status, dict(response.headers.items()), text)

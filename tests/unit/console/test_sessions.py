@@ -1,0 +1,66 @@
+"""Sessions of browsers, and limits on failed attempts."""
+
+from queuegate_server.console.sessions import (
+    FAILURES_AT_ONCE,
+    FAILURES_PER_SECOND,
+    MAX_PEERS,
+    MAX_SESSIONS,
+    SESSION_SECONDS,
+    FailedAttempts,
+    Sessions,
+)
+from tests.support.fakes.clock import ManualClock
+
+
+def test_a_session_ends_by_itself_or_when_it_is_ended() -> None:
+    clock = ManualClock()
+    sessions = Sessions(clock)
+    first, second = sessions.begin("one"), sessions.begin("two")
+    assert first != second
+    assert (sessions.token(first), sessions.token(second)) == ("one", "two")
+    sessions.end(first)
+    sessions.end("unknown")
+    assert sessions.token(first) is None
+    clock.advance(SESSION_SECONDS + 1)
+    assert sessions.token(second) is None
+
+
+def test_sessions_are_bounded() -> None:
+    sessions = Sessions(ManualClock())
+    ids = [sessions.begin(str(number)) for number in range(MAX_SESSIONS + 1)]
+    assert sum(sessions.token(each) is not None for each in ids) == MAX_SESSIONS
+    assert sessions.token(ids[-1]) == str(MAX_SESSIONS)
+
+
+def test_a_form_token_is_of_one_session_and_caller() -> None:
+    sessions = Sessions(ManualClock())
+    token = sessions.form_token("s", "token:ann")
+    assert sessions.is_form_token(token, "s", "token:ann")
+    for given in (
+        ("", "s", "token:ann"),
+        ("\udcff", "s", "token:ann"),
+        (token, "", "token:ann"),
+        (token, "s", "loopback"),
+        (token, "s\0token:ann", ""),
+    ):
+        assert not sessions.is_form_token(*given)
+    assert not Sessions(ManualClock()).is_form_token(token, "s", "token:ann")
+
+
+def test_failures_of_an_address_are_limited() -> None:
+    clock = ManualClock()
+    failures = FailedAttempts(clock)
+    for _ in range(FAILURES_AT_ONCE):
+        assert failures.wait("a") == 0
+        failures.add("a")
+    assert 0 < failures.wait("a") <= 1 / FAILURES_PER_SECOND
+    assert failures.wait("b") == 0
+    clock.advance(1 / FAILURES_PER_SECOND)
+    assert failures.wait("a") == 0
+
+
+def test_addresses_are_bounded() -> None:
+    failures = FailedAttempts(ManualClock())
+    for number in range(MAX_PEERS + 1):
+        failures.add(str(number))
+    assert failures.wait("0") == 0
