@@ -17,7 +17,7 @@ class AccessGrant:
     acl: Access | None
     """Which ACL of the queue; None while ACLs are disabled."""
     kind: SubjectKind | None
-    """What the entry stands for; None if this version of the client does not know it."""
+    """The kind of subject that the entry stands for; None if this client is too old to know it."""
     name: str
     """The user, group or service; `*` for everybody."""
     nested: tuple[str, ...] = ()

@@ -3,7 +3,7 @@
 Access grows with every name that applies to a person, and one name is enough for it. So a claim
 that does not hold is refuted by a person whom one grant lets in (of a claim about two queues at
 once, two grants), and looking at each grant once decides the claim for everybody. `worlds.py` has
-the people that there may be.
+the people who may exist.
 """
 
 from collections.abc import Iterator
@@ -111,7 +111,7 @@ def refute(partition: Partition, claim: Claim, world: World) -> Refutation | Non
     Args:
         partition: The partition that the claim is about.
         claim: The claim.
-        world: The people that there may be.
+        world: The people who may exist.
     """
     match claim:
         case Only(subjects, uses):
@@ -129,7 +129,7 @@ def refute(partition: Partition, claim: Claim, world: World) -> Refutation | Non
 
 
 def _subjects(acl: EffectiveAcl) -> Iterator[Subject]:
-    """Yield everything that lets people in."""
+    """Yield the subjects that an effective ACL lists."""
     if acl.open_by is not None:
         yield EVERYBODY
     for kind, names in (
@@ -187,8 +187,8 @@ def _refute_exclusion(
 ) -> Refutation | None:
     """Return somebody whom the queues let in, to whom some subjects apply, and who is not excused.
 
-    Of the queues below only the names are looked at that no queue above has. If everybody may use
-    the first queue, it decides alone.
+    Each name is looked at once, at the first queue that lists it. If everybody may use the topmost
+    queue, that queue decides alone.
     """
     # An empty list of names has an empty text.
     seen = {kind: {""} for kind in SubjectKind}

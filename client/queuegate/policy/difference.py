@@ -20,8 +20,8 @@ from queuegate.policy.tree import Partition
 
 Names: TypeAlias = frozenset[str]
 Expand: TypeAlias = Callable[[Names, Names, Names], tuple[Names, ...]]
-"""Returns what to compare for the users, the groups and the proxies that an ACL lists, in parts
-that may overlap."""
+"""Returns the names to compare for the users, the groups and the proxies that an ACL lists, in
+parts that may overlap."""
 
 _NOBODY: Final[Names] = frozenset()
 
@@ -48,7 +48,7 @@ NOBODY: Final = Selection()
 
 @dataclass(slots=True, eq=False)
 class QueueDifference:
-    """What changes at a queue and was the same at its parent."""
+    """A difference at a queue that its parent does not have."""
 
     queue: str
     access: Access
@@ -88,7 +88,8 @@ def compare(
         old: The partition before.
         new: The partition after, of the same scheduler.
         access: The kind of access.
-        expand: What to compare: by default names; for people, it returns the members of groups.
+        expand: Returns the names to compare; by default those in the ACLs. To compare people, it
+            returns the members of groups.
     """
     found: list[QueueDifference] = []
     for queue in walk(old, new, access, expand):
@@ -128,7 +129,7 @@ class _Level:
         return _NOBODY.union(*parts)
 
     def remove_from(self, names: Names) -> Names:
-        """Return those names that this level does not list; the argument if that is all."""
+        """Return the names that this level does not list; the argument if it lists none of them."""
         for part in self.parts:
             if not names.isdisjoint(part):
                 names -= part
@@ -166,7 +167,7 @@ class ComparedQueue:
     gained: Selection
     lost: Selection
     starting: QueueDifference | None = None
-    """What its parent does not have."""
+    """The part of the difference that its parent does not have."""
     whole: tuple[QueueDifference, ...] = ()
     """The differences of queues above that it inherits whole."""
     part: tuple[QueueDifference, ...] = ()

@@ -18,7 +18,7 @@ from queuegate.policy.tree import Partition
 
 
 class SubjectKind(StrEnum):
-    """What a name in an ACL stands for."""
+    """The kind of subject that a name in an ACL stands for."""
 
     EVERYBODY = auto()
     """Everybody: the name is `*`."""

@@ -1,4 +1,4 @@
-"""Who there may be: the people among whom a claim about a policy has to hold.
+"""The people for whom a claim about a policy has to hold.
 
 An ACL lets people in by one name: their own, that of a group, or of the service that acts for them.
 More names only let in more. So in an open world it is enough to look at the smallest people: a user
@@ -43,7 +43,7 @@ class Person:
 
 
 class World(Protocol):
-    """The people that there may be."""
+    """The people who may exist."""
 
     def people(self, subjects: Iterable[Subject]) -> Iterator[Person]:
         """Yield people to whom all subjects apply: all of them, or at least the smallest."""

@@ -221,7 +221,7 @@ class _SubjectKindEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_SubjectKi
     """Every user that a service acts for (`~name` in YARN with `semantics: hadoop`)."""
 
 class SubjectKind(_SubjectKind, metaclass=_SubjectKindEnumTypeWrapper):
-    """What an entry of an ACL stands for."""
+    """The kind of subject that an entry of an ACL stands for."""
 
 SUBJECT_KIND_UNSPECIFIED: SubjectKind.ValueType  # 0
 """Never sent."""
@@ -1039,7 +1039,7 @@ class AccessGrant(_message.Message):
     acl: Global___AccessType.ValueType
     """Which ACL of the queue. Not set while ACLs are disabled."""
     kind: Global___SubjectKind.ValueType
-    """What the entry stands for."""
+    """The kind of subject that the entry stands for."""
     name: _builtins.str
     """The name of the user, group or service; `*` for everybody."""
     @_builtins.property

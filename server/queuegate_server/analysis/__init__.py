@@ -1,1 +1,1 @@
-"""What policies mean for people: who gains and loses, and which claims hold."""
+"""The meaning of policies for people: who gains and loses access, and which claims hold."""

@@ -64,7 +64,7 @@ class Affected:
 
 @dataclass(frozen=True, slots=True)
 class AccessChange:
-    """What changes at a queue, and did not change above it."""
+    """A change of access at a queue that its parent does not have."""
 
     partition: str
     queue: str

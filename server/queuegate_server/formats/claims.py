@@ -38,7 +38,7 @@ FORMS: Final = (
     "submit QUEUE within submit QUEUE",
     "no new access compared with FILE",
 )
-"""What a claim may be; `admin` may take the place of `submit`."""
+"""The forms of claims; `admin` may take the place of `submit`."""
 FACT_FORMS: Final = ("NAME within NAME", "NAME and NAME disjoint")
 AND_BELOW: Final = ".**"
 """Behind a queue: the queue, and all configured queues below it."""

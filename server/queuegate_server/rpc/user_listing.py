@@ -1,7 +1,7 @@
 """The users who may use a queue: the groups of its ACLs are expanded, and each user is checked.
 
-The ACLs of a queue name users and groups. The resolver lists the members of the groups, and
-whoever is on a page is then decided as a check is: a user whom a check denies is not shown, and one
+The ACLs of a queue name users and groups. The resolver lists the members of the groups, and each
+user on a page is then decided as a check is: a user whom a check denies is not shown, and a user
 who cannot be decided is shown as not confirmed.
 """
 

@@ -306,7 +306,7 @@ func (GroupsOrigin) EnumDescriptor() ([]byte, []int) {
 	return file_queuegate_v1_access_proto_rawDescGZIP(), []int{3}
 }
 
-// What an entry of an ACL stands for.
+// The kind of subject that an entry of an ACL stands for.
 type SubjectKind int32
 
 const (
@@ -1894,7 +1894,7 @@ type AccessGrant struct {
 	Queue string `protobuf:"bytes,1,opt,name=queue,proto3" json:"queue,omitempty"`
 	// Which ACL of the queue. Not set while ACLs are disabled.
 	Acl AccessType `protobuf:"varint,2,opt,name=acl,proto3,enum=queuegate.v1.AccessType" json:"acl,omitempty"`
-	// What the entry stands for.
+	// The kind of subject that the entry stands for.
 	Kind SubjectKind `protobuf:"varint,3,opt,name=kind,proto3,enum=queuegate.v1.SubjectKind" json:"kind,omitempty"`
 	// The name of the user, group or service; `*` for everybody.
 	Name string `protobuf:"bytes,4,opt,name=name,proto3" json:"name,omitempty"`
