@@ -1,0 +1,75 @@
+"""Each page: accessible, complete without anything from elsewhere, and fit for any window."""
+
+from typing import Literal
+
+import pytest
+from playwright.sync_api import Browser, expect
+
+from tests.e2e.console.page_urls import EXAMPLES
+from tests.support.browser import browser, visiting
+from tests.support.servers.console_server import RunningConsole
+
+__all__ = ["browser"]
+
+pages = pytest.mark.parametrize("path", EXAMPLES.values(), ids=EXAMPLES)
+
+
+@pages
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_nothing_serious(
+    browser: Browser, console: RunningConsole, path: str, scheme: Literal["light", "dark"]
+) -> None:
+    with visiting(browser, scheme=scheme) as visit:
+        visit.page.goto(f"{console.url}{path}")
+        assert visit.serious_findings() == []
+        assert (visit.dialogs, visit.elsewhere, visit.errors) == ([], [], [])
+
+
+@pages
+@pytest.mark.parametrize("width", [320, 768, 2560])
+def test_the_page_does_not_scroll_sideways(
+    browser: Browser, console: RunningConsole, path: str, width: int
+) -> None:
+    with visiting(browser, width=width) as visit:
+        visit.page.goto(f"{console.url}{path}")
+        assert visit.overflow() == 0
+
+
+@pages
+def test_the_page_is_the_same_without_scripts(
+    browser: Browser, console: RunningConsole, path: str
+) -> None:
+    texts = []
+    for javascript in (True, False):
+        with visiting(browser, javascript=javascript) as visit:
+            visit.page.goto(f"{console.url}{path}")
+            expect(visit.page.get_by_role("heading", level=1)).to_have_count(1)
+            texts.append(
+                [
+                    visit.page.get_by_role("heading").all_inner_texts(),
+                    visit.page.get_by_role("columnheader").all_inner_texts(),
+                    visit.page.get_by_role("button").all_inner_texts(),
+                ]
+            )
+            assert (visit.elsewhere, visit.errors) == ([], [])
+    assert texts[0] == texts[1]
+
+
+def test_the_keyboard_reaches_the_content_and_every_page(
+    browser: Browser, console: RunningConsole
+) -> None:
+    with visiting(browser) as visit:
+        page = visit.page
+        page.goto(console.url)
+        page.keyboard.press("Tab")
+        expect(page.get_by_role("link", name="Skip to the content")).to_be_focused()
+        expect(page.get_by_role("link", name="Skip to the content")).to_be_in_viewport()
+        page.keyboard.press("Enter")
+        expect(page.locator("main")).to_be_focused()
+        names = page.get_by_role("navigation", name="Pages").get_by_role("link").all_inner_texts()
+        assert names == ["Queues", "Access", "User", "Change", "Health", "Denials"]
+        for name in names:
+            link = page.get_by_role("navigation", name="Pages").get_by_role("link", name=name)
+            link.focus()
+            page.keyboard.press("Enter")
+            expect(link).to_have_attribute("aria-current", "page")
