@@ -24,7 +24,8 @@ type GateConfig struct {
 	Config
 	// Name is what the server calls the gate, at most 256 bytes. Empty: the host and the process.
 	Name string
-	// Partitions are those whose policies to hold, at most 10 000. None: all.
+	// Partitions are those whose policies to hold, at most 10 000. None: all. One that the server does
+	// not have is logged once, and held as soon as the server has it.
 	Partitions []string
 	// Stale is how long state without a lease decides while the server cannot be reached; after it
 	// calls fail. Such decisions have Stale set, and may be older than what an invalidation waited

@@ -30,7 +30,7 @@ func serve(t *testing.T, listen string, arguments ...string) (string, func()) {
 	t.Helper()
 	program := os.Getenv(serverVariable)
 	if program == "" {
-		t.Skip(serverVariable + " is not set")
+		t.Skip("set " + serverVariable + " to the path of queuegate-server, to run this test against it")
 	}
 	arguments = append([]string{"serve"}, arguments...)
 	if listen != "" {

@@ -177,13 +177,12 @@ class LocalReplica:
         first = self._first
         if first is None or first.partition != name:
             raise ValueError(f"the parts of the policy of {name!r} are not complete")
+        queues = [QueueAcls(each.path, each.submit_acl, each.admin_acl) for each in part.queues]
         if not first.HasField("cluster"):
-            for queue in part.queues:
+            for queue in queues:
                 acl.check(queue.submit_acl)
                 acl.check(queue.admin_acl)
-        self._builder.add(
-            QueueAcls(queue.path, queue.submit_acl, queue.admin_acl) for queue in part.queues
-        )
+        self._builder.add(queues)
         if part.last:
             self._first = None
             self._decide_from(

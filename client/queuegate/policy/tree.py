@@ -291,7 +291,8 @@ class PartitionBuilder:
             if above not in built:
                 raise ValueError(f"the queue {path!r} must be added after its parent")
             built[path] = Queue(acls, self._parse)
-            self._depth = max(self._depth, path.count(SEPARATOR) + 1)
+            if (level := path.count(SEPARATOR) + 1) > self._depth:
+                self._depth = level
             if has_short_names and name != ROOT:
                 self._short_names[name] = name if name in self._short_names else path
 

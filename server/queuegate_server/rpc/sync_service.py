@@ -92,15 +92,17 @@ class SyncServicer:
             assert_groups=trusted,
             report_decisions=self._audited is not None and self._local_decisions,
         )
-        session = await self._hub.open_session(rights, caller)
-        stream = _Stream(session, self._hub, self._engine, self._audited, self._clock)
+        woken = asyncio.Event()
+        session = await self._hub.open_session(rights, caller, woken.set)
+        stream = _Stream(session, self._hub, self._engine, self._audited, self._clock, woken.set)
         reading = asyncio.create_task(stream.read(requests))
         draining = asyncio.create_task(self._draining.wait())
+        for task in (reading, draining):
+            task.add_done_callback(lambda _: woken.set())
         try:
             while not reading.done():
                 if self._draining.is_set():
                     session.drain()
-                changed, woken = self._hub.changed, stream.woken
                 woken.clear()
                 # Nothing more once the caller has lost its rights.
                 while not reading.done() and (response := session.next_response()) is not None:
@@ -112,16 +114,9 @@ class SyncServicer:
                 lease = session.lease_until - self._clock()
                 if self._draining.is_set() and lease <= 0:
                     break
-                waits = [asyncio.create_task(event.wait()) for event in (changed, woken)]
-                try:
-                    await asyncio.wait(
-                        (reading, *waits) if draining.done() else (reading, draining, *waits),
-                        timeout=lease if draining.done() else None,
-                        return_when=asyncio.FIRST_COMPLETED,
-                    )
-                finally:
-                    for task in waits:
-                        task.cancel()
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(lease if self._draining.is_set() else None):
+                        await woken.wait()
             if reading.done():
                 reading.result()
             if self._draining.is_set():
@@ -143,9 +138,9 @@ class _Stream:
         engine: Engine,
         audited: DecisionLog | None,
         clock: Callable[[], float],
+        wake: Callable[[], None],
     ) -> None:
-        self.woken = asyncio.Event()
-        """Set when there may be something to send."""
+        self._wake = wake
         self._session = session
         self._hub = hub
         self._engine = engine
@@ -188,7 +183,7 @@ class _Stream:
         elif isinstance(work, sync_pb2.SyncReport):
             self._take(work, len(data))
         elif not request.HasField("applied"):
-            self.woken.set()
+            self._wake()
         return not self._session.has_released
 
     def look_up_again(self) -> None:
@@ -227,7 +222,7 @@ class _Stream:
                 pause = min(2 * pause, LONGEST_PAUSE)
             else:
                 self._session.confirm(sync_pb2.SyncReported(id=report.id, refused=refused))
-                self.woken.set()
+                self._wake()
                 return
 
     def _want(self, users: list[tuple[str, str]]) -> None:
@@ -271,7 +266,7 @@ class _Stream:
                 resolution = await served.groups.resolve(user)
                 groups = _groups(served, resolution, self._clock())
                 self._session.offer(Looked(groups, since))
-                self.woken.set()
+                self._wake()
 
 
 def _groups(served: ServedPartition, resolution: Resolution, now: float) -> sync_pb2.UserGroups:

@@ -5,7 +5,7 @@ up its leases; or once the leases have ended that were granted before the change
 Later leases do not matter: their pongs follow the change on the same stream (`session.py`).
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from queuegate_server.sync.session import CLOCK_MARGIN, LEASE, Session
@@ -24,16 +24,12 @@ class _Waited(NamedTuple):
     session: Session | None
     """None if the stream has ended."""
 
-    def may_be_old(self, sequence: int, newest: Session | None) -> bool:
-        """Return whether the caller may not have applied a change.
-
-        Args:
-            sequence: The number of the change.
-            newest: The newest stream of the same caller.
-        """
+    def may_be_old(self, sequence: int, leases: "Leases") -> bool:
+        """Return whether the caller may not have applied a change with this number."""
         stream = self.session
         if stream is not None and (stream.has_released or stream.applied >= sequence):
             return False
+        newest = leases.newest(self.caller)
         return newest is None or newest.applied < sequence
 
 
@@ -77,9 +73,10 @@ class Leases:
         earlier = self._started + LEASE + CLOCK_MARGIN
         return Barrier(self, sequence, self._granted(now), earlier if now < earlier else None)
 
-    def newest(self) -> Mapping[Caller, Session]:
-        """Return the newest open stream of each caller that says which are its streams."""
-        return {_caller(each): each for each in self._open if each.instance}
+    def newest(self, caller: Caller) -> Session | None:
+        """Return the newest open stream of a caller that says which are its streams."""
+        of_caller = (each for each in reversed(self._open) if _caller(each) == caller)
+        return next(of_caller, None) if caller[1] else None
 
     def last_end(self, now: float) -> float | None:
         """Return when the last lease ends that was granted; None if all have ended."""
@@ -113,21 +110,19 @@ class Barrier:
         """The names of callers whose lease ended before they had applied the change."""
 
     def next_end(self, now: float) -> float | None:
-        """Return when the next lease ends that still has to be waited for; None if there is none:
-        nobody decides from the state before the change any more.
+        """Return when a lease ends that still has to be waited for; None if there is none: nobody
+        decides from the state before the change any more.
+
+        One lease is waited for after the other, so that a confirmation costs little.
         """
-        newest = self._leases.newest()
-        waiting = [
-            each
-            for each in self._waiting
-            if each.may_be_old(self._sequence, newest.get(each.caller))
-        ]
-        self._waiting = [each for each in waiting if now < each.until]
-        self.waited_out += [each.name for each in waiting if now >= each.until]
+        while self._waiting:
+            last = self._waiting[-1]
+            if last.may_be_old(self._sequence, self._leases):
+                if now < last.until:
+                    return last.until
+                self.waited_out.append(last.name)
+            self._waiting.pop()
         if self._earlier is not None and now >= self._earlier:
             self._earlier = None
             self.waited_out.append(EARLIER_PROCESS)
-        ends = [each.until for each in self._waiting]
-        if self._earlier is not None:
-            ends.append(self._earlier)
-        return min(ends, default=None)
+        return self._earlier

@@ -74,7 +74,7 @@ class SyncHub:
         self._parts: frozenset[int] = frozenset()
         self._encoded: dict[int, bytes] = {}
         """The parts of shipped policies as bytes, by the identity of their messages."""
-        self._changed = asyncio.Event()
+        self._wake_streams: dict[Session, Callable[[], None]] = {}
         self._applied = asyncio.Event()
         self._lag_timer: asyncio.TimerHandle | None = None
         engine.on_swap(self._swapped)
@@ -89,15 +89,19 @@ class SyncHub:
         """Whether gates may decide now."""
         return self._can_ship and not self._lease.has_ended(self._clock())
 
-    @property
-    def changed(self) -> asyncio.Event:
-        """Set at the next change; another one for each."""
-        return self._changed
+    async def open_session(
+        self, rights: SyncRights, caller: str, wake: Callable[[], None]
+    ) -> Session:
+        """Return the state of a new stream, once there are policies to send.
 
-    async def open_session(self, rights: SyncRights, caller: str) -> Session:
-        """Return the state of a new stream of a caller, once there are policies to send.
+        Args:
+            rights: What the caller may do.
+            caller: Its name.
+            wake: Called when there is a change to send.
 
-        Raises NotReady and CannotShip.
+        Raises:
+            NotReady: There is no policy yet.
+            CannotShip: The policy cannot be sent.
         """
         _ = self._engine.snapshot
         if self._shipping is None:
@@ -110,11 +114,13 @@ class SyncHub:
             raise
         session = Session(self.log, self, rights, caller)
         self.leases.add(session)
+        self._wake_streams[session] = wake
         return session
 
     def close_session(self, session: Session) -> None:
         """End a stream. Its lease may go on."""
         self._streams[session.caller] -= 1
+        del self._wake_streams[session]
         self.leases.remove(session, self._clock())
         self.applied()  # it may have given up its lease
 
@@ -255,10 +261,9 @@ class SyncHub:
 
     def _wake(self) -> None:
         now = self._clock()
-        for session in self.leases:
+        for session, wake in self._wake_streams.items():
             session.note_change(now)
+            wake()
         if self._lag_timer is None:
             loop = asyncio.get_running_loop()
             self._lag_timer = loop.call_later(LAG_SECONDS, self._log_lagging)
-        self._changed.set()
-        self._changed = asyncio.Event()

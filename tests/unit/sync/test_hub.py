@@ -31,6 +31,7 @@ class Served:
         self.hub = SyncHub(self.engine, lambda _: AclNames.YUNIKORN, self.clock, b"12345678")
         self.clock.advance(LONG)
         self.groups = groups_named_as_users()
+        self.woken = asyncio.Event()
 
     def serve(self, acl: str, groups: GroupResolver | None = None) -> None:
         partition = build_partition("default", "", [QueueAcls("root", parse(acl), parse(""))])
@@ -39,7 +40,7 @@ class Served:
 
     async def open(self, name: str = "gate", caller: str = "loopback") -> Session:
         """Open a stream whose caller has applied everything and has a lease."""
-        session = await self.hub.open_session(RIGHTS, caller)
+        session = await self.hub.open_session(RIGHTS, caller, self.woken.set)
         session.receive(sync_request("open", name=name), self.clock())
         self.apply(session)
         session.receive(sync_request("ping", id=1), self.clock())
@@ -129,7 +130,7 @@ async def test_streams_are_counted_by_caller(served: Served) -> None:
 async def test_streams_that_cannot_be_opened_are_not_counted() -> None:
     unready = Served()
     with pytest.raises(NotReady):
-        await unready.hub.open_session(RIGHTS, "a")
+        await unready.hub.open_session(RIGHTS, "a", asyncio.Event().set)
     assert unready.hub.streams == 0
 
 
@@ -147,7 +148,7 @@ async def test_a_policy_that_cannot_be_sent_ends_leases(
         with pytest.raises(CannotShip):
             await served.hub.policy_shipped()
         with pytest.raises(CannotShip):
-            await served.hub.open_session(RIGHTS, "a")
+            await served.hub.open_session(RIGHTS, "a", asyncio.Event().set)
     assert served.hub.streams == 1
     session.receive(sync_request("ping", id=2), served.clock())
     assert kinds(session) == []

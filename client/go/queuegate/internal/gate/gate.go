@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -84,6 +85,7 @@ type Gate struct {
 	pause    time.Duration
 	pongs    int             // on this stream
 	ends     map[string]bool // why streams have ended, as logged since the last one that lasted
+	missing  map[string]bool // the named partitions that the server does not have, as logged
 	reporter *reporter       // nil: there is no outbox
 	reports  bool            // whether the server of this stream takes them now
 }
@@ -98,6 +100,7 @@ func Start(options Options) *Gate {
 		stopped: make(chan struct{}),
 		pause:   firstPause,
 		ends:    map[string]bool{},
+		missing: map[string]bool{},
 	}
 	held := newReplica(len(options.Partitions) > 0, func() { signal(g.changed) })
 	wanted := newWants(func() { signal(g.wake) })
@@ -242,6 +245,7 @@ func (g *Gate) receive(response *queuegatev1.SyncResponse) error {
 	}
 	if opened := response.GetOpened(); opened != nil {
 		g.decider.grace.Store(0)
+		g.logMissing(opened.GetPartitions())
 		if !opened.GetResumed() {
 			g.noteReset()
 		}
@@ -270,6 +274,20 @@ func (g *Gate) receive(response *queuegatev1.SyncResponse) error {
 		signal(g.wake)
 	}
 	return err
+}
+
+// logMissing logs the named partitions that the server does not have, unless they were logged.
+func (g *Gate) logMissing(has []string) {
+	var missing []string
+	for _, name := range g.options.Partitions {
+		if !slices.Contains(has, name) && !g.missing[name] {
+			missing = append(missing, name)
+			g.missing[name] = true
+		}
+	}
+	if len(missing) > 0 {
+		slog.Warn("the server does not have these partitions of a gate", "missing", missing, "has", has)
+	}
 }
 
 // noteReset counts that the policies that decide are dropped, if there are any.

@@ -18,6 +18,9 @@ import (
 // that ends.
 const silence = 3 * time.Second
 
+// maxSilentLooks is how often in a row the watchdog may look and see no progress.
+const maxSilentLooks = 6
+
 // protocolViolated is how a stream ends whose messages make no sense. Servers do not use it.
 const protocolViolated = codes.DataLoss
 
@@ -38,7 +41,9 @@ func (g *Gate) stream(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var isSilent, progress atomic.Bool
-	go watch(ctx, &progress, func() {
+	looks := time.NewTicker(silence / maxSilentLooks)
+	defer looks.Stop()
+	go watch(ctx, looks.C, &progress, func() {
 		isSilent.Store(true)
 		cancel()
 	})
@@ -74,16 +79,14 @@ func (g *Gate) stream(ctx context.Context) error {
 }
 
 // watch calls end once there is no progress for too long. It counts looks, not time: those that this
-// process missed while it was held up do not count, since answers of the server may wait to be read.
-func watch(ctx context.Context, progress *atomic.Bool, end func()) {
-	const looks = 6
-	ticker := time.NewTicker(silence / looks)
-	defer ticker.Stop()
-	for silent := 0; silent < looks; silent++ {
+// process missed while it was held up do not count, since answers of the server may wait to be read. A
+// ticker does not deliver them later.
+func watch(ctx context.Context, looks <-chan time.Time, progress *atomic.Bool, end func()) {
+	for silent := 0; silent < maxSilentLooks; silent++ {
 		select {
 		case <-ctx.Done():
 			return
-		case <-ticker.C:
+		case <-looks:
 		}
 		if progress.Swap(false) {
 			silent = -1
