@@ -177,11 +177,14 @@ class LocalReplica:
         first = self._first
         if first is None or first.partition != name:
             raise ValueError(f"the parts of the policy of {name!r} are not complete")
-        queues = [QueueAcls(each.path, each.submit_acl, each.admin_acl) for each in part.queues]
-        if not first.HasField("cluster"):
-            for queue in queues:
-                acl.check(queue.submit_acl)
-                acl.check(queue.admin_acl)
+        check = None if first.HasField("cluster") else acl.check
+        queues = []
+        for queue in part.queues:
+            submit_acl, admin_acl = queue.submit_acl, queue.admin_acl
+            if check is not None:
+                check(submit_acl)
+                check(admin_acl)
+            queues.append(QueueAcls(queue.path, submit_acl, admin_acl))
         self._builder.add(queues)
         if part.last:
             self._first = None

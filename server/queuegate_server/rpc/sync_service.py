@@ -94,7 +94,9 @@ class SyncServicer:
         )
         woken = asyncio.Event()
         session = await self._hub.open_session(rights, caller, woken.set)
-        stream = _Stream(session, self._hub, self._engine, self._audited, self._clock, woken.set)
+        stream = _Stream(
+            session, self._hub, self._engine, self._audited, clock=self._clock, wake=woken.set
+        )
         reading = asyncio.create_task(stream.read(requests))
         draining = asyncio.create_task(self._draining.wait())
         for task in (reading, draining):
@@ -137,6 +139,7 @@ class _Stream:
         hub: SyncHub,
         engine: Engine,
         audited: DecisionLog | None,
+        *,
         clock: Callable[[], float],
         wake: Callable[[], None],
     ) -> None:
