@@ -94,13 +94,13 @@ def test_the_selected_queue_is_shown_however_many_siblings_it_has() -> None:
     assert rows[-1].start == f"root.q{777 + tree.LEVEL:05}"
 
 
-def test_search_is_bounded_and_says_so() -> None:
+async def test_search_is_bounded_and_says_so() -> None:
     queues = partition(*(f"root.team{number}" for number in range(tree.MAX_FOUND + 1)))
-    assert tree.search(queues, "TEAM42") == (["root.team42"], False)
-    found, has_more = tree.search(queues, "team")
+    assert await tree.search(queues, "TEAM42") == (["root.team42"], False)
+    found, has_more = await tree.search(queues, "team")
     assert len(found) == tree.MAX_FOUND
     assert has_more
-    assert tree.search(queues, "nothing") == ([], False)
+    assert await tree.search(queues, "nothing") == ([], False)
 
 
 @pytest.mark.parametrize(

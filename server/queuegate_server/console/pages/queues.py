@@ -169,7 +169,7 @@ async def show(visit: Visit) -> View:
         for row in tree.rows(partition, selected, query.get("from", ""))
     ]
     searched = query.get("search", "").strip()
-    found, has_more = tree.search(partition, searched) if searched else ([], False)
+    found, has_more = await tree.search(partition, searched) if searched else ([], False)
     people = await _people(visit, name, selected, access) if query.get("who") else None
     model = QueuesModel(
         partition=name,

@@ -1,0 +1,64 @@
+"""The settings of the console: where it may be served, and for whom."""
+
+from pathlib import Path
+
+import pytest
+
+from queuegate_server.settings.load import SettingsError, load_settings
+from queuegate_server.settings.model import Settings
+
+TLS = "tls: {certificate_file: a, key_file: b}"
+MUTUAL = "tls: {certificate_file: a, key_file: b, client_ca_file: c}"
+TOKENS = "callers: {token_file: t, tokens: {ann: {roles: [read]}}}"
+CERTIFICATES = "callers: {certificates: {'dns:a': {roles: [read]}}}"
+
+
+def load(file: Path, *lines: str) -> Settings:
+    file.write_text("\n".join(("console: {enabled: true}", *lines)))
+    return load_settings(file)
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        ('ops: {listen: "127.0.0.1:9464"}',),
+        ('ops: {listen: "localhost:9464"}',),
+        ('ops: {listen: "[::1]:9464"}',),
+        (f'ops: {{listen: "0.0.0.0:9464", {TLS}}}', TOKENS),
+        (f'ops: {{listen: "0.0.0.0:9464", {MUTUAL}}}', CERTIFICATES),
+        (f'ops: {{listen: "queuegate.example.org:9464", {TLS}}}', TOKENS),
+    ],
+)
+def test_valid(file: Path, lines: tuple[str, ...]) -> None:
+    assert load(file, *lines).console.enabled
+
+
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        ((), "console.enabled requires ops.listen"),
+        (
+            ('ops: {listen: "127.0.0.1:9464"}', "workers: 2"),
+            "console.enabled requires workers: 1",
+        ),
+        (('ops: {listen: "0.0.0.0:9464"}', TOKENS), "set ops.tls"),
+        (('ops: {listen: "192.0.2.1:9464"}', TOKENS), "set ops.tls"),
+        (
+            (f'ops: {{listen: "0.0.0.0:9464", {TLS}}}',),
+            "requires callers who can identify themselves",
+        ),
+        (
+            (f'ops: {{listen: "0.0.0.0:9464", {TLS}}}', CERTIFICATES),
+            "requires callers who can identify themselves",
+        ),
+        ((f"ops: {{{TLS}}}",), "tls requires listen"),
+    ],
+)
+def test_refused(file: Path, lines: tuple[str, ...], message: str) -> None:
+    with pytest.raises(SettingsError, match=message):
+        load(file, *lines)
+
+
+def test_a_port_without_the_console_needs_no_tls(file: Path) -> None:
+    file.write_text('ops: {listen: "0.0.0.0:9464"}\nworkers: 2\n')
+    assert not load_settings(file).console.enabled
