@@ -1,0 +1,224 @@
+"""The pages Queues, Access and User of a running server."""
+
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
+from html import unescape
+from pathlib import Path
+from urllib.parse import urlencode
+
+import pytest
+
+from tests.support.console_http import Answer, Browser
+from tests.support.eventually import eventually
+from tests.support.servers.console_server import (
+    HOSTILE_PARTITION,
+    RunningConsole,
+    hostile_console,
+    running_console,
+)
+from tests.support.xss_corpus import INVISIBLE, NAMES, QUEUES
+
+
+@pytest.fixture(scope="module")
+def console(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningConsole]:
+    with running_console(tmp_path_factory.mktemp("console")) as running:
+        yield running
+
+
+@pytest.fixture
+def browser(console: RunningConsole) -> Browser:
+    return Browser(console.url)
+
+
+def words(answer: Answer) -> str:
+    """Return the text of a page, with one blank between words."""
+    main = answer.text.partition("<main")[2].partition(">")[2]
+    text = re.sub(r"<[^>]*>", " ", re.sub(r"</?(?:a|b|code|span)\b[^>]*>", "", main))
+    return " ".join(unescape(text).split())
+
+
+def test_a_queue_with_its_acls(browser: Browser) -> None:
+    page = words(browser.get("queues?queue=root.engineering"))
+    assert "Revision 1 of examples/queues.yaml" in page
+    lines = Path("examples/queues.yaml").read_text().splitlines()
+    [line] = [
+        number
+        for number, text in enumerate(lines, 1)
+        if "adminacl: maria" in text and "engineering" in "".join(lines[number - 3 : number])
+    ]
+    assert re.search(rf"root\.engineering admin user maria examples/queues\.yaml:{line}:\d+", page)
+    assert "ACLs above that let in, too, the nearest first" in page
+    assert "root admin group platform" in page
+    assert "sandbox open" in page
+
+
+def test_who_may_use_a_queue(browser: Browser) -> None:
+    page = words(browser.get("queues?queue=root.engineering&who=1"))
+    assert "maria the user in the admin ACL of root.engineering" in page
+    assert "paula group platform in the admin ACL of root" in page
+    assert "everyone in the submit ACL of root.sandbox" in words(
+        browser.get("queues?queue=root.sandbox&who=1")
+    )
+    admins = words(browser.get("queues?queue=root.sandbox&who=1&access=admin"))
+    assert "paula group platform in the admin ACL of root" in admins
+    wrong = browser.get("queues?queue=root.engineering&who=1&page=nonsense")
+    assert wrong.status == 200
+    assert "page_token: belongs to another policy" in words(wrong)
+
+
+def test_search_and_missing_queues(browser: Browser) -> None:
+    assert "root.engineering.training" in words(browser.get("queues?search=TRAIN"))
+    assert "No path contains it." in words(browser.get("queues?search=nonsense"))
+    page = words(browser.get("queues?queue=root.engineering.x.y"))
+    assert "There is no queue root.engineering.x.y; this is its nearest existing ancestor." in page
+    assert "engineering" in page
+    assert words(browser.get("queues?queue=..")).startswith("Queues")
+
+
+def test_partitions(browser: Browser) -> None:
+    page = browser.get("queues?partition=gpu")
+    assert re.search(r'partition=gpu" aria-current="true">gpu', page.text)
+    answer = browser.get("queues?partition=missing")
+    assert answer.status == 404
+    assert "partition 'missing' does not exist; partitions are: default, gpu" in words(answer)
+
+
+def test_access_is_denied(browser: Browser) -> None:
+    page = words(browser.get("access?user=dana&queue=root.engineering.ci"))
+    assert "denied dana may not submit to root.engineering.ci: no ACL from the queue up" in page
+    assert re.search(
+        r"root\.engineering\.ci submit robot-ci engineers no match examples/queues\.yaml:\d+:\d+",
+        page,
+    )
+    assert re.search(r"Resolver directory Resolved .* ago", page)
+    assert "data-science staff" in page
+
+
+def test_access_is_allowed_and_the_command_says_the_same(browser: Browser) -> None:
+    answer = browser.get("access?user=eve&queue=root.engineering.ci&access=submit")
+    assert "allowed eve may submit to root.engineering.ci" in words(answer)
+    [command, grpcurl] = map(unescape, re.findall(r'<pre class="copy".*?>(.*?)</pre>', answer.text))
+    program, *arguments = shlex.split(command)
+    assert program == "queuegate"
+    ended = subprocess.run(
+        [sys.executable, "-m", "queuegate", *arguments],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert ended.returncode == 0
+    assert "allowed: eve may submit to root.engineering.ci" in ended.stdout
+    assert shlex.split(grpcurl)[-1] == "queuegate.v1.AccessService/ExplainQueueAccess"
+
+
+def test_groups_of_the_question(browser: Browser) -> None:
+    page = words(browser.get("access?user=new&queue=root.engineering.ci&groups=engineers,x"))
+    assert "allowed" in page
+    assert "Origin from the request" in page
+    assert "--group engineers --group x" in page
+
+
+def test_access_cannot_be_decided(browser: Browser) -> None:
+    answer = browser.get("access?user=lost&queue=root.engineering.ci")
+    assert answer.status == 503
+    assert "not decided groups are needed and resolver 'directory' could not be asked" in words(
+        answer
+    )
+
+
+@pytest.mark.parametrize(
+    ("query", "message"),
+    [
+        ("user=&queue=root", "user"),
+        ("user=a%20b&queue=root", "user"),
+        ("user=a&queue=a..b", "queue"),
+        ("user=a&queue=root&partition=missing", "partition 'missing' does not exist"),
+        ("user=%00&queue=root", "user"),
+        ("user=%ff%fe&queue=root", ""),
+        ("user=a&queue=root&groups=" + "x," * 5_000, "groups"),
+    ],
+)
+def test_wrong_questions(browser: Browser, query: str, message: str) -> None:
+    answer = browser.get(f"access?{query}")
+    assert answer.status in {200, 400}
+    assert message in words(answer)
+    assert "internal error" not in answer.text
+
+
+def test_a_queue_that_does_not_exist(browser: Browser) -> None:
+    page = words(browser.get("access?user=eve&queue=root.engineering.ci.new"))
+    assert "root.engineering.ci.new does not exist; decided at root.engineering.ci" in page
+
+
+def test_a_user(browser: Browser) -> None:
+    page = words(browser.get("user?user=eve"))
+    assert "Groups of eve engineers staff" in page
+    assert "root.engineering.ci group engineers in the submit ACL of root.engineering.ci" in page
+    assert "root.sandbox everyone in the submit ACL of root.sandbox" in page
+    unknown = words(browser.get("user?user=stranger"))
+    assert "no such user: not in the script" in unknown
+    assert "root.sandbox" in unknown
+    lost = browser.get("user?user=lost")
+    assert lost.status == 503
+    assert "could not be resolved" in words(lost)
+
+
+def test_forgetting_the_groups_of_a_user(console: RunningConsole, browser: Browser) -> None:
+    page = browser.get("user?user=omar")
+    assert "Groups of omar data-science" in words(page)
+    console.directory.answer({"omar": {"groups": ["leads"]}})
+    form = {"form_token": page.form_token, "user": "omar", "partition": "default"}
+    answer = browser.post("user/forget", form)
+    assert answer.status == 303
+    page = browser.get(answer.headers["Location"])
+    assert "The cached groups were forgotten" in words(page)
+    assert "Groups of omar leads" in words(page)
+    bad = browser.post("user/forget", {**form, "user": ""})
+    assert bad.status == 400
+
+
+def test_a_fragment_is_the_same_page_without_its_frame(browser: Browser) -> None:
+    whole = browser.get("queues?queue=root.engineering")
+    part = browser.get("queues?queue=root.engineering", HX_Request="true", HX_Boosted="true")
+    assert whole.headers["Vary"] == part.headers["Vary"] == "HX-Request"
+    assert "<html" not in part.text
+    assert part.text.partition("<main")[2].strip() == (
+        whole.text.partition("<main")[2].partition("</body>")[0].strip()
+    )
+
+
+def test_a_reload_shows(tmp_path: Path) -> None:
+    policy = tmp_path / "queues.yaml"
+    text = "partitions: [{{name: default, queues: [{{name: root, submitacl: '{}'}}]}}]\n"
+    policy.write_text(text.format("ann"))
+    with running_console(tmp_path, policies=[{"path": str(policy)}]) as console:
+        browser = Browser(console.url)
+        assert "root submit user ann" in words(browser.get("queues"))
+        policy.write_text(text.format("bob,bad!"))
+        eventually(lambda: "Revision 2" in browser.get("queues").text, expected=True)
+        page = words(browser.get("queues"))
+        assert "root submit user bob" in page
+        assert "Entries that never match: 1" in page
+        assert '"bad!" is not a user name that an ACL accepts' in page
+        assert f"{policy}:1:" in page
+
+
+def test_hostile_names(tmp_path: Path) -> None:
+    with hostile_console(tmp_path) as console:
+        browser = Browser(console.url)
+        for name, queue in zip(NAMES, QUEUES, strict=True):
+            browser_query = {"partition": HOSTILE_PARTITION, "queue": f"root.{queue}", "user": name}
+            for path in ("queues", "access", "user", "missing"):
+                answer = browser.get(f"{path}?{urlencode(browser_query)}")
+                assert answer.status in {200, 400, 404}
+                text = answer.text
+                assert not set(INVISIBLE) & set(re.sub(r'value="[^"]*"', "", text))
+                tags = re.findall(r"<([a-zA-Z!][^>\s]*)", text)
+                assert {"svg", "img", "iframe", "base", "a/href"}.isdisjoint(tags)
+                assert text.count("<script") == 1
+                assert not re.search(r"<[^>]*\s(?:on\w+|hx-get|hx-on\S*)=", text)
+                assert "49" not in re.findall(r"\{\{7\*7\}\}|\b49\b", text)
