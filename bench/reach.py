@@ -4,7 +4,9 @@ Shows what the questions of `queuegate who-can`, `diff --people` and `prove` cos
 100 000 queues and a directory of 100 000 users.
 """
 
+import asyncio
 import gc
+import json
 import random
 import statistics
 import time
@@ -22,8 +24,12 @@ from queuegate.policy.difference import compare, people
 from queuegate.policy.reach import SubjectKind, effective_acl, who_can
 from queuegate.policy.tree import Partition, QueueAcls, build_partition
 from queuegate.policy.worlds import OpenWorld, Subject
+from queuegate.v1 import access_pb2
 from queuegate_server.formats.registry import load_policy
 from queuegate_server.runtime import resources
+from queuegate_server.server.offline import OfflineServices
+from queuegate_server.settings.load import load_settings
+from queuegate_server.settings.source_map import Override
 
 _USERS: Final = 100_000
 _CHANGED_ONE_IN: Final = 100
@@ -33,7 +39,7 @@ _MAX_DIFFERENCE: Final = 2.0
 _MAX_CLAIM: Final = 0.5
 
 
-def measure(scale: Scale, _folder: Path) -> Part:
+def measure(scale: Scale, folder: Path) -> Part:
     """Load two versions of a policy and ask."""
     resources.configure_gc()  # as the commands do
     queues, users = (5_000, 5_000) if scale.is_quick else (policies.LARGE, _USERS)
@@ -62,15 +68,16 @@ def measure(scale: Scale, _folder: Path) -> Part:
         taken = _seconds(scale, lambda claim=claim: refute(new, claim, OpenWorld()) is None)  # type: ignore[misc]
         table.add(name, f"{taken[0]:.2f}", spread(taken[1:], ".2f"))
         targets.append(_target(f"{name}, {queues:,} queues", taken[:1], _MAX_CLAIM, "s"))
-    listing, target = _who_can(scale)
+    listing, target = _who_can(scale, folder)
     return Part([table, listing], [*targets, target])
 
 
-def _who_can(scale: Scale) -> tuple[Table, Target]:
+def _who_can(scale: Scale, folder: Path) -> tuple[Table, Target]:
     table = Table(
         f"Who can use a queue: {_LISTED:,} users",
         "`policy.reach.who_can` of a queue whose effective ACL lists the users by name, or a group"
-        " with them. Processor time, without that of a directory.",
+        " with them; and a page of `ListUsers` in this process, which also decides a check of each"
+        " user. Processor time, without that of a directory.",
         ("users", "ms"),
     )
     users = [f"user{number}" for number in range(_LISTED)]
@@ -82,8 +89,36 @@ def _who_can(scale: Scale) -> tuple[Table, Target]:
         each = [1_000 * seconds for seconds in taken[1:]]
         table.add(name, spread(each, ".2f"))
         slowest = max(slowest, each, key=statistics.median)
+    pages = [1_000 * seconds for seconds in asyncio.run(_pages(scale, folder, users))]
+    table.add("by name, a page of `ListUsers`", spread(pages, ".2f"))
     what = f"who-can of a queue with {_LISTED:,} users"
     return table, _target(what, slowest, _MAX_WHO_CAN_MS, "ms")
+
+
+async def _pages(scale: Scale, folder: Path, users: Sequence[str]) -> list[float]:
+    """Return the time of each call of `ListUsers`, after a first one."""
+    policy = folder / "queues.yaml"
+    queue = {"name": "root", "submitacl": ",".join(users)}
+    policy.write_text(json.dumps({"partitions": [{"name": "default", "queues": [queue]}]}))
+    services = OfflineServices(
+        load_settings(options=[Override("--policy", ("policy", "path"), str(policy))])
+    )
+    request = access_pb2.ListUsersRequest(
+        queue="root", access=access_pb2.ACCESS_TYPE_SUBMIT, page_size=_LISTED
+    ).SerializeToString()
+    taken = []
+    try:
+        await services.load()
+        for _ in range(scale.rounds + 1):
+            gc.collect()
+            start = time.thread_time()
+            answer = await services.call("ListUsers", request)
+            taken.append(time.thread_time() - start)
+            if len(access_pb2.ListUsersResponse.FromString(answer).users) != len(users):
+                raise CannotMeasure("the page does not have all users")
+    finally:
+        await services.close()
+    return taken[1:]
 
 
 def _list(partition: Partition, users: Sequence[str]) -> int:
