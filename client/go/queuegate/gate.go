@@ -134,6 +134,7 @@ func (c *Client) gate(config GateConfig, open func(context.Context) (stream, err
 	}
 	made.gate = gate.Start(gate.Options{
 		Open:       open,
+		Explain:    func(err error) error { return c.failure(context.Background(), err) },
 		Name:       config.Name,
 		Partitions: config.Partitions,
 		Stale:      config.Stale,

@@ -191,18 +191,27 @@ func TestAGateWhoseServerRestarts(t *testing.T) {
 
 // A server with an audit log does not let gates decide.
 func TestAGateThatMayNotDecide(t *testing.T) {
-	policy := written(t, yamlFor("alice"))
-	address, _ := serve(t, "127.0.0.1:0", "--policy", policy, "--set", allRoles+",sync",
-		"--set", "audit.path="+written(t, ""))
-	gate, err := NewGate(GateConfig{Config: Config{Address: address, Timeout: time.Minute}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer gate.Close()
-	eventually(t, "the gate knows", func() bool { return gate.State() == GateForbidden })
-	decision, err := gate.Check(t.Context(), Check{User: "alice", Queue: "root"})
-	if !decision.Allowed || err != nil || gate.Decided() != 0 {
-		t.Error(decision, err, gate.Decided())
+	for decisions, remedy := range map[string]string{
+		"forbid": "sync.local_decisions",
+		"report": "GateConfig.Outbox",
+	} {
+		logged := captureLog(t)
+		policy := written(t, yamlFor("alice"))
+		address, _ := serve(t, "127.0.0.1:0", "--policy", policy, "--set", allRoles+",sync",
+			"--set", "audit.path="+written(t, ""), "--set", "sync.local_decisions="+decisions)
+		gate, err := NewGate(GateConfig{Config: Config{Address: address, Timeout: time.Minute}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, "the gate knows", func() bool { return gate.State() == GateForbidden })
+		decision, err := gate.Check(t.Context(), Check{User: "alice", Queue: "root"})
+		if !decision.Allowed || err != nil || gate.Decided() != 0 {
+			t.Error(decision, err, gate.Decided())
+		}
+		gate.Close()
+		if !strings.Contains(logged.String(), remedy) {
+			t.Error(logged)
+		}
 	}
 }
 
@@ -252,6 +261,7 @@ func TestDecisionsReachTheAuditLog(t *testing.T) {
 
 // A caller without the role is asked to ask.
 func TestAGateWithoutTheRole(t *testing.T) {
+	logged := captureLog(t)
 	address, _ := serve(t, "127.0.0.1:0", "--policy", written(t, yamlFor("alice")), "--set", "callers.loopback.roles=check")
 	gate, err := NewGate(GateConfig{Config: Config{Address: address, Timeout: time.Minute}})
 	if err != nil {
@@ -263,6 +273,9 @@ func TestAGateWithoutTheRole(t *testing.T) {
 	}
 	gate.Close()
 	gate.Close()
+	if strings.Contains(logged.String(), "rpc error") {
+		t.Error(logged)
+	}
 	_, err = gate.Check(t.Context(), Check{User: "alice", Queue: "root"})
 	expectError(t, err, ErrClosed, "")
 	if gate.State() != GateClosed {

@@ -106,11 +106,12 @@ class Gate(AsyncGateMethods, Client):
         except Exception as error:  # the channel is closed
             return error
         failure: Exception | None = None
-        tasks = [
-            asyncio.create_task(each) for each in (self._send(stream, opened), self._watch(stream))
-        ]
+        greeted = asyncio.Event()
+        sending = self._send(stream, opened, greeted)
+        tasks = [asyncio.create_task(each) for each in (sending, self._watch(stream))]
         try:
             async for response in stream:
+                greeted.set()
                 self._calls.has_worked = True
                 answer = self._reflector.receive(response)
                 if answer is not None:
@@ -128,10 +129,14 @@ class Gate(AsyncGateMethods, Client):
                     failure = result
         return failure
 
-    async def _send(self, stream: _Stream, opened: sync_pb2.SyncRequest) -> None:
+    async def _send(
+        self, stream: _Stream, opened: sync_pb2.SyncRequest, greeted: asyncio.Event
+    ) -> None:
         """Send what is to be sent. Ends with an error if the stream has ended."""
         number = self._reflector.stream
         await stream.write(opened)
+        # A write that fails hides the status with which the server refuses a stream.
+        await greeted.wait()
         while not self._reflector.is_closed:
             for request in self._reflector.due(number):
                 await stream.write(request)

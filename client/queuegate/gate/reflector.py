@@ -20,6 +20,7 @@ from queuegate.gate.outbox import Outbox, OutboxCounts
 from queuegate.gate.replica import LocalReplica
 from queuegate.gate.reporter import Reporter
 from queuegate.gate.session import GateSession, clock
+from queuegate.gate.stream_log import StreamLog
 from queuegate.policy.decision import Access
 from queuegate.policy.names import CONTROL_CHARACTER, partition_name
 from queuegate.v1 import access_pb2, sync_pb2
@@ -41,8 +42,6 @@ ends: the server hangs, or takes no messages."""
 WATCH_SECONDS: Final = 0.5
 """How often to look for dead streams."""
 MAX_NAME_BYTES: Final = 256
-MAX_LOGGED_ENDS: Final = 8
-"""Different reasons for ends of streams that are logged until a stream lasts."""
 _PROGRESS: Final = frozenset({"opened", "policy", "pong"})
 _UNREACHABLE: Final = frozenset({"UNAVAILABLE", "CANCELLED"})
 """Statuses of a stream whose server is gone, or was silent."""
@@ -126,17 +125,13 @@ class Reflector:
         self.stream = 0
         """The number of the newest stream."""
         self._wanted: dict[tuple[str, str], None] = {}
-        self._named = frozenset(named)
-        self._missing: frozenset[str] = frozenset()
-        """The named partitions that the server does not have, as they were logged."""
         self._pongs = 0
         """How many pings the server has answered on this stream."""
         self._next_ping = 0.0
         self._last_progress = 0.0
         self._last_watch = 0.0
         self._pause = FIRST_PAUSE
-        self._logged_ends: set[str] = set()
-        """Why streams have ended, as it was logged, since the last one that lasted."""
+        self._log = StreamLog(named, has_outbox=self._outbox is not None)
         _REFLECTORS.add(self)
 
     @property
@@ -229,13 +224,15 @@ class Reflector:
                 self._last_progress = now
             if response.HasField("opened"):
                 self.decider.grace = 0.0
-                self._log_missing(response.opened)
+                self._log.opened(response.opened)
                 if not response.opened.resumed:
                     self._note_reset()
             elif response.HasField("pong"):
                 self._pause = FIRST_PAUSE
                 self._pongs += 1
-                self._log_return()
+                # The server may answer pings, and end each stream by what it is sent then.
+                if self._pongs > 1:
+                    self._log.lasts()
             try:
                 answer = self.session.receive(response, now)
             except Exception as error:
@@ -256,7 +253,8 @@ class Reflector:
         why = str(failure or "the server has ended it")
         if code == "CANCELLED" and self.is_dead:
             why = f"the server has answered no ping for {SILENCE:g} s"
-        self._log_end(f"{code}: {why}" if code else why)
+        if not self.is_closed:
+            self._log.ended(f"{code}: {why}" if code else why)
         if code in _REFUSALS:
             with self._lock:
                 self.session.end()
@@ -296,32 +294,6 @@ class Reflector:
     def _note_reset(self) -> None:
         """Count that the policies that decide are dropped, if there are any."""
         self.resets += bool(self.replica.state.policies)
-
-    def _log_end(self, why: str) -> None:
-        """Log why a stream has ended, unless it was logged since the last stream that lasted."""
-        if self.is_closed or why in self._logged_ends or len(self._logged_ends) >= MAX_LOGGED_ENDS:
-            return
-        self._logged_ends.add(why)
-        _LOG.warning("the stream of a gate has ended: %s", why)
-
-    def _log_return(self) -> None:
-        """Log that a stream lasts after others have ended. A stream that ends after its first pong
-        does not count: the server may answer pings, and end each stream by what it is sent then.
-        """
-        if self._logged_ends and self._pongs > 1:
-            self._logged_ends.clear()
-            _LOG.info("the stream of a gate is back")
-
-    def _log_missing(self, opened: sync_pb2.SyncOpened) -> None:
-        """Log the named partitions that the server does not have, unless they were logged."""
-        missing = self._named.difference(opened.partitions)
-        if not missing <= self._missing:
-            _LOG.warning(
-                "the server does not have these partitions of a gate: %s; it has: %s",
-                ", ".join(sorted(missing)),
-                ", ".join(sorted(opened.partitions)) or "none of them",
-            )
-        self._missing |= missing
 
     def _want(self, partition: str, user: str, until: float) -> None:
         """Ask for the groups of a user: at once if they are needed soon, otherwise together with

@@ -36,8 +36,17 @@ def reported(folder: Path) -> list[dict[str, Any]]:
     return [record for record in recorded(folder) if record["method"] == "Sync"]
 
 
-@pytest.mark.parametrize(("others", "has_outbox"), [((), True), (REPORT, False)])
-def test_a_gate_may_not_decide(tmp_path: Path, others: tuple[str, ...], has_outbox: bool) -> None:
+@pytest.mark.parametrize(
+    ("others", "has_outbox", "remedy"),
+    [((), True, "sync.local_decisions"), (REPORT, False, "give the gate an outbox")],
+)
+def test_a_gate_may_not_decide(
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+    others: tuple[str, ...],
+    has_outbox: bool,
+    remedy: str,
+) -> None:
     folder = tmp_path / "outbox" if has_outbox else None
     with (
         running_server(*arguments(tmp_path, *others)) as server,
@@ -46,6 +55,8 @@ def test_a_gate_may_not_decide(tmp_path: Path, others: tuple[str, ...], has_outb
         eventually(lambda: gate.state, GateState.FORBIDDEN)
         assert not decides_itself(gate, "alice", "root.team")
         assert len(audit_records(tmp_path)) == 1
+        [logged] = caplog.messages
+        assert remedy in logged
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -14,7 +14,6 @@ from queuegate.gate.reflector import (
     ANSWER_SECONDS,
     FIRST_PAUSE,
     LONGEST_PAUSE,
-    MAX_LOGGED_ENDS,
     MAX_WAITING,
     MAX_WANTED,
     SILENCE,
@@ -24,6 +23,7 @@ from queuegate.gate.reflector import (
     Reflector,
     guarded,
 )
+from queuegate.gate.stream_log import MAX_ENDS
 from queuegate.v1 import sync_pb2
 from tests.support.fakes.clock import ManualClock
 from tests.support.servers.scripted_sync import opened, part
@@ -296,9 +296,9 @@ def test_ends_are_logged_again_after_a_stream_that_lasts(
 def test_reasons_that_always_differ_are_not_all_logged(
     reflector: Reflector, caplog: pytest.LogCaptureFixture
 ) -> None:
-    for number in range(3 * MAX_LOGGED_ENDS):
+    for number in range(3 * MAX_ENDS):
         reflector.ended(ServerUnavailable(f"attempt {number}", code="UNAVAILABLE"))
-    assert len(caplog.records) == MAX_LOGGED_ENDS
+    assert len(caplog.records) == MAX_ENDS
 
 
 def test_a_server_that_demands_reports_needs_an_outbox(clock: ManualClock) -> None:

@@ -4,10 +4,8 @@ package gate
 
 import (
 	"context"
-	"fmt"
-	"log/slog"
+	"errors"
 	"math/rand/v2"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -33,9 +31,6 @@ const releaseTime = 500 * time.Millisecond
 // reportInterval is how often decisions are reported at least.
 const reportInterval = 200 * time.Millisecond
 
-// maxLoggedEnds is how many different reasons for ends of streams are logged until a stream lasts.
-const maxLoggedEnds = 8
-
 // State says whether a gate decides by itself.
 type State int
 
@@ -53,6 +48,8 @@ type Options struct {
 	// Open opens a stream.
 	Open func(context.Context) (
 		grpc.BidiStreamingClient[queuegatev1.SyncRequest, queuegatev1.SyncResponse], error)
+	// Explain returns the error for the end of a stream, as callers of the client know it.
+	Explain func(error) error
 	// Name is what the server calls this gate.
 	Name string
 	// Partitions are those to follow. None: all.
@@ -83,11 +80,10 @@ type Gate struct {
 	nextPing time.Duration
 	answer   *queuegatev1.SyncRequest // to be sent
 	pause    time.Duration
-	pongs    int             // on this stream
-	ends     map[string]bool // why streams have ended, as logged since the last one that lasted
-	missing  map[string]bool // the named partitions that the server does not have, as logged
-	reporter *reporter       // nil: there is no outbox
-	reports  bool            // whether the server of this stream takes them now
+	pongs    int // on this stream
+	log      *streamLog
+	reporter *reporter // nil: there is no outbox
+	reports  bool      // whether the server of this stream takes them now
 }
 
 // Start starts a gate, which connects in the background.
@@ -99,8 +95,7 @@ func Start(options Options) *Gate {
 		closing: make(chan struct{}),
 		stopped: make(chan struct{}),
 		pause:   firstPause,
-		ends:    map[string]bool{},
-		missing: map[string]bool{},
+		log:     newStreamLog(options.Partitions, options.Outbox != nil),
 	}
 	held := newReplica(len(options.Partitions) > 0, func() { signal(g.changed) })
 	wanted := newWants(func() { signal(g.wake) })
@@ -245,7 +240,7 @@ func (g *Gate) receive(response *queuegatev1.SyncResponse) error {
 	}
 	if opened := response.GetOpened(); opened != nil {
 		g.decider.grace.Store(0)
-		g.logMissing(opened.GetPartitions())
+		g.log.opened(opened)
 		if !opened.GetResumed() {
 			g.noteReset()
 		}
@@ -253,9 +248,8 @@ func (g *Gate) receive(response *queuegatev1.SyncResponse) error {
 	if response.GetPong() != nil {
 		g.pause = firstPause // streams that end before it are opened less and less often
 		// A server may answer a ping, and end each stream by what it is sent then: the second counts.
-		if g.pongs++; g.pongs > 1 && len(g.ends) > 0 {
-			clear(g.ends)
-			slog.Info("the stream of a gate is back")
+		if g.pongs++; g.pongs > 1 {
+			g.log.lasts()
 		}
 		// Not earlier: the gate decides even if its reports end streams.
 		g.reports = g.reporter != nil && g.decider.replica.state.Load().rights.report
@@ -269,25 +263,11 @@ func (g *Gate) receive(response *queuegatev1.SyncResponse) error {
 		g.noteReset()
 		g.session.reset()
 	}
-	if answer != nil {
+	if answer != nil && g.answer.GetRelease() == nil { // after a release nothing counts
 		g.answer = answer
 		signal(g.wake)
 	}
 	return err
-}
-
-// logMissing logs the named partitions that the server does not have, unless they were logged.
-func (g *Gate) logMissing(has []string) {
-	var missing []string
-	for _, name := range g.options.Partitions {
-		if !slices.Contains(has, name) && !g.missing[name] {
-			missing = append(missing, name)
-			g.missing[name] = true
-		}
-	}
-	if len(missing) > 0 {
-		slog.Warn("the server does not have these partitions of a gate", "missing", missing, "has", has)
-	}
 }
 
 // noteReset counts that the policies that decide are dropped, if there are any.
@@ -301,9 +281,12 @@ func (g *Gate) noteReset() {
 func (g *Gate) ended(err error) time.Duration {
 	g.mutex.Lock()
 	defer g.mutex.Unlock()
-	if end := fmt.Sprint(err); !g.ends[end] && len(g.ends) < maxLoggedEnds && !g.isClosed.Load() {
-		g.ends[end] = true
-		slog.Warn("the stream of a gate has ended", "error", err)
+	if !g.isClosed.Load() {
+		why := err
+		if !errors.Is(err, errSilent) && !errors.Is(err, errEnded) {
+			why = g.options.Explain(err)
+		}
+		g.log.ended(why)
 	}
 	var grace time.Duration
 	switch status.Code(err) {

@@ -2,8 +2,6 @@ package gate
 
 import (
 	"context"
-	"log/slog"
-	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -36,21 +34,4 @@ func TestAStreamWithoutProgressEnds(t *testing.T) {
 	over, cancel := context.WithCancel(t.Context())
 	cancel()
 	watch(over, looks, &progress, func() { t.Error("it is over") })
-}
-
-// Named partitions that the server does not have are logged once.
-func TestMissingPartitionsAreLogged(t *testing.T) {
-	var log strings.Builder
-	before := slog.Default()
-	slog.SetDefault(slog.New(slog.NewTextHandler(&log, nil)))
-	defer slog.SetDefault(before)
-	g := &Gate{options: Options{Partitions: []string{"a", "b", "c"}}, missing: map[string]bool{}}
-	for _, has := range [][]string{{"a"}, {"a", "b"}, {"a", "b", "c"}, {"a", "d"}, {"b"}} {
-		g.logMissing(has)
-	}
-	if lines := strings.Count(log.String(), "\n"); lines != 2 ||
-		!strings.Contains(log.String(), `missing="[b c]" has=[a]`) ||
-		!strings.Contains(log.String(), "missing=[a] has=[b]") {
-		t.Error(log.String())
-	}
 }

@@ -148,16 +148,16 @@ func (s *session) greeted(opened *queuegatev1.SyncOpened) error {
 	s.announced = opened.GetEpoch()
 	s.lease = time.Duration(opened.GetLeaseMillis()) * time.Millisecond
 	s.pingInterval = max(time.Duration(opened.GetPingIntervalMillis())*time.Millisecond, minPingInterval)
+	if !opened.GetResumed() {
+		// The lease of another server does not cover the state of this one.
+		s.end()
+	}
 	report := opened.GetReportDecisions()
 	s.replica.allow(rights{
 		decide:       opened.GetLocalDecisions() && (s.canReport || !report),
 		assertGroups: opened.GetAssertGroups(),
 		report:       report,
 	})
-	if !opened.GetResumed() {
-		// The lease of another server does not cover the state of this one.
-		s.end()
-	}
 	return nil
 }
 

@@ -2,6 +2,8 @@ package gate
 
 import (
 	"context"
+	"errors"
+	"io"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -23,6 +25,11 @@ const maxSilentLooks = 6
 
 // protocolViolated is how a stream ends whose messages make no sense. Servers do not use it.
 const protocolViolated = codes.DataLoss
+
+var (
+	errSilent = status.Errorf(codes.Unavailable, "the server has answered no ping for %v", silence)
+	errEnded  = errors.New("the server has ended it")
+)
 
 // run keeps a stream open.
 func (g *Gate) run(ctx context.Context) {
@@ -64,7 +71,10 @@ func (g *Gate) stream(ctx context.Context) error {
 	for {
 		response, err := stream.Recv()
 		if isSilent.Load() {
-			return status.Errorf(codes.Unavailable, "the server has answered no ping for %v", silence)
+			return errSilent
+		}
+		if errors.Is(err, io.EOF) {
+			return errEnded
 		}
 		if err != nil {
 			return err

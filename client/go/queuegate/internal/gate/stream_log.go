@@ -1,0 +1,75 @@
+package gate
+
+import (
+	"log/slog"
+	"slices"
+
+	queuegatev1 "github.com/queuegate/queuegate/client/go/queuegate/v1"
+)
+
+// maxLoggedEnds is how many different reasons for ends of streams are logged until a stream lasts.
+const maxLoggedEnds = 8
+
+const (
+	forbidden = "the server does not let it decide, by its setting sync.local_decisions, or because this" +
+		" version of the client does not know its rules"
+	noOutbox = "the server demands a report of each decision: give GateConfig.Outbox"
+)
+
+// A streamLog is what a gate logs about its streams: each thing once, however often it connects again.
+type streamLog struct {
+	partitions []string // that the gate names
+	canReport  bool
+
+	ends     map[string]bool // why streams have ended, since the last one that lasted
+	missing  map[string]bool // partitions that the server does not have
+	obstacle string          // to decisions
+}
+
+func newStreamLog(partitions []string, canReport bool) *streamLog {
+	return &streamLog{
+		partitions: partitions, canReport: canReport, ends: map[string]bool{}, missing: map[string]bool{},
+	}
+}
+
+// opened logs the named partitions that the server does not have, and why the gate may not decide.
+func (l *streamLog) opened(opened *queuegatev1.SyncOpened) {
+	var missing []string
+	for _, name := range l.partitions {
+		if !l.missing[name] && !slices.Contains(opened.GetPartitions(), name) {
+			missing = append(missing, name)
+			l.missing[name] = true
+		}
+	}
+	if len(missing) > 0 {
+		slog.Warn("the server does not have these partitions of a gate",
+			"missing", missing, "has", opened.GetPartitions())
+	}
+	obstacle := ""
+	switch {
+	case !opened.GetLocalDecisions():
+		obstacle = forbidden
+	case opened.GetReportDecisions() && !l.canReport:
+		obstacle = noOutbox
+	}
+	if obstacle != "" && obstacle != l.obstacle {
+		slog.Warn("a gate sends every question to the server", "reason", obstacle)
+	}
+	l.obstacle = obstacle
+}
+
+// ended logs why a stream has ended, unless it was logged since the last stream that lasted.
+func (l *streamLog) ended(err error) {
+	if end := err.Error(); !l.ends[end] && len(l.ends) < maxLoggedEnds {
+		l.ends[end] = true
+		slog.Warn("the stream of a gate has ended", "error", err)
+	}
+}
+
+// lasts logs that a stream lasts, if others have ended before.
+func (l *streamLog) lasts() {
+	if len(l.ends) > 0 {
+		clear(l.ends)
+		slog.Info("the stream of a gate is back")
+	}
+}

@@ -1,0 +1,60 @@
+package gate
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+
+	queuegatev1 "github.com/queuegate/queuegate/client/go/queuegate/v1"
+)
+
+// Each thing is logged once, until a stream lasts or the server lets the gate decide.
+func TestWhatIsLoggedOfStreams(t *testing.T) {
+	previous, logged := slog.Default(), &bytes.Buffer{}
+	slog.SetDefault(slog.New(slog.NewTextHandler(logged, nil)))
+	t.Cleanup(func() { slog.SetDefault(previous) })
+	log := newStreamLog([]string{"a", "b"}, false)
+	greet := func(decide, report bool, partitions ...string) func() {
+		return func() {
+			log.opened(&queuegatev1.SyncOpened{
+				LocalDecisions: decide, ReportDecisions: report, Partitions: partitions,
+			})
+		}
+	}
+	end := func(why string) func() { return func() { log.ended(errors.New(why)) } }
+	for number, each := range []struct {
+		act  func()
+		want string // nothing is logged if it is empty
+	}{
+		{greet(true, false, "a"), "missing=[b]"},
+		{greet(true, false), "missing=[a]"},
+		{greet(true, false), ""},
+		{greet(false, false, "a", "b"), "sync.local_decisions"},
+		{greet(false, true), ""},
+		{greet(true, true), "GateConfig.Outbox"},
+		{greet(true, false), ""},
+		{greet(true, true), "GateConfig.Outbox"},
+		{log.lasts, ""},
+		{end("one"), "one"},
+		{end("two"), "two"},
+		{end("one"), ""},
+		{log.lasts, "is back"},
+		{end("one"), "one"},
+	} {
+		logged.Reset()
+		each.act()
+		if found := logged.String(); !strings.Contains(found, each.want) || (found == "") != (each.want == "") {
+			t.Errorf("%d: %q instead of %q", number, found, each.want)
+		}
+	}
+	logged.Reset()
+	for number := range 3 * maxLoggedEnds {
+		log.ended(fmt.Errorf("attempt %d", number))
+	}
+	if count := strings.Count(logged.String(), "\n"); count != maxLoggedEnds-1 {
+		t.Error(count)
+	}
+}

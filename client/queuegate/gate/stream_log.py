@@ -1,0 +1,65 @@
+"""What a gate logs about its streams: each thing once, however often it connects again."""
+
+import logging
+from collections.abc import Iterable
+from typing import Final
+
+from queuegate.v1 import sync_pb2
+
+MAX_ENDS: Final = 8
+"""Different reasons for ends of streams that are logged until a stream lasts."""
+_FORBIDDEN: Final = (
+    "the server does not let it decide, by its setting sync.local_decisions, or because this"
+    " version of the client does not know its rules"
+)
+_NO_OUTBOX: Final = "the server demands a report of each decision: give the gate an outbox"
+_LOG: Final = logging.getLogger("queuegate.gate")
+
+
+class StreamLog:
+    """Used by the thread that receives."""
+
+    def __init__(self, partitions: Iterable[str], *, has_outbox: bool) -> None:
+        """Start with nothing logged.
+
+        Args:
+            partitions: The partitions that the gate names.
+            has_outbox: Whether the gate can report its decisions.
+        """
+        self._named = frozenset(partitions)
+        self._has_outbox = has_outbox
+        self._ends: set[str] = set()
+        """Why streams have ended since the last one that lasted."""
+        self._missing: frozenset[str] = frozenset()
+        self._obstacle = ""
+
+    def opened(self, opened: sync_pb2.SyncOpened) -> None:
+        """Log which named partitions the server does not have, and why the gate may not decide."""
+        missing = self._named.difference(opened.partitions)
+        if not missing <= self._missing:
+            _LOG.warning(
+                "the server does not have these partitions of a gate: %s; it has: %s",
+                ", ".join(sorted(missing)),
+                ", ".join(sorted(opened.partitions)) or "none of them",
+            )
+        self._missing |= missing
+        obstacle = ""
+        if not opened.local_decisions:
+            obstacle = _FORBIDDEN
+        elif opened.report_decisions and not self._has_outbox:
+            obstacle = _NO_OUTBOX
+        if obstacle not in {"", self._obstacle}:
+            _LOG.warning("a gate sends every question to the server: %s", obstacle)
+        self._obstacle = obstacle
+
+    def ended(self, why: str) -> None:
+        """Log why a stream has ended, unless it was logged since the last stream that lasted."""
+        if why not in self._ends and len(self._ends) < MAX_ENDS:
+            self._ends.add(why)
+            _LOG.warning("the stream of a gate has ended: %s", why)
+
+    def lasts(self) -> None:
+        """Log that a stream lasts, if others have ended before."""
+        if self._ends:
+            self._ends.clear()
+            _LOG.info("the stream of a gate is back")
