@@ -4,6 +4,7 @@ import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Final
 
 from queuegate.policy.acl import AclNames
 from queuegate.policy.chain import CLUSTER
@@ -17,6 +18,9 @@ from queuegate.policy.yarn_acl import Semantics
 from queuegate_server.formats.acl_positions import AclKey, Place, acl_positions
 from queuegate_server.formats.diagnostics import quoted
 from queuegate_server.formats.registry import YUNIKORN, FormatOptions
+
+STDIN_NAME: Final = "<stdin>"
+"""The name of a policy that was read from standard input."""
 
 
 @dataclass(frozen=True)
@@ -78,7 +82,9 @@ class PolicyFile:
     def reading_words(self, partition: str) -> Sequence[str]:
         """Return the options of `queuegate check` that read a partition in the same way."""
         more = ["--config", self.config] if self.config else _words(self.options, partition)
-        return ["--policy", self.name, *more]
+        # The command takes no `-`; this works after `< FILE`.
+        name = "/dev/stdin" if self.name == STDIN_NAME else self.name
+        return ["--policy", name, *more]
 
     def user(self, person: Person) -> str:
         """Return the name of a person; of somebody new, a name that no ACL has."""

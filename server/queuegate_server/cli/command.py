@@ -9,6 +9,7 @@ import click
 
 from queuegate.policy.acl import AclNames
 from queuegate.policy.yarn_acl import Semantics
+from queuegate_server.analysis.policy_file import STDIN_NAME
 from queuegate_server.cli import EXIT_FAILURE
 from queuegate_server.files.safe_open import open_regular, remedy
 from queuegate_server.formats.diagnostics import Diagnostic, Severity
@@ -113,7 +114,7 @@ resolver_types_option: Final = click.option(
 
 def shown_name(file: str | Path) -> str:
     """Return the name of a file in diagnostics."""
-    return "<stdin>" if file == STDIN else str(file)
+    return STDIN_NAME if file == STDIN else str(file)
 
 
 def read_file(file: str | Path) -> bytes:

@@ -2,6 +2,8 @@
 
 import json
 import shlex
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -160,6 +162,17 @@ def test_the_command_about_a_user_who_looks_like_an_option(
     assert f"  $ {command}" in done.stdout.splitlines()
     assert queuegate(shlex.split(command)[1:]) == 0
     assert capsys.readouterr().out.startswith("allowed: -x may submit to root.a b")
+
+
+def test_the_command_about_standard_input() -> None:
+    claims(REFUTED)
+    done = CliRunner().invoke(command_group(), ["prove", "-", "claims.yaml"], input=POLICY)
+    command = "queuegate check --policy /dev/stdin somebody root.ml --group platform"
+    assert f"  $ {command}" in done.stdout.splitlines()
+    assert "  <stdin>:5:19: " in done.stdout
+    with Path("queues.yaml").open() as file:
+        words = [str(Path(sys.executable).with_name("queuegate")), *shlex.split(command)[1:]]
+        assert subprocess.run(words, stdin=file, check=False).returncode == 0
 
 
 def test_the_recovery_queue_is_named() -> None:
