@@ -126,10 +126,11 @@ yunikorn: $(TEST) ## run yunikorn-core's own tests on a build that asks; writes 
 bench-peers: $(TEST) ## only measure beside other policy servers, and write bench/PEERS.md
 	$(BIN)/python -m bench.peers
 
-pictures: $(TEST) ## draw docs/pictures: figures of the benchmarks, commands on a terminal, leases
+pictures: $(TEST) ## draw docs/pictures: figures of the benchmarks, commands on a terminal, leases, the console
 	$(BIN)/python -m bench.plots
 	$(BIN)/python -m tests.e2e.documentation.terminal_pictures
 	$(BIN)/python -m tests.e2e.documentation.lease_picture
+	$(BIN)/python -m tests.e2e.documentation.console_pictures
 
 webhook-certificate: $(SERVE) ## make a certificate for the admission webhook, by its own CA
 	$(BIN)/python deploy/admission/own-ca/make_certificate.py --host $(WEBHOOK)

@@ -1,4 +1,4 @@
-"""Pictures of the console in docs/pictures: each page of a real server, in light and dark.
+"""Pictures of the console in docs/pictures: each page of a real server.
 
 `python -m tests.e2e.documentation.console_pictures` takes them.
 """
@@ -6,13 +6,15 @@
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Final, Literal, NamedTuple
+from typing import Final, Literal, NamedTuple, TypeAlias
 from urllib.parse import urlencode
 
 from playwright.sync_api import Browser
 
 from tests.support.browser import started_browser, visiting
 from tests.support.servers.console_server import RunningConsole, running_console
+
+Scheme: TypeAlias = Literal["light", "dark"]
 
 PICTURES: Final = Path("docs/pictures")
 WIDTH: Final = 1100
@@ -37,31 +39,29 @@ PAGES: Final = {
     "health": "health",
     "denials": "denials",
 }
-SCHEMES: Final[tuple[Literal["light", "dark"], ...]] = ("light", "dark")
 
 
 class Picture(NamedTuple):
     """A picture of a page."""
 
     name: str
+    """Of its file, without the ending."""
     png: bytes
 
 
-def take() -> Iterator[Picture]:
-    """Return the pictures."""
+def take(*schemes: Scheme) -> Iterator[Picture]:
+    """Return the pictures of all pages, in these colour schemes."""
     with (
         tempfile.TemporaryDirectory() as folder,
         running_console(Path(folder)) as console,
         started_browser() as browser,
     ):
         for page in PAGES:
-            for scheme in SCHEMES:
-                yield Picture(f"console-{page}-{scheme}", _taken(browser, console, page, scheme))
+            for scheme in schemes:
+                yield Picture(f"console-{page}", _taken(browser, console, page, scheme))
 
 
-def _taken(
-    browser: Browser, console: RunningConsole, name: str, scheme: Literal["light", "dark"]
-) -> bytes:
+def _taken(browser: Browser, console: RunningConsole, name: str, scheme: Scheme) -> bytes:
     with visiting(browser, scheme=scheme, width=WIDTH, height=HEIGHT) as visit:
         page = visit.page
         page.goto(f"{console.url}{PAGES[name]}")
@@ -77,7 +77,7 @@ def _taken(
 
 def main() -> None:
     """Write the pictures."""
-    for picture in take():
+    for picture in take("light"):
         (PICTURES / f"{picture.name}.png").write_bytes(picture.png)
 
 

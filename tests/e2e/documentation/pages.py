@@ -85,6 +85,7 @@ PAGES: Final = {
     "docs/how-to/tls-and-callers.md": Page(not_run=1),
     "docs/how-to/trace.md": Page(not_run=1),
     "docs/how-to/upgrade.md": Page(not_run=2),
+    "docs/how-to/use-the-console.md": Page(not_run=1),
     "docs/how-to/webhook-beside-yunikorn.md": Page(
         module="e2e/documentation/test_kubernetes.py",
         not_run=1,

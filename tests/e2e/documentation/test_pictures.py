@@ -7,9 +7,10 @@ import pytest
 
 from bench import plots
 from queuegate_server.sync.session import LEASE
-from tests.e2e.documentation import lease_picture, terminal_pictures
+from tests.e2e.documentation import console_pictures, lease_picture, terminal_pictures
 
-PICTURES = sorted(Path("docs/pictures").glob("*.svg"))
+PICTURES = sorted(Path("docs/pictures").glob("*.*"))
+PNG = b"\x89PNG\r\n\x1a\n"
 
 
 def test_plots_show_the_figures_of_the_benchmarks() -> None:
@@ -32,10 +33,23 @@ def test_leases_show_the_protocol() -> None:
     assert lease_picture.PICTURE.read_text() == lease_picture.draw(), "run `make pictures`"
 
 
+def test_pages_of_the_console_can_be_pictured_in_light_and_dark() -> None:
+    pictures: dict[str, set[bytes]] = {}
+    for name, png in console_pictures.take("light", "dark"):
+        assert png.startswith(PNG)
+        pictures.setdefault(name, set()).add(png)
+    assert {len(schemes) for schemes in pictures.values()} == {2}, "the schemes look alike"
+    committed = {path.stem for path in console_pictures.PICTURES.glob("console-*.png")}
+    assert committed == pictures.keys(), "run `make pictures`"
+
+
 @pytest.mark.parametrize("path", PICTURES, ids=[path.name for path in PICTURES])
 def test_a_picture_needs_nothing_of_the_network_and_is_used(path: Path) -> None:
-    text = path.read_text()
-    assert re.findall(r"(?:https?:)?//[^\s\"')]+", text) == ["http://www.w3.org/2000/svg"]
+    if path.suffix == ".png":
+        assert path.read_bytes().startswith(PNG)
+    else:
+        text = path.read_text()
+        assert re.findall(r"(?:https?:)?//[^\s\"')]+", text) == ["http://www.w3.org/2000/svg"]
     pages = [Path("README.md"), *Path("docs").rglob("*.md"), *Path("bench").glob("*.md")]
     uses = [
         alternative
