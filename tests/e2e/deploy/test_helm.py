@@ -45,6 +45,7 @@ partitions:
 CALLER = {
     "dns:yunikorn-scheduler.yunikorn.svc": {"roles": ["check", "read"], "assert_groups": True}
 }
+TLS = "{certificate_file: /run/secrets/queuegate/tls.crt, key_file: /run/secrets/queuegate/tls.key}"
 SECRET = {"path": "/x", "secret": "a"}
 CERT_MANAGER = {"enabled": True, "certificate": {"certManager": True}}
 EVERYTHING = {
@@ -278,6 +279,8 @@ def test_wrong_values_are_refused(chart: Helm, values: dict[str, Any], said: str
         ("listen: [{address: 'unix:/run/q.sock'}]", "unix:/run/q.sock: no folder in the pod"),
         ("ops: {listen: '0.0.0.0:9090'}", "settings.ops.listen: must be 0.0.0.0:9464"),
         ("ops: null", "settings.ops.listen: must be 0.0.0.0:9464"),
+        ("console: {enabled: true}", "settings.console.enabled: set server.settings.ops.tls, too"),
+        (f"{{console: {{enabled: true}}, workers: 2, ops: {{tls: {TLS}}}}}", "requires workers: 1"),
         ("transport: native", "settings.transport: native serves on loopback only"),
         ("audit: {path: /var/log/audit.log}", "settings.audit.path: no folder in the pod"),
         ("policy: {path: /etc/hadoop/conf/fair-scheduler.xml}", "add `configs: null`"),
@@ -307,6 +310,27 @@ def test_a_pod_has_the_time_to_drain(chart: Helm, drain: object, seconds: int) -
     manifests = chart.template({"server": {"settings": {"drain": drain}}})
     ((pod, _),) = own_containers(manifests)
     assert pod["terminationGracePeriodSeconds"] == seconds
+
+
+def test_the_console_is_served_with_tls(chart: Helm) -> None:
+    settings = {
+        "ops": {"tls": {**yaml.safe_load(TLS), "client_ca_file": "/run/secrets/queuegate/ca.crt"}},
+        "console": {"enabled": True},
+        "callers": {"certificates": CALLER},
+    }
+    values = {"server": {"settings": settings}, "prometheus": {"serviceMonitors": True}}
+    manifests = chart.template(values)
+    for version in VERSIONS:
+        check_schemas(manifests, version)
+    ((pod, container),) = own_containers(manifests)
+    for probe in ("startupProbe", "readinessProbe", "livenessProbe"):
+        assert container[probe]["httpGet"]["scheme"] == "HTTPS"
+    (monitor,) = of_kind(manifests, "ServiceMonitor")
+    assert monitor["spec"]["endpoints"][0]["scheme"] == "https"
+    (text,) = settings_of(manifests, pod).values()
+    read = load_settings(content=text.encode(), file=Path("queuegate.yaml"))
+    assert read.console.enabled
+    assert read.ops.tls
 
 
 def test_numbers_reach_the_server_as_they_are_written(chart: Helm) -> None:

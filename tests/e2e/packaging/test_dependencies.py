@@ -28,8 +28,9 @@ LDAP = declared(CONFIGURATION["project"]["optional-dependencies"]["ldap"])
 NATIVE = declared(CONFIGURATION["project"]["optional-dependencies"]["native"])
 REDIS = declared(CONFIGURATION["project"]["optional-dependencies"]["redis"])
 TRACING = declared(CONFIGURATION["project"]["optional-dependencies"]["tracing"])
-# It brings the server's.
+# These bring the server's.
 ADMISSION = declared(CONFIGURATION["project"]["optional-dependencies"]["admission"]) - {"queuegate"}
+CONSOLE = declared(CONFIGURATION["project"]["optional-dependencies"]["console"]) - {"queuegate"}
 
 
 def modules(folder: Path) -> Iterator[str]:
@@ -68,7 +69,7 @@ def test_server_imports_what_its_extras_bring() -> None:
     # The parts of pydantic come with it; so do packages that share OpenTelemetry's name.
     brought = {name for name in imported if name.startswith("opentelemetry-")} | {"pydantic-core"}
     # The server's extra raises a floor of the client's.
-    assert imported - brought == (EXTRA | LDAP | ADMISSION | NATIVE | REDIS) - PLAIN
+    assert imported - brought == (EXTRA | LDAP | ADMISSION | CONSOLE | NATIVE | REDIS) - PLAIN
     assert brought >= TRACING
 
 

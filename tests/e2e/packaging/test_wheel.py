@@ -70,15 +70,19 @@ def test_holds_both_packages_typed_and_nothing_else(wheel: Path) -> None:
     assert {
         "queuegate/v1/access_pb2.pyi",
         "queuegate_server/policystore/default_queues.yaml",
+        "queuegate_server/console/static/console.css",
+        "queuegate_server/console/static/htmx-2.0.11.min.js",
+        "queuegate_server/console/templates/base.html",
     } <= set(names)
-    assert any(name.endswith("/licenses/LICENSE") for name in names)
+    for text in ("LICENSE", "server/queuegate_server/console/static/htmx-2.0.11.LICENSE"):
+        assert any(name.endswith(f"/licenses/{text}") for name in names)
 
 
 def test_metadata(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         [name] = [name for name in archive.namelist() if name.endswith("/METADATA")]
         metadata = Parser().parsestr(archive.read(name).decode())
-    assert metadata["License-Expression"] == "Apache-2.0"
+    assert metadata["License-Expression"] == "Apache-2.0 AND 0BSD"
     assert metadata["Requires-Python"] == ">=3.11"
     requirements = [Requirement(text) for text in metadata.get_all("Requires-Dist", [])]
     always = {each.name for each in requirements if each.marker is None}

@@ -22,6 +22,14 @@ the network policy do not fit. values.schema.json has refused unknown keys and w
 {{- if not (has (dig "ops" "listen" "" $settings) (list "0.0.0.0:9464" "[::]:9464")) -}}
 {{- fail "server.settings.ops.listen: must be 0.0.0.0:9464 or [::]:9464, where the probes and Prometheus ask" -}}
 {{- end -}}
+{{- if dig "console" "enabled" false $settings -}}
+{{- if not (dig "ops" "tls" dict $settings) -}}
+{{- fail "server.settings.console.enabled: set server.settings.ops.tls, too (certificate_file, key_file): other pods reach the port" -}}
+{{- end -}}
+{{- if gt (int (dig "workers" 1 $settings)) 1 -}}
+{{- fail "server.settings.console.enabled: requires workers: 1" -}}
+{{- end -}}
+{{- end -}}
 {{- if eq (dig "transport" "grpcio" $settings) "native" -}}
 {{- fail "server.settings.transport: native serves on loopback only, and callers come from other pods: remove it" -}}
 {{- end -}}
