@@ -35,6 +35,7 @@ _PARTS: Final = (
     "stream",
     "h2",
     "directory",
+    "fleet",
     "outage",
     "overload",
     "gate",
