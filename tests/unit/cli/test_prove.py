@@ -120,6 +120,10 @@ def test_groups_from_the_resolver_of_the_settings() -> None:
     assert "--config queuegate.yaml testuser1 root.ml --group group1000" in done.stdout
     Path("names").write_text("testuser5\n")
     assert 'the groups of "testuser5" cannot be looked up' in prove(*options).stderr
+    claims("only user:testuser1 may submit root.ml", "nobody may submit root.ml")
+    done = prove("--users-from", "directory", *options[2:])
+    assert "proved: only user:testuser1 may submit root.ml" in done.stdout
+    assert "testuser1 in group1000, group1001 may submit root.ml" in done.stdout
 
 
 def test_compared_with_another_policy() -> None:
