@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"syscall"
@@ -170,6 +171,11 @@ policies:
 	queues, err := client.Queues(ctx, Listing{User: "sue", Prefix: "root.analytics"})
 	if !slices.Equal(queues, []string{"root.analytics.reports"}) || err != nil {
 		t.Error(queues, err)
+	}
+	usable, err := client.ExplainQueues(ctx, Listing{User: "sue", Prefix: "root.analytics"})
+	via := AccessGrant{Queue: "root.analytics.reports", ACL: Submit, Kind: SubjectUser, Name: "sue"}
+	if err != nil || len(usable) != 1 || usable[0].Queue != via.Queue || !reflect.DeepEqual(usable[0].Via, via) {
+		t.Errorf("%+v, %v", usable, err)
 	}
 	resolution, err := client.Resolve(ctx, "sue", ResolveOptions{BypassCache: true})
 	if err != nil || resolution.Outcome != Resolved || !slices.Equal(resolution.Groups, []string{"sue"}) ||
