@@ -107,6 +107,8 @@ class AdminServer:
             max_headers=MAX_HEADERS,
             lingering_time=0,
             auto_decompress=False,
+            # A page that nobody waits for any more is not worked on.
+            handler_cancellation=site is not None,
             shutdown_timeout=_CLOSE_SECONDS,
         )
         self._listener: asyncio.Server | None = None

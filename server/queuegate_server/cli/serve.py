@@ -144,7 +144,7 @@ def _serve(settings: Settings, current: Settings, read: _Read, spec: WorkerSpec 
 
     try:
         run_in_loop(main())
-    except (UnusableFile, TracingNotInstalled, lifecycle.ConsoleNotInstalled) as error:
+    except (UnusableFile, TracingNotInstalled) as error:
         raise Failure(str(error)) from None
     except CannotListen as error:
         raise Failure(f"cannot listen on {error}") from None

@@ -122,7 +122,8 @@ def _listener_faults(settings: Settings) -> Iterator[str]:
         choose(settings.transport, settings.listen, settings.limits.connections)
     except CannotListen as error:
         yield str(error)
-    if settings.callers.token_file or any(each.tls for each in settings.listen):
+    has_tls = settings.ops.tls or any(each.tls for each in settings.listen)
+    if settings.callers.token_file or has_tls:
         # Slow, and seldom needed.
         from queuegate_server.server.listeners import unusable_files  # noqa: PLC0415
 

@@ -27,6 +27,7 @@ from queuegate_server.rpc.errors import (
     Unauthenticated,
     to_status,
 )
+from queuegate_server.settings.callers import Role
 
 _LOG = logging.getLogger("queuegate_server.console")
 COOKIE: Final = "queuegate_session"
@@ -146,6 +147,11 @@ class Console:
                 if route.method == "POST":
                     form = await self._form(request, route.max_form_bytes, principal.name)
                 set_current_principal(principal)
+                if route.role is Role.ADMIN:
+                    _LOG.info(
+                        "page of an administrator",
+                        extra={"caller": principal.name, "path": route.path},
+                    )
                 result = await route.handler(
                     Visit(self._services, principal, _first_values(request.query.items()), form)
                 )

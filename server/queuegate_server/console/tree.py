@@ -16,6 +16,8 @@ from queuegate.policy.tree import Partition
 
 LEVEL: Final = 100
 """Children of one queue on a page."""
+MANY_LEVELS: Final = 10
+"""If more levels are open, each shows only this many children."""
 MAX_FOUND: Final = 100
 """Queues that a search shows."""
 _CHUNK: Final = 5_000
@@ -67,12 +69,12 @@ def has_children(partition: Partition, path: str) -> bool:
     return next(children(partition, path), None) is not None
 
 
-def level(partition: Partition, path: str, start: str = "") -> Level:
+def level(partition: Partition, path: str, start: str = "", size: int = LEVEL) -> Level:
     """Return a page of the children of a queue, from the path `start` on."""
     found: list[str] = []
     following = ""
     for child in children(partition, path, start):
-        if len(found) == LEVEL:
+        if len(found) == size:
             following = child
             break
         found.append(child)
@@ -92,30 +94,39 @@ def rows(partition: Partition, selected: str, start: str = "") -> Iterator[Row]:
     while open_paths[-1] != ROOT:
         open_paths.append(parent_path(open_paths[-1]))
     open_paths.reverse()
-    yield from _below(partition, open_paths, 0, start)
+    size = LEVEL if len(open_paths) <= MANY_LEVELS else MANY_LEVELS
+    behind: list[list[Row]] = []
+    for depth, path in enumerate(open_paths):
+        yield Row(depth, path, has_children(partition, path), is_open=True)
+        is_last = depth + 1 == len(open_paths)
+        inner = "" if is_last else open_paths[depth + 1]
+        page = level(partition, path, start if is_last else "", size)
+        if inner and inner not in page.paths:
+            page = level(partition, path, inner, size)
+        before, after = _around(partition, path, depth + 1, page, inner)
+        yield from before
+        behind.append(after)
+    for after in reversed(behind):
+        yield from after
 
 
-def _below(
-    partition: Partition, open_paths: Sequence[str], depth: int, start: str
-) -> Iterator[Row]:
-    path = open_paths[depth]
-    yield Row(depth, path, has_children(partition, path), is_open=True)
-    is_last = depth + 1 == len(open_paths)
-    inner = "" if is_last else open_paths[depth + 1]
-    page = level(partition, path, start if is_last else "")
-    if inner and inner not in page.paths:
-        page = level(partition, path, inner)
+def _around(
+    partition: Partition, path: str, depth: int, page: Level, inner: str
+) -> tuple[list[Row], list[Row]]:
+    """Return the lines of a level before the child that is open, and those after it."""
+    lines = [
+        Row(depth, child, has_children(partition, child), is_open=False)
+        for child in page.paths
+        if child != inner
+    ]
+    cut = page.paths.index(inner) if inner else len(lines)
+    before, after = lines[:cut], lines[cut:]
     if page.has_earlier:
-        yield Row(depth + 1, "", has_children=False, is_open=False, earlier=path)
-    for child in page.paths:
-        if child == inner:
-            yield from _below(partition, open_paths, depth + 1, start)
-        else:
-            yield Row(depth + 1, child, has_children(partition, child), is_open=False)
+        before.insert(0, Row(depth, "", has_children=False, is_open=False, earlier=path))
     if page.following:
-        yield Row(
-            depth + 1, "", has_children=False, is_open=False, later=path, start=page.following
-        )
+        more = Row(depth, "", has_children=False, is_open=False, later=path, start=page.following)
+        (after if inner else before).append(more)
+    return before, after
 
 
 async def search(partition: Partition, text: str) -> tuple[list[str], bool]:

@@ -36,10 +36,6 @@ class CannotStart(Exception):
         self.diagnostics = diagnostics
 
 
-class ConsoleNotInstalled(Exception):
-    """The console is enabled, but the extra is not installed."""
-
-
 async def serve(
     settings: Settings,
     announce: Callable[[list[str], Policy], list[str]],
@@ -64,7 +60,6 @@ async def serve(
         CannotStart: The policy is not valid.
         CannotAudit: The audit log is not usable.
         TracingNotInstalled: Tracing is enabled and OpenTelemetry is not installed.
-        ConsoleNotInstalled: The console is enabled and Jinja is not installed.
     """
     resources.configure_gc()
     resources.shorten_thread_switches()
@@ -169,16 +164,11 @@ async def _open_admin_port(
 
 
 def _console(settings: Settings, parts: ServerParts, metrics: Callable[[], bytes]) -> "Site":
-    """Return the console. Raises ConsoleNotInstalled."""
-    try:
-        from queuegate_server.console.annotations import Annotator  # noqa: PLC0415 - optional
-        from queuegate_server.console.app import console_site  # noqa: PLC0415 - optional
-        from queuegate_server.console.views import Services  # noqa: PLC0415 - optional
-    except ModuleNotFoundError as error:
-        raise ConsoleNotInstalled(
-            f"console.enabled requires {error.name}, which is not installed:"
-            " pip install 'queuegate[console]'"
-        ) from error
+    """Return the console."""
+    from queuegate_server.console.annotations import Annotator  # noqa: PLC0415 - optional
+    from queuegate_server.console.app import console_site  # noqa: PLC0415 - optional
+    from queuegate_server.console.views import Services  # noqa: PLC0415 - optional
+
     return console_site(
         Services(
             settings=settings,

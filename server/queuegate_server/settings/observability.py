@@ -1,5 +1,6 @@
 """Settings of the log, the operations port, tracing and the audit log."""
 
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Final, Literal, Self
 
@@ -96,6 +97,15 @@ class Console(Section):
         "`ops.listen`. Beyond loopback it also requires `ops.tls`, and callers with tokens or "
         "certificates. With several workers it is not available.",
     )
+
+    @model_validator(mode="after")
+    def _is_installed(self) -> Self:
+        if self.enabled and find_spec("jinja2") is None:
+            raise ValueError(
+                "the console requires Jinja, which is not installed:"
+                " pip install 'queuegate[console]'"
+            )
+        return self
 
 
 class Tracing(Section):

@@ -207,6 +207,14 @@ def test_form_tokens(visitor: Browser) -> None:
     assert visitor.post("user/forget", form, **bearer).status == 403
 
 
+def test_a_change_is_logged_with_its_caller(server: RunningServer, browser: Browser) -> None:
+    assert browser.sign_in(ADMIN).status == 303
+    form = {"form_token": browser.get("user?user=alice").form_token, "user": "alice"}
+    assert browser.post("user/forget", form).status == 303
+    entry = server.wait_for_log("page of an administrator")
+    assert (entry["caller"], entry["path"]) == ("token:ops", "user/forget")
+
+
 def test_roles(visitor: Browser) -> None:
     page = visitor.get("user?user=alice")
     assert "Forget" not in page.text

@@ -94,6 +94,15 @@ def test_the_selected_queue_is_shown_however_many_siblings_it_has() -> None:
     assert rows[-1].start == f"root.q{777 + tree.LEVEL:05}"
 
 
+def test_a_very_deep_queue() -> None:
+    path = ".".join(["root", *["q"] * 1_500])
+    queues = partition(path, *(f"root.q{number}" for number in range(100)))
+    rows = [*tree.rows(queues, path)]
+    assert sum(row.is_open for row in rows) == 1_501
+    assert len(rows) < 1_501 + 2 * tree.MANY_LEVELS
+    assert rows[-1].later == "root"
+
+
 async def test_search_is_bounded_and_says_so() -> None:
     queues = partition(*(f"root.team{number}" for number in range(tree.MAX_FOUND + 1)))
     assert await tree.search(queues, "TEAM42") == (["root.team42"], False)

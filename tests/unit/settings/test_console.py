@@ -59,6 +59,12 @@ def test_refused(file: Path, lines: tuple[str, ...], message: str) -> None:
         load(file, *lines)
 
 
+def test_a_missing_extra_is_a_fault(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("queuegate_server.settings.observability.find_spec", lambda name: None)
+    with pytest.raises(SettingsError, match=r"pip install 'queuegate\[console\]'"):
+        load(file, 'ops: {listen: "127.0.0.1:9464"}')
+
+
 def test_a_port_without_the_console_needs_no_tls(file: Path) -> None:
     file.write_text('ops: {listen: "0.0.0.0:9464"}\nworkers: 2\n')
     assert not load_settings(file).console.enabled

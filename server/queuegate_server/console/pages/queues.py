@@ -1,5 +1,7 @@
 """The page Queues: the tree, and one queue with its ACLs and the people who get in."""
 
+import heapq
+import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
@@ -22,6 +24,8 @@ from queuegate_server.rpc.messages import ACCESS_TYPES
 PATH: Final = "queues"
 MAX_CHIPS: Final = 60
 """Names of one list that are shown."""
+MAX_INHERITED: Final = 50
+"""ACLs above a queue that are shown."""
 MAX_PEOPLE: Final = 200
 """People on a page."""
 MAX_FINDINGS: Final = 50
@@ -68,7 +72,6 @@ class ShownAcl:
     queue: str
     """Empty for the administrators of the cluster."""
     access: Access
-    text: str
     chips: Sequence[Chip]
     more: int
     """Names that are not shown."""
@@ -114,6 +117,8 @@ class ShownQueue:
     path: str
     own: Sequence[ShownAcl]
     inherited: Sequence[ShownAcl]
+    more_inherited: bool
+    """Whether further ones are not shown."""
     findings: Sequence[Diagnostic]
     people: People | None
     people_url: Url
@@ -171,6 +176,8 @@ async def show(visit: Visit) -> View:
     searched = query.get("search", "").strip()
     found, has_more = await tree.search(partition, searched) if searched else ([], False)
     people = await _people(visit, name, selected, access) if query.get("who") else None
+    above = _inherited(partition, selected, annotations)
+    inherited = [*itertools.islice(above, MAX_INHERITED + 1)]
     model = QueuesModel(
         partition=name,
         tabs=[
@@ -193,7 +200,8 @@ async def show(visit: Visit) -> View:
         queue=ShownQueue(
             path=selected,
             own=[*_acls(partition, selected, annotations)],
-            inherited=[*_inherited(partition, selected, annotations)],
+            inherited=inherited[:MAX_INHERITED],
+            more_inherited=len(inherited) > MAX_INHERITED,
             findings=by_queue.get(selected, [])[:MAX_FINDINGS],
             people=people,
             people_url=url(PATH, partition=name, queue=selected, access=access, who=1),
@@ -263,16 +271,15 @@ def _inherited(partition: Partition, path: str, annotations: Annotations) -> Ite
 def _shown(partition: str, path: str, access: Access, acl: Acl, place: str) -> ShownAcl:
     chips = [Chip("everybody", WILDCARD)] if acl.allows_all else []
     for kind, names in (("user", acl.users), ("group", acl.groups), ("proxy", acl.proxies)):
-        for name in sorted(names):
+        for name in heapq.nsmallest(MAX_CHIPS, names):
             link = url("user", partition=partition, user=name) if kind == "user" else None
             chips.append(Chip(kind, name, link))
     dropped = (*acl.dropped_users, *acl.dropped_groups)
     return ShownAcl(
         path,
         access,
-        acl.text,
         chips[:MAX_CHIPS],
-        max(0, len(chips) - MAX_CHIPS),
+        max(0, len(acl.users) + len(acl.groups) + len(acl.proxies) - MAX_CHIPS),
         dropped[:MAX_CHIPS],
         place,
     )
