@@ -15,7 +15,7 @@ from queuegate_server.rpc.authentication import current_caller
 from queuegate_server.rpc.decision_log import DecisionLog
 from queuegate_server.rpc.errors import AuditUnavailable, Draining, InvalidRequest, Overloaded
 from queuegate_server.sync.hub import CannotShip, SyncHub
-from queuegate_server.sync.session import LEASE, InvalidSync, Looked, Session, SyncRights
+from queuegate_server.sync.session import LEASE, InvalidSync, OfferedGroups, Session, SyncRights
 
 _LOG = logging.getLogger("queuegate_server.sync")
 FIRST_PAUSE: Final = 1.0
@@ -212,7 +212,12 @@ class _Stream:
         """Record the valid decisions of a report, and confirm it once the audit log has them."""
         name, refused = self._session.name, sync_validation.refused_decisions(report)
         if refused:
-            fields = {"gate": name, "decisions": len(refused), "first": refused[0].fault}
+            fields = {
+                "gate": name,
+                "caller": self._session.caller,
+                "decisions": len(refused),
+                "first": refused[0].fault,
+            }
             _LOG.error("a gate reports decisions that are not valid and not recorded", extra=fields)
         faulty = {each.index for each in refused}
         decisions = [each for index, each in enumerate(report.decisions) if index not in faulty]
@@ -268,7 +273,7 @@ class _Stream:
                 served = self._engine.snapshot.find(partition)
                 resolution = await served.groups.resolve(user)
                 groups = _groups(served, resolution, self._clock())
-                self._session.offer(Looked(groups, since))
+                self._session.offer(OfferedGroups(groups, since))
                 self._wake()
 
 

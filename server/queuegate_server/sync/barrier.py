@@ -17,7 +17,7 @@ Caller = tuple[str, bytes]
 """The name of a principal, and which state of a gate."""
 
 
-class _Waited(NamedTuple):
+class _Lease(NamedTuple):
     name: str
     caller: Caller
     until: float
@@ -33,8 +33,8 @@ class _Waited(NamedTuple):
         return newest is None or newest.applied < sequence
 
 
-def _waited(session: Session) -> _Waited:
-    return _Waited(session.name, _caller(session), session.lease_until, session)
+def _lease(session: Session) -> _Lease:
+    return _Lease(session.name, _caller(session), session.lease_until, session)
 
 
 def _caller(session: Session) -> Caller:
@@ -48,7 +48,7 @@ class Leases:
         """Start at a monotonic time in seconds, when no earlier process grants leases any more."""
         self._started = now
         self._open: dict[Session, None] = {}
-        self._closed: list[_Waited] = []
+        self._closed: list[_Lease] = []
 
     def add(self, session: Session) -> None:
         """Wait for this stream from now on."""
@@ -59,7 +59,7 @@ class Leases:
         self._open.pop(session, None)
         self._closed = [each for each in self._closed if now < each.until]
         if now < session.lease_until:
-            self._closed.append(_waited(session)._replace(session=None))
+            self._closed.append(_lease(session)._replace(session=None))
 
     def __iter__(self) -> Iterator[Session]:
         """Return the open streams."""
@@ -82,16 +82,16 @@ class Leases:
         """Return when the last lease ends that was granted; None if all have ended."""
         return max((each.until for each in self._granted(now)), default=None)
 
-    def _granted(self, now: float) -> list[_Waited]:
+    def _granted(self, now: float) -> list[_Lease]:
         """Return the streams whose leases have not ended."""
-        return [each for each in (*map(_waited, self._open), *self._closed) if now < each.until]
+        return [each for each in (*map(_lease, self._open), *self._closed) if now < each.until]
 
 
 class Barrier:
     """The leases that may cover the state before a change."""
 
     def __init__(
-        self, leases: Leases, sequence: int, waiting: list[_Waited], earlier: float | None
+        self, leases: Leases, sequence: int, waiting: list[_Lease], earlier: float | None
     ) -> None:
         """Remember until when to wait for each stream.
 

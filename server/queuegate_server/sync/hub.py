@@ -210,10 +210,10 @@ class SyncHub:
         """Log which callers have not confirmed a change for long."""
         now = self._clock()
         self._lag_timer = None
-        behind = [(each.name, round(each.lag(now), 1)) for each in self.leases if each.lag(now)]
-        for name, seconds in behind:
+        behind = [(each, round(each.lag(now), 1)) for each in self.leases if each.lag(now)]
+        for session, seconds in behind:
             if seconds >= LAG_SECONDS:
-                fields = {"gate": name, "seconds": seconds}
+                fields = {"gate": session.name, "caller": session.caller, "seconds": seconds}
                 _LOG.warning("a gate does not confirm changes", extra=fields)
         if behind:
             loop = asyncio.get_running_loop()

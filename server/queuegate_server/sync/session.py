@@ -9,17 +9,13 @@ from typing import Final, NamedTuple, Protocol
 
 from queuegate.policy.decision import RULES
 from queuegate.v1 import sync_pb2
-from queuegate_server.sync.event_log import POLICY_CHANGED, Event, EventLog
+from queuegate_server.sync.event_log import MAX_FORGOTTEN, POLICY_CHANGED, Event, EventLog
 
 LEASE: Final = 5.0
 """Seconds that a caller may decide after it sent a ping."""
 PING_INTERVAL: Final = 1.0
 CLOCK_MARGIN: Final = 0.1
 """Seconds that the server adds to a lease, for clocks that run at different rates."""
-
-
-MAX_FORGOTTEN: Final = 1_000
-"""Names that a slow caller is sent at once; instead of more it forgets all users."""
 
 
 class ShippedPolicy(NamedTuple):
@@ -60,7 +56,7 @@ class SyncRights(NamedTuple):
     """Decide only if it reports each decision."""
 
 
-class Looked(NamedTuple):
+class OfferedGroups(NamedTuple):
     """The groups of a user, and the position before they were looked up."""
 
     groups: sync_pb2.UserGroups
@@ -102,7 +98,7 @@ class Session:
         """Messages to send. The name of a partition stands for the removal of its policy: a caller
         may claim to hold many."""
         self._ping: tuple[int, float] | None = None
-        self._groups: deque[Looked] = deque()
+        self._groups: deque[OfferedGroups] = deque()
         self.offered_bytes = 0
         """The size of the groups that wait to be sent."""
         self._confirmed: sync_pb2.SyncReported | None = None
@@ -169,10 +165,10 @@ class Session:
         """Confirm a report: the audit log has its decisions."""
         self._confirmed = report
 
-    def offer(self, looked: Looked) -> None:
+    def offer(self, offered: OfferedGroups) -> None:
         """Send the groups of a user, unless they become invalid before."""
-        self._groups.append(looked)
-        self.offered_bytes += looked.groups.ByteSize()
+        self._groups.append(offered)
+        self.offered_bytes += offered.groups.ByteSize()
 
     def next_response(self) -> sync_pb2.SyncResponse | None:
         """Return the next message to the caller; None if there is none for now.

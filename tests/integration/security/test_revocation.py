@@ -22,6 +22,7 @@ from tests.integration.security.authorities import POLICY, Authority, channel, c
 from tests.integration.security.test_tokens import CI, line
 from tests.support.eventually import eventually
 from tests.support.fakes.notify_socket import NotifySocket
+from tests.support.gates import live_gate
 from tests.support.servers.queuegate_server import RunningServer, running_server
 
 ALICE = "dns:alice.example.org"
@@ -197,3 +198,21 @@ def status(asking: grpc.Channel) -> grpc.StatusCode:
 def expired(shown: queuegate.Tls) -> bool:
     assert shown.certificate_file is not None
     return peer_certificate(Path(shown.certificate_file).read_bytes()).not_after < time.time()
+
+
+def test_a_gate_whose_certificate_expires_decides_no_more(
+    served: Served, authority: Authority
+) -> None:
+    served.configure(certificates={ALICE: {"roles": ["check", "sync"]}})
+    served.send_sighup()
+    address = served.server.address.split(", ")[0]
+    brief = authority.client("brief", dns("alice.example.org"), seconds=12)
+    with live_gate(address, tls=brief, stale=600) as gate:
+        assert gate.check("alice", "root.open")
+        eventually(lambda: gate.state, queuegate.GateState.CONNECTING)
+        assert expired(brief)
+        decided = gate.decided
+        # The server refuses the call, or a new connection.
+        with pytest.raises((queuegate.NotPermitted, queuegate.ServerUnavailable)):
+            gate.check("alice", "root.open")
+        assert gate.decided == decided

@@ -16,7 +16,7 @@ from queuegate.gate.session import GateRights, GateSession
 from queuegate.v1 import sync_pb2, user_groups_pb2
 from queuegate_server.sync.barrier import Barrier, Leases
 from queuegate_server.sync.event_log import EventLog
-from queuegate_server.sync.session import LEASE, Looked, Session, ShippedPolicy, SyncRights
+from queuegate_server.sync.session import LEASE, OfferedGroups, Session, ShippedPolicy, SyncRights
 
 PARTITION = "default"
 USER = "u"
@@ -322,7 +322,7 @@ class World:
             outcome=user_groups_pb2.RESOLVE_OUTCOME_RESOLVED,
             groups=(str(version),),
         )
-        connection.session.offer(Looked(groups, since))
+        connection.session.offer(OfferedGroups(groups, since))
 
     def _server_sends(self, _gate: Gate, connection: Connection) -> bool:
         response = connection.session.next_response()

@@ -9,7 +9,13 @@ from queuegate.policy.decision import RULES
 from queuegate.v1 import sync_pb2, user_groups_pb2
 from queuegate_server.sync import session as module
 from queuegate_server.sync.event_log import EventLog
-from queuegate_server.sync.session import InvalidSync, Looked, Session, ShippedPolicy, SyncRights
+from queuegate_server.sync.session import (
+    InvalidSync,
+    OfferedGroups,
+    Session,
+    ShippedPolicy,
+    SyncRights,
+)
 
 RIGHTS = SyncRights(local_decisions=True, assert_groups=True)
 
@@ -179,7 +185,7 @@ def test_groups_that_were_forgotten_are_not_sent(log: EventLog, policies: Polici
             user=user,
             outcome=user_groups_pb2.RESOLVE_OUTCOME_NOT_FOUND,
         )
-        session.offer(Looked(groups, log.head))
+        session.offer(OfferedGroups(groups, log.head))
     log.forget("default", ["a"])
     assert kinds(session) == ["forget default a", "checkpoint", "user_groups"]
     assert session.outdated == [("default", "a")]
@@ -235,7 +241,7 @@ def test_the_size_of_groups_that_wait_is_known(log: EventLog, policies: Policies
     kinds(session)
     for user in ("a", "b"):
         groups = sync_pb2.UserGroups(partition="default", user=user, groups=["g" * 1_000])
-        session.offer(Looked(groups, log.head))
+        session.offer(OfferedGroups(groups, log.head))
     assert 2_000 < session.offered_bytes < 2_100
     assert session.next_response()
     assert 1_000 < session.offered_bytes < 1_050

@@ -53,7 +53,7 @@ func (d *decider) decide(question *Question) (Answer, bool) {
 			return answer, true
 		}
 	}
-	if made = d.make(from, question); made == nil {
+	if made = d.evaluate(from, question); made == nil {
 		return Answer{}, false
 	}
 	slot.Store(made)
@@ -96,8 +96,8 @@ func (d *decider) check(from *state, made *remembered) (Answer, bool) {
 	return Answer{made.decision, made.revision, made.evaluated, now >= validUntil}, true
 }
 
-// make decides from a state; nil if the server must be asked.
-func (d *decider) make(from *state, question *Question) *remembered {
+// evaluate decides from a state; nil if the server must be asked.
+func (d *decider) evaluate(from *state, question *Question) *remembered {
 	held := from.find(question.Partition, d.replica.partial)
 	if held == nil || !isAccepted(question, held.partition) {
 		return nil

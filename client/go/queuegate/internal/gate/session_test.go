@@ -487,7 +487,7 @@ func TestAChangeWhileADecisionIsMade(t *testing.T) {
 		w.expect("eve", "root", "")
 		w.give("eve", time.Minute, "g")
 		from := w.decider.replica.state.Load()
-		made := w.decider.make(from, &Question{User: "eve", Queue: "root"})
+		made := w.decider.evaluate(from, &Question{User: "eve", Queue: "root"})
 		if _, holds := w.decider.check(from, made); !holds {
 			t.Error(made)
 		}
