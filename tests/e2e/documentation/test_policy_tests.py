@@ -55,8 +55,13 @@ def test_the_review_of_a_pull_request(tmp_path: Path) -> None:
             text=True,
             check=False,
         )
-        assert not done.stderr, done.stderr
+        assert bool(done.stderr) is (done.returncode == 2), done.stderr
         return done.returncode, done.stdout
+
+    policy.write_text("partitions: [")
+    status, annotations = step("Who gains and who loses")
+    assert (status, annotations.partition(",")[0]) == (2, f"::error file={policy}")
+    assert "cannot be compared" in (tmp_path / "change.md").read_text()
 
     policy.write_text(original)
     assert step("Who gains and who loses") == (0, "")
