@@ -146,7 +146,10 @@ class UserLister:
         size = min(query.page_size or DEFAULT_PAGE_SIZE, MAX_PAGE_SIZE)
         names = candidates.names[start : start + size]
         has_more = start + size < len(candidates.names)
-        grants = {name: candidates.grants(name, acl) for name in names}
+        grants: dict[str, list[_UserGrant]] = {}
+        for name in names:
+            grants[name] = candidates.grants(name, acl)
+            await slot.pause_if_due()
         # They may be large, and checks can take long.
         del candidates
         slot.release()
