@@ -13,6 +13,7 @@ from queuegate._applications import ApplicationCheck, ApplicationExplanation
 from queuegate._calls import AsyncCalls, Deadline
 from queuegate._results import (
     Cursor,
+    FleetInfo,
     HealthStatus,
     InvalidationResult,
     PolicyInfo,
@@ -572,6 +573,27 @@ class AsyncClientMethods:
         deadline = self._calls.deadline(timeout)
         response = await self._calls.ask(self._calls.policy.ReloadPolicy, request, deadline)
         return _responses.reload_result(response)
+
+    async def fleet(self, *, timeout: float | None = None) -> FleetInfo:
+        """Show the replicas of the fleet that the server belongs to.
+
+        Args:
+            timeout: The time limit in seconds. None: that of the client.
+
+        Returns:
+            The replicas, and whether they agree; no replicas if the server belongs to no fleet.
+
+        Raises:
+            QueuegateError: There is no answer. The subclass says why.
+
+        Example:
+            >>> [replica.name for replica in (await client.fleet()).replicas]
+            []
+        """
+        deadline = self._calls.deadline(timeout)
+        request = _requests.fleet()
+        response = await self._calls.ask(self._calls.policy.GetFleet, request, deadline)
+        return _responses.fleet(response)
 
     async def validate(
         self,

@@ -260,3 +260,8 @@ def health(service: str) -> StringValue:
 def reload(*, wait: bool) -> policy_pb2.ReloadPolicyRequest:
     """Return the request to read the configuration again."""
     return policy_pb2.ReloadPolicyRequest(wait=_validation.flag("wait", wait))
+
+
+def fleet() -> policy_pb2.GetFleetRequest:
+    """Return the request for the replicas of the fleet."""
+    return policy_pb2.GetFleetRequest()

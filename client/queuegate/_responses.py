@@ -272,6 +272,34 @@ def reload_result(response: policy_pb2.ReloadPolicyResponse) -> _results.ReloadR
     )
 
 
+_REPLICA_STATES: Final = {
+    policy_pb2.REPLICA_STATE_FOLLOWING: _results.ReplicaState.FOLLOWING,
+    policy_pb2.REPLICA_STATE_JOINING: _results.ReplicaState.JOINING,
+    policy_pb2.REPLICA_STATE_SILENT: _results.ReplicaState.SILENT,
+}
+
+
+def fleet(response: policy_pb2.GetFleetResponse) -> _results.FleetInfo:
+    """Return the replicas of a fleet."""
+    return _results.FleetInfo(
+        tuple(map(_replica, response.replicas)), response.connected, response.agreed
+    )
+
+
+def _replica(replica: policy_pb2.FleetReplica) -> _results.Replica:
+    return _results.Replica(
+        replica.name,
+        _REPLICA_STATES.get(replica.state, _results.ReplicaState.UNKNOWN),
+        replica.self,
+        replica.version,
+        replica.lag,
+        replica.policy_revision,
+        replica.policy_checksum,
+        replica.gates,
+        replica.silent_seconds,
+    )
+
+
 def invalidation(
     responses: Sequence[user_groups_pb2.InvalidateUserGroupsResponse],
 ) -> _results.InvalidationResult:

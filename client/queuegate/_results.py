@@ -177,6 +177,58 @@ class ReloadResult:
         return self.succeeded
 
 
+class ReplicaState(StrEnum):
+    """The state of a replica of a fleet."""
+
+    UNKNOWN = auto()
+    """A state that this version of the client does not know."""
+    FOLLOWING = auto()
+    """It learns of each invalidation."""
+    JOINING = auto()
+    """It is about to ask again for all that it has cached."""
+    SILENT = auto()
+    """It does not report itself: it cannot reach Redis and works alone, or it has ended."""
+
+
+@dataclass(frozen=True, slots=True)
+class Replica:
+    """A replica of a fleet: a server, or a worker of one."""
+
+    name: str
+    """The setting `fleet.replica`."""
+    state: ReplicaState
+    """The state."""
+    is_self: bool
+    """Whether it is the one that was asked."""
+    version: str
+    """The version of queuegate."""
+    lag: int
+    """How many changes it has yet to carry out."""
+    policy_revision: int
+    """The revision of its policy; each replica counts its own."""
+    policy_checksum: str
+    """The checksum of its policy; empty if it has none yet."""
+    gates: int
+    """How many gates are connected to it."""
+    silent_seconds: float
+    """For how long it has not reported itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class FleetInfo:
+    """A fleet, as one of its replicas sees it. Truthy only if all agree."""
+
+    replicas: tuple[Replica, ...]
+    """All replicas; empty if the server belongs to no fleet."""
+    connected: bool
+    """Whether the replica that was asked reaches Redis."""
+    agreed: bool
+    """Whether all replicas follow the fleet and serve the same policy."""
+
+    def __bool__(self) -> bool:
+        return self.agreed
+
+
 @dataclass(frozen=True, slots=True)
 class ValidationResult:
     """The diagnostics of a configuration. Truthy only if it can be served."""

@@ -54,6 +54,7 @@ STATUS_AND_TEXT: list[tuple[str, int, str]] = [
     ("resolve alice --bypass-cache", 0, "resolver corp, just resolved"),
     ("policy", 0, "checksum    ABC"),
     ("reload", 0, "serving revision 8"),
+    ("fleet", 0, "a (asked)  following\n  queuegate 1.0, 2 gates, policy C0FFEE revision 7"),
     ("invalidate alice bob", 0, "dropped 2 cached answers"),
     ("invalidate --all", 0, "dropped 1000 cached answers"),
     ("invalidate alice", 0, "dropped 1 cached answer\n"),

@@ -30,5 +30,6 @@ CALLS: list[tuple[str, str, tuple[Any, ...]]] = [
     ("invalidate", "InvalidateUserGroups", ()),
     ("policy", "GetPolicy", ()),
     ("reload", "ReloadPolicy", ()),
+    ("fleet", "GetFleet", ()),
     ("validate", "ValidatePolicy", ("",)),
 ]

@@ -325,6 +325,65 @@ func (c *Client) Reload(ctx context.Context, options ReloadOptions) (ReloadResul
 	}, nil
 }
 
+// A Replica is a server of a fleet, or a worker of one.
+type Replica struct {
+	Name string
+	// State is following, joining or silent; empty if this version does not know it.
+	State string
+	// Self is true for the replica that was asked.
+	Self    bool
+	Version string
+	// Lag is how many changes it has yet to carry out.
+	Lag            uint64
+	PolicyRevision uint64
+	// PolicyChecksum is empty if it has no policy yet.
+	PolicyChecksum string
+	Gates          uint32
+	// Silent is for how long it has not reported itself.
+	Silent time.Duration
+}
+
+// FleetInfo is a fleet as one of its replicas sees it.
+type FleetInfo struct {
+	// Replicas is empty if the server belongs to no fleet.
+	Replicas []Replica
+	// Connected is true if the replica that was asked reaches Redis.
+	Connected bool
+	// Agreed is true if all replicas follow the fleet and serve the same policy.
+	Agreed bool
+}
+
+// Fleet returns the replicas of the fleet that the server belongs to.
+func (c *Client) Fleet(ctx context.Context) (FleetInfo, error) {
+	ctx, cancel := limited(ctx, c.plan.timeout)
+	defer cancel()
+	response, err := ask(ctx, c, c.policy.GetFleet, &queuegatev1.GetFleetRequest{})
+	if err != nil {
+		return FleetInfo{}, err
+	}
+	info := FleetInfo{Connected: response.GetConnected(), Agreed: response.GetAgreed()}
+	for _, replica := range response.GetReplicas() {
+		info.Replicas = append(info.Replicas, Replica{
+			Name:           replica.GetName(),
+			State:          replicaStates[replica.GetState()],
+			Self:           replica.GetSelf(),
+			Version:        replica.GetVersion(),
+			Lag:            replica.GetLag(),
+			PolicyRevision: replica.GetPolicyRevision(),
+			PolicyChecksum: replica.GetPolicyChecksum(),
+			Gates:          replica.GetGates(),
+			Silent:         time.Duration(replica.GetSilentSeconds() * float64(time.Second)),
+		})
+	}
+	return info, nil
+}
+
+var replicaStates = map[queuegatev1.ReplicaState]string{
+	queuegatev1.ReplicaState_REPLICA_STATE_FOLLOWING: "following",
+	queuegatev1.ReplicaState_REPLICA_STATE_JOINING:   "joining",
+	queuegatev1.ReplicaState_REPLICA_STATE_SILENT:    "silent",
+}
+
 // Validate validates a configuration without serving it. The format is yunikorn, fair-scheduler
 // or capacity-scheduler, or for the files beside a policy yarn-site or spark-defaults; if it is
 // empty, the server detects it. Without a deadline in the context it takes up to 30 s.

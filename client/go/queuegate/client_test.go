@@ -519,6 +519,25 @@ func TestResultsOfSeveralInvalidations(t *testing.T) {
 	}
 }
 
+func TestTheReplicasOfAFleet(t *testing.T) {
+	server := startFake(t)
+	client := server.connect(t, Config{})
+	server.always(&queuegatev1.GetFleetResponse{
+		Replicas: []*queuegatev1.FleetReplica{{
+			Name: "a", State: queuegatev1.ReplicaState_REPLICA_STATE_SILENT, Lag: 3, SilentSeconds: 1.5,
+		}},
+		Connected: true,
+	})
+	fleet, err := client.Fleet(t.Context())
+	want := FleetInfo{
+		Replicas:  []Replica{{Name: "a", State: "silent", Lag: 3, Silent: 1500 * time.Millisecond}},
+		Connected: true,
+	}
+	if !reflect.DeepEqual(fleet, want) || err != nil {
+		t.Errorf("%+v, %v", fleet, err)
+	}
+}
+
 func TestChecksThatDemandAChange(t *testing.T) {
 	server := startFake(t)
 	server.columns = true

@@ -315,6 +315,21 @@ def reload(session: Session, *, wait: bool) -> Report:
 
 @queuegate.command()
 @session_options
+def fleet(session: Session) -> Report:
+    """Show the replicas of the server's fleet, and whether they agree."""
+    with session.client() as client:
+        answer = client.fleet()
+    lines = [*render.fleet(answer, session.colours)]
+    if answer.agreed:
+        return Report(answer, lines)
+    code, message = "FLEET_DISAGREES", render.disagreement(answer)
+    if not answer.replicas:
+        code, message = "NO_FLEET", "the server belongs to no fleet: its setting fleet.url is empty"
+    return Report(answer, lines, problem=Problem(Exit.WRONG, code, message))
+
+
+@queuegate.command()
+@session_options
 @click.option("--service", default="", metavar="NAME", help="One service, by its full name.")
 def health(session: Session, service: str) -> Report:
     """Check whether the server is serving."""

@@ -7,8 +7,10 @@ from itertools import groupby
 from queuegate._applications import ApplicationCheck, ApplicationExplanation, SparkApplication
 from queuegate._results import (
     Diagnostic,
+    FleetInfo,
     PolicyInfo,
     PolicyQueue,
+    ReplicaState,
     Resolution,
     ResolveOutcome,
     Severity,
@@ -21,6 +23,8 @@ from queuegate.policy.decision import Access, Reason
 from queuegate.policy.explain import StepOutcome
 from queuegate.policy.reach import SubjectKind
 
+CHECKSUM_SHOWN = 12
+"""Characters of a checksum: enough to compare."""
 VERBS = {Access.SUBMIT: "submit to", Access.ADMIN: "administer"}
 
 _REASONS = {
@@ -257,6 +261,33 @@ def policy(answer: PolicyInfo, colours: Colours) -> Iterator[str]:
         yield ""
         yield colours.bad(f"the reload at {moment(answer.reload_failed_at)} failed:")
         yield from diagnostics(answer.reload_diagnostics, colours)
+
+
+def fleet(answer: FleetInfo, colours: Colours) -> Iterator[str]:
+    """Yield the replicas of a fleet."""
+    for replica in answer.replicas:
+        state = str(replica.state)
+        if replica.state is ReplicaState.SILENT:
+            state += f" for {replica.silent_seconds:.0f} s" if not replica.is_self else ""
+        paint = colours.good if replica.state is ReplicaState.FOLLOWING else colours.bad
+        yield f"{escape(replica.name)}{' (asked)' if replica.is_self else ''}  {paint(state)}"
+        notes = [f"queuegate {escape(replica.version)}", f"{replica.gates} gates"]
+        if replica.lag:
+            notes.append(f"{replica.lag} changes behind")
+        checksum = escape(replica.policy_checksum[:CHECKSUM_SHOWN]) or "none"
+        notes.append(f"policy {checksum} revision {replica.policy_revision}")
+        yield f"  {', '.join(notes)}"
+
+
+def disagreement(answer: FleetInfo) -> str:
+    """Return why the replicas of a fleet do not agree."""
+    if not answer.connected:
+        return "the server cannot reach Redis and works alone: its log has the cause"
+    others = [each for each in answer.replicas if each.state is not ReplicaState.FOLLOWING]
+    if others:
+        names = ", ".join(escape(each.name) for each in others)
+        return f"replicas that do not follow the fleet: {names}"
+    return "the replicas serve different policies: compare their files"
 
 
 def _queue(queue: PolicyQueue, colours: Colours) -> str:

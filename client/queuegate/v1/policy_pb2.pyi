@@ -45,6 +45,38 @@ SEVERITY_WARNING: Severity.ValueType  # 2
 """The configuration is served, but probably does not mean what was intended."""
 Global___Severity: _TypeAlias = Severity  # noqa: Y015
 
+class _ReplicaState:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _ReplicaStateEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ReplicaState.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    REPLICA_STATE_UNSPECIFIED: _ReplicaState.ValueType  # 0
+    """Never sent."""
+    REPLICA_STATE_FOLLOWING: _ReplicaState.ValueType  # 1
+    """It follows the fleet: it learns of each invalidation."""
+    REPLICA_STATE_JOINING: _ReplicaState.ValueType  # 2
+    """It reports itself, but is about to ask again for all that it has cached."""
+    REPLICA_STATE_SILENT: _ReplicaState.ValueType  # 3
+    """It does not report itself: it cannot reach Redis and works alone, or it has
+    ended.
+    """
+
+class ReplicaState(_ReplicaState, metaclass=_ReplicaStateEnumTypeWrapper):
+    """The state of a replica."""
+
+REPLICA_STATE_UNSPECIFIED: ReplicaState.ValueType  # 0
+"""Never sent."""
+REPLICA_STATE_FOLLOWING: ReplicaState.ValueType  # 1
+"""It follows the fleet: it learns of each invalidation."""
+REPLICA_STATE_JOINING: ReplicaState.ValueType  # 2
+"""It reports itself, but is about to ask again for all that it has cached."""
+REPLICA_STATE_SILENT: ReplicaState.ValueType  # 3
+"""It does not report itself: it cannot reach Redis and works alone, or it has
+ended.
+"""
+Global___ReplicaState: _TypeAlias = ReplicaState  # noqa: Y015
+
 @_typing.final
 class Diagnostic(_message.Message):
     """An error or a warning about a configuration text."""
@@ -361,3 +393,108 @@ class ReloadPolicyResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___ReloadPolicyResponse: _TypeAlias = ReloadPolicyResponse  # noqa: Y015
+
+@_typing.final
+class GetFleetRequest(_message.Message):
+    """Asks for the replicas of the fleet."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GetFleetRequest: _TypeAlias = GetFleetRequest  # noqa: Y015
+
+@_typing.final
+class GetFleetResponse(_message.Message):
+    """The replicas of the fleet, as the server that was asked sees them."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    REPLICAS_FIELD_NUMBER: _builtins.int
+    CONNECTED_FIELD_NUMBER: _builtins.int
+    AGREED_FIELD_NUMBER: _builtins.int
+    connected: _builtins.bool
+    """True if the server reaches Redis. If not, it works alone, and what it shows
+    of the others is what it saw last.
+    """
+    agreed: _builtins.bool
+    """True if all replicas follow the fleet and serve the same policy."""
+    @_builtins.property
+    def replicas(self) -> _containers.RepeatedCompositeFieldContainer[Global___FleetReplica]:
+        """All replicas, sorted by name. Empty if the server belongs to no fleet."""
+
+    def __init__(
+        self,
+        *,
+        replicas: _abc.Iterable[Global___FleetReplica] | None = ...,
+        connected: _builtins.bool = ...,
+        agreed: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["agreed", b"agreed", "connected", b"connected", "replicas", b"replicas"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GetFleetResponse: _TypeAlias = GetFleetResponse  # noqa: Y015
+
+@_typing.final
+class FleetReplica(_message.Message):
+    """A replica of a fleet: a server, or a worker of one."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NAME_FIELD_NUMBER: _builtins.int
+    STATE_FIELD_NUMBER: _builtins.int
+    SELF_FIELD_NUMBER: _builtins.int
+    VERSION_FIELD_NUMBER: _builtins.int
+    LAG_FIELD_NUMBER: _builtins.int
+    POLICY_REVISION_FIELD_NUMBER: _builtins.int
+    POLICY_CHECKSUM_FIELD_NUMBER: _builtins.int
+    GATES_FIELD_NUMBER: _builtins.int
+    SILENT_SECONDS_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    """The name (`fleet.replica`)."""
+    state: Global___ReplicaState.ValueType
+    """The state."""
+    self: _builtins.bool
+    """True for the replica that was asked."""
+    version: _builtins.str
+    """The version of queuegate."""
+    lag: _builtins.int
+    """How many changes it has yet to carry out."""
+    policy_revision: _builtins.int
+    """The revision of its policy; each replica counts its own."""
+    policy_checksum: _builtins.str
+    """The checksum of its policy. Empty: it has none yet."""
+    gates: _builtins.int
+    """How many streams of SyncService it has."""
+    silent_seconds: _builtins.float
+    """For how many seconds it has not reported itself."""
+    def __init__(
+        self_,  # pyright: ignore[reportSelfClsParameterName]
+        *,
+        name: _builtins.str = ...,
+        state: Global___ReplicaState.ValueType = ...,
+        self: _builtins.bool = ...,
+        version: _builtins.str = ...,
+        lag: _builtins.int = ...,
+        policy_revision: _builtins.int = ...,
+        policy_checksum: _builtins.str = ...,
+        gates: _builtins.int = ...,
+        silent_seconds: _builtins.float = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["gates", b"gates", "lag", b"lag", "name", b"name", "policy_checksum", b"policy_checksum", "policy_revision", b"policy_revision", "self", b"self", "silent_seconds", b"silent_seconds", "state", b"state", "version", b"version"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___FleetReplica: _TypeAlias = FleetReplica  # noqa: Y015

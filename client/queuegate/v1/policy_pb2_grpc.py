@@ -51,6 +51,11 @@ class PolicyServiceStub(object):
                 request_serializer=queuegate_dot_v1_dot_policy__pb2.ReloadPolicyRequest.SerializeToString,
                 response_deserializer=queuegate_dot_v1_dot_policy__pb2.ReloadPolicyResponse.FromString,
                 _registered_method=True)
+        self.GetFleet = channel.unary_unary(
+                '/queuegate.v1.PolicyService/GetFleet',
+                request_serializer=queuegate_dot_v1_dot_policy__pb2.GetFleetRequest.SerializeToString,
+                response_deserializer=queuegate_dot_v1_dot_policy__pb2.GetFleetResponse.FromString,
+                _registered_method=True)
 
 
 class PolicyServiceServicer(object):
@@ -82,6 +87,14 @@ class PolicyServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def GetFleet(self, request, context):
+        """Shows the replicas of the fleet that the server belongs to, and whether they
+        serve the same policy.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_PolicyServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -99,6 +112,11 @@ def add_PolicyServiceServicer_to_server(servicer, server):
                     servicer.ReloadPolicy,
                     request_deserializer=queuegate_dot_v1_dot_policy__pb2.ReloadPolicyRequest.FromString,
                     response_serializer=queuegate_dot_v1_dot_policy__pb2.ReloadPolicyResponse.SerializeToString,
+            ),
+            'GetFleet': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetFleet,
+                    request_deserializer=queuegate_dot_v1_dot_policy__pb2.GetFleetRequest.FromString,
+                    response_serializer=queuegate_dot_v1_dot_policy__pb2.GetFleetResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -184,6 +202,33 @@ class PolicyService(object):
             '/queuegate.v1.PolicyService/ReloadPolicy',
             queuegate_dot_v1_dot_policy__pb2.ReloadPolicyRequest.SerializeToString,
             queuegate_dot_v1_dot_policy__pb2.ReloadPolicyResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetFleet(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/queuegate.v1.PolicyService/GetFleet',
+            queuegate_dot_v1_dot_policy__pb2.GetFleetRequest.SerializeToString,
+            queuegate_dot_v1_dot_policy__pb2.GetFleetResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -46,6 +46,10 @@ class PolicyServiceStub:
     """Reads the configuration again and serves it if it is valid; otherwise the
     policy that is being served stays.
     """
+    GetFleet: _grpc.UnaryUnaryMultiCallable[_policy_pb2.GetFleetRequest, _policy_pb2.GetFleetResponse]
+    """Shows the replicas of the fleet that the server belongs to, and whether they
+    serve the same policy.
+    """
 
 @_typing.type_check_only
 class PolicyServiceAsyncStub(PolicyServiceStub):
@@ -64,6 +68,10 @@ class PolicyServiceAsyncStub(PolicyServiceStub):
     ReloadPolicy: _aio.UnaryUnaryMultiCallable[_policy_pb2.ReloadPolicyRequest, _policy_pb2.ReloadPolicyResponse]  # type: ignore[assignment]
     """Reads the configuration again and serves it if it is valid; otherwise the
     policy that is being served stays.
+    """
+    GetFleet: _aio.UnaryUnaryMultiCallable[_policy_pb2.GetFleetRequest, _policy_pb2.GetFleetResponse]  # type: ignore[assignment]
+    """Shows the replicas of the fleet that the server belongs to, and whether they
+    serve the same policy.
     """
 
 class PolicyServiceServicer(metaclass=_abc_1.ABCMeta):
@@ -98,6 +106,16 @@ class PolicyServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_policy_pb2.ReloadPolicyResponse, _abc.Awaitable[_policy_pb2.ReloadPolicyResponse]]:
         """Reads the configuration again and serves it if it is valid; otherwise the
         policy that is being served stays.
+        """
+
+    @_abc_1.abstractmethod
+    def GetFleet(
+        self,
+        request: _policy_pb2.GetFleetRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_policy_pb2.GetFleetResponse, _abc.Awaitable[_policy_pb2.GetFleetResponse]]:
+        """Shows the replicas of the fleet that the server belongs to, and whether they
+        serve the same policy.
         """
 
 def add_PolicyServiceServicer_to_server(servicer: PolicyServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

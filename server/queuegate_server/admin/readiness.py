@@ -1,7 +1,7 @@
 """Readiness and startup of the server, for probes. Names no user, group or queue."""
 
 import platform
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from enum import StrEnum
 from functools import cache
@@ -11,6 +11,7 @@ from typing import Any, Final
 from queuegate_server.engine import Engine, NotReady
 from queuegate_server.formats.diagnostics import Diagnostic
 from queuegate_server.policystore.reloader import Reloader
+from queuegate_server.sync.fleet_view import FleetView
 
 MAX_DIAGNOSTICS: Final = 20
 
@@ -31,6 +32,8 @@ class Readiness:
     def __init__(self, engine: Engine, reloader: Reloader) -> None:
         """Report on an engine and its reloader, in the phase STARTING."""
         self.phase = Phase.STARTING
+        self.fleet: Callable[[], FleetView] | None = None
+        """Returns the fleet; None if the server belongs to none."""
         self._engine = engine
         self._reloader = reloader
 
@@ -66,6 +69,8 @@ class Readiness:
                 "findings": _locations(state.diagnostics[:MAX_DIAGNOSTICS]),
                 "findings_not_shown": max(0, len(state.diagnostics) - MAX_DIAGNOSTICS),
             },
+            # A replica that works alone is ready: it answers from the directory.
+            **({} if self.fleet is None else {"fleet": _fleet(self.fleet())}),
         }
 
     def _policy(self) -> dict[str, Any] | None:
@@ -87,6 +92,24 @@ def versions() -> dict[str, str]:
         "version": version("queuegate"),
         "python": platform.python_version(),
         "grpc": version("grpcio"),
+    }
+
+
+def _fleet(view: FleetView) -> dict[str, Any]:
+    return {
+        "connected": view.connected,
+        "agreed": view.agreed,
+        "replicas": [
+            {
+                "name": each.name,
+                "state": each.state,
+                "self": each.is_self,
+                "version": each.version,
+                "lag": each.lag,
+                "policy_checksum": each.checksum,
+            }
+            for each in view.replicas
+        ],
     }
 
 

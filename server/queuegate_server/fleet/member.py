@@ -8,10 +8,10 @@ import asyncio
 import logging
 import os
 from collections.abc import Callable, Coroutine, Iterable
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from queuegate_server.engine import Engine, NotReady
-from queuegate_server.fleet.barrier import Peers
+from queuegate_server.fleet.barrier import SILENT, Peers
 from queuegate_server.fleet.connection import StoreUnavailable
 from queuegate_server.fleet.events import Change, Event, Malformed, Row
 from queuegate_server.fleet.fence import OrderFence
@@ -21,6 +21,7 @@ from queuegate_server.fleet.stream import NONCE_BYTES, Answer, Stream
 from queuegate_server.identity.lease import CacheLease
 from queuegate_server.policystore.reloader import Reloader
 from queuegate_server.sync.changes import drop_groups
+from queuegate_server.sync.fleet_view import FleetView, ReplicaView
 from queuegate_server.sync.hub import CannotShip, SyncHub
 
 _LOG = logging.getLogger("queuegate_server.fleet")
@@ -106,6 +107,35 @@ class FleetMember:
         """Start to follow the fleet."""
         self._tasks = [asyncio.create_task(self._heartbeats()), asyncio.create_task(self._follow())]
 
+    def view(self) -> FleetView:
+        """Return the fleet as this replica sees it."""
+        now, newest = self._clock(), self.state.newest()
+        peers = self.peers.all().values()
+        rows = [(self.row, 0.0), *((peer.row, now - peer.seen_at) for peer in peers)]
+        epoch = None if newest is None else newest.epoch.hex()
+        replicas = []
+        for row, silent in rows:
+            state: Literal["following", "joining", "silent"] = "following"
+            if silent >= SILENT or (row.replica == self.peers.own and not self.is_reachable):
+                state = "silent"
+            elif row.epoch != epoch:
+                state = "joining"
+            behind = 0 if newest is None else newest.sequence - row.sequence
+            replicas.append(
+                ReplicaView(
+                    name=row.name,
+                    state=state,
+                    is_self=row.replica == self.peers.own,
+                    version=row.version,
+                    lag=max(0, behind) if state != "joining" else 0,
+                    revision=row.revision,
+                    checksum=row.checksum,
+                    gates=row.gates,
+                    silent_seconds=silent,
+                )
+            )
+        return FleetView(sorted(replicas), self.is_reachable)
+
     async def close(self) -> None:
         """Stop, and report that no lease is left: call it when no gate has one any more."""
         for task in (*self._tasks, *self._work):
@@ -115,7 +145,6 @@ class FleetMember:
         self._has_left = True
         try:
             await self._stream.heartbeat(self._row())
-            await self._stream.drop_rows([self.row.replica])
         except StoreUnavailable as error:
             _LOG.info("the fleet does not learn that this replica stops: %s", error)
         await self._stream.close()

@@ -36,6 +36,7 @@ ROLES: Final[Mapping[str, Role]] = MappingProxyType(
         f"{_USER_GROUPS}ResolveUserGroups": Role.READ,
         f"{_POLICY}GetPolicy": Role.READ,
         f"{_POLICY}ValidatePolicy": Role.READ,
+        f"{_POLICY}GetFleet": Role.READ,
         f"{_USER_GROUPS}InvalidateUserGroups": Role.ADMIN,
         f"{_POLICY}ReloadPolicy": Role.ADMIN,
         "queuegate.v1.SyncService.Sync": Role.SYNC,

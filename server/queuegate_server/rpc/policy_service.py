@@ -8,6 +8,7 @@ from typing import Final
 from queuegate.policy.names import is_at_or_below
 from queuegate.policy.tree import Queue
 from queuegate.v1 import policy_pb2
+from queuegate_server.admin.readiness import Readiness
 from queuegate_server.engine import Engine
 from queuegate_server.formats.diagnostics import Diagnostic, Severity, has_errors
 from queuegate_server.formats.registry import FILE_FORMATS, detect_file_format
@@ -19,6 +20,7 @@ from queuegate_server.rpc.admission_queue import AdmissionQueue, Slot
 from queuegate_server.rpc.errors import InvalidRequest, Overloaded
 from queuegate_server.rpc.messages import diagnostics, timestamp
 from queuegate_server.sync.changes import Changes
+from queuegate_server.sync.fleet_view import ReplicaView
 
 MAX_CONTENT_BYTES: Final = 2 * 1024 * 1024
 """Twice what a ConfigMap holds."""
@@ -34,12 +36,18 @@ class PolicyServicer:
     """Answers calls from and to bytes. Its methods are named as in the contract."""
 
     def __init__(
-        self, engine: Engine, reloader: Reloader, queue: AdmissionQueue, changes: Changes
+        self,
+        engine: Engine,
+        reloader: Reloader,
+        queue: AdmissionQueue,
+        changes: Changes,
+        readiness: Readiness | None = None,
     ) -> None:
         """Show the policy of an engine and the state of its reloader; the changes reload it. Long
-        calls wait in the queue.
+        calls wait in the queue. The readiness knows the fleet.
         """
         self._changes = changes
+        self._readiness = readiness
         self._engine = engine
         self._reloader = reloader
         self._queue = queue
@@ -129,6 +137,30 @@ class PolicyServicer:
             cursor=done.cursor,
             waited_out=done.waited_out,
         ).SerializeToString()
+
+    async def GetFleet(self, data: bytes) -> bytes:
+        """Show the replicas of the fleet."""
+        await self._queue.in_turn(data, partial(wire.parse, policy_pb2.GetFleetRequest, data))
+        if self._readiness is None or self._readiness.fleet is None:
+            return policy_pb2.GetFleetResponse().SerializeToString()
+        view = self._readiness.fleet()
+        return policy_pb2.GetFleetResponse(
+            replicas=map(_replica, view.replicas), connected=view.connected, agreed=view.agreed
+        ).SerializeToString()
+
+
+def _replica(replica: ReplicaView) -> policy_pb2.FleetReplica:
+    return policy_pb2.FleetReplica(
+        name=replica.name,
+        state=policy_pb2.ReplicaState.Value(f"REPLICA_STATE_{replica.state.upper()}"),
+        self=replica.is_self,
+        version=replica.version,
+        lag=replica.lag,
+        policy_revision=replica.revision,
+        policy_checksum=replica.checksum,
+        gates=replica.gates,
+        silent_seconds=replica.silent_seconds,
+    )
 
 
 def _queue(queue: Queue) -> policy_pb2.PolicyQueue:

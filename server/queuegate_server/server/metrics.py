@@ -216,6 +216,37 @@ METRICS: Final[Mapping[str, tuple[type[Metric], str, tuple[str, ...]]]] = {
         "Reads from Redis, of many users each, that failed or took longer than fleet.read_timeout.",
         (),
     ),
+    "queuegate_fleet_following": (
+        Gauge,
+        "1 if this replica follows the fleet; 0 if it works alone. Absent without a fleet.",
+        (),
+    ),
+    "queuegate_fleet_replicas": (
+        Gauge,
+        "Replicas, as this one sees them: following, joining, silent.",
+        ("state",),
+    ),
+    "queuegate_fleet_policies": (
+        Gauge,
+        "How many different policies the replicas serve that report themselves.",
+        (),
+    ),
+    "queuegate_fleet_lag": (
+        Gauge,
+        "Changes that the replica furthest behind has yet to carry out.",
+        (),
+    ),
+    "queuegate_fleet_events": (Counter, "Changes of other replicas that were carried out.", ()),
+    "queuegate_fleet_gaps": (
+        Counter,
+        "How often this replica stopped to follow the fleet: cached groups were asked for again.",
+        (),
+    ),
+    "queuegate_fleet_rows_rejected": (
+        Counter,
+        "Reports in Redis that no replica of this fleet has written.",
+        (),
+    ),
     "queuegate_audit_records": (
         Counter,
         (
@@ -304,6 +335,7 @@ class _Collector(Collector):
             _policy,
             _sync,
             _sharing,
+            _fleet,
             _audit,
             _certificates,
         ):
@@ -472,6 +504,28 @@ def _sharing(parts: ServerParts) -> dict[str, _Samples]:
 
 def _by_label(counts: Mapping[str, int]) -> _Samples:
     return [((label,), count) for label, count in counts.items()]
+
+
+def _fleet(parts: ServerParts) -> dict[str, _Samples]:
+    """Return the samples of the fleet; there are none without a fleet."""
+    views = [] if parts.fleet is None else [(parts.fleet, parts.fleet.view())]
+    states = ("following", "joining", "silent")
+    return {
+        "queuegate_fleet_following": [
+            ((), member.state.position is not None) for member, _ in views
+        ],
+        "queuegate_fleet_replicas": [
+            ((state,), sum(each.state == state for _, view in views for each in view.replicas))
+            for state in states
+        ],
+        "queuegate_fleet_policies": [((), len(view.checksums)) for _, view in views],
+        "queuegate_fleet_lag": [
+            ((), max((each.lag for each in view.replicas), default=0)) for _, view in views
+        ],
+        "queuegate_fleet_events": [((), member.applied) for member, _ in views],
+        "queuegate_fleet_gaps": [((), member.gaps) for member, _ in views],
+        "queuegate_fleet_rows_rejected": [((), member.stream.rejected) for member, _ in views],
+    }
 
 
 def _audit(parts: ServerParts) -> dict[str, _Samples]:

@@ -163,6 +163,7 @@ def build_server(
             settings.fleet, fleet.fence, lease, clock=clock, wall=time.time
         )
         resolvers.share = sharing.of_partition
+        readiness.fleet = fleet.view
     queue = AdmissionQueue(time.monotonic, settings.limits.max_wait, refused, unread)
     access = AccessServicer(
         engine,
@@ -177,7 +178,7 @@ def build_server(
         batches_in_flight=settings.limits.stream_batches_in_flight,
     )
     user_groups = UserGroupServicer(engine, queue, changes)
-    policies = PolicyServicer(engine, reloader, queue, changes)
+    policies = PolicyServicer(engine, reloader, queue, changes, readiness)
     servicers: list[object] = [
         access,
         user_groups,

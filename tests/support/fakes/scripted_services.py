@@ -201,5 +201,17 @@ class Policy(policy_pb2_grpc.PolicyServiceServicer):
             ],
         )
 
+    def GetFleet(self, request: Any, context: Any) -> Any:
+        replica = policy_pb2.FleetReplica(
+            name="a",
+            state=policy_pb2.REPLICA_STATE_FOLLOWING,
+            self=True,
+            version="1.0",
+            policy_revision=REVISION,
+            policy_checksum="C0FFEE",
+            gates=2,
+        )
+        return policy_pb2.GetFleetResponse(replicas=[replica], connected=True, agreed=True)
+
     def ReloadPolicy(self, request: Any, context: Any) -> Any:
         return policy_pb2.ReloadPolicyResponse(succeeded=True, revision=REVISION + 1)

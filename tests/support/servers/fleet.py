@@ -77,6 +77,15 @@ class Fleet:
         for client in self.clients.values():
             eventually(lambda client=client: client.invalidate(wait=True).waited_out, ())  # type: ignore[misc]
 
+    def until_agreed(self) -> None:
+        """Wait until each replica has seen that all follow the fleet."""
+
+        def agreed() -> set[tuple[bool, int]]:
+            shown = [client.fleet() for client in self.clients.values()]
+            return {(each.agreed, len(each.replicas)) for each in shown}
+
+        eventually(agreed, {(True, len(self.clients))})
+
     def close(self) -> None:
         self._stack.close()
 

@@ -75,6 +75,64 @@ func (Severity) EnumDescriptor() ([]byte, []int) {
 	return file_queuegate_v1_policy_proto_rawDescGZIP(), []int{0}
 }
 
+// The state of a replica.
+type ReplicaState int32
+
+const (
+	// Never sent.
+	ReplicaState_REPLICA_STATE_UNSPECIFIED ReplicaState = 0
+	// It follows the fleet: it learns of each invalidation.
+	ReplicaState_REPLICA_STATE_FOLLOWING ReplicaState = 1
+	// It reports itself, but is about to ask again for all that it has cached.
+	ReplicaState_REPLICA_STATE_JOINING ReplicaState = 2
+	// It does not report itself: it cannot reach Redis and works alone, or it has
+	// ended.
+	ReplicaState_REPLICA_STATE_SILENT ReplicaState = 3
+)
+
+// Enum value maps for ReplicaState.
+var (
+	ReplicaState_name = map[int32]string{
+		0: "REPLICA_STATE_UNSPECIFIED",
+		1: "REPLICA_STATE_FOLLOWING",
+		2: "REPLICA_STATE_JOINING",
+		3: "REPLICA_STATE_SILENT",
+	}
+	ReplicaState_value = map[string]int32{
+		"REPLICA_STATE_UNSPECIFIED": 0,
+		"REPLICA_STATE_FOLLOWING":   1,
+		"REPLICA_STATE_JOINING":     2,
+		"REPLICA_STATE_SILENT":      3,
+	}
+)
+
+func (x ReplicaState) Enum() *ReplicaState {
+	p := new(ReplicaState)
+	*p = x
+	return p
+}
+
+func (x ReplicaState) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (ReplicaState) Descriptor() protoreflect.EnumDescriptor {
+	return file_queuegate_v1_policy_proto_enumTypes[1].Descriptor()
+}
+
+func (ReplicaState) Type() protoreflect.EnumType {
+	return &file_queuegate_v1_policy_proto_enumTypes[1]
+}
+
+func (x ReplicaState) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use ReplicaState.Descriptor instead.
+func (ReplicaState) EnumDescriptor() ([]byte, []int) {
+	return file_queuegate_v1_policy_proto_rawDescGZIP(), []int{1}
+}
+
 // An error or a warning about a configuration text.
 type Diagnostic struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -684,6 +742,226 @@ func (x *ReloadPolicyResponse) GetWaitedOut() []string {
 	return nil
 }
 
+// Asks for the replicas of the fleet.
+type GetFleetRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetFleetRequest) Reset() {
+	*x = GetFleetRequest{}
+	mi := &file_queuegate_v1_policy_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetFleetRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetFleetRequest) ProtoMessage() {}
+
+func (x *GetFleetRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_queuegate_v1_policy_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetFleetRequest.ProtoReflect.Descriptor instead.
+func (*GetFleetRequest) Descriptor() ([]byte, []int) {
+	return file_queuegate_v1_policy_proto_rawDescGZIP(), []int{8}
+}
+
+// The replicas of the fleet, as the server that was asked sees them.
+type GetFleetResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// All replicas, sorted by name. Empty if the server belongs to no fleet.
+	Replicas []*FleetReplica `protobuf:"bytes,1,rep,name=replicas,proto3" json:"replicas,omitempty"`
+	// True if the server reaches Redis. If not, it works alone, and what it shows
+	// of the others is what it saw last.
+	Connected bool `protobuf:"varint,2,opt,name=connected,proto3" json:"connected,omitempty"`
+	// True if all replicas follow the fleet and serve the same policy.
+	Agreed        bool `protobuf:"varint,3,opt,name=agreed,proto3" json:"agreed,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetFleetResponse) Reset() {
+	*x = GetFleetResponse{}
+	mi := &file_queuegate_v1_policy_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetFleetResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetFleetResponse) ProtoMessage() {}
+
+func (x *GetFleetResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_queuegate_v1_policy_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetFleetResponse.ProtoReflect.Descriptor instead.
+func (*GetFleetResponse) Descriptor() ([]byte, []int) {
+	return file_queuegate_v1_policy_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *GetFleetResponse) GetReplicas() []*FleetReplica {
+	if x != nil {
+		return x.Replicas
+	}
+	return nil
+}
+
+func (x *GetFleetResponse) GetConnected() bool {
+	if x != nil {
+		return x.Connected
+	}
+	return false
+}
+
+func (x *GetFleetResponse) GetAgreed() bool {
+	if x != nil {
+		return x.Agreed
+	}
+	return false
+}
+
+// A replica of a fleet: a server, or a worker of one.
+type FleetReplica struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The name (`fleet.replica`).
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// The state.
+	State ReplicaState `protobuf:"varint,2,opt,name=state,proto3,enum=queuegate.v1.ReplicaState" json:"state,omitempty"`
+	// True for the replica that was asked.
+	Self bool `protobuf:"varint,3,opt,name=self,proto3" json:"self,omitempty"`
+	// The version of queuegate.
+	Version string `protobuf:"bytes,4,opt,name=version,proto3" json:"version,omitempty"`
+	// How many changes it has yet to carry out.
+	Lag uint64 `protobuf:"varint,5,opt,name=lag,proto3" json:"lag,omitempty"`
+	// The revision of its policy; each replica counts its own.
+	PolicyRevision uint64 `protobuf:"varint,6,opt,name=policy_revision,json=policyRevision,proto3" json:"policy_revision,omitempty"`
+	// The checksum of its policy. Empty: it has none yet.
+	PolicyChecksum string `protobuf:"bytes,7,opt,name=policy_checksum,json=policyChecksum,proto3" json:"policy_checksum,omitempty"`
+	// How many streams of SyncService it has.
+	Gates uint32 `protobuf:"varint,8,opt,name=gates,proto3" json:"gates,omitempty"`
+	// For how many seconds it has not reported itself.
+	SilentSeconds float64 `protobuf:"fixed64,9,opt,name=silent_seconds,json=silentSeconds,proto3" json:"silent_seconds,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FleetReplica) Reset() {
+	*x = FleetReplica{}
+	mi := &file_queuegate_v1_policy_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FleetReplica) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FleetReplica) ProtoMessage() {}
+
+func (x *FleetReplica) ProtoReflect() protoreflect.Message {
+	mi := &file_queuegate_v1_policy_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FleetReplica.ProtoReflect.Descriptor instead.
+func (*FleetReplica) Descriptor() ([]byte, []int) {
+	return file_queuegate_v1_policy_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *FleetReplica) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *FleetReplica) GetState() ReplicaState {
+	if x != nil {
+		return x.State
+	}
+	return ReplicaState_REPLICA_STATE_UNSPECIFIED
+}
+
+func (x *FleetReplica) GetSelf() bool {
+	if x != nil {
+		return x.Self
+	}
+	return false
+}
+
+func (x *FleetReplica) GetVersion() string {
+	if x != nil {
+		return x.Version
+	}
+	return ""
+}
+
+func (x *FleetReplica) GetLag() uint64 {
+	if x != nil {
+		return x.Lag
+	}
+	return 0
+}
+
+func (x *FleetReplica) GetPolicyRevision() uint64 {
+	if x != nil {
+		return x.PolicyRevision
+	}
+	return 0
+}
+
+func (x *FleetReplica) GetPolicyChecksum() string {
+	if x != nil {
+		return x.PolicyChecksum
+	}
+	return ""
+}
+
+func (x *FleetReplica) GetGates() uint32 {
+	if x != nil {
+		return x.Gates
+	}
+	return 0
+}
+
+func (x *FleetReplica) GetSilentSeconds() float64 {
+	if x != nil {
+		return x.SilentSeconds
+	}
+	return 0
+}
+
 var File_queuegate_v1_policy_proto protoreflect.FileDescriptor
 
 const file_queuegate_v1_policy_proto_rawDesc = "" +
@@ -736,15 +1014,36 @@ const file_queuegate_v1_policy_proto_rawDesc = "" +
 	"\vdiagnostics\x18\x03 \x03(\v2\x18.queuegate.v1.DiagnosticR\vdiagnostics\x12,\n" +
 	"\x06cursor\x18\x04 \x01(\v2\x14.queuegate.v1.CursorR\x06cursor\x12\x1d\n" +
 	"\n" +
-	"waited_out\x18\x05 \x03(\tR\twaitedOut*N\n" +
+	"waited_out\x18\x05 \x03(\tR\twaitedOut\"\x11\n" +
+	"\x0fGetFleetRequest\"\x80\x01\n" +
+	"\x10GetFleetResponse\x126\n" +
+	"\breplicas\x18\x01 \x03(\v2\x1a.queuegate.v1.FleetReplicaR\breplicas\x12\x1c\n" +
+	"\tconnected\x18\x02 \x01(\bR\tconnected\x12\x16\n" +
+	"\x06agreed\x18\x03 \x01(\bR\x06agreed\"\xa3\x02\n" +
+	"\fFleetReplica\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x120\n" +
+	"\x05state\x18\x02 \x01(\x0e2\x1a.queuegate.v1.ReplicaStateR\x05state\x12\x12\n" +
+	"\x04self\x18\x03 \x01(\bR\x04self\x12\x18\n" +
+	"\aversion\x18\x04 \x01(\tR\aversion\x12\x10\n" +
+	"\x03lag\x18\x05 \x01(\x04R\x03lag\x12'\n" +
+	"\x0fpolicy_revision\x18\x06 \x01(\x04R\x0epolicyRevision\x12'\n" +
+	"\x0fpolicy_checksum\x18\a \x01(\tR\x0epolicyChecksum\x12\x14\n" +
+	"\x05gates\x18\b \x01(\rR\x05gates\x12%\n" +
+	"\x0esilent_seconds\x18\t \x01(\x01R\rsilentSeconds*N\n" +
 	"\bSeverity\x12\x18\n" +
 	"\x14SEVERITY_UNSPECIFIED\x10\x00\x12\x12\n" +
 	"\x0eSEVERITY_ERROR\x10\x01\x12\x14\n" +
-	"\x10SEVERITY_WARNING\x10\x022\x91\x02\n" +
+	"\x10SEVERITY_WARNING\x10\x02*\x7f\n" +
+	"\fReplicaState\x12\x1d\n" +
+	"\x19REPLICA_STATE_UNSPECIFIED\x10\x00\x12\x1b\n" +
+	"\x17REPLICA_STATE_FOLLOWING\x10\x01\x12\x19\n" +
+	"\x15REPLICA_STATE_JOINING\x10\x02\x12\x18\n" +
+	"\x14REPLICA_STATE_SILENT\x10\x032\xdc\x02\n" +
 	"\rPolicyService\x12L\n" +
 	"\tGetPolicy\x12\x1e.queuegate.v1.GetPolicyRequest\x1a\x1f.queuegate.v1.GetPolicyResponse\x12[\n" +
 	"\x0eValidatePolicy\x12#.queuegate.v1.ValidatePolicyRequest\x1a$.queuegate.v1.ValidatePolicyResponse\x12U\n" +
-	"\fReloadPolicy\x12!.queuegate.v1.ReloadPolicyRequest\x1a\".queuegate.v1.ReloadPolicyResponseBr\n" +
+	"\fReloadPolicy\x12!.queuegate.v1.ReloadPolicyRequest\x1a\".queuegate.v1.ReloadPolicyResponse\x12I\n" +
+	"\bGetFleet\x12\x1d.queuegate.v1.GetFleetRequest\x1a\x1e.queuegate.v1.GetFleetResponseBr\n" +
 	"\x0fio.queuegate.v1B\vPolicyProtoP\x01ZAgithub.com/queuegate/queuegate/client/go/queuegate/v1;queuegatev1\xaa\x02\fQueuegate.V1b\x06proto3"
 
 var (
@@ -759,42 +1058,50 @@ func file_queuegate_v1_policy_proto_rawDescGZIP() []byte {
 	return file_queuegate_v1_policy_proto_rawDescData
 }
 
-var file_queuegate_v1_policy_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_queuegate_v1_policy_proto_msgTypes = make([]protoimpl.MessageInfo, 8)
+var file_queuegate_v1_policy_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
+var file_queuegate_v1_policy_proto_msgTypes = make([]protoimpl.MessageInfo, 11)
 var file_queuegate_v1_policy_proto_goTypes = []any{
 	(Severity)(0),                  // 0: queuegate.v1.Severity
-	(*Diagnostic)(nil),             // 1: queuegate.v1.Diagnostic
-	(*PolicyQueue)(nil),            // 2: queuegate.v1.PolicyQueue
-	(*GetPolicyRequest)(nil),       // 3: queuegate.v1.GetPolicyRequest
-	(*GetPolicyResponse)(nil),      // 4: queuegate.v1.GetPolicyResponse
-	(*ValidatePolicyRequest)(nil),  // 5: queuegate.v1.ValidatePolicyRequest
-	(*ValidatePolicyResponse)(nil), // 6: queuegate.v1.ValidatePolicyResponse
-	(*ReloadPolicyRequest)(nil),    // 7: queuegate.v1.ReloadPolicyRequest
-	(*ReloadPolicyResponse)(nil),   // 8: queuegate.v1.ReloadPolicyResponse
-	(*timestamppb.Timestamp)(nil),  // 9: google.protobuf.Timestamp
-	(*Cursor)(nil),                 // 10: queuegate.v1.Cursor
+	(ReplicaState)(0),              // 1: queuegate.v1.ReplicaState
+	(*Diagnostic)(nil),             // 2: queuegate.v1.Diagnostic
+	(*PolicyQueue)(nil),            // 3: queuegate.v1.PolicyQueue
+	(*GetPolicyRequest)(nil),       // 4: queuegate.v1.GetPolicyRequest
+	(*GetPolicyResponse)(nil),      // 5: queuegate.v1.GetPolicyResponse
+	(*ValidatePolicyRequest)(nil),  // 6: queuegate.v1.ValidatePolicyRequest
+	(*ValidatePolicyResponse)(nil), // 7: queuegate.v1.ValidatePolicyResponse
+	(*ReloadPolicyRequest)(nil),    // 8: queuegate.v1.ReloadPolicyRequest
+	(*ReloadPolicyResponse)(nil),   // 9: queuegate.v1.ReloadPolicyResponse
+	(*GetFleetRequest)(nil),        // 10: queuegate.v1.GetFleetRequest
+	(*GetFleetResponse)(nil),       // 11: queuegate.v1.GetFleetResponse
+	(*FleetReplica)(nil),           // 12: queuegate.v1.FleetReplica
+	(*timestamppb.Timestamp)(nil),  // 13: google.protobuf.Timestamp
+	(*Cursor)(nil),                 // 14: queuegate.v1.Cursor
 }
 var file_queuegate_v1_policy_proto_depIdxs = []int32{
 	0,  // 0: queuegate.v1.Diagnostic.severity:type_name -> queuegate.v1.Severity
-	9,  // 1: queuegate.v1.GetPolicyResponse.loaded_at:type_name -> google.protobuf.Timestamp
-	2,  // 2: queuegate.v1.GetPolicyResponse.queues:type_name -> queuegate.v1.PolicyQueue
-	1,  // 3: queuegate.v1.GetPolicyResponse.diagnostics:type_name -> queuegate.v1.Diagnostic
-	9,  // 4: queuegate.v1.GetPolicyResponse.reload_failed_at:type_name -> google.protobuf.Timestamp
-	1,  // 5: queuegate.v1.GetPolicyResponse.reload_diagnostics:type_name -> queuegate.v1.Diagnostic
-	1,  // 6: queuegate.v1.ValidatePolicyResponse.diagnostics:type_name -> queuegate.v1.Diagnostic
-	1,  // 7: queuegate.v1.ReloadPolicyResponse.diagnostics:type_name -> queuegate.v1.Diagnostic
-	10, // 8: queuegate.v1.ReloadPolicyResponse.cursor:type_name -> queuegate.v1.Cursor
-	3,  // 9: queuegate.v1.PolicyService.GetPolicy:input_type -> queuegate.v1.GetPolicyRequest
-	5,  // 10: queuegate.v1.PolicyService.ValidatePolicy:input_type -> queuegate.v1.ValidatePolicyRequest
-	7,  // 11: queuegate.v1.PolicyService.ReloadPolicy:input_type -> queuegate.v1.ReloadPolicyRequest
-	4,  // 12: queuegate.v1.PolicyService.GetPolicy:output_type -> queuegate.v1.GetPolicyResponse
-	6,  // 13: queuegate.v1.PolicyService.ValidatePolicy:output_type -> queuegate.v1.ValidatePolicyResponse
-	8,  // 14: queuegate.v1.PolicyService.ReloadPolicy:output_type -> queuegate.v1.ReloadPolicyResponse
-	12, // [12:15] is the sub-list for method output_type
-	9,  // [9:12] is the sub-list for method input_type
-	9,  // [9:9] is the sub-list for extension type_name
-	9,  // [9:9] is the sub-list for extension extendee
-	0,  // [0:9] is the sub-list for field type_name
+	13, // 1: queuegate.v1.GetPolicyResponse.loaded_at:type_name -> google.protobuf.Timestamp
+	3,  // 2: queuegate.v1.GetPolicyResponse.queues:type_name -> queuegate.v1.PolicyQueue
+	2,  // 3: queuegate.v1.GetPolicyResponse.diagnostics:type_name -> queuegate.v1.Diagnostic
+	13, // 4: queuegate.v1.GetPolicyResponse.reload_failed_at:type_name -> google.protobuf.Timestamp
+	2,  // 5: queuegate.v1.GetPolicyResponse.reload_diagnostics:type_name -> queuegate.v1.Diagnostic
+	2,  // 6: queuegate.v1.ValidatePolicyResponse.diagnostics:type_name -> queuegate.v1.Diagnostic
+	2,  // 7: queuegate.v1.ReloadPolicyResponse.diagnostics:type_name -> queuegate.v1.Diagnostic
+	14, // 8: queuegate.v1.ReloadPolicyResponse.cursor:type_name -> queuegate.v1.Cursor
+	12, // 9: queuegate.v1.GetFleetResponse.replicas:type_name -> queuegate.v1.FleetReplica
+	1,  // 10: queuegate.v1.FleetReplica.state:type_name -> queuegate.v1.ReplicaState
+	4,  // 11: queuegate.v1.PolicyService.GetPolicy:input_type -> queuegate.v1.GetPolicyRequest
+	6,  // 12: queuegate.v1.PolicyService.ValidatePolicy:input_type -> queuegate.v1.ValidatePolicyRequest
+	8,  // 13: queuegate.v1.PolicyService.ReloadPolicy:input_type -> queuegate.v1.ReloadPolicyRequest
+	10, // 14: queuegate.v1.PolicyService.GetFleet:input_type -> queuegate.v1.GetFleetRequest
+	5,  // 15: queuegate.v1.PolicyService.GetPolicy:output_type -> queuegate.v1.GetPolicyResponse
+	7,  // 16: queuegate.v1.PolicyService.ValidatePolicy:output_type -> queuegate.v1.ValidatePolicyResponse
+	9,  // 17: queuegate.v1.PolicyService.ReloadPolicy:output_type -> queuegate.v1.ReloadPolicyResponse
+	11, // 18: queuegate.v1.PolicyService.GetFleet:output_type -> queuegate.v1.GetFleetResponse
+	15, // [15:19] is the sub-list for method output_type
+	11, // [11:15] is the sub-list for method input_type
+	11, // [11:11] is the sub-list for extension type_name
+	11, // [11:11] is the sub-list for extension extendee
+	0,  // [0:11] is the sub-list for field type_name
 }
 
 func init() { file_queuegate_v1_policy_proto_init() }
@@ -808,8 +1115,8 @@ func file_queuegate_v1_policy_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_queuegate_v1_policy_proto_rawDesc), len(file_queuegate_v1_policy_proto_rawDesc)),
-			NumEnums:      1,
-			NumMessages:   8,
+			NumEnums:      2,
+			NumMessages:   11,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -22,6 +22,7 @@ const (
 	PolicyService_GetPolicy_FullMethodName      = "/queuegate.v1.PolicyService/GetPolicy"
 	PolicyService_ValidatePolicy_FullMethodName = "/queuegate.v1.PolicyService/ValidatePolicy"
 	PolicyService_ReloadPolicy_FullMethodName   = "/queuegate.v1.PolicyService/ReloadPolicy"
+	PolicyService_GetFleet_FullMethodName       = "/queuegate.v1.PolicyService/GetFleet"
 )
 
 // PolicyServiceClient is the client API for PolicyService service.
@@ -40,6 +41,9 @@ type PolicyServiceClient interface {
 	// Reads the configuration again and serves it if it is valid; otherwise the
 	// policy that is being served stays.
 	ReloadPolicy(ctx context.Context, in *ReloadPolicyRequest, opts ...grpc.CallOption) (*ReloadPolicyResponse, error)
+	// Shows the replicas of the fleet that the server belongs to, and whether they
+	// serve the same policy.
+	GetFleet(ctx context.Context, in *GetFleetRequest, opts ...grpc.CallOption) (*GetFleetResponse, error)
 }
 
 type policyServiceClient struct {
@@ -80,6 +84,16 @@ func (c *policyServiceClient) ReloadPolicy(ctx context.Context, in *ReloadPolicy
 	return out, nil
 }
 
+func (c *policyServiceClient) GetFleet(ctx context.Context, in *GetFleetRequest, opts ...grpc.CallOption) (*GetFleetResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(GetFleetResponse)
+	err := c.cc.Invoke(ctx, PolicyService_GetFleet_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // PolicyServiceServer is the server API for PolicyService service.
 // All implementations must embed UnimplementedPolicyServiceServer
 // for forward compatibility.
@@ -96,6 +110,9 @@ type PolicyServiceServer interface {
 	// Reads the configuration again and serves it if it is valid; otherwise the
 	// policy that is being served stays.
 	ReloadPolicy(context.Context, *ReloadPolicyRequest) (*ReloadPolicyResponse, error)
+	// Shows the replicas of the fleet that the server belongs to, and whether they
+	// serve the same policy.
+	GetFleet(context.Context, *GetFleetRequest) (*GetFleetResponse, error)
 	mustEmbedUnimplementedPolicyServiceServer()
 }
 
@@ -114,6 +131,9 @@ func (UnimplementedPolicyServiceServer) ValidatePolicy(context.Context, *Validat
 }
 func (UnimplementedPolicyServiceServer) ReloadPolicy(context.Context, *ReloadPolicyRequest) (*ReloadPolicyResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ReloadPolicy not implemented")
+}
+func (UnimplementedPolicyServiceServer) GetFleet(context.Context, *GetFleetRequest) (*GetFleetResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method GetFleet not implemented")
 }
 func (UnimplementedPolicyServiceServer) mustEmbedUnimplementedPolicyServiceServer() {}
 func (UnimplementedPolicyServiceServer) testEmbeddedByValue()                       {}
@@ -190,6 +210,24 @@ func _PolicyService_ReloadPolicy_Handler(srv interface{}, ctx context.Context, d
 	return interceptor(ctx, in, info, handler)
 }
 
+func _PolicyService_GetFleet_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(GetFleetRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(PolicyServiceServer).GetFleet(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: PolicyService_GetFleet_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(PolicyServiceServer).GetFleet(ctx, req.(*GetFleetRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // PolicyService_ServiceDesc is the grpc.ServiceDesc for PolicyService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -208,6 +246,10 @@ var PolicyService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "ReloadPolicy",
 			Handler:    _PolicyService_ReloadPolicy_Handler,
+		},
+		{
+			MethodName: "GetFleet",
+			Handler:    _PolicyService_GetFleet_Handler,
 		},
 	},
 	Streams:  []grpc.StreamDesc{},

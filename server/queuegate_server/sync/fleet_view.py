@@ -1,0 +1,43 @@
+"""A fleet as one of its replicas sees it, for people and monitoring."""
+
+from collections.abc import Sequence
+from typing import Literal, NamedTuple
+
+
+class ReplicaView(NamedTuple):
+    """A replica."""
+
+    name: str
+    state: Literal["following", "joining", "silent"]
+    """It learns of each change; it is about to ask again for all that it has cached; it does not
+    report itself: it works alone or has ended."""
+    is_self: bool
+    version: str
+    lag: int
+    """How many changes it has yet to carry out."""
+    revision: int
+    checksum: str
+    """Of its policy; empty while it has none."""
+    gates: int
+    silent_seconds: float
+    """Since its last report."""
+
+
+class FleetView(NamedTuple):
+    """A fleet."""
+
+    replicas: Sequence[ReplicaView]
+    """Sorted by name."""
+    connected: bool
+    """Whether the replica that looks at the fleet reaches Redis."""
+
+    @property
+    def checksums(self) -> set[str]:
+        """The checksums of the policies that replicas serve which are not silent."""
+        return {each.checksum for each in self.replicas if each.state != "silent"}
+
+    @property
+    def agreed(self) -> bool:
+        """Whether all replicas follow the fleet and serve the same policy."""
+        follow = all(each.state == "following" for each in self.replicas)
+        return self.connected and follow and len(self.checksums) == 1 and "" not in self.checksums

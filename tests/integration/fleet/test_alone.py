@@ -1,0 +1,61 @@
+"""Replicas that cannot reach Redis, and one that stops."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import queuegate
+from queuegate.cli import main
+from tests.support.eventually import eventually
+from tests.support.servers.admin_port import LISTEN, get_json, ops_address, value
+from tests.support.servers.fleet import Fleet, running_fleet
+
+NAMES = ("a", "b")
+
+
+@pytest.fixture
+def fleet(tmp_path: Path) -> Iterator[Fleet]:
+    with running_fleet(tmp_path, *NAMES, arguments=LISTEN) as running:
+        running.until_agreed()
+        yield running
+
+
+def test_without_redis_each_works_alone_and_says_so(
+    fleet: Fleet, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fleet.directory.answer({"sam": {"groups": ["staff"]}})
+    fleet.redis.kill()
+    client = fleet.clients["a"]
+    with pytest.raises(queuegate.ServerUnavailable, match="reached 1 of 2 replicas: Redis cannot"):
+        client.invalidate(["sam"], wait=True)
+    assert all(fleet.may(name) for name in NAMES)
+    eventually(lambda: client.fleet().connected, False)
+    assert main(["fleet", "--address", fleet.servers["a"].address]) == 2
+    assert "cannot reach Redis" in capsys.readouterr().err
+    ops = ops_address(fleet.servers["a"])
+    status, details = get_json(ops, "/readyz")
+    assert (status, details["fleet"]["connected"]) == (200, False)
+    eventually(lambda: value(ops, "queuegate_fleet_following"), 0.0)
+
+    fleet.redis.start()
+    eventually(lambda: client.fleet().agreed, True)
+
+
+def test_what_was_invalidated_alone_reaches_all_when_redis_is_back(fleet: Fleet) -> None:
+    fleet.directory.answer({"sam": {"groups": ["staff"]}})
+    assert all(fleet.may(name) for name in NAMES)
+    fleet.redis.freeze()
+    fleet.directory.answer({"sam": {"groups": ["others"]}})
+    with pytest.raises(queuegate.ServerUnavailable, match="reached 1 of 2"):
+        fleet.clients["a"].invalidate(["sam"])
+    assert fleet.may("a") is False, "here it has taken effect"
+    fleet.redis.thaw()
+    for name in NAMES:
+        eventually(lambda name=name: fleet.may(name), False)  # type: ignore[misc]
+
+
+def test_a_replica_that_stops_leaves(fleet: Fleet) -> None:
+    fleet.servers["b"].stop()
+    eventually(lambda: len(fleet.clients["a"].fleet().replicas), 1)
+    assert "replica b" not in fleet.clients["a"].invalidate(wait=True).waited_out

@@ -1,0 +1,61 @@
+"""What the replicas of a fleet show of each other, and reloads that reach all."""
+
+import json
+from collections.abc import Iterator
+
+import pytest
+
+from queuegate import ReplicaState
+from queuegate.cli import main
+from tests.support.eventually import eventually
+from tests.support.servers.admin_port import LISTEN, get_json, ops_address, value
+from tests.support.servers.fleet import Fleet, running_fleet
+
+NAMES = ("a", "b", "c")
+
+
+@pytest.fixture(scope="module")
+def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
+    with running_fleet(tmp_path_factory.mktemp("fleet"), *NAMES, arguments=LISTEN) as running:
+        running.settle()
+        yield running
+
+
+def test_each_replica_shows_all(fleet: Fleet, capsys: pytest.CaptureFixture[str]) -> None:
+    fleet.until_agreed()
+    for name in NAMES:
+        shown = fleet.clients[name].fleet()
+        assert [each.name for each in shown.replicas] == [*NAMES]
+        assert [each.name for each in shown.replicas if each.is_self] == [name]
+        assert {each.state for each in shown.replicas} == {ReplicaState.FOLLOWING}
+        assert len({each.policy_checksum for each in shown.replicas}) == 1
+    address = fleet.servers["a"].address
+    assert main(["fleet", "--address", address]) == 0
+    assert "a (asked)  following" in capsys.readouterr().out
+    assert main(["-o", "json", "fleet", "--address", address]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert (document["agreed"], len(document["replicas"])) == (True, 3)
+
+
+def test_probes_and_metrics_show_the_fleet(fleet: Fleet) -> None:
+    ops = ops_address(fleet.servers["b"])
+    eventually(lambda: get_json(ops, "/readyz")[1]["fleet"]["agreed"], True)
+    assert value(ops, "queuegate_fleet_following") == 1
+    assert value(ops, "queuegate_fleet_replicas", "following") == 3
+    assert value(ops, "queuegate_fleet_policies") == 1
+    eventually(lambda: value(ops, "queuegate_fleet_lag"), 0.0)
+
+
+def test_a_reload_reaches_all_and_names_those_that_differ(fleet: Fleet) -> None:
+    before = fleet.policy("b").read_text()
+    fleet.policy("b").write_text(before.replace("alice staff", "alice"))
+    result = fleet.clients["a"].reload(wait=True)
+    assert result.succeeded
+    assert "'b' serves another policy" in result.diagnostics[0].message
+    fleet.policy("b").write_text("partitions: broken")
+    result = fleet.clients["a"].reload()
+    assert "'b' cannot load its policy" in result.diagnostics[0].message
+    eventually(lambda: fleet.clients["c"].fleet().agreed, False)
+    fleet.policy("b").write_text(before)
+    assert fleet.clients["c"].reload(wait=True).diagnostics == ()
+    eventually(lambda: fleet.clients["a"].fleet().agreed, True)
