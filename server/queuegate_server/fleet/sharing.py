@@ -61,6 +61,11 @@ class GroupSharing:
             clock=self._clock,
         )
 
+    @property
+    def is_active(self) -> bool:
+        """Whether groups are shared: Redis answers, and this replica follows the events."""
+        return self.store.is_available and self._fence.position is not None
+
     def open(self) -> None:
         """Begin to connect."""
         self.store.open()

@@ -182,7 +182,10 @@ METRICS: Final[Mapping[str, tuple[type[Metric], str, tuple[str, ...]]]] = {
     ),
     "queuegate_fleet_groups_available": (
         Gauge,
-        "Whether Redis is asked for groups: 1, or 0 while it fails. No sample without a fleet.",
+        (
+            "Whether groups are shared: 1, or 0 while Redis fails or this replica does not follow "
+            "the fleet. No sample without a fleet."
+        ),
         (),
     ),
     "queuegate_fleet_group_reads": (
@@ -494,7 +497,7 @@ def _sharing(parts: ServerParts) -> dict[str, _Samples]:
         return {name: [] for name in names}
     store, counts = sharing.store, sharing.counts
     return {
-        "queuegate_fleet_groups_available": [((), int(store.is_available))],
+        "queuegate_fleet_groups_available": [((), int(sharing.is_active))],
         "queuegate_fleet_group_reads": _by_label(counts.reads),
         "queuegate_fleet_groups_refused": _by_label(counts.refused),
         "queuegate_fleet_group_writes": _by_label(store.writes),

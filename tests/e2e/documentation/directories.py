@@ -4,6 +4,7 @@ beside it, a fake of Active Directory, and a service with an interface of its ow
 
 import asyncio
 import json
+import re
 import ssl
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, contextmanager
@@ -14,11 +15,12 @@ from typing import Final, TypeVar
 
 import trustme
 
-from tests.e2e.documentation.reader import Reader
+from tests.e2e.documentation.reader import CHECKOUT, Reader
 from tests.support.fakes import active_directory as domain
 from tests.support.fakes.ldap_server import fake_directory
 from tests.support.servers import ldap_entries as entries
 from tests.support.servers.kdc import OURS, REALM, running_kdc
+from tests.support.servers.redis_server import running_redis
 from tests.support.servers.slapd import PASSWORD, SERVICE, SUFFIX, running_slapd
 
 T = TypeVar("T")
@@ -39,6 +41,22 @@ def openldap(reader: Reader) -> Iterator[None]:
         + entries.posix_group("gpu", 501, "alice")
     )
     with _slapd(reader, "ldap1.example.com", ldif):
+        yield
+
+
+@contextmanager
+def redis(reader: Reader) -> Iterator[None]:
+    """A Redis at redis.example.com with TLS, and the account of the page."""
+    page = CHECKOUT / "docs" / "how-to" / "run-a-fleet.md"
+    (rule,) = re.findall(r"^ACL SETUSER (.*)$", page.read_text(), re.MULTILINE)
+    _file(reader, "etc/queuegate/redis-password", "PASSWORD\n")
+    with running_redis(
+        reader.folder / ".redis", ca=_authority(reader), more=["--user", *rule.split()]
+    ) as server:
+        reader.port(6379, server.port)
+        # The machine of the tests may be busy.
+        reader.replaced["read_timeout: 20ms"] = "read_timeout: 10s"
+        reader.replaced["rediss://redis.example.com:6379"] = "rediss://127.0.0.1:6379"
         yield
 
 
@@ -193,8 +211,11 @@ def _name(dn: str) -> str:
 
 
 def _authority(reader: Reader) -> trustme.CA:
+    """Return an authority that the reader trusts, beside those before it."""
     ca = trustme.CA()
-    _file(reader, "etc/queuegate/ca.pem", ca.cert_pem.bytes().decode())
+    path = reader.folder / "etc/queuegate/ca.pem"
+    trusted = path.read_text() if path.exists() else ""
+    _file(reader, "etc/queuegate/ca.pem", trusted + ca.cert_pem.bytes().decode())
     return ca
 
 
