@@ -5,6 +5,7 @@ import re
 import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from html import unescape
 from typing import Final
 from urllib.parse import urlencode, urlsplit
 
@@ -25,6 +26,12 @@ class Answer:
         found = re.search(r'name="form_token" value="([0-9a-f]+)"', self.text)
         assert found, self.text
         return found[1]
+
+
+def words(answer: Answer) -> str:
+    """Return the text of a page, with one blank between words."""
+    main = answer.text.partition("<main")[2].partition(">")[2]
+    return " ".join(unescape(re.sub(r"<[^>]*>", " ", main)).split())
 
 
 @dataclass

@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 from urllib.parse import urlencode
 
 from queuegate_server.admin.readiness import Readiness
@@ -21,6 +21,9 @@ from queuegate_server.settings.model import Settings
 from queuegate_server.sync.hub import SyncHub
 from queuegate_server.transports.sockets import ListenerCertificate
 
+if TYPE_CHECKING:
+    from queuegate_server.fleet.member import FleetMember
+
 PREFIX: Final = "/console/"
 
 
@@ -37,6 +40,9 @@ class Services:
     resolvers: ResolverManager
     lookups: LookupCounters
     sync: SyncHub
+    fleet: "FleetMember | None"
+    clock: Callable[[], float]
+    """Of the caches, the breakers and the leases, in seconds."""
     certificates: Sequence[ListenerCertificate]
     """Of the listeners."""
     audit: AuditLog | None

@@ -180,6 +180,8 @@ def _console(settings: Settings, parts: ServerParts, metrics: Callable[[], bytes
             resolvers=parts.resolvers,
             lookups=parts.lookups,
             sync=parts.sync,
+            fleet=parts.fleet,
+            clock=parts.clock,
             certificates=parts.listeners.certificates,
             audit=parts.audit,
             readiness=parts.readiness,

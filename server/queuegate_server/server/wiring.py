@@ -3,6 +3,7 @@
 import asyncio
 import os
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -59,6 +60,8 @@ MAX_UNREAD: Final = 64 * MIB
 class ServerParts:
     """The parts of a server."""
 
+    clock: Callable[[], float]
+    """The clock of the caches, the breakers and the leases, in seconds."""
     engine: Engine
     access: AccessServicer
     user_groups: UserGroupServicer
@@ -208,6 +211,7 @@ def build_server(
         reflection.add_reflection(servicer, server)
 
     return ServerParts(
+        clock=clock,
         engine=engine,
         access=access,
         user_groups=user_groups,

@@ -1,22 +1,27 @@
 """Health: what a server depends on, and how it is doing."""
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from queuegate_server.admin.readiness import versions
 from queuegate_server.console.views import Page, Route, Services, View, Visit
 from queuegate_server.engine import Snapshot
+from queuegate_server.fleet.events import Row
 from queuegate_server.identity.guards import CircuitState
 from queuegate_server.observe.audit import AuditLog
 from queuegate_server.observe.counters import Histogram
 from queuegate_server.policystore.reloader import PastReload
 from queuegate_server.sync.hub import LAG_SECONDS
 
+if TYPE_CHECKING:
+    from queuegate_server.fleet.member import FleetMember
+
 EXPIRES_SOON_DAYS: Final = 14.0
 MAX_GATES: Final = 200
+MAX_REPLICAS: Final = 100
 _DAY: Final = 86_400.0
 
 
@@ -86,6 +91,48 @@ class GateHealth:
 
 
 @dataclass(frozen=True, slots=True)
+class ReplicaHealth:
+    """A replica of the fleet."""
+
+    name: str
+    is_this: bool
+    version: str
+    revision: int
+    has_same_policy: bool
+    follows: bool
+    """Whether it carries out changes that others make."""
+    sequence: int
+    """The newest change that it has applied."""
+    gates: int
+    seen_seconds: float
+    """How long ago its newest heartbeat was seen."""
+    is_silent: bool
+
+
+@dataclass(frozen=True, slots=True)
+class FleetHealth:
+    """The fleet, as this replica knows it."""
+
+    is_reachable: bool
+    """Whether Redis answers."""
+    unsent: int
+    """Changes that wait for it."""
+    replicas: tuple[ReplicaHealth, ...]
+
+    def problems(self) -> Iterator[str]:
+        """Yield what needs attention, as sentences."""
+        if not self.is_reachable:
+            yield "Redis cannot be reached: this replica works alone."
+        for each in self.replicas:
+            if each.is_silent:
+                yield f"The replica {each.name} sends no heartbeats."
+            elif not each.follows:
+                yield f"The replica {each.name} does not follow the fleet."
+            elif not each.has_same_policy:
+                yield f"The replica {each.name} serves another policy."
+
+
+@dataclass(frozen=True, slots=True)
 class CertificateHealth:
     """The certificate of a listener."""
 
@@ -94,6 +141,15 @@ class CertificateHealth:
     """In Unix seconds."""
     days: float
     failed_reloads: int
+
+    @property
+    def problem(self) -> str:
+        """A sentence about a certificate that has expired or soon will; else empty."""
+        if self.days >= EXPIRES_SOON_DAYS:
+            return ""
+        verb = "expired" if self.days < 0 else "expires"
+        day = datetime.fromtimestamp(self.expires, UTC).date()
+        return f"The certificate of {self.listener} {verb} on {day}."
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +160,11 @@ class AuditHealth:
     written: int
     lost: int
     waiting_bytes: int
+
+    @property
+    def problem(self) -> str:
+        """A sentence about a log that cannot be written; else empty."""
+        return "" if self.is_writable else "The audit log cannot be written."
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +186,7 @@ class HealthPage:
     """The number of the newest change for gates."""
     gates: tuple[GateHealth, ...]
     gates_not_shown: int
+    fleet: FleetHealth | None
     certificates: tuple[CertificateHealth, ...]
     reloads: tuple[PastReload, ...]
     """The newest first."""
@@ -138,7 +200,8 @@ async def health(visit: Visit) -> View:
 
 def _page(services: Services) -> HealthPage:
     snapshot = services.engine.snapshot
-    now, wall = time.monotonic(), time.time()
+    now, wall = services.clock(), time.time()
+    fleet = None if services.fleet is None else _fleet(services.fleet, now)
     resolvers = tuple(_resolvers(services, now))
     gates = sorted(_gates(services, now), key=lambda each: (-each.lag_seconds, each.name))
     certificates = tuple(_certificates(services, wall))
@@ -152,12 +215,15 @@ def _page(services: Services) -> HealthPage:
         snapshot.policy.revision,
         snapshot.policy.checksum,
         snapshot.loaded_at,
-        tuple(_problems(resolvers, gates, certificates, reloads, audit)),
+        tuple(
+            _problems(resolvers, gates, (*certificates, audit), fleet, next(iter(reloads), None))
+        ),
         resolvers,
         tuple(_partitions(snapshot)),
         services.sync.log.head,
         tuple(gates[:MAX_GATES]),
         max(0, len(gates) - MAX_GATES),
+        fleet,
         certificates,
         reloads,
         audit,
@@ -227,6 +293,32 @@ def _gates(services: Services, now: float) -> Iterator[GateHealth]:
         )
 
 
+def _fleet(member: "FleetMember", now: float) -> FleetHealth:
+    own = member.row
+
+    def replica(row: Row, seen_seconds: float, *, is_silent: bool) -> ReplicaHealth:
+        return ReplicaHealth(
+            row.name,
+            row.replica == own.replica,
+            row.version,
+            row.revision,
+            row.checksum == own.checksum,
+            bool(row.epoch),
+            row.sequence,
+            row.gates,
+            seen_seconds,
+            is_silent,
+        )
+
+    others = [
+        replica(peer.row, now - peer.seen_at, is_silent=peer.is_silent(now))
+        for peer in member.peers.all().values()
+    ]
+    this = replica(own, 0.0, is_silent=False)
+    shown = sorted([this, *others], key=lambda each: (not each.is_this, each.name))
+    return FleetHealth(member.is_reachable, len(member.unsent), tuple(shown[:MAX_REPLICAS]))
+
+
 def _certificates(services: Services, wall: float) -> Iterator[CertificateHealth]:
     for each in services.certificates:
         days = (each.expires - wall) / _DAY
@@ -240,28 +332,23 @@ def _audit(audit: AuditLog) -> AuditHealth:
 
 
 def _problems(
-    resolvers: Sequence[ResolverHealth],
-    gates: Sequence[GateHealth],
-    certificates: Sequence[CertificateHealth],
-    reloads: Sequence[PastReload],
-    audit: AuditHealth | None,
+    resolvers: Iterable[ResolverHealth],
+    gates: Iterable[GateHealth],
+    others: Iterable[CertificateHealth | AuditHealth | None],
+    fleet: FleetHealth | None,
+    last: PastReload | None,
 ) -> Iterator[str]:
     """Yield what needs attention, as sentences."""
+    if last is not None and not last.succeeded:
+        yield "The last reload of the policy failed; an older policy is served."
     for resolver in resolvers:
         if not resolver.is_well:
             yield f"The circuit breaker of resolver {resolver.name} is {resolver.breaker}."
-    if reloads and not reloads[0].succeeded:
-        yield "The last reload of the policy failed; an older policy is served."
-    for certificate in certificates:
-        if certificate.days < EXPIRES_SOON_DAYS:
-            day = datetime.fromtimestamp(certificate.expires, UTC).date()
-            verb = "expired" if certificate.days < 0 else "expires"
-            yield f"The certificate of {certificate.listener} {verb} on {day}."
-    lagging = sum(each.lag_seconds >= LAG_SECONDS for each in gates)
-    if lagging:
-        yield f"{lagging} gates do not confirm changes."
-    if audit is not None and not audit.is_writable:
-        yield "The audit log cannot be written."
+    if lagging := sum(each.lag_seconds >= LAG_SECONDS for each in gates):
+        yield f"{lagging} {'gate does' if lagging == 1 else 'gates do'} not confirm changes."
+    if fleet is not None:
+        yield from fleet.problems()
+    yield from (each.problem for each in others if each is not None and each.problem)
 
 
 PAGE: Final = Page("Health", "health", (Route("GET", "health", health),))

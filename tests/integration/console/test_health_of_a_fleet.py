@@ -1,0 +1,26 @@
+"""The page Health of a replica: the other replicas, and a Redis that is away."""
+
+from pathlib import Path
+
+from tests.support.console_http import Browser, words
+from tests.support.eventually import eventually
+from tests.support.servers.admin_port import LISTEN, ops_address
+from tests.support.servers.fleet import running_fleet
+
+
+def test_replicas_are_shown_and_missed(tmp_path: Path) -> None:
+    console = (*LISTEN, "--set", "console.enabled=true")
+    with running_fleet(tmp_path, "east", "west", arguments=console) as fleet:
+        browser = Browser(f"http://{ops_address(fleet.servers['east'])}/console/")
+
+        def health() -> str:
+            return words(browser.get("health"))
+
+        eventually(lambda: "west 0.1.0 revision 1" in health(), expected=True)
+        eventually(lambda: "Nothing needs attention." in health(), expected=True)
+        assert "Redis answers" in health()
+        assert "east this one" in health()
+        fleet.servers["west"].process.kill()
+        eventually(lambda: "The replica west sends no heartbeats." in health(), expected=True)
+        fleet.redis.stop()
+        eventually(lambda: "Redis cannot be reached" in health(), expected=True)
