@@ -1,5 +1,6 @@
 """After a barrier, no gate decides from the state before the change."""
 
+import asyncio
 import os
 import signal
 import subprocess
@@ -142,6 +143,32 @@ def test_a_gate_that_hangs_is_waited_out(
             child.send(signal.SIGCONT)
         assert child.ask("sam", "root.work")[0] == "False"
         eventually(lambda: child.ask("sam", "root.work"), ["False", "True"])
+
+
+async def test_calls_that_wait_at_once_and_are_cancelled(
+    server: RunningServer, directory: ScriptedDirectory
+) -> None:
+    with child_gate(server.address) as child:
+        async with (
+            queuegate.aio.Client(server.address, timeout=60) as client,
+            queuegate.aio.Client(server.address, timeout=60) as other,
+        ):
+            await client.invalidate(wait=True)
+            eventually(partial(child.ask, "sam", "root.work"), ["True", "True"])
+            child.freeze()
+            directory.answer({"sam": {"groups": []}})
+            calls = [asyncio.create_task(client.invalidate(["sam"], wait=True)) for _ in range(300)]
+            while (await other.resolve("sam")).cached:
+                pass  # until the server has carried out the first
+            for call in calls[::2]:
+                call.cancel()
+            results = await asyncio.gather(*calls[1::2])
+            assert all(result.waited_out in {(), ("the child",)} for result in results)
+            assert any(result.waited_out for result in results)
+            # Nothing is left of the calls that were cancelled.
+            assert (await client.invalidate(["sam"], wait=True)).waited_out == ()
+        child.send(signal.SIGCONT)
+        assert child.ask("sam", "root.work")[0] == "False"
 
 
 def test_a_gate_that_was_killed_is_waited_out(
