@@ -8,8 +8,10 @@ import asyncio
 import json
 import logging
 import ssl
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final, Protocol
 
 from aiohttp import web
@@ -27,6 +29,7 @@ METRICS_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 _CONNECTION_SECONDS: Final = 5.0
 _HANDSHAKE_SECONDS: Final = 3.0
 """Less than the above: a connection is counted, and can be cut, after its handshake."""
+ADMIT: Final = "queuegate.admit"
 MAX_CONNECTIONS: Final = 100
 _REFUSED_AFTER_SECONDS: Final = 0.05
 MAX_LINE_BYTES: Final = 2_048
@@ -51,7 +54,11 @@ class AdminSource(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """An application that shares the port, with other limits than the probes."""
+    """An application that shares the port, with other limits than the probes.
+
+    Its requests have the time of a probe, until it enters the context `request[ADMIT]()`, for
+    callers that it knows.
+    """
 
     prefix: str
     """The path that it is below, which ends in a slash; `/` redirects there."""
@@ -60,9 +67,9 @@ class Site:
     """The size of the first line of a request, and of each of its headers."""
     max_body_bytes: int
     max_requests: int
-    """How many of its requests are answered at once."""
+    """How many of its requests may take long at once."""
     seconds: float
-    """How long a connection lasts that carries one of its requests."""
+    """How long they may take."""
 
 
 class AdminServer:
@@ -166,12 +173,18 @@ class AdminServer:
             if max(map(len, fields)) > MAX_LINE_BYTES:
                 raise web.HTTPBadRequest
             return await handler(request)
+        request[ADMIT] = partial(self._admit, site, request.protocol)
+        return await handler(request)
+
+    @contextmanager
+    def _admit(self, site: Site, connection: web.RequestHandler) -> Iterator[None]:
+        """Give a request of the site more time. Raises HTTPServiceUnavailable."""
         if self._in_site >= site.max_requests:
             raise web.HTTPServiceUnavailable
         self._in_site += 1
         try:
-            self._cut_after(site.seconds, request.protocol)
-            return await handler(request)
+            self._cut_after(site.seconds, connection)
+            yield
         finally:
             self._in_site -= 1
 

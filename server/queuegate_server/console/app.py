@@ -12,7 +12,7 @@ from typing import Final
 import grpc
 from aiohttp import web
 
-from queuegate_server.admin.http import Site
+from queuegate_server.admin.http import ADMIT, Site
 from queuegate_server.console.callers import HttpCall, is_loopback_host, is_own_origin
 from queuegate_server.console.forms import posted_fields
 from queuegate_server.console.pages import PAGES
@@ -48,6 +48,7 @@ _EXPLAINED: Final = {
     404: "There is no such page.",
     405: "The page cannot be used in this way.",
     413: "The form is too large.",
+    503: "Too many pages are being loaded: load it again.",
     421: "This port is on loopback: open the console by the name localhost or its IP address.",
 }
 _TYPES: Final = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
@@ -138,29 +139,16 @@ class Console:
         async def answer(request: web.Request) -> web.StreamResponse:
             shown: Principal | None = None
             try:
-                principal = self._identify(request)
-                shown = principal
+                shown = principal = self._identify(request)
                 principal.require(route.role)
                 if self._rates is not None:
                     self._rates.acquire(principal.name)
-                form: Mapping[str, str] = {}
-                if route.method == "POST":
-                    form = await self._form(request, route.max_form_bytes, principal.name)
-                set_current_principal(principal)
-                if route.role is Role.ADMIN:
-                    _LOG.info(
-                        "page of an administrator",
-                        extra={"caller": principal.name, "path": route.path},
-                    )
-                result = await route.handler(
-                    Visit(self._services, principal, _first_values(request.query.items()), form)
-                )
+                with request[ADMIT]():
+                    result = await self._result(route, request, principal)
             except web.HTTPException:
                 raise
             except Unauthenticated as error:
                 return self._sign_in_page(request, str(error), status=_UNAUTHENTICATED)
-            except TooManyAttempts as error:
-                return self._message(request, 429, str(error), None)
             except Exception as error:  # the boundary: every error becomes a page
                 status = to_status(error)
                 return self._message(
@@ -172,22 +160,32 @@ class Console:
 
         return answer
 
+    async def _result(
+        self, route: Route, request: web.Request, principal: Principal
+    ) -> View | Redirect:
+        """Return the result of a page for a caller who has the role for it."""
+        form: Mapping[str, str] = {}
+        if route.method == "POST":
+            form = await self._form(request, route.max_form_bytes, principal.name)
+        set_current_principal(principal)
+        if route.role is Role.ADMIN:
+            fields = {"caller": principal.name, "path": route.path}
+            _LOG.info("page of an administrator", extra=fields)
+        query = _first_values(request.query.items())
+        return await route.handler(Visit(self._services, principal, query, form))
+
     def _identify(self, request: web.Request) -> Principal:
         """Return the caller of a request. Raises Unauthenticated and PermissionDenied."""
         session = request.cookies.get(COOKIE)
         token = None if session is None else self._sessions.token(session)
         call = HttpCall(request, token, local_port=self._local_port)
-        if call.has_authorization:
-            self._check_attempts(call.address)
-        elif self._local_port and not is_loopback_host(request):
-            raise web.HTTPMisdirectedRequest
-        elif session is not None and token is None:
+        if session is not None and token is None and not call.has_authorization:
             raise Unauthenticated("the session has ended: sign in again")
         try:
             principal = self._authenticator.identify(call)
         except Unauthenticated:
             if call.has_authorization:
-                self._failed(call.address)
+                self._count("failure")
             raise
         if principal.name == _LOOPBACK and not call.peer():
             raise Unauthenticated("a proxy must send the bearer token of its caller")
@@ -218,6 +216,12 @@ class Console:
         if not self._sessions.is_form_token(fields.pop("form_token", ""), session, caller):
             raise PermissionDenied("the form is out of date: open its page again")
         return fields
+
+    def _check_host(self, request: web.Request) -> None:
+        """Refuse a request to loopback by another name, unless a header proves its caller."""
+        is_proven = "Authorization" in request.headers
+        if self._local_port and not is_proven and not is_loopback_host(request):
+            raise web.HTTPMisdirectedRequest
 
     async def _home(self, _: web.Request) -> web.StreamResponse:
         raise web.HTTPFound(url(PAGES[0].path))
@@ -333,6 +337,7 @@ class Console:
     @web.middleware
     async def _with_headers(self, request: web.Request, handler: _Handler) -> web.StreamResponse:
         try:
+            self._check_host(request)
             response = await handler(request)
         except web.HTTPRedirection as error:
             response = _redirect(error.headers["Location"], error.status)

@@ -221,4 +221,6 @@ def test_hostile_names(tmp_path: Path) -> None:
                 assert {"svg", "img", "iframe", "base", "a/href"}.isdisjoint(tags)
                 assert text.count("<script") == 1
                 assert not re.search(r"<[^>]*\s(?:on\w+|hx-get|hx-on\S*)=", text)
-                assert "49" not in re.findall(r"\{\{7\*7\}\}|\b49\b", text)
+                if path == "user":
+                    shown = {name, name.encode("unicode_escape").decode()}
+                    assert any(each in unescape(text) for each in shown)
