@@ -6,7 +6,16 @@ from datetime import UTC, datetime
 import pytest
 
 import queuegate
-from queuegate import Access, Check, Decision, Reason, ResolveOutcome, StepOutcome
+from queuegate import (
+    Access,
+    AccessGrant,
+    Check,
+    Decision,
+    Reason,
+    ResolveOutcome,
+    StepOutcome,
+    SubjectKind,
+)
 from queuegate.cli import render
 from queuegate.cli.terminal import Colours
 
@@ -230,3 +239,50 @@ def test_a_policy() -> None:
         the reload at 2026-01-02 03:04:05Z failed:
         b\\x1b: error: unreadable
     """)
+
+
+@pytest.mark.parametrize(
+    ("grant", "words", "row"),
+    [
+        (
+            AccessGrant("root.a", Access.SUBMIT, SubjectKind.USER, "sue"),
+            "the user in the submit ACL of root.a",
+            ("user sue", "submit", "root.a"),
+        ),
+        (
+            AccessGrant("root", Access.ADMIN, SubjectKind.GROUP, "staff", ("devs", "leads")),
+            "group staff, through devs, leads, in the admin ACL of root",
+            ("group staff > devs > leads", "admin", "root"),
+        ),
+        (
+            AccessGrant("root.a", Access.SUBMIT, SubjectKind.EVERYBODY, "*"),
+            "everyone in the submit ACL of root.a",
+            ("everybody *", "submit", "root.a"),
+        ),
+        (
+            AccessGrant("", None, SubjectKind.EVERYBODY, "*"),
+            "the scheduler does not enforce ACLs",
+            ("everybody *", "", ""),
+        ),
+        (
+            AccessGrant("root.a", Access.SUBMIT, SubjectKind.PROXY, "hue"),
+            "service hue, which acts for the user, in the submit ACL of root.a",
+            ("proxy hue", "submit", "root.a"),
+        ),
+        (
+            AccessGrant("", Access.ADMIN, SubjectKind.GROUP, "ops\x1b"),
+            "group ops\\x1b in the administrators of the cluster",
+            ("group ops\x1b", "admin", ""),
+        ),
+        (
+            AccessGrant("root", None, None, "x"),
+            "unknown x in the unknown ACL of root",
+            ("unknown x", "", "root"),
+        ),
+    ],
+)
+def test_entries_that_let_a_user_in(
+    grant: AccessGrant, words: str, row: tuple[str, str, str]
+) -> None:
+    assert render.grant_words(grant) == words
+    assert render.grant_row(grant) == row
