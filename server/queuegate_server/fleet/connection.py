@@ -18,7 +18,6 @@ from redis.credentials import CredentialProvider
 from redis.exceptions import NoScriptError, RedisError
 from redis.maint_notifications import MaintNotificationsConfig
 
-from queuegate_server.files.permissions import PUBLIC, warn_of_mode
 from queuegate_server.runtime.threads import AbandonableThreadPool, AllThreadsHang, StillRunning
 from queuegate_server.settings.fleet import Credentials, Fleet, StoreAddress
 
@@ -60,8 +59,6 @@ class StoreConnection:
         self._tag = tag
         self._threads = AbandonableThreadPool(2, "fleet")
         self._client, self._also_closed = self._build(fleet.address)
-        for path in fleet.secrets:
-            warn_of_mode(path, PUBLIC)
 
     async def execute(self, *command: str | bytes | float, seconds: float) -> Any:
         """Run a command.

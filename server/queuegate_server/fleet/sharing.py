@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Final
 
+from queuegate_server.files.permissions import PUBLIC, warn_of_mode
 from queuegate_server.fleet.connection import StoreConnection
 from queuegate_server.fleet.keys import Keys, Signer
 from queuegate_server.fleet.shared_groups import Fence, GroupCounts, PartitionGroups, ValueCodec
@@ -32,6 +33,8 @@ class GroupSharing:
             clock: The clock of the lease, in seconds.
             wall: The wall clock, in seconds.
         """
+        for path in fleet.secrets:
+            warn_of_mode(path, PUBLIC)
         self._keys = Keys(fleet.prefix)
         # Its own connections: a value must not wait behind an event, nor an event behind values.
         self.store: Final = BatchingStore(

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -59,13 +60,10 @@ async def test_unix_socket(tmp_path: Path) -> None:
             await check(connection)
 
 
-async def test_tls_and_a_password_that_is_read_for_every_connection(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_tls_and_a_password_that_is_read_for_every_connection(tmp_path: Path) -> None:
     ca = trustme.CA()
     with running_redis(tmp_path, ca=ca, password="first") as server:
         password_file = server.folder / "password"
-        password_file.chmod(0o644)
         options = {"password_file": password_file, "ca_file": server.folder / "ca.pem"}
         password_file.write_text("wrong\n")
         async with connected(tmp_path, server.url, **options) as connection:
@@ -73,18 +71,39 @@ async def test_tls_and_a_password_that_is_read_for_every_connection(
                 await connection.execute("PING", seconds=30)
             password_file.write_text("first\n")
             await check(connection)
-        assert str(password_file) in [getattr(each, "file", None) for each in caplog.records]
         async with connected(tmp_path, server.url, **options | {"ca_file": None}) as connection:
             with pytest.raises(StoreUnavailable, match="certificate"):
                 await connection.execute("PING", seconds=30)
 
 
+def is_complete(node: RedisServer) -> bool:
+    """Return whether a node of the cluster knows both."""
+    state = node.command("CLUSTER", "INFO")
+    return b"cluster_state:ok" in state and b"cluster_known_nodes:2" in state
+
+
 async def test_a_cluster(tmp_path: Path) -> None:
-    with running_redis(tmp_path, more=["--cluster-enabled", "yes"]) as server:
-        assert server.command("CLUSTER", "ADDSLOTSRANGE", "0", "16383") == b"+OK\r\n"
-        eventually(lambda: b"cluster_state:ok" in server.command("CLUSTER", "INFO"), True)
-        url = server.url.replace("redis:", "redis+cluster:")
+    """Of two nodes, of which the URL names the one that does not have the keys."""
+    with (
+        running_redis(tmp_path / "other", more=["--cluster-enabled", "yes"]) as other,
+        running_redis(tmp_path / "owner", more=["--cluster-enabled", "yes"]) as owner,
+    ):
+        slot = int(owner.command("CLUSTER", "KEYSLOT", KEYS.tag).strip(b":\r\n"))
+        assert owner.command("CLUSTER", "ADDSLOTS", str(slot)) == b"+OK\r\n"
+        rest = [str(each) for each in range(16_384) if each != slot]
+        assert other.command("CLUSTER", "ADDSLOTS", *rest) == b"+OK\r\n"
+        other.command("CLUSTER", "MEET", "127.0.0.1", str(owner.port))
+        for node in (other, owner):
+            eventually(partial(is_complete, node), True)
+        url = other.url.replace("redis:", "redis+cluster:")
         async with connected(tmp_path, url) as connection:
+            await check(connection)
+            # The keys move to the other node.
+            owner.command("FLUSHALL")
+            _, identity, _ = other.command("CLUSTER", "MYID").split(b"\r\n")
+            for node in (other, owner):
+                moved = node.command("CLUSTER", "SETSLOT", str(slot), "NODE", identity)
+                assert moved == b"+OK\r\n"
             await check(connection)
 
 

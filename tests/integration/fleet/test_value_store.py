@@ -10,9 +10,13 @@ import pytest
 
 from queuegate_server.fleet import value_store
 from queuegate_server.fleet.connection import StoreConnection
+from queuegate_server.fleet.fence import OrderFence
 from queuegate_server.fleet.keys import Keys
+from queuegate_server.fleet.replica import ReplicaState
 from queuegate_server.fleet.shared_groups import ValueUnavailable
+from queuegate_server.fleet.sharing import GroupSharing
 from queuegate_server.fleet.value_store import MAX_FAILURES, READ_BATCH, BatchingStore
+from queuegate_server.identity.lease import CacheLease
 from queuegate_server.settings.fleet import Fleet
 from tests.support.fakes.loop import run_ready_callbacks, wait_until
 from tests.support.servers.redis_server import RedisServer, running_redis
@@ -183,3 +187,16 @@ async def test_closing_ends_readers(store: BatchingStore, redis_server: RedisSer
     await store.close()
     with pytest.raises(ValueUnavailable):
         await read
+
+
+def test_secrets_that_every_account_may_read_are_logged(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    secret = tmp_path / "secret"
+    secret.write_text("s" * 32)
+    secret.chmod(0o644)
+    settings = Fleet.model_validate({"url": "redis://127.0.0.1:1", "secret_file": secret})
+    state = OrderFence(ReplicaState(), lambda: False)
+    sharing = GroupSharing(settings, state, CacheLease(), clock=lambda: 0.0, wall=lambda: 0.0)
+    assert not sharing.is_active
+    assert [getattr(each, "file", None) for each in caplog.records] == [str(secret)]
