@@ -207,7 +207,7 @@ def grant_words(grant: AccessGrant) -> str:
     }.get(grant.kind or SubjectKind.EVERYBODY, f"unknown {name}")
     if grant.nested:
         text += f", through {', '.join(map(escape, grant.nested))},"
-    return f"{text} in {place_of(grant)}"
+    return f"{text} {'in' if grant.queue else 'among'} {place_of(grant)}"
 
 
 def place_of(grant: AccessGrant) -> str:

@@ -271,7 +271,7 @@ def test_a_policy() -> None:
         ),
         (
             AccessGrant("", Access.ADMIN, SubjectKind.GROUP, "ops\x1b"),
-            "group ops\\x1b in the administrators of the cluster",
+            "group ops\\x1b among the administrators of the cluster",
             ("group ops\x1b", "admin", ""),
         ),
         (
