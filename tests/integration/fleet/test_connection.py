@@ -85,14 +85,14 @@ def is_complete(node: RedisServer) -> bool:
 async def test_a_cluster(tmp_path: Path) -> None:
     """Of two nodes, of which the URL names the one that does not have the keys."""
     with (
-        running_redis(tmp_path / "other", more=["--cluster-enabled", "yes"]) as other,
-        running_redis(tmp_path / "owner", more=["--cluster-enabled", "yes"]) as owner,
+        running_redis(tmp_path / "other", cluster=True) as other,
+        running_redis(tmp_path / "owner", cluster=True) as owner,
     ):
         slot = int(owner.command("CLUSTER", "KEYSLOT", KEYS.tag).strip(b":\r\n"))
         assert owner.command("CLUSTER", "ADDSLOTS", str(slot)) == b"+OK\r\n"
         rest = [str(each) for each in range(16_384) if each != slot]
         assert other.command("CLUSTER", "ADDSLOTS", *rest) == b"+OK\r\n"
-        other.command("CLUSTER", "MEET", "127.0.0.1", str(owner.port))
+        other.command("CLUSTER", "MEET", "127.0.0.1", str(owner.port), str(owner.bus_port))
         for node in (other, owner):
             eventually(partial(is_complete, node), True)
         url = other.url.replace("redis:", "redis+cluster:")

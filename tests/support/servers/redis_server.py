@@ -25,7 +25,8 @@ def program() -> str:
 class RedisServer:
     """A server on 127.0.0.1 that keeps nothing on disk.
 
-    With `ca`, it speaks TLS only. With `password`, clients must present it.
+    With `ca`, it speaks TLS only. With `password`, clients must present it. With `cluster`, it is a
+    node of one, without slots.
     """
 
     def __init__(
@@ -34,6 +35,7 @@ class RedisServer:
         *,
         ca: trustme.CA | None = None,
         password: str = "",
+        cluster: bool = False,
         first: Sequence[str] = (),
         more: Sequence[str] = (),
     ) -> None:
@@ -43,6 +45,10 @@ class RedisServer:
         self.password = password
         self.ca = ca
         self.process: subprocess.Popen[bytes] | None = None
+        self.bus_port = free_port() if cluster else 0
+        """Where the nodes of a cluster speak to each other."""
+        if cluster:
+            more = ["--cluster-enabled", "yes", "--cluster-port", str(self.bus_port), *more]
         self._first, self._more = first, more
         if ca is not None:
             ca.cert_pem.write_to_path(str(folder / "ca.pem"))
@@ -148,11 +154,14 @@ def running_redis(
     *,
     ca: trustme.CA | None = None,
     password: str = "",
+    cluster: bool = False,
     more: Sequence[str] = (),
 ) -> Iterator[RedisServer]:
     """Run a Redis; stop it at the end, whatever happens."""
     for attempt in range(3):
-        server = RedisServer(folder / str(attempt), ca=ca, password=password, more=more)
+        server = RedisServer(
+            folder / str(attempt), ca=ca, password=password, cluster=cluster, more=more
+        )
         try:
             server.start()
         except AssertionError:
