@@ -121,6 +121,22 @@ def test_signing_in_and_out(browser: Browser, javascript: bool, tmp_path: Path) 
             assert TOKEN not in page.content()
             [cookie] = visit.page.context.cookies()
             assert (cookie["httpOnly"], cookie["sameSite"]) == (True, "Strict")
+            # A session ends behind an open page: the form leads to where its link led.
+            page.context.add_cookies(
+                [
+                    {
+                        "name": cookie["name"],
+                        "value": "ended",
+                        "domain": "127.0.0.1",
+                        "path": "/console/",
+                    }
+                ]
+            )
+            page.get_by_role("link", name="analytics").click()
+            expect(page.get_by_role("alert")).to_contain_text("the session has ended")
+            page.get_by_label("Bearer token").fill(TOKEN)
+            page.get_by_role("button", name="Sign in").click()
+            expect(page.get_by_role("heading", name="root.analytics")).to_be_visible()
             page.get_by_role("button", name="Sign out").click()
             expect(page.get_by_role("alert")).to_contain_text("needs the role read")
             assert (visit.dialogs, visit.elsewhere) == ([], [])
