@@ -1,9 +1,8 @@
 """The pages of the console with something to show, by name, on both servers of these tests."""
 
 from typing import Final
-from urllib.parse import urlencode
+from urllib.parse import quote, urlencode
 
-from tests.support import xss_corpus
 from tests.support.servers.console_server import HOSTILE_PARTITION
 
 QUEUE: Final = "root.analytics.reports"
@@ -25,8 +24,14 @@ def hostile(name: str, queue: str) -> dict[str, str]:
         "access": _url("access", partition=partition, user=name, queue=path, groups=name),
         "user": _url("user", partition=partition, user=name),
         "denials": _url("denials", user=name, queue=path),
+    }
+
+
+def misspelt(name: str) -> dict[str, str]:
+    """Return pages that do not exist, with a hostile name in the URL."""
+    return {
         "no such partition": _url("queues", partition=name, queue=name),
-        "no such page": _url(xss_corpus.QUEUES[0].replace("/", "%2f"), next=name),
+        "no such page": _url(quote(name, safe=""), next=name),
         "sign in": _url("sign-in", next=name),
     }
 

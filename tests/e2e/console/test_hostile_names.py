@@ -3,43 +3,19 @@
 import pytest
 from playwright.sync_api import Browser, expect
 
+from tests.e2e.console.harmless import assert_harmless
 from tests.e2e.console.page_urls import hostile as hostile_pages
 from tests.support import xss_corpus
-from tests.support.browser import Visit, browser, visiting
+from tests.support.browser import browser, visiting
 from tests.support.servers.console_server import HOSTILE_PARTITION, RunningConsole
 
 __all__ = ["browser"]
 
 PAIRS = [*zip(xss_corpus.NAMES, xss_corpus.QUEUES, strict=True)]
-OWN_HANDLERS = """\
-() => [...document.querySelectorAll('*')].flatMap(each => [...each.attributes]
-    .filter(({name, value}) => name.startsWith('on') || name.startsWith('hx-on') ||
-        (name !== 'value' && /^\\s*javascript:/i.test(value)) ||
-        name === 'srcdoc' || name === 'style')
-    .map(({name, value}) => `${each.tagName} ${name}=${value}`))
-"""
-"""Returns the attributes of a page that run a script or carry a style."""
-
-
-def assert_harmless(visit: Visit) -> None:
-    page = visit.page
-    assert (visit.dialogs, visit.elsewhere) == ([], [])
-    # The status of a page that does not exist is the only thing that the console notes.
-    assert [error for error in visit.errors if "Failed to load resource" not in error] == []
-    assert page.evaluate(OWN_HANDLERS) == []
-    scripts = page.eval_on_selector_all("script", "all => all.map(each => each.outerHTML)")
-    assert len(scripts) == 1
-    assert page.locator("iframe, object, embed, base, svg, img").count() == 0
-    assert page.eval_on_selector_all("meta[http-equiv]", "all => all.length") == 0
-    assert "49" not in page.title()
-    text = page.inner_text("body")
-    assert not set(xss_corpus.INVISIBLE) & set(text)
 
 
 @pytest.mark.parametrize("number", range(0, len(PAIRS), 8))
-def test_names_in_pages_and_in_their_urls(
-    browser: Browser, hostile: RunningConsole, number: int
-) -> None:
+def test_names_in_pages(browser: Browser, hostile: RunningConsole, number: int) -> None:
     with visiting(browser) as visit:
         for name, queue in PAIRS[number : number + 8]:
             for what, path in hostile_pages(name, queue).items():
