@@ -51,7 +51,7 @@ def measure(scale: Scale, folder: Path) -> Part:
         ("change", "calls", "p50, ms", "p99, ms", "longest, ms", "gates waited out"),
     )
     policy = folder / "queues.yaml"
-    _write(policy, 0)
+    write_policy(policy, 0)
     directory = ScriptedDirectory(folder)
     directory.answer({_USER: {"groups": ["g0"]}})
     settings = {
@@ -67,7 +67,7 @@ def measure(scale: Scale, folder: Path) -> Part:
     ):
 
         def reload(number: int) -> Any:
-            _write(policy, number)
+            write_policy(policy, number)
             return client.reload(wait=True)
 
         def invalidate(_: int) -> Any:
@@ -116,7 +116,7 @@ def measure(scale: Scale, folder: Path) -> Part:
     return Part([table], targets)
 
 
-def _write(policy: Path, number: int) -> None:
+def write_policy(policy: Path, number: int) -> None:
     queues = "".join(
         f'          - {{name: q{each}, submitacl: "u{number} g{each}"}}\n'
         for each in range(_QUEUES - 1)

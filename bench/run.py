@@ -40,6 +40,7 @@ _PARTS: Final = (
     "overload",
     "gate",
     "gate_effect",
+    "gate_streams",
     "gate_outage",
     "webhook",
 )

@@ -229,6 +229,8 @@ class _Stream:
                 await asyncio.sleep(pause)
                 pause = min(2 * pause, LONGEST_PAUSE)
             else:
+                self._hub.reported["recorded"] += len(decisions)
+                self._hub.reported["refused"] += len(refused)
                 self._session.confirm(sync_pb2.SyncReported(id=report.id, refused=refused))
                 self._wake()
                 return

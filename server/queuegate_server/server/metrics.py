@@ -180,6 +180,14 @@ METRICS: Final[Mapping[str, tuple[type[Metric], str, tuple[str, ...]]]] = {
         "Calls that waited for gates, by result: confirmed, or waited_out if leases had to end.",
         ("result",),
     ),
+    "queuegate_sync_decisions": (
+        Counter,
+        (
+            "Decisions that gates reported: recorded in the audit log, or refused because they "
+            "are not valid (the log says why)."
+        ),
+        ("result",),
+    ),
     "queuegate_fleet_groups_available": (
         Gauge,
         (
@@ -487,6 +495,7 @@ def _sync(parts: ServerParts) -> dict[str, _Samples]:
         "queuegate_sync_lag_seconds": [((), hub.lag)],
         "queuegate_sync_messages": [((kind,), count) for kind, count in hub.sent.items()],
         "queuegate_sync_barriers": [((result,), count) for result, count in hub.waited.items()],
+        "queuegate_sync_decisions": [((result,), count) for result, count in hub.reported.items()],
     }
 
 

@@ -60,6 +60,8 @@ class SyncHub:
         """Messages to callers, by kind; `reset` is an `opened` that is not resumed."""
         self.waited: Final = {"confirmed": 0, "waited_out": 0}
         """Barriers by result: all callers confirmed, or leases had to end."""
+        self.reported: Final = {"recorded": 0, "refused": 0}
+        """Decisions in the reports of callers by result."""
         self._acl_names = acl_names
         self._clock = clock
         self._engine = engine

@@ -12,6 +12,7 @@ from queuegate.gate import outbox
 from queuegate.v1 import access_pb2, sync_pb2
 from tests.support.eventually import eventually
 from tests.support.gates import KINDS, decides_itself, live_gate
+from tests.support.servers import admin_port
 from tests.support.servers.audited_server import POLICY, audit_records
 from tests.support.servers.free_ports import free_port
 from tests.support.servers.queuegate_server import ADMIN, running_server
@@ -165,7 +166,7 @@ def test_damaged_decisions_are_refused_one_by_one(tmp_path: Path) -> None:
     reports = [[decision(), *(decision(**changed) for changed, _ in damaged), decision()]]
     reports += [[sync_pb2.LocalDecision()], [decision(queue="root.later")]]
     with (
-        running_server(*arguments(tmp_path, *REPORT)) as server,
+        running_server(*arguments(tmp_path, *REPORT, *admin_port.LISTEN)) as server,
         sync_streams(server.address) as opening,
     ):
         stream = opening()
@@ -180,6 +181,9 @@ def test_damaged_decisions_are_refused_one_by_one(tmp_path: Path) -> None:
         [empty] = answers[1].refused
         assert empty.fault.startswith("time: is required; user: is required; queue: is required;")
         assert not answers[2].refused
+        ops = admin_port.ops_address(server)
+        for result, count in (("recorded", 3), ("refused", len(damaged) + 1)):
+            assert admin_port.value(ops, "queuegate_sync_decisions_total", result) == count
         eventually(
             lambda: [record["queue"] for record in reported(tmp_path)],
             ["root.team", "root.team", "root.later"],
