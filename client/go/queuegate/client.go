@@ -24,6 +24,7 @@ type Client struct {
 	sync       queuegatev1.SyncServiceClient
 	closed     atomic.Bool
 	noColumns  atomic.Bool // the server is too old for them
+	hasWorked  atomic.Bool // the server has answered, so the TLS settings are right
 }
 
 // New makes a client. It does not connect yet. An error says which field of config is wrong, or
@@ -78,6 +79,9 @@ func ask[Request, Response any](
 	response, err := method(ctx, request)
 	if err != nil {
 		return nil, c.failure(ctx, err)
+	}
+	if !c.hasWorked.Load() {
+		c.hasWorked.Store(true)
 	}
 	return response, nil
 }

@@ -329,3 +329,17 @@ func TestAnIPv6Address(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// A server that has answered closes connections for other reasons than the settings of TLS.
+func TestAConnectionThatCloses(t *testing.T) {
+	for _, encrypted := range []bool{false, true} {
+		fresh := unavailable("error reading from server: EOF", "host:1", encrypted, false)
+		if !strings.Contains(fresh, "if it requires") {
+			t.Error(fresh)
+		}
+		known := unavailable("error reading from server: EOF", "host:1", encrypted, true)
+		if known != "host:1 closed the connection (error reading from server: EOF)" {
+			t.Error(known)
+		}
+	}
+}

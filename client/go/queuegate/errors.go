@@ -138,7 +138,7 @@ func (c *Client) failure(ctx context.Context, err error) *Error {
 			failed.Message = tooLarge(details, address)
 		}
 	case codes.Unavailable:
-		failed.Message = unavailable(details, address, c.plan.encrypted)
+		failed.Message = unavailable(details, address, c.plan.encrypted, c.hasWorked.Load())
 	case codes.DeadlineExceeded:
 		failed.Message = fmt.Sprintf("no answer from %s in time (%s)", address, details)
 		if cause := context.Cause(ctx); cause != nil {
@@ -253,7 +253,7 @@ const (
 		" QUEUEGATE_CA_FILE"
 )
 
-func unavailable(details, address string, encrypted bool) string {
+func unavailable(details, address string, encrypted, hasWorked bool) string {
 	causes := plaintextCauses
 	if encrypted {
 		causes = tlsCauses
@@ -264,6 +264,9 @@ func unavailable(details, address string, encrypted bool) string {
 			message = each.message
 			break
 		}
+	}
+	if hasWorked && (message == closedTLS || message == closedPlaintext) {
+		message = "%s closed the connection"
 	}
 	return fmt.Sprintf(message+" (%s)", address, details)
 }

@@ -133,8 +133,13 @@ func (c *Client) gate(config GateConfig, open func(context.Context) (stream, err
 		}
 	}
 	made.gate = gate.Start(gate.Options{
-		Open:       open,
-		Explain:    func(err error) error { return c.failure(context.Background(), err) },
+		Open: open,
+		Explain: func(err error, hasAnswered bool) error {
+			if hasAnswered {
+				c.hasWorked.Store(true)
+			}
+			return c.failure(context.Background(), err)
+		},
 		Name:       config.Name,
 		Partitions: config.Partitions,
 		Stale:      config.Stale,

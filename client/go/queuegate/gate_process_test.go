@@ -171,6 +171,9 @@ func TestAGateWhoseServerRestarts(t *testing.T) {
 		}
 		return found.Stale
 	})
+	if !client.hasWorked.Load() {
+		t.Error("errors would doubt the settings of TLS")
+	}
 	if gate.State() != GateExpired {
 		t.Error(gate.State())
 	}

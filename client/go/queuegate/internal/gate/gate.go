@@ -48,8 +48,9 @@ type Options struct {
 	// Open opens a stream.
 	Open func(context.Context) (
 		grpc.BidiStreamingClient[queuegatev1.SyncRequest, queuegatev1.SyncResponse], error)
-	// Explain returns the error for the end of a stream, as callers of the client know it.
-	Explain func(error) error
+	// Explain returns the error for the end of a stream, as callers of the client know it. The
+	// server of this gate may have answered before.
+	Explain func(err error, hasAnswered bool) error
 	// Name is what the server calls this gate.
 	Name string
 	// Partitions are those to follow. None: all.
@@ -75,15 +76,16 @@ type Gate struct {
 	isOpen   atomic.Bool // a stream: the server may count a lease, also before this gate is live
 	resets   atomic.Uint64
 
-	mutex    sync.Mutex // of the fields below, and of the session
-	session  *session
-	nextPing time.Duration
-	answer   *queuegatev1.SyncRequest // to be sent
-	pause    time.Duration
-	pongs    int // on this stream
-	log      *streamLog
-	reporter *reporter // nil: there is no outbox
-	reports  bool      // whether the server of this stream takes them now
+	mutex       sync.Mutex // of the fields below, and of the session
+	session     *session
+	nextPing    time.Duration
+	answer      *queuegatev1.SyncRequest // to be sent
+	pause       time.Duration
+	pongs       int // on this stream
+	log         *streamLog
+	hasAnswered bool      // on any stream
+	reporter    *reporter // nil: there is no outbox
+	reports     bool      // whether the server of this stream takes them now
 }
 
 // Start starts a gate, which connects in the background.
@@ -240,6 +242,7 @@ func (g *Gate) receive(response *queuegatev1.SyncResponse) error {
 	}
 	if opened := response.GetOpened(); opened != nil {
 		g.decider.grace.Store(0)
+		g.hasAnswered = true
 		g.log.opened(opened)
 		if !opened.GetResumed() {
 			g.noteReset()
@@ -284,7 +287,7 @@ func (g *Gate) ended(err error) time.Duration {
 	if !g.isClosed.Load() {
 		why := err
 		if !errors.Is(err, errSilent) && !errors.Is(err, errEnded) {
-			why = g.options.Explain(err)
+			why = g.options.Explain(err, g.hasAnswered)
 		}
 		g.log.ended(why)
 	}
