@@ -15,7 +15,8 @@ _LOG = logging.getLogger("queuegate_server.fleet.value_store")
 
 MAX_READS: Final = 4
 """Reads under way, each on a connection of its own."""
-READ_BATCH: Final = 256
+READ_BATCH: Final = 64
+"""So that no turn of the event loop takes more than some milliseconds."""
 WRITE_BUDGET: Final = 5.0
 WRITE_BATCH: Final = 128
 MAX_UNWRITTEN: Final = 10_000
