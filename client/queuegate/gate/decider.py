@@ -226,9 +226,11 @@ def _given_groups(state: State, held: Held, question: Question) -> tuple[str, ..
     if not (is_valid and isinstance(groups, tuple) and len(groups) <= _MAX_GROUPS):
         return None
     try:
-        is_plain = "".join(groups).isprintable()
+        joined = "".join(groups)
     except TypeError:
         return None
-    if not (is_plain and all(groups) and max(map(len, groups)) <= _MAX_PLAIN):
+    if "" in groups or not joined.isprintable():
+        return None
+    if len(joined) > _MAX_PLAIN and max(map(len, groups)) > _MAX_PLAIN:
         return None
     return groups if held.use_given_groups and state.rights.assert_groups else ()
