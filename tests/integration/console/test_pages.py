@@ -207,6 +207,37 @@ def test_a_reload_shows(tmp_path: Path) -> None:
         assert f"{policy}:1:" in page
 
 
+@pytest.mark.parametrize(
+    ("enabled", "semantics", "shown", "hidden"),
+    [
+        ("true", "documented", "administrators of the cluster admin user root-admin", "enforce"),
+        ("true", "hadoop", "root.a submit user ann", "root-admin"),
+        ("false", "documented", "The cluster does not enforce ACLs", "closed nobody"),
+    ],
+)
+def test_a_yarn_cluster(
+    tmp_path: Path, enabled: str, semantics: str, shown: str, hidden: str
+) -> None:
+    policy, site = tmp_path / "fair-scheduler.xml", tmp_path / "yarn-site.xml"
+    policy.write_text(
+        "<allocations><queue name='a'><aclSubmitApps>ann</aclSubmitApps></queue></allocations>"
+    )
+    values = {"yarn.acl.enable": enabled, "yarn.admin.acl": "root-admin"}
+    properties = "".join(
+        f"<property><name>{name}</name><value>{value}</value></property>"
+        for name, value in values.items()
+    )
+    site.write_text(f"<configuration>{properties}</configuration>")
+    with running_console(
+        tmp_path,
+        policies=[{"path": str(policy), "yarn_site": str(site)}],
+        partitions={"default": {"resolver": "directory", "semantics": semantics}},
+    ) as console:
+        page = words(Browser(console.url).get("queues?queue=root.a"))
+    assert shown in page
+    assert hidden not in page
+
+
 def test_hostile_names(tmp_path: Path) -> None:
     with hostile_console(tmp_path) as console:
         browser = Browser(console.url)

@@ -10,9 +10,10 @@ from queuegate import _responses as responses
 from queuegate.cli.render import grant_words
 from queuegate.policy.acl import WILDCARD, Acl
 from queuegate.policy.chain import CLUSTER
-from queuegate.policy.decision import Access
+from queuegate.policy.decision import ACLS_DISABLED, Access
 from queuegate.policy.names import DEFAULT_PARTITION, ROOT, SEPARATOR, parent_path
 from queuegate.policy.tree import Partition
+from queuegate.policy.yarn_acl import Semantics
 from queuegate.v1 import access_pb2
 from queuegate_server.console import tree
 from queuegate_server.console.annotations import Annotations
@@ -120,6 +121,8 @@ class ShownQueue:
     more_inherited: bool
     """Whether further ones are not shown."""
     findings: Sequence[Diagnostic]
+    acls_are_off: bool
+    """Whether the cluster does not enforce ACLs for this kind of access."""
     people: People | None
     people_url: Url
     ask_url: Url
@@ -203,6 +206,7 @@ async def show(visit: Visit) -> View:
             inherited=inherited[:MAX_INHERITED],
             more_inherited=len(inherited) > MAX_INHERITED,
             findings=by_queue.get(selected, [])[:MAX_FINDINGS],
+            acls_are_off=partition.chain(selected, access).otherwise is ACLS_DISABLED,
             people=people,
             people_url=url(PATH, partition=name, queue=selected, access=access, who=1),
             ask_url=url("access", partition=name, queue=selected, access=access),
@@ -263,7 +267,8 @@ def _inherited(partition: Partition, path: str, annotations: Annotations) -> Ite
         for acl in _acls(partition, path, annotations):
             if acl.chips or acl.dropped:
                 yield acl
-    if (cluster := partition.cluster) and cluster.acls_enabled:
+    cluster = partition.cluster
+    if cluster and cluster.semantics is Semantics.DOCUMENTED and not cluster.admins.is_empty:
         place = annotations.place(partition.name, CLUSTER, Access.ADMIN)
         yield _shown(partition.name, CLUSTER, Access.ADMIN, cluster.admins, place)
 
