@@ -1,5 +1,6 @@
 """Each page: accessible, complete without anything from elsewhere, and fit for any window."""
 
+from pathlib import Path
 from typing import Literal
 
 import pytest
@@ -11,6 +12,8 @@ from tests.support.servers.console_server import RunningConsole
 
 __all__ = ["browser"]
 
+PROPOSED = Path("examples/queues.yaml").read_text().replace('submitacl: "*"', "submitacl: omar")
+CLAIMS = "claims: [nobody may submit root.sandbox, no new access compared with served]"
 pages = pytest.mark.parametrize("path", EXAMPLES.values(), ids=EXAMPLES)
 
 
@@ -53,6 +56,24 @@ def test_the_page_is_the_same_without_scripts(
             )
             assert (visit.elsewhere, visit.errors) == ([], [])
     assert texts[0] == texts[1]
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_results_are_accessible_and_narrow(
+    browser: Browser, console: RunningConsole, scheme: Literal["light", "dark"]
+) -> None:
+    with visiting(browser, scheme=scheme) as visit:
+        page = visit.page
+        for policy in (PROPOSED, "partitions: 3"):
+            page.goto(f"{console.url}change")
+            page.get_by_label("Policy: the text").fill(policy)
+            page.get_by_label("Claims").fill(CLAIMS)
+            page.get_by_role("button", name="Compare").click()
+            expect(page.get_by_role("heading", name="Result")).to_be_visible()
+            assert visit.serious_findings() == []
+            page.set_viewport_size({"width": 320, "height": 640})
+            assert visit.overflow() == 0
+        assert (visit.dialogs, visit.elsewhere) == ([], [])
 
 
 def test_the_keyboard_reaches_the_content_and_every_page(
