@@ -14,7 +14,7 @@ from queuegate.policy.chain import CLUSTER
 from queuegate.policy.decision import Access
 from queuegate.policy.difference import walk
 from queuegate.policy.names import parent_path
-from queuegate.policy.tree import Partition
+from queuegate.policy.tree import Partition, build_partition
 from queuegate_server.analysis.access_changes import Affected, GroupsByUser, access_changes
 from queuegate_server.analysis.policy_file import PolicyFile
 from queuegate_server.analysis.proofs import CannotProve, Proof, Prover
@@ -60,6 +60,8 @@ class ProposalJob(NamedTuple):
     claims: File | None
     people: Mapping[str, GroupsByUser] | None
     """The people of each partition; None to compare names."""
+    wants_groups: bool
+    """Whether to return the groups whose members decide who gains or loses."""
 
 
 def served_lines(
@@ -128,6 +130,8 @@ def assess(proposal: ProposalJob) -> dict[str, Any]:
     )
     if "not_comparable" not in result:
         result |= _compared(before, new, proposal.people)
+        if proposal.wants_groups:
+            result["groups"] = _groups(before, new)
     if proposal.claims is not None:
         result["claims"] = _proved(before, new, proposal.claims)
     return result
@@ -137,11 +141,6 @@ def _compared(
     old: PolicyFile, new: PolicyFile, people: Mapping[str, GroupsByUser] | None
 ) -> dict[str, Any]:
     changes = [*access_changes(old, new, people, ())]
-    groups = {} if people is not None else {
-        name: sorted(_groups_that_matter(old.partitions[name], new.partitions[name]))
-        for name in sorted(new.partitions)
-        if name in old.partitions
-    }  # fmt: skip
     return {
         "added_partitions": sorted(new.partitions.keys() - old.partitions),
         "removed_partitions": sorted(old.partitions.keys() - new.partitions),
@@ -159,8 +158,17 @@ def _compared(
             for each in changes[:MAX_CHANGES]
         ],
         "changes_not_shown": max(0, len(changes) - MAX_CHANGES),
-        "groups": groups if sum(map(len, groups.values())) <= MAX_GROUPS else None,
     }
+
+
+def _groups(old: PolicyFile, new: PolicyFile) -> dict[str, list[str]] | None:
+    """Return the groups to expand, by partition; None if there are too many."""
+    groups = {}
+    for name in sorted({*old.partitions, *new.partitions}):
+        empty = build_partition(name, "", ())
+        before, after = old.partitions.get(name, empty), new.partitions.get(name, empty)
+        groups[name] = sorted(_groups_that_matter(before, after))
+    return groups if sum(map(len, groups.values())) <= MAX_GROUPS else None
 
 
 def _groups_that_matter(old: Partition, new: Partition) -> set[str]:

@@ -64,6 +64,7 @@ async def assessed(
         replaces_all,
         None if claims is None else File("claims.yaml", claims.encode()),
         people,
+        wants_groups=people is None,
     )
     output = await parser_process.run_job(proposal.__name__, job)
     found: dict[str, Any] = json.loads(output)
@@ -149,6 +150,17 @@ async def test_partitions_that_the_proposal_does_not_have() -> None:
     assert found["changes"]
     found = await assessed(SERVED, served=two, replaces_all=False)
     assert (found["removed_partitions"], found["changes"]) == ([], [])
+
+
+async def test_groups_of_partitions_that_come_and_go() -> None:
+    text = SERVED.replace("default", "gpu").replace("ml", "vision")
+    found = await assessed(text)
+    assert (found["added_partitions"], found["removed_partitions"]) == (["gpu"], ["default"])
+    assert found["groups"] == {"default": ["ml"], "gpu": ["vision"]}
+    people = {"default": {"ann": ("ml",)}, "gpu": {"joe": ("vision",)}}
+    found = await assessed(text, people=people)
+    assert changes(found)["root.ml", "submit"][1] == ["user:ann"]
+    assert changes(found)["root.vision", "submit"][0] == ["user:joe"]
 
 
 async def test_a_policy_of_another_scheduler_is_not_compared() -> None:

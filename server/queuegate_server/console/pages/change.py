@@ -239,6 +239,7 @@ async def _assessment(
 ) -> Assessment:
     snapshot = services.engine.snapshot
     job = await _job(services, snapshot, source, text.encode(), claims)
+    job = job._replace(wants_groups=by_people)
     result = await _result(job)
     incomplete: list[str] = []
     compared = "changes" in result
@@ -250,7 +251,7 @@ async def _assessment(
             )
         else:
             people = await _people(snapshot, result["groups"], incomplete)
-            result = await _result(job._replace(people=people))
+            result = await _result(job._replace(people=people, wants_groups=False))
     return Assessment(
         snapshot.policy.revision,
         result["valid"],
@@ -306,7 +307,8 @@ async def _job(
         bytes(served),
         len(settings.sources) == 1,
         File(_CLAIMS_NAME, claims.encode()) if claims.strip() else None,
-        None,
+        people=None,
+        wants_groups=False,
     )
 
 
@@ -328,8 +330,11 @@ async def _people(
     people: dict[str, GroupsByUser] = {}
     for partition, names in groups.items():
         listing = MemberListing(names)
-        if names:
-            await snapshot.served[partition].groups.members(listing)
+        served = snapshot.served.get(partition)
+        if names and served is not None:
+            await served.groups.members(listing)
+        elif names:
+            listing.give_up(f"the partition {partition} is not served")
         found: dict[str, tuple[str, ...]] = {}
         for name, group in listing.groups.items():
             for user in group.users:
