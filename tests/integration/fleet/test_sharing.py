@@ -5,7 +5,6 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-import queuegate
 from tests.support.eventually import eventually
 from tests.support.servers.fleet import OTHERS, STAFF, Fleet, running_fleet
 
@@ -25,7 +24,7 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
 def fleet(shared: Fleet) -> Fleet:
     shared.directory.reset({"sam": dict(STAFF), "eve": dict(STAFF)})
     shared.redis.command("DEL", f"{KEY}sam", f"{KEY}eve")
-    shared.clients["a"].invalidate(wait=True)
+    eventually(lambda: shared.confirms("a"), True)
     return shared
 
 
@@ -36,14 +35,6 @@ def ask_until_stored(fleet: Fleet, name: str = "a") -> bytes:
     value = fleet.redis.get(f"{KEY}sam")
     assert value is not None
     return value
-
-
-def confirms(fleet: Fleet, name: str) -> bool:
-    """Return whether all replicas confirm an invalidation."""
-    try:
-        return not fleet.clients[name].invalidate(wait=True).waited_out
-    except queuegate.ServerUnavailable:
-        return False
 
 
 def test_the_directory_is_asked_by_one_replica(fleet: Fleet) -> None:
@@ -88,8 +79,7 @@ def test_an_old_value_that_is_put_back_changes_nothing(fleet: Fleet) -> None:
     # Neither does a value of a history that has ended.
     value = ask_until_stored(fleet, "b")
     fleet.redis.command("FLUSHALL")
-    for name in NAMES:
-        eventually(lambda name=name: confirms(fleet, name), True)  # type: ignore[misc]
+    fleet.settle()
     fleet.directory.answer({"sam": dict(STAFF)})
     fleet.clients["a"].invalidate(["sam"], wait=True)
     fleet.redis.command("SET", f"{KEY}sam", value)

@@ -2,17 +2,16 @@
 
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import queuegate
 from tests.support.eventually import eventually
 from tests.support.fakes.scripted_directory import ScriptedDirectory, settings_file
 from tests.support.servers.queuegate_server import ADMIN, RunningServer, running_server
 from tests.support.servers.redis_server import RedisServer, running_redis
 from tests.support.servers.two_partitions import POLICY, client_without_retries
-
-if TYPE_CHECKING:
-    import queuegate
 
 SECRET = "5" * 64
 STAFF: Mapping[str, Any] = {"groups": ["staff"]}
@@ -72,10 +71,17 @@ class Fleet:
         """Ask a replica whether a user may submit to the queue of `staff`."""
         return self.clients[name].check(user, "root.work").allowed
 
+    def confirms(self, name: str) -> bool:
+        """Return whether all replicas confirm an invalidation at one of them."""
+        try:
+            return not self.clients[name].invalidate(wait=True).waited_out
+        except queuegate.ServerUnavailable:
+            return False
+
     def settle(self) -> None:
         """Wait until no lease of a process before these is left, so that barriers are quick."""
-        for client in self.clients.values():
-            eventually(lambda client=client: client.invalidate(wait=True).waited_out, ())  # type: ignore[misc]
+        for name in self.clients:
+            eventually(partial(self.confirms, name), True)
 
     def until_agreed(self) -> None:
         """Wait until each replica has seen that all follow the fleet."""
