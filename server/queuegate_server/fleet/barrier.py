@@ -81,16 +81,17 @@ class Peers:
 class FleetBarrier:
     """The replicas that, or whose gates, may decide without a change."""
 
-    def __init__(self, peers: Peers, event: Position) -> None:
+    def __init__(self, peers: Peers, event: Position, holds: float = HOLDS) -> None:
         """Wait for all replicas but this one.
 
         Args:
             peers: Must have seen the rows that Redis had when it appended the event.
             event: The change.
+            holds: For how many seconds after a heartbeat a replica, or a gate of it, may decide.
         """
         self._peers = peers
         self._event = event
-        self._waiting = {replica: peer.seen_at + HOLDS for replica, peer in peers.all().items()}
+        self._waiting = {replica: peer.seen_at + holds for replica, peer in peers.all().items()}
         self.waited_out: list[str] = []
         """The names of gates, and of replicas, whose leases ended before they had confirmed."""
         self.refused: list[str] = []

@@ -205,10 +205,6 @@ class FleetMember:
         self._wake.set()
         raise StoreUnavailable("the history of events is being restored")
 
-    def confirm_own(self, event: Position, waited_out: list[str]) -> None:
-        """Note that a change of this replica has taken effect in its gates, too."""
-        self._note_confirmed(event.nonce, waited_out)
-
     async def _heartbeats(self) -> None:
         while True:
             self._wake.clear()

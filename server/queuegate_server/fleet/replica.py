@@ -10,7 +10,7 @@ from typing import Final
 
 from queuegate_server.fleet.events import Event
 from queuegate_server.fleet.keys import Position
-from queuegate_server.sync.event_log import EventLog
+from queuegate_server.sync.event_log import EPOCH_BYTES, EventLog
 
 LEASE: Final = 2.0
 """Seconds for which a replica's cache may answer after it sent a heartbeat."""
@@ -29,7 +29,7 @@ class ReplicaState:
         self._position: Position | None = None
         self._newest: Position | None = None
         """The newest event known to exist, which may not have been applied yet."""
-        self._log = EventLog(b"")
+        self._log = EventLog(bytes(EPOCH_BYTES))
         self._nonces: deque[bytes] = deque()
         """Those of the changes in the log, and of the one before."""
         self._pending: tuple[int, float] | None = None
@@ -58,7 +58,7 @@ class ReplicaState:
                 break
             kept.appendleft(event)
             nonce, sequence = event.previous, sequence - 1
-        self._log = EventLog(b"", start=sequence)
+        self._log = EventLog(head.epoch, start=sequence)
         self._nonces = deque((nonce,))
         for event in kept:
             self._note(event)

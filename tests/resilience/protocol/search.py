@@ -49,27 +49,30 @@ for _kind in sync_pb2.DESCRIPTOR.message_types_by_name:
     copyreg.pickle(getattr(sync_pb2, _kind), _by_number)
 
 
-def search(bounds: Bounds, parts: type[Parts] = Parts, max_states: int | None = None) -> Found:
+def search(
+    bounds: Any, parts: type[Any] = Parts, max_states: int | None = None, world: type[Any] = World
+) -> Found:
     """Visit the states that can be reached from the start, those with the shortest way first.
 
     Args:
         bounds: How often each thing may happen.
         parts: The classes of the protocol.
         max_states: When to stop; None: when all have been visited.
+        world: The class of the states.
     """
-    start = pickle.dumps(World(bounds, parts), _PROTOCOL)
+    start = pickle.dumps(world(bounds, parts), _PROTOCOL)
     came_from: dict[bytes, _Step | None] = {_digest(start): None}
     waiting = deque([start])
     while waiting:
         state = waiting.popleft()
         for action in [*_world(state).actions(bounds)]:
-            world = _world(state)
+            changed = _world(state)
             try:
-                if not world.act(*action, parts):
+                if not changed.act(*action, parts):
                     continue
             except Violation:
                 return Found(len(came_from), _trace(came_from, _Step(_digest(state), action)))
-            following = pickle.dumps(world, _PROTOCOL)
+            following = pickle.dumps(changed, _PROTOCOL)
             digest = _digest(following)
             if digest not in came_from:
                 came_from[digest] = _Step(_digest(state), action)
@@ -90,9 +93,8 @@ def _digest(state: bytes) -> bytes:
     return hashlib.blake2b(state, digest_size=16).digest()
 
 
-def _world(state: bytes) -> World:
-    world: World = pickle.loads(state)  # noqa: S301 - this process has pickled it
-    return world
+def _world(state: bytes) -> Any:
+    return pickle.loads(state)  # noqa: S301 - this process has pickled it
 
 
 def _trace(came_from: dict[bytes, _Step | None], last: _Step) -> list[tuple[str, int]]:

@@ -1,0 +1,80 @@
+"""Faults that someone could build into a fleet's protocol. A search must find each."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from queuegate_server.fleet.events import Event
+from queuegate_server.fleet.keys import Position
+from queuegate_server.fleet.replica import LEASE, ReplicaState
+from tests.resilience.fleet.world import Bounds, Parts
+
+
+class AcceptsOutdatedGroups(ReplicaState):
+    """Takes the groups of other replicas without a look at the events since."""
+
+    def accepts(self, partition: str, user: str, since: Position) -> bool:
+        return self.position is not None
+
+
+class DoesNotNoticeMissingEvents(ReplicaState):
+    """Goes on with an event that does not follow the one before."""
+
+    def fits(self, event: Event) -> bool:
+        position = self.position
+        return position is not None and event.position.sequence > position.sequence
+
+
+class ExtendsItsLeaseBehindTheHead(ReplicaState):
+    """Takes the answer to a heartbeat for a lease, though there are events to apply."""
+
+    def heartbeat_answered(self, head: Position, known: Position, sent_at: float) -> bool:
+        fits = super().heartbeat_answered(head, known, sent_at)
+        if fits:
+            self.lease_until = max(self.lease_until, sent_at + LEASE)
+        return fits
+
+
+class DoesNotNoticeLostHistory(ReplicaState):
+    """Goes on when Redis has an earlier state."""
+
+    def heartbeat_answered(self, head: Position, known: Position, sent_at: float) -> bool:
+        if self.position is not None:
+            self.lease_until = max(self.lease_until, sent_at + LEASE)
+        return True
+
+
+class NoFence(Parts):
+    state = AcceptsOutdatedGroups
+
+
+class NoGap(Parts):
+    state = DoesNotNoticeMissingEvents
+
+
+class LeaseBehindTheHead(Parts):
+    state = ExtendsItsLeaseBehindTheHead
+
+
+class NoLoss(Parts):
+    state = DoesNotNoticeLostHistory
+
+
+class LeaseFromTheAnswer(Parts):
+    lease_from_answer = True
+
+
+class ConfirmsBeforeApplying(Parts):
+    confirms_first = True
+
+
+_SMALL = Bounds(ticks=3, heartbeats=1, lookups=0, reads=0)
+_CHANGE = ("change", 0)
+PLANTED: Mapping[type[Parts], Bounds] = {
+    NoFence: replace(_SMALL, ticks=0, reads=1, begin=(("look up", 0), ("lookup ends", 0), _CHANGE)),
+    NoGap: replace(_SMALL, changes=2, begin=(_CHANGE, ("trim", 0), _CHANGE)),
+    LeaseBehindTheHead: replace(_SMALL, begin=(_CHANGE,)),
+    NoLoss: replace(_SMALL, begin=(_CHANGE, ("rewind", 0))),
+    LeaseFromTheAnswer: replace(_SMALL, begin=(("send", 1), ("take", 1), _CHANGE)),
+    ConfirmsBeforeApplying: replace(_SMALL, ticks=0, begin=(_CHANGE,)),
+}
+"""The bounds within which each is found, and the first steps, to find it soon."""
