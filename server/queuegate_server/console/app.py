@@ -13,7 +13,12 @@ import grpc
 from aiohttp import web
 
 from queuegate_server.admin.http import ADMIT, Site
-from queuegate_server.console.callers import HttpCall, is_loopback_host, is_own_origin
+from queuegate_server.console.callers import (
+    HttpCall,
+    is_embedded_elsewhere,
+    is_loopback_host,
+    is_own_origin,
+)
 from queuegate_server.console.forms import posted_fields
 from queuegate_server.console.pages import PAGES
 from queuegate_server.console.rendering import environment
@@ -45,6 +50,7 @@ _UNAUTHENTICATED: Final = 401
 _OWN_PAGE: Final = re.compile(re.escape(PREFIX) + r"[!-\[\]-~]*")
 """The path of a page, in ASCII and without backslashes."""
 _EXPLAINED: Final = {
+    403: "Pages cannot be loaded by other sites, except by links.",
     404: "There is no such page.",
     405: "The page cannot be used in this way.",
     413: "The form is too large.",
@@ -217,11 +223,16 @@ class Console:
             raise PermissionDenied("the form is out of date: open its page again")
         return fields
 
-    def _check_host(self, request: web.Request) -> None:
-        """Refuse a request to loopback by another name, unless a header proves its caller."""
-        is_proven = "Authorization" in request.headers
-        if self._local_port and not is_proven and not is_loopback_host(request):
+    def _check_site(self, request: web.Request) -> None:
+        """Refuse pages inside of other sites, and requests to loopback by another name, unless a
+        header proves their caller.
+        """
+        if "Authorization" in request.headers:
+            return
+        if self._local_port and not is_loopback_host(request):
             raise web.HTTPMisdirectedRequest
+        if request.method == "GET" and is_embedded_elsewhere(request):
+            raise web.HTTPForbidden
 
     async def _home(self, _: web.Request) -> web.StreamResponse:
         raise web.HTTPFound(url(PAGES[0].path))
@@ -338,7 +349,7 @@ class Console:
     @web.middleware
     async def _with_headers(self, request: web.Request, handler: _Handler) -> web.StreamResponse:
         try:
-            self._check_host(request)
+            self._check_site(request)
             response = await handler(request)
         except web.HTTPRedirection as error:
             response = _redirect(error.headers["Location"], error.status)

@@ -81,6 +81,19 @@ def is_loopback_host(request: web.Request) -> bool:
         return False
 
 
+def is_embedded_elsewhere(request: web.Request) -> bool:
+    """Return whether a page of another site loads this one other than by a link.
+
+    Callers who are known by their address or certificate would pay for it, without seeing it.
+    """
+    site = request.headers.get("Sec-Fetch-Site", "none")
+    is_link = (
+        request.headers.get("Sec-Fetch-Mode") == "navigate"
+        and request.headers.get("Sec-Fetch-Dest") == "document"
+    )
+    return site not in {"same-origin", "none"} and not is_link
+
+
 def is_own_origin(request: web.Request) -> bool:
     """Return whether a request that changes something comes from a page of the console."""
     site = request.headers.get("Sec-Fetch-Site")

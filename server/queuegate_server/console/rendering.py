@@ -12,6 +12,9 @@ from queuegate_server.formats.diagnostics import printable
 
 MAX_TEXT: Final = 1_000
 """Characters of a text that are shown: names have at most 1 024 bytes."""
+_SHORTEST: Final = 0.1e-3
+_WHOLE_MILLISECONDS: Final = 10e-3
+"""The latency from which tenths of a millisecond do not matter."""
 
 
 class Exact(str):
@@ -37,6 +40,7 @@ def environment() -> Environment:
         age=age,
         count=_count,
         duration=_duration,
+        latency=_latency,
         short_time=_short_time,
     )
     env.globals.update(url=url)
@@ -59,6 +63,13 @@ def _duration(seconds: float) -> str:
         if seconds >= 2 * size:
             return f"{seconds // size:.0f} {unit}"
     return f"{seconds:.0f} s"
+
+
+def _latency(seconds: float) -> str:
+    """Return a latency in milliseconds, with as many digits as people compare."""
+    if seconds < _SHORTEST:
+        return "< 0.1 ms"
+    return f"{seconds * 1000:.{1 if seconds < _WHOLE_MILLISECONDS else 0}f} ms"
 
 
 def _short_time(text: str) -> str:

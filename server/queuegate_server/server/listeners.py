@@ -107,7 +107,8 @@ class Listeners:
                 " certificates and no tokens",
                 extra={"addresses": remote},
             )
-        verifies = any(each.tls and each.tls.client_ca_file for each in self._settings.listen)
+        listeners = (*self._settings.listen, self._settings.ops.listener)
+        verifies = any(each and each.tls and each.tls.client_ca_file for each in listeners)
         if callers.certificates and not verifies:
             _LOG.warning("callers lists certificates, but no listener has a client_ca_file")
         self._warn_of_missing_tokens(callers)

@@ -87,12 +87,15 @@ def test_partitions(browser: Browser) -> None:
 
 
 def test_access_is_denied(browser: Browser) -> None:
-    page = words(browser.get("access?user=dana&queue=root.engineering.ci"))
+    answer = browser.get("access?user=dana&queue=root.engineering.ci")
+    page = words(answer)
     assert "denied dana may not submit to root.engineering.ci: no ACL from the queue up" in page
     assert re.search(
-        r"root\.engineering\.ci submit robot-ci engineers no match examples/queues\.yaml:\d+:\d+",
+        r"root\.engineering\.ci submit 'robot-ci engineers' no match examples/queues\.yaml:\d+:\d+",
         page,
     )
+    # The blank says that it is a list of groups.
+    assert ">' platform'</code>" in answer.text
     assert re.search(r"Resolver directory Resolved .* ago", page)
     assert "data-science staff" in page
 

@@ -200,6 +200,19 @@ def test_forms_of_other_sites(visitor: Browser, headers: dict[str, str]) -> None
     assert visitor.post("user/forget", form, **own).status == 303
 
 
+def test_pages_inside_of_other_sites(visitor: Browser) -> None:
+    image = {"Sec_Fetch_Mode": "no-cors", "Sec_Fetch_Dest": "image"}
+    frame = {"Sec_Fetch_Mode": "navigate", "Sec_Fetch_Dest": "iframe"}
+    link = {"Sec_Fetch_Mode": "navigate", "Sec_Fetch_Dest": "document"}
+    for site in ("cross-site", "same-site"):
+        for embedded in ({}, image, frame):
+            answer = visitor.get("access?user=a&queue=root", Sec_Fetch_Site=site, **embedded)
+            assert answer.status == 403
+            assert "by other sites, except by links" in answer.text
+        assert visitor.get("queues", Sec_Fetch_Site=site, **link).status == 200
+    assert visitor.get("queues", Sec_Fetch_Site="same-origin", **image).status == 200
+
+
 def test_form_tokens(visitor: Browser) -> None:
     other = Browser(visitor.url)
     assert other.sign_in(ADMIN).status == visitor.sign_in(ADMIN).status == 303

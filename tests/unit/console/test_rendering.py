@@ -35,6 +35,14 @@ def test_long_texts_are_cut_and_values_of_fields_are_not() -> None:
     assert rendered("{{ name|exact }}", name="a\u202e<") == "a\u202e&lt;"
 
 
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(0.0, "< 0.1 ms"), (1.91e-5, "< 0.1 ms"), (0.00312, "3.1 ms"), (1.2345, "1234 ms")],
+)
+def test_latencies(seconds: float, text: str) -> None:
+    assert rendered("{{ name|latency }}|", name=seconds) == f"{text.replace('<', '&lt;')}|"
+
+
 def test_a_missing_variable_is_an_error() -> None:
     with pytest.raises(UndefinedError):
         rendered("{{ missing }}")

@@ -3,12 +3,13 @@
 import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final
 
 from queuegate.policy.names import is_at_or_below
 from queuegate_server.console.views import Page, Route, Url, View, Visit, url
 from queuegate_server.files.safe_open import remedy
-from queuegate_server.observe.audit_reader import newest_records
+from queuegate_server.observe.audit_reader import NewestRecords, newest_records
 from queuegate_server.settings.observability import STDOUT, Audit
 
 NUMBER: Final = 100
@@ -97,10 +98,8 @@ async def denials(visit: Visit) -> View:
     searched_all = True
     if not problem and audit.path is not None:
         try:
-            async with _turns:
-                found = await asyncio.to_thread(
-                    newest_records, audit.path, audit.keep, chosen.matches, NUMBER, _MARKERS
-                )
+            # A thread goes on when the browser has left, and keeps its turn.
+            found = await asyncio.shield(_read(audit.path, audit.keep, chosen))
             requests = tuple(map(_request, found.records))
             searched_all = found.searched_all
         except OSError as error:
@@ -109,6 +108,12 @@ async def denials(visit: Visit) -> View:
     partitions = tuple(sorted(services.engine.snapshot.served))
     page = DenialsPage(chosen, requests, searched_all, problem, todo, partitions)
     return View("denials.html", "Denials", page)
+
+
+async def _read(path: Path, keep: int, chosen: Filter) -> NewestRecords:
+    """Return the newest records that match. Raises OSError."""
+    async with _turns:
+        return await asyncio.to_thread(newest_records, path, keep, chosen.matches, NUMBER, _MARKERS)
 
 
 def _unreadable(audit: Audit) -> tuple[str, str]:
