@@ -200,15 +200,15 @@ METRICS: Final[Mapping[str, tuple[type[Metric], str, tuple[str, ...]]]] = {
         Counter,
         (
             "Users whose groups were not cached here: hit (another replica knew them), miss, "
-            "refused (the value must not be used), unavailable (Redis fails or is too slow, or "
-            "this replica does not follow the fleet). All but hits ask the resolver."
+            "refused (the value must not be used), unavailable (Redis fails or takes too long, "
+            "or this replica does not follow the fleet). All but hits ask the resolver."
         ),
         ("result",),
     ),
     "queuegate_fleet_groups_refused": (
         Counter,
         (
-            "Values in Redis that were not used: mac (not written with this fleet's secret), "
+            "Values in Redis that were not used: mac (not written with this fleet's key), "
             "format (by another version), settings (with other settings of the resolver), expired, "
             "outdated (by an invalidation, or from before the events that this replica knows)."
         ),
