@@ -1,5 +1,6 @@
 """The application: who may see a page, and the headers of every answer."""
 
+import asyncio
 import logging
 import re
 import time
@@ -117,6 +118,7 @@ class Console:
         self._sessions = Sessions(time.monotonic)
         self._failures = FailedAttempts(time.monotonic)
         self._templates = environment()
+        self._rendering = asyncio.Lock()
         port = services.settings.ops.listener
         self._local_port = port is not None and port.parsed.is_local
         self._secure = port is not None and port.tls is not None
@@ -162,7 +164,10 @@ class Console:
                 )
             if isinstance(result, Redirect):
                 raise web.HTTPSeeOther(result.to)
-            return self._page(request, result, shown)
+            async with self._rendering:
+                # Calls get their turn between pages.
+                await asyncio.sleep(0)
+                return self._page(request, result, shown)
 
         return answer
 

@@ -22,6 +22,8 @@ MAX_FOUND: Final = 100
 """Queues that a search shows."""
 _CHUNK: Final = 5_000
 """Paths that are searched without a pause: 1 ms."""
+_searching: Final = asyncio.Semaphore(1)
+"""One search at a time: calls wait for a part of each that runs."""
 _AFTER: Final = chr(ord(SEPARATOR) + 1)
 
 
@@ -135,13 +137,14 @@ async def search(partition: Partition, text: str) -> tuple[list[str], bool]:
     """
     wanted = text.lower()
     found: list[str] = []
-    for number, path in enumerate(partition.paths, 1):
-        if not number % _CHUNK:
-            await asyncio.sleep(0)
-        if wanted in path.lower():
-            if len(found) == MAX_FOUND:
-                return found, True
-            found.append(path)
+    async with _searching:
+        for number, path in enumerate(partition.paths, 1):
+            if not number % _CHUNK:
+                await asyncio.sleep(0)
+            if wanted in path.lower():
+                if len(found) == MAX_FOUND:
+                    return found, True
+                found.append(path)
     return found, False
 
 

@@ -98,8 +98,7 @@ async def denials(visit: Visit) -> View:
     searched_all = True
     if not problem and audit.path is not None:
         try:
-            # A thread goes on when the browser has left, and keeps its turn.
-            found = await asyncio.shield(_read(audit.path, audit.keep, chosen))
+            found = await _read(audit.path, audit.keep, chosen)
             requests = tuple(map(_request, found.records))
             searched_all = found.searched_all
         except OSError as error:
@@ -112,8 +111,13 @@ async def denials(visit: Visit) -> View:
 
 async def _read(path: Path, keep: int, chosen: Filter) -> NewestRecords:
     """Return the newest records that match. Raises OSError."""
-    async with _turns:
-        return await asyncio.to_thread(newest_records, path, keep, chosen.matches, NUMBER, _MARKERS)
+    await _turns.acquire()
+    reading = asyncio.create_task(
+        asyncio.to_thread(newest_records, path, keep, chosen.matches, NUMBER, _MARKERS)
+    )
+    reading.add_done_callback(lambda _: _turns.release())
+    # The thread goes on when the browser has left, and keeps its turn.
+    return await asyncio.shield(reading)
 
 
 def _unreadable(audit: Audit) -> tuple[str, str]:
