@@ -1,12 +1,16 @@
 """The fields of forms, in both encodings of browsers, within a bound."""
 
+import asyncio
 from collections.abc import Sequence
+from functools import partial
 from typing import Final
 from urllib.parse import parse_qsl
 
 from aiohttp import BodyPartReader, web
 
 MAX_FIELDS: Final = 50
+_LONG: Final = 64 * 1024
+"""Characters from which decoding takes more than a few milliseconds."""
 _URLENCODED: Final = "application/x-www-form-urlencoded"
 _MULTIPART: Final = "multipart/form-data"
 
@@ -28,7 +32,9 @@ async def posted_fields(request: web.Request, most: int) -> Sequence[tuple[str, 
         async for chunk in request.content.iter_any():
             data += chunk
             _check_size(len(data), most)
-        return parse_qsl(data.decode(), keep_blank_values=True, max_num_fields=MAX_FIELDS)
+        parse = partial(parse_qsl, keep_blank_values=True, max_num_fields=MAX_FIELDS)
+        text = data.decode()
+        return await asyncio.to_thread(parse, text) if len(text) > _LONG else parse(text)
     if request.content_type == _MULTIPART:
         return await _parts(request, most)
     raise web.HTTPUnsupportedMediaType
