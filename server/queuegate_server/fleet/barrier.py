@@ -2,7 +2,8 @@
 
 A replica extends its lease only after it has applied all events that Redis had when it took the
 heartbeat. So a lease that covers the state before a change was asked for before the change was
-appended, and ends a lease later; the leases of its gates end one of theirs after that.
+appended, and ends a lease later; the leases of its gates end one of theirs after that. A replica
+that follows no events does not use groups for longer than ALONE_LIFETIME.
 """
 
 from collections.abc import Iterable, Mapping
@@ -10,12 +11,15 @@ from typing import Final, NamedTuple
 
 from queuegate_server.fleet.events import Row
 from queuegate_server.fleet.keys import Position
-from queuegate_server.fleet.replica import CLOCK_MARGIN, LEASE
+from queuegate_server.fleet.replica import ALONE_LIFETIME, CLOCK_MARGIN, LEASE
 from queuegate_server.sync.session import CLOCK_MARGIN as GATE_MARGIN
 from queuegate_server.sync.session import LEASE as GATE_LEASE
 
 HOLDS: Final = LEASE + CLOCK_MARGIN + GATE_LEASE + GATE_MARGIN
 """Seconds after a heartbeat for which a replica or a gate of it may decide without changes."""
+ALONE: Final = ALONE_LIFETIME + CLOCK_MARGIN
+"""Seconds after a change for which a replica that is cut off, or a gate of it, may use groups that
+it has looked up before."""
 SILENT: Final = LEASE + CLOCK_MARGIN
 """Seconds without a heartbeat after which a replica works alone, or not at all."""
 GONE: Final = 600.0
@@ -81,19 +85,32 @@ class Peers:
 class FleetBarrier:
     """The replicas that, or whose gates, may decide without a change."""
 
-    def __init__(self, peers: Peers, event: Position, holds: float = HOLDS) -> None:
+    def __init__(
+        self,
+        peers: Peers,
+        event: Position,
+        now: float,
+        *,
+        holds: float = HOLDS,
+        alone: float = ALONE,
+    ) -> None:
         """Wait for all replicas but this one.
 
         Args:
             peers: Must have seen the rows that Redis had when it appended the event.
             event: The change.
+            now: The time on the own clock, after the event was appended.
             holds: For how many seconds after a heartbeat a replica, or a gate of it, may decide.
+            alone: For how many seconds after the event one that is cut off may.
         """
         self._peers = peers
         self._event = event
-        self._waiting = {replica: peer.seen_at + holds for replica, peer in peers.all().items()}
+        self._waiting = {
+            replica: max(peer.seen_at + holds, now + alone) for replica, peer in peers.all().items()
+        }
         self.waited_out: list[str] = []
-        """The names of gates, and of replicas, whose leases ended before they had confirmed."""
+        """The names of gates, and of replicas, that have not confirmed, but can use nothing old any
+        more."""
         self.refused: list[str] = []
         """The names of replicas that could not carry out the change."""
         self.reached = 1

@@ -94,7 +94,7 @@ class FleetChanges:
         try:
             for _ in range(ATTEMPTS):
                 event = await self._append(change)
-                barrier = FleetBarrier(self._member.peers, event)
+                barrier = FleetBarrier(self._member.peers, event, self._clock())
                 if not wait:
                     return event, barrier
                 is_certain = await self._wait_for(barrier, event, seconds)

@@ -1,11 +1,13 @@
 """This process as one replica of a fleet: it follows the events and reports itself.
 
 Two tasks talk to Redis: one waits for events and carries them out, one sends a heartbeat every half
-second. Without Redis the replica works alone, until it can follow the events again.
+second. Without Redis the replica works alone, until it can follow the events again. What it
+looks up meanwhile it uses for a few seconds only, because no invalidation by others reaches it.
 """
 
 import asyncio
 import logging
+import math
 import os
 from collections.abc import Callable, Coroutine, Iterable
 from typing import Any, Final, Literal
@@ -16,7 +18,7 @@ from queuegate_server.fleet.connection import StoreUnavailable
 from queuegate_server.fleet.events import Change, Event, Malformed, Row
 from queuegate_server.fleet.fence import OrderFence
 from queuegate_server.fleet.keys import Position
-from queuegate_server.fleet.replica import HEARTBEAT_INTERVAL, ReplicaState
+from queuegate_server.fleet.replica import ALONE_LIFETIME, HEARTBEAT_INTERVAL, ReplicaState
 from queuegate_server.fleet.stream import NONCE_BYTES, Answer, Stream
 from queuegate_server.identity.lease import CacheLease
 from queuegate_server.policystore.reloader import Reloader
@@ -97,6 +99,7 @@ class FleetMember:
         self._work: set[asyncio.Task[None]] = set()
         self._tasks: list[asyncio.Task[None]] = []
         lease.on_end(self._lost)
+        lease.max_age = ALONE_LIFETIME
 
     @property
     def stream(self) -> Stream:
@@ -283,6 +286,7 @@ class FleetMember:
         """Let the caches answer until the lease of the state ends."""
         if self.state.position is not None:
             self._lease.until = self.state.lease_until
+            self._lease.max_age = math.inf
 
     async def _follow(self) -> None:
         while True:
@@ -389,6 +393,7 @@ class FleetMember:
 
     def _lost(self) -> None:
         """Work alone from now on: the lease has ended."""
+        self._lease.max_age = ALONE_LIFETIME
         if self.state.position is not None:
             self.gaps += 1
             self.state.lose()

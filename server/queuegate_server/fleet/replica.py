@@ -14,6 +14,9 @@ from queuegate_server.sync.event_log import EPOCH_BYTES, EventLog
 
 LEASE: Final = 2.0
 """Seconds for which a replica's cache may answer after it sent a heartbeat."""
+ALONE_LIFETIME: Final = 5.0
+"""Seconds after the start of a lookup for which its answer may be used by a replica that follows no
+events: the others cannot reach it, and wait as long."""
 HEARTBEAT_INTERVAL: Final = 0.5
 CLOCK_MARGIN: Final = 0.1
 """Seconds that others add to a lease, for clocks that run at different rates."""

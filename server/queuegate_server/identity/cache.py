@@ -69,6 +69,8 @@ class Reservation:
     """A lookup under way. Its answer is stored unless the reservation has become outdated."""
 
     user: str
+    started_at: float
+    """Monotonic."""
     outdated: bool = False
 
 
@@ -251,7 +253,10 @@ class GroupCache:
     def must_revalidate(self, user: str) -> bool:
         """Return whether groups of the user are known that may have been invalidated unnoticed."""
         entry = self._find_groups(user)
-        return entry is not None and entry.generation != self.lease.generation
+        return entry is not None and (
+            entry.generation != self.lease.generation
+            or (self.lease.max_age < math.inf and self._clock() >= entry.expires_at)
+        )
 
     def negative_entry(self, user: str) -> CacheEntry | None:
         """Return the failed lookup after which the user must not be looked up yet."""
@@ -263,7 +268,7 @@ class GroupCache:
 
     def reserve(self, user: str) -> Reservation:
         """Register a lookup that starts. It ends with `commit` or `abort`."""
-        reservation = Reservation(user)
+        reservation = Reservation(user, self._clock())
         self._reservations.setdefault(user, []).append(reservation)
         return reservation
 
@@ -290,7 +295,7 @@ class GroupCache:
             return self._put_failure(reservation.user, outcome)
         for other in earlier:
             other.outdated = True
-        return self._put_answer(reservation.user, outcome)
+        return self._put_answer(reservation, outcome)
 
     def commit_shared(self, reservation: Reservation, answer: SharedAnswer) -> CacheEntry:
         """Store an answer that another server got, and return it as an entry.
@@ -302,7 +307,7 @@ class GroupCache:
         if reservation.outdated:
             self.stats.outdated += 1
             return self.uncached(reservation.user, answer.outcome, answer)
-        return self._put_answer(reservation.user, answer.outcome, answer)
+        return self._put_answer(reservation, answer.outcome, answer)
 
     def uncached(
         self, user: str, outcome: Outcome, shared: SharedAnswer | None = None
@@ -366,15 +371,19 @@ class GroupCache:
         return self._groups.shard(user).get(user)
 
     def _put_answer(
-        self, user: str, outcome: Found | NoSuchUser, shared: SharedAnswer | None = None
+        self,
+        reservation: Reservation,
+        outcome: Found | NoSuchUser,
+        shared: SharedAnswer | None = None,
     ) -> CacheEntry:
+        user = reservation.user
         if isinstance(outcome, Found):
             outcome = self._shared(outcome)
         entry = self._find(user)
         if entry is None or entry.outcome != outcome:
             entry = CacheEntry(user, outcome)
         # Otherwise decisions that were made with the entry hold again.
-        self._renew(entry, shared)
+        self._renew(entry, shared, reservation.started_at)
         self._put(entry)
         return entry
 
@@ -399,9 +408,14 @@ class GroupCache:
             known.refresh_at = max(known.refresh_at, retry_at)
         return failure
 
-    def _renew(self, entry: CacheEntry, shared: SharedAnswer | None = None) -> CacheEntry:
+    def _renew(
+        self,
+        entry: CacheEntry,
+        shared: SharedAnswer | None = None,
+        started_at: float | None = None,
+    ) -> CacheEntry:
         """Give an entry the lifetime of an answer that has just come, or what is left of that of
-        a shared one.
+        a shared one. `started_at` is when the resolver was asked.
         """
         options = self.options
         refresh_after = 1.0
@@ -416,6 +430,8 @@ class GroupCache:
         now, wall = self._clock(), self.wall()
         if shared is not None:
             ttl = min(ttl, shared.expires_at - wall)
+        if started_at is not None:
+            ttl = max(0.0, min(ttl, started_at + self.lease.max_age - now))
         entry.resolved_at_wall = wall if shared is None else shared.resolved_at
         entry.expires_at_wall = wall + ttl
         entry.expires_at = now + ttl

@@ -12,12 +12,15 @@ from collections.abc import Callable
 class CacheLease:
     """The lease of all group caches and of the response cache. Without a fleet it never ends."""
 
-    __slots__ = ("_on_end", "generation", "until")
+    __slots__ = ("_on_end", "generation", "max_age", "until")
 
     def __init__(self) -> None:
         """Start with a lease that does not end."""
         self.until = math.inf
         """When the lease ends, by the monotonic clock of the caches."""
+        self.max_age = math.inf
+        """Seconds after the start of a lookup for which its answer may be used: fewer while this
+        server would not learn of an invalidation."""
         self.generation = 0
         """How many leases have ended. An answer belongs to the lease in which it was asked for."""
         self._on_end: list[Callable[[], None]] = []

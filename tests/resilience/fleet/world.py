@@ -279,7 +279,7 @@ class World:
         each.state.appended(position)
         each.peers.see(self.redis.rows.values(), now)
         if is_first:
-            barrier = FleetBarrier(each.peers, position, SILENT)
+            barrier = FleetBarrier(each.peers, position, now, holds=SILENT, alone=0.0)
             each.promise = Promise(barrier, position, self.version)
 
     def _answer(self, each: Replica, now: float, parts: type[Parts]) -> None:

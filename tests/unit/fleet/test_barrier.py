@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from queuegate_server.fleet.barrier import GONE, HOLDS, SILENT, FleetBarrier, Peers
+from queuegate_server.fleet.barrier import ALONE, GONE, HOLDS, SILENT, FleetBarrier, Peers
 from queuegate_server.fleet.events import Row
 from queuegate_server.fleet.keys import Position
 
@@ -22,12 +22,12 @@ def confirmed(row: Row, *waited_out: str, nonce: bytes = EVENT.nonce) -> Row:
 
 
 def test_alone_there_is_nothing_to_wait_for() -> None:
-    assert FleetBarrier(fleet(), EVENT).next_end(100.0) is None
+    assert FleetBarrier(fleet(), EVENT, 100.0).next_end(100.0) is None
 
 
 def test_it_waits_for_confirmations_and_names_gates_that_were_waited_out() -> None:
     peers = fleet(A, B)
-    barrier = FleetBarrier(peers, EVENT)
+    barrier = FleetBarrier(peers, EVENT, 100.0)
     assert barrier.next_end(100.0) == 100 + HOLDS
     peers.see([confirmed(A), confirmed(B, nonce=b"another")], 100.1)
     assert barrier.next_end(100.1) == 100 + HOLDS
@@ -37,15 +37,23 @@ def test_it_waits_for_confirmations_and_names_gates_that_were_waited_out() -> No
 
 
 def test_a_silent_replica_is_waited_out() -> None:
-    barrier = FleetBarrier(fleet(A), EVENT)
+    barrier = FleetBarrier(fleet(A), EVENT, 100.0)
     assert barrier.next_end(100 + HOLDS - 0.01) == 100 + HOLDS
     assert barrier.next_end(100 + HOLDS) is None
     assert (barrier.waited_out, barrier.reached) == (["replica a"], 1)
 
 
+def test_one_that_was_silent_before_may_be_cut_off_and_use_what_it_looked_up_alone() -> None:
+    late = 200 + HOLDS
+    barrier = FleetBarrier(fleet(A), EVENT, late)
+    assert barrier.next_end(late + ALONE - 0.01) == late + ALONE
+    assert barrier.next_end(late + ALONE) is None
+    assert barrier.waited_out == ["replica a"]
+
+
 def test_a_replica_that_joined_later_has_forgotten_everything() -> None:
     peers = fleet(A)
-    barrier = FleetBarrier(peers, EVENT)
+    barrier = FleetBarrier(peers, EVENT, 100.0)
     peers.see([replace(A, count=2, settled=6)], 100.1)
     assert barrier.next_end(100.1) is not None, "before the event"
     peers.see([replace(A, count=3, settled=7, epoch="00")], 100.2)
@@ -57,7 +65,7 @@ def test_a_replica_that_joined_later_has_forgotten_everything() -> None:
 
 def test_a_replica_that_takes_its_time_may_have_more_but_not_a_silent_one() -> None:
     peers = fleet(A, B)
-    barrier = FleetBarrier(peers, EVENT)
+    barrier = FleetBarrier(peers, EVENT, 100.0)
     late = 100 + HOLDS
     peers.see([replace(A, count=2)], late)
     assert barrier.next_end(late, 60) == late + 60
@@ -69,7 +77,7 @@ def test_a_replica_that_takes_its_time_may_have_more_but_not_a_silent_one() -> N
 
 def test_old_rows_change_nothing() -> None:
     peers = fleet(replace(A, count=5))
-    barrier = FleetBarrier(peers, EVENT)
+    barrier = FleetBarrier(peers, EVENT, 100.0)
     peers.see([confirmed(A)], 100.1)
     assert barrier.next_end(100.1) is not None
     assert peers.all()["ida"].is_silent(100 + SILENT)
@@ -78,12 +86,12 @@ def test_old_rows_change_nothing() -> None:
 def test_a_row_that_is_missing_proves_nothing() -> None:
     peers = fleet(A)
     peers.see([], 101.0)
-    assert FleetBarrier(peers, EVENT).next_end(101.0) is not None
+    assert FleetBarrier(peers, EVENT, 101.0).next_end(101.0) is not None
 
 
 def test_a_replica_that_has_left_is_not_waited_for() -> None:
     peers = fleet(A)
-    barrier = FleetBarrier(peers, EVENT)
+    barrier = FleetBarrier(peers, EVENT, 100.0)
     assert peers.see([replace(A, count=2, has_left=True)], 100.1) == ["ida"]
     assert barrier.next_end(100.1) is None
     assert barrier.waited_out == []

@@ -59,3 +59,24 @@ async def test_a_lookup_from_before_the_end_is_not_stored_and_not_joined(stack: 
     assert describe(await after) == "g1"
     assert stack.asked() == 2
     assert await stack.resolve() == ("g1", True)
+
+
+async def test_answers_are_used_for_a_limited_time_after_the_resolver_was_asked(
+    stack: Stack,
+) -> None:
+    """Even if the refresh of many users has to wait: see the rate limit of refreshes."""
+    stack.lease.max_age = 5
+    lookup = await stack.held()
+    stack.clock.advance(2)
+    stack.directory.hold.set()
+    assert describe(await lookup) == "g1"
+    stack.clock.advance(2.999)
+    assert stack.cached() == Found(("g1",))
+    stack.clock.advance(0.001)
+    assert stack.cached() is None
+    asked = stack.asked()
+    assert await stack.resolve() == ("g1", False)
+    assert stack.asked() == asked + 1
+    stack.clock.advance(5)
+    stack.directory.broken = True
+    assert await stack.resolve() == ("stale g1", True), "as in an outage of the directory"
