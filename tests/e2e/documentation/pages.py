@@ -127,6 +127,7 @@ ABOUT_POLICIES: Final = how_to(
     "prove-a-policy",
     "serve-yarn",
     "test-policies",
+    "why-denied",
     "who-gains-by-a-change",
     "write-acls",
     "yarn-to-yunikorn",
