@@ -1,6 +1,6 @@
 """The operations port: /livez, /readyz, /startupz, /metrics, /version, over HTTP or HTTPS.
 
-Nothing of these is secret or writable. A connection carries one request and ends after a few
+None of these is secret or writable. A connection carries one request and ends after a few
 seconds, whatever its peer does. Another application may share the port, with limits of its own.
 """
 
@@ -65,7 +65,6 @@ class Site:
     app: web.Application
     max_line_bytes: int
     """The size of the first line of a request, and of each of its headers."""
-    max_body_bytes: int
     max_requests: int
     """How many of its requests may take long at once."""
     seconds: float
@@ -144,8 +143,7 @@ class AdminServer:
     def _app(self) -> web.Application:
         site = self._site
         app = web.Application(
-            middlewares=[_one_request, self._bounded],
-            client_max_size=MAX_LINE_BYTES if site is None else site.max_body_bytes,
+            middlewares=[_one_request, self._bounded], client_max_size=MAX_LINE_BYTES
         )
         for path, handler in (
             ("/livez", self._livez),
@@ -164,7 +162,7 @@ class AdminServer:
 
     @web.middleware
     async def _bounded(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        """Keep requests to the limits of what they ask for: the port as a whole has the site's."""
+        """Hold probes to their own limits: the port as a whole has those of the site."""
         site = self._site
         if site is None:
             return await handler(request)

@@ -1,6 +1,6 @@
 """Who gains and who loses access from one policy to another."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
@@ -203,7 +203,8 @@ class _Change:
         names = selection.names
         if self.directory is None:
             subjects = () if selection.everybody else tuple(sorted(names))
-            return Affected(selection.everybody, subjects, _but(selection, names))
+            but = tuple(sorted(names)) if selection.everybody else ()
+            return Affected(selection.everybody, subjects, but)
         if selection.everybody:
             names = frozenset(self.directory) - names
         subjects = tuple(
@@ -240,10 +241,6 @@ class _Change:
             return Place(policy.name)
         grant = grant_of(partition, access, decision, person.user)
         return policy.place(self.partition, grant)
-
-
-def _but(selection: Selection, names: Iterable[str]) -> tuple[str, ...]:
-    return tuple(sorted(names)) if selection.everybody else ()
 
 
 def _listed(subjects: Sequence[str], between: str = ", ") -> str:

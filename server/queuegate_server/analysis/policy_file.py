@@ -41,13 +41,9 @@ class PolicyFile:
         """Whether the policy is YuniKorn's, and not YARN's."""
         return self.format_name == YUNIKORN
 
-    @property
+    @cached_property
     def positions(self) -> Mapping[AclKey, Place]:
         """Where the ACLs are written."""
-        return self._read_positions
-
-    @cached_property
-    def _read_positions(self) -> Mapping[AclKey, Place]:
         return acl_positions(self.format_name, self.data, self.name, self.options)
 
     def place(self, partition: str, grant: Grant) -> Place:

@@ -17,7 +17,7 @@ from queuegate_server.formats.diagnostics import Diagnostic, Severity, quoted
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class ExplainedAnswer:
     """A decision that refutes a claim, and how to see it."""
 
     text: str
@@ -32,7 +32,7 @@ class Proof:
 
     stated: StatedClaim
     refutation: Refutation | None
-    shown: tuple[Shown, ...] = ()
+    shown: tuple[ExplainedAnswer, ...] = ()
 
 
 class CannotProve(Exception):
@@ -99,9 +99,7 @@ class Prover:
         """Yield each claim, proved or refuted. Raises CannotProve."""
         for stated in self._stated.claims:
             try:
-                claim = bind(
-                    stated, self.partition, lambda name: self._partition(self._old_policy(name))
-                )
+                claim = bind(stated, self.partition, self._old_partition)
             except BadClaim as error:
                 found = Diagnostic(
                     self.file, stated.line, stated.column, Severity.ERROR, str(error)
@@ -123,7 +121,7 @@ class Prover:
                 text += f"; decided at {self.partition.nearest_path(use.queue)}"
             self.notes.append(text)
 
-    def _shown(self, stated: StatedClaim, refutation: Refutation) -> Iterator[Shown]:
+    def _shown(self, stated: StatedClaim, refutation: Refutation) -> Iterator[ExplainedAnswer]:
         person = refutation.person
         for answer in refutation.answers:
             policy = self.policy
@@ -131,7 +129,7 @@ class Prover:
                 policy = self._old_policy(stated.match["file"].strip('"'))
             yield self._answer(policy, person, answer)
 
-    def _answer(self, policy: PolicyFile, person: Person, answer: Answer) -> Shown:
+    def _answer(self, policy: PolicyFile, person: Person, answer: Answer) -> ExplainedAnswer:
         partition = self._partition(policy)
         access, queue = answer.use
         command = policy.command(partition.name, person, answer)
@@ -144,7 +142,8 @@ class Prover:
         elif decision is not None and decision.allowed:
             grant = grant_of(partition, access, decision, user)
             place, why = policy.place(partition.name, grant), in_words(grant)
-        return Shown(f"{_described(user, person)} {verb}: {why}", place, command, answer)
+        text = f"{_described(user, person)} {verb}: {why}"
+        return ExplainedAnswer(text, place, command, answer)
 
 
 def _described(user: str, person: Person) -> str:

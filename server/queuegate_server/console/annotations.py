@@ -17,12 +17,11 @@ from queuegate_server.config_fields import MIB
 from queuegate_server.engine import Snapshot
 from queuegate_server.formats.acl_positions import AclKey, Place, acl_positions
 from queuegate_server.formats.diagnostics import Diagnostic
-from queuegate_server.formats.registry import FormatOptions, detect_format
-from queuegate_server.formats.yarn.load import YarnOptions
+from queuegate_server.formats.registry import detect_format
 from queuegate_server.policystore import parser_process
 from queuegate_server.policystore.loader import CannotLoad, PolicyLoader
 from queuegate_server.policystore.parser_process import ParserFailed
-from queuegate_server.policystore.parsing import CheckJob, ParseJob, PolicyText
+from queuegate_server.policystore.parsing import CheckJob, ParseJob, PolicyText, format_options
 from queuegate_server.settings.model import Settings
 
 _LOG = logging.getLogger("queuegate_server.console")
@@ -101,11 +100,6 @@ def _places(job: ParseJob) -> Mapping[AclKey, Place]:
     found: dict[AclKey, Place] = {}
     for text in job.texts:
         name, data = text.policy
-        site = (text.site.data, text.site.name) if text.site else None
-        options = FormatOptions(
-            acl_names=lambda partition: job.acl_names.get(partition, AclNames.YUNIKORN),
-            resolver_types=job.resolver_types,
-            yarn=YarnOptions(text.partition, site=site, daemon_user=text.daemon_user),
-        )
-        found |= acl_positions(text.format or detect_format(data), data, name, options)
+        format_name = text.format or detect_format(data)
+        found |= acl_positions(format_name, data, name, format_options(text, job))
     return found

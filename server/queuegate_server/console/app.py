@@ -24,7 +24,16 @@ from queuegate_server.console.forms import posted_fields
 from queuegate_server.console.pages import PAGES
 from queuegate_server.console.rendering import environment
 from queuegate_server.console.sessions import SESSION_SECONDS, FailedAttempts, Sessions
-from queuegate_server.console.views import PREFIX, Redirect, Route, Services, View, Visit, url
+from queuegate_server.console.views import (
+    PREFIX,
+    SMALL_FORM_BYTES,
+    Redirect,
+    Route,
+    Services,
+    View,
+    Visit,
+    url,
+)
 from queuegate_server.rpc.authentication import Authenticator, Principal, set_current_principal
 from queuegate_server.rpc.authorization import RateLimiter
 from queuegate_server.rpc.errors import (
@@ -39,8 +48,6 @@ _LOG = logging.getLogger("queuegate_server.console")
 COOKIE: Final = "queuegate_session"
 MAX_LINE_BYTES: Final = 16 * 1024
 """A URL holds the path of a queue, with three characters for each of its 4 096 bytes."""
-MAX_BODY_BYTES: Final = 2 * 1024 * 1024
-"""As of the text of a policy that ValidatePolicy gets."""
 MAX_REQUESTS: Final = 32
 REQUEST_SECONDS: Final = 60.0
 _SIGN_IN: Final = "sign-in"
@@ -102,7 +109,7 @@ def console_site(
         rates: The rate limits of callers, if there are any.
     """
     app = Console(services, authenticator, rates).app()
-    return Site(PREFIX, app, MAX_LINE_BYTES, MAX_BODY_BYTES, MAX_REQUESTS, REQUEST_SECONDS)
+    return Site(PREFIX, app, MAX_LINE_BYTES, MAX_REQUESTS, REQUEST_SECONDS)
 
 
 class Console:
@@ -254,7 +261,7 @@ class Console:
 
     async def _sign_in(self, request: web.Request) -> web.StreamResponse:
         try:
-            form = await self._form(request, MAX_LINE_BYTES, "")
+            form = await self._form(request, SMALL_FORM_BYTES, "")
         except PermissionDenied as error:
             return self._message(request, 403, str(error), None)
         call = HttpCall(request, form.get("token", "").strip(), local_port=self._local_port)
@@ -292,7 +299,7 @@ class Console:
 
     async def _sign_out(self, request: web.Request) -> web.StreamResponse:
         try:
-            await self._form(request, MAX_LINE_BYTES, self._identify(request).name)
+            await self._form(request, SMALL_FORM_BYTES, self._identify(request).name)
         except (Unauthenticated, PermissionDenied) as error:
             return self._message(request, 403, str(error), None)
         self._sessions.end(request.cookies.get(COOKIE, ""))

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 from urllib.parse import urlencode
 
+from queuegate.policy.decision import Access
 from queuegate_server.admin.readiness import Readiness
 from queuegate_server.console.annotations import Annotator
 from queuegate_server.engine import Engine
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
     from queuegate_server.fleet.member import FleetMember
 
 PREFIX: Final = "/console/"
+SMALL_FORM_BYTES: Final = 16 * 1024
+"""The size of forms without long texts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +83,11 @@ class Visit:
     """The fields that were posted."""
 
     @property
+    def access(self) -> Access:
+        """The kind of access that the URL names; by default, to submit."""
+        return Access.ADMIN if self.query.get("access") == Access.ADMIN else Access.SUBMIT
+
+    @property
     def trusted(self) -> bool:
         """Whether groups that the caller states are used."""
         return self.principal.rights.assert_groups
@@ -115,7 +123,7 @@ class Route(NamedTuple):
     path: str
     handler: Handler
     role: Role = Role.READ
-    max_form_bytes: int = 16 * 1024
+    max_form_bytes: int = SMALL_FORM_BYTES
 
 
 class Page(NamedTuple):

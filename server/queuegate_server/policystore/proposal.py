@@ -8,6 +8,7 @@ import asyncio
 import io
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from typing import Any, Final, NamedTuple
 
 from queuegate.policy.chain import CLUSTER
@@ -80,7 +81,7 @@ def run_child() -> None:
 class _ServedPolicy(PolicyFile):
     """The policy of the server, whose text is not known."""
 
-    @property
+    @cached_property
     def positions(self) -> Mapping[AclKey, Place]:
         return {}
 
@@ -243,7 +244,7 @@ def _proof(proof: Proof) -> dict[str, Any]:
 
 def _finding(found: Diagnostic) -> dict[str, Any]:
     return {
-        "place": f"{found.file}:{found.line}:{found.column}" if found.line else found.file,
+        "place": str(Place(found.file, found.line, found.column)),
         "severity": str(found.severity),
         "message": found.message,
         "remedy": found.remedy,

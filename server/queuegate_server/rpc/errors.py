@@ -99,7 +99,7 @@ class NotCaughtUp(Exception):
 
     retry_after = 0.05
 
-    def __init__(self, epoch: bytes = b"", sequence: int = 0) -> None:
+    def __init__(self, epoch: bytes, sequence: int) -> None:
         """Keep the change."""
         self.epoch = epoch
         self.sequence = sequence

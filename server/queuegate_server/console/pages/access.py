@@ -110,7 +110,7 @@ async def show(visit: Visit) -> View:
     asked = Question(
         user=query.get("user", "").strip(),
         queue=query.get("queue", "").strip(),
-        access=Access.ADMIN if query.get("access") == Access.ADMIN else Access.SUBMIT,
+        access=visit.access,
         partition=query.get("partition") or DEFAULT_PARTITION,
         groups=tuple(filter(None, _BETWEEN_NAMES.split(query.get("groups", "")))),
         real_user=query.get("real_user", "").strip(),

@@ -82,7 +82,7 @@ class Change:
     """Where an ACL of the proposal makes the change; empty if none does."""
 
 
-class Shown(NamedTuple):
+class ExplainedAnswer(NamedTuple):
     """A decision that refutes a claim."""
 
     text: str
@@ -97,7 +97,7 @@ class Claim:
     text: str
     line: int
     proved: bool
-    shown: tuple[Shown, ...]
+    shown: tuple[ExplainedAnswer, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -375,7 +375,7 @@ def _claims(found: dict[str, Any]) -> Claims:
                 each["text"],
                 each["line"],
                 each["proved"],
-                tuple(Shown(**shown) for shown in each["shown"]),
+                tuple(ExplainedAnswer(**shown) for shown in each["shown"]),
             )
             for each in found["proofs"]
         ),

@@ -159,7 +159,7 @@ async def show(visit: Visit) -> View:
     default = DEFAULT_PARTITION if DEFAULT_PARTITION in snapshot.served else ""
     name = query.get("partition") or default or next(iter(snapshot.served), DEFAULT_PARTITION)
     partition = snapshot.find(name).partition
-    access = Access.ADMIN if query.get("access") == Access.ADMIN else Access.SUBMIT
+    access = visit.access
     asked = query.get("queue", "") or ROOT
     missing, selected = "", partition.path(asked) or ""
     if selected not in partition.queues:

@@ -73,7 +73,7 @@ async def show(visit: Visit) -> View:
     query = visit.query
     user = query.get("user", "").strip()
     partition = query.get("partition") or DEFAULT_PARTITION
-    access = Access.ADMIN if query.get("access") == Access.ADMIN else Access.SUBMIT
+    access = visit.access
     error = queues_error = ""
     membership = None
     rows: list[UsableRow] = []
