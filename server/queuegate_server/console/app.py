@@ -53,7 +53,6 @@ REQUEST_SECONDS: Final = 60.0
 _SIGN_IN: Final = "sign-in"
 _SIGN_OUT: Final = "sign-out"
 _LOOPBACK: Final = "loopback"
-_TOKEN: Final = "token:"  # noqa: S105 - the beginning of a name
 _UNAUTHENTICATED: Final = 401
 _OWN_PAGE: Final = re.compile(re.escape(PREFIX) + r"[!-\[\]-~]*")
 """The path of a page, in ASCII and without backslashes."""
@@ -292,7 +291,7 @@ class Console:
 
     def _token_owner(self, call: HttpCall) -> Principal:
         principal = self._authenticator.identify(call)
-        if not principal.name.startswith(_TOKEN):
+        if not principal.has_token:
             # Without a file of tokens, callers on loopback need none.
             raise Unauthenticated("the server does not know the bearer token")
         return principal
@@ -345,7 +344,7 @@ class Console:
             pages=PAGES,
             here=request.path.removeprefix(PREFIX),
             caller=None if principal is None else principal.name,
-            is_signed_in=principal is not None and principal.name.startswith(_TOKEN),
+            is_signed_in=principal is not None and principal.has_token,
             has_tokens=self._services.settings.callers.token_file is not None,
             form_token=(
                 "" if principal is None else self._sessions.form_token(session, principal.name)

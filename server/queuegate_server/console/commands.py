@@ -31,7 +31,7 @@ def command_line(visit: Visit, asked: Question) -> str:
     words = ["queuegate", "--address", _address(visit)]
     if _has_tls(visit):
         words += ["--tls-ca", "CA.pem"]
-    if _has_token(visit):
+    if visit.principal.has_token:
         words += ["--token-file", "TOKEN_FILE"]
     words += ["explain", asked.user, asked.queue]
     if asked.access is not Access.SUBMIT:
@@ -59,7 +59,7 @@ def grpcurl(visit: Visit, asked: Question) -> str:
     if asked.real_user:
         request["real_user"] = asked.real_user
     words = ["grpcurl", *(("-cacert", "CA.pem") if _has_tls(visit) else ("-plaintext",))]
-    if _has_token(visit):
+    if visit.principal.has_token:
         words += ["-H", "authorization: Bearer TOKEN"]
     return shlex.join([*words, "-d", json.dumps(request), _address(visit), _METHOD])
 
@@ -72,7 +72,3 @@ def _address(visit: Visit) -> str:
 
 def _has_tls(visit: Visit) -> bool:
     return visit.services.settings.listen[0].tls is not None
-
-
-def _has_token(visit: Visit) -> bool:
-    return visit.principal.name.startswith("token:")

@@ -31,6 +31,7 @@ class CallContext(Protocol):
 
 
 _BEARER: Final = "bearer "
+_TOKEN: Final = "token:"  # noqa: S105 - the beginning of a name
 _CERTIFICATE: Final = "x509_pem_cert"
 _SUBJECT: Final = "x509_subject"
 """In the form of RFC 2253, which escapes control characters, a NUL included."""
@@ -43,6 +44,11 @@ class Principal:
 
     name: str
     rights: Rights
+
+    @property
+    def has_token(self) -> bool:
+        """Whether the caller has presented a bearer token."""
+        return self.name.startswith(_TOKEN)
 
     def require(self, role: Role) -> None:
         """Raise PermissionDenied, which names the setting, if the caller does not have a role."""
@@ -108,7 +114,7 @@ class Authenticator:
             for name, rights in settings.certificates.items()
         }
         self._by_token = {
-            name: Principal(f"token:{name}", rights) for name, rights in settings.tokens.items()
+            name: Principal(f"{_TOKEN}{name}", rights) for name, rights in settings.tokens.items()
         }
         # Without a Unix listener such a peer is the native transport, which serves loopback only
         # and forwards streams through a socket of its own.
