@@ -272,6 +272,15 @@ class GroupCache:
         self._reservations.setdefault(user, []).append(reservation)
         return reservation
 
+    def is_too_slow(self, user: str) -> bool:
+        """Return whether the lookup under way that was begun last takes longer than its answer may
+        be used.
+        """
+        under_way = self._reservations.get(user)
+        if not under_way:
+            return False
+        return self._clock() >= under_way[-1].started_at + self.lease.max_age
+
     def abort(self, reservation: Reservation) -> None:
         """End a lookup without an answer."""
         reservations = self._reservations[reservation.user]
@@ -290,7 +299,7 @@ class GroupCache:
         self.abort(reservation)
         if reservation.outdated:
             self.stats.outdated += 1
-            return self.uncached(reservation.user, outcome)
+            return self.uncached(reservation.user, outcome, started_at=reservation.started_at)
         if isinstance(outcome, LookupFailed):
             return self._put_failure(reservation.user, outcome)
         for other in earlier:
@@ -306,14 +315,21 @@ class GroupCache:
         self.abort(reservation)
         if reservation.outdated:
             self.stats.outdated += 1
-            return self.uncached(reservation.user, answer.outcome, answer)
+            return self.uncached(
+                reservation.user, answer.outcome, answer, started_at=reservation.started_at
+            )
         return self._put_answer(reservation, answer.outcome, answer)
 
     def uncached(
-        self, user: str, outcome: Outcome, shared: SharedAnswer | None = None
+        self,
+        user: str,
+        outcome: Outcome,
+        shared: SharedAnswer | None = None,
+        *,
+        started_at: float | None = None,
     ) -> CacheEntry:
         """Return an answer as an entry that is not in the cache."""
-        entry = self._renew(CacheEntry(user, outcome), shared)
+        entry = self._renew(CacheEntry(user, outcome), shared, started_at)
         entry.refresh_at = NEVER
         return entry
 

@@ -16,6 +16,7 @@ GuardedResolver  one per resolver, however many partitions use it
 
 import asyncio
 import logging
+import math
 import time
 from collections.abc import Callable, Collection
 from functools import partial
@@ -336,10 +337,13 @@ class GroupResolver:
             return entry.refresh_at  # the resolver is asked again then
         if not isinstance(entry.outcome, Found):
             return entry.expires_at
-        now = self._clock()
-        stale_until = min(now + STALE_COPY_SECONDS, self._cache.stale_until(entry))
+        now, max_age = self._clock(), self._cache.lease.max_age
+        seconds = min(STALE_COPY_SECONDS, max_age)
+        stale_until = min(now + seconds, self._cache.stale_until(entry))
         if resolution.stale:
             return stale_until
+        if max_age < math.inf:
+            return entry.expires_at  # nobody would have the copy forgotten
         has_failed = entry.failure is not None and now < entry.failure.expires_at
         if has_failed or not self._source.refresh_capacity:
             return max(entry.expires_at, stale_until)
@@ -458,6 +462,8 @@ class GroupResolver:
         """
         if self.is_local and not self._closed:
             return await self._look_up(user)
+        if self._cache.is_too_slow(user):
+            self._flights.detach(user)
         try:
             async with asyncio.timeout(seconds):
                 return await self._flights.join(user, alone=self._look_up if alone else None)

@@ -80,3 +80,47 @@ async def test_answers_are_used_for_a_limited_time_after_the_resolver_was_asked(
     stack.clock.advance(5)
     stack.directory.broken = True
     assert await stack.resolve() == ("stale g1", True), "as in an outage of the directory"
+
+
+async def test_copies_end_with_the_groups_although_the_resolver_fails(stack: Stack) -> None:
+    """Nobody would have other processes forget them."""
+    stack.lease.max_age = 5
+    await stack.resolve()
+    stack.clock.advance(4.9)
+    stack.directory.broken = True
+    for stranger in ("u1", "u2", "u3"):
+        await stack.resolve(stranger)
+    known = await stack.groups.resolve("sue")
+    assert not known.stale
+    assert stack.groups.copy_until(known) == known.entry.expires_at
+    stack.clock.advance(1)
+    stale = await stack.groups.resolve("sue")
+    assert stale.stale
+    assert stack.groups.copy_until(stale) == stack.clock() + 5
+
+
+async def test_copies_of_an_outdated_answer_end_as_soon(stack: Stack) -> None:
+    stack.lease.max_age = 5
+    slow = await stack.held()
+    of_slow, stack.directory.hold = stack.directory.hold, asyncio.Event()
+    stack.directory.hold.set()
+    await stack.resolve(bypass_cache=True)
+    stack.clock.advance(1)
+    of_slow.set()
+    answer = await slow
+    assert stack.groups.copy_until(answer) == stack.clock() + 4
+
+
+async def test_a_lookup_that_takes_too_long_is_not_joined(stack: Stack) -> None:
+    """Its answer may be from before an invalidation for which others have waited."""
+    stack.lease.max_age = 5
+    before = await stack.held()
+    stack.clock.advance(4.9)
+    joined = await stack.held()
+    assert stack.asked() == 1
+    stack.clock.advance(0.1)
+    after = await stack.held()
+    with_it = await stack.held()
+    assert stack.asked() == 2
+    stack.directory.hold.set()
+    await asyncio.gather(before, joined, after, with_it)
