@@ -20,7 +20,6 @@ from queuegate_server.formats.diagnostics import Diagnostic
 from queuegate_server.formats.registry import detect_format
 from queuegate_server.policystore import parser_process
 from queuegate_server.policystore.loader import CannotLoad, PolicyLoader
-from queuegate_server.policystore.parser_process import ParserFailed
 from queuegate_server.policystore.parsing import CheckJob, ParseJob, PolicyText, format_options
 from queuegate_server.settings.model import Settings
 
@@ -38,7 +37,7 @@ class Annotations:
     places: Mapping[AclKey, Place] = field(default_factory=dict)
     findings: tuple[Diagnostic, ...] = ()
     missing: str = ""
-    """Why there are none; empty if they are there."""
+    """Why some are not known; empty if all are."""
 
     def place(self, partition: str, queue: str, access: Access) -> str:
         """Return `file:line:column` of an ACL; empty if that is not known."""
@@ -82,13 +81,16 @@ class Annotator:
                 " with `queuegate-server lint`."
             )
         findings: list[Diagnostic] = []
+        missing = ""
         try:
             for text in job.texts:
                 findings += await parser_process.check(_lint_job(job, text))
-        except ParserFailed as error:
-            _LOG.warning("the policy could not be linted", extra={"error": str(error)})
+        except OSError as error:
+            reason = error.strerror or str(error)
+            _LOG.warning("the policy could not be linted", extra={"error": reason})
+            missing = f"Findings are not known: the linter cannot be started: {reason}."
         places = await asyncio.to_thread(_places, job)
-        return Annotations(places, tuple(findings))
+        return Annotations(places, tuple(findings), missing)
 
 
 def _lint_job(job: ParseJob, text: PolicyText) -> CheckJob:
