@@ -142,18 +142,12 @@ class FleetChanges:
 
     async def _has(self, event: Position) -> bool:
         """Return whether the history that Redis has contains the event. Raises StoreUnavailable."""
-        if not self._is_in_history(event):
+        if not self._member.state.contains(event):
             # This replica may have lost the order for a moment, and follows again.
             await self._member.heartbeat()
         if not self._member.is_reachable:
             raise StoreUnavailable("it does not answer any more")
-        return self._is_in_history(event)
-
-    def _is_in_history(self, event: Position) -> bool:
-        newest = self._member.state.newest()
-        return (
-            newest is not None and newest.epoch == event.epoch and newest.sequence >= event.sequence
-        )
+        return self._member.state.contains(event)
 
 
 def _cursor(event: Position) -> cursor_pb2.Cursor:

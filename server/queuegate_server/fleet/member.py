@@ -308,8 +308,11 @@ class FleetMember:
                 self._gap("an event cannot be carried out")
 
     async def _receive(self, event: Event) -> bool:
-        """Carry an event out. Return False if it does not fit."""
+        """Carry an event out. Return False if it does not fit. Raises StoreUnavailable."""
         if not self.state.fits(event):
+            if self.state.shows_loss(event):
+                # Replicas that have never seen the lost event would not notice.
+                await self._stream.begin(event.position.epoch)
             if self.state.position is not None:
                 self._gap("events are missing")
             return False

@@ -90,16 +90,37 @@ class ReplicaState:
 
     def fits(self, event: Event) -> bool:
         """Return whether an event is the one after that which was applied last."""
+        return self._is_next(event) and not self.shows_loss(event)
+
+    def shows_loss(self, event: Event) -> bool:
+        """Return whether an event has the place of one that Redis has lost, or follows it."""
+        position, newest = self._position, self._newest
+        if position is None or newest is None or not self._is_next(event):
+            return False
+        is_newest = event.position.sequence == newest.sequence
+        return event.previous != position.nonce or (is_newest and event.position != newest)
+
+    def _is_next(self, event: Event) -> bool:
         position = self._position
         return (
             position is not None
             and event.position.epoch == position.epoch
             and event.position.sequence == position.sequence + 1
-            and event.previous == position.nonce
         )
 
+    def contains(self, event: Position) -> bool:
+        """Return whether the history has an event; one that has not been applied yet is looked for
+        by its number only.
+        """
+        position, newest = self._position, self._newest
+        if position is None or newest is None or event.epoch != newest.epoch:
+            return False
+        if event.sequence > position.sequence:
+            return event.sequence <= newest.sequence
+        return self._nonce(event.sequence) == event.nonce
+
     def appended(self, position: Position) -> None:
-        """Note that an event exists, because this replica has appended it."""
+        """Note that an event exists: this replica has appended it, or Redis has named it."""
         newest = self._newest
         if newest is not None and position.epoch == newest.epoch:
             self._newest = max(newest, position, key=lambda each: each.sequence)
@@ -129,6 +150,7 @@ class ReplicaState:
             return False
         if head.sequence > position.sequence:
             self._pending = (head.sequence, sent_at)
+            self.appended(head)
             return True
         if self._nonce(head.sequence) not in (None, head.nonce):
             return False

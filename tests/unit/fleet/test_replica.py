@@ -116,3 +116,47 @@ def test_events_that_do_not_lead_to_the_head_are_left_out() -> None:
     state.follow([event(2), forged, event(4)], at(4), 100.0)
     assert state.accepts("default", "bob", at(3))
     assert not state.accepts("default", "bob", at(2))
+
+
+def test_an_event_in_the_place_of_a_lost_one_is_a_gap() -> None:
+    state = following(3)
+    lost, instead = event(4), event(4)._replace(position=Position(EPOCH, 4, b"instead"))
+    state.appended(lost.position)
+    assert state.contains(lost.position), "as far as this replica knows"
+    assert state.shows_loss(instead)
+    assert not state.fits(instead)
+    assert state.fits(lost)
+
+
+def test_an_event_that_follows_another_than_the_lost_one_is_a_gap() -> None:
+    state = following(3)
+    assert state.apply(event(4))
+    after = event(5)._replace(previous=b"instead")
+    assert state.shows_loss(after)
+    assert not state.fits(after)
+    assert not state.shows_loss(event(6)), "events may have been trimmed only"
+
+
+def test_a_lost_event_is_not_in_a_history_that_has_its_number() -> None:
+    """Otherwise nobody would append it again after a fail-over, and a replica that was waited out
+    would never carry it out.
+    """
+    state = following(3)
+    assert state.apply(event(4))
+    assert state.contains(at(4))
+    state.lose()
+    assert not state.contains(at(4))
+    instead = event(4)._replace(position=Position(EPOCH, 4, b"instead"))
+    after = event(5)._replace(previous=b"instead")
+    state.follow([instead, after], after.position, 102.0)
+    assert not state.contains(at(4))
+    assert state.contains(instead.position)
+    assert not state.contains(at(6))
+
+
+def test_a_head_that_redis_has_named_must_not_be_lost() -> None:
+    state = following(3)
+    assert state.heartbeat_answered(at(5), at(3), 101.0)
+    newest = state.newest()
+    assert newest == at(5)
+    assert not state.heartbeat_answered(at(4), newest, 101.5)
