@@ -185,10 +185,13 @@ class FleetMember:
         """Send a change that took effect here when Redis can be reached again."""
         self.unsent[change._replace(is_awaited=False)] = None
         if len(self.unsent) > MAX_UNSENT:
-            partitions = {each.partition for each in self.unsent if each.kind == "forget"}
-            self.unsent = {
-                Change.forget(partition, (), is_awaited=False): None for partition in partitions
-            }
+            merged = (
+                Change.forget(each.partition, (), is_awaited=False)
+                if each.kind == "forget"
+                else each
+                for each in self.unsent
+            )
+            self.unsent = dict.fromkeys(merged)
         self._wake.set()
 
     async def append(self, change: Change) -> Position:
