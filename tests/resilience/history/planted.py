@@ -40,8 +40,8 @@ def groups_never_expire() -> None:
     """Groups are used for as long as nobody invalidates them."""
     original = GroupCache._renew
 
-    def renew(self: GroupCache, entry: CacheEntry) -> CacheEntry:
-        original(self, entry)
+    def renew(self: GroupCache, entry: CacheEntry, *arguments: Any) -> CacheEntry:
+        original(self, entry, *arguments)
         entry.expires_at = entry.refresh_at = math.inf
         return entry
 
@@ -50,7 +50,7 @@ def groups_never_expire() -> None:
 
 def stale_groups_never_expire() -> None:
     """Expired groups are used for as long as the directory is away."""
-    _replace(GroupCache, "_stale_until", lambda self, entry: math.inf)
+    _replace(GroupCache, "stale_until", lambda self, entry: math.inf)
 
 
 def memo_outlives_swap() -> None:
