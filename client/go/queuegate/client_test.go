@@ -87,6 +87,10 @@ var calls = map[string]func(context.Context, *Client) error{
 		_, err := c.Reload(ctx, ReloadOptions{})
 		return err
 	},
+	"Fleet": func(ctx context.Context, c *Client) error {
+		_, err := c.Fleet(ctx)
+		return err
+	},
 	"Validate": func(ctx context.Context, c *Client) error {
 		_, err := c.Validate(ctx, "", "")
 		return err
