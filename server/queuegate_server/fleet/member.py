@@ -253,11 +253,14 @@ class FleetMember:
         change = next(iter(self.unsent))
         hold = self.fence.hold(change.partition, change.users)
         event = None
+        del self.unsent[change]  # the same may be added meanwhile, which must be sent, too
         try:
             event = await self.append(change)
+        except BaseException:
+            self.unsent[change] = None
+            raise
         finally:
             self.fence.release(hold, event)
-        self.unsent.pop(change, None)
         self._wake.set()
 
     async def _join(self, answer: Answer, sent_at: float) -> None:

@@ -2,7 +2,11 @@
 
 from typing import Any, cast
 
+import pytest
+
+from queuegate_server.fleet.connection import StoreUnavailable
 from queuegate_server.fleet.events import Change
+from queuegate_server.fleet.keys import Position
 from queuegate_server.fleet.member import MAX_UNSENT, FleetMember
 from queuegate_server.fleet.replica import ReplicaState
 from queuegate_server.identity.lease import CacheLease
@@ -36,3 +40,33 @@ async def test_of_too_many_all_users_are_forgotten_and_the_policy_is_still_read(
         Change.forget("default", (), is_awaited=False),
         Change.forget("other", (), is_awaited=False),
     ]
+
+
+async def test_a_change_that_is_asked_for_again_while_it_is_sent_is_sent_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    member, change = cut_off(), Change.forget("default", ("sam",), is_awaited=False)
+    member.send_later(change)
+
+    async def append(sent: Change) -> Position:
+        member.send_later(sent)
+        return Position(b"e" * 16, 1, b"1")
+
+    monkeypatch.setattr(member, "append", append)
+    await member._send_unsent()
+    assert [*member.unsent] == [change]
+
+
+async def test_a_change_that_redis_did_not_get_goes_on_waiting(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    member, change = cut_off(), Change.forget("default", ("sam",), is_awaited=False)
+    member.send_later(change)
+
+    async def append(_: Change) -> Position:
+        raise StoreUnavailable("it hangs")
+
+    monkeypatch.setattr(member, "append", append)
+    with pytest.raises(StoreUnavailable):
+        await member._send_unsent()
+    assert [*member.unsent] == [change]
