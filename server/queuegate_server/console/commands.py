@@ -33,7 +33,10 @@ def command_line(visit: Visit, asked: Question) -> str:
         words += ["--tls-ca", "CA.pem"]
     if visit.principal.has_token:
         words += ["--token-file", "TOKEN_FILE"]
-    words += ["explain", asked.user, asked.queue]
+    words.append("explain")
+    is_like_option = asked.user.startswith("-")
+    if not is_like_option:
+        words += [asked.user, asked.queue]
     if asked.access is not Access.SUBMIT:
         words += ["--access", str(asked.access)]
     if asked.partition != DEFAULT_PARTITION:
@@ -42,6 +45,8 @@ def command_line(visit: Visit, asked: Question) -> str:
         words += ["--group", group]
     if asked.real_user:
         words += ["--real-user", asked.real_user]
+    if is_like_option:
+        words += ["--", asked.user, asked.queue]
     return shlex.join(words)
 
 

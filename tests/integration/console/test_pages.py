@@ -118,6 +118,19 @@ def test_access_is_allowed_and_the_command_says_the_same(browser: Browser) -> No
     assert shlex.split(grpcurl)[-1] == "queuegate.v1.AccessService/ExplainQueueAccess"
 
 
+def test_the_command_about_a_user_who_looks_like_an_option(browser: Browser) -> None:
+    answer = browser.get("access?user=-x&queue=root.sandbox&access=admin")
+    command = unescape(re.findall(r'<pre class="copy".*?>(.*?)</pre>', answer.text)[0])
+    ended = subprocess.run(
+        [sys.executable, "-m", "queuegate", *shlex.split(command)[1:]],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert "-x may not administer root.sandbox" in ended.stdout, ended.stderr
+
+
 def test_groups_of_the_question(browser: Browser) -> None:
     page = words(browser.get("access?user=new&queue=root.engineering.ci&groups=engineers,x"))
     assert "allowed" in page
