@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Final
 from queuegate_server.admin.readiness import versions
 from queuegate_server.console.views import Page, Route, Services, View, Visit
 from queuegate_server.engine import Snapshot
-from queuegate_server.fleet.events import Row
 from queuegate_server.identity.guards import CircuitState
 from queuegate_server.observe.audit import AuditLog
 from queuegate_server.observe.counters import Histogram
 from queuegate_server.policystore.reloader import PastReload
+from queuegate_server.sync.fleet_view import ReplicaView
 from queuegate_server.sync.hub import LAG_SECONDS
 
 if TYPE_CHECKING:
@@ -91,44 +91,29 @@ class GateHealth:
 
 
 @dataclass(frozen=True, slots=True)
-class ReplicaHealth:
-    """A replica of the fleet."""
-
-    name: str
-    is_this: bool
-    version: str
-    revision: int
-    has_same_policy: bool
-    follows: bool
-    """Whether it carries out changes that others make."""
-    sequence: int
-    """The newest change that it has applied."""
-    gates: int
-    seen_seconds: float
-    """How long ago its newest heartbeat was seen."""
-    is_silent: bool
-
-
-@dataclass(frozen=True, slots=True)
 class FleetHealth:
-    """The fleet, as this replica knows it."""
+    """The fleet, as this replica sees it."""
 
     is_reachable: bool
     """Whether Redis answers."""
     unsent: int
     """Changes that wait for it."""
-    replicas: tuple[ReplicaHealth, ...]
+    checksum: str
+    """Of the policy of this replica."""
+    replicas: tuple[ReplicaView, ...]
+    """This one first."""
 
     def problems(self) -> Iterator[str]:
         """Yield what needs attention, as sentences."""
         if not self.is_reachable:
             yield "Redis cannot be reached: this replica works alone."
         for each in self.replicas:
-            if each.is_silent:
-                yield f"The replica {each.name} sends no heartbeats."
-            elif not each.follows:
+            if each.state == "silent":
+                if not each.is_self:
+                    yield f"The replica {each.name} sends no heartbeats."
+            elif each.state == "joining":
                 yield f"The replica {each.name} does not follow the fleet."
-            elif not each.has_same_policy:
+            elif each.checksum != self.checksum:
                 yield f"The replica {each.name} serves another policy."
 
 
@@ -201,7 +186,7 @@ async def health(visit: Visit) -> View:
 def _page(services: Services) -> HealthPage:
     snapshot = services.engine.snapshot
     now, wall = services.clock(), time.time()
-    fleet = None if services.fleet is None else _fleet(services.fleet, now)
+    fleet = None if services.fleet is None else _fleet(services.fleet)
     resolvers = tuple(_resolvers(services, now))
     gates = sorted(_gates(services, now), key=lambda each: (-each.lag_seconds, each.name))
     certificates = tuple(_certificates(services, wall))
@@ -293,30 +278,12 @@ def _gates(services: Services, now: float) -> Iterator[GateHealth]:
         )
 
 
-def _fleet(member: "FleetMember", now: float) -> FleetHealth:
-    own = member.row
-
-    def replica(row: Row, seen_seconds: float, *, is_silent: bool) -> ReplicaHealth:
-        return ReplicaHealth(
-            row.name,
-            row.replica == own.replica,
-            row.version,
-            row.revision,
-            row.checksum == own.checksum,
-            bool(row.epoch),
-            row.sequence,
-            row.gates,
-            seen_seconds,
-            is_silent,
-        )
-
-    others = [
-        replica(peer.row, now - peer.seen_at, is_silent=peer.is_silent(now))
-        for peer in member.peers.all().values()
-    ]
-    this = replica(own, 0.0, is_silent=False)
-    shown = sorted([this, *others], key=lambda each: (not each.is_this, each.name))
-    return FleetHealth(member.is_reachable, len(member.unsent), tuple(shown[:MAX_REPLICAS]))
+def _fleet(member: "FleetMember") -> FleetHealth:
+    view = member.view()
+    shown = sorted(view.replicas, key=lambda each: (not each.is_self, each.name))
+    return FleetHealth(
+        view.connected, len(member.unsent), member.row.checksum, tuple(shown[:MAX_REPLICAS])
+    )
 
 
 def _certificates(services: Services, wall: float) -> Iterator[CertificateHealth]:
