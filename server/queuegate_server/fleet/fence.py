@@ -1,4 +1,4 @@
-"""Which shared groups this replica may use and write: those that no change makes outdated.
+"""Keeps groups out that a change has made outdated, when shared groups are read or written.
 
 Other replicas' groups are judged by the events that were applied. A change that this replica is
 carrying out forgets groups before its event is applied: until then the old ones must not come back

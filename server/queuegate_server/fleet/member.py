@@ -278,7 +278,7 @@ class FleetMember:
             if self.unsent:
                 self._wake.set()
                 return
-            # What was looked up while this replica was alone may be from before an event.
+            # Groups that this replica looked up alone may be from before an event.
             self._lease.end()
             self.state.follow(events, head, sent_at)
             self._extend()

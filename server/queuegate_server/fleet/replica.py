@@ -50,7 +50,7 @@ class ReplicaState:
 
         Args:
             events: The newest events of the history, up to the head, which tell whether values
-                of other replicas are still valid. Those that do not fit are left out.
+                of other replicas are still valid. Events that do not fit are left out.
             head: The newest event.
             sent_at: When the head was asked for.
         """

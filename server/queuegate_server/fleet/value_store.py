@@ -123,7 +123,7 @@ class BatchingStore:
             self.failed_reads += 1
             self._failures += 1
             _fail(batch)
-            # Those that wait for a connection have waited for as long.
+            # The reads that wait for a connection have waited for as long.
             self._give_up_reads()
             if self._failures >= MAX_FAILURES:
                 self._interrupt(error)

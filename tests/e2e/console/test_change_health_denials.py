@@ -45,7 +45,7 @@ def test_a_pasted_policy_shows_who_gains_and_refutes_a_claim(
         expect(page.locator("pre").first).to_contain_text(
             "queuegate check --policy queues.yaml omar root.analytics.reports"
         )
-        # What was proposed is still there, to be corrected.
+        # The proposal is still there, to be corrected.
         expect(page.get_by_label("Policy: the text")).to_have_value(PROPOSED)
         expect(page.get_by_label("Claims")).to_have_value(CLAIMS)
         assert (visit.dialogs, visit.elsewhere, visit.errors) == ([], [], [])

@@ -95,7 +95,7 @@ class AccessModel:
     trusts_groups: bool
     """Whether groups of the question would be used."""
     error: str
-    """What is wrong with the question; empty if nothing is."""
+    """A sentence about an invalid question; else empty."""
     unanswered: str
     """Why there is no decision; empty if there is one, or nothing was asked."""
     verdict: Verdict | None

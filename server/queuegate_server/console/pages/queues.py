@@ -147,7 +147,7 @@ class QueuesModel:
     """A queue that was asked for and does not exist."""
     queue: ShownQueue
     other_findings: Sequence[Diagnostic]
-    """Those that are about no single queue."""
+    """The findings that are about no single queue."""
     note: str
     """Why lines and findings are not shown."""
 

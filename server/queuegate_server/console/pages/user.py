@@ -58,7 +58,7 @@ class UserModel:
     partitions: Sequence[str]
     access: Access
     error: str
-    """What is wrong with the question; empty if nothing is."""
+    """A sentence about an invalid question; else empty."""
     membership: Membership | None
     queues: Sequence[UsableRow]
     queues_error: str
