@@ -114,7 +114,7 @@ bench: $(TEST) ## measure, and write bench/RESULTS.md and bench/PEERS.md (Go, np
 soak: $(TEST) ## half an hour of traffic and outages; writes bench/SOAK.md
 	$(BIN)/python -m bench.soak --minutes 30
 
-history: $(TEST) ## half an hour (MINUTES=) of calls and changes: does an order of events explain all answers?
+history: $(TEST) ## half an hour (MINUTES=) of calls and changes, with a fleet, too: does an order of events explain all answers?
 	$(BIN)/python -m tests.resilience.history --minutes $(MINUTES)
 
 faults: $(TEST) ## measure the faults, and write tests/resilience/FAULTS.md

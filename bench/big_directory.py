@@ -5,15 +5,29 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
+import ldap
 import trustme
 
 from tests.support.servers import ldap_entries as entries
-from tests.support.servers.slapd import GROUPS, PEOPLE, SERVICE, Slapd, running_slapd
+from tests.support.servers.slapd import (
+    ADMIN,
+    ADMIN_PASSWORD,
+    GROUPS,
+    PEOPLE,
+    SERVICE,
+    Slapd,
+    running_slapd,
+)
 
 DEPTH: Final = 5
 _GROUPS_OF_A_USER: Final = 10
+_MONITOR: Final = f"""\
+database monitor
+access to * by dn.exact={ADMIN} read by * none
+"""
+_SEARCHES: Final = "cn=Search,cn=Operations,cn=Monitor"
 
 
 class Size(NamedTuple):
@@ -39,6 +53,19 @@ class BigDirectory(NamedTuple):
             f"bind_dn: '{SERVICE}', bind_password_file: {self.password_file}, "
             f"user_base: '{PEOPLE}', group_base: '{GROUPS}', groups_from: member_of}}"
         )
+
+    def searches(self) -> int:
+        """Return how many searches slapd has begun since its start, this one included."""
+        connection = self.administrator()
+        found = connection.search_s(_SEARCHES, ldap.SCOPE_BASE, attrlist=["monitorOpInitiated"])
+        connection.unbind_s()
+        return int(found[0][1]["monitorOpInitiated"][0])
+
+    def administrator(self) -> Any:
+        """Return a connection that may change everything."""
+        connection = ldap.initialize(self.slapd.url)
+        connection.simple_bind_s(ADMIN, ADMIN_PASSWORD)
+        return connection
 
 
 def user(number: int) -> str:
@@ -68,7 +95,7 @@ def big_directory(folder: Path, size: Size) -> Iterator[BigDirectory]:
     ca = trustme.CA()
     text = "".join(_ldif(size))
     start = time.perf_counter()
-    with running_slapd(folder / "slapd", ca, "", load=text) as slapd:
+    with running_slapd(folder / "slapd", ca, "", load=text, more_database=_MONITOR) as slapd:
         seconds = time.perf_counter() - start
         yield BigDirectory(slapd, size, seconds, slapd.folder / "ca.pem", slapd.folder / "password")
 

@@ -20,7 +20,8 @@ from bench.big_directory import DEPTH, BigDirectory, Size, big_directory, groups
 from bench.command import CannotMeasure, Scale, main
 from bench.results import Part, Table, Target, middle, ratios, spread
 from queuegate_server.identity.cache import GroupCache
-from queuegate_server.identity.group_resolver import GroupResolver, GuardedResolver
+from queuegate_server.identity.group_resolver import GroupResolver
+from queuegate_server.identity.guarded_resolver import GuardedResolver
 from queuegate_server.identity.options import CacheOptions
 from queuegate_server.identity.resolver import Found
 from queuegate_server.identity.resolvers.ldap.options import LdapOptions
@@ -266,7 +267,7 @@ async def _one_search(directory: BigDirectory) -> Target:
     await users.close()
     await resolver.close()
     if not all(isinstance(answer.entry.outcome, Found) for answer in answers):
-        raise CannotMeasure("not everybody was answered")
+        raise CannotMeasure("not everyone was answered")
     return Target(
         f"{_CALLERS:,} checks at once for one user that is not in the cache",
         "1 search",

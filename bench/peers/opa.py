@@ -32,7 +32,7 @@ allow if {
 \tgrants(data.queues[path][name])
 }
 
-grants(list) if list.everybody
+grants(list) if list.everyone
 
 grants(list) if list.users[input.user]
 
@@ -98,8 +98,8 @@ def data(policy: Policy) -> dict[str, Any]:
     for index, queue in enumerate(policy.queues):
         queues[queue.path] = {
             "line": [above.path for above in ancestry(policy.queues, index)],
-            "submit": _list(queue.users, queue.groups, everybody=queue.open_to_all),
-            "admin": _list(queue.admin_users, queue.admin_groups, everybody=False),
+            "submit": _list(queue.users, queue.groups, everyone=queue.open_to_all),
+            "admin": _list(queue.admin_users, queue.admin_groups, everyone=False),
         }
     return {"queues": queues, "lists": {"submit": ["submit", "admin"], "admin": ["admin"]}}
 
@@ -114,11 +114,11 @@ def question(asked: Asked) -> dict[str, Any]:
     }
 
 
-def _list(users: tuple[str, ...], groups: tuple[str, ...], *, everybody: bool) -> dict[str, Any]:
+def _list(users: tuple[str, ...], groups: tuple[str, ...], *, everyone: bool) -> dict[str, Any]:
     return {
         "users": dict.fromkeys(users, True),
         "groups": dict.fromkeys(groups, True),
-        "everybody": everybody,
+        "everyone": everyone,
     }
 
 

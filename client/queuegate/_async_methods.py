@@ -384,7 +384,7 @@ class AsyncClientMethods:
             >>> for each in await client.explain_queues("sue"):
             ...     print(each.queue, each.via.kind, each.via.name, each.via.queue)
             root.analytics.reports user sue root.analytics.reports
-            root.sandbox everybody * root.sandbox
+            root.sandbox everyone * root.sandbox
         """
         request = _requests.listing(user, partition, access, prefix, groups, real_user=real_user)
         request.with_via = True

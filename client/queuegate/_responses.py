@@ -43,7 +43,7 @@ _RESOLVE_OUTCOMES: Final = _names(
 _SEVERITIES: Final = _names(policy_pb2.Severity, "SEVERITY_", _results.Severity)
 _LISTS: Final = _names(access_pb2.ApplicationList, "APPLICATION_LIST_", ApplicationList)
 _SUBJECT_KINDS: Final[Mapping[int, SubjectKind]] = {
-    access_pb2.SUBJECT_KIND_EVERYBODY: SubjectKind.EVERYBODY,
+    access_pb2.SUBJECT_KIND_EVERYONE: SubjectKind.EVERYONE,
     access_pb2.SUBJECT_KIND_USER: SubjectKind.USER,
     access_pb2.SUBJECT_KIND_GROUP: SubjectKind.GROUP,
     access_pb2.SUBJECT_KIND_PROXY: SubjectKind.PROXY,

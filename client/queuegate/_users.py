@@ -19,7 +19,7 @@ class AccessGrant:
     kind: SubjectKind | None
     """The kind of subject that the entry stands for; None if this client is too old to know it."""
     name: str
-    """The user, group or service; `*` for everybody."""
+    """The user, group or service; `*` for everyone."""
     nested: tuple[str, ...] = ()
     """The groups between, if the group `name` contains the user through others: from the one next
     to `name` to the one that lists the user."""
@@ -69,9 +69,9 @@ class UserPage:
     users: tuple[ListedUser, ...]
     """The users, sorted by name; none if `everyone` is true."""
     everyone: bool
-    """Whether everybody may use the queue."""
+    """Whether everyone may use the queue."""
     everyone_via: AccessGrant | None
-    """Why, if everybody may."""
+    """Why, if everyone may."""
     complete: bool
     """Whether the pages list each user whom a check would allow."""
     incomplete: tuple[str, ...]

@@ -28,7 +28,7 @@ with the role `read`.
   nothing: the question was not answered.
 - **Roles**: the table of each service has the role that its calls need, see
   [`callers`](settings.md#callers).
-- `grpc.health.v1.Health` is served to everybody. Its services are the empty name, for the server as
+- `grpc.health.v1.Health` is served to everyone. Its services are the empty name, for the server as
   a whole, and the names below.
 - Within `v1`, fields and values are only added: ignore those that you do not know.
 """

@@ -13,7 +13,7 @@ from queuegate_server.config_fields import written_size
 from queuegate_server.files import configmap, watcher
 from queuegate_server.formats import source_text, xml_reader, yaml_reader
 from queuegate_server.formats.yunikorn import placement
-from queuegate_server.identity import group_resolver, members
+from queuegate_server.identity import guarded_resolver, members
 from queuegate_server.identity.resolvers.ldap import fields, filters, options
 from queuegate_server.policystore import parser_process as parser
 from queuegate_server.rpc import (
@@ -102,9 +102,9 @@ def _lists() -> list[tuple[str, str]]:
     return [
         ("Memberships, pairs of a group and a user", _count(members.MAX_MEMBERS)),
         ("Requests to a directory", _count(members.MAX_SEARCHES)),
-        ("Time for the members of all groups", f"{group_resolver.LISTING_SECONDS:g} s"),
+        ("Time for the members of all groups", f"{guarded_resolver.LISTING_SECONDS:g} s"),
         ("Users of `--users-from directory`", _count(members.MAX_USERS)),
-        ("Time for their list", f"{group_resolver.USERS_SECONDS:g} s"),
+        ("Time for their list", f"{guarded_resolver.USERS_SECONDS:g} s"),
         ("Time to check the users of a page", f"{user_listing.CONFIRM_SECONDS:g} s"),
         ("Users of a page", _count(user_listing.MAX_PAGE_SIZE)),
     ]

@@ -10,7 +10,7 @@ from prometheus_client.registry import CollectorRegistry
 
 from docs.generate.markdown import code, page, sentence, table
 from queuegate_server.admission.app import AdmissionMetrics
-from queuegate_server.server.metrics import METRICS
+from queuegate_server.server.metric_families import METRICS
 from queuegate_server.supervisor.service import worker_metrics
 
 _SERVER: Final = """\

@@ -16,7 +16,7 @@ from queuegate.policy.explain import Explanation, explain
 from queuegate.policy.names import DEFAULT_PARTITION
 from queuegate.policy.tree import Partition, Policy
 from queuegate_server.formats.diagnostics import Diagnostic
-from queuegate_server.identity.cache import CacheEntry
+from queuegate_server.identity.cache_shards import CacheEntry
 from queuegate_server.identity.group_resolver import GroupResolver, Resolution
 from queuegate_server.identity.resolver import Found, LookupFailed, NoSuchUser
 

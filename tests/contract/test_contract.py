@@ -120,7 +120,7 @@ def test_a_partial_group_list_is_no_answer(channel: grpc.Channel) -> None:
         check(channel, user="testuser5", queue="root.dev")
     assert caught.value.code() is grpc.StatusCode.UNAVAILABLE
     assert violations(caught.value) == []
-    # A queue open to everybody needs no groups, and works without them.
+    # A queue open to everyone needs no groups, and works without them.
     assert check(channel, user="testuser5", queue="root.open").allowed
 
 
@@ -202,15 +202,15 @@ def test_list_queues_with_the_entries_that_decide(channel: grpc.Channel) -> None
         ]
 
     group, user = access_pb2.SUBJECT_KIND_GROUP, access_pb2.SUBJECT_KIND_USER
-    everybody, administer = access_pb2.SUBJECT_KIND_EVERYBODY, access_pb2.ACCESS_TYPE_ADMIN
+    everyone, administer = access_pb2.SUBJECT_KIND_EVERYONE, access_pb2.ACCESS_TYPE_ADMIN
     assert not page("testuser1").via
     assert entries(page("testuser1", with_via=True)) == [
         ("root.dev", "root.dev", SUBMIT, group, "group1001"),
         ("root.dev.deep", "root.dev", SUBMIT, group, "group1001"),
-        ("root.open", "root.open", SUBMIT, everybody, "*"),
+        ("root.open", "root.open", SUBMIT, everyone, "*"),
     ]
     assert entries(page("testuser1", with_via=True, page_size=1, page_token="root.dev.deep")) == [
-        ("root.open", "root.open", SUBMIT, everybody, "*")
+        ("root.open", "root.open", SUBMIT, everyone, "*")
     ]
     boss = entries(page("boss", with_via=True, access=administer))
     assert boss

@@ -72,7 +72,7 @@ def test_everyone(channel: grpc.Channel) -> None:
     assert (found.everyone, found.complete, len(found.users)) == (True, True, 0)
     grant = found.everyone_via
     assert (grant.queue, grant.acl, grant.name) == ("root.open", SUBMIT, "*")
-    assert grant.kind == access_pb2.SUBJECT_KIND_EVERYBODY
+    assert grant.kind == access_pb2.SUBJECT_KIND_EVERYONE
 
 
 @both_transports

@@ -115,7 +115,7 @@ def test_ten_thousand_streams(server: RunningServer, record: Record) -> None:
             for number in range(10_000):
                 connection.sendall(http2.headers("StreamQueueAccess", 2 * number + 1))
                 # gRPC also counts streams that are being refused, and beyond its own bound refuses
-                # everybody: a server without processor time is not sent more than that.
+                # everyone: a server without processor time is not sent more than that.
                 if number % 250 == 0:
                     assert client.check("alice", "root.open").allowed
             connection.sendall(http2.PING)

@@ -7,7 +7,8 @@ from queuegate.policy.tree import Cluster, Policy, QueueAcls, build_partition
 from queuegate.policy.yarn_acl import Semantics
 from queuegate_server.engine import Engine, ServedPartition, Snapshot
 from queuegate_server.identity.cache import GroupCache
-from queuegate_server.identity.group_resolver import GroupResolver, GuardedResolver
+from queuegate_server.identity.group_resolver import GroupResolver
+from queuegate_server.identity.guarded_resolver import GuardedResolver
 from queuegate_server.identity.options import CacheOptions, ResolverOptions
 from queuegate_server.identity.resolver import Resolver
 from queuegate_server.identity.resolvers.local import NoResolver

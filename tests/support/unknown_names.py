@@ -10,7 +10,7 @@ _AT_ONCE = 1_000
 
 def ask_about_nobody(client: queuegate.Client, count: int, queue: str, *, first: int = 0) -> int:
     """Check as many users who do not exist, each for the first time, and return for how many of
-    them there was an answer. An answer needs groups: the queue must not be open to everybody.
+    them there was an answer. An answer needs groups: the queue must not be open to everyone.
     """
     answered = 0
     for start in range(first, first + count, _AT_ONCE):

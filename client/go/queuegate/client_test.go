@@ -400,12 +400,12 @@ func TestQueuesWithTheirEntries(t *testing.T) {
 		Queues: []string{"root"},
 		Via: []*queuegatev1.AccessGrant{{
 			Queue: "root", Acl: queuegatev1.AccessType_ACCESS_TYPE_SUBMIT,
-			Kind: queuegatev1.SubjectKind_SUBJECT_KIND_EVERYBODY, Name: "*",
+			Kind: queuegatev1.SubjectKind_SUBJECT_KIND_EVERYONE, Name: "*",
 		}},
 	})
 	found, err := client.ExplainQueues(t.Context(), Listing{User: "alice"})
 	want := []UsableQueue{{"root", AccessGrant{
-		Queue: "root", ACL: Submit, Kind: SubjectEverybody, Name: "*",
+		Queue: "root", ACL: Submit, Kind: SubjectEveryone, Name: "*",
 	}}}
 	if err != nil || !reflect.DeepEqual(found, want) {
 		t.Error(found, err)

@@ -18,7 +18,7 @@ type SubjectKind string
 const (
 	// SubjectUnspecified is a kind of a server that is newer than this client.
 	SubjectUnspecified SubjectKind = "unspecified"
-	SubjectEverybody   SubjectKind = "everybody"
+	SubjectEveryone    SubjectKind = "everyone"
 	SubjectUser        SubjectKind = "user"
 	SubjectGroup       SubjectKind = "group"
 	// SubjectProxy is every user that a service acts for.
@@ -45,7 +45,7 @@ type AccessGrant struct {
 	ACL Access
 	// Kind is what the entry stands for.
 	Kind SubjectKind
-	// Name is the user, group or service; * for everybody.
+	// Name is the user, group or service; * for everyone.
 	Name string
 	// Nested are the groups between, if the group Name contains the user through others: from the
 	// one next to Name to the one that lists the user.
@@ -84,7 +84,7 @@ type UnexpandedGroup struct {
 type UserPage struct {
 	// Users are sorted by name; there are none if Everyone is true.
 	Users []ListedUser
-	// Everyone is true if everybody may use the queue, because of EveryoneVia.
+	// Everyone is true if everyone may use the queue, because of EveryoneVia.
 	Everyone    bool
 	EveryoneVia AccessGrant
 	// Complete is true if the pages list each user whom a check would allow. Incomplete says why

@@ -253,18 +253,18 @@ def resolve(session: Session, user: str, *, bypass_cache: bool, partition: str) 
 @queuegate.command()
 @session_options
 @click.argument("users", metavar="USER... | --all", nargs=-1)
-@click.option("--all", "everybody", is_flag=True, help="All users of the partition.")
+@click.option("--all", "everyone", is_flag=True, help="All users of the partition.")
 @wait_option
 @partition_option
 def invalidate(
-    session: Session, users: tuple[str, ...], *, everybody: bool, wait: bool, partition: str
+    session: Session, users: tuple[str, ...], *, everyone: bool, wait: bool, partition: str
 ) -> Report:
     """Invalidate the cached groups of each USER, or of all."""
-    if bool(users) == everybody:
+    if bool(users) == everyone:
         message = "give the users to invalidate, or --all"
         raise click.UsageError(message, click.get_current_context())
     with session.client() as client:
-        names = None if everybody else users
+        names = None if everyone else users
         answer = client.invalidate(names, partition=partition, wait=wait, timeout=session.timeout)
     document: dict[str, object] = {"dropped": answer.dropped}
     lines = [f"dropped {answer.dropped} cached answer{'' if answer.dropped == 1 else 's'}"]
@@ -272,7 +272,7 @@ def invalidate(
         document["waited_out"] = answer.waited_out
         lines += _waited(answer.waited_out, "the groups before")
     # A call that waits also reaches gates, so it has an effect without an answer to drop.
-    nothing = not everybody and not wait and not answer.dropped
+    nothing = not everyone and not wait and not answer.dropped
     note = "no such name is in the cache; names are case-sensitive" if nothing else ""
     return Report(document, lines, note=note)
 

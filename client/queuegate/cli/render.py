@@ -195,7 +195,7 @@ def usable_queues(queues: Sequence[UsableQueue]) -> Iterator[str]:
 
 def grant_words(grant: AccessGrant) -> str:
     """Return in words which entry of which ACL lets a user in."""
-    if grant.kind is SubjectKind.EVERYBODY:
+    if grant.kind is SubjectKind.EVERYONE:
         if grant.acl is None:
             return _REASONS[Reason.ACLS_DISABLED]
         return f"everyone in {place_of(grant)}"
@@ -204,7 +204,7 @@ def grant_words(grant: AccessGrant) -> str:
         SubjectKind.USER: "the user",
         SubjectKind.GROUP: f"group {name}",
         SubjectKind.PROXY: f"service {name}, which acts for the user,",
-    }.get(grant.kind or SubjectKind.EVERYBODY, f"unknown {name}")
+    }.get(grant.kind or SubjectKind.EVERYONE, f"unknown {name}")
     if grant.nested:
         text += f", through {', '.join(map(escape, grant.nested))},"
     return f"{text} {'in' if grant.queue else 'among'} {place_of(grant)}"

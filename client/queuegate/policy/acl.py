@@ -83,7 +83,7 @@ def parse(text: str, names: AclNames = AclNames.YUNIKORN) -> Acl:
     """Parse `users[ groups]`, each a list separated by commas, or `*`.
 
     Only a space (U+0020) separates the two lists, and there may be only one. A list that is
-    just `*` allows everybody; a `*` among other entries is an invalid name. Invalid names are
+    just `*` allows everyone; a `*` among other entries is an invalid name. Invalid names are
     dropped and recorded in `dropped_users` and `dropped_groups`. Equal names share one string.
 
     Raises:

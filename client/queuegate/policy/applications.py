@@ -149,7 +149,7 @@ def decide_application(
 def evaluate(
     lists: Sequence[AccessList], user: str, groups: Sequence[str] | None, real_user: str = ""
 ) -> ApplicationDecision:
-    """Decide by the first list that names everybody, the user or the user's proxy, or else by
+    """Decide by the first list that names everyone, the user or the user's proxy, or else by
     the first one that names a group.
     """
     for count, listed in enumerate(lists, start=1):

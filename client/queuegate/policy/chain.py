@@ -111,7 +111,7 @@ class Chain:
         users, groups = _NOBODY, _NOBODY
         for acl in acls:
             if acl.allows_all:
-                # The levels above an ACL that allows everybody are never reached.
+                # The levels above an ACL that allows everyone are never reached.
                 reason = Reason.WILDCARD if queue else Reason.CLUSTER_ADMIN
                 above = ChainEnd(Decision(True, reason, queue, WILDCARD), self.indexes)
                 break

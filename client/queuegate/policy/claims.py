@@ -2,7 +2,7 @@
 
 Access grows with every name that applies to a person, and one name is enough for it. So a claim
 that does not hold is refuted by a person whom one grant lets in (of a claim about two queues at
-once, two grants), and looking at each grant once decides the claim for everybody. `worlds.py` has
+once, two grants), and looking at each grant once decides the claim for everyone. `worlds.py` has
 the people who may exist.
 """
 
@@ -20,7 +20,7 @@ from queuegate.policy.reach import EffectiveAcl, SubjectKind, effective_acl
 from queuegate.policy.tree import Partition
 from queuegate.policy.worlds import Person, Subject, World
 
-EVERYBODY = Subject(SubjectKind.EVERYBODY, WILDCARD)
+EVERYONE = Subject(SubjectKind.EVERYONE, WILDCARD)
 
 
 class Use(NamedTuple):
@@ -131,7 +131,7 @@ def refute(partition: Partition, claim: Claim, world: World) -> Refutation | Non
 def _subjects(acl: EffectiveAcl) -> Iterator[Subject]:
     """Yield the subjects that an effective ACL lists."""
     if acl.open_by is not None:
-        yield EVERYBODY
+        yield EVERYONE
     for kind, names in (
         (SubjectKind.USER, acl.users),
         (SubjectKind.GROUP, acl.groups),
@@ -148,7 +148,7 @@ def _own_names(partition: Partition, use: Use) -> Iterator[tuple[SubjectKind, fr
         acls.append(queue.submit_acl)
     for acl in acls:
         if acl.allows_all:
-            yield SubjectKind.EVERYBODY, frozenset({WILDCARD})
+            yield SubjectKind.EVERYONE, frozenset({WILDCARD})
         yield SubjectKind.USER, acl.users
         yield SubjectKind.GROUP, acl.groups
         if acl.proxies:
@@ -187,7 +187,7 @@ def _refute_exclusion(
 ) -> Refutation | None:
     """Return somebody whom the queues let in, to whom some subjects apply, and who is not excused.
 
-    Each name is looked at once, at the first queue that lists it. If everybody may use the topmost
+    Each name is looked at once, at the first queue that lists it. If everyone may use the topmost
     queue, that queue decides alone.
     """
     # An empty list of names has an empty text.
@@ -269,7 +269,7 @@ def _refute_no_new_access(partition: Partition, old: Partition, world: World) ->
             use = Use(access, queue.queue)
             gained = queue.starting.gained
             names = sorted(gained.names)
-            subjects = [EVERYBODY] if gained.everybody else [*map(_subject, names)]
+            subjects = [EVERYONE] if gained.everyone else [*map(_subject, names)]
             before = effective_acl(old, use.queue, access)
             for subject in subjects:
                 for person in world.people((subject,)):

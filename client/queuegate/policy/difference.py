@@ -28,19 +28,19 @@ _NOBODY: Final[Names] = frozenset()
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Some names, or everybody but some."""
+    """Some names, or everyone but some."""
 
     names: Names = _NOBODY
-    everybody: bool = False
-    """True: everybody but `names`."""
+    everyone: bool = False
+    """True: everyone but `names`."""
 
     def __contains__(self, name: object) -> bool:
-        return (name in self.names) is not self.everybody
+        return (name in self.names) is not self.everyone
 
     @property
     def is_empty(self) -> bool:
         """True if nobody is selected."""
-        return not self.names and not self.everybody
+        return not self.names and not self.everyone
 
 
 NOBODY: Final = Selection()
@@ -270,10 +270,10 @@ def _only_in(one: _Side, other: _Side, inherited: Selection) -> Selection:
     if other.is_open:
         return NOBODY
     if one.is_open:
-        if inherited.everybody and other.own is None:
+        if inherited.everyone and other.own is None:
             return inherited
         names = other.all()
-        found = Selection(names, everybody=True)
+        found = Selection(names, everyone=True)
         return inherited if inherited == found else found
     names = inherited.names
     if other.own is not None:
@@ -290,9 +290,9 @@ def _only_in(one: _Side, other: _Side, inherited: Selection) -> Selection:
 
 def _new_in(found: Selection, inherited: Selection) -> Selection:
     """Return who is selected at a queue and not at its parent."""
-    if found is inherited or found.is_empty or inherited.everybody:
+    if found is inherited or found.is_empty or inherited.everyone:
         return NOBODY
-    return found if found.everybody else Selection(found.names - inherited.names)
+    return found if found.everyone else Selection(found.names - inherited.names)
 
 
 def _inherited(
@@ -315,18 +315,18 @@ def _inherited(
 
 def _includes(found: Selection, above: Selection) -> bool:
     """Return whether a queue inherits all of a selection."""
-    if above.everybody:
+    if above.everyone:
         return found == above
-    if found.everybody:
+    if found.everyone:
         return found.names.isdisjoint(above.names)
     return above.names <= found.names
 
 
 def _meets(found: Selection, above: Selection) -> bool:
     """Return whether a queue inherits some of a selection."""
-    if above.everybody:
-        return found.everybody
-    if found.everybody:
+    if above.everyone:
+        return found.everyone
+    if found.everyone:
         return not above.names <= found.names
     return not found.names.isdisjoint(above.names)
 

@@ -2,7 +2,7 @@
 
 The effective ACL of a queue is the union of all ACLs that `decide` evaluates for it. It is read
 from the same chain of ACLs, so that both always agree: a user is allowed exactly if the effective
-ACL lets everybody in, or lists the user, a group of the user, or the service that acts for them.
+ACL lets everyone in, or lists the user, a group of the user, or the service that acts for them.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -20,8 +20,8 @@ from queuegate.policy.tree import Partition
 class SubjectKind(StrEnum):
     """The kind of subject that a name in an ACL stands for."""
 
-    EVERYBODY = auto()
-    """Everybody: the name is `*`."""
+    EVERYONE = auto()
+    """Everyone: the name is `*`."""
     USER = auto()
     """A user."""
     GROUP = auto()
@@ -49,7 +49,7 @@ class Grant(NamedTuple):
     """Which ACL of that queue; None if the cluster does not enforce ACLs."""
     kind: SubjectKind
     name: str
-    """`*` for everybody."""
+    """`*` for everyone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,11 +59,11 @@ class EffectiveAcl:
     partition: Partition
     access: Access
     open_by: Decision | None
-    """The decision that lets everybody in; None if there is none."""
+    """The decision that lets everyone in; None if there is none."""
     users: Mapping[str, str]
     """By name: the path of the nearest queue that lists the user."""
     groups: Mapping[str, str]
-    """The same for groups. Those above an ACL that lets everybody in are left out."""
+    """The same for groups. Those above an ACL that lets everyone in are left out."""
     proxies: Mapping[str, str]
     """The same for services that act for users."""
 
@@ -77,8 +77,8 @@ class EffectiveAcl:
         )
 
     @property
-    def everybody(self) -> Grant | None:
-        """The grant that lets everybody in, if there is one."""
+    def everyone(self) -> Grant | None:
+        """The grant that lets everyone in, if there is one."""
         return self.open_by and grant_of(self.partition, self.access, self.open_by, "")
 
     def grant(self, kind: SubjectKind, name: str) -> Grant:
@@ -91,9 +91,9 @@ class EffectiveAcl:
         return _grant(self.partition, self.access, kind, listed[kind][name], name)
 
     def grants(self) -> Iterator[Grant]:
-        """Yield a grant for everybody, and for each name, sorted by kind and name."""
-        if (everybody := self.everybody) is not None:
-            yield everybody
+        """Yield a grant for everyone, and for each name, sorted by kind and name."""
+        if (everyone := self.everyone) is not None:
+            yield everyone
         for kind, names in (
             (SubjectKind.USER, self.users),
             (SubjectKind.GROUP, self.groups),
@@ -106,8 +106,8 @@ class EffectiveAcl:
 class WhoCan(NamedTuple):
     """The people who may use a queue."""
 
-    everybody: Grant | None
-    """The grant that lets everybody in; the users are then only those that are listed, too."""
+    everyone: Grant | None
+    """The grant that lets everyone in; the users are then only those that are listed, too."""
     users: dict[str, list[Grant]]
     """The grants of each user: the one of the user's own name first."""
     unexpanded: list[Grant]
@@ -167,7 +167,7 @@ def who_can(acl: EffectiveAcl, members: Mapping[str, Iterable[str]]) -> WhoCan:
             else:
                 known.append(grant)
     proxies = [acl.grant(SubjectKind.PROXY, name) for name in acl.proxies]
-    return WhoCan(acl.everybody, users, unexpanded, proxies)
+    return WhoCan(acl.everyone, users, unexpanded, proxies)
 
 
 def grant_of(partition: Partition, access: Access, decision: Decision, user: str) -> Grant:
@@ -183,12 +183,12 @@ def grant_of(partition: Partition, access: Access, decision: Decision, user: str
         raise ValueError("the decision denies access")
     queue, subject = decision.matched_queue, decision.matched_subject
     if decision.reason is Reason.ACLS_DISABLED:
-        return Grant(CLUSTER, None, SubjectKind.EVERYBODY, WILDCARD)
+        return Grant(CLUSTER, None, SubjectKind.EVERYONE, WILDCARD)
     admins = partition.cluster.admins if partition.cluster and queue == CLUSTER else None
     if decision.reason is Reason.GROUP:
         kind = SubjectKind.GROUP
     elif decision.reason is Reason.WILDCARD or (admins and admins.allows_all):
-        kind = SubjectKind.EVERYBODY
+        kind = SubjectKind.EVERYONE
     elif admins:
         kind = SubjectKind.USER if subject == user in admins.users else SubjectKind.GROUP
     elif subject == user:
@@ -211,4 +211,4 @@ def _lists(acl: Acl, kind: SubjectKind, name: str) -> bool:
         return name in acl.users
     if kind is SubjectKind.GROUP:
         return name in acl.groups
-    return acl.allows_all if kind is SubjectKind.EVERYBODY else name in acl.proxies
+    return acl.allows_all if kind is SubjectKind.EVERYONE else name in acl.proxies

@@ -98,7 +98,7 @@ def spark_acls(
     """Read the properties of an application.
 
     Lists are split at commas only, and their entries are trimmed. A `*` anywhere in a list, also
-    in a list of groups, means everybody.
+    in a list of groups, means everyone.
 
     Raises:
         SparkError: Spark would refuse a property.

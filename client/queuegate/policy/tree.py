@@ -339,9 +339,9 @@ def _above_root(cluster: Cluster | None) -> tuple[Chain, Chain]:
         return nobody, nobody
     documented = cluster.semantics is Semantics.DOCUMENTED
     if not cluster.acls_enabled:
-        everybody = ChainEnd(ACLS_DISABLED, indexes)
+        everyone = ChainEnd(ACLS_DISABLED, indexes)
         checks_submission = cluster.checks_submission_always and not documented
-        return nobody if checks_submission else everybody, everybody
+        return nobody if checks_submission else everyone, everyone
     chain = nobody.extend(CLUSTER, (cluster.admins,)) if documented else nobody
     return chain, chain
 

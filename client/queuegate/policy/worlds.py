@@ -132,7 +132,7 @@ class ClosedWorld:
                 continue
             person = Person(user, groups, real_user)
             if all(
-                kind is SubjectKind.EVERYBODY or person.is_any_of((Subject(kind, name),))
+                kind is SubjectKind.EVERYONE or person.is_any_of((Subject(kind, name),))
                 for kind, name in wanted
             ):
                 yield person

@@ -27,9 +27,9 @@ def parse_yarn(text: str, semantics: Semantics) -> Acl:
     """Parse `users[ groups]`, each a list separated by commas, or `*`.
 
     Never fails: every text is an ACL, even if it grants nothing. As documented, only a text
-    that is exactly `*` allows everybody, anything after a second space is ignored, and entries
+    that is exactly `*` allows everyone, anything after a second space is ignored, and entries
     are not trimmed. Hadoop splits the text at the first space only, trims both lists and their
-    entries, and treats a list that is then `*` as everybody; `~name` among the users grants
+    entries, and treats a list that is then `*` as everyone; `~name` among the users grants
     access to every user that the service `name` acts for.
     """
     if text == WILDCARD:
@@ -87,7 +87,7 @@ def describe_difference(text: str) -> str:
 
 def _in_words(acl: Acl) -> str:
     if acl.allows_all:
-        return "everybody"
+        return "everyone"
     impersonated = "every user that is impersonated by"
     kinds = (
         ("user", "users", acl.users),

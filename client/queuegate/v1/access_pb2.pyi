@@ -211,8 +211,8 @@ class _SubjectKindEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_SubjectKi
     DESCRIPTOR: _descriptor.EnumDescriptor
     SUBJECT_KIND_UNSPECIFIED: _SubjectKind.ValueType  # 0
     """Never sent."""
-    SUBJECT_KIND_EVERYBODY: _SubjectKind.ValueType  # 1
-    """Everybody."""
+    SUBJECT_KIND_EVERYONE: _SubjectKind.ValueType  # 1
+    """Everyone."""
     SUBJECT_KIND_USER: _SubjectKind.ValueType  # 2
     """A user."""
     SUBJECT_KIND_GROUP: _SubjectKind.ValueType  # 3
@@ -225,8 +225,8 @@ class SubjectKind(_SubjectKind, metaclass=_SubjectKindEnumTypeWrapper):
 
 SUBJECT_KIND_UNSPECIFIED: SubjectKind.ValueType  # 0
 """Never sent."""
-SUBJECT_KIND_EVERYBODY: SubjectKind.ValueType  # 1
-"""Everybody."""
+SUBJECT_KIND_EVERYONE: SubjectKind.ValueType  # 1
+"""Everyone."""
 SUBJECT_KIND_USER: SubjectKind.ValueType  # 2
 """A user."""
 SUBJECT_KIND_GROUP: SubjectKind.ValueType  # 3
@@ -1041,7 +1041,7 @@ class AccessGrant(_message.Message):
     kind: Global___SubjectKind.ValueType
     """The kind of subject that the entry stands for."""
     name: _builtins.str
-    """The name of the user, group or service; `*` for everybody."""
+    """The name of the user, group or service; `*` for everyone."""
     @_builtins.property
     def nested(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """Of a user that the group `name` contains through other groups: their names, from
@@ -1157,7 +1157,7 @@ class ListUsersResponse(_message.Message):
     POLICY_REVISION_FIELD_NUMBER: _builtins.int
     EVALUATED_QUEUE_FIELD_NUMBER: _builtins.int
     everyone: _builtins.bool
-    """True if everybody may use the queue; no users are listed then."""
+    """True if everyone may use the queue; no users are listed then."""
     complete: _builtins.bool
     """True if each user whom a check would allow, without groups and without
     `real_user` in the request, is on this page or on another one.

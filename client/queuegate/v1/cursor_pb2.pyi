@@ -18,14 +18,17 @@ DESCRIPTOR: _descriptor.FileDescriptor
 
 @_typing.final
 class Cursor(_message.Message):
-    """A position in the changes of a server."""
+    """A position in the changes of a server, or of its fleet."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     EPOCH_FIELD_NUMBER: _builtins.int
     SEQUENCE_FIELD_NUMBER: _builtins.int
     epoch: _builtins.bytes
-    """Identifies who counts, in 16 random bytes: the first 8 the server, the others its worker."""
+    """Identifies who counts, at random. To be passed on as it is; it has at most 64 bytes. Without a
+    fleet 16 bytes: the first 8 identify the server, the others its worker. With a fleet the first 16
+    identify the fleet's history, and the others the change itself.
+    """
     sequence: _builtins.int
     """How many changes there had been."""
     def __init__(

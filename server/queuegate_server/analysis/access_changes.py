@@ -43,23 +43,23 @@ class AllowedGain(NamedTuple):
 class Affected:
     """Those who gain, or those who lose."""
 
-    everybody: bool
+    everyone: bool
     subjects: tuple[str, ...]
     """As `user:sue`, sorted."""
     but: tuple[str, ...]
-    """Of everybody: those who do not, because nothing changes for them."""
+    """Of everyone: those who do not, because nothing changes for them."""
 
     def __bool__(self) -> bool:
         """Return whether there is anybody."""
-        return self.everybody or bool(self.subjects)
+        return self.everyone or bool(self.subjects)
 
     def in_words(self, sign: str) -> str:
         """Return it for people, with a bounded number of names."""
-        if self.everybody and not self.subjects:
+        if self.everyone and not self.subjects:
             but = f" but {_listed(self.but)}" if self.but else ""
-            return f"{sign} everybody{but}"
+            return f"{sign} everyone{but}"
         who = f"{sign} {_listed(self.subjects, f', {sign} ')}"
-        return f"{sign} everybody, among them {_listed(self.subjects)}" if self.everybody else who
+        return f"{sign} everyone, among them {_listed(self.subjects)}" if self.everyone else who
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,9 +177,9 @@ class _Change:
             for each in allowed
             if is_at_or_below(found.queue, self.after.path(each.queue) or each.queue)
         }
-        all_may = Subject(SubjectKind.EVERYBODY, "*") in intended
+        all_may = Subject(SubjectKind.EVERYONE, "*") in intended
         unexpected = Affected(
-            gained.everybody and not all_may,
+            gained.everyone and not all_may,
             tuple(
                 name
                 for name in gained.subjects
@@ -202,10 +202,10 @@ class _Change:
     def _side(self, selection: Selection) -> Affected:
         names = selection.names
         if self.directory is None:
-            subjects = () if selection.everybody else tuple(sorted(names))
-            but = tuple(sorted(names)) if selection.everybody else ()
-            return Affected(selection.everybody, subjects, but)
-        if selection.everybody:
+            subjects = () if selection.everyone else tuple(sorted(names))
+            but = tuple(sorted(names)) if selection.everyone else ()
+            return Affected(selection.everyone, subjects, but)
+        if selection.everyone:
             names = frozenset(self.directory) - names
         subjects = tuple(
             sorted(
@@ -215,7 +215,7 @@ class _Change:
                 for name in names
             )
         )
-        return Affected(selection.everybody, subjects, ())
+        return Affected(selection.everyone, subjects, ())
 
     def _person(self, name: str) -> Person:
         """Return a person to whom a name of a change applies."""
@@ -260,4 +260,4 @@ def _queues_inherit(count: int) -> str:
 
 
 def _document(side: Affected) -> dict[str, Any]:
-    return {"everybody": side.everybody, "subjects": [*side.subjects], "except": [*side.but]}
+    return {"everyone": side.everyone, "subjects": [*side.subjects], "except": [*side.but]}

@@ -109,6 +109,6 @@ def in_words(grant: Grant) -> str:
     where = f"the {grant.acl} ACL of {grant.queue}"
     if grant.queue == CLUSTER:
         where = "the list of the cluster's administrators"
-    if grant.kind is SubjectKind.EVERYBODY:
-        return f"{where} lets everybody in"
+    if grant.kind is SubjectKind.EVERYONE:
+        return f"{where} lets everyone in"
     return f"{where} lists the {grant.kind} {quoted(grant.name)}"

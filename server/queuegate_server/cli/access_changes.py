@@ -11,7 +11,7 @@ from queuegate.policy.worlds import Subject
 from queuegate_server.analysis.access_changes import AccessChange, AllowedGain
 from queuegate_server.cli.findings import code
 
-_ALLOWED: Final = re.compile(r"(?:(user|group|proxy):(.+)|everybody):(root(?:\..+)?)")
+_ALLOWED: Final = re.compile(r"(?:(user|group|proxy):(.+)|everyone):(root(?:\..+)?)")
 
 
 def parse_allowed(
@@ -24,7 +24,7 @@ def parse_allowed(
         if match is None:
             message = f"{value!r} is not SUBJECT:QUEUE: write for example group:ml:root.ml"
             raise click.BadParameter(message)
-        kind = SubjectKind(match[1]) if match[1] else SubjectKind.EVERYBODY
+        kind = SubjectKind(match[1]) if match[1] else SubjectKind.EVERYONE
         found.append(AllowedGain(Subject(kind, match[2] or "*"), match[3]))
     return tuple(found)
 

@@ -71,7 +71,7 @@ class Difference(NamedTuple):
     metavar="SUBJECT:QUEUE",
     callback=parse_allowed,
     help="With --people: a gain that is intended, at the queue and below, such as"
-    " group:ml:root.ml, user:sue:root or everybody:root.open. Repeatable.",
+    " group:ml:root.ml, user:sue:root or everyone:root.open. Repeatable.",
 )
 @users_from_option
 @config_option(
@@ -105,7 +105,7 @@ def diff(
     With --people, shows instead who may use which queues by NEW and could not by OLD, and the
     other way round: what the queues above grant counts, and a queue that inherits a difference is
     counted and not listed. Without --users-from, the names in the ACLs are shown: they decide
-    for everybody who may ever exist. With it, the people are.
+    for everyone who may ever exist. With it, the people are.
 
     Exit status: 0 no difference, or none that matters by --fail-on and --allow-gain, 1 a
     difference, 2 wrong usage, or a file that cannot be read or is not valid.
@@ -213,7 +213,7 @@ def _of_queues(
 
 def _changes(old: Acl, new: Acl) -> Iterator[str]:
     if old.allows_all is not new.allows_all:
-        yield f"{'+' if new.allows_all else '-'} everybody"
+        yield f"{'+' if new.allows_all else '-'} everyone"
     for kind, was, now in (
         ("user", old.users, new.users),
         ("group", old.groups, new.groups),

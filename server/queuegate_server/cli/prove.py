@@ -55,7 +55,7 @@ def prove(
     output: str,
     options: FormatOptions,
 ) -> None:
-    """Prove each claim of the file CLAIMS about the POLICY for everybody, or refute it.
+    """Prove each claim of the file CLAIMS about the POLICY for everyone, or refute it.
 
     Needs no server. A claim is a sentence such as `only group:ml may submit root.ml`, `never
     user:bob admin root` or `no new access compared with old.yaml`. It holds for every user with

@@ -130,7 +130,7 @@ async def _groups_of(users: Iterable[str], resolver: GroupResolver) -> dict[str,
             outcome = (await resolver.resolve(user)).entry.outcome
             if isinstance(outcome, LookupFailed):
                 raise Failure(f"the groups of {quoted(user)} cannot be looked up: {outcome.detail}")
-            # A user that no directory knows gets in where everybody or the user is listed.
+            # A user that no directory knows gets in where everyone or the user is listed.
             found[user] = outcome.groups if isinstance(outcome, Found) else ()
 
     await asyncio.gather(*(look_up() for _ in range(_AT_ONCE)))

@@ -41,9 +41,10 @@ class Peer(NamedTuple):
 class Peers:
     """The other replicas of the fleet, as far as their rows have been seen."""
 
-    def __init__(self, replica: str) -> None:
-        """Know none yet, but the identity of the own process."""
+    def __init__(self, replica: str, name: str) -> None:
+        """Know none yet, but the identity of the own process and the name of this replica."""
         self.own: Final = replica
+        self._own_name = name
         self._peers: dict[str, Peer] = {}
         self._gone: dict[str, int] = {}
         """The counts of the last rows of replicas that no longer count."""
@@ -75,10 +76,15 @@ class Peers:
         return self._peers
 
     def _is_replaced(self, peer: Peer, now: float) -> bool:
-        """Return whether another process of the same name has followed, and no lease is left."""
-        return now >= peer.seen_at + HOLDS and any(
-            other.row.name == peer.row.name and other.seen_at > peer.seen_at
-            for other in self._peers.values()
+        """Return whether another process of the same name has followed, perhaps this one, and no
+        lease is left.
+        """
+        return now >= peer.seen_at + HOLDS and (
+            peer.row.name == self._own_name
+            or any(
+                other.row.name == peer.row.name and other.seen_at > peer.seen_at
+                for other in self._peers.values()
+            )
         )
 
 

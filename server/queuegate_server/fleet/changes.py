@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from queuegate.v1 import cursor_pb2
 from queuegate_server.engine import ServedPartition
 from queuegate_server.fleet.barrier import FleetBarrier
 from queuegate_server.fleet.connection import StoreUnavailable
@@ -57,7 +56,7 @@ class FleetChanges:
                 waited_out = await gates
         finally:
             self._member.fence.release(hold, event)
-        return Forgotten(dropped, _cursor(event), [*waited_out, *barrier.waited_out])
+        return Forgotten(dropped, event.cursor, [*waited_out, *barrier.waited_out])
 
     async def reload(self, *, wait: bool) -> Reloaded:
         """Read the policy again, as `queuegate_server.sync.changes.Changes` describes."""
@@ -81,7 +80,7 @@ class FleetChanges:
             and peer.row.name not in barrier.refused
             and not peer.is_silent(self._clock())
         ]
-        return Reloaded(state, _cursor(event), [*waited_out, *barrier.waited_out], disagreeing)
+        return Reloaded(state, event.cursor, [*waited_out, *barrier.waited_out], disagreeing)
 
     async def _gates(self, sequence: int, *, wait: bool) -> list[str]:
         return await self._hub.barrier(sequence) if wait else []
@@ -148,7 +147,3 @@ class FleetChanges:
         if not self._member.is_reachable:
             raise StoreUnavailable("it does not answer any more")
         return self._member.state.contains(event)
-
-
-def _cursor(event: Position) -> cursor_pb2.Cursor:
-    return cursor_pb2.Cursor(epoch=event.epoch, sequence=event.sequence)

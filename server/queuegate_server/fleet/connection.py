@@ -19,7 +19,7 @@ from redis.exceptions import NoScriptError, RedisError
 from redis.maint_notifications import MaintNotificationsConfig
 
 from queuegate_server.runtime.threads import AbandonableThreadPool, AllThreadsHang, StillRunning
-from queuegate_server.settings.fleet import Credentials, Fleet, StoreAddress
+from queuegate_server.settings.fleet import Credentials, Fleet
 
 _LOG = logging.getLogger("queuegate_server.fleet.connection")
 
@@ -58,7 +58,9 @@ class StoreConnection:
         self._fleet = fleet
         self._tag = tag
         self._threads = AbandonableThreadPool(2, "fleet")
-        self._client, self._also_closed = self._build(fleet.address)
+        self._address = fleet.address
+        self._client, self._sentinels = self._build()
+        self._closing: set[asyncio.Task[None]] = set()
 
     async def execute(self, *command: str | bytes | float, seconds: float) -> Any:
         """Run a command.
@@ -122,15 +124,23 @@ class StoreConnection:
             if isinstance(answer, BaseException):
                 raise answer
 
+    def reconnect(self) -> None:
+        """Leave all connections; what is under way on them fails.
+
+        Call it when Redis does not answer: sentinels or the cluster may have replaced the server,
+        which the driver does not notice while a connection to it is left. A sentinel that hangs
+        uses up the whole budget, so another one is asked first from now on.
+        """
+        task = asyncio.create_task(_close(self._client, *self._sentinels))
+        self._closing.add(task)
+        task.add_done_callback(self._closing.discard)
+        hosts = self._address.hosts
+        self._address = self._address._replace(hosts=(*hosts[1:], *hosts[:1]))
+        self._client, self._sentinels = self._build()
+
     async def close(self) -> None:
         """Close all connections, within two seconds."""
-        try:
-            async with asyncio.timeout(CONNECT_TIMEOUT):
-                await self._client.aclose()
-                for sentinel in self._also_closed:
-                    await sentinel.aclose()
-        except (RedisError, OSError, TimeoutError) as error:
-            _LOG.debug("closing a connection to Redis failed", exc_info=error)
+        await asyncio.gather(_close(self._client, *self._sentinels), *self._closing)
         self._threads.close()
 
     async def _run(self, *command: str | bytes | float) -> Any:
@@ -157,9 +167,9 @@ class StoreConnection:
             task.cancel()
 
     def _build(
-        self, address: StoreAddress
-    ) -> tuple["redis.asyncio.Redis | redis.asyncio.RedisCluster", Sequence[Any]]:
-        fleet = self._fleet
+        self,
+    ) -> tuple["redis.asyncio.Redis | redis.asyncio.RedisCluster", Sequence[redis.asyncio.Redis]]:
+        fleet, address = self._fleet, self._address
         encryption: dict[str, Any] = {
             "ssl": True,
             "ssl_ca_certs": _text(fleet.ca_file),
@@ -216,6 +226,15 @@ class _FromFile(CredentialProvider):
 
     async def get_credentials_async(self) -> Any:
         return await self._threads.run("password", self._credentials.read)
+
+
+async def _close(*clients: redis.asyncio.Redis | redis.asyncio.RedisCluster) -> None:
+    try:
+        async with asyncio.timeout(CONNECT_TIMEOUT):
+            for client in clients:
+                await client.aclose()
+    except (RedisError, OSError, TimeoutError) as error:
+        _LOG.debug("closing a connection to Redis failed", exc_info=error)
 
 
 async def _done_within(task: "asyncio.Future[Any]", seconds: float) -> bool:

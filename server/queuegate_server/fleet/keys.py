@@ -9,7 +9,10 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 from urllib.parse import quote
 
+from queuegate.v1 import cursor_pb2
+
 MAC_BYTES: Final = 32
+EPOCH_BYTES: Final = 16
 
 
 class Position(NamedTuple):
@@ -21,6 +24,16 @@ class Position(NamedTuple):
     """The number of the newest event that was applied."""
     nonce: bytes
     """The nonce of that event: a number alone might stand for another event that was lost."""
+
+    @classmethod
+    def of_cursor(cls, epoch: bytes, sequence: int) -> "Position":
+        """Return the point that a cursor names."""
+        return cls(epoch[:EPOCH_BYTES], sequence, epoch[EPOCH_BYTES:])
+
+    @property
+    def cursor(self) -> cursor_pb2.Cursor:
+        """The point as callers know it. The epoch of the cursor names the event, too."""
+        return cursor_pb2.Cursor(epoch=self.epoch + self.nonce, sequence=self.sequence)
 
 
 class Keys:

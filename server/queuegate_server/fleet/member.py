@@ -9,7 +9,7 @@ import asyncio
 import logging
 import math
 import os
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Collection, Coroutine, Iterable
 from typing import Any, Final, Literal
 
 from queuegate_server.engine import Engine, NotReady
@@ -68,7 +68,7 @@ class FleetMember:
         """
         self.name: Final = name
         self.state: Final = state
-        self.peers: Final = Peers(os.urandom(8).hex())
+        self.peers: Final = Peers(os.urandom(8).hex(), name)
         self.is_reachable = False
         """Whether Redis has answered the last heartbeat."""
         self.gaps = 0
@@ -159,12 +159,16 @@ class FleetMember:
 
     def has_applied(self, epoch: bytes, sequence: int) -> bool:
         """Return whether a change that was reported to a caller has taken effect here."""
-        return self.state.has_applied(epoch, sequence)
+        return self.state.has_applied(Position.of_cursor(epoch, sequence))
 
-    async def catch_up(self, epoch: bytes, sequence: int) -> None:
-        """Wait until a change has taken effect here, for 50 ms at most."""
+    async def catch_up(self, changes: Collection[tuple[bytes, int]]) -> None:
+        """Wait until changes have taken effect here, for 50 ms at most."""
         until = self._clock() + CATCH_UP_SECONDS
-        while not self.has_applied(epoch, sequence) and (left := until - self._clock()) > 0:
+        missing = {Position.of_cursor(*each) for each in changes}
+        while (left := until - self._clock()) > 0:
+            missing = {each for each in missing if not self.state.has_applied(each)}
+            if not missing:
+                return
             applied = self._applied
             try:
                 async with asyncio.timeout(left):
@@ -276,6 +280,11 @@ class FleetMember:
         else:
             events = await self._stream.recent(head)
             if self.unsent:
+                self._wake.set()
+                return
+            if self.state.has_lost_events(events, head):
+                _LOG.warning("Redis has lost events: all replicas ask for groups again")
+                await self._stream.begin(head.epoch)
                 self._wake.set()
                 return
             # Groups that this replica looked up alone may be from before an event.
@@ -391,7 +400,7 @@ class FleetMember:
         if self.gaps:
             await self._reloader.reload()
         await self._hub.barrier(self._hub.log.head)
-        if self.state.has_applied(head.epoch, head.sequence):
+        if self.state.has_applied(head):
             self._settled = max(head.sequence, self._settled or 0)
             self._wake.set()
 

@@ -32,6 +32,8 @@ class ReplicaState:
         self._position: Position | None = None
         self._newest: Position | None = None
         """The newest event known to exist, which may not have been applied yet."""
+        self._last_known: Position | None = None
+        """That of the time before the order was lost."""
         self._log = EventLog(bytes(EPOCH_BYTES))
         self._nonces: deque[bytes] = deque()
         """Those of the changes in the log, and of the one before."""
@@ -43,6 +45,26 @@ class ReplicaState:
     def position(self) -> Position | None:
         """The newest event that was applied; None while no history is followed."""
         return self._position
+
+    def has_lost_events(self, events: list[Event], head: Position) -> bool:
+        """Return whether a history lacks an event that this replica knew before it lost the order.
+
+        A Redis that was promoted in a fail-over may lack events that a barrier has promised: groups
+        in it from before them would seem to be valid. If the history is so much longer that its
+        events do not show it, such groups are refused for their age.
+
+        Args:
+            events: The newest events of the history, up to the head.
+            head: The newest event.
+        """
+        known = self._last_known
+        if known is None or known.epoch != head.epoch:
+            return False
+        nonces = {head.sequence: head.nonce}
+        for event in events:
+            nonces[event.position.sequence - 1] = event.previous
+        there = nonces.get(known.sequence)
+        return head.sequence < known.sequence or there not in (None, known.nonce)
 
     def follow(self, events: list[Event], head: Position, sent_at: float) -> None:
         """Begin to follow a history. Everything cached must have been dropped after Redis
@@ -71,6 +93,7 @@ class ReplicaState:
 
     def lose(self) -> None:
         """Follow no history any more."""
+        self._last_known = self._newest or self._last_known
         self._position = self._newest = self._pending = None
         self.lease_until = -math.inf
 
@@ -170,10 +193,19 @@ class ReplicaState:
             and self._log.is_valid(partition, user, since.sequence)
         )
 
-    def has_applied(self, epoch: bytes, sequence: int) -> bool:
-        """Return whether an event has been applied."""
+    def has_applied(self, event: Position) -> bool:
+        """Return whether an event has been applied, and not another one with its number.
+
+        Of events that are not remembered the number counts: those that were lost were followed by
+        all that are, or by this replica's start with nothing cached.
+        """
         position = self._position
-        return position is not None and epoch == position.epoch and sequence <= position.sequence
+        return (
+            position is not None
+            and event.epoch == position.epoch
+            and event.sequence <= position.sequence
+            and self._nonce(event.sequence) in (None, event.nonce)
+        )
 
     def _note(self, event: Event) -> None:
         change = event.change

@@ -8,7 +8,7 @@ import os
 from collections.abc import Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
-from queuegate_server.fleet.connection import Script, StoreConnection
+from queuegate_server.fleet.connection import Script, StoreConnection, StoreUnavailable
 from queuegate_server.fleet.events import (
     Change,
     Event,
@@ -20,7 +20,7 @@ from queuegate_server.fleet.events import (
     encode_row,
     event_parts,
 )
-from queuegate_server.fleet.keys import Keys, Position, Signer
+from queuegate_server.fleet.keys import EPOCH_BYTES, Keys, Position, Signer
 
 MAX_EVENTS: Final = 100_000
 """About as many are kept in Redis."""
@@ -31,7 +31,6 @@ BLOCK_SECONDS: Final = 1.0
 HEARTBEAT_SECONDS: Final = 1.0
 COMMAND_SECONDS: Final = 2.0
 """The time budgets."""
-EPOCH_BYTES: Final = 16
 NONCE_BYTES: Final = 8
 
 _STATE: Final = """
@@ -101,9 +100,12 @@ class Stream:
     async def heartbeat(self, row: Row, *, seconds: float = HEARTBEAT_SECONDS) -> Answer:
         """Write the own row; return the newest event and all rows."""
         args = (row.replica, encode_row(self._row_signer, row))
-        return self._answer(
-            await self._store.run_script(_HEARTBEAT, self._keys, args, seconds=seconds)
-        )
+        try:
+            answer = await self._store.run_script(_HEARTBEAT, self._keys, args, seconds=seconds)
+        except StoreUnavailable:
+            self._store.reconnect()
+            raise
+        return self._answer(answer)
 
     async def begin(self, before: bytes) -> None:
         """Begin another history in the place of one, unless somebody else has; b"" for none."""

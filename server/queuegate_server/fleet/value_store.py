@@ -188,6 +188,7 @@ class BatchingStore:
                 if not was_logged:
                     _LOG.warning("Redis cannot be asked for groups: %s", error)
                     was_logged = True
+                self._connection.reconnect()
                 await asyncio.sleep(PAUSE)
             else:
                 break

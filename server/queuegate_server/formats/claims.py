@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from queuegate.policy.claims import (
-    EVERYBODY,
+    EVERYONE,
     Claim,
     Everyone,
     Never,
@@ -226,7 +226,7 @@ class _Words:
 
     def subject(self) -> Subject:
         text = self._found.get("who")
-        return _subject(text) if text else EVERYBODY
+        return _subject(text) if text else EVERYONE
 
     def old(self) -> Partition:
         return self._old(self._found["file"].strip('"'))

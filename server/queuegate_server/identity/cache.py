@@ -16,12 +16,19 @@ from typing import Final
 
 from cachetools import LRUCache
 
+from queuegate_server.identity.cache_shards import (
+    MAX_SHARDS,
+    MIN_SHARD_ENTRIES,
+    NEVER,
+    CacheEntry,
+    Occupancy,
+    Shard,
+    Shards,
+)
 from queuegate_server.identity.lease import CacheLease
 from queuegate_server.identity.options import CacheOptions
 from queuegate_server.identity.resolver import Found, LookupFailed, NoSuchUser, Outcome
 from queuegate_server.identity.shared import SharedAnswer
-
-NEVER: Final = -math.inf
 
 TTL_JITTER: Final = 0.1
 """Lifetimes are shortened by up to this part, so that entries stored together expire apart."""
@@ -30,38 +37,10 @@ REFRESH_AFTER: Final = 0.8
 REFRESH_SPREAD: Final = 0.3
 """A refresh may be due earlier by up to this part of the lifetime, for the same reason."""
 
-MAX_SHARDS: Final = 64
-"""Dictionaries are copied when they grow. One for a million users would stop the event loop for
-0.1 s, each of 64 for a few ms."""
-MIN_SHARD_ENTRIES: Final = 1024
-"""A small cache has fewer shards: each evicts its own entries, so one shard is an exact LRU."""
-MAX_EVICTIONS: Final = 2
-"""How many entries one `put` evicts at most, after the bound has been lowered."""
 INVALIDATE_STEP: Final = 250
 """How many entries `invalidate_all` drops in one step: less than 1 ms of work."""
 MAX_SHARED_GROUPS: Final = 4096
 """How many distinct group lists are remembered to be shared between users."""
-
-
-@dataclass(slots=True, eq=False)
-class CacheEntry:
-    """The outcome of a lookup of one user, and its lifetime. Only the cache changes an entry."""
-
-    user: str
-    outcome: Outcome
-    resolved_at_wall: float = 0.0
-    """When the resolver answered, by the wall clock, for people."""
-    expires_at_wall: float = 0.0
-    """When the entry expires, by the wall clock, for people."""
-    expires_at: float = NEVER
-    """When the entry expires, by the monotonic clock."""
-    refresh_at: float = NEVER
-    """When a decision made with the entry ceases to hold, by the monotonic clock. From then on a
-    use starts a refresh. NEVER as soon as the entry is replaced, invalidated or evicted."""
-    failure: "CacheEntry | None" = None
-    """The failed lookup that came after these groups were resolved."""
-    generation: int = 0
-    """The lease (`CacheLease`) in which the resolver answered."""
 
 
 @dataclass(slots=True, eq=False)
@@ -72,16 +51,6 @@ class Reservation:
     started_at: float
     """Monotonic."""
     outdated: bool = False
-
-
-@dataclass(slots=True)
-class Occupancy:
-    """How full a part of the cache is."""
-
-    entries: int = 0
-    """Entries now, expired ones included."""
-    evictions: int = 0
-    """Entries that made room for others, since the cache was built."""
 
 
 @dataclass(slots=True)
@@ -109,61 +78,6 @@ class CacheStats:
     """Users whose groups are known."""
     negative: Occupancy = field(default_factory=Occupancy)
     """Names of no user, and names that could not be looked up."""
-
-
-class _Shard(LRUCache[str, CacheEntry]):
-    """A part of the cache. Unbounded here, since the bound of a cachetools cache is fixed."""
-
-    def __init__(self) -> None:
-        super().__init__(math.inf)
-
-    def popitem(self) -> tuple[str, CacheEntry]:
-        """Drop the least recently used entry, and mark it as dropped."""
-        user, entry = super().popitem()
-        entry.refresh_at = NEVER
-        return user, entry
-
-
-class _Shards:
-    """Entries of one kind, in shards of about the same size."""
-
-    def __init__(self, count: int, occupancy: Occupancy) -> None:
-        self._shards = [_Shard() for _ in range(count)]
-        self._occupancy = occupancy
-
-    def shard(self, user: str) -> _Shard:
-        """Return the shard in which the entry of a user is, if there is one."""
-        return self._shards[hash(user) % len(self._shards)]
-
-    def put(self, entry: CacheEntry, max_entries: int) -> None:
-        """Add an entry; the least recently used ones make room."""
-        shard = self.shard(entry.user)
-        replaced = shard.get(entry.user)
-        if replaced is None:
-            self._occupancy.entries += 1
-        elif replaced is not entry:
-            replaced.refresh_at = NEVER
-        shard[entry.user] = entry
-        for _ in range(MAX_EVICTIONS):
-            if self._occupancy.entries <= max_entries or len(shard) == 1:
-                return
-            shard.popitem()
-            self._occupancy.entries -= 1
-            self._occupancy.evictions += 1
-
-    def drop(self, user: str) -> CacheEntry | None:
-        """Remove the entry of a user, if there is one, and return it."""
-        entry = self.shard(user).pop(user, None)
-        if entry is not None:
-            self._occupancy.entries -= 1
-            entry.refresh_at = NEVER
-        return entry
-
-    def take_all(self) -> list[_Shard]:
-        """Remove all entries, and return the shards that have them."""
-        shards, self._shards = self._shards, [_Shard() for _ in self._shards]
-        self._occupancy.entries = 0
-        return shards
 
 
 class GroupCache:
@@ -194,8 +108,8 @@ class GroupCache:
         self._chance = chance
         shards = max(1, min(MAX_SHARDS, options.max_entries // MIN_SHARD_ENTRIES))
         self.stats = CacheStats()
-        self._groups = _Shards(shards, self.stats.groups)
-        self._negative = _Shards(shards, self.stats.negative)
+        self._groups = Shards(shards, self.stats.groups)
+        self._negative = Shards(shards, self.stats.negative)
         self._reservations: dict[str, list[Reservation]] = {}
         self._shared_groups: LRUCache[tuple[str, ...], Found] = LRUCache(MAX_SHARED_GROUPS)
 
@@ -363,7 +277,7 @@ class GroupCache:
         self.outdate_lookups()
         return self._drain(shards, self._clock())
 
-    def _drain(self, shards: list[_Shard], now: float) -> Iterator[int]:
+    def _drain(self, shards: list[Shard], now: float) -> Iterator[int]:
         while shards:
             shard = shards.pop()
             while shard:

@@ -4,7 +4,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 from itertools import chain
 
-from queuegate_server.identity.group_resolver import GuardedResolver
+from queuegate_server.identity.guarded_resolver import GuardedResolver
 from queuegate_server.identity.members import CannotListUsers, ListingLimit, MemberListing
 from queuegate_server.identity.options import ChainMode
 from queuegate_server.identity.resolver import Found, LookupFailed, NoSuchUser, Outcome

@@ -86,7 +86,7 @@ class CircuitBreaker:
 
     It opens for `breaker_pause` after the lookups of `breaker_failures` different users failed
     with no success between: a source may fail for one broken entry again and again while it
-    serves everybody else. Only LookupFailed is a failure.
+    serves everyone else. Only LookupFailed is a failure.
     """
 
     def __init__(

@@ -16,7 +16,8 @@ from queuegate.policy.tree import Partition
 from queuegate_server.identity import registry
 from queuegate_server.identity.cache import GroupCache
 from queuegate_server.identity.chain import ResolverChain
-from queuegate_server.identity.group_resolver import GroupResolver, GuardedResolver, SharedSource
+from queuegate_server.identity.group_resolver import GroupResolver
+from queuegate_server.identity.guarded_resolver import GroupSource, GuardedResolver
 from queuegate_server.identity.lease import CacheLease
 from queuegate_server.identity.options import CacheOptions, ChainOptions, ResolverOptions
 from queuegate_server.identity.registry import ConfiguredResolver, ResolverType
@@ -184,7 +185,7 @@ class ResolverManager:
         return groups
 
     def _shared(
-        self, partition: Partition, key: ResolverKey, source: SharedSource
+        self, partition: Partition, key: ResolverKey, source: GroupSource
     ) -> SharedGroups | None:
         """Return what servers share about a partition; None if each must ask by itself."""
         if self.share is None or source.is_local:
@@ -200,7 +201,7 @@ class ResolverManager:
         chain = _chain(self._settings, key)
         return self.share(partition.name, repr((settings, chain and chain.mode)))
 
-    async def _source(self, partition: Partition, key: ResolverKey) -> SharedSource:
+    async def _source(self, partition: Partition, key: ResolverKey) -> GroupSource:
         """Return a resolver or a chain. Raises UnusableResolver."""
         members: list[GuardedResolver] = []
         for each in _members(self._settings, key):

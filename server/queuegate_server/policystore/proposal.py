@@ -192,7 +192,7 @@ def _groups_that_matter(old: Partition, new: Partition) -> set[str]:
 
 def _affected(side: Affected) -> dict[str, Any]:
     return {
-        "everybody": side.everybody,
+        "everyone": side.everyone,
         "names": _cut(side.subjects),
         "names_not_shown": max(0, len(side.subjects) - MAX_NAMES),
         "except": _cut(side.but),

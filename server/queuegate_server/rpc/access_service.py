@@ -3,7 +3,7 @@
 import asyncio
 import bisect
 import contextlib
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from functools import partial
 from typing import Any, Final
 
@@ -17,7 +17,7 @@ from queuegate_server.identity.lease import CacheLease
 from queuegate_server.rpc import columns, validation, wire
 from queuegate_server.rpc.admission_queue import MAX_SHORT_REQUEST, AdmissionQueue, Slot
 from queuegate_server.rpc.application_service import ApplicationServicer
-from queuegate_server.rpc.batch import BatchRunner, error_reasons, reasons_of
+from queuegate_server.rpc.batch import BatchRunner, CatchUp, error_reasons, reasons_of
 from queuegate_server.rpc.decision_log import DecisionLog
 from queuegate_server.rpc.errors import Draining, InvalidRequest, NotCaughtUp, to_status
 from queuegate_server.rpc.interceptors import ConcurrencyLimiter
@@ -25,8 +25,6 @@ from queuegate_server.rpc.messages import explanation_message, grant_message
 from queuegate_server.rpc.response_cache import ResponseCache
 from queuegate_server.rpc.user_listing import UserLister
 
-CatchUp = Callable[[bytes, int], Awaitable[None]]
-"""Takes the epoch and the sequence of a change."""
 DEFAULT_PAGE_SIZE: Final = 1_000
 MAX_PAGE_SIZE: Final = 10_000
 _CHUNK: Final = 100
@@ -64,7 +62,7 @@ class AccessServicer(ApplicationServicer):
             clock: The monotonic clock of the group caches.
             lease: How long the group caches may be used; None: always.
             has_seen: Says whether this server knows of a change.
-            catch_up: Waits a moment for a change; None: changes are not awaited.
+            catch_up: Waits a moment for changes; None: changes are not awaited.
             batches_in_flight: How many batches of one stream may be in progress.
         """
         super().__init__(engine, decisions, queue)
@@ -76,7 +74,7 @@ class AccessServicer(ApplicationServicer):
         self._batches_in_flight = batches_in_flight
         self._cache = ResponseCache(clock, lease=lease)
         engine.on_swap(self._cache.reset)
-        self._runner = BatchRunner(engine, self._cache, clock)
+        self._runner = BatchRunner(engine, self._cache, clock, catch_up)
         self._lister = UserLister(engine, clock)
 
     async def CheckQueueAccess(self, data: bytes, *, trusted: bool) -> bytes:
@@ -94,7 +92,7 @@ class AccessServicer(ApplicationServicer):
                 except NotCaughtUp as behind:
                     if self._catch_up is None:
                         raise
-                    await self._catch_up(behind.epoch, behind.sequence)
+                    await self._catch_up([(behind.epoch, behind.sequence)])
                     query = await self._queue.in_turn(data, parse)
                 verdict = self._engine.check(query)
                 if verdict is None:
@@ -272,7 +270,7 @@ class AccessServicer(ApplicationServicer):
             allowed = usable(served.partition, chunk, access, user, groups, real_user=real_user)
             if allowed is None:
                 slot.release()
-                # An unknown user has no groups, but keeps the queues that list them or everybody.
+                # An unknown user has no groups, but keeps the queues that list them or everyone.
                 groups = await self._engine.groups(query)
                 await slot.reacquire()
                 allowed = usable(served.partition, chunk, access, user, groups, real_user=real_user)

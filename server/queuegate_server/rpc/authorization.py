@@ -43,7 +43,7 @@ ROLES: Final[Mapping[str, Role]] = MappingProxyType(
     }
 )
 """The role that each call needs, by the full name of its method; a method without a role cannot
-be served. The health service is open to everybody and not listed.
+be served. The health service is open to everyone and not listed.
 """
 
 

@@ -6,19 +6,21 @@ Checks that wait for a directory do so without the slot, a few at a time.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from functools import partial
-from typing import Final, TypeVar
+from typing import Final, NamedTuple, TypeVar
 
 from queuegate.v1 import access_pb2
 from queuegate_server.engine import Engine, Query, Snapshot
 from queuegate_server.rpc import wire
 from queuegate_server.rpc.admission_queue import MAX_SHORT_REQUEST, Slot
-from queuegate_server.rpc.errors import reason_name, to_status
+from queuegate_server.rpc.errors import NotCaughtUp, reason_name, to_status
 from queuegate_server.rpc.messages import ERROR
 from queuegate_server.rpc.response_cache import CheckResponse, FailedCheck, ResponseCache
 
 T = TypeVar("T")
+CatchUp = Callable[[Collection[tuple[bytes, int]]], Awaitable[None]]
+"""Waits a moment for changes, each given by the epoch and the sequence of its cursor."""
 
 CHUNK: Final = 10_000
 """Checks that the response cache answers, in a few milliseconds, without a pause."""
@@ -31,8 +33,17 @@ _ERROR: Final = access_pb2.CheckResult.ERROR_FIELD_NUMBER
 class BatchRunner:
     """Decides checks, given by the bytes of their requests."""
 
-    def __init__(self, engine: Engine, cache: ResponseCache, clock: Callable[[], float]) -> None:
-        """Use an engine, the response cache, and the monotonic clock of both."""
+    def __init__(
+        self,
+        engine: Engine,
+        cache: ResponseCache,
+        clock: Callable[[], float],
+        catch_up: CatchUp | None = None,
+    ) -> None:
+        """Use an engine, the response cache, the monotonic clock of both, and what waits for
+        changes, if they are awaited.
+        """
+        self._catch_up = catch_up
         self._engine = engine
         self._cache = cache
         self._clock = clock
@@ -71,55 +82,83 @@ class BatchRunner:
         missing = [index for index, cached in enumerate(found) if cached is None]
         if not missing:
             return found  # type: ignore[return-value] # no index is missing
-        waiting: list[tuple[int, Query]] = []
-        for index in missing:
-            request = requests[index]
-            response: CheckResponse | None = self._cache.get(snapshot, request, trusted=trusted)
-            if response is None:
-                try:
-                    query = (
-                        query_of(index)
-                        if len(request) <= MAX_SHORT_REQUEST
-                        else await slot.run(request, partial(query_of, index))
-                    )
-                    verdict = self._engine.check(query)
-                    if verdict is None and query.served.groups.is_local:
-                        verdict = await self._engine.resolve_and_check(query)
-                    if verdict is None:
-                        waiting.append((index, query))
-                    else:
-                        response = self._cache.put(snapshot, request, verdict, trusted=trusted)
-                except Exception as error:
-                    response = failed(error)
-            found[index] = response
-            await slot.pause_if_due()
-        if waiting:
+        call = _Call(snapshot, requests, query_of, trusted, slot, found, [])
+        behind = await self._decide(call, missing)
+        if behind and self._catch_up is not None:
             slot.release()
-            await self._look_up(snapshot, requests, found, waiting, slot, trusted=trusted)
+            await self._catch_up({*behind.values()})
+            await slot.reacquire()
+            await self._decide(call, [*behind])
+        if call.waiting:
+            slot.release()
+            await self._look_up(call)
             await slot.reacquire()
         return found  # type: ignore[return-value] # as above
 
-    async def _look_up(
-        self,
-        snapshot: Snapshot,
-        requests: Sequence[bytes],
-        found: list[CheckResponse | None],
-        waiting: Sequence[tuple[int, Query]],
-        slot: Slot,
-        *,
-        trusted: bool,
-    ) -> None:
+    async def _decide(
+        self, call: "_Call", indexes: Sequence[int]
+    ) -> Mapping[int, tuple[bytes, int]]:
+        """Decide checks, or note that they wait for a lookup.
+
+        Returns:
+            Those that failed because they demand a change which this server does not know of.
+        """
+        behind: dict[int, tuple[bytes, int]] = {}
+        for index in indexes:
+            try:
+                call.found[index] = await self._decide_one(call, index)
+            except Exception as error:
+                call.found[index] = failed(error)
+                if isinstance(error, NotCaughtUp):
+                    behind[index] = error.epoch, error.sequence
+            await call.slot.pause_if_due()
+        return behind
+
+    async def _decide_one(self, call: "_Call", index: int) -> CheckResponse | None:
+        request = call.requests[index]
+        cached = self._cache.get(call.snapshot, request, trusted=call.trusted)
+        if cached is not None:
+            return cached
+        query = (
+            call.query_of(index)
+            if len(request) <= MAX_SHORT_REQUEST
+            else await call.slot.run(request, partial(call.query_of, index))
+        )
+        verdict = self._engine.check(query)
+        if verdict is None and query.served.groups.is_local:
+            verdict = await self._engine.resolve_and_check(query)
+        if verdict is None:
+            call.waiting.append((index, query))
+            return None
+        return self._cache.put(call.snapshot, request, verdict, trusted=call.trusted)
+
+    async def _look_up(self, call: "_Call") -> None:
         """Decide the checks that wait for a lookup."""
 
         async def decide(waiting: tuple[int, Query]) -> None:
             index, query = waiting
             try:
                 verdict = await self._engine.resolve_and_check(query)
-                found[index] = self._cache.put(snapshot, requests[index], verdict, trusted=trusted)
+                call.found[index] = self._cache.put(
+                    call.snapshot, call.requests[index], verdict, trusted=call.trusted
+                )
             except Exception as error:
-                found[index] = failed(error)
+                call.found[index] = failed(error)
 
-        await for_each(waiting, decide, slot.pause_if_due)
+        await for_each(call.waiting, decide, call.slot.pause_if_due)
+
+
+class _Call(NamedTuple):
+    """The arguments of `run`, and the results so far."""
+
+    snapshot: Snapshot
+    requests: Sequence[bytes]
+    query_of: Callable[[int], Query]
+    trusted: bool
+    slot: Slot
+    found: list[CheckResponse | None]
+    waiting: list[tuple[int, Query]]
+    """The checks that wait for a lookup."""
 
 
 async def for_each(

@@ -54,7 +54,7 @@ _OUTCOMES: Final = {
     StepOutcome.CLUSTER_ADMIN: access_pb2.STEP_OUTCOME_CLUSTER_ADMIN,
 }
 _SUBJECT_KINDS: Final = {
-    SubjectKind.EVERYBODY: access_pb2.SUBJECT_KIND_EVERYBODY,
+    SubjectKind.EVERYONE: access_pb2.SUBJECT_KIND_EVERYONE,
     SubjectKind.USER: access_pb2.SUBJECT_KIND_USER,
     SubjectKind.GROUP: access_pb2.SUBJECT_KIND_GROUP,
     SubjectKind.PROXY: access_pb2.SUBJECT_KIND_PROXY,

@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 from queuegate.policy.decision import Decision
 from queuegate.v1 import access_pb2
 from queuegate_server.engine import Snapshot, Verdict
-from queuegate_server.identity.cache import CacheEntry
+from queuegate_server.identity.cache_shards import CacheEntry
 from queuegate_server.identity.lease import CacheLease
 from queuegate_server.rpc import wire
 from queuegate_server.rpc.messages import REASONS, decision_message

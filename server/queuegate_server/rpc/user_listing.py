@@ -129,9 +129,9 @@ class UserLister:
                 partition, path, partition.chain(path, access).otherwise or NO_MATCH
             ),
         )
-        if (everybody := acl.everybody) is not None:
+        if (everyone := acl.everyone) is not None:
             response.everyone = True
-            response.everyone_via.CopyFrom(grant_message(everybody))
+            response.everyone_via.CopyFrom(grant_message(everyone))
             return response
         response.proxies.extend(
             grant_message(acl.grant(SubjectKind.PROXY, name)) for name in sorted(acl.proxies)

@@ -17,7 +17,7 @@ ROWS = re.findall(
 def described(acl: Acl) -> set[str]:
     """Return what the page says of an ACL."""
     if acl.allows_all:
-        return {"everybody"}
+        return {"everyone"}
     names = {
         *(f"user {name}" for name in acl.users),
         *(f"group {name}" for name in acl.groups),

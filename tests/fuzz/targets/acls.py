@@ -76,7 +76,7 @@ def _yunikorn(fields: Sequence[str], names: AclNames) -> None:
         assert oracle.is_error
         return
     assert not oracle.is_error
-    assert acl.is_empty is not (oracle.everybody or bool(oracle.users or oracle.groups))
+    assert acl.is_empty is not (oracle.everyone or bool(oracle.users or oracle.groups))
     if has_only_valid_names(text, names):
         assert (acl.dropped_users, acl.dropped_groups, acl.allows_all) == ((), (), False)
     _compare(acl, text, user, "", groups, oracle.admits)

@@ -146,7 +146,7 @@ def _allocated(data: bytes) -> dict[str, tuple[str, str]]:
 
 
 def _open(data: bytes, kind: str, closed: tuple[str, str]) -> tuple[str, str]:
-    """Return the ACLs of the root, which are those of everybody where they are not set."""
+    """Return the ACLs of the root, which are those of everyone where they are not set."""
     if kind == FAIR:
         acls: Mapping[str, str] = allocations(data)["root"]
         keys = ("aclSubmitApps", "aclAdministerApps")

@@ -17,7 +17,7 @@ import queuegate
 from queuegate.v1 import access_pb2, access_pb2_grpc, errors_pb2
 from queuegate_server.engine import GroupsUnavailable, NotReady, UnknownPartition
 from queuegate_server.rpc import errors
-from queuegate_server.server.metrics import METRICS
+from queuegate_server.server.metric_families import METRICS
 from tests.support.atomic_files import replace
 from tests.support.eventually import eventually
 from tests.support.fakes.scripted_directory import HANGS, ScriptedDirectory, settings_file

@@ -2,9 +2,16 @@
 
 from collections.abc import Iterator
 
+import grpc
 import pytest
 
 import queuegate
+from queuegate.v1 import (
+    access_pb2,
+    access_pb2_grpc,
+    cursor_pb2,
+    user_group_information_pb2,
+)
 from tests.support.eventually import eventually
 from tests.support.servers.fleet import OTHERS, STAFF, Fleet, running_fleet
 
@@ -60,7 +67,29 @@ def test_an_unknown_change_is_refused(fleet: Fleet) -> None:
     assert cursor is not None
     for unknown in (
         queuegate.Cursor(cursor.epoch, cursor.sequence + 1),
+        queuegate.Cursor(cursor.epoch[:-1] + b"?", cursor.sequence),
         queuegate.Cursor(b"another epoch 16", 1),
     ):
         with pytest.raises(queuegate.ServerUnavailable, match="at_least"):
             fleet.clients["b"].check("sam", "root.work", at_least=unknown)
+
+
+def test_a_batch_waits_for_a_change_of_another_replica(fleet: Fleet) -> None:
+    address = fleet.servers["b"].address
+    with grpc.insecure_channel(address) as channel:
+        stub = access_pb2_grpc.AccessServiceStub(channel)
+        for number in range(20):
+            after = OTHERS if number % 2 == 0 else STAFF
+            assert fleet.may("b") is not (after is STAFF)
+            fleet.directory.answer({"sam": dict(after)})
+            cursor = fleet.clients["a"].invalidate(["sam"]).cursor
+            assert cursor is not None
+            check = access_pb2.CheckQueueAccessRequest(
+                user=user_group_information_pb2.UserGroupInformation(user="sam"),
+                queue="root.work",
+                access=access_pb2.ACCESS_TYPE_SUBMIT,
+                at_least=cursor_pb2.Cursor(epoch=cursor.epoch, sequence=cursor.sequence),
+            )
+            request = access_pb2.BatchCheckQueueAccessRequest(checks=[check, check])
+            results = stub.BatchCheckQueueAccess(request).results
+            assert [each.decision.allowed for each in results] == [after is STAFF] * 2

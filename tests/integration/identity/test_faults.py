@@ -100,7 +100,7 @@ def test_unknown_user(client: queuegate.Client, directory: ScriptedDirectory) ->
     assert explained.decision == decision
     assert (explained.groups.origin, explained.groups.groups) == ("cache", ())
     assert explained.groups.detail == "not in the script"
-    # She keeps what everybody has, and what lists her.
+    # She keeps what everyone has, and what lists her.
     assert client.check("nobody", "root.open").allowed
     assert client.check("alice", "root.work").allowed
     assert client.queues("nobody") == ["root.open"]

@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from queuegate_server.identity.cache import GroupCache
-from queuegate_server.identity.group_resolver import GroupResolver, GuardedResolver
+from queuegate_server.identity.group_resolver import GroupResolver
+from queuegate_server.identity.guarded_resolver import GuardedResolver
 from queuegate_server.identity.options import CacheOptions
 from queuegate_server.identity.resolver import LookupFailed
 from queuegate_server.identity.resolvers.ldap.bind import Connector

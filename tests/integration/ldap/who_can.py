@@ -96,13 +96,13 @@ def compare(
     """Compare the lists with checks of every user; return the users listed, and the seconds that
     the lists took.
     """
-    everybody = [f"u{number}" for number in range(users)]
+    everyone = [f"u{number}" for number in range(users)]
     found = 0
     seconds = 0.0
     for path in paths:
         for access in Access:
-            results = client.check_many(Check(user, path, access=access) for user in everybody)
-            decided = zip(everybody, results, strict=True)
+            results = client.check_many(Check(user, path, access=access) for user in everyone)
+            decided = zip(everyone, results, strict=True)
             expected: dict[str, Decision] = {}
             for user, result in decided:
                 assert isinstance(result, Decision), result

@@ -144,7 +144,7 @@ async def test_tokens_without_a_line_are_warned_of(
     assert [record.__dict__["names"] for record in about] == [["dashboard", "ops"], ["dashboard"]]
 
 
-def test_files_that_everybody_may_read_or_change_are_warned_of(
+def test_files_that_everyone_may_read_or_change_are_warned_of(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     files = {name: tmp_path / name for name in ("c", "k", "a", "t")}

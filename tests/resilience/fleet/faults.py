@@ -24,10 +24,12 @@ from typing import Final
 
 import queuegate
 from queuegate import aio
+from tests.resilience.fleet.failover import FAILOVERS, Failover
 from tests.support.fakes.scripted_directory import ScriptedDirectory
 from tests.support.fakes.tcp_proxy import Proxy
 from tests.support.servers.fleet import OTHERS, STAFF, Fleet
 from tests.support.servers.redis_server import running_redis
+from tests.support.servers.sentinels import ReplicatedRedis, replicated_redis
 from tests.support.servers.slapd import freeze
 
 NAMES: Final = ("a", "b", "c")
@@ -39,9 +41,19 @@ PATIENCE: Final = 120.0
 class Rounds:
     """A fleet that is asked all the time."""
 
-    def __init__(self, fleet: Fleet, proxy: Proxy, *, frozen: float, wait: bool) -> None:
+    def __init__(
+        self,
+        fleet: Fleet,
+        proxy: Proxy,
+        *,
+        frozen: float,
+        wait: bool,
+        replicated: ReplicatedRedis | None,
+    ) -> None:
         self.wait = wait
         self.fleet = fleet
+        self.replicated = replicated
+        """What the fleet uses instead of one Redis."""
         self.proxy = proxy
         """Between the replica c and Redis."""
         self.frozen = frozen
@@ -59,6 +71,8 @@ class Rounds:
 
     async def start(self, name: str) -> None:
         redis = f"redis://127.0.0.1:{self.proxy.port}" if name == "c" else self.fleet.redis.url
+        if self.replicated is not None:
+            redis = self.replicated.url
         server = await asyncio.to_thread(self.fleet.start, name, url=redis)
         retry = queuegate.Retry(attempts=1)
         self._clients[name] = aio.Client(server.address, timeout=PATIENCE, retry=retry)
@@ -231,6 +245,14 @@ async def replica_cut_off(rounds: Rounds) -> AsyncIterator[None]:
     await rounds.proxy.start()
 
 
+def _of_replicated(fault: Failover) -> Fault:
+    def of_rounds(rounds: Rounds) -> contextlib.AbstractAsyncContextManager[None]:
+        assert rounds.replicated is not None
+        return fault(rounds.replicated)
+
+    return of_rounds
+
+
 FAULTS: Final[Mapping[str, Fault]] = {
     "redis-killed": redis_killed,
     "redis-restarted": redis_restarted,
@@ -241,6 +263,7 @@ FAULTS: Final[Mapping[str, Fault]] = {
     "replica-stopped": replica_stopped,
     "replica-killed": replica_killed,
     "replica-cut-off": replica_cut_off,
+    **{name: _of_replicated(fault) for name, fault in FAILOVERS.items()},
 }
 
 
@@ -251,17 +274,26 @@ async def _later(seconds: float, work: Callable[[], Awaitable[None]]) -> None:
 
 @contextlib.asynccontextmanager
 async def running(
-    folder: Path, *, frozen: float = LONGER_THAN_A_LEASE, wait: bool = True
+    folder: Path,
+    *,
+    frozen: float = LONGER_THAN_A_LEASE,
+    wait: bool = True,
+    is_replicated: bool = False,
 ) -> AsyncIterator[Rounds]:
     """Run a fleet that is asked all the time; faults are in `faults` of the result.
 
-    Without `wait`, invalidations return before all replicas have carried them out.
+    Without `wait`, invalidations return before all replicas have carried them out. Faults of
+    `FAILOVERS` need `is_replicated`, the others work without.
     """
-    with running_redis(folder / "redis") as redis:
+    with contextlib.ExitStack() as stack:
+        redis = stack.enter_context(running_redis(folder / "redis"))
+        replicated = None
+        if is_replicated:
+            replicated = stack.enter_context(replicated_redis(folder / "replicated"))
         fleet = Fleet(folder, redis, ScriptedDirectory(folder))
         proxy = Proxy(redis.port)
         await proxy.start()
-        rounds = Rounds(fleet, proxy, frozen=frozen, wait=wait)
+        rounds = Rounds(fleet, proxy, frozen=frozen, wait=wait, replicated=replicated)
         reading: asyncio.Task[None] | None = None
         try:
             for name in NAMES:
@@ -281,7 +313,8 @@ async def main(count: int, names: list[str]) -> int:
     faulty = 0
     for name in names:
         with tempfile.TemporaryDirectory() as folder:
-            async with running(Path(folder), frozen=10.0) as rounds:
+            is_replicated = name in FAILOVERS
+            async with running(Path(folder), frozen=10.0, is_replicated=is_replicated) as rounds:
                 begin = time.monotonic()
                 for _ in range(count):
                     await rounds.round(FAULTS[name])

@@ -43,6 +43,13 @@ class DoesNotNoticeLostHistory(ReplicaState):
         return True
 
 
+class ForgetsTheOrderThatItLost(ReplicaState):
+    """Follows a Redis that lacks events which it knew before its lease ended."""
+
+    def has_lost_events(self, events: list[Event], head: Position) -> bool:
+        return False
+
+
 class NoFence(Parts):
     state = AcceptsOutdatedGroups
 
@@ -59,6 +66,10 @@ class NoLoss(Parts):
     state = DoesNotNoticeLostHistory
 
 
+class NoLossWhileAway(Parts):
+    state = ForgetsTheOrderThatItLost
+
+
 class LeaseFromTheAnswer(Parts):
     lease_from_answer = True
 
@@ -69,11 +80,22 @@ class ConfirmsBeforeApplying(Parts):
 
 _SMALL = Bounds(ticks=3, heartbeats=1, lookups=0, reads=0)
 _CHANGE = ("change", 0)
+_BEATS = [tuple((action, index) for action in ("send", "take", "answer")) for index in (0, 1)]
 PLANTED: Mapping[type[Parts], Bounds] = {
     NoFence: replace(_SMALL, ticks=0, reads=1, begin=(("look up", 0), ("lookup ends", 0), _CHANGE)),
     NoGap: replace(_SMALL, changes=2, begin=(_CHANGE, ("trim", 0), _CHANGE)),
     LeaseBehindTheHead: replace(_SMALL, begin=(_CHANGE,)),
     NoLoss: replace(_SMALL, begin=(_CHANGE, ("rewind", 0))),
+    NoLossWhileAway: replace(
+        _SMALL,
+        reads=2,
+        heartbeats=2,
+        begin=(
+            *(("look up", 0), ("lookup ends", 0), _CHANGE, ("event", 0), ("event", 1)),
+            *(_BEATS[1] + _BEATS[0]),
+            *(("rewind", 0), ("tick", 0), ("tick", 0), ("tick", 0)),
+        ),
+    ),
     LeaseFromTheAnswer: replace(_SMALL, begin=(("send", 1), ("take", 1), _CHANGE)),
     ConfirmsBeforeApplying: replace(_SMALL, ticks=0, begin=(_CHANGE,)),
 }

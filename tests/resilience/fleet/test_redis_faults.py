@@ -16,3 +16,11 @@ async def test_no_answer_comes_from_before_a_barrier(tmp_path: Path) -> None:
     assert rounds.faults == []
     assert rounds.barriers == 4
     assert rounds.answers > 100
+
+
+async def test_a_promoted_redis_that_lacks_events(tmp_path: Path) -> None:
+    async with running(tmp_path, is_replicated=True) as rounds:
+        for name in ("switched-over", "events-lost"):
+            await rounds.round(FAULTS[name])
+    assert rounds.faults == []
+    assert rounds.barriers == 2

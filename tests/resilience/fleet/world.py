@@ -92,7 +92,7 @@ class Replica:
         self.name = name
         self.state = parts.state()
         self.fence = OrderFence(self.state, _is_never_behind)
-        self.peers = Peers(name)
+        self.peers = Peers(name, name)
         self.lease = CacheLease()
         self.lease.on_end(self.lost)
         self.groups: Groups | None = None
@@ -305,6 +305,9 @@ class World:
             each.lease.end()
 
     def _join(self, each: Replica, head: Position, sent_at: float) -> None:
+        if each.state.has_lost_events(self.redis.events, head):
+            self.redis.begin()
+            return
         each.lease.end()
         each.state.follow(self.redis.events, head, sent_at)
         each.lease.until = each.state.lease_until

@@ -1,5 +1,5 @@
-"""`make history`: rounds of calls and events over both transports, with one worker and with two,
-until the time is over or an answer has no explanation.
+"""`make history`: rounds of calls and events over both transports, with one worker, with two, and
+with a fleet of three replicas, until the time is over or an answer has no explanation.
 """
 
 import argparse
@@ -8,18 +8,26 @@ import random
 import sys
 import time
 from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from tests.resilience.history import rounds
 from tests.resilience.history.records import as_text
 
 ROUND_SECONDS = 60.0
+SET_UPS: Mapping[str, Mapping[str, Any]] = {
+    "one-worker": {"workers": 1},
+    "two-workers": {"workers": rounds.WORKERS},
+    "fleet": {"fleet": True},
+}
 
 
 def main() -> None:
     """Run, and print what came out."""
     parser = argparse.ArgumentParser(prog="python -m tests.resilience.history", description=__doc__)
     parser.add_argument("--minutes", type=float, default=30.0)
+    parser.add_argument("--set-ups", nargs="+", choices=SET_UPS, help="default: all")
     parser.add_argument("--seed", type=int, default=random.randrange(2**31))
     parser.add_argument(
         "--output",
@@ -32,17 +40,17 @@ def main() -> None:
     events: Counter[str] = Counter()
     decisions, check_seconds, begin = 0, 0.0, time.monotonic()
     set_ups = itertools.cycle(
-        itertools.product(("grpcio", "native"), (1, rounds.WORKERS), (True, False))
+        itertools.product(("grpcio", "native"), given.set_ups or SET_UPS, (True, False))
     )
     for seed in itertools.count(given.seed):
         left = given.minutes * 60 - (time.monotonic() - begin)
         if left <= 0:
             break
-        transport, workers, invalidates = next(set_ups)
+        transport, set_up, invalidates = next(set_ups)
         one = rounds.run(
             min(ROUND_SECONDS, left),
             transport=transport,
-            workers=workers,
+            **SET_UPS[set_up],
             invalidates=invalidates,
             # Groups must live long enough to be too old.
             restarts=3 if invalidates else 1,
@@ -53,7 +61,7 @@ def main() -> None:
         decisions += one.decisions
         check_seconds += one.check_seconds
         print(
-            f"{transport}, workers: {workers}, {'in' if invalidates else 'no in'}validations,"
+            f"{transport}, {set_up}, {'in' if invalidates else 'no in'}validations,"
             f" seed {seed}: {one.calls.total()} calls,"
             f" {one.decisions} answers, checked in {one.check_seconds:.1f} s,"
             f" violations: {len(one.violations)}",

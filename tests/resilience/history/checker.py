@@ -15,6 +15,11 @@ The checker demands only what the server promises:
   allow, and never older than a confirmed invalidation.
 - In one process, revisions and the groups of a user never go back; with several workers, on one
   connection, and everywhere once a reload or an invalidation has been confirmed.
+- In a fleet each replica has a history of its own. Groups come from other replicas, too: they may
+  go back, but not behind a confirmed invalidation. One that waited is confirmed for all replicas.
+  One that did not is confirmed at once for the replica that was asked, and some seconds later for
+  the others, which may use stale groups even then if they have not learned of it and lookups fail;
+  so may a replica that was waited out.
 - A revision is one policy; a call is decided on one revision.
 - Calls may fail around kills and while groups cannot be looked up. They never get a wrong answer,
   and a call without an answer proves nothing.
@@ -129,6 +134,8 @@ class _Checker:
                 # A decision without a version has been reported as that of no policy.
                 if 0 < len(versions) < len(visible):
                     by_user.setdefault(user, []).append(_sighting(call, user, seen, versions))
+        if self._history.shares_groups:
+            return
         for sightings in by_user.values():
             yield from self._never_back("earlier groups", sightings)
 

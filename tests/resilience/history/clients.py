@@ -37,8 +37,6 @@ MAX_PAUSE = 0.06
 """Seconds between the calls of a client, at the most."""
 CALLS_OF_CONNECTION, STREAMS_OF_CONNECTION = 100, 4
 """At the most; new connections reach workers that have just started."""
-CLIENTS, STREAMS = 10, 2
-"""How many ask at once, and how many of these on streams."""
 BATCH, BATCHES_OF_STREAM = 12, 60
 UNANSWERED = "OK without all answers"
 """Not a status of gRPC: how no stream may end."""
@@ -276,9 +274,15 @@ class Client:
 
 
 async def keep_asking(
-    address: str, history: History, chance: random.Random, ended: asyncio.Event
+    address: str,
+    history: History,
+    chance: random.Random,
+    ended: asyncio.Event,
+    clients: int,
+    streams: int,
 ) -> None:
-    """Ask on some connections at once, and on others after them, until `ended` is set.
+    """Ask on some connections at once, and on others after them, until `ended` is set. `streams`
+    of the clients ask on streams.
 
     Calls are not cancelled: gRPC forgets that of a stream which it is about to begin.
     """
@@ -290,8 +294,8 @@ async def keep_asking(
             await client.close()
 
     async with asyncio.TaskGroup() as group:
-        for number in range(CLIENTS):
-            group.create_task(ask(on_streams=number < STREAMS))
+        for number in range(clients):
+            group.create_task(ask(on_streams=number < streams))
 
 
 def _failure(error: grpc.aio.AioRpcError) -> dict[str, str]:

@@ -1,153 +1,51 @@
 """Everything that happens to the server while clients ask: the groups of users, the policy, tokens
-and roles change, caches are invalidated, processes are killed.
+and roles change, caches are invalidated, processes are killed. In a fleet, Redis fails, too.
 """
 
 import asyncio
-import itertools
-import json
-import os
-import signal
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import ExitStack, asynccontextmanager, suppress
-from pathlib import Path
-from typing import Any
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from functools import partial
 
-import grpc
-import grpc.aio
-
-from queuegate.v1 import policy_pb2, policy_pb2_grpc, user_groups_pb2, user_groups_pb2_grpc
 from tests.resilience.history import model
-from tests.resilience.history.clients import OPTIONS
-from tests.resilience.history.registers import ALL_USERS, USER
+from tests.resilience.history.server import NotConfirmed
+from tests.resilience.history.service import Service
 from tests.resilience.history.world import SLOW, World
-from tests.support.fakes.notify_socket import NotifySocket
-from tests.support.servers.queuegate_server import running_server
-from tests.support.servers.workers import is_alive, is_child
+from tests.support.servers.redis_server import RedisServer
 
-CONFIRM_SECONDS = 60.0
 MAX_OUTAGE = 20.0
+MAX_REDIS_OUTAGE = 3.0
+"""Longer than a replica may use groups without Redis."""
+TRIM = ("XTRIM", "{queuegate}:events", "MAXLEN", "0")
 START_SECONDS = 1.5
 """About what a worker needs to start."""
-_sockets = itertools.count()
-
-
-class NotConfirmed(Exception):
-    """The server did not confirm a change; what it uses is unknown."""
-
-
-class Service:
-    """The server that reads the world; one after the other."""
-
-    def __init__(self, world: World, fault: str) -> None:
-        self.world = world
-        self._program = Path(__file__).with_name("planted.py") if fault else None
-        self._fault = fault
-        self._hung_up = 0
-
-    @asynccontextmanager
-    async def running(self) -> AsyncIterator[None]:
-        """Run a server, in the place of the one before."""
-        with ExitStack() as stack:
-            self._manager = stack.enter_context(
-                NotifySocket(f"@queuegate-history-{os.getpid()}-{next(_sockets)}")
-            )
-            server = running_server(
-                "--config",
-                self.world.config,
-                program=self._program,
-                environment={
-                    "PLANTED": self._fault,
-                    **self.world.directory.environment,
-                    **self._manager.environment,
-                },
-            )
-            self.world.recorder.begin()
-            self.server = await asyncio.to_thread(stack.enter_context, server)
-            await asyncio.to_thread(self._manager.wait_for, "READY=1")
-            self._hung_up = 0
-            async with grpc.aio.insecure_channel(self.server.address, options=OPTIONS) as channel:
-                self._policy = policy_pb2_grpc.PolicyServiceStub(channel)
-                self._groups = user_groups_pb2_grpc.UserGroupServiceStub(channel)
-                yield
-
-    async def stop(self, number: signal.Signals) -> None:
-        """End the server by a signal."""
-        self.world.recorder.stop()
-        self.server.process.send_signal(number)
-        await asyncio.to_thread(self.server.process.wait, CONFIRM_SECONDS)
-
-    async def reload_policy(self) -> None:
-        """Let the server read the policy; raise NotConfirmed if it is not used."""
-        request = policy_pb2.ReloadPolicyRequest()
-        with self.world.recorder.confirmation("policy"):
-            response = await _confirmed(self._policy.ReloadPolicy(request, timeout=CONFIRM_SECONDS))
-            if not response.succeeded:
-                raise NotConfirmed("the policy is not valid")
-
-    async def invalidate(self, *users: str) -> None:
-        """Let the server forget users, or all of them."""
-        request = user_groups_pb2.InvalidateUserGroupsRequest(users=users)
-        names = [USER + user for user in users] or [ALL_USERS]
-        with self.world.recorder.confirmation(*names):
-            await _confirmed(self._groups.InvalidateUserGroups(request, timeout=CONFIRM_SECONDS))
-
-    async def hang_up(self) -> None:
-        """Send SIGHUP, and wait until the server has read tokens and roles."""
-        with self.world.recorder.confirmation("tokens", "roles"):
-            self._expect_alive()
-            self.server.process.send_signal(signal.SIGHUP)
-            self._hung_up += 1
-            async with asyncio.timeout(CONFIRM_SECONDS):
-                while self._manager.count("READY=1") <= self._hung_up:
-                    self._expect_alive()
-                    await asyncio.sleep(0.005)
-
-    async def kill_worker(self) -> Callable[[], Awaitable[None]]:
-        """Kill one of several workers; return what waits until another one serves in its place."""
-        index, pid = self.world.chance.choice(list(self._workers().items()))
-        if not is_child(pid, self.server.pid):
-            raise NotConfirmed("the worker has ended")
-        with self.world.recorder.kill():
-            os.kill(pid, signal.SIGKILL)
-            while is_alive(pid):  # noqa: ASYNC110 - it is another process
-                await asyncio.sleep(0.002)
-
-        async def replaced() -> None:
-            while self._workers()[index] == pid:
-                self._expect_alive()
-                await asyncio.sleep(0.02)
-
-        return replaced
-
-    def _expect_alive(self) -> None:
-        if self.server.process.poll() is not None:
-            raise NotConfirmed("the server has ended")
-
-    def _workers(self) -> dict[int, int]:
-        entries = (json.loads(line) for line in self.server.errors if "a worker serves" in line)
-        return {entry["index"]: entry["pid"] for entry in entries}
-
-
-async def _confirmed(call: Awaitable[Any]) -> Any:
-    try:
-        return await call
-    except grpc.aio.AioRpcError as error:
-        raise NotConfirmed(error.code().name) from error
 
 
 class Events:
     """Changes the world, and lets the server know or not."""
 
-    def __init__(self, world: World, service: Service, *, invalidates: bool, kills: bool) -> None:
-        """Invalidate groups, or see how long they live; kill workers, or not."""
+    def __init__(
+        self,
+        world: World,
+        service: Service,
+        *,
+        invalidates: bool,
+        kills: bool,
+        redis: RedisServer | None,
+    ) -> None:
+        """Invalidate groups, or see how long they live; kill workers, or not; with the Redis of a
+        fleet, disturb it and its replicas.
+        """
         self._invalidates = invalidates
         self._kills = kills
+        self._redis = redis
         self._world = world
         self._service = service
         self._chance = world.chance
         self._counts = world.counts
         self._one_change_of_rights = asyncio.Lock()
         self._one_change_of_directory = asyncio.Lock()
+        self._one_fault_of_fleet = asyncio.Lock()
         self.ended = asyncio.Event()
 
     async def cause(self) -> None:
@@ -163,6 +61,9 @@ class Events:
                 group.create_task(self._repeat(0.5, 5.0, self._outage))
             if self._kills:
                 group.create_task(self._repeat(1.0, 4.0, self._kill))
+            if self._redis is not None:
+                group.create_task(self._repeat(1.0, 8.0, partial(self._disturb, self._redis)))
+                group.create_task(self._repeat(2.0, 15.0, self._replace))
 
     async def _repeat(
         self, least: float, most: float, event: Callable[[], Awaitable[None]]
@@ -235,3 +136,29 @@ class Events:
         await asyncio.sleep(self._chance.uniform(0, START_SECONDS))
         await self._chance.choice((self._rights, self._rights, self._policy))()
         await replaced()
+
+    async def _disturb(self, redis: RedisServer) -> None:
+        """Let Redis lose everything, or not answer for a moment."""
+        async with self._one_fault_of_fleet:
+            seconds = self._chance.uniform(0, MAX_REDIS_OUTAGE)
+            match self._chance.choice(("emptied", "trimmed", "paused", "killed")):
+                case "emptied":
+                    await asyncio.to_thread(redis.command, "FLUSHALL")
+                    self._counts["Redis emptied"] += 1
+                case "trimmed":
+                    await asyncio.to_thread(redis.command, *TRIM)
+                    self._counts["Redis trimmed"] += 1
+                case "paused":
+                    await asyncio.to_thread(redis.pause, int(seconds * 1000))
+                    await asyncio.sleep(seconds)
+                    self._counts["Redis paused"] += 1
+                case "killed":
+                    await asyncio.to_thread(redis.kill)
+                    await asyncio.sleep(seconds)
+                    await asyncio.to_thread(redis.start)
+                    self._counts["Redis killed"] += 1
+
+    async def _replace(self) -> None:
+        async with self._one_fault_of_fleet:
+            await self._service.replace()
+            self._counts["replaced replicas"] += 1

@@ -76,7 +76,7 @@ def _has_evidence(queues: Acls, groups: Sequence[str], question: Question, answe
         return False
     for acl in map(_acl, queues[answer.queue][question.access == "admin" :]):
         subjects = {
-            "wildcard": {"*"} if acl.everybody else set(),
+            "wildcard": {"*"} if acl.everyone else set(),
             "user": {question.user}.intersection(acl.users),
             "group": set(groups).intersection(acl.groups),
         }

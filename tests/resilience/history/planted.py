@@ -8,7 +8,11 @@ from typing import Any
 
 from queuegate_server.cli.main import main
 from queuegate_server.engine import Snapshot
-from queuegate_server.identity.cache import CacheEntry, GroupCache
+from queuegate_server.fleet.events import Change
+from queuegate_server.fleet.member import FleetMember
+from queuegate_server.fleet.replica import ReplicaState
+from queuegate_server.identity.cache import GroupCache
+from queuegate_server.identity.cache_shards import CacheEntry
 from queuegate_server.rpc import response_cache
 from queuegate_server.rpc.response_cache import ResponseCache
 from queuegate_server.rpc.tokens import TokenFile
@@ -104,6 +108,20 @@ def invalidation_stays_in_one_worker() -> None:
     broadcast = dict(worker_client._BROADCAST)
     del broadcast["InvalidateUserGroups"]
     _replace(worker_client, "_BROADCAST", broadcast)
+
+
+def replica_ignores_others() -> None:
+    """A replica confirms what others forget, and goes on with the groups."""
+
+    async def forget_nothing(self: FleetMember, change: Change) -> int | None:
+        return None
+
+    _replace(FleetMember, "_forget", forget_nothing)
+
+
+def fence_accepts_outdated_groups() -> None:
+    """Groups in Redis are used though an event has made them outdated."""
+    _replace(ReplicaState, "accepts", lambda self, *value: self.position is not None)
 
 
 def _replace(owner: Any, name: str, value: Any) -> None:

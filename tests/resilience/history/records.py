@@ -100,6 +100,8 @@ class Confirmation(NamedTuple):
     """The name of a register, or `user *` for those of all users."""
     start: float
     end: float
+    unless_failed: bool = False
+    """A replica that has not learned of it may use stale groups while a lookup fails."""
 
 
 class Kill(NamedTuple):
@@ -116,11 +118,12 @@ class Lifetimes(NamedTuple):
 
     groups: float
     no_such_user: float
+    failure: float = 0.0
 
 
 @dataclass(slots=True)
 class History:
-    """The history of one server, from the start of its process to the end."""
+    """The history of one server or replica, from the start of its process to the end."""
 
     begin: float
     """When the process was started: it read everything after that."""
@@ -128,6 +131,9 @@ class History:
     policies: Mapping[str, Acls]
     """The policies by the value of the register."""
     workers: int = 1
+    shares_groups: bool = False
+    """Groups come from other replicas, too: also from before `begin`, and earlier ones after later
+    ones."""
     writes: list[Write] = field(default_factory=list)
     """In their order, also those before `begin`."""
     confirmations: list[Confirmation] = field(default_factory=list)

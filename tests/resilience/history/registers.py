@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from tests.resilience.history.records import Confirmation, History, Lifetimes, Write
+from tests.resilience.history.records import FAILED, Confirmation, History, Lifetimes, Write
 
 USER = "user "
 ALL_USERS = "user *"
@@ -23,6 +23,8 @@ class Version(NamedTuple):
     replaced: float
     """It was not the value any more, at the latest."""
     until: float
+    """No call that starts later may see it, unless lookups fail."""
+    stale_until: float
     """No call that starts later may see it."""
 
 
@@ -40,25 +42,27 @@ class Register:
         begin: float = -math.inf,
         lifetimes: Lifetimes = _FOREVER,
     ) -> None:
-        confirmed = sorted(confirmations, key=lambda each: each.start)
-        starts = [each.start for each in confirmed]
-        earliest = [each.end for each in confirmed] + [math.inf]
-        for index in range(len(confirmed) - 1, -1, -1):
-            earliest[index] = min(earliest[index : index + 2])
+        self._lifetimes = lifetimes
         self._versions: list[Version] = []
+        in_effect = _InEffect(confirmations)
+        certain = _InEffect([each for each in confirmations if not each.unless_failed])
         ends = [write.end for write in writes[1:]] + [math.inf]
         for number, (write, replaced) in enumerate(zip(writes, ends, strict=True)):
             lifetime = lifetimes.no_such_user if write.value is None else lifetimes.groups
-            until = min(
-                earliest[bisect.bisect_left(starts, replaced)],
+            stale_until = min(
+                certain.at(replaced),
                 replaced + lifetime,
                 math.inf if replaced >= begin else -math.inf,
             )
-            self._versions.append(Version(number, write.value, write.start, replaced, until))
+            until = min(in_effect.at(replaced), stale_until)
+            self._versions.append(
+                Version(number, write.value, write.start, replaced, until, stale_until)
+            )
         self._since = [version.since for version in self._versions]
         self._latest_until = list(
-            itertools.accumulate((version.until for version in self._versions), max)
+            itertools.accumulate((version.stale_until for version in self._versions), max)
         )
+        self._failures = [version for version in self._versions if version.value == FAILED]
 
     def visible(self, start: float, end: float) -> list[Version]:
         """Return the versions that a call may have seen, the newest first."""
@@ -72,8 +76,33 @@ class Register:
         for index in range(bisect.bisect_right(self._since, end) - 1, -1, -1):
             if self._latest_until[index] < start:
                 return
-            if self._versions[index].until >= start:
-                yield self._versions[index]
+            version = self._versions[index]
+            if version.until >= start or (
+                version.stale_until >= start and self._may_fail(start, end)
+            ):
+                yield version
+
+    def _may_fail(self, start: float, end: float) -> bool:
+        """Say whether a lookup may have failed for a call."""
+        return any(
+            each.since <= end and each.replaced + self._lifetimes.failure >= start
+            for each in self._failures
+        )
+
+
+class _InEffect:
+    """When the server has confirmed a change."""
+
+    def __init__(self, confirmations: Sequence[Confirmation]) -> None:
+        confirmed = sorted(confirmations, key=lambda each: each.start)
+        self._starts = [each.start for each in confirmed]
+        self._earliest = [each.end for each in confirmed] + [math.inf]
+        for index in range(len(confirmed) - 1, -1, -1):
+            self._earliest[index] = min(self._earliest[index : index + 2])
+
+    def at(self, changed: float) -> float:
+        """Return when a change of that time was confirmed; infinity if it never was."""
+        return self._earliest[bisect.bisect_left(self._starts, changed)]
 
 
 def registers(history: History) -> dict[str, Register]:
@@ -89,7 +118,8 @@ def registers(history: History) -> dict[str, Register]:
         confirmed = confirmations.get(name, [])
         if name.startswith(USER):
             confirmed = [*confirmed, *confirmations.get(ALL_USERS, [])]
-            found[name] = Register(written, confirmed, history.begin, history.lifetimes)
+            begin = -math.inf if history.shares_groups else history.begin
+            found[name] = Register(written, confirmed, begin, history.lifetimes)
         else:
             found[name] = Register(written, confirmed, history.begin)
     return found

@@ -7,7 +7,7 @@ import random
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from tests.resilience.history import model
 from tests.resilience.history.clients import TOKENS
@@ -19,14 +19,23 @@ from tests.support.fakes.scripted_directory import ScriptedDirectory, settings_f
 
 _ROLES = ("check", "read", "admin")
 _CHOICES = ((), ("check",), ("check", "read"), ("read",), _ROLES)
-TTL, NEGATIVE_TTL, MAX_STALE, LOOKUP_TIMEOUT = 1.0, 1.0, 1.0, 1.0
-CACHE = {
-    "positive_ttl": f"{TTL}s",
-    "negative_ttl": f"{NEGATIVE_TTL}s",
-    "failure_ttl": "200ms",
-    "max_stale": f"{MAX_STALE}s",
-    "stale_wait": "50ms",
-}
+FAILURE_TTL = 0.2
+
+
+class Times(NamedTuple):
+    """The seconds for which groups may be used."""
+
+    ttl: float
+    max_stale: float
+    lookup_timeout: float
+
+
+SHORT = Times(ttl=1, max_stale=1, lookup_timeout=1)
+LONG = Times(ttl=20, max_stale=5, lookup_timeout=10)
+"""Groups change only if they are invalidated, and no lookup fails because the machine is busy."""
+FAILING, FAILING_OF_FLEET = 0.08, 0.02
+"""The part of changes of groups after which a user cannot be looked up. Replicas may use stale
+groups then, so that few answers can be wrong."""
 SLOW = (0.02, 0.1, 0.3)
 """Seconds of slow lookups: enough for the groups to change before the answer comes."""
 
@@ -34,23 +43,39 @@ SLOW = (0.02, 0.1, 0.3)
 class World:
     """The files and the directory of users that the server reads."""
 
-    def __init__(self, folder: Path, workers: int, seed: int, busy: float) -> None:
-        """Write all files. `busy`: the seconds that the machine may do something else between an
-        answer of the directory and the moment when the server stores it.
+    def __init__(
+        self, folder: Path, workers: int, seed: int, busy: float, *, times: Times, redis: str
+    ) -> None:
+        """Write all files.
+
+        Args:
+            folder: For the files.
+            workers: How many workers a server has.
+            seed: Of the random choices.
+            busy: The seconds that the machine may do something else between an answer of the
+                directory and the moment when the server stores it.
+            times: How long groups may be used.
+            redis: The URL of the Redis of a fleet; empty for a server on its own.
         """
         lifetimes = Lifetimes(
-            groups=LOOKUP_TIMEOUT + TTL + MAX_STALE + busy,
-            no_such_user=LOOKUP_TIMEOUT + NEGATIVE_TTL + busy,
+            groups=times.lookup_timeout + times.ttl + times.max_stale + busy,
+            no_such_user=times.lookup_timeout + times.ttl + busy,
+            failure=max(SLOW) + FAILURE_TTL + busy,
         )
-        self.recorder = Recorder(lifetimes, workers)
+        self.times = times
+        self.is_fleet = bool(redis)
+        self.recorder = Recorder(lifetimes, workers, shares_groups=self.is_fleet)
         self.chance = random.Random(seed)
         self.counts: Counter[str] = Counter()
         self.directory = ScriptedDirectory(folder)
         self._folder = folder
         self._settings = {
             "workers": workers,
-            "resolvers": {"corp": self.directory.resolver(lookup_timeout=f"{LOOKUP_TIMEOUT}s")},
-            "partitions": {"default": {"resolver": "corp", "cache": CACHE}},
+            "resolvers": {
+                "corp": self.directory.resolver(lookup_timeout=f"{times.lookup_timeout}s")
+            },
+            "partitions": {"default": {"resolver": "corp", "cache": _cache(times)}},
+            **(_fleet(folder, redis) if redis else {}),
         }
         self._policy = folder / "policy" / "queues.yaml"
         self._policy.parent.mkdir()
@@ -80,7 +105,7 @@ class World:
         value: Groups
         if kind < 0.08:
             value, answer = None, {"unknown": "not there"}
-        elif kind < 0.16:
+        elif kind < 0.08 + (FAILING_OF_FLEET if self.is_fleet else FAILING):
             value, answer = FAILED, {"failed": "the directory is away"}
         else:
             value = (model.GROUPS[self._versions[user] % len(model.GROUPS)],)
@@ -139,3 +164,21 @@ class World:
     def some_roles(self) -> dict[str, tuple[str, ...]]:
         names = [name for name in TOKENS if self.chance.random() < 0.9]
         return {name: self.chance.choice(_CHOICES) for name in names}
+
+
+def _cache(times: Times) -> dict[str, str]:
+    return {
+        "positive_ttl": f"{times.ttl}s",
+        "negative_ttl": f"{times.ttl}s",
+        "failure_ttl": f"{FAILURE_TTL}s",
+        "max_stale": f"{times.max_stale}s",
+        "stale_wait": "50ms",
+    }
+
+
+def _fleet(folder: Path, redis: str) -> dict[str, Any]:
+    secret = folder / "fleet-secret"
+    secret.write_text("5" * 64)
+    secret.chmod(0o600)
+    # A long time for reads: on a busy machine, too, groups come from Redis.
+    return {"fleet": {"url": redis, "secret_file": str(secret), "read_timeout": "1s"}}

@@ -137,10 +137,10 @@ class Mixed:
             assert (answer.outcome, list(answer.groups)) == ("resolved", groups_of(user))
 
     async def _invalidate(self) -> None:
-        everybody = self._chance.random() < 0.2
-        users = [] if everybody else self._chance.sample(USERS, 5)
+        everyone = self._chance.random() < 0.2
+        users = [] if everyone else self._chance.sample(USERS, 5)
         result = await self._client.invalidate(users)
-        assert 0 <= result.dropped <= (100 if everybody else 5)
+        assert 0 <= result.dropped <= (100 if everyone else 5)
 
     async def _stream(self) -> None:
         asked = {number: [self._question() for _ in range(5)] for number in range(4)}

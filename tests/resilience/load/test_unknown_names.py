@@ -49,7 +49,7 @@ def serving(
         yield client
 
 
-def everybody_is_stale(client: queuegate.Client) -> bool:
+def everyone_is_stale(client: queuegate.Client) -> bool:
     return all(client.resolve(user).stale for user in KNOWN)
 
 
@@ -74,12 +74,12 @@ def test_known_users_outlive_a_flood_and_then_the_directory(tmp_path: Path) -> N
             eventually(lambda: served(client, KNOWN, QUEUE), len(KNOWN))
             assert ask_about_nobody(client, 1_200, QUEUE) == 1_200
             slapd.kill()
-            eventually(lambda: everybody_is_stale(client), expected=True)
+            eventually(lambda: everyone_is_stale(client), expected=True)
             assert served(client, KNOWN, QUEUE) == len(KNOWN)
             # More names, of which nothing can be known now.
             assert ask_about_nobody(client, 1_200, QUEUE, first=1_200) == 0
             assert served(client, KNOWN, QUEUE) == len(KNOWN)
-            assert everybody_is_stale(client)
+            assert everyone_is_stale(client)
 
 
 @pytest.mark.parametrize("answer", [{"unknown": "nobody"}, {"failed": "down"}])
@@ -90,5 +90,5 @@ def test_known_users_outlive_a_flood_of_any_size(tmp_path: Path, answer: dict[st
         assert served(client, KNOWN, QUEUE) == len(KNOWN)
         ask_about_nobody(client, 50_000, QUEUE)
         directory.answer({user: {"failed": "down"} for user in [*KNOWN, "*"]})
-        eventually(lambda: everybody_is_stale(client), expected=True)
+        eventually(lambda: everyone_is_stale(client), expected=True)
         assert served(client, KNOWN, QUEUE) == len(KNOWN)

@@ -103,9 +103,9 @@ class World:
             return
         users = self.chance.sample(USERS, 10)
         self.change_groups(users)
-        everybody = self.chance.random() < 0.3
+        everyone = self.chance.random() < 0.3
         for partition in self.queues:
-            who = None if everybody else users
+            who = None if everyone else users
             client.invalidate(who, partition=partition, wait=True, timeout=CHANGE_SECONDS)
 
     def question(self) -> Check:

@@ -3,7 +3,8 @@
 from collections.abc import Collection
 from typing import Final
 
-from queuegate_server.identity.cache import CacheEntry, GroupCache
+from queuegate_server.identity.cache import GroupCache
+from queuegate_server.identity.cache_shards import CacheEntry
 from queuegate_server.identity.options import CacheOptions
 from queuegate_server.identity.resolver import Found, LookupFailed, NoSuchUser, Outcome
 from tests.support.fakes.clock import ManualClock

@@ -4,7 +4,8 @@ import asyncio
 from collections.abc import Callable, Collection
 
 from queuegate_server.identity.cache import GroupCache
-from queuegate_server.identity.group_resolver import GroupResolver, GuardedResolver, Resolution
+from queuegate_server.identity.group_resolver import GroupResolver, Resolution
+from queuegate_server.identity.guarded_resolver import GuardedResolver
 from queuegate_server.identity.lease import CacheLease
 from queuegate_server.identity.options import CacheOptions, ResolverOptions
 from queuegate_server.identity.resolver import Found, LookupFailed, NoSuchUser, Outcome

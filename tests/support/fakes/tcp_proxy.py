@@ -22,6 +22,7 @@ class Proxy:
         self._target = target
         self._tls = tls
         self._server: asyncio.Server | None = None
+        self._is_open = False
         self._connections: set[asyncio.StreamWriter] = set()
         self._tasks: set[asyncio.Task[None]] = set()
         self.port = 0
@@ -45,6 +46,7 @@ class Proxy:
         return f"ldaps://127.0.0.1:{self.port}"
 
     async def start(self) -> None:
+        self._is_open = True
         self._server = await asyncio.start_server(
             self._accept, "127.0.0.1", self.port, ssl=self._tls
         )
@@ -53,6 +55,7 @@ class Proxy:
     async def refuse(self) -> None:
         """Accept no more connections, and reset the open ones."""
         assert self._server
+        self._is_open = False
         self._server.close()
         self.drop()
 
@@ -76,6 +79,9 @@ class Proxy:
             writer.transport.abort()
             return
         self._connections.add(up_writer)
+        if not self._is_open:  # it was closed meanwhile
+            self.drop()
+            return
         for call in (self._up(reader, up_writer), self._down(up_reader, writer)):
             task = asyncio.create_task(call)
             self._tasks.add(task)

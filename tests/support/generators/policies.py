@@ -11,7 +11,7 @@ def random_queues(
     rng: random.Random, count: int, users: Sequence[str], groups: Sequence[str]
 ) -> Queues:
     """Return a tree of queues: most ACLs name a few users and groups, some are empty, few
-    let everybody in.
+    let everyone in.
     """
     queues = {"root": ("", rng.choice(users))}
     while len(queues) < count:

@@ -93,7 +93,7 @@ def spark_allowed(
     owners: list[str] = []
     if action in kinds:
         keys.append(f"spark.{kinds[action]}.acls")
-        # Spark would let everybody in if the user of a process were named `*`; we do not.
+        # Spark would let everyone in if the user of a process were named `*`; we do not.
         owners += [name for name in (spark_user, process_user) if name]
     listed_groups: list[str] = []
     for key in keys:

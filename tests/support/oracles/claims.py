@@ -34,7 +34,7 @@ def _member(group: str) -> Any:
 
 def _applies(subject: Subject) -> Any:
     match subject.kind:
-        case "everybody":
+        case "everyone":
             return z3.BoolVal(True)
         case "user":
             return z3.StringVal(subject.name) == _USER

@@ -28,7 +28,7 @@ class AclOracle:
 
     def __init__(self, text: str, *, extended: bool = False) -> None:
         of_users, of_groups = (":#/_.@-", ":_.-") if extended else ("_.@-", "_-")
-        self.everybody = False
+        self.everyone = False
         self.users: list[str] = []
         self.groups: list[str] = []
         self.is_error = text.count(" ") > 1
@@ -40,24 +40,24 @@ class AclOracle:
         while trimmed and ord(trimmed[-1]) in WHITE_SPACE:
             trimmed = trimmed[:-1]
         if trimmed == "*":
-            self.everybody = True
+            self.everyone = True
             return
         parts = text.split(" ")
         users = parts[0].split(",")
         if users == ["*"]:
-            self.everybody = True
+            self.everyone = True
         else:
             self.users = [name for name in users if is_user(name, of_users)]
         if len(parts) == 2:
             groups = parts[1].split(",")
             if groups == ["*"]:
-                self.everybody = True
+                self.everyone = True
                 self.users = []
-            elif not self.everybody:
+            elif not self.everyone:
                 self.groups = [name for name in groups if is_group(name, of_groups)]
 
     def admits(self, user: str, groups: Sequence[str]) -> bool:
-        if self.everybody:
+        if self.everyone:
             return True
         if user in self.users:
             return True

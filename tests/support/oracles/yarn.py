@@ -10,7 +10,7 @@ class YarnAclOracle:
     """An ACL text, character by character."""
 
     def __init__(self, text: str, semantics: str) -> None:
-        self.everybody = text == "*"
+        self.everyone = text == "*"
         users: list[str] = []
         groups: list[str] = []
         entry = ""
@@ -31,15 +31,15 @@ class YarnAclOracle:
             before, _, after = text.partition(" ")
             for part in (before, after):
                 if "".join(part.split(" ")).strip("".join(map(chr, range(33)))) == "*":
-                    self.everybody = self.everybody or part.count("*") == 1
+                    self.everyone = self.everyone or part.count("*") == 1
             users = [trim(name) for name in users]
             groups = [trim(name) for name in groups]
         proxies = [name[1:] for name in users if name[:1] == "~" and semantics == "hadoop"]
-        self.proxies = [] if self.everybody else [name for name in proxies if name]
+        self.proxies = [] if self.everyone else [name for name in proxies if name]
         self.users = [name for name in users if self.counts(name)]
         self.groups = [name for name in groups if name and self.is_name(name, semantics)]
         self.users = [name for name in self.users if self.is_name(name, semantics)]
-        if self.everybody:
+        if self.everyone:
             self.users = self.groups = []
 
     @staticmethod
@@ -54,7 +54,7 @@ class YarnAclOracle:
 
     def admits(self, user: str, groups: Sequence[str], real_user: str = "") -> bool:
         named = user in self.users or real_user in self.proxies
-        return self.everybody or named or any(name in self.groups for name in groups)
+        return self.everyone or named or any(name in self.groups for name in groups)
 
 
 def trim(text: str) -> str:

@@ -6,12 +6,16 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import grpc
+
 import queuegate
+from queuegate.v1 import policy_pb2, policy_pb2_grpc
 from tests.support.eventually import eventually
 from tests.support.fakes.scripted_directory import ScriptedDirectory, settings_file
 from tests.support.servers.queuegate_server import ADMIN, RunningServer, running_server
 from tests.support.servers.redis_server import RedisServer, running_redis
 from tests.support.servers.two_partitions import POLICY, client_without_retries
+from tests.support.servers.workers import channels
 
 SECRET = "5" * 64
 STAFF: Mapping[str, Any] = {"groups": ["staff"]}
@@ -109,3 +113,33 @@ def running_fleet(
             yield fleet
         finally:
             fleet.close()
+
+
+@contextmanager
+def each_worker(server: RunningServer, count: int) -> Iterator[dict[str, grpc.Channel]]:
+    """Open connections until each worker of a server has one; return them by its name in the
+    fleet.
+    """
+    found: dict[str, grpc.Channel] = {}
+    with ExitStack() as stack:
+        for _ in range(50):
+            for channel in stack.enter_context(channels(server.address)):
+                found.setdefault(own_name(channel), channel)
+                if len(found) == count:
+                    yield found
+                    return
+    raise AssertionError(f"no connection reached more than {sorted(found)}")
+
+
+def shown(channel: grpc.Channel) -> policy_pb2.GetFleetResponse:
+    """Return the fleet as the worker or server behind a connection shows it."""
+    request = policy_pb2.GetFleetRequest()
+    response: policy_pb2.GetFleetResponse = policy_pb2_grpc.PolicyServiceStub(channel).GetFleet(
+        request, timeout=60, wait_for_ready=True
+    )
+    return response
+
+
+def own_name(channel: grpc.Channel) -> str:
+    [name] = [each.name for each in shown(channel).replicas if each.self]
+    return name

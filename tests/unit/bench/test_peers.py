@@ -94,7 +94,7 @@ def test_opa_data_answer_as_predicted(policy: Policy, asked: list[Asked]) -> Non
     for one in asked:
         given = opa.question(one)
         granted = any(
-            listed["everybody"]
+            listed["everyone"]
             or given["user"] in listed["users"]
             or any(group in listed["groups"] for group in given["groups"])
             for path in data["queues"][given["queue"]]["line"]

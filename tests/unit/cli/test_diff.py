@@ -33,8 +33,8 @@ def queue(**acls: str) -> dict[str, Any]:
         ("", " ", []),
         ("sue dev", "bob dev,ops", ['+ user "bob", - user "sue", + group "ops"']),
         ("sue", " sue", ['- user "sue", + group "sue"']),
-        ("sue", "* ", ['+ everybody, - user "sue"']),
-        (" *", "", ["- everybody"]),
+        ("sue", "* ", ['+ everyone, - user "sue"']),
+        (" *", "", ["- everyone"]),
         ("Sue", "sue", ['+ user "sue", - user "Sue"']),
     ],
 )

@@ -47,7 +47,7 @@ def test_by_name() -> None:
         '"root": submit: + group "ops"; 2 queues below inherit it',
         '"root.a": submit: + group "ml", - user "bob"; 1 queue below inherits it',
         '"root.a.x": submit: + user "sue"',
-        '"root.open": submit: - everybody but group "ops", group "platform", user "ann"',
+        '"root.open": submit: - everyone but group "ops", group "platform", user "ann"',
     ]
 
 
@@ -59,7 +59,7 @@ def test_by_people() -> None:
     ] == [
         '"root": submit: + user "john"; 2 queues below inherit it',
         '"root.a": submit: - user "bob"; 1 queue below inherits it',
-        '"root.open": submit: - everybody, among them user "bob", user "sue"',
+        '"root.open": submit: - everyone, among them user "bob", user "sue"',
     ]
 
 
@@ -98,10 +98,10 @@ def test_all_users_of_the_resolver() -> None:
             ],
             0,
         ),
-        (["--fail-on", "gain", "--allow-gain", "everybody:root"], 0),
-        (["--fail-on", "gain", "--allow-gain", "everybody:root.A"], 1),
-        (["--allow-gain", "everybody:root"], 1),
-        (["--fail-on", "gain", "--allow-gain", "everybody:root.a"], 1),
+        (["--fail-on", "gain", "--allow-gain", "everyone:root"], 0),
+        (["--fail-on", "gain", "--allow-gain", "everyone:root.A"], 1),
+        (["--allow-gain", "everyone:root"], 1),
+        (["--fail-on", "gain", "--allow-gain", "everyone:root.a"], 1),
     ],
 )
 def test_what_fails(options: list[str], status: int) -> None:
@@ -119,10 +119,10 @@ def test_a_gain_is_allowed_to_the_members_of_a_group() -> None:
 def test_documents() -> None:
     document = json.loads(diff("-o", "json", "--allow-gain", "group:ops:root").stdout)
     first, second, *_, last = document["changes"]
-    assert first["gained"] == {"everybody": False, "subjects": ["group:ops"], "except": []}
+    assert first["gained"] == {"everyone": False, "subjects": ["group:ops"], "except": []}
     assert first["unexpected"]["subjects"] == []
     assert (second["queue"], second["lost"]["subjects"]) == ("root.a", ["user:bob"])
-    assert last["lost"]["everybody"] is True
+    assert last["lost"]["everyone"] is True
     lines = Path("new.yaml").read_text().splitlines()
     assert (second["file"], " dev,ml" in lines[second["line"] - 1]) == ("new.yaml", True)
     assert last["file"] == "old.yaml"

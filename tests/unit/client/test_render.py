@@ -255,14 +255,14 @@ def test_a_policy() -> None:
             ("group staff > devs > leads", "admin", "root"),
         ),
         (
-            AccessGrant("root.a", Access.SUBMIT, SubjectKind.EVERYBODY, "*"),
+            AccessGrant("root.a", Access.SUBMIT, SubjectKind.EVERYONE, "*"),
             "everyone in the submit ACL of root.a",
-            ("everybody *", "submit", "root.a"),
+            ("everyone *", "submit", "root.a"),
         ),
         (
-            AccessGrant("", None, SubjectKind.EVERYBODY, "*"),
+            AccessGrant("", None, SubjectKind.EVERYONE, "*"),
             "the scheduler does not enforce ACLs",
-            ("everybody *", "", ""),
+            ("everyone *", "", ""),
         ),
         (
             AccessGrant("root.a", Access.SUBMIT, SubjectKind.PROXY, "hue"),

@@ -83,8 +83,8 @@ def test_long_segments_are_divided(box: Outbox) -> None:
 @pytest.mark.parametrize("seed", range(5))
 def test_only_decisions_that_end_streams_are_set_aside(box: Outbox, seed: int) -> None:
     chance = random.Random(seed)
-    everybody = [f"user {number}" for number in range(300)]
-    poison = set(chance.sample(everybody, seed))
+    everyone = [f"user {number}" for number in range(300)]
+    poison = set(chance.sample(everyone, seed))
     reporter = Reporter(box)
     for number in range(300):
         box.append(decision(number))
@@ -102,7 +102,7 @@ def test_only_decisions_that_end_streams_are_set_aside(box: Outbox, seed: int) -
         else:
             arrived += found
             last = number
-    assert arrived == [user for user in everybody if user not in poison]
+    assert arrived == [user for user in everyone if user not in poison]
     assert box.counts.rejected == len(poison)
     assert box.counts.confirmed == 300 - len(poison)
     assert streams <= 10 * len(poison)

@@ -12,7 +12,7 @@ B = Row("idb", "b", 1, epoch=EVENT.epoch.hex(), sequence=6)
 
 
 def fleet(*rows: Row, now: float = 100.0) -> Peers:
-    peers = Peers("own")
+    peers = Peers("own", "me")
     peers.see([*rows, Row("own", "me", 9)], now)
     return peers
 
@@ -114,3 +114,11 @@ def test_a_process_that_replaces_another_one_of_its_name() -> None:
     assert set(peers.all()) == {"ida", "new"}, "it may have leases still"
     assert peers.see([A, replace(again, count=2)], 100 + HOLDS) == ["ida"]
     assert set(peers.all()) == {"new"}
+
+
+def test_a_process_that_this_one_replaces() -> None:
+    peers = fleet(replace(A, name="me"))
+    assert peers.see([], 100 + HOLDS - 0.01) == []
+    assert set(peers.all()) == {"ida"}, "it may have leases still"
+    assert peers.see([], 100 + HOLDS) == ["ida"]
+    assert not peers.all()

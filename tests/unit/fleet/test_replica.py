@@ -75,7 +75,7 @@ def test_without_a_history_nothing_fits() -> None:
     assert not state.fits(event(4))
     assert not state.heartbeat_answered(at(3), at(3), 101.0)
     assert not state.accepts("default", "sam", at(3))
-    assert not state.has_applied(EPOCH, 1)
+    assert not state.has_applied(at(1))
 
 
 def test_groups_of_others_hold_until_an_event_forgets_the_user() -> None:
@@ -105,9 +105,9 @@ def test_a_replica_that_joins_learns_of_the_events_before() -> None:
     assert state.accepts("default", "eve", at(3))
     assert not state.accepts("default", "eve", at(2))
     assert not state.accepts("default", "sam", at(0))
-    assert state.has_applied(EPOCH, 4)
-    assert not state.has_applied(EPOCH, 5)
-    assert not state.has_applied(OTHER, 1)
+    assert state.has_applied(at(4))
+    assert not state.has_applied(at(5))
+    assert not state.has_applied(at(1, OTHER))
 
 
 def test_events_that_do_not_lead_to_the_head_are_left_out() -> None:
@@ -154,9 +154,39 @@ def test_a_lost_event_is_not_in_a_history_that_has_its_number() -> None:
     assert not state.contains(at(6))
 
 
+def test_a_replica_that_lost_the_order_still_notices_lost_events() -> None:
+    """After a fail-over its lease may have ended before it can ask the new master."""
+    state = following(3)
+    assert state.apply(event(4))
+    state.lose()
+    state.lose()
+    instead = event(4)._replace(position=Position(EPOCH, 4, b"instead"))
+    after = event(5)._replace(previous=b"instead")
+    assert state.has_lost_events([event(3)], at(3))
+    assert state.has_lost_events([instead], instead.position)
+    assert state.has_lost_events([instead, after], after.position)
+    assert state.has_lost_events([after], after.position)
+    assert not state.has_lost_events([event(4)], at(4))
+    assert not state.has_lost_events([], at(4))
+    assert not state.has_lost_events([event(5)], at(5))
+    assert not state.has_lost_events([event(6)], at(6)), "it is too long ago to know"
+    assert not state.has_lost_events([], at(0, OTHER)), "another history"
+
+
 def test_a_head_that_redis_has_named_must_not_be_lost() -> None:
     state = following(3)
     assert state.heartbeat_answered(at(5), at(3), 101.0)
     newest = state.newest()
     assert newest == at(5)
     assert not state.heartbeat_answered(at(4), newest, 101.5)
+
+
+def test_the_number_of_a_lost_event_stands_for_nothing() -> None:
+    state = following(3)
+    assert state.apply(event(4))
+    lost = at(4)._replace(nonce=b"lost")
+    assert state.has_applied(at(4))
+    assert not state.has_applied(lost)
+    assert state.has_applied(at(2)._replace(nonce=b"lost")), (
+        "before it followed, with an empty cache"
+    )

@@ -25,7 +25,7 @@ ROOT = "partitions:\n  - name: default\n    queues:\n      - name: root\n"
         ("submitacl: |\n          sue,bob dev", {"sue", "bob"}, set()),
         ("submitacl: |1-\n          dev", set(), {"dev"}),
         ("submitacl: |+\n          *\n\n", None, None),
-        ("submitacl: &everybody '*'", None, None),
+        ("submitacl: &everyone '*'", None, None),
         ('submitacl: "\\u2028*"', None, None),
         ("submitacl: !!str yes", {"yes"}, set()),
         ("submitacl: true null", {"true"}, {"null"}),

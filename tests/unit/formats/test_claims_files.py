@@ -4,7 +4,7 @@ import pytest
 
 from queuegate.policy.acl import parse
 from queuegate.policy.claims import (
-    EVERYBODY,
+    EVERYONE,
     Claim,
     Everyone,
     Never,
@@ -58,7 +58,7 @@ def load(text: str) -> tuple[ClaimsFile, list[str]]:
         ),
         ("nobody may submit root.a", Only(frozenset(), Uses(SUBMIT, "root.a"))),
         ("never user:sue admin root", Never(SUE, Uses(ADMIN, "root"))),
-        ("everyone may submit root.open", Everyone(EVERYBODY, Uses(SUBMIT, "root.open"))),
+        ("everyone may submit root.open", Everyone(EVERYONE, Uses(SUBMIT, "root.open"))),
         ("everyone in group:ml may submit root.a", Everyone(ML, Uses(SUBMIT, "root.a"))),
         (
             "nobody may admin both root.a and root.b",
@@ -112,7 +112,7 @@ def test_facts() -> None:
         ("claims: []", "claims.yaml:1:1: error: has no claims"),
         ("claim: [x]", 'claims.yaml:1:1: error: unknown key "claim"'),
         ("claims: [only ml may submit root]", "claims.yaml:1:10: error: "),
-        ("claims:\n - everybody may submit root", "claims.yaml:2:4: error: "),
+        ("claims:\n - anyone may submit root", "claims.yaml:2:4: error: "),
         ("claims:\n - never user:a, user:b submit root", "claims.yaml:2:4: error: "),
         ("facts: [a inside b]\nclaims: [nobody may submit root]", "claims.yaml:1:9: error: "),
         (

@@ -20,7 +20,7 @@ from tests.support.generators.yarn_files import CAPACITY, prop, site
         (prop("yarn.acl.enable", " TRUE\n"), ["yarn.admin.acl is not set, and * by default"]),
         (
             prop("yarn.acl.enable", "true") + prop("yarn.admin.acl", " * "),
-            ["yarn.admin.acl is *: everybody administers the cluster"],
+            ["yarn.admin.acl is *: everyone administers the cluster"],
         ),
         (
             prop("yarn.acl.enable", "true") + prop("yarn.admin.acl", ""),

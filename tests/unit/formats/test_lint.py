@@ -156,10 +156,10 @@ def test_groups_of_placement_filters_are_known_groups() -> None:
         ('"sue, "', []),
         ('"*,sue"', ['"*" is not a user name that an ACL accepts; it grants nothing']),
         ('"sue dev,*"', ['"*" is not a group name that an ACL accepts; it grants nothing']),
-        ('"* dev"', ['the list "*" lets everybody in, so the other list has no effect']),
-        ('"sue *"', ['the list "*" lets everybody in, so the other list has no effect']),
+        ('"* dev"', ['the list "*" lets everyone in, so the other list has no effect']),
+        ('"sue *"', ['the list "*" lets everyone in, so the other list has no effect']),
         ('"*"', []),
-        ('" *"', ['" *" lets everybody in, not only the members of some group']),
+        ('" *"', ['" *" lets everyone in, not only the members of some group']),
         ('"* "', []),
         ('"*\\n"', []),
         (
@@ -196,8 +196,8 @@ def test_extended_names_are_names() -> None:
     assert diagnostics(acl, AclNames.EXTENDED) == []
 
 
-SUBMIT = 'this ACL has no effect: queue "{}" lets everybody submit'
-ADMINISTER = 'this ACL has no effect: queue "{}" lets everybody administer'
+SUBMIT = 'this ACL has no effect: queue "{}" lets everyone submit'
+ADMINISTER = 'this ACL has no effect: queue "{}" lets everyone administer'
 OPEN = 'this ACL does not close the queue: what "{}" grants applies here, too'
 
 

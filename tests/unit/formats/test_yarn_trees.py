@@ -93,7 +93,7 @@ def test_disabled_acls(
     options = YarnOptions(semantics=semantics, site=site(enabled="False"))
     loaded = load_policy(format_name, text, "f", FormatOptions(yarn=options))
     partition = loaded.partitions["default"]
-    assert 'yarn.acl.enable is "False": access is granted to everybody' in str(loaded.diagnostics)
+    assert 'yarn.acl.enable is "False": access is granted to everyone' in str(loaded.diagnostics)
     decision = decide(partition, "root", access, "eve", ())
     assert decision is not None
     assert decision.reason is reason

@@ -70,9 +70,9 @@ def shows(start: float, end: float, revision: int, policy: str) -> Call:
     return Call("GetPolicy", "read", start, end, revision=revision, policy=policy)
 
 
-def history(*rows: Any, workers: int = 1, begin: float = 2) -> History:
+def history(*rows: Any, begin: float = 2, **fields: Any) -> History:
     lifetimes = Lifetimes(groups=100, no_such_user=10)
-    made = History(begin, lifetimes, POLICIES, workers, writes=list(FIRST))
+    made = History(begin, lifetimes, POLICIES, writes=list(FIRST), **fields)
     places: dict[type, list[Any]] = {
         Write: made.writes,
         Confirmation: made.confirmations,
@@ -89,6 +89,7 @@ INVALIDATED = Confirmation("user alice", 12, 14)
 NO_SUCH_USER = Write("user alice", None, 10, 11)
 NEW_POLICY = Write("policy", "closed", 10, 11)
 RELOADED = Confirmation("policy", 12, 14)
+NOT_LEARNED = Confirmation("user alice", 12, 14, unless_failed=True)
 REVOKED = Write("tokens", (), 10, 11)
 OTHER_ROLES = Write("roles", {"ci": ("read",)}, 10, 11)
 RIGHTS_CONFIRMED = [Confirmation("tokens", 12, 14), Confirmation("roles", 12, 14)]
@@ -125,6 +126,12 @@ GOOD: dict[str, Sequence[Any]] = {
         sees(12, 13, DENIED),
     ],
     "groups survive a failing directory": [Write("user alice", FAILED, 10, 11), sees(50, 51)],
+    "lookups fail at a replica that has not learned of an invalidation": [
+        NEW_GROUPS,
+        NOT_LEARNED,
+        Write("user alice", FAILED, 15, 16),
+        sees(17, 18),
+    ],
     "a claim counts": [Call("Check", "check", 3, 4, seen=(CLAIMED,))],
     "a batch": [
         Call("Batch", "check", 3, 4, seen=sees(3, 4).seen * 2 + sees(3, 4, user="bob").seen)
@@ -187,6 +194,14 @@ BAD: dict[str, tuple[Sequence[Any], str]] = {
         "a wrong decision",
     ),
     "groups outlive an invalidation": ([NEW_GROUPS, INVALIDATED, sees(15, 16)], "outdated groups"),
+    "groups outlive an invalidation though lookups fail": (
+        [NEW_GROUPS, INVALIDATED, Write("user alice", FAILED, 15, 16), sees(17, 18)],
+        "outdated groups",
+    ),
+    "groups outlive an invalidation at a replica where no lookup fails": (
+        [NEW_GROUPS, NOT_LEARNED, sees(15, 16)],
+        "outdated groups",
+    ),
     "groups outlive the invalidation of all": (
         [NEW_GROUPS, Confirmation("user *", 12, 14), sees(15, 16)],
         "outdated groups",
@@ -316,3 +331,22 @@ TWO_WORKERS: dict[str, tuple[Sequence[Any], list[str]]] = {
 @pytest.mark.parametrize(("rows", "kinds"), TWO_WORKERS.values(), ids=TWO_WORKERS)
 def test_with_two_workers_what_goes_back_is(rows: Sequence[Any], kinds: list[str]) -> None:
     assert [violation.kind for violation in check(history(*rows, workers=2))] == kinds
+
+
+IN_A_FLEET: dict[str, tuple[Sequence[Any], list[str]]] = {
+    "groups from before the start": ([NEW_GROUPS, sees(31, 32)], []),
+    "groups that go back": ([NEW_GROUPS, sees(31, 32, "g2"), sees(33, 34)], []),
+    "groups that were forgotten before the start": (
+        [NEW_GROUPS, INVALIDATED, sees(31, 32)],
+        ["outdated groups"],
+    ),
+    "a policy from before the start": ([NEW_POLICY, sees(31, 32)], ["an outdated policy"]),
+}
+
+
+@pytest.mark.parametrize(("rows", "kinds"), IN_A_FLEET.values(), ids=IN_A_FLEET)
+def test_a_replica_that_starts_may_use_groups_of_others(
+    rows: Sequence[Any], kinds: list[str]
+) -> None:
+    made = history(*rows, begin=30, shares_groups=True)
+    assert [violation.kind for violation in check(made)] == kinds

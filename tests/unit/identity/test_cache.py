@@ -6,7 +6,8 @@ from collections import Counter
 
 import pytest
 
-from queuegate_server.identity.cache import MAX_SHARED_GROUPS, NEVER, GroupCache
+from queuegate_server.identity.cache import MAX_SHARED_GROUPS, GroupCache
+from queuegate_server.identity.cache_shards import NEVER
 from queuegate_server.identity.options import CacheOptions
 from queuegate_server.identity.resolver import Found, NoSuchUser, Outcome
 from tests.support.fakes.caches import (

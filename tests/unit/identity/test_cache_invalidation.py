@@ -2,7 +2,8 @@
 
 import pytest
 
-from queuegate_server.identity.cache import INVALIDATE_STEP, NEVER
+from queuegate_server.identity.cache import INVALIDATE_STEP
+from queuegate_server.identity.cache_shards import NEVER
 from queuegate_server.identity.options import CacheOptions
 from queuegate_server.identity.resolver import Found, Outcome
 from tests.support.fakes.caches import (

@@ -11,7 +11,8 @@ from hypothesis.stateful import (
     rule,
 )
 
-from queuegate_server.identity.cache import CacheEntry, GroupCache, Reservation
+from queuegate_server.identity.cache import GroupCache, Reservation
+from queuegate_server.identity.cache_shards import CacheEntry
 from queuegate_server.identity.options import CacheOptions
 from queuegate_server.identity.resolver import Found, LookupFailed, NoSuchUser, Outcome
 from tests.support.fakes.caches import invalidate
@@ -37,7 +38,7 @@ class CacheMachine(RuleBasedStateMachine):
         self.options = CacheOptions(positive_ttl=100, max_entries=max_entries, max_stale=max_stale)
         self.chances = 0
         self.cache = GroupCache(self.options, self.clock, self.clock, self._chance)
-        self.seen: list[CacheEntry] = []
+        self.seen = list[CacheEntry]()
         self.last_definite: dict[str, Outcome] = {}
         """The last definite answer about each user, unless invalidated since."""
         self.resolved_at: dict[str, float] = {}

@@ -2,7 +2,7 @@
 
 import pytest
 
-from queuegate_server.identity.cache import NEVER
+from queuegate_server.identity.cache_shards import NEVER
 from queuegate_server.identity.options import CacheOptions
 from queuegate_server.identity.resolver import Outcome
 from tests.support.fakes.caches import (

@@ -8,11 +8,8 @@ from hypothesis import strategies as st
 
 from queuegate_server.identity.cache import GroupCache
 from queuegate_server.identity.chain import ResolverChain
-from queuegate_server.identity.group_resolver import (
-    REFRESH_BURST,
-    GroupResolver,
-    GuardedResolver,
-)
+from queuegate_server.identity.group_resolver import GroupResolver
+from queuegate_server.identity.guarded_resolver import REFRESH_BURST, GuardedResolver
 from queuegate_server.identity.guards import CircuitState
 from queuegate_server.identity.options import CacheOptions, ChainMode, ResolverOptions
 from queuegate_server.identity.resolver import Found, LookupFailed, NoSuchUser, Outcome

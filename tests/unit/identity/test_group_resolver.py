@@ -4,8 +4,10 @@ import asyncio
 
 import pytest
 
-from queuegate_server.identity.cache import INVALIDATE_STEP, NEVER, GroupCache
-from queuegate_server.identity.group_resolver import GroupResolver, GuardedResolver
+from queuegate_server.identity.cache import INVALIDATE_STEP, GroupCache
+from queuegate_server.identity.cache_shards import NEVER
+from queuegate_server.identity.group_resolver import GroupResolver
+from queuegate_server.identity.guarded_resolver import GuardedResolver
 from queuegate_server.identity.options import CacheOptions, ResolverOptions
 from queuegate_server.identity.resolver import Found, LookupFailed
 from queuegate_server.identity.resolvers.local import NoResolver

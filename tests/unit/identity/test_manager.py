@@ -6,7 +6,7 @@ import pytest
 
 from queuegate.policy.acl import parse
 from queuegate.policy.tree import Partition, QueueAcls, build_partition
-from queuegate_server.identity import group_resolver
+from queuegate_server.identity import guarded_resolver
 from queuegate_server.identity.manager import ResolverManager, UnusableResolvers
 from queuegate_server.identity.resolver import Found
 from queuegate_server.settings.model import Settings
@@ -93,7 +93,7 @@ async def test_a_resolver_that_hangs_while_it_is_opened(
         async def open(self) -> None:
             await asyncio.Event().wait()
 
-    monkeypatch.setattr(group_resolver, "OPEN_TIMEOUT", 0.01)
+    monkeypatch.setattr(guarded_resolver, "OPEN_TIMEOUT", 0.01)
     directory = Hanging()
     manager = manager_of(directory, clock)
     with pytest.raises(UnusableResolvers, match=r"TimeoutError: not done within 0\.01 s"):

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from queuegate_server.identity.chain import ResolverChain
-from queuegate_server.identity.group_resolver import GuardedResolver
+from queuegate_server.identity.guarded_resolver import GuardedResolver
 from queuegate_server.identity.members import ListingLimit, MemberListing
 from queuegate_server.identity.options import ChainMode, ResolverOptions
 from queuegate_server.identity.resolver import Found

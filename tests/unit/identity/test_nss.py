@@ -13,7 +13,7 @@ import threading
 
 import pytest
 
-from queuegate_server.identity.group_resolver import GuardedResolver
+from queuegate_server.identity.guarded_resolver import GuardedResolver
 from queuegate_server.identity.options import ResolverOptions
 from queuegate_server.identity.resolver import Found, LookupFailed, NoSuchUser, Outcome
 from queuegate_server.identity.resolvers import nss
@@ -131,7 +131,7 @@ HUNG = """
     from queuegate_server.identity.resolvers import nss as accounts
     from queuegate_server.identity.options import ResolverOptions
     from queuegate_server.identity.resolvers.nss import NssResolver, NssOptions
-    from queuegate_server.identity.group_resolver import GuardedResolver
+    from queuegate_server.identity.guarded_resolver import GuardedResolver
 
     list_groups, hang_for_ever = accounts._LIBC.getgrouplist, accounts._LIBC.pause
 

@@ -89,7 +89,7 @@ async def test_a_caller_who_wants_fresh_work_does_not_join_older_work() -> None:
     assert list(await asyncio.gather(old, alone, later)) == ["sue-1", "sue-2", "sue-2"]
 
 
-@pytest.mark.parametrize("whom", ["sue", "everybody"])
+@pytest.mark.parametrize("whom", ["sue", "everyone"])
 async def test_detached_work_goes_on_for_those_who_wait_only(whom: str) -> None:
     work = _Work()
     flights = SingleFlight(work)

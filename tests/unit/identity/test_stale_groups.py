@@ -5,12 +5,8 @@ import asyncio
 import pytest
 
 from queuegate_server.identity.cache import GroupCache
-from queuegate_server.identity.group_resolver import (
-    REFRESH_BURST,
-    STALE_COPY_SECONDS,
-    GroupResolver,
-    GuardedResolver,
-)
+from queuegate_server.identity.group_resolver import STALE_COPY_SECONDS, GroupResolver
+from queuegate_server.identity.guarded_resolver import REFRESH_BURST, GuardedResolver
 from queuegate_server.identity.options import CacheOptions, ResolverOptions
 from queuegate_server.identity.resolver import Found, NoSuchUser
 from tests.support.fakes.clock import ManualClock

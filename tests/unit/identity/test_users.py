@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from queuegate_server.identity.chain import ResolverChain
-from queuegate_server.identity.group_resolver import GuardedResolver
+from queuegate_server.identity.guarded_resolver import GuardedResolver
 from queuegate_server.identity.members import CannotListUsers
 from queuegate_server.identity.options import ResolverOptions
 from queuegate_server.identity.resolver import Found

@@ -53,7 +53,7 @@ def test_agrees_with_the_oracle(text: str, user: str, groups: list[str]) -> None
     acl = parse(text)
     for name in (user, "a", "b", "user", "u$", "a.b", "x@y", "*", ""):
         assert is_granted(acl, name, groups) is oracle.admits(name, groups)
-    assert acl.is_empty is not (oracle.everybody or bool(oracle.users) or bool(oracle.groups))
+    assert acl.is_empty is not (oracle.everyone or bool(oracle.users) or bool(oracle.groups))
 
 
 @given(TEXTS)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from queuegate.policy.acl import EMPTY, parse
 from queuegate.policy.claims import (
-    EVERYBODY,
+    EVERYONE,
     Answer,
     Claim,
     Everyone,
@@ -74,7 +74,7 @@ def claims(old: Partition) -> st.SearchStrategy[Claim]:
     return st.one_of(
         st.builds(Only, st.frozensets(SUBJECTS, max_size=6), USES),
         st.builds(Never, SUBJECTS, USES),
-        st.builds(Everyone, st.one_of(SUBJECTS, st.just(EVERYBODY)), USES),
+        st.builds(Everyone, st.one_of(SUBJECTS, st.just(EVERYONE)), USES),
         st.builds(NotBoth, USE, USE),
         st.builds(Within, USE, USE),
         st.just(NoNewAccess(old)),
@@ -96,7 +96,7 @@ def each_use(partition: Partition, uses: Uses) -> list[Use]:
 
 
 def applies(subject: Subject, person: Person) -> bool:
-    return subject == EVERYBODY or person.is_any_of((subject,))
+    return subject == EVERYONE or person.is_any_of((subject,))
 
 
 def is_violated(partition: Partition, claim: Claim, person: Person) -> bool:
@@ -126,7 +126,7 @@ def is_violated(partition: Partition, claim: Claim, person: Person) -> bool:
 
 
 @given(st.data(), PAIRS)
-def test_a_closed_world_equals_asking_about_everybody(
+def test_a_closed_world_equals_asking_about_everyone(
     data: st.DataObject, pair: tuple[Partition, Partition]
 ) -> None:
     old, partition = pair
@@ -177,7 +177,7 @@ TOP = Subject(SubjectKind.USER, "top")
         ),
         (Everyone(GROUP_ML, Uses(Access.SUBMIT, "root.a", with_below=True)), None),
         (Everyone(GROUP_ML, Uses(Access.SUBMIT, "root.b")), Person("", ("ml",))),
-        (Everyone(EVERYBODY, Uses(Access.SUBMIT, "root.open")), None),
+        (Everyone(EVERYONE, Uses(Access.SUBMIT, "root.open")), None),
         (NotBoth(Use(Access.SUBMIT, "root.a"), Use(Access.SUBMIT, "root.b")), Person("top")),
         (Within(Use(Access.SUBMIT, "root.a"), Use(Access.SUBMIT, "root.a.x")), None),
         (Within(Use(Access.SUBMIT, "root.a.x"), Use(Access.SUBMIT, "root.a")), Person("sue")),

@@ -141,5 +141,5 @@ def test_a_queue_that_closes() -> None:
         build(root="sue", root_a=" dev", root_a_b=""),
     )
     (only,) = compare(old, new, Access.SUBMIT)
-    assert (only.queue, only.lost) == ("root", Selection(frozenset({"user:sue"}), everybody=True))
+    assert (only.queue, only.lost) == ("root", Selection(frozenset({"user:sue"}), everyone=True))
     assert (only.below, only.partly_below) == (0, 2)

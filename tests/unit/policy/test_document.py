@@ -67,7 +67,7 @@ def test_acls(text: str, users: set[str], groups: set[str]) -> None:
         assert not is_granted(acl, "somebody", [group.swapcase()])
 
 
-def test_everybody() -> None:
+def test_everyone() -> None:
     assert is_granted(parse_yarn("*", Semantics.DOCUMENTED), "anybody", [])
 
 
@@ -145,7 +145,7 @@ def test_administrators_of_the_cluster_submit_everywhere_and_kill_everything() -
         assert judged.decision.reason is Reason.CLUSTER_ADMIN
 
 
-def test_the_default_administrators_are_everybody() -> None:
+def test_the_default_administrators_are_everyone() -> None:
     queues = fair(MARKETING, site(admins=None))
     assert reason(queues, "root.Marketing", Access.ADMIN, "anybody") is Reason.CLUSTER_ADMIN
 

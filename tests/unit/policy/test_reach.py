@@ -41,7 +41,7 @@ def is_real(partition: Partition, grant: Grant) -> bool:
         queue = partition.queues[grant.queue]
         acl = queue.submit_acl if grant.acl is Access.SUBMIT else queue.admin_acl
     return {
-        SubjectKind.EVERYBODY: acl.allows_all and grant.name == "*",
+        SubjectKind.EVERYONE: acl.allows_all and grant.name == "*",
         SubjectKind.USER: grant.name in acl.users,
         SubjectKind.GROUP: grant.name in acl.groups,
         SubjectKind.PROXY: grant.name in acl.proxies,
@@ -98,7 +98,7 @@ def test_who_can_is_everyone_whom_a_check_lets_in(
     for user, groups in people.items():
         decision = decide(partition, path, access, user, groups)
         assert decision is not None
-        assert decision.allowed is (found.everybody is not None or user in found.users)
+        assert decision.allowed is (found.everyone is not None or user in found.users)
     assert all(is_real(partition, each) for grants in found.users.values() for each in grants)
     assert not {each.name for each in found.unexpanded} & {*GROUP_NAMES}
 
@@ -160,7 +160,7 @@ def test_clusters_of_yarn() -> None:
         Grant("root", Access.SUBMIT, SubjectKind.PROXY, "hue"),
     ]
     assert [each.name for each in who_can(root, {}).proxies] == ["hue"]
-    everybody = effective_acl(cluster("*"), "root", Access.ADMIN).everybody
-    assert everybody == Grant("", Access.ADMIN, SubjectKind.EVERYBODY, "*")
-    disabled = effective_acl(cluster(" ", enabled=False), "root", Access.ADMIN).everybody
-    assert disabled == Grant("", None, SubjectKind.EVERYBODY, "*")
+    everyone = effective_acl(cluster("*"), "root", Access.ADMIN).everyone
+    assert everyone == Grant("", Access.ADMIN, SubjectKind.EVERYONE, "*")
+    disabled = effective_acl(cluster(" ", enabled=False), "root", Access.ADMIN).everyone
+    assert disabled == Grant("", None, SubjectKind.EVERYONE, "*")

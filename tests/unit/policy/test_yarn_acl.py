@@ -68,7 +68,7 @@ def test_a_difference_is_reported_if_and_only_if_there_is_one(text: str) -> None
     ("text", "message"),
     [
         ("u1 g1 g2", "as documented it allows user 'u1' and group 'g1', in Hadoop user 'u1' and"),
-        ("alice *", "as documented it allows user 'alice' and group '*', in Hadoop everybody"),
+        ("alice *", "as documented it allows user 'alice' and group '*', in Hadoop everyone"),
         (
             "~knox",
             "as documented it allows nobody, in Hadoop every user that is impersonated",

@@ -312,8 +312,8 @@ type SubjectKind int32
 const (
 	// Never sent.
 	SubjectKind_SUBJECT_KIND_UNSPECIFIED SubjectKind = 0
-	// Everybody.
-	SubjectKind_SUBJECT_KIND_EVERYBODY SubjectKind = 1
+	// Everyone.
+	SubjectKind_SUBJECT_KIND_EVERYONE SubjectKind = 1
 	// A user.
 	SubjectKind_SUBJECT_KIND_USER SubjectKind = 2
 	// The members of a group.
@@ -326,14 +326,14 @@ const (
 var (
 	SubjectKind_name = map[int32]string{
 		0: "SUBJECT_KIND_UNSPECIFIED",
-		1: "SUBJECT_KIND_EVERYBODY",
+		1: "SUBJECT_KIND_EVERYONE",
 		2: "SUBJECT_KIND_USER",
 		3: "SUBJECT_KIND_GROUP",
 		4: "SUBJECT_KIND_PROXY",
 	}
 	SubjectKind_value = map[string]int32{
 		"SUBJECT_KIND_UNSPECIFIED": 0,
-		"SUBJECT_KIND_EVERYBODY":   1,
+		"SUBJECT_KIND_EVERYONE":    1,
 		"SUBJECT_KIND_USER":        2,
 		"SUBJECT_KIND_GROUP":       3,
 		"SUBJECT_KIND_PROXY":       4,
@@ -1896,7 +1896,7 @@ type AccessGrant struct {
 	Acl AccessType `protobuf:"varint,2,opt,name=acl,proto3,enum=queuegate.v1.AccessType" json:"acl,omitempty"`
 	// The kind of subject that the entry stands for.
 	Kind SubjectKind `protobuf:"varint,3,opt,name=kind,proto3,enum=queuegate.v1.SubjectKind" json:"kind,omitempty"`
-	// The name of the user, group or service; `*` for everybody.
+	// The name of the user, group or service; `*` for everyone.
 	Name string `protobuf:"bytes,4,opt,name=name,proto3" json:"name,omitempty"`
 	// Of a user that the group `name` contains through other groups: their names, from
 	// the one next to `name` to the one that lists the user.
@@ -2115,7 +2115,7 @@ type ListUsersResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The users, sorted by name. Empty if `everyone` is true, and where nobody is allowed.
 	Users []*ListedUser `protobuf:"bytes,1,rep,name=users,proto3" json:"users,omitempty"`
-	// True if everybody may use the queue; no users are listed then.
+	// True if everyone may use the queue; no users are listed then.
 	Everyone bool `protobuf:"varint,2,opt,name=everyone,proto3" json:"everyone,omitempty"`
 	// Why, if `everyone` is true.
 	EveryoneVia *AccessGrant `protobuf:"bytes,3,opt,name=everyone_via,json=everyoneVia,proto3" json:"everyone_via,omitempty"`
@@ -3212,10 +3212,10 @@ const file_queuegate_v1_access_proto_rawDesc = "" +
 	"\x15GROUPS_ORIGIN_REQUEST\x10\x02\x12\x1a\n" +
 	"\x16GROUPS_ORIGIN_RESOLVER\x10\x03\x12\x17\n" +
 	"\x13GROUPS_ORIGIN_CACHE\x10\x04\x12\x1d\n" +
-	"\x19GROUPS_ORIGIN_STALE_CACHE\x10\x05*\x8e\x01\n" +
+	"\x19GROUPS_ORIGIN_STALE_CACHE\x10\x05*\x8d\x01\n" +
 	"\vSubjectKind\x12\x1c\n" +
-	"\x18SUBJECT_KIND_UNSPECIFIED\x10\x00\x12\x1a\n" +
-	"\x16SUBJECT_KIND_EVERYBODY\x10\x01\x12\x15\n" +
+	"\x18SUBJECT_KIND_UNSPECIFIED\x10\x00\x12\x19\n" +
+	"\x15SUBJECT_KIND_EVERYONE\x10\x01\x12\x15\n" +
 	"\x11SUBJECT_KIND_USER\x10\x02\x12\x16\n" +
 	"\x12SUBJECT_KIND_GROUP\x10\x03\x12\x16\n" +
 	"\x12SUBJECT_KIND_PROXY\x10\x04*\xd0\x01\n" +

@@ -23,10 +23,12 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// A position in the changes of a server.
+// A position in the changes of a server, or of its fleet.
 type Cursor struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Identifies who counts, in 16 random bytes: the first 8 the server, the others its worker.
+	// Identifies who counts, at random. To be passed on as it is; it has at most 64 bytes. Without a
+	// fleet 16 bytes: the first 8 identify the server, the others its worker. With a fleet the first 16
+	// identify the fleet's history, and the others the change itself.
 	Epoch []byte `protobuf:"bytes,1,opt,name=epoch,proto3" json:"epoch,omitempty"`
 	// How many changes there had been.
 	Sequence      uint64 `protobuf:"varint,2,opt,name=sequence,proto3" json:"sequence,omitempty"`

@@ -24,7 +24,7 @@ MAX_GROUPS: Final = 100
 """Groups of a user that are shown."""
 _BETWEEN_NAMES: Final = re.compile(r"[,\s]+")
 _OUTCOMES: Final = {
-    StepOutcome.WILDCARD: "allows everybody",
+    StepOutcome.WILDCARD: "allows everyone",
     StepOutcome.USER: "lists the user",
     StepOutcome.GROUP: "lists the group",
     StepOutcome.NO_MATCH: "no match",

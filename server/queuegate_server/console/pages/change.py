@@ -56,15 +56,15 @@ class Name:
 class Side:
     """Those who gain, or those who lose."""
 
-    everybody: bool
+    everyone: bool
     names: tuple[Name, ...]
     names_not_shown: int
     but: tuple[Name, ...]
-    """Of everybody: those for whom nothing changes."""
+    """Of everyone: those for whom nothing changes."""
     but_not_shown: int
 
     def __bool__(self) -> bool:
-        return self.everybody or bool(self.names)
+        return self.everyone or bool(self.names)
 
 
 @dataclass(frozen=True, slots=True)
@@ -357,7 +357,7 @@ def _change(found: dict[str, Any]) -> Change:
 
 def _side(found: dict[str, Any]) -> Side:
     return Side(
-        found["everybody"],
+        found["everyone"],
         tuple(Name(*each) for each in found["names"]),
         found["names_not_shown"],
         tuple(Name(*each) for each in found["except"]),

@@ -97,8 +97,8 @@ class Person(NamedTuple):
 class People:
     """The people who may use a queue: a page of them."""
 
-    everybody: str = ""
-    """Why everybody may use it; empty if not."""
+    everyone: str = ""
+    """Why everyone may use it; empty if not."""
     users: Sequence[Person] = ()
     proxies: Sequence[str] = ()
     incomplete: Sequence[str] = ()
@@ -274,7 +274,7 @@ def _inherited(partition: Partition, path: str, annotations: Annotations) -> Ite
 
 
 def _shown(partition: str, path: str, access: Access, acl: Acl, place: str) -> ShownAcl:
-    chips = [Chip("everybody", WILDCARD)] if acl.allows_all else []
+    chips = [Chip("everyone", WILDCARD)] if acl.allows_all else []
     for kind, names in (("user", acl.users), ("group", acl.groups), ("proxy", acl.proxies)):
         for name in heapq.nsmallest(MAX_CHIPS, names):
             link = url("user", partition=partition, user=name) if kind == "user" else None
@@ -306,7 +306,7 @@ async def _people(visit: Visit, partition: str, path: str, access: Access) -> Pe
     found = responses.users(message)
     following = message.next_page_token
     return People(
-        everybody=grant_words(found.everyone_via) if found.everyone_via else "",
+        everyone=grant_words(found.everyone_via) if found.everyone_via else "",
         users=[
             Person(
                 each.user,

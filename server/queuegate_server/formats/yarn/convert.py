@@ -24,7 +24,7 @@ from queuegate_server.formats.yarn.load import LoadedScheduler, YarnOptions, loa
 MAX_LEVELS: Final = 96
 """The depth of the tree of queues. Each level is two levels of YAML, of which `yaml_reader`
 accepts 200."""
-_EVERYBODY: Final = Acl(text=WILDCARD, allows_all=True)
+_EVERYONE: Final = Acl(text=WILDCARD, allows_all=True)
 _MAX_SHOWN_NAMES: Final = 20
 _HEADER: Final = (
     "Access to queues, from {file}, read as {semantics}.",
@@ -93,7 +93,7 @@ class _Converter:
         written = []
         for path in self._kept(positions):
             if is_open:
-                submit = admin = _EVERYBODY if path == ROOT else EMPTY
+                submit = admin = _EVERYONE if path == ROOT else EMPTY
             else:
                 submit, admin = queues[path].submit_acl, queues[path].admin_acl
                 if path == ROOT:
@@ -108,11 +108,11 @@ class _Converter:
         cluster = self.found.cluster
         if cluster.semantics is Semantics.HADOOP and cluster.checks_submission_always:
             message = "ACLs are disabled, but the fair scheduler still checks who submits:"
-            message += " everybody may administer, which in YuniKorn includes submitting"
+            message += " everyone may administer, which in YuniKorn includes submitting"
             remedy = "the ACLs are written as if they were enabled; set yarn.acl.enable to true"
             self.diagnostics.warning(None, message, remedy, ROOT)
             return False
-        self.remarks.append("ACLs are disabled (yarn.acl.enable): root is open to everybody.")
+        self.remarks.append("ACLs are disabled (yarn.acl.enable): root is open to everyone.")
         return True
 
     def _with_cluster_admins(self, own: Acl) -> Acl:
@@ -141,7 +141,7 @@ class _Converter:
                 self.remarks.append(
                     f"The {kind} ACL of root is *, as in YARN: it opens all queues."
                 )
-            return _EVERYBODY
+            return _EVERYONE
         users, groups = accepted_names(acl, self.names)
         lost = [*(acl.users - users), *(acl.groups - groups)]
         for names, message in (

@@ -126,7 +126,7 @@ def _read_scheduler_file(
 def read_site(options: YarnOptions) -> tuple[Site, tuple[Diagnostic, ...]]:
     """Return what yarn-site.xml sets, and all diagnostics.
 
-    Properties that the file does not set have Hadoop's defaults: ACLs are disabled, and everybody
+    Properties that the file does not set have Hadoop's defaults: ACLs are disabled, and everyone
     administers the cluster. Without a file ACLs are enforced.
     """
     if options.site is None:
@@ -147,14 +147,14 @@ def read_site(options: YarnOptions) -> tuple[Site, tuple[Diagnostic, ...]]:
         if switch is not None:
             message = f"{ENABLE} is {quoted(switch.text)}"
             message += "" if stated is False else ", which is neither true nor false, so false"
-        message += ": access is granted to everybody"
+        message += ": access is granted to everyone"
         if options.semantics is Semantics.HADOOP:
             message += ", except that the fair scheduler still checks submission"
         diagnostics.warning(switch, message, "set it to true")
     text = admins.text if admins else WILDCARD
     if stated and text.strip() == WILDCARD:
         message = f"{ADMINS} is {'*' if admins else 'not set, and * by default'}:"
-        message += " everybody administers the cluster, and no queue is protected"
+        message += " everyone administers the cluster, and no queue is protected"
         diagnostics.warning(admins, message, "list a few users and groups, or write a single space")
     return Site(bool(stated), text, admins), diagnostics.sorted()
 
@@ -212,19 +212,19 @@ def lint_site(options: YarnOptions) -> tuple[Diagnostic, ...]:
 
 
 def _open_root(scheduler: SchedulerFile, diagnostics: Diagnostics) -> None:
-    """Warn about a root that grants everybody access to it and to every queue below it."""
+    """Warn about a root that grants everyone access to it and to every queue below it."""
     root = scheduler.queues[0]
     for name, text, effect in (
         (scheduler.submit_name, root.submit, "submit to"),
         (scheduler.admin_name, root.admin, "administer, and so submit to,"),
     ):
         if text is None:
-            message = f"root has no {name}: in Hadoop it is then *, and everybody may {effect}"
+            message = f"root has no {name}: in Hadoop it is then *, and everyone may {effect}"
             message += " every queue, whatever the other ACLs say"
             remedy = "set both ACLs of root; a single space grants access to nobody"
             diagnostics.warning(root.position, message, remedy, ROOT)
         elif parse_yarn(text.text, Semantics.HADOOP).allows_all and len(scheduler.queues) > 1:
-            message = f"everybody may {effect} every queue: queues inherit what root grants"
+            message = f"everyone may {effect} every queue: queues inherit what root grants"
             remedy = "write a single space here, and grant access to the queues below"
             diagnostics.warning(text, message, remedy, ROOT)
 
@@ -239,7 +239,7 @@ class _AclReader:
 
     def read(self, text: Text | None, path: str) -> Acl:
         """Return an ACL of a queue. An unset ACL grants nobody, except that in Hadoop an unset
-        ACL of the root grants everybody.
+        ACL of the root grants everyone.
         """
         if text is None:
             is_open = path == ROOT and self._semantics is Semantics.HADOOP

@@ -102,7 +102,7 @@ def dropped_entry(kind: str, name: str, names: AclNames) -> tuple[str, str]:
     message = f"{quoted(name)} is not a {kind} name that an ACL accepts; it grants nothing"
     extended = is_user_name(name) if kind == "user" else is_group_name(name)
     if name == WILDCARD:
-        remedy = 'to allow everybody, write "*" alone'
+        remedy = 'to allow everyone, write "*" alone'
     elif extended and names is AclNames.YUNIKORN:
         remedy = "the partition setting acl_names: extended accepts it"
     elif OTHER_WHITE_SPACE.search(name):

@@ -53,7 +53,7 @@ _MAX_LINE_LENGTH: Final = 200
 class _Above(NamedTuple):
     """The paths of the nearest queues above that grant something; empty if none does."""
 
-    everybody: str = ""
+    everyone: str = ""
     somebody: str = ""
 
 
@@ -141,8 +141,8 @@ def _listed_acls(
                 if not acl.is_empty:
                     # Who may administer a queue may also submit to it.
                     for granted_key in (_SUBMIT, key):
-                        everybody = queue.path if acl.allows_all else own[granted_key].everybody
-                        own = {**own, granted_key: _Above(everybody, queue.path)}
+                        everyone = queue.path if acl.allows_all else own[granted_key].everyone
+                        own = {**own, granted_key: _Above(everyone, queue.path)}
             granted[queue] = own
 
 
@@ -186,7 +186,7 @@ def _wildcard_with_names(listed: _ListedAcl) -> _Advice:
         and OTHER_WHITE_SPACE.sub("", text) != WILDCARD
     ):
         yield (
-            'the list "*" lets everybody in, so the other list has no effect',
+            'the list "*" lets everyone in, so the other list has no effect',
             'write "*" alone, or replace it with names',
         )
 
@@ -195,7 +195,7 @@ def _any_group(listed: _ListedAcl) -> _Advice:
     """Report a `*` as the list of groups: it also lets in users without groups."""
     if OTHER_WHITE_SPACE.sub("", listed.scalar.text) == f" {WILDCARD}":
         yield (
-            '" *" lets everybody in, not only the members of some group',
+            '" *" lets everyone in, not only the members of some group',
             'write "*" if that is meant, otherwise list the groups',
         )
 
@@ -222,12 +222,12 @@ def _nobody(listed: _ListedAcl) -> _Advice:
 
 
 def _pointless(listed: _ListedAcl) -> _Advice:
-    """Report a list of names below a queue that already lets everybody in."""
-    above = listed.above.everybody
+    """Report a list of names below a queue that already lets everyone in."""
+    above = listed.above.everyone
     if above and not listed.acl.is_empty and not listed.acl.allows_all:
         does = "submit" if listed.key == _SUBMIT else "administer"
         yield (
-            f"this ACL has no effect: queue {quoted(above)} lets everybody {does}",
+            f"this ACL has no effect: queue {quoted(above)} lets everyone {does}",
             "remove one of the two; a queue cannot revoke what a queue above it grants",
         )
 

@@ -238,7 +238,7 @@ def _check_name(
     text = name.text
     if text != WILDCARD and not _IS_NAME[kind](text):
         message = f"{quoted(text)} is not a {kind} name"
-        diagnostics.error(name, message, 'correct it, or write "*" for everybody', queue)
+        diagnostics.error(name, message, 'correct it, or write "*" for everyone', queue)
         return
     first = seen.setdefault(text, name)
     if first is not name:

@@ -160,7 +160,7 @@ func (d *decider) queues(question *Question) ([]string, bool) {
 			d.wants.add(userKey{held.name, user}, d.clock())
 			return nil, false
 		}
-		// An unknown user has no groups, but keeps the queues that list the user or everybody.
+		// An unknown user has no groups, but keeps the queues that list the user or everyone.
 		found, _, err = partition.Usable(place, access, user, made.entry.groups, true, realUser)
 	}
 	if err != nil {

@@ -84,7 +84,7 @@ var (
 )
 
 // yunikorn returns YuniKorn's grammar, users[ groups], for names with these signs. Only a space
-// separates the two lists, and there may be only one. A list that is just * allows everybody. Names
+// separates the two lists, and there may be only one. A list that is just * allows everyone. Names
 // that are not valid are dropped.
 func yunikorn(userSigns, groupSigns string) Grammar {
 	return func(text string) (acl, error) {

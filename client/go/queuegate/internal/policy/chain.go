@@ -32,9 +32,9 @@ func (c *chain) extend(queue string, acls ...acl) *chain {
 	var users, groups names
 	for _, each := range acls {
 		if each.allowsAll {
-			// The levels above an ACL that allows everybody are never reached.
-			everybody := grant(Wildcard, queue, wildcard)
-			above = end(&everybody)
+			// The levels above an ACL that allows everyone are never reached.
+			everyone := grant(Wildcard, queue, wildcard)
+			above = end(&everyone)
 			break
 		}
 		users = users.with(each.users)

@@ -176,8 +176,8 @@ func TestFairScheduler(t *testing.T) {
 	expectAll(t, build(t, NewClusterBuilder(settings), given{"root", "alice", ""}), map[string]string{
 		"eve@root": "+acls_disabled", "alice@root": "+acls_disabled",
 	})
-	everybody := Cluster{ACLsEnabled: true, AdminACL: "*"}
-	expectAll(t, build(t, NewClusterBuilder(everybody), given{"root.a", "alice g", ""}), map[string]string{
+	everyone := Cluster{ACLsEnabled: true, AdminACL: "*"}
+	expectAll(t, build(t, NewClusterBuilder(everyone), given{"root.a", "alice g", ""}), map[string]string{
 		"eve@a": "+cluster_admin *", "alice@a": "+user root.a alice",
 	})
 }

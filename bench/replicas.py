@@ -1,0 +1,103 @@
+"""Servers that ask one slapd: replicas of a fleet on a real Redis, or servers without one."""
+
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import yaml
+
+from bench.big_directory import BigDirectory, group
+from tests.support.eventually import eventually
+from tests.support.fakes.scripted_directory import settings_file
+from tests.support.servers.admin_port import LISTEN, ops_address, value
+from tests.support.servers.queuegate_server import ADMIN, running_server
+from tests.support.servers.redis_server import running_redis
+
+NAMES: Final = ("a", "b", "c")
+QUEUE: Final = "root.first"
+"""Its ACL lists the first group."""
+OTHER_QUEUE: Final = "root.second"
+"""The same, for a question that has not been asked before."""
+_POLICY: Final = f"""\
+partitions:
+  - name: default
+    queues:
+      - name: root
+        queues:
+          - {{name: first, submitacl: " {group(0)}"}}
+          - {{name: second, submitacl: " {group(0)}"}}
+"""
+_folders = itertools.count()
+
+
+class Replica(NamedTuple):
+    """A server, and the address of its metrics."""
+
+    address: str
+    ops: str
+
+    def count(self, metric: str, *labels: str) -> int:
+        """Return the sum of a metric with these values of labels."""
+        return int(value(self.ops, metric, *labels))
+
+    def reads(self, result: str) -> int:
+        """Return how many questions to Redis about a user ended with a result."""
+        return self.count("queuegate_fleet_group_reads_total", result)
+
+
+@contextmanager
+def running_replicas(
+    folder: Path, directory: BigDirectory, names: Sequence[str] = NAMES, **options: str
+) -> Iterator[list[Replica]]:
+    """Run the replicas of a fleet with some options, from when they share groups."""
+    own = folder / f"fleet-{next(_folders)}"
+    own.mkdir()
+    secret = own / "secret"
+    secret.write_text("s" * 32)
+    secret.chmod(0o600)
+    with ExitStack() as stack:
+        redis = stack.enter_context(running_redis(own / "redis"))
+        fleet = {"url": redis.url, "secret_file": str(secret), **options}
+        started = [
+            stack.enter_context(_running(own / name, directory, {**fleet, "replica": name}))
+            for name in names
+        ]
+        for each in started:
+            eventually(partial(each.count, "queuegate_fleet_groups_available"), 1)
+        yield started
+
+
+@contextmanager
+def running_servers(folder: Path, directory: BigDirectory, number: int) -> Iterator[list[Replica]]:
+    """Run servers that know nothing of each other."""
+    own = folder / f"servers-{next(_folders)}"
+    own.mkdir()
+    with ExitStack() as stack:
+        yield [
+            stack.enter_context(_running(own / str(each), directory, None))
+            for each in range(number)
+        ]
+
+
+@contextmanager
+def _running(
+    folder: Path, directory: BigDirectory, fleet: Mapping[str, Any] | None
+) -> Iterator[Replica]:
+    folder.mkdir()
+    policy = folder / "queues.yaml"
+    policy.write_text(_POLICY)
+    settings: dict[str, Any] = {
+        "policy": {"path": str(policy)},
+        "resolvers": {"corp": yaml.safe_load(directory.resolver())},
+        "partitions": {"default": {"resolver": "corp", "cache": {"positive_ttl": "1h"}}},
+    }
+    if fleet is not None:
+        settings["fleet"] = dict(fleet)
+    config = settings_file(folder, settings)
+    with running_server("--config", config, *ADMIN, *LISTEN) as server:
+        if fleet is not None:
+            server.wait_for_log("following the fleet")
+        yield Replica(server.address, ops_address(server))

@@ -1,0 +1,295 @@
+"""The names, help texts and labels of the metrics: docs/reference/metrics.md has the same texts.
+
+No label carries the name of a user, group or queue.
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+from prometheus_client.core import CounterMetricFamily as Counter
+from prometheus_client.core import GaugeMetricFamily as Gauge
+from prometheus_client.core import HistogramMetricFamily as Histogram
+from prometheus_client.core import Metric
+
+from queuegate_server.admin.readiness import versions
+
+_CALL: Final = ("grpc_type", "grpc_service", "grpc_method")
+_PARTITION: Final = ("partition",)
+_KIND: Final = (*_PARTITION, "kind")
+_RESOLVER: Final = ("resolver", "defined_in")
+_STEP: Final = (*_RESOLVER, "server", "step")
+
+METRICS: Final[Mapping[str, tuple[type[Metric], str, tuple[str, ...]]]] = {
+    "grpc_server_started": (Counter, "Calls started.", _CALL),
+    "grpc_server_handled": (
+        Counter,
+        ("Calls completed, by status. CANCELLED and DEADLINE_EXCEEDED: the caller gave up."),
+        (*_CALL, "grpc_code"),
+    ),
+    "grpc_server_handling_seconds": (Histogram, "Duration of calls.", _CALL),
+    "queuegate_calls_in_progress": (Gauge, "Calls in progress, including streams.", ()),
+    "queuegate_calls_limit": (
+        Gauge,
+        ("How many calls may be in progress (limits.max_concurrent_calls)."),
+        (),
+    ),
+    "queuegate_streams_in_progress": (Gauge, "Streams in progress.", ()),
+    "queuegate_streams_limit": (Gauge, "How many streams may be open: half of the calls.", ()),
+    "queuegate_calls_refused": (
+        Counter,
+        (
+            "Calls rejected at a limit: calls (too many in progress), streams (too many open), "
+            "waited (queued for too long in an overload, limits.max_wait), incomplete (the "
+            "request did not arrive within limits.connections.transfer_timeout, or 1 000 others "
+            "waited for theirs), unread (long calls while 64 MiB of answers were unread), bytes "
+            "(long calls while 64 MiB of requests were in progress)."
+        ),
+        ("reason",),
+    ),
+    "queuegate_decisions": (
+        Counter,
+        ("Decisions, including each of a batch: allowed, denied, error."),
+        ("outcome", "reason"),
+    ),
+    "queuegate_cache_requests": (
+        Counter,
+        (
+            "Lookups in the group cache: hit, negative_hit (no such user), failure_hit (a recent "
+            "failure), stale_hit (expired groups: the resolver fails, or the refresh is queued), "
+            "miss. Repeated requests, which the response cache answers, do not reach it."
+        ),
+        (*_PARTITION, "result"),
+    ),
+    "queuegate_cache_entries": (
+        Gauge,
+        (
+            "Entries, including expired ones: groups (of users), negative (names of no user or "
+            "that could not be looked up)."
+        ),
+        _KIND,
+    ),
+    "queuegate_cache_refreshes_waiting": (
+        Gauge,
+        "Cached users whose refresh is due and queued.",
+        _PARTITION,
+    ),
+    "queuegate_cache_refreshes": (
+        Counter,
+        ("Refreshes of users whose groups were cached, most of them ahead of expiry."),
+        _PARTITION,
+    ),
+    "queuegate_cache_evictions": (
+        Counter,
+        ("Entries evicted to make room for others of their kind (max_entries of each)."),
+        _KIND,
+    ),
+    "queuegate_cache_invalidated": (Counter, "Entries dropped on request.", _PARTITION),
+    "queuegate_cache_outdated": (
+        Counter,
+        "Lookups whose result was outdated when they finished.",
+        _PARTITION,
+    ),
+    "queuegate_resolver_lookups": (
+        Counter,
+        (
+            "Lookups, including those that were rejected or timed out: found, no_such_user, "
+            "could_not_ask."
+        ),
+        (*_RESOLVER, "outcome"),
+    ),
+    "queuegate_resolver_lookup_seconds": (
+        Histogram,
+        "Duration of lookups, including their time in the queue.",
+        _RESOLVER,
+    ),
+    "queuegate_resolver_breaker_state": (
+        Gauge,
+        ("1 for the current state of the circuit breaker: closed, open, half-open."),
+        (*_RESOLVER, "state"),
+    ),
+    "queuegate_resolver_lookups_running": (
+        Gauge,
+        "Lookups in progress (max_concurrent).",
+        _RESOLVER,
+    ),
+    "queuegate_resolver_lookups_waiting": (
+        Gauge,
+        "Lookups in the queue (max_waiting).",
+        _RESOLVER,
+    ),
+    "queuegate_ldap_steps": (
+        Counter,
+        (
+            "Operations on a directory server (connect, bind, user search and so on): success, "
+            "failure."
+        ),
+        (*_STEP, "result"),
+    ),
+    "queuegate_ldap_step_seconds": (Counter, "Total duration of these operations.", _STEP),
+    "queuegate_ldap_events": (
+        Counter,
+        (
+            "Unusual events in lookups: retried, ambiguous (several users match), depth_reached "
+            "(a walk ended at nested_depth), other_spelling (only names in another spelling), "
+            "outside_base (ignored entries outside of user_base and group_base), skipped_names "
+            "(groups without a readable name)."
+        ),
+        (*_RESOLVER, "event"),
+    ),
+    "queuegate_build_info": (Gauge, "Always 1; the labels are the versions.", tuple(versions())),
+    "queuegate_ready": (Gauge, "1 if /readyz reports ready.", ()),
+    "queuegate_policy_reloads": (
+        Counter,
+        ("Loads of the policy, including the first one: success, failure."),
+        ("result",),
+    ),
+    "queuegate_policy_last_reload_successful": (
+        Gauge,
+        ("1 if the policy that was read last is served; 0 if an older one is."),
+        (),
+    ),
+    "queuegate_policy_revision": (Gauge, "Increases by 1 with each new policy.", ()),
+    "queuegate_policy_loaded_timestamp_seconds": (
+        Gauge,
+        ("When the policy was loaded, in Unix seconds; its age is time() minus this."),
+        (),
+    ),
+    "queuegate_policy_queues": (Gauge, "Queues of the policy.", _PARTITION),
+    "queuegate_sync_streams": (Gauge, "Open streams of SyncService: gates.", ()),
+    "queuegate_sync_streams_limit": (Gauge, "How many of them may be open.", ()),
+    "queuegate_sync_lag_seconds": (
+        Gauge,
+        "For how long a gate has not confirmed a change, at most; 0 if all have.",
+        (),
+    ),
+    "queuegate_sync_messages": (
+        Counter,
+        "Messages to gates; policy: a part of one, reset: what the gate held is not used.",
+        ("kind",),
+    ),
+    "queuegate_sync_barriers": (
+        Counter,
+        "Calls that waited for gates, by result: confirmed, or waited_out if leases had to end.",
+        ("result",),
+    ),
+    "queuegate_sync_decisions": (
+        Counter,
+        (
+            "Decisions that gates reported: recorded in the audit log, or refused because they "
+            "are not valid (the log says why)."
+        ),
+        ("result",),
+    ),
+    "queuegate_fleet_groups_available": (
+        Gauge,
+        (
+            "Whether groups are shared: 1, or 0 while Redis fails or this replica does not follow "
+            "the fleet. No sample without a fleet."
+        ),
+        (),
+    ),
+    "queuegate_fleet_group_reads": (
+        Counter,
+        (
+            "Users whose groups were not cached here: hit (another replica knew them), miss, "
+            "refused (the value must not be used), unavailable (Redis fails or takes too long, "
+            "or this replica does not follow the fleet). All but hits ask the resolver."
+        ),
+        ("result",),
+    ),
+    "queuegate_fleet_groups_refused": (
+        Counter,
+        (
+            "Values in Redis that were not used: mac (not written with this fleet's key), "
+            "format (by another version), settings (with other settings of the resolver), expired, "
+            "outdated (by an invalidation, or from before the events that this replica knows)."
+        ),
+        ("cause",),
+    ),
+    "queuegate_fleet_group_writes": (
+        Counter,
+        (
+            "Answers of resolvers: written to Redis, outdated by then, dropped (too many waited, "
+            "or Redis fails), failed."
+        ),
+        ("result",),
+    ),
+    "queuegate_fleet_group_read_failures": (
+        Counter,
+        "Reads from Redis, of many users each, that failed or took longer than fleet.read_timeout.",
+        (),
+    ),
+    "queuegate_fleet_following": (
+        Gauge,
+        "1 if this replica follows the fleet; 0 if it works alone. Absent without a fleet.",
+        (),
+    ),
+    "queuegate_fleet_replicas": (
+        Gauge,
+        "Replicas, as this one sees them: following, joining, silent.",
+        ("state",),
+    ),
+    "queuegate_fleet_policies": (
+        Gauge,
+        "How many different policies the replicas serve that report themselves.",
+        (),
+    ),
+    "queuegate_fleet_lag": (
+        Gauge,
+        "Changes that the replica furthest behind has yet to carry out.",
+        (),
+    ),
+    "queuegate_fleet_events": (Counter, "Changes of other replicas that were carried out.", ()),
+    "queuegate_fleet_gaps": (
+        Counter,
+        "How often this replica stopped to follow the fleet: cached groups were asked for again.",
+        (),
+    ),
+    "queuegate_fleet_rows_rejected": (
+        Counter,
+        "Reports in Redis that no replica of this fleet has written.",
+        (),
+    ),
+    "queuegate_audit_records": (
+        Counter,
+        (
+            "Audit records: written, dropped, refused (their calls failed). Without an audit log, "
+            "audit metrics have no values."
+        ),
+        ("result",),
+    ),
+    "queuegate_audit_write_failures": (Counter, "Writes of the audit log that failed.", ()),
+    "queuegate_audit_rotation_failures": (Counter, "Rotations of the audit log that failed.", ()),
+    "queuegate_audit_writable": (
+        Gauge,
+        ("1 if the last write of the audit log succeeded and no write hangs."),
+        (),
+    ),
+    "queuegate_audit_waiting_bytes": (
+        Gauge,
+        ("Audit records that wait to be written, in bytes (audit.buffer)."),
+        (),
+    ),
+    "queuegate_certificate_expiry_timestamp_seconds": (
+        Gauge,
+        ("When the first certificate of a listener's chain expires, in Unix seconds."),
+        ("listener",),
+    ),
+    "queuegate_certificate_reloads": (
+        Counter,
+        (
+            "Loads of a listener's certificate, key and authorities, including the first one: "
+            "success, failure (the old ones stay in use)."
+        ),
+        ("listener", "result"),
+    ),
+    "queuegate_console_sign_ins": (
+        Counter,
+        (
+            "Tokens presented to the console: success (a session began), failure, refused (too "
+            "many failures of the peer). Without the console it has no values."
+        ),
+        ("result",),
+    ),
+}
+"""By name, in the order of the output: the type, the text and the labels of each metric."""
