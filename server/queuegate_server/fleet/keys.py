@@ -53,6 +53,10 @@ class Keys:
         """Return the key of a user's groups."""
         return f"{self.tag}:user:{quote(partition, safe='')}:{user}"
 
+    def lookup(self, partition: str, user: str, sequence: int) -> str:
+        """Return the key that a replica sets while it looks a user up, after a number of events."""
+        return f"{self.tag}:lookup:{sequence}:{quote(partition, safe='')}:{user}"
+
 
 class Signer:
     """Computes and checks codes of one kind of value."""

@@ -4,13 +4,18 @@ A value carries the position in the fleet's order of events that its writer had 
 asked the resolver. The reader decides whether it still holds: it accepts a value only if it knows
 all events since then, and none of them forgets the user. So an answer from before an invalidation
 is never used after it, however slow the lookup or the write was, and whoever stored it.
+
+A replica that finds no value claims the lookup. The others wait a moment for what it stores: a
+directory that three replicas ask about a user at the same time is asked once.
 """
 
+import asyncio
+import contextlib
 import json
 from collections.abc import Callable
 from typing import Final, NamedTuple, Protocol
 
-from queuegate_server.fleet.keys import MAC_BYTES, Position, Signer
+from queuegate_server.fleet.keys import MAC_BYTES, Keys, Position, Signer
 from queuegate_server.identity.lease import CacheLease
 from queuegate_server.identity.resolver import Found, NoSuchUser
 from queuegate_server.identity.shared import SharedAnswer
@@ -21,6 +26,13 @@ MAX_VALUE_BYTES: Final = 256 * 1024
 """Larger values are not shared."""
 CLOCK_SKEW: Final = 5.0
 """Seconds by which the wall clocks of replicas may differ."""
+
+CLAIM_SECONDS: Final = 0.1
+"""For how long other replicas leave a lookup to the one that has claimed it."""
+WAIT_SECONDS: Final = 0.05
+"""How long they wait for its answer before they ask the resolver themselves."""
+POLL_SECONDS: Final = 0.002
+"""The first pause between two looks for it; each is twice as long as the one before."""
 
 
 class Fence(Protocol):
@@ -47,7 +59,10 @@ class ValueStore(Protocol):
     """Redis, as far as values need it."""
 
     async def get(self, key: str) -> bytes | None:
-        """Return the value of a key; None if there is none, or none could be read in time."""
+        """Return the value of a key; None if there is none. Raises ValueUnavailable."""
+
+    async def claim(self, key: str, seconds: float) -> bool:
+        """Create a key for some seconds; return False if it exists. Raises ValueUnavailable."""
 
     def put(self, key: str, make: Callable[[], bytes | None], seconds: float) -> None:
         """Store a value soon; `make` returns it, or None if it is outdated by then."""
@@ -58,7 +73,7 @@ class GroupCounts:
 
     def __init__(self) -> None:
         """Start at zero."""
-        self.reads: Final = dict.fromkeys(("hit", "miss", "refused", "unavailable"), 0)
+        self.reads: Final = dict.fromkeys(("hit", "miss", "unavailable"), 0)
         self.refused: Final = dict.fromkeys(("mac", "format", "settings", "expired", "outdated"), 0)
         """By cause."""
 
@@ -95,27 +110,13 @@ class PartitionGroups:
 
     async def get(self, user: str) -> SharedAnswer | None:
         """Return an answer that is valid at this moment; None if there is none."""
-        if self._position() is None:
-            self._counts.reads["unavailable"] += 1
-            return None
-        key = self._codec.key(user)
         try:
-            raw = await self._store.get(key)
+            answer = await self._find(user)
         except ValueUnavailable:
             self._counts.reads["unavailable"] += 1
             return None
-        if raw is None:
-            self._counts.reads["miss"] += 1
-            return None
-        try:
-            value = self._codec.decode(key, raw)
-            self._check_order(user, value.position)
-        except Refused as refused:
-            self._counts.reads["refused"] += 1
-            self._counts.refused[str(refused)] += 1
-            return None
-        self._counts.reads["hit"] += 1
-        return value.answer
+        self._counts.reads["miss" if answer is None else "hit"] += 1
+        return answer
 
     def begin(self, user: str) -> "_Publication | None":
         """Note the position before the resolver is asked."""
@@ -134,6 +135,47 @@ class PartitionGroups:
             return self._codec.encode(key, position, answer)
 
         self._store.put(key, make, answer.expires_at - answer.resolved_at)
+
+    async def _find(self, user: str) -> SharedAnswer | None:
+        """Return an answer that another replica has got or is about to get; None if it is left to
+        this one. Raises ValueUnavailable.
+        """
+        if self._position() is None:
+            raise ValueUnavailable
+        try:
+            answer = await self._read(user)
+        except Refused as refused:
+            self._counts.refused[str(refused)] += 1
+            answer = None
+        position = self._position()
+        if answer is not None or position is None:
+            return answer
+        if await self._store.claim(self._codec.lookup_key(user, position), CLAIM_SECONDS):
+            return None
+        return await self._await_claimed(user)
+
+    async def _await_claimed(self, user: str) -> SharedAnswer | None:
+        """Return what another replica looks up; None if it takes too long. Raises
+        ValueUnavailable.
+        """
+        answer, pause, left = None, POLL_SECONDS, WAIT_SECONDS
+        while answer is None and left > 0:
+            await asyncio.sleep(min(pause, left))
+            left -= pause
+            pause *= 2
+            with contextlib.suppress(Refused):
+                answer = await self._read(user)
+        return answer
+
+    async def _read(self, user: str) -> SharedAnswer | None:
+        """Return the answer in Redis; None if there is none. Raises Refused, ValueUnavailable."""
+        key = self._codec.key(user)
+        raw = await self._store.get(key)
+        if raw is None:
+            return None
+        value = self._codec.decode(key, raw)
+        self._check_order(user, value.position)
+        return value.answer
 
     def _position(self) -> Position | None:
         # A process that was stopped for a while learns here that its lease has ended.
@@ -170,7 +212,7 @@ class ValueCodec:
     def __init__(
         self,
         signer: Signer,
-        user_key: Callable[[str, str], str],
+        keys: Keys,
         partition: str,
         resolver: str,
         wall: Callable[[], float],
@@ -179,7 +221,7 @@ class ValueCodec:
 
         Args:
             signer: Computes the codes of values.
-            user_key: Returns the key of a partition's user.
+            keys: The names of keys.
             partition: The partition.
             resolver: The settings of its resolver as text. Answers of a resolver with other
                 settings are refused.
@@ -187,14 +229,18 @@ class ValueCodec:
         """
         self.partition: Final = partition
         self._signer = signer
-        self._user_key = user_key
+        self._keys = keys
         # A hash would let readers of Redis try guesses at what the settings contain.
         self._settings = signer.mac(b"settings", resolver.encode()).hex()
         self._wall = wall
 
     def key(self, user: str) -> str:
         """Return the key of a user."""
-        return self._user_key(self.partition, user)
+        return self._keys.user(self.partition, user)
+
+    def lookup_key(self, user: str, position: Position) -> str:
+        """Return the key that claims the lookup of a user after an event."""
+        return self._keys.lookup(self.partition, user, position.sequence)
 
     def encode(self, key: str, position: Position, answer: SharedAnswer) -> bytes | None:
         """Return the value of a key; None if it is too large to be shared."""

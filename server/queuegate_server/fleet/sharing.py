@@ -54,7 +54,7 @@ class GroupSharing:
             partition: Its name.
             resolver: The settings of its resolver, as text.
         """
-        codec = ValueCodec(self._signer, self._keys.user, partition, resolver, self._wall)
+        codec = ValueCodec(self._signer, self._keys, partition, resolver, self._wall)
         return PartitionGroups(
             self.store,
             codec,

@@ -47,7 +47,7 @@ class BatchingStore:
         """Values by what became of them."""
         self._connection = connection
         self._read_timeout = read_timeout
-        self._reads: dict[str, list[asyncio.Future[bytes | None]]] = {}
+        self._reads: _Batch = {}
         self._flush_scheduled = False
         self._unwritten: deque[tuple[str, Callable[[], bytes | None], float]] = deque()
         self._writing: asyncio.Task[None] | None = None
@@ -65,15 +65,17 @@ class BatchingStore:
         Raises:
             ValueUnavailable: Redis is left alone, or does not answer in time.
         """
-        if not self.is_available:
-            raise ValueUnavailable
-        loop = asyncio.get_running_loop()
-        future: asyncio.Future[bytes | None] = loop.create_future()
-        self._reads.setdefault(key, []).append(future)
-        if not self._flush_scheduled:
-            self._flush_scheduled = True
-            loop.call_soon(self._flush)
-        return await future
+        return await self._ask("GET", key)
+
+    async def claim(self, key: str, seconds: float) -> bool:
+        """Create a key, unless it exists, and return whether it did not. Raises ValueUnavailable,
+        as `get` does.
+
+        Args:
+            key: The key.
+            seconds: After which it is deleted.
+        """
+        return await self._ask("SET", key, "", "NX", "PX", int(seconds * 1000)) is not None
 
     def put(self, key: str, make: Callable[[], bytes | None], seconds: float) -> None:
         """Store a value soon, unless too many wait.
@@ -101,12 +103,24 @@ class BatchingStore:
         self._give_up_reads()
         await self._connection.close()
 
+    async def _ask(self, *command: str | int) -> bytes | None:
+        """Send a command together with others. Raises ValueUnavailable."""
+        if not self.is_available:
+            raise ValueUnavailable
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[bytes | None] = loop.create_future()
+        self._reads.setdefault(command, []).append(future)
+        if not self._flush_scheduled:
+            self._flush_scheduled = True
+            loop.call_soon(self._flush)
+        return await future
+
     def _flush(self) -> None:
         """Send the reads that wait, as far as connections are free."""
         self._flush_scheduled = False
         while self._reads and len(self._reading) < MAX_READS:
-            keys = [key for key, _ in zip(self._reads, range(READ_BATCH), strict=False)]
-            batch = {key: self._reads.pop(key) for key in keys}
+            commands = [command for command, _ in zip(self._reads, range(READ_BATCH), strict=False)]
+            batch = {command: self._reads.pop(command) for command in commands}
             task = asyncio.create_task(self._read(batch))
             self._reading.add(task)
             task.add_done_callback(self._read_done)
@@ -116,9 +130,9 @@ class BatchingStore:
         if self._reads and not self._flush_scheduled:
             self._flush()
 
-    async def _read(self, batch: dict[str, list[asyncio.Future[bytes | None]]]) -> None:
+    async def _read(self, batch: "_Batch") -> None:
         try:
-            values = await self._connection.execute("MGET", *batch, seconds=self._read_timeout)
+            values = await self._connection.pipeline([*batch], seconds=self._read_timeout)
         except StoreUnavailable as error:
             self.failed_reads += 1
             self._failures += 1
@@ -198,7 +212,11 @@ class BatchingStore:
         self.is_available = True
 
 
-def _fail(reads: dict[str, list[asyncio.Future[bytes | None]]]) -> None:
+_Batch = dict[tuple[str | int, ...], list[asyncio.Future[bytes | None]]]
+"""Those who wait for the answer to a command."""
+
+
+def _fail(reads: _Batch) -> None:
     for futures in reads.values():
         for future in futures:
             if not future.done():

@@ -191,9 +191,9 @@ METRICS: Final[Mapping[str, tuple[type[Metric], str, tuple[str, ...]]]] = {
     "queuegate_fleet_group_reads": (
         Counter,
         (
-            "Users whose groups were not cached here: hit (another replica knew them), miss, "
-            "refused (the value must not be used), unavailable (Redis fails or takes too long, "
-            "or this replica does not follow the fleet). All but hits ask the resolver."
+            "Users whose groups were not cached here: hit (another replica knew them, or looked "
+            "them up at this moment), miss, unavailable (Redis fails or takes too long, or this "
+            "replica does not follow the fleet). All but hits ask the resolver."
         ),
         ("result",),
     ),

@@ -29,7 +29,7 @@ def test_searches_are_counted(tmp_path: Path) -> None:
     assert alone == 1_500
     assert len(fleets) == 3
     assert all(500 <= searches < alone for searches in fleets)
-    assert len(part.targets) == 1
+    assert len(part.targets) == 3
 
 
 @pytest.mark.parametrize(("name", "targets"), [("fleet_effect", 1), ("fleet_hits", 3)])

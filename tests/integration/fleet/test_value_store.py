@@ -15,7 +15,7 @@ from queuegate_server.fleet.keys import Keys
 from queuegate_server.fleet.replica import ReplicaState
 from queuegate_server.fleet.shared_groups import ValueUnavailable
 from queuegate_server.fleet.sharing import GroupSharing
-from queuegate_server.fleet.value_store import MAX_FAILURES, READ_BATCH, BatchingStore
+from queuegate_server.fleet.value_store import MAX_FAILURES, BatchingStore
 from queuegate_server.identity.lease import CacheLease
 from queuegate_server.settings.fleet import Fleet
 from tests.support.fakes.loop import run_ready_callbacks, wait_until
@@ -90,7 +90,7 @@ async def test_values_are_stored_until_they_expire(
     assert 0 < int(milliseconds) <= 60_000
 
 
-async def test_reads_at_the_same_time_are_few_commands(
+async def test_a_value_that_several_read_at_the_same_time_is_read_once(
     store: BatchingStore, redis_server: RedisServer
 ) -> None:
     for number in range(1_000):
@@ -98,7 +98,14 @@ async def test_reads_at_the_same_time_are_few_commands(
     await wait_until(lambda: store.writes["written"] == 1_000)
     values = await asyncio.gather(*(store.get(key(number % 1_000)) for number in range(3_000)))
     assert values == [b"%d" % (number % 1_000) for number in range(3_000)]
-    assert calls(redis_server, "mget") == -(-1_000 // READ_BATCH)
+    assert calls(redis_server, "get") == 1_000
+
+
+async def test_a_key_is_claimed_by_one(store: BatchingStore, redis_server: RedisServer) -> None:
+    assert [await store.claim(key(number), 60) for number in (0, 1, 0)] == [True, True, False]
+    redis_server.command("PEXPIRE", key(), "1")
+    await wait_until(lambda: redis_server.get(key()) is None)
+    assert await store.claim(key(), 60)
 
 
 async def test_a_reader_that_is_cancelled_disturbs_no_other(store: BatchingStore) -> None:

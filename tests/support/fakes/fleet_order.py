@@ -1,5 +1,6 @@
 """A fleet's order of events as one replica knows it, and a store of values in memory."""
 
+import asyncio
 from collections.abc import Callable
 
 from queuegate_server.fleet.keys import Position
@@ -39,12 +40,20 @@ class MemoryStore:
         self.lifetimes: dict[str, float] = {}
         self.available = True
         self.reads = 0
+        self._claimed_until: dict[str, float] = {}
 
     async def get(self, key: str) -> bytes | None:
         self.reads += 1
         if not self.available:
             raise ValueUnavailable
         return self.values.get(key)
+
+    async def claim(self, key: str, seconds: float) -> bool:
+        now = asyncio.get_running_loop().time()
+        if now < self._claimed_until.get(key, now):
+            return False
+        self._claimed_until[key] = now + seconds
+        return True
 
     def put(self, key: str, make: Callable[[], bytes | None], seconds: float) -> None:
         value = make()

@@ -20,7 +20,7 @@ from queuegate_server.identity.shared import SharedAnswer
 from tests.support.fakes.clock import ManualClock
 from tests.support.fakes.directory import FakeDirectory
 from tests.support.fakes.fleet_order import FakeOrder, MemoryStore
-from tests.support.fakes.loop import run_ready_callbacks
+from tests.support.fakes.loop import run_ready_callbacks, wait_until
 from tests.support.fakes.stack import Stack
 
 SECRET = b"s" * 32
@@ -35,7 +35,7 @@ class Replica:
         self.order.forgotten += fleet.events
         self.counts = GroupCounts()
         self._codec = ValueCodec(
-            Signer(secret, "groups"), Keys("q").user, partition, fleet.resolver, fleet.clock
+            Signer(secret, "groups"), Keys("q"), partition, fleet.resolver, fleet.clock
         )
         self._fleet = fleet
         self.stack = Stack(fleet.clock, fleet.directory, self._share)
@@ -94,6 +94,38 @@ async def test_the_directory_is_asked_once_for_all_replicas(fleet: Fleet) -> Non
     assert [await each.groups() for each in replicas] == ["g1 g2"] * 3
     assert fleet.directory.asked["sue"] == 1
     assert [each.counts.reads["hit"] for each in replicas] == [0, 1, 1]
+
+
+async def test_the_directory_is_asked_once_by_replicas_that_are_asked_at_once(
+    fleet: Fleet,
+) -> None:
+    replicas = [fleet.replica() for _ in range(3)]
+    answers = await asyncio.gather(*(each.groups() for each in replicas))
+    assert answers == ["g1 g2"] * 3
+    assert fleet.directory.asked["sue"] == 1
+    assert sum(each.counts.reads["hit"] for each in replicas) == 2
+
+
+async def test_a_replica_does_not_wait_long_for_the_lookup_of_another(fleet: Fleet) -> None:
+    one, two = fleet.replica(), fleet.replica()
+    fleet.directory.hold.clear()
+    lookups = [asyncio.create_task(each.groups()) for each in (one, two)]
+    await wait_until(lambda: fleet.directory.running == 2)
+    fleet.directory.hold.set()
+    assert await asyncio.gather(*lookups) == ["g1 g2"] * 2
+
+
+async def test_the_lookup_from_before_an_invalidation_is_not_waited_for(fleet: Fleet) -> None:
+    one, two = fleet.replica(), fleet.replica()
+    fleet.directory.hold.clear()
+    lookups = [asyncio.create_task(one.groups())]
+    await wait_until(lambda: fleet.directory.running == 1)
+    two.forget()
+    lookups.append(asyncio.create_task(two.groups()))
+    await run_ready_callbacks()
+    assert fleet.directory.running == 2
+    fleet.directory.hold.set()
+    await asyncio.gather(*lookups)
 
 
 async def test_users_who_do_not_exist_are_shared_and_failures_are_not(fleet: Fleet) -> None:
@@ -312,7 +344,7 @@ async def test_a_store_that_fails_costs_a_lookup_and_nothing_else(fleet: Fleet) 
 def test_values_are_bound_in_time_and_size() -> None:
     clock = ManualClock()
     signer = Signer(SECRET, "groups")
-    codec = ValueCodec(signer, Keys("q").user, "p", "settings", clock)
+    codec = ValueCodec(signer, Keys("q"), "p", "settings", clock)
     position = FakeOrder().position
     assert position is not None
     for outcome in (Found(("a", "é\udc80")), Found(()), NoSuchUser("not there")):
