@@ -287,7 +287,9 @@ class FleetMember:
                 await self._stream.begin(head.epoch)
                 self._wake.set()
                 return
-            # Groups that this replica looked up alone may be from before an event.
+            await self._forget_missed(events, head)
+            # Groups that this replica looked up alone may be from before an event. Gates forget
+            # all groups, also those that they were sent before the missed events were known.
             self._lease.end()
             self.state.follow(events, head, sent_at)
             self._extend()
@@ -296,6 +298,20 @@ class FleetMember:
             _LOG.info("following the fleet", extra={"sequence": head.sequence})
             return
         self._wake.set()
+
+    async def _forget_missed(self, events: list[Event], head: Position) -> None:
+        """Drop the groups that others forgot while this replica was away; all groups if that is not
+        known. That a lease has ended is not enough: while the resolver fails, groups of an earlier
+        lease are answers.
+        """
+        missed = self.state.missed(events, head)
+        if missed is None:
+            for partition in self._served():
+                await self._drop(partition, ())
+            return
+        for change in (event.change for event in missed):
+            if change.kind == "forget":
+                await self._drop(change.partition, change.users)
 
     def _extend(self) -> None:
         """Let the caches answer until the lease of the state ends."""
@@ -356,14 +372,16 @@ class FleetMember:
 
     async def _forget(self, change: Change) -> int | None:
         """Forget groups; return the number of the change for gates."""
-        try:
-            served = self._engine.snapshot.served.get(change.partition)
-        except NotReady:
+        if not await self._drop(change.partition, change.users):
             return None
-        if served is None:
-            return None
-        await drop_groups(served, tuple(change.users))
         return self._hub.forget(change.partition, change.users)
+
+    async def _drop(self, partition: str, users: Collection[str]) -> bool:
+        """Drop the cached groups of users, or of all; return whether the partition is served."""
+        if partition not in self._served():
+            return False
+        await drop_groups(self._engine.snapshot.served[partition], tuple(users))
+        return True
 
     async def _confirm(self, nonce: bytes, sequence: int | None) -> None:
         """Report a change as soon as no gate decides without it."""

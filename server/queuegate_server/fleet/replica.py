@@ -6,6 +6,7 @@ a gap: the stream was trimmed, Redis was emptied or restored, another history ha
 
 import math
 from collections import deque
+from collections.abc import Sequence
 from typing import Final
 
 from queuegate_server.fleet.events import Event
@@ -34,6 +35,8 @@ class ReplicaState:
         """The newest event known to exist, which may not have been applied yet."""
         self._last_known: Position | None = None
         """That of the time before the order was lost."""
+        self._last_applied: Position | None = None
+        """The newest event that was applied then."""
         self._log = EventLog(bytes(EPOCH_BYTES))
         self._nonces: deque[bytes] = deque()
         """Those of the changes in the log, and of the one before."""
@@ -66,9 +69,31 @@ class ReplicaState:
         there = nonces.get(known.sequence)
         return head.sequence < known.sequence or there not in (None, known.nonce)
 
+    def missed(self, events: list[Event], head: Position) -> Sequence[Event] | None:
+        """Return the events that this replica has not applied because it had lost the order.
+
+        Args:
+            events: The newest events of the history, up to the head.
+            head: The newest event.
+
+        Returns:
+            The events in their order; None if they do not lead from the newest event that was
+            applied to the head: others may have been missed.
+        """
+        last = self._last_applied
+        if last is None or last.epoch != head.epoch:
+            return None
+        known = _leading_to(events, head)
+        count = head.sequence - last.sequence
+        if not 0 <= count <= len(known):
+            return None
+        missed = known[len(known) - count :]
+        before = missed[0].previous if missed else head.nonce
+        return missed if before == last.nonce else None
+
     def follow(self, events: list[Event], head: Position, sent_at: float) -> None:
-        """Begin to follow a history. Everything cached must have been dropped after Redis
-        answered.
+        """Begin to follow a history. What its missed events forget must have been dropped after
+        Redis answered, and the lease of everything else must have ended.
 
         Args:
             events: The newest events of the history, up to the head, which tell whether values
@@ -76,16 +101,10 @@ class ReplicaState:
             head: The newest event.
             sent_at: When the head was asked for.
         """
-        kept: deque[Event] = deque()
-        nonce, sequence = head.nonce, head.sequence
-        for event in reversed(events):
-            if event.position != Position(head.epoch, sequence, nonce):
-                break
-            kept.appendleft(event)
-            nonce, sequence = event.previous, sequence - 1
-        self._log = EventLog(head.epoch, start=sequence)
-        self._nonces = deque((nonce,))
-        for event in kept:
+        known = _leading_to(events, head)
+        self._log = EventLog(head.epoch, start=head.sequence - len(known))
+        self._nonces = deque((known[0].previous if known else head.nonce,))
+        for event in known:
             self._note(event)
         self._position = self._newest = head
         self._pending = None
@@ -94,6 +113,7 @@ class ReplicaState:
     def lose(self) -> None:
         """Follow no history any more."""
         self._last_known = self._newest or self._last_known
+        self._last_applied = self._position or self._last_applied
         self._position = self._newest = self._pending = None
         self.lease_until = -math.inf
 
@@ -221,3 +241,15 @@ class ReplicaState:
         """Return the nonce of an event that is remembered, or that is the one before those."""
         index = sequence - self._log.tail
         return self._nonces[index] if 0 <= index < len(self._nonces) else None
+
+
+def _leading_to(events: list[Event], head: Position) -> list[Event]:
+    """Return the newest events up to the head that follow each other."""
+    known: list[Event] = []
+    expected = head
+    for event in reversed(events):
+        if event.position != expected:
+            break
+        known.append(event)
+        expected = Position(head.epoch, expected.sequence - 1, event.previous)
+    return known[::-1]

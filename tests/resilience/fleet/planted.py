@@ -1,6 +1,6 @@
 """Faults that someone could build into a fleet's protocol. A search must find each."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from queuegate_server.fleet.events import Event
@@ -50,6 +50,13 @@ class ForgetsTheOrderThatItLost(ReplicaState):
         return False
 
 
+class ForgetsNothingOnJoining(ReplicaState):
+    """Takes no event for missed."""
+
+    def missed(self, events: list[Event], head: Position) -> Sequence[Event]:
+        return ()
+
+
 class NoFence(Parts):
     state = AcceptsOutdatedGroups
 
@@ -68,6 +75,10 @@ class NoLoss(Parts):
 
 class NoLossWhileAway(Parts):
     state = ForgetsTheOrderThatItLost
+
+
+class RejoinsWithOldGroups(Parts):
+    state = ForgetsNothingOnJoining
 
 
 class LeaseFromTheAnswer(Parts):
@@ -96,6 +107,7 @@ PLANTED: Mapping[type[Parts], Bounds] = {
             *(("rewind", 0), ("tick", 0), ("tick", 0), ("tick", 0)),
         ),
     ),
+    RejoinsWithOldGroups: replace(_SMALL, heartbeats=2, begin=(_CHANGE, *(("tick", 0),) * 3)),
     LeaseFromTheAnswer: replace(_SMALL, begin=(("send", 1), ("take", 1), _CHANGE)),
     ConfirmsBeforeApplying: replace(_SMALL, ticks=0, begin=(_CHANGE,)),
 }

@@ -85,6 +85,10 @@ def _is_never_behind() -> bool:
     return False
 
 
+def _forgets(event: Event) -> bool:
+    return USER in event.change.users
+
+
 class Replica:
     """A replica."""
 
@@ -303,11 +307,15 @@ class World:
             if self.redis.head is None or self.redis.head.epoch == heartbeat.known.epoch:
                 self.redis.begin()
             each.lease.end()
+        each.lease.has_ended(now)
 
     def _join(self, each: Replica, head: Position, sent_at: float) -> None:
         if each.state.has_lost_events(self.redis.events, head):
             self.redis.begin()
             return
+        missed = each.state.missed(self.redis.events, head)
+        if missed is None or any(map(_forgets, missed)):
+            each.forget()
         each.lease.end()
         each.state.follow(self.redis.events, head, sent_at)
         each.lease.until = each.state.lease_until
@@ -332,7 +340,7 @@ class World:
             each.confirmed[event.position.nonce.hex()] = []
             each.late = event
             return
-        if USER in event.change.users:
+        if _forgets(event):
             each.forget()
         if each.state.apply(event):
             each.lease.until = each.state.lease_until
@@ -371,10 +379,14 @@ class World:
                     promise.ended_at = NEVER
         for index, each in enumerate(self.replicas):
             groups, lease = each.groups, each.lease
-            if groups is None or groups.generation != lease.generation:
+            if groups is None or self.now(index) >= lease.until:
                 continue
-            is_alone = each.state.position is None and groups.asked_alone
-            if self.now(index) < lease.until and not is_alone and groups.version < self.promised:
+            if each.state.position is None and (
+                groups.asked_alone or groups.generation != lease.generation
+            ):
+                continue  # they are asked for again, or were a moment ago
+            # One that follows the fleet uses groups of an earlier lease if the directory fails.
+            if groups.version < self.promised:
                 raise Violation(f"replica {each.name} answers from old groups")
 
 

@@ -28,6 +28,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.resilience.history", description=__doc__)
     parser.add_argument("--minutes", type=float, default=30.0)
     parser.add_argument("--set-ups", nargs="+", choices=SET_UPS, help="default: all")
+    parser.add_argument(
+        "--failing",
+        type=float,
+        metavar="PART",
+        help="of the changes of groups, after which a user cannot be looked up; default: random",
+    )
     parser.add_argument("--seed", type=int, default=random.randrange(2**31))
     parser.add_argument(
         "--output",
@@ -54,6 +60,7 @@ def main() -> None:
             invalidates=invalidates,
             # Groups must live long enough to be too old.
             restarts=3 if invalidates else 1,
+            failing=given.failing,
             seed=seed,
         )
         calls += one.calls

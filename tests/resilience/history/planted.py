@@ -8,7 +8,8 @@ from typing import Any
 
 from queuegate_server.cli.main import main
 from queuegate_server.engine import Snapshot
-from queuegate_server.fleet.events import Change
+from queuegate_server.fleet.events import Change, Event
+from queuegate_server.fleet.keys import Position
 from queuegate_server.fleet.member import FleetMember
 from queuegate_server.fleet.replica import ReplicaState
 from queuegate_server.identity.cache import GroupCache
@@ -117,6 +118,15 @@ def replica_ignores_others() -> None:
         return None
 
     _replace(FleetMember, "_forget", forget_nothing)
+
+
+def replica_rejoins_with_old_groups() -> None:
+    """A replica that was away forgets nothing of what was invalidated meanwhile."""
+
+    async def forget_nothing(self: FleetMember, events: list[Event], head: Position) -> None:
+        pass
+
+    _replace(FleetMember, "_forget_missed", forget_nothing)
 
 
 def fence_accepts_outdated_groups() -> None:

@@ -48,6 +48,7 @@ def run(
     restarts: int = 0,
     invalidates: bool = True,
     busy: float = 10.0,
+    failing: float | None = None,
     seed: int | None = None,
     fault: str = "",
 ) -> Round:
@@ -62,6 +63,8 @@ def run(
         invalidates: Whether caches are invalidated. If not, groups live as long as they may, and
             the directory is away at times.
         busy: The seconds by which the machine may delay the end of a lookup.
+        failing: The part of changes of groups after which a user cannot be looked up; None: chosen
+            at random.
         seed: Of the random choices.
         fault: The fault to plant in the server.
     """
@@ -77,6 +80,7 @@ def run(
             busy,
             times=LONG if fleet and invalidates else SHORT,
             redis="" if redis is None else redis.url,
+            failing=failing,
         )
         service = Service(world, fault)
         part = seconds / (restarts + 1)

@@ -33,9 +33,10 @@ class Times(NamedTuple):
 SHORT = Times(ttl=1, max_stale=1, lookup_timeout=1)
 LONG = Times(ttl=20, max_stale=5, lookup_timeout=10)
 """Groups change only if they are invalidated, and no lookup fails because the machine is busy."""
-FAILING, FAILING_OF_FLEET = 0.08, 0.02
-"""The part of changes of groups after which a user cannot be looked up. Replicas may use stale
-groups then, so that few answers can be wrong."""
+FAILING, FAILING_OF_FLEET = (0.08,), (0.02, 0.35)
+"""The part of changes of groups after which a user cannot be looked up; a round has one of these.
+Replicas that are away may use stale groups then: with few failures, most wrong answers are found;
+with many, those of replicas that use stale groups for too long."""
 SLOW = (0.02, 0.1, 0.3)
 """Seconds of slow lookups: enough for the groups to change before the answer comes."""
 
@@ -44,7 +45,15 @@ class World:
     """The files and the directory of users that the server reads."""
 
     def __init__(
-        self, folder: Path, workers: int, seed: int, busy: float, *, times: Times, redis: str
+        self,
+        folder: Path,
+        workers: int,
+        seed: int,
+        busy: float,
+        *,
+        times: Times,
+        redis: str,
+        failing: float | None,
     ) -> None:
         """Write all files.
 
@@ -56,6 +65,8 @@ class World:
                 directory and the moment when the server stores it.
             times: How long groups may be used.
             redis: The URL of the Redis of a fleet; empty for a server on its own.
+            failing: The part of changes of groups after which a user cannot be looked up; None:
+                chosen at random.
         """
         lifetimes = Lifetimes(
             groups=times.lookup_timeout + times.ttl + times.max_stale + busy,
@@ -66,6 +77,8 @@ class World:
         self.is_fleet = bool(redis)
         self.recorder = Recorder(lifetimes, workers, shares_groups=self.is_fleet)
         self.chance = random.Random(seed)
+        parts = FAILING_OF_FLEET if self.is_fleet else FAILING
+        self._failing = self.chance.choice(parts) if failing is None else failing
         self.counts: Counter[str] = Counter()
         self.directory = ScriptedDirectory(folder)
         self._folder = folder
@@ -105,7 +118,7 @@ class World:
         value: Groups
         if kind < 0.08:
             value, answer = None, {"unknown": "not there"}
-        elif kind < 0.08 + (FAILING_OF_FLEET if self.is_fleet else FAILING):
+        elif kind < 0.08 + self._failing:
             value, answer = FAILED, {"failed": "the directory is away"}
         else:
             value = (model.GROUPS[self._versions[user] % len(model.GROUPS)],)

@@ -190,3 +190,40 @@ def test_the_number_of_a_lost_event_stands_for_nothing() -> None:
     assert state.has_applied(at(2)._replace(nonce=b"lost")), (
         "before it followed, with an empty cache"
     )
+
+
+def away(*, newest: int = 3) -> ReplicaState:
+    """Return the state of a replica that lost the order after it had applied event 3."""
+    state = following(3)
+    state.appended(at(newest))
+    state.lose()
+    return state
+
+
+def test_a_replica_that_was_away_knows_what_it_has_missed() -> None:
+    events = [event(2), event(3), event(4), event(5)]
+    for state in (away(), away(newest=5)):
+        state.lose()
+        assert state.missed(events, at(5)) == events[2:]
+        assert state.missed(events[2:], at(5)) == events[2:], "just enough of them"
+        assert state.missed(events[:2], at(3)) == []
+        assert state.missed([], at(3)) == []
+
+
+def test_missed_events_are_unknown_if_they_do_not_lead_from_where_the_replica_was() -> None:
+    first, second = event(4), event(5)
+    cases = {
+        "trimmed": ([second], at(5)),
+        "all trimmed": ([], at(5)),
+        "one is missing": ([first, event(6)], at(6)),
+        "another history": ([], at(3, OTHER)),
+        "an event in the place of the one that was applied": (
+            [first._replace(previous=b"instead"), second],
+            at(5),
+        ),
+        "it is the newest": ([], at(3)._replace(nonce=b"instead")),
+        "an earlier one is the newest": ([event(2)], at(2)),
+    }
+    for name, (events, head) in cases.items():
+        assert away().missed(events, head) is None, name
+    assert ReplicaState().missed([first], at(4)) is None, "it follows for the first time"
