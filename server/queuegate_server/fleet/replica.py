@@ -125,7 +125,7 @@ class ReplicaState:
             return False
         self._note(event)
         self._position = event.position
-        self.appended(event.position)
+        self.note_newest(event.position)
         if self._pending is not None and event.position.sequence >= self._pending[0]:
             self.lease_until = max(self.lease_until, self._pending[1] + LEASE)
             self._pending = None
@@ -162,14 +162,15 @@ class ReplicaState:
             return event.sequence <= newest.sequence
         return self._nonce(event.sequence) == event.nonce
 
-    def appended(self, position: Position) -> None:
-        """Note that an event exists: this replica has appended it, or Redis has named it."""
+    def note_newest(self, position: Position) -> None:
+        """Note that an event exists, because this replica has appended it or Redis has named it."""
         newest = self._newest
         if newest is not None and position.epoch == newest.epoch:
             self._newest = max(newest, position, key=lambda each: each.sequence)
 
+    @property
     def newest(self) -> Position | None:
-        """Return the newest event that is known to exist; None while no history is followed."""
+        """The newest event that is known to exist; None while no history is followed."""
         return self._newest
 
     def heartbeat_answered(self, head: Position, known: Position, sent_at: float) -> bool:
@@ -193,7 +194,7 @@ class ReplicaState:
             return False
         if head.sequence > position.sequence:
             self._pending = (head.sequence, sent_at)
-            self.appended(head)
+            self.note_newest(head)
             return True
         if self._nonce(head.sequence) not in (None, head.nonce):
             return False

@@ -12,11 +12,11 @@ from collections.abc import Callable
 class CacheLease:
     """The lease of all group caches and of the response cache. Without a fleet it never ends."""
 
-    __slots__ = ("_on_end", "generation", "max_age", "until")
+    __slots__ = ("_on_end", "ends_at", "generation", "max_age")
 
     def __init__(self) -> None:
         """Start with a lease that does not end."""
-        self.until = math.inf
+        self.ends_at = math.inf
         """When the lease ends, by the monotonic clock of the caches."""
         self.max_age = math.inf
         """Seconds after the start of a lookup for which its answer may be used: fewer while this
@@ -31,14 +31,14 @@ class CacheLease:
 
     def has_ended(self, now: float) -> bool:
         """Return whether the lease has just ended; the next one begins with no valid answers."""
-        if now < self.until:
+        if now < self.ends_at:
             return False
         self.end()
         return True
 
     def end(self) -> None:
         """End the lease: everything that is cached must be asked for again before it is used."""
-        self.until = math.inf
+        self.ends_at = math.inf
         self.generation += 1
         for callback in self._on_end:
             callback()

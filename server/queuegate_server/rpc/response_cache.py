@@ -117,7 +117,7 @@ class ResponseCache:
                 return None
             self._insert(request, cached, trusted=trusted)
         now = self._clock()
-        if now >= self._lease.until:
+        if now >= self._lease.ends_at:
             self._lease.end()
             return None
         return cached if cached.entry.refresh_at > now else None

@@ -250,8 +250,8 @@ def _fleet(parts: ServerParts) -> dict[str, _Samples]:
         "queuegate_fleet_lag": [
             ((), max((each.lag for each in view.replicas), default=0)) for _, view in views
         ],
-        "queuegate_fleet_events": [((), member.applied) for member, _ in views],
-        "queuegate_fleet_gaps": [((), member.gaps) for member, _ in views],
+        "queuegate_fleet_events": [((), member.follower.applied) for member, _ in views],
+        "queuegate_fleet_gaps": [((), member.follower.gaps) for member, _ in views],
         "queuegate_fleet_rows_rejected": [((), member.stream.rejected) for member, _ in views],
     }
 

@@ -243,7 +243,7 @@ class World:
 
     def _send(self, each: Replica, now: float, _parts: type[Parts]) -> None:
         each.heartbeats += 1
-        each.heartbeat = Heartbeat(each.row(), each.state.newest(), now)
+        each.heartbeat = Heartbeat(each.row(), each.state.newest, now)
 
     def _take(self, each: Replica, _now: float, _parts: type[Parts]) -> None:
         assert each.heartbeat is not None
@@ -271,7 +271,7 @@ class World:
         if is_first:
             self.version += 1
             each.forget()
-        head = each.state.newest()
+        head = each.state.newest
         if head is None or head != self.redis.head:
             return  # the call fails
         self.nonces += 1
@@ -280,7 +280,7 @@ class World:
         change = Change.forget(PARTITION, (user,), is_awaited=True)
         self.redis.events.append(Event(position, head.nonce, change))
         self.redis.head = position
-        each.state.appended(position)
+        each.state.note_newest(position)
         each.peers.see(self.redis.rows.values(), now)
         if is_first:
             barrier = FleetBarrier(each.peers, position, now, holds=SILENT, alone=0.0)
@@ -301,7 +301,7 @@ class World:
             elif position is None:
                 self._join(each, head, sent_at)
         elif head is not None and each.state.heartbeat_answered(head, heartbeat.known, sent_at):
-            each.lease.until = each.state.lease_until
+            each.lease.ends_at = each.state.lease_until
             self._certify(each, heartbeat)
         else:
             if self.redis.head is None or self.redis.head.epoch == heartbeat.known.epoch:
@@ -318,7 +318,7 @@ class World:
             each.forget()
         each.lease.end()
         each.state.follow(self.redis.events, head, sent_at)
-        each.lease.until = each.state.lease_until
+        each.lease.ends_at = each.state.lease_until
         each.settled = head.sequence
 
     def _next_event(self, each: Replica) -> Event | None:
@@ -343,7 +343,7 @@ class World:
         if _forgets(event):
             each.forget()
         if each.state.apply(event):
-            each.lease.until = each.state.lease_until
+            each.lease.ends_at = each.state.lease_until
             each.confirmed[event.position.nonce.hex()] = []
 
     def _read(self, each: Replica, now: float, _parts: type[Parts]) -> None:
@@ -358,7 +358,7 @@ class World:
 
     def _certify(self, each: Replica, heartbeat: Heartbeat) -> None:
         """Let a barrier return whose leases have ended: Redis still has the event."""
-        promise, newest = each.promise, each.state.newest()
+        promise, newest = each.promise, each.state.newest
         if promise is None or promise.ended_at is None or newest is None:
             return
         has_event = newest.epoch == promise.event.epoch
@@ -379,7 +379,7 @@ class World:
                     promise.ended_at = NEVER
         for index, each in enumerate(self.replicas):
             groups, lease = each.groups, each.lease
-            if groups is None or self.now(index) >= lease.until:
+            if groups is None or self.now(index) >= lease.ends_at:
                 continue
             if each.state.position is None and (
                 groups.asked_alone or groups.generation != lease.generation

@@ -9,8 +9,8 @@ from typing import Any
 from queuegate_server.cli.main import main
 from queuegate_server.engine import Snapshot
 from queuegate_server.fleet.events import Change, Event
+from queuegate_server.fleet.follower import Follower
 from queuegate_server.fleet.keys import Position
-from queuegate_server.fleet.member import FleetMember
 from queuegate_server.fleet.replica import ReplicaState
 from queuegate_server.identity.cache import GroupCache
 from queuegate_server.identity.cache_shards import CacheEntry
@@ -114,19 +114,19 @@ def invalidation_stays_in_one_worker() -> None:
 def replica_ignores_others() -> None:
     """A replica confirms what others forget, and goes on with the groups."""
 
-    async def forget_nothing(self: FleetMember, change: Change) -> int | None:
+    async def forget_nothing(self: Follower, change: Change) -> int | None:
         return None
 
-    _replace(FleetMember, "_forget", forget_nothing)
+    _replace(Follower, "_forget", forget_nothing)
 
 
 def replica_rejoins_with_old_groups() -> None:
     """A replica that was away forgets nothing of what was invalidated meanwhile."""
 
-    async def forget_nothing(self: FleetMember, events: list[Event], head: Position) -> None:
+    async def forget_nothing(self: Follower, events: list[Event], head: Position) -> None:
         pass
 
-    _replace(FleetMember, "_forget_missed", forget_nothing)
+    _replace(Follower, "_forget_missed", forget_nothing)
 
 
 def fence_accepts_outdated_groups() -> None:

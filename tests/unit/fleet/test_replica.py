@@ -55,8 +55,8 @@ def test_lost_history_is_a_gap() -> None:
     assert not state.heartbeat_answered(at(2), known, 101.0), "an event is lost"
     assert not state.heartbeat_answered(at(3)._replace(nonce=b"another"), known, 101.0)
     assert not state.heartbeat_answered(at(3, OTHER), known, 101.0)
-    state.appended(at(4))
-    newest = state.newest()
+    state.note_newest(at(4))
+    newest = state.newest
     assert newest == at(4)
     assert not state.heartbeat_answered(at(3), newest, 101.0), "its own event is lost"
     assert state.lease_until == 100 + LEASE
@@ -121,7 +121,7 @@ def test_events_that_do_not_lead_to_the_head_are_left_out() -> None:
 def test_an_event_in_the_place_of_a_lost_one_is_a_gap() -> None:
     state = following(3)
     lost, instead = event(4), event(4)._replace(position=Position(EPOCH, 4, b"instead"))
-    state.appended(lost.position)
+    state.note_newest(lost.position)
     assert state.contains(lost.position), "as far as this replica knows"
     assert state.shows_loss(instead)
     assert not state.fits(instead)
@@ -176,7 +176,7 @@ def test_a_replica_that_lost_the_order_still_notices_lost_events() -> None:
 def test_a_head_that_redis_has_named_must_not_be_lost() -> None:
     state = following(3)
     assert state.heartbeat_answered(at(5), at(3), 101.0)
-    newest = state.newest()
+    newest = state.newest
     assert newest == at(5)
     assert not state.heartbeat_answered(at(4), newest, 101.5)
 
@@ -195,7 +195,7 @@ def test_the_number_of_a_lost_event_stands_for_nothing() -> None:
 def away(*, newest: int = 3) -> ReplicaState:
     """Return the state of a replica that lost the order after it had applied event 3."""
     state = following(3)
-    state.appended(at(newest))
+    state.note_newest(at(newest))
     state.lose()
     return state
 

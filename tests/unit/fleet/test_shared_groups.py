@@ -254,7 +254,7 @@ async def test_a_lease_that_ended_meanwhile_is_noticed_before_a_value_is_used(
 ) -> None:
     one, two = fleet.replica(), fleet.replica()
     await one.groups()
-    two.stack.lease.until = fleet.clock.now + 2
+    two.stack.lease.ends_at = fleet.clock.now + 2
     two.stack.lease.on_end(lambda: setattr(two.order, "known", False))
     read = fleet.store.get
 

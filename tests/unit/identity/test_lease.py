@@ -8,7 +8,7 @@ from tests.support.fakes.stack import Stack, describe
 
 async def test_groups_are_asked_for_again_after_the_lease(stack: Stack) -> None:
     await stack.resolve()
-    stack.lease.until = stack.clock() + 2
+    stack.lease.ends_at = stack.clock() + 2
     stack.clock.advance(1.999)
     assert stack.cached() == Found(("g1",))
     stack.clock.advance(0.001)

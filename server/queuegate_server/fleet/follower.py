@@ -1,0 +1,269 @@
+"""Carries the fleet's events out in this process, and confirms those that somebody waits for."""
+
+import asyncio
+import logging
+import math
+from collections.abc import Callable, Collection, Coroutine, Iterable
+from typing import Any, Final
+
+from queuegate_server.engine import Engine, NotReady
+from queuegate_server.fleet.connection import StoreUnavailable
+from queuegate_server.fleet.events import Change, Event, Malformed
+from queuegate_server.fleet.fence import OrderFence
+from queuegate_server.fleet.keys import Position
+from queuegate_server.fleet.replica import ALONE_LIFETIME, ReplicaState
+from queuegate_server.fleet.report import Report
+from queuegate_server.fleet.stream import Stream
+from queuegate_server.identity.lease import CacheLease
+from queuegate_server.policystore.reloader import Reloader
+from queuegate_server.sync.changes import drop_groups
+from queuegate_server.sync.hub import CannotShip, SyncHub
+
+_LOG = logging.getLogger("queuegate_server.fleet")
+CATCH_UP_SECONDS: Final = 0.05
+RETRY_SECONDS: Final = 0.2
+
+
+class Follower:
+    """Waits for events and carries them out. Used from one event loop."""
+
+    def __init__(
+        self,
+        stream: Stream,
+        state: ReplicaState,
+        fence: OrderFence,
+        report: Report,
+        *,
+        lease: CacheLease,
+        engine: Engine,
+        reloader: Reloader,
+        hub: SyncHub,
+        clock: Callable[[], float],
+        wake: Callable[[], None],
+    ) -> None:
+        """Follow nothing yet.
+
+        Args:
+            stream: The events in Redis.
+            state: This replica's place in the order of events.
+            fence: Keeps shared groups out while a change is carried out.
+            report: Has what this replica confirms.
+            lease: The lease of all caches; its clock is the same.
+            engine: Has the groups to forget.
+            reloader: Reads the policy again.
+            hub: The gates.
+            clock: A clock that goes on while the machine is suspended, in seconds.
+            wake: Has a heartbeat sent soon.
+        """
+        self.gaps = 0
+        """How often the replica lost the order of events after it had followed it."""
+        self.applied = 0
+        """Events of other replicas that were carried out."""
+        self._stream = stream
+        self._state = state
+        self._fence = fence
+        self._report = report
+        self._lease = lease
+        self._engine = engine
+        self._reloader = reloader
+        self._hub = hub
+        self._clock = clock
+        self._wake = wake
+        self._own: set[bytes] = set()
+        self._following = asyncio.Event()
+        self._applied = asyncio.Event()
+        self._work: set[asyncio.Task[None]] = set()
+        lease.on_end(self._work_alone)
+        lease.max_age = ALONE_LIFETIME
+
+    def expect(self, nonce: bytes) -> None:
+        """Note that an event will be this replica's own, whose change has taken effect."""
+        self._own.add(nonce)
+
+    async def join(self, events: list[Event], head: Position, sent_at: float) -> None:
+        """Follow a history from now on.
+
+        Args:
+            events: Its newest events, up to the head.
+            head: Its newest event.
+            sent_at: When the head was asked for.
+        """
+        await self._forget_missed(events, head)
+        # Groups that this replica looked up alone may be from before an event. Gates forget
+        # all groups, also those that they were sent before the missed events were known.
+        self._lease.end()
+        self._state.follow(events, head, sent_at)
+        self.extend_lease()
+        self._following.set()
+        self._start(self._settle(head))
+        _LOG.info("following the fleet", extra={"sequence": head.sequence})
+
+    def extend_lease(self) -> None:
+        """Let the caches answer until the lease of the state ends."""
+        if self._state.position is not None:
+            self._lease.ends_at = self._state.lease_until
+            self._lease.max_age = math.inf
+
+    def lose(self, cause: str) -> None:
+        """Stop to follow the history, because it has a gap."""
+        _LOG.warning("the order of events is lost: cached groups are asked for again: %s", cause)
+        self._lease.end()
+        self._wake()
+
+    async def run(self) -> None:
+        """Carry out each event of the history that is followed."""
+        while True:
+            await self._following.wait()
+            position = self._state.position
+            if position is None:
+                self._following.clear()
+                continue
+            try:
+                for event in await self._stream.read_after(position):
+                    if not await self._receive(event):
+                        break
+            except StoreUnavailable:
+                await asyncio.sleep(RETRY_SECONDS)
+            except Malformed as error:
+                self.lose(str(error))
+            except Exception:
+                _LOG.exception("unexpected error")
+                self.lose("an event cannot be carried out")
+
+    async def catch_up(self, changes: Collection[tuple[bytes, int]]) -> None:
+        """Wait until changes have taken effect here, for 50 ms at most."""
+        until = self._clock() + CATCH_UP_SECONDS
+        missing = {Position.of_cursor(*each) for each in changes}
+        while (left := until - self._clock()) > 0:
+            missing = {each for each in missing if not self._state.has_applied(each)}
+            if not missing:
+                return
+            applied = self._applied
+            try:
+                async with asyncio.timeout(left):
+                    await applied.wait()
+            except TimeoutError:
+                return
+
+    async def close(self) -> None:
+        """End what is being carried out."""
+        for task in self._work:
+            task.cancel()
+        await asyncio.gather(*self._work, return_exceptions=True)
+
+    async def _receive(self, event: Event) -> bool:
+        """Carry an event out. Return False if it does not fit. Raises StoreUnavailable."""
+        if not self._state.fits(event):
+            if self._state.shows_loss(event):
+                # Replicas that have never seen the lost event would not notice.
+                await self._stream.begin(event.position.epoch)
+            if self._state.position is not None:
+                self.lose("events are missing")
+            return False
+        nonce, change = event.position.nonce, event.change
+        is_own = nonce in self._own
+        self._own.discard(nonce)
+        sequence = None
+        hold = self._fence.hold(change.partition, change.users)
+        try:
+            if not is_own and change.kind == "forget":
+                sequence = await self._forget(change)
+            if not self._state.apply(event):
+                return False  # the lease has ended meanwhile
+        finally:
+            self._fence.release(hold)
+        self.extend_lease()
+        self._applied.set()
+        self._applied = asyncio.Event()
+        if not is_own:
+            self.applied += 1
+            if change.kind == "reload":
+                self._start(self._reload(event))
+            elif change.is_awaited:
+                self._start(self._confirm(nonce, sequence))
+        return True
+
+    async def _forget(self, change: Change) -> int | None:
+        """Forget groups; return the number of the change for gates."""
+        if not await self._drop(change.partition, change.users):
+            return None
+        return self._hub.forget(change.partition, change.users)
+
+    async def _forget_missed(self, events: list[Event], head: Position) -> None:
+        """Drop the groups that others forgot while this replica was away; all groups if that is not
+        known. That a lease has ended is not enough: while the resolver fails, groups of an earlier
+        lease are answers.
+        """
+        missed = self._state.missed(events, head)
+        if missed is None:
+            for partition in self._served():
+                await self._drop(partition, ())
+            return
+        for change in (event.change for event in missed):
+            if change.kind == "forget":
+                await self._drop(change.partition, change.users)
+
+    async def _drop(self, partition: str, users: Collection[str]) -> bool:
+        """Drop the cached groups of users, or of all; return whether the partition is served."""
+        if partition not in self._served():
+            return False
+        await drop_groups(self._engine.snapshot.served[partition], tuple(users))
+        return True
+
+    async def _confirm(self, nonce: bytes, sequence: int | None) -> None:
+        """Report a change as soon as no gate decides without it."""
+        waited_out = [] if sequence is None else await self._hub.barrier(sequence)
+        self._report.confirm(nonce, waited_out)
+        self._wake()
+
+    async def _reload(self, event: Event) -> None:
+        """Read the policy again, and report it."""
+        nonce = event.position.nonce
+        state = await self._reloader.reload()
+        if not state.succeeded:
+            self._report.refuse(nonce)
+        waited_out: list[str] = []
+        try:
+            sequence = await self._hub.policy_shipped()
+            if event.change.is_awaited:
+                waited_out = await self._hub.barrier(sequence)
+        except CannotShip:
+            self._report.refuse(nonce)
+        self._report.confirm(nonce, waited_out)
+        self._wake()
+
+    async def _settle(self, head: Position) -> None:
+        """Report as soon as no gate decides from the state before this replica followed."""
+        if self.gaps:
+            await self._reloader.reload()
+        await self._hub.barrier(self._hub.log.head)
+        if self._state.has_applied(head):
+            self._report.settle(head.sequence)
+            self._wake()
+
+    def _work_alone(self) -> None:
+        """Follow no history from now on: the lease has ended."""
+        self._lease.max_age = ALONE_LIFETIME
+        if self._state.position is not None:
+            self.gaps += 1
+            self._state.lose()
+        self._following.clear()
+        self._report.start_over()
+        for partition in self._served():
+            self._hub.forget(partition)
+
+    def _served(self) -> Iterable[str]:
+        try:
+            return [*self._engine.snapshot.served]
+        except NotReady:
+            return []
+
+    def _start(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        self._work.add(task)
+        task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._work.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            _LOG.error("a change of the fleet was not carried out", exc_info=error)
