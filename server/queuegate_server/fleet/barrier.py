@@ -24,6 +24,8 @@ SILENT: Final = LEASE + CLOCK_MARGIN
 """Seconds without a heartbeat after which a replica works alone, or not at all."""
 GONE: Final = 600.0
 """Seconds without a heartbeat after which a replica no longer counts as one of the fleet."""
+MAX_GONE: Final = 1_000
+"""Replicas that no longer count whose last rows are remembered."""
 
 
 class Peer(NamedTuple):
@@ -47,29 +49,31 @@ class Peers:
         self._own_name = name
         self._peers: dict[str, Peer] = {}
         self._gone: dict[str, int] = {}
-        """The counts of the last rows of replicas that no longer count."""
+        """The counts of the last rows of replicas that no longer count, the newest last."""
 
-    def see(self, rows: Iterable[Row], now: float) -> list[str]:
+    def see(self, rows: Iterable[Row], now: float) -> list[Row]:
         """Note rows that were read, at a time on the own clock.
 
         A row that is missing proves nothing: Redis may have been emptied.
 
         Returns:
-            Replicas that have left or have been silent for long: their rows can be removed.
+            Those rows whose replicas have left or have been silent for long. They can be removed.
         """
-        gone: list[str] = []
-        for row in rows:
-            known = self._peers.get(row.replica)
-            if row.replica == self.own or row.count <= self._gone.get(row.replica, -1):
+        read = [row for row in rows if row.replica != self.own]
+        for row in read:
+            if row.count <= self._gone.get(row.replica, -1):
                 continue
+            self._gone.pop(row.replica, None)
+            known = self._peers.get(row.replica)
             if known is None or row.count > known.row.count:
                 self._peers[row.replica] = Peer(row, now)
         for replica, peer in [*self._peers.items()]:
             if peer.row.has_left or now >= peer.seen_at + GONE or self._is_replaced(peer, now):
                 del self._peers[replica]
                 self._gone[replica] = peer.row.count
-                gone.append(replica)
-        return gone
+        while len(self._gone) > MAX_GONE:
+            del self._gone[next(iter(self._gone))]
+        return [row for row in read if row.count <= self._gone.get(row.replica, -1)]
 
     def all(self) -> Mapping[str, Peer]:
         """Return all that count, by the identity of their process."""

@@ -1,9 +1,10 @@
 """Carries the fleet's events out in this process, and confirms those that somebody waits for."""
 
 import asyncio
+import contextlib
 import logging
 import math
-from collections.abc import Callable, Collection, Coroutine, Iterable
+from collections.abc import Callable, Collection, Coroutine, Iterable, Sequence
 from typing import Any, Final
 
 from queuegate_server.engine import Engine, NotReady
@@ -88,14 +89,15 @@ class Follower:
             head: Its newest event.
             sent_at: When the head was asked for.
         """
-        await self._forget_missed(events, head)
+        missed = self._state.missed(events, head)
+        await self._forget_missed(missed)
         # Groups that this replica looked up alone may be from before an event. Gates forget
         # all groups, also those that they were sent before the missed events were known.
         self._lease.end()
         self._state.follow(events, head, sent_at)
         self.extend_lease()
         self._following.set()
-        self._start(self._settle(head))
+        self._start(self._settle(head, must_reload=_has_reload(missed)))
         _LOG.info("following the fleet", extra={"sequence": head.sequence})
 
     def extend_lease(self) -> None:
@@ -189,12 +191,11 @@ class Follower:
             return None
         return self._hub.forget(change.partition, change.users)
 
-    async def _forget_missed(self, events: list[Event], head: Position) -> None:
+    async def _forget_missed(self, missed: Sequence[Event] | None) -> None:
         """Drop the groups that others forgot while this replica was away; all groups if that is not
-        known. That a lease has ended is not enough: while the resolver fails, groups of an earlier
-        lease are answers.
+        known (None). That a lease has ended is not enough: while the resolver fails, groups of an
+        earlier lease are answers.
         """
-        missed = self._state.missed(events, head)
         if missed is None:
             for partition in self._served():
                 await self._drop(partition, ())
@@ -218,24 +219,26 @@ class Follower:
 
     async def _reload(self, event: Event) -> None:
         """Read the policy again, and report it."""
-        nonce = event.position.nonce
         state = await self._reloader.reload()
-        if not state.succeeded:
-            self._report.refuse(nonce)
+        is_refused = not state.succeeded
         waited_out: list[str] = []
         try:
             sequence = await self._hub.policy_shipped()
             if event.change.is_awaited:
                 waited_out = await self._hub.barrier(sequence)
         except CannotShip:
-            self._report.refuse(nonce)
-        self._report.confirm(nonce, waited_out)
+            is_refused = True
+        self._report.confirm(event.position.nonce, waited_out, is_refused=is_refused)
         self._wake()
 
-    async def _settle(self, head: Position) -> None:
-        """Report as soon as no gate decides from the state before this replica followed."""
-        if self.gaps:
+    async def _settle(self, head: Position, *, must_reload: bool) -> None:
+        """Report as soon as neither this replica nor a gate decides from the state before it
+        followed.
+        """
+        if must_reload:
             await self._reloader.reload()
+            with contextlib.suppress(CannotShip):  # gates have no policy then, and ask
+                await self._hub.policy_shipped()
         await self._hub.barrier(self._hub.log.head)
         if self._state.has_applied(head):
             self._report.settle(head.sequence)
@@ -267,3 +270,8 @@ class Follower:
         self._work.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
             _LOG.error("a change of the fleet was not carried out", exc_info=error)
+
+
+def _has_reload(missed: Sequence[Event] | None) -> bool:
+    """Return whether the policy may have to be read again because of events that were missed."""
+    return missed is None or any(event.change.kind == "reload" for event in missed)

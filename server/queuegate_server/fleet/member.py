@@ -76,7 +76,9 @@ class FleetMember:
         self._failures = 0
         self._wake = asyncio.Event()
         self._answered = asyncio.Event()
-        self._report = Report(self.peers.own, name, state, version=version, engine=engine, hub=hub)
+        self._report = Report(
+            self.peers.own, name, state, version=version, engine=engine, hub=hub, clock=clock
+        )
         self.follower: Final = Follower(
             *(stream, state, self.fence, self._report),
             lease=lease,

@@ -69,7 +69,17 @@ end
 return 1
 """
 )
-_DROP: Final = Script("return redis.call('HDEL', KEYS[1], unpack(ARGV))")
+_DROP: Final = Script(
+    """
+local dropped = 0
+for index = 1, #ARGV, 2 do
+  if redis.call('HGET', KEYS[1], ARGV[index]) == ARGV[index + 1] then
+    dropped = dropped + redis.call('HDEL', KEYS[1], ARGV[index])
+  end
+end
+return dropped
+"""
+)
 
 
 class Answer(NamedTuple):
@@ -151,9 +161,9 @@ class Stream:
         except Malformed:
             return []
 
-    async def drop_rows(self, replicas: Iterable[str]) -> None:
-        """Remove the rows of replicas that are gone."""
-        args = [*replicas]
+    async def drop_rows(self, rows: Iterable[Row]) -> None:
+        """Remove rows of replicas that are gone, unless they have been written again."""
+        args = [part for row in rows for part in (row.replica, encode_row(self._row_signer, row))]
         await self._store.run_script(_DROP, (self._replicas,), args, seconds=COMMAND_SECONDS)
 
     async def close(self) -> None:

@@ -3,14 +3,13 @@
 import functools
 import math
 import os
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 from queuegate_server.cli.main import main
 from queuegate_server.engine import Snapshot
 from queuegate_server.fleet.events import Change, Event
 from queuegate_server.fleet.follower import Follower
-from queuegate_server.fleet.keys import Position
 from queuegate_server.fleet.replica import ReplicaState
 from queuegate_server.identity.cache import GroupCache
 from queuegate_server.identity.cache_shards import CacheEntry
@@ -123,7 +122,7 @@ def replica_ignores_others() -> None:
 def replica_rejoins_with_old_groups() -> None:
     """A replica that was away forgets nothing of what was invalidated meanwhile."""
 
-    async def forget_nothing(self: Follower, events: list[Event], head: Position) -> None:
+    async def forget_nothing(self: Follower, missed: Sequence[Event] | None) -> None:
         pass
 
     _replace(Follower, "_forget_missed", forget_nothing)

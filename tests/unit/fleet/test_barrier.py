@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from queuegate_server.fleet.barrier import ALONE, GONE, HOLDS, SILENT, FleetBarrier, Peers
+from queuegate_server.fleet.barrier import ALONE, GONE, HOLDS, MAX_GONE, SILENT, FleetBarrier, Peers
 from queuegate_server.fleet.events import Row
 from queuegate_server.fleet.keys import Position
 
@@ -92,19 +92,34 @@ def test_a_row_that_is_missing_proves_nothing() -> None:
 def test_a_replica_that_has_left_is_not_waited_for() -> None:
     peers = fleet(A)
     barrier = FleetBarrier(peers, EVENT, 100.0)
-    assert peers.see([replace(A, count=2, has_left=True)], 100.1) == ["ida"]
+    left = replace(A, count=2, has_left=True)
+    assert peers.see([left], 100.1) == [left]
     assert barrier.next_end(100.1) is None
     assert barrier.waited_out == []
-    peers.see([A], 100.2)
+    assert peers.see([A], 100.2) == [A], "it has yet to be removed"
     assert not peers.all(), "its old row does not bring it back"
 
 
 def test_a_replica_that_is_silent_for_long_no_longer_counts() -> None:
     peers = fleet(A)
-    assert peers.see([A], 100 + GONE) == ["ida"]
+    assert peers.see([A], 100 + GONE) == [A]
     assert not peers.all()
-    peers.see([replace(A, count=2)], 101 + GONE)
+    back = replace(A, count=2)
+    assert peers.see([back], 101 + GONE) == []
     assert peers.all(), "it is back"
+    assert FleetBarrier(peers, EVENT, 101 + GONE).next_end(101 + GONE) is not None
+    assert peers.see([back], 101 + 2 * GONE) == [back], "and gone again"
+    assert not peers.all()
+
+
+def test_few_replicas_that_are_gone_are_remembered() -> None:
+    peers = fleet()
+    for number in range(2 * MAX_GONE):
+        peers.see([replace(A, replica=f"id{number}", has_left=True)], 100.0)
+    assert len(peers._gone) == MAX_GONE
+    assert not peers.all()
+    peers.see([replace(A, replica=f"id{2 * MAX_GONE - 1}")], 100.0)
+    assert not peers.all(), "its old row does not bring it back"
 
 
 def test_a_process_that_replaces_another_one_of_its_name() -> None:
@@ -112,7 +127,7 @@ def test_a_process_that_replaces_another_one_of_its_name() -> None:
     again = replace(A, replica="new")
     assert peers.see([A, again], 101.0) == []
     assert set(peers.all()) == {"ida", "new"}, "it may have leases still"
-    assert peers.see([A, replace(again, count=2)], 100 + HOLDS) == ["ida"]
+    assert peers.see([A, replace(again, count=2)], 100 + HOLDS) == [A]
     assert set(peers.all()) == {"new"}
 
 
@@ -120,5 +135,5 @@ def test_a_process_that_this_one_replaces() -> None:
     peers = fleet(replace(A, name="me"))
     assert peers.see([], 100 + HOLDS - 0.01) == []
     assert set(peers.all()) == {"ida"}, "it may have leases still"
-    assert peers.see([], 100 + HOLDS) == ["ida"]
+    assert peers.see([replace(A, name="me")], 100 + HOLDS) == [replace(A, name="me")]
     assert not peers.all()
