@@ -4,8 +4,13 @@ A replica extends its lease only after it has applied all events that Redis had 
 heartbeat. So a lease that covers the state before a change was asked for before the change was
 appended, and ends a lease later; the leases of its gates end one of theirs after that. A replica
 that follows no events does not use groups for longer than ALONE_LIFETIME.
+
+Redis has the row of each replica that has a lease, unless it was emptied, or a fail-over lost the
+row. If it was emptied, another history begins. Until the leases from before that have ended, there
+may be replicas that nobody knows.
 """
 
+import math
 from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
@@ -48,18 +53,30 @@ class Peers:
         self.own: Final = replica
         self._own_name = name
         self._peers: dict[str, Peer] = {}
+        self._epoch = b""
+        self._began_by = -math.inf
         self._gone: dict[str, int] = {}
         """The counts of the last rows of replicas that no longer count, the newest last."""
 
-    def see(self, rows: Iterable[Row], now: float) -> list[Row]:
-        """Note rows that were read, at a time on the own clock.
+    def see(self, rows: Iterable[Row], now: float, *, epoch: bytes = b"") -> list[Row]:
+        """Note rows that were read.
 
         A row that is missing proves nothing: Redis may have been emptied.
+
+        Args:
+            rows: The rows.
+            now: The time on the own clock, after they were read.
+            epoch: Identifies the history that Redis had; empty if it had none.
 
         Returns:
             Those rows whose replicas have left or have been silent for long. They can be removed.
         """
         read = [row for row in rows if row.replica != self.own]
+        if epoch and epoch != self._epoch:
+            self._epoch, self._began_by = epoch, now
+        for row in read:
+            if epoch and row.epoch == epoch.hex():
+                self._began_by = min(self._began_by, now - row.age)
         for row in read:
             if row.count <= self._gone.get(row.replica, -1):
                 continue
@@ -74,6 +91,10 @@ class Peers:
         while len(self._gone) > MAX_GONE:
             del self._gone[next(iter(self._gone))]
         return [row for row in read if row.count <= self._gone.get(row.replica, -1)]
+
+    def began_by(self, epoch: bytes, now: float) -> float:
+        """Return a time on the own clock at which a history had begun; now if that is not known."""
+        return self._began_by if epoch == self._epoch else now
 
     def all(self) -> Mapping[str, Peer]:
         """Return all that count, by the identity of their process."""
@@ -104,7 +125,7 @@ class FleetBarrier:
         holds: float = HOLDS,
         alone: float = ALONE,
     ) -> None:
-        """Wait for all replicas but this one.
+        """Wait for all replicas but this one, also for those that are not known.
 
         Args:
             peers: Must have seen the rows that Redis had when it appended the event.
@@ -118,6 +139,9 @@ class FleetBarrier:
         self._waiting = {
             replica: max(peer.seen_at + holds, now + alone) for replica, peer in peers.all().items()
         }
+        unknown_until = peers.began_by(event.epoch, now) + holds
+        self._unknown_until = max(unknown_until, now + alone) if now < unknown_until else -math.inf
+        """When replicas that were not seen before another history began can use nothing old."""
         self.waited_out: list[str] = []
         """The names of gates, and of replicas, that have not confirmed, but can use nothing old any
         more."""
@@ -126,6 +150,11 @@ class FleetBarrier:
         self.reached = 1
         """How many replicas have carried it out, this one included."""
 
+    @property
+    def relies_on_leases(self) -> bool:
+        """Whether it has ended because leases have, and not only because all have confirmed."""
+        return bool(self.waited_out) or self._unknown_until > -math.inf
+
     def next_end(self, now: float, extra: float = 0.0) -> float | None:
         """Return when the next lease ends that has to be waited for; None if there is none.
 
@@ -133,7 +162,7 @@ class FleetBarrier:
             now: The time on the own clock.
             extra: Seconds that the change itself takes, for replicas that are not silent.
         """
-        ends: list[float] = []
+        ends = [self._unknown_until] if now < self._unknown_until else []
         for replica, until in [*self._waiting.items()]:
             peer = self._peers.all().get(replica)
             if peer is None:  # it has stopped, with all its leases

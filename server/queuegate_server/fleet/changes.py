@@ -132,7 +132,7 @@ class FleetChanges:
             await self._member.heartbeat()
             if not await self._has(event):
                 return False
-        if not barrier.waited_out:
+        if not barrier.relies_on_leases:
             return True
         # Leases have ended only if all of them were asked for before this event was appended,
         # to a Redis that still has it.

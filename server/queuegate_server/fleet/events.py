@@ -85,6 +85,8 @@ class Row:
     version: str = ""
     epoch: str = ""
     """The history that it follows, in hexadecimal; empty while it follows none."""
+    age: float = 0.0
+    """For how many seconds at least there has been this history."""
     sequence: int = 0
     """The number of the newest event that it has applied."""
     settled: int | None = None

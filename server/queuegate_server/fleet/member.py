@@ -77,7 +77,7 @@ class FleetMember:
         self._wake = asyncio.Event()
         self._answered = asyncio.Event()
         self._report = Report(
-            self.peers.own, name, state, version=version, engine=engine, hub=hub, clock=clock
+            self.peers, name, state, version=version, engine=engine, hub=hub, clock=clock
         )
         self.follower: Final = Follower(
             *(stream, state, self.fence, self._report),
@@ -110,10 +110,11 @@ class FleetMember:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await self.follower.close()
-        self._lease.end()
         self._report.leave()
+        row = self._report.next_row()  # with the history, whose age a successor relies on
+        self._lease.end()
         try:
-            await self.stream.heartbeat(self._report.next_row())
+            await self.stream.heartbeat(row)
         except StoreUnavailable as error:
             _LOG.info("the fleet does not learn that this replica stops: %s", error)
         await self.stream.close()
@@ -160,7 +161,7 @@ class FleetMember:
         head = self.state.newest
         while head is not None:
             answer = await self.stream.append(head, change, nonce)
-            self.peers.see(answer.rows, self._clock())
+            self.peers.see(answer.rows, self._clock(), epoch=answer.epoch)
             before, head = head, answer.head
             if head is None or head.epoch != before.epoch or head.sequence < before.sequence:
                 break
@@ -193,7 +194,7 @@ class FleetMember:
         """Report this replica, and take in what Redis answers. Raises StoreUnavailable."""
         known, sent_at = self.state.newest, self._clock()
         answer = await self.stream.heartbeat(self._report.next_row())
-        gone = self.peers.see(answer.rows, self._clock())
+        gone = self.peers.see(answer.rows, self._clock(), epoch=answer.epoch)
         if gone:
             await self.stream.drop_rows(gone)
         if self.state.position is None or known is None:

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from queuegate_server.engine import Engine, NotReady
-from queuegate_server.fleet.barrier import HOLDS
+from queuegate_server.fleet.barrier import HOLDS, Peers
 from queuegate_server.fleet.events import Row
 from queuegate_server.fleet.replica import ReplicaState
 from queuegate_server.fleet.stream import NONCE_BYTES
@@ -39,7 +39,7 @@ class Report:
 
     def __init__(
         self,
-        replica: str,
+        peers: Peers,
         name: str,
         state: ReplicaState,
         *,
@@ -51,7 +51,7 @@ class Report:
         """Report that nothing is confirmed.
 
         Args:
-            replica: Identifies the process.
+            peers: Know the identity of this process, and how old a history is.
             name: The name of the replica, for people.
             state: Its place in the order of events.
             version: The version of queuegate.
@@ -59,7 +59,7 @@ class Report:
             hub: The gates.
             clock: A clock that goes on while the machine is suspended, in seconds.
         """
-        self._replica = replica
+        self._peers = peers
         self._name = name
         self._state = state
         self._version = version
@@ -77,13 +77,16 @@ class Report:
     def row(self) -> Row:
         """This replica as it would be reported now."""
         position = self._state.position
+        now = self._clock()
+        age = 0.0 if position is None else now - self._peers.began_by(position.epoch, now)
         revision, checksum = self._policy()
         return Row(
-            replica=self._replica,
+            replica=self._peers.own,
             name=self._name,
             count=self._count,
             version=self._version,
             epoch="" if position is None else position.epoch.hex(),
+            age=max(0.0, age),
             sequence=0 if position is None else position.sequence,
             settled=self._settled,
             confirmed={nonce.hex(): each.waited_out for nonce, each in self._confirmed.items()},

@@ -25,6 +25,8 @@ TICK: Final = LEASE / 2
 CLOCK_RATE: Final = 0.96
 """The clocks of replicas but the first are slow, as far as the margin allows."""
 NEVER: Final = -1.0
+OLD: Final = 1_000.0
+"""Seconds for which the first history has existed."""
 
 
 class Groups(NamedTuple):
@@ -121,14 +123,16 @@ class Replica:
         self.groups = None
         self.lookup = None
 
-    def row(self) -> Row:
+    def row(self, now: float) -> Row:
         self.rows += 1
         position = self.state.position
+        age = 0.0 if position is None else now - self.peers.began_by(position.epoch, now)
         return Row(
             self.name,
             self.name,
             self.rows,
             epoch="" if position is None else position.epoch.hex(),
+            age=age,
             sequence=0 if position is None else position.sequence,
             confirmed=dict(self.confirmed),
             settled=self.settled,
@@ -174,6 +178,10 @@ class World:
         self.redis = Redis()
         self.redis.begin()
         self.replicas = [Replica("abc"[index], parts) for index in range(bounds.replicas)]
+        epoch = b"%016d" % self.redis.epoch
+        left = Row("left", "left", 1, epoch=epoch.hex(), age=OLD, has_left=True)
+        for each in self.replicas:
+            each.peers.see([left], self.now(0), epoch=epoch)
         for _ in range(2):  # all have seen each other
             for index in range(bounds.replicas):
                 for action in ("send", "take", "answer"):
@@ -243,7 +251,7 @@ class World:
 
     def _send(self, each: Replica, now: float, _parts: type[Parts]) -> None:
         each.heartbeats += 1
-        each.heartbeat = Heartbeat(each.row(), each.state.newest, now)
+        each.heartbeat = Heartbeat(each.row(now), each.state.newest, now)
 
     def _take(self, each: Replica, _now: float, _parts: type[Parts]) -> None:
         assert each.heartbeat is not None
@@ -281,7 +289,7 @@ class World:
         self.redis.events.append(Event(position, head.nonce, change))
         self.redis.head = position
         each.state.note_newest(position)
-        each.peers.see(self.redis.rows.values(), now)
+        each.peers.see(self.redis.rows.values(), now, epoch=position.epoch)
         if is_first:
             barrier = FleetBarrier(each.peers, position, now, holds=SILENT, alone=0.0)
             each.promise = Promise(barrier, position, self.version)
@@ -291,7 +299,7 @@ class World:
         assert heartbeat is not None
         assert heartbeat.answer is not None
         head, rows = heartbeat.answer
-        each.peers.see(rows, now)
+        each.peers.see(rows, now, epoch=b"" if head is None else head.epoch)
         sent_at = now if parts.lease_from_answer else heartbeat.sent_at
         position = each.state.position
         if position is None or heartbeat.known is None:
@@ -372,7 +380,7 @@ class World:
             if promise is None or promise.ended_at is not None:
                 continue
             if promise.barrier.next_end(self.now(index)) is None:
-                if promise.barrier.waited_out:
+                if promise.barrier.relies_on_leases:
                     promise.ended_at = self.now(index)
                 else:
                     self.promised = max(self.promised, promise.version)

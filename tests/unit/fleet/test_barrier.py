@@ -7,13 +7,18 @@ from queuegate_server.fleet.events import Row
 from queuegate_server.fleet.keys import Position
 
 EVENT = Position(b"e" * 16, 7, b"nonce")
+ANOTHER = Position(b"o" * 16, 7, b"nonce")
 A = Row("ida", "a", 1, epoch=EVENT.epoch.hex(), sequence=6)
 B = Row("idb", "b", 1, epoch=EVENT.epoch.hex(), sequence=6)
 
 
+LEFT = Row("idl", "left", 1, epoch=EVENT.epoch.hex(), age=HOLDS, has_left=True)
+
+
 def fleet(*rows: Row, now: float = 100.0) -> Peers:
+    """Return the other replicas, in a history that is old."""
     peers = Peers("own", "me")
-    peers.see([*rows, Row("own", "me", 9)], now)
+    peers.see([LEFT, *rows, Row("own", "me", 9)], now, epoch=EVENT.epoch)
     return peers
 
 
@@ -137,3 +142,33 @@ def test_a_process_that_this_one_replaces() -> None:
     assert set(peers.all()) == {"ida"}, "it may have leases still"
     assert peers.see([replace(A, name="me")], 100 + HOLDS) == [replace(A, name="me")]
     assert not peers.all()
+
+
+def test_replicas_that_were_not_seen_before_another_history_began_are_waited_for() -> None:
+    """Redis was emptied right after one had joined: it may have a lease, and gates."""
+    peers = fleet()
+    peers.see([], 200.0, epoch=ANOTHER.epoch)
+    barrier = FleetBarrier(peers, ANOTHER, 201.0)
+    assert barrier.next_end(201.0) == 200 + HOLDS
+    assert barrier.next_end(200 + HOLDS) is None
+    assert (barrier.waited_out, barrier.relies_on_leases) == ([], True)
+    late = FleetBarrier(peers, ANOTHER, 200 + HOLDS - 1)
+    assert late.next_end(200 + HOLDS - 1) == 200 + HOLDS - 1 + ALONE, "it may be cut off"
+    later = FleetBarrier(peers, ANOTHER, 200 + HOLDS)
+    assert later.next_end(200 + HOLDS) is None
+    assert not later.relies_on_leases
+
+
+def test_a_replica_that_starts_learns_from_others_how_old_the_history_is() -> None:
+    row = replace(confirmed(A), age=HOLDS - 3)
+    peers = Peers("own", "me")
+    peers.see([row, replace(B, epoch="00", age=1_000, has_left=True)], 100.0, epoch=EVENT.epoch)
+    assert FleetBarrier(peers, EVENT, 100.0).next_end(100.0) == 100 + ALONE
+    peers.see([replace(row, age=1.0)], 101.0, epoch=EVENT.epoch)
+    assert peers.began_by(EVENT.epoch, 101.0) == 103 - HOLDS, "an old row makes it no younger"
+    assert peers.began_by(b"o" * 16, 101.0) == 101.0, "of another one nothing is known"
+
+
+def test_a_history_that_is_not_the_one_of_redis_may_have_begun_now() -> None:
+    barrier = FleetBarrier(fleet(), ANOTHER, 100.0)
+    assert barrier.next_end(100.0) == 100 + HOLDS

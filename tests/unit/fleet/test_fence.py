@@ -5,6 +5,7 @@ from typing import Any, cast
 
 import pytest
 
+from queuegate_server.fleet.barrier import Peers
 from queuegate_server.fleet.changes import FleetChanges
 from queuegate_server.fleet.connection import StoreUnavailable
 from queuegate_server.fleet.events import Change, Event
@@ -85,7 +86,7 @@ class Member:
     def __init__(self, world: World, error: Exception | None = None) -> None:
         self.fence = world.fence
         self.is_reachable = False
-        self.peers = SimpleNamespace(all=dict)
+        self.peers = Peers("own", "me")
         self.accepted_while_appending: bool | None = None
         self._world = world
         self._error = error

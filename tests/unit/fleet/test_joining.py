@@ -8,6 +8,7 @@ from typing import Any, cast
 import pytest
 
 from queuegate_server.engine import NotReady
+from queuegate_server.fleet.barrier import Peers
 from queuegate_server.fleet.events import Change, Event
 from queuegate_server.fleet.fence import OrderFence
 from queuegate_server.fleet.follower import Follower
@@ -41,7 +42,9 @@ class Parts:
         self.state = ReplicaState()
         self.lease = CacheLease()
         this = cast("Any", self)
-        self.report = Report("id", "a", self.state, version="1", engine=this, hub=this, clock=this)
+        self.report = Report(
+            Peers("id", "a"), "a", self.state, version="1", engine=this, hub=this, clock=lambda: 0.0
+        )
         self.follower = Follower(
             *(this, self.state, OrderFence(self.state, lambda: False), self.report),
             lease=self.lease,

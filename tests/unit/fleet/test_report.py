@@ -3,7 +3,7 @@
 from typing import Any, cast
 
 from queuegate_server.engine import NotReady
-from queuegate_server.fleet.barrier import HOLDS
+from queuegate_server.fleet.barrier import HOLDS, Peers
 from queuegate_server.fleet.events import MAX_ROW_BYTES, encode_row
 from queuegate_server.fleet.keys import Signer
 from queuegate_server.fleet.replica import ReplicaState
@@ -23,7 +23,7 @@ class NoGates:
 
 def report(clock: ManualClock) -> Report:
     return Report(
-        *("id", "a", ReplicaState()),
+        *(Peers("id", "a"), "a", ReplicaState()),
         version="1",
         engine=cast("Any", NoPolicy()),
         hub=cast("Any", NoGates()),
