@@ -227,3 +227,28 @@ def test_missed_events_are_unknown_if_they_do_not_lead_from_where_the_replica_wa
     for name, (events, head) in cases.items():
         assert away().missed(events, head) is None, name
     assert ReplicaState().missed([first], at(4)) is None, "it follows for the first time"
+
+
+def test_groups_from_after_a_lost_event_do_not_hold_for_a_replica_that_returns() -> None:
+    """A fail-over has put another event in the place of one that this replica has never seen."""
+    lost, instead = event(4), event(4, "eve")._replace(position=at(4)._replace(nonce=b"instead"))
+    state = following(3)
+    state.lose()
+    history = [event(3, "zoe"), instead]
+    assert not state.has_lost_events(history, instead.position), "it cannot know"
+    state.follow(history, instead.position, 100.0)
+    assert not state.accepts("default", "sam", lost.position)
+    assert not state.accepts("default", "eve", at(3))
+    assert state.accepts("default", "eve", instead.position)
+    assert not state.has_applied(lost.position)
+
+
+def test_a_replica_that_only_knew_of_the_lost_event_notices_when_it_returns() -> None:
+    instead = event(4, "eve")._replace(position=at(4)._replace(nonce=b"instead"))
+    after = event(5, "bob")._replace(previous=b"instead")
+    state = following(3)
+    state.note_newest(at(4))
+    state.lose()
+    for history in ([], [instead], [instead, after]):
+        head = history[-1].position if history else at(3)
+        assert state.has_lost_events(history, head)
