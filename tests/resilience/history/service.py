@@ -38,6 +38,10 @@ class Service:
             names = REPLICAS if self.world.is_fleet else ("",)
             started = [asyncio.create_task(self._start(name)) for name in names]
             await asyncio.gather(*started)
+            if self.world.is_fleet:
+                # Until a fleet knows that no replica is unknown, its barriers take seconds.
+                servers = self._servers.values()
+                await asyncio.gather(*(server.invalidate(wait=True) for server in servers))
             yield self._group
 
     async def stop(self, number: signal.Signals) -> None:
