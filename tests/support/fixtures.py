@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.support import go_toolchain
-from tests.support.go_toolchain import HELM, KUSTOMIZE, PROMTOOL, GoFailed, Program
+from tests.support.go_toolchain import COMPOSE, HELM, KUSTOMIZE, PROMTOOL, GoFailed, Program
 from tests.support.servers import queuegate_server
 
 if TYPE_CHECKING:
@@ -90,6 +90,12 @@ def kustomize(go: Path) -> Path:
 def helm(go: Path) -> Path:
     """The command `helm`; a module that uses it has the time limit `BUILD_SECONDS`."""
     return _built(HELM)
+
+
+@pytest.fixture(scope="session")
+def compose(go: Path) -> Path:
+    """Prints a compose file as Docker Compose reads it; the time limit as for `kustomize`."""
+    return _built(COMPOSE)
 
 
 @pytest.fixture(scope="session")

@@ -72,6 +72,8 @@ class Program:
 
 GHZ: Final = Program("github.com/bojand/ghz", "v0.93.0", "cmd/ghz")
 GRPCURL: Final = Program("github.com/fullstorydev/grpcurl", "v1.9.4", "cmd/grpcurl")
+COMPOSE: Final = Program("github.com/compose-spec/compose-go/v2", "v2.16.2", "cmd")
+"""Reads compose files, with the code of Docker Compose."""
 HELM: Final = Program("helm.sh/helm/v4", "v4.3.1", "cmd/helm")
 KUSTOMIZE: Final = Program("sigs.k8s.io/kustomize/kustomize/v5", "v5.8.2")
 # Without the discovery of targets in other systems, which takes most of the build.

@@ -106,7 +106,11 @@ def check_names(manifests: Iterable[Manifest], pod: Manifest, container: Manifes
 
 def check_selectors(manifests: list[Manifest]) -> None:
     """Check that services, budgets, policies and monitors select what they name ports of."""
-    templates = [each["spec"]["template"] for each in of_kind(manifests, "Deployment")]
+    templates = [
+        each["spec"]["template"]
+        for kind in ("Deployment", "StatefulSet")
+        for each in of_kind(manifests, kind)
+    ]
     services = of_kind(manifests, "Service")
     for service in services:
         wanted = service["spec"]["selector"].items()
@@ -134,8 +138,10 @@ def started(
     container: Manifest,
     folder: Path,
     files: dict[str, dict[str, str]],
+    hosts: dict[str, str] | None = None,
 ) -> Iterator[RunningServer]:
-    """Run a container's command with its mounts; only folders and ports are other ones.
+    """Run a container's command with its mounts and variables; only folders, ports and hosts are
+    other ones.
 
     Args:
         manifests: all objects, for the settings.
@@ -143,16 +149,18 @@ def started(
         container: the container in it.
         folder: an empty one, for what is mounted.
         files: the content of ConfigMaps and Secrets that exist already.
+        hosts: the addresses that take the place of others, such as Valkey's.
 
     """
     folders = dict(_mounted(manifests, pod, container, folder, files))
     ports = {each["containerPort"]: free_port() for each in container["ports"]}
-    here = _replacing(folders, ports)
+    here = _replacing(folders, ports, hosts or {})
     for name, text in settings_of(manifests, pod).items():
         (Path(folders["/etc/queuegate"]) / name).write_text(here(text), encoding="utf-8")
     *wrapper, _ = container.get("command", ("queuegate-server",))
     command = [*wrapper, *server_command(*map(here, container["args"]))]
-    with announced(command, {}) as (server, line):
+    variables = {each["name"]: here(each["value"]) for each in container.get("env", ())}
+    with announced(command, variables) as (server, line):
         assert line.startswith("serving ")
         for probe in PROBES:
             asked = container[probe]["httpGet"]
@@ -190,8 +198,12 @@ def _mounted(
         yield mount["mountPath"], str(here)
 
 
-def _replacing(folders: dict[str, str], ports: dict[int, int]) -> Callable[[str], str]:
+def _replacing(
+    folders: dict[str, str], ports: dict[int, int], hosts: dict[str, str]
+) -> Callable[[str], str]:
     def here(text: str) -> str:
+        for host, address in hosts.items():
+            text = text.replace(host, address)
         for path, replaced in folders.items():
             text = re.sub(rf"{re.escape(path)}(?=/|$)", replaced, text, flags=re.MULTILINE)
         for port, free in ports.items():

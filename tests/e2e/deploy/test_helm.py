@@ -63,6 +63,7 @@ EVERYTHING = {
             "priorityClassName": "high",
         },
     },
+    "valkey": {"enabled": True},
     "webhook": {
         "enabled": True,
         "certificate": {"secret": "own", "caBundle": "AAAA"},
@@ -92,6 +93,7 @@ FILES = {
     "queuegate-tokens": {"tokens": ""},
     "hadoop-conf": {"fair-scheduler.xml": "<allocations><queue name='root'/></allocations>"},
     "more": {},
+    "queuegate-fleet": {"secret": "5" * 64, "password": "password"},
 }
 
 
@@ -240,6 +242,22 @@ def without_helm(value: Any) -> Any:
         ({"server": {"pod": {"hostNetwork": True}}}, "hostNetwork"),
         ({"image": {"digest": "sha256:1"}}, "digest"),
         ({"webhook": {"enabled": True}}, "make webhook-certificate"),
+        ({"valkey": {"maxMemory": "192Mi"}}, "maxMemory"),
+        ({"valkey": {"enabled": True}, "server": {"enabled": False}}, "set server.enabled, too"),
+        (
+            {
+                "valkey": {"enabled": True},
+                "server": {"settings": {"fleet": {"url": "redis://a", "secret_file": "/x"}}},
+            },
+            "server.settings.fleet.url: valkey.enabled sets it",
+        ),
+        (
+            {
+                "valkey": {"enabled": True},
+                "server": {"mounts": [{**SECRET, "path": "/run/secrets/fleet"}]},
+            },
+            "server.mounts: /run/secrets/fleet: the pod has the folder /run/secrets/fleet",
+        ),
         ({"server": {"mounts": [SECRET, SECRET]}}, "server.mounts: /x: the pod has the folder /x"),
         (
             {"server": {"mounts": [{**SECRET, "path": "/etc/yunikorn"}]}},

@@ -12,13 +12,19 @@
 {{ include "queuegate.server" . }}-admission
 {{- end -}}
 
+{{/* The name of Valkey's objects. */}}
+{{- define "queuegate.valkey" -}}
+{{ include "queuegate.server" . }}-valkey
+{{- end -}}
+
 {{- define "queuegate.image" -}}
 {{- with .Values.image -}}
 {{ .repository }}{{ if .digest }}@{{ .digest }}{{ else }}:{{ .tag | default $.Chart.AppVersion }}{{ end }}
 {{- end -}}
 {{- end -}}
 
-{{/* What selects pods; the argument is a list: the root, and queuegate or queuegate-admission. */}}
+{{/* What selects pods; the argument is a list: the root, and queuegate, queuegate-admission or
+queuegate-valkey. */}}
 {{- define "queuegate.selector" -}}
 {{- $root := index . 0 -}}
 app.kubernetes.io/name: {{ index . 1 }}

@@ -48,7 +48,10 @@ the network policy do not fit. values.schema.json has refused unknown keys and w
 {{- if and $callers.tokens (not $callers.token_file) -}}
 {{- fail "server.settings.callers.tokens: set server.settings.callers.token_file, too, to a file in one of server.mounts" -}}
 {{- end -}}
-{{- include "queuegate.checkMounts" (list "server" .Values.server "/etc/queuegate" "/run/secrets/queuegate") -}}
+{{- if and .Values.valkey.enabled ($settings.fleet | default dict).url -}}
+{{- fail "server.settings.fleet.url: valkey.enabled sets it to the chart's own Valkey; remove one of both" -}}
+{{- end -}}
+{{- include "queuegate.checkMounts" (concat (list "server" .Values.server "/etc/queuegate" "/run/secrets/queuegate") (ternary (list "/run/secrets/fleet") list .Values.valkey.enabled)) -}}
 {{- end -}}
 
 {{/* Refuses mounts in, above or at another folder of the pod; the argument is a list: the part, its
