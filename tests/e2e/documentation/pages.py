@@ -53,7 +53,7 @@ PAGES: Final = {
     ),
     "docs/how-to/decide-in-the-shim.md": Page((environments.go,)),
     "docs/how-to/deploy-fleet.md": Page(
-        module="e2e/documentation/test_kubernetes.py", not_run=2, blocks="yaml yaml yaml"
+        module="e2e/documentation/test_kubernetes.py", not_run=4, blocks="yaml yaml yaml yaml"
     ),
     "docs/how-to/deploy-sidecar.md": Page(
         module="e2e/documentation/test_kubernetes.py", blocks="yaml yaml sh sh"

@@ -92,21 +92,24 @@ def test_the_webhook_beside_the_other(kustomize: Path, overlay: Path, tmp_path: 
 
 
 def test_the_fleet(kustomize: Path, overlay: Path, tmp_path: Path) -> None:
-    certificate, settings, kustomization = blocks("deploy-fleet.md", "yaml")
+    certificate, settings, *kustomizations = blocks("deploy-fleet.md", "yaml")
     check_schemas([yaml.safe_load(certificate)], VERSIONS[-1])
     (overlay / "callers.yaml").write_text(settings)
-    (overlay / "kustomization.yaml").write_text(kustomization)
-    manifests = kustomized(kustomize, overlay)
-    check_schemas(manifests, VERSIONS[-1])
-    ((pod, container),) = own_containers(manifests)
-    assert container["image"] == "registry.example.com/queuegate:0.1.0"
+    for kustomization in kustomizations:
+        (overlay / "kustomization.yaml").write_text(kustomization)
+        manifests = kustomized(kustomize, overlay)
+        check_schemas(manifests, VERSIONS[-1])
+        ((pod, container),) = own_containers(manifests)
+        assert container["image"] == "registry.example.com/queuegate:0.1.0"
+        assert ("env" in container) == ("components:" in kustomization)
     volumes = {each["name"]: each for each in pod["volumes"]}
     named = yaml.safe_load(certificate)["spec"]["secretName"]
     assert volumes["certificate"]["secret"]["secretName"] == named
-    policy = blocks("deploy-sidecar.md", "yaml")[0]
-    with started(
-        manifests, pod, container, tmp_path, {"yunikorn-configs": {"queues.yaml": policy}}
-    ):
+    files = {
+        "yunikorn-configs": {"queues.yaml": blocks("deploy-sidecar.md", "yaml")[0]},
+        "queuegate-fleet": {"secret": "5" * 64, "password": "password"},
+    }
+    with started(manifests, pod, container, tmp_path, files):
         pass
 
 
