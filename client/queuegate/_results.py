@@ -185,9 +185,9 @@ class ReplicaState(StrEnum):
     FOLLOWING = auto()
     """It learns of each invalidation."""
     JOINING = auto()
-    """It is about to ask again for all that it has cached."""
+    """It does not follow the fleet yet, and will look up all cached groups again."""
     SILENT = auto()
-    """It does not report itself: it cannot reach Redis and works alone, or it has ended."""
+    """It sends no heartbeats: it cannot reach Redis, or it has stopped."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,7 +203,7 @@ class Replica:
     version: str
     """The version of queuegate."""
     lag: int
-    """How many changes it has yet to carry out."""
+    """How many changes it has not applied yet."""
     policy_revision: int
     """The revision of its policy; each replica counts its own."""
     policy_checksum: str
@@ -211,7 +211,7 @@ class Replica:
     gates: int
     """How many gates are connected to it."""
     silent_seconds: float
-    """For how long it has not reported itself."""
+    """Seconds since its last heartbeat."""
 
 
 @dataclass(frozen=True, slots=True)

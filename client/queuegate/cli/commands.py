@@ -324,7 +324,7 @@ def fleet(session: Session) -> Report:
         return Report(answer, lines)
     code, message = "FLEET_DISAGREES", render.disagreement(answer)
     if not answer.replicas:
-        code, message = "NO_FLEET", "the server belongs to no fleet: its setting fleet.url is empty"
+        code, message = "NO_FLEET", "the server belongs to no fleet: fleet.url is not set"
     return Report(answer, lines, problem=Problem(Exit.WRONG, code, message))
 
 

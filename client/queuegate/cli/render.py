@@ -271,12 +271,16 @@ def fleet(answer: FleetInfo, colours: Colours) -> Iterator[str]:
             state += f" for {replica.silent_seconds:.0f} s" if not replica.is_self else ""
         paint = colours.good if replica.state is ReplicaState.FOLLOWING else colours.bad
         yield f"{escape(replica.name)}{' (asked)' if replica.is_self else ''}  {paint(state)}"
-        notes = [f"queuegate {escape(replica.version)}", f"{replica.gates} gates"]
+        notes = [f"queuegate {escape(replica.version)}", _counted(replica.gates, "gate")]
         if replica.lag:
-            notes.append(f"{replica.lag} changes behind")
+            notes.append(f"{_counted(replica.lag, 'change')} behind")
         checksum = escape(replica.policy_checksum[:CHECKSUM_SHOWN]) or "none"
         notes.append(f"policy {checksum} revision {replica.policy_revision}")
         yield f"  {', '.join(notes)}"
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def disagreement(answer: FleetInfo) -> str:

@@ -1,96 +1,123 @@
-"""Which other replicas there are, and when none of them decides from the state before a change.
+"""Tracks the other replicas, and decides when none of them can still decide from the state before a
+change.
 
-A replica extends its lease only after it has applied all events that Redis had when it took the
-heartbeat. So a lease that covers the state before a change was asked for before the change was
-appended, and ends a lease later; the leases of its gates end one of theirs after that. A replica
-that follows no events does not use groups for longer than ALONE_LIFETIME.
+A replica renews its lease only after it has applied every event that Redis had when Redis took the
+heartbeat. So a lease that covers the state before a change was requested before the change was
+appended: it ends at most one lease later, and the leases of the replica's gates end at most one
+gate lease after that. A replica that follows no events uses groups for at most ISOLATED_MAX_AGE.
 
-Redis has the row of each replica that has a lease, unless it was emptied, or a fail-over lost the
-row. If it was emptied, another history begins. Until the leases from before that have ended, there
-may be replicas that nobody knows.
+Redis has the status of each replica with a lease, unless it was emptied (then a new history
+begins), or a fail-over lost the status. Until the leases from before a new history have ended,
+unknown replicas may exist.
 """
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final, NamedTuple
 
-from queuegate_server.fleet.events import Row
-from queuegate_server.fleet.keys import Position
-from queuegate_server.fleet.replica import ALONE_LIFETIME, CLOCK_MARGIN, LEASE
+from queuegate_server.fleet.events import ReplicaStatus
+from queuegate_server.fleet.keys import LogPosition
+from queuegate_server.fleet.replica_log import CLOCK_MARGIN, ISOLATED_MAX_AGE, LEASE
 from queuegate_server.sync.session import CLOCK_MARGIN as GATE_MARGIN
 from queuegate_server.sync.session import LEASE as GATE_LEASE
 
-HOLDS: Final = LEASE + CLOCK_MARGIN + GATE_LEASE + GATE_MARGIN
+LEASES_TIMEOUT: Final = LEASE + CLOCK_MARGIN + GATE_LEASE + GATE_MARGIN
 """Seconds after a heartbeat for which a replica or a gate of it may decide without changes."""
-ALONE: Final = ALONE_LIFETIME + CLOCK_MARGIN
+ISOLATION_TIMEOUT: Final = ISOLATED_MAX_AGE + CLOCK_MARGIN
 """Seconds after a change for which a replica that is cut off, or a gate of it, may use groups that
 it has looked up before."""
-SILENT: Final = LEASE + CLOCK_MARGIN
-"""Seconds without a heartbeat after which a replica works alone, or not at all."""
-GONE: Final = 600.0
+HEARTBEAT_TIMEOUT: Final = LEASE + CLOCK_MARGIN
+"""Seconds without a heartbeat after which a replica does not follow the fleet."""
+EVICTION_TIMEOUT: Final = 600.0
 """Seconds without a heartbeat after which a replica no longer counts as one of the fleet."""
-MAX_GONE: Final = 1_000
-"""Replicas that no longer count whose last rows are remembered."""
+TOMBSTONE_LIFETIME: Final = 60.0
+"""Seconds for which the status of a replica that has stopped stays in Redis, so that all see it."""
+MAX_TOMBSTONES: Final = 1_000
+"""Replicas that no longer count whose last statuses are remembered."""
 
 
 class Peer(NamedTuple):
     """Another replica."""
 
-    row: Row
+    status: ReplicaStatus
     seen_at: float
-    """When its newest row was first seen, on the own clock: it was written before."""
+    """When its newest status was first seen, on the own clock: it was written before."""
 
     def is_silent(self, now: float) -> bool:
         """Return whether its lease has certainly ended."""
-        return now >= self.seen_at + SILENT
+        return now >= self.seen_at + HEARTBEAT_TIMEOUT
+
+
+class _Tombstone(NamedTuple):
+    """The last status of a replica that no longer counts."""
+
+    serial: int
+    remove_at: float
+    """When its status can be removed from Redis."""
 
 
 class Peers:
-    """The other replicas of the fleet, as far as their rows have been seen."""
+    """The other replicas of the fleet, as far as their statuses have been seen."""
 
-    def __init__(self, replica: str, name: str) -> None:
+    def __init__(self, instance: str, name: str) -> None:
         """Know none yet, but the identity of the own process and the name of this replica."""
-        self.own: Final = replica
+        self.instance: Final = instance
         self._own_name = name
         self._peers: dict[str, Peer] = {}
         self._epoch = b""
         self._began_by = -math.inf
-        self._gone: dict[str, int] = {}
-        """The counts of the last rows of replicas that no longer count, the newest last."""
+        self._tombstones: dict[str, _Tombstone] = {}
+        """Those of replicas that no longer count, the newest last."""
 
-    def see(self, rows: Iterable[Row], now: float, *, epoch: bytes = b"") -> list[Row]:
-        """Note rows that were read.
+    def merge(
+        self, statuses: Iterable[ReplicaStatus], now: float, *, epoch: bytes = b""
+    ) -> list[ReplicaStatus]:
+        """Take in the statuses that Redis has.
 
-        A row that is missing proves nothing: Redis may have been emptied.
+        A status that is missing proves nothing: Redis may have been emptied.
 
         Args:
-            rows: The rows.
+            statuses: The statuses.
             now: The time on the own clock, after they were read.
             epoch: Identifies the history that Redis had; empty if it had none.
 
         Returns:
-            Those rows whose replicas have left or have been silent for long. They can be removed.
+            The statuses that can be removed: their replicas no longer count, and all have seen it.
         """
-        read = [row for row in rows if row.replica != self.own]
+        read = [status for status in statuses if status.instance != self.instance]
         if epoch and epoch != self._epoch:
             self._epoch, self._began_by = epoch, now
-        for row in read:
-            if epoch and row.epoch == epoch.hex():
-                self._began_by = min(self._began_by, now - row.age)
-        for row in read:
-            if row.count <= self._gone.get(row.replica, -1):
+        for status in read:
+            if epoch and status.epoch == epoch.hex():
+                self._began_by = min(self._began_by, now - status.epoch_age)
+        for status in read:
+            tombstone = self._tombstones.get(status.instance)
+            if tombstone is not None and status.serial <= tombstone.serial:
                 continue
-            self._gone.pop(row.replica, None)
-            known = self._peers.get(row.replica)
-            if known is None or row.count > known.row.count:
-                self._peers[row.replica] = Peer(row, now)
-        for replica, peer in [*self._peers.items()]:
-            if peer.row.has_left or now >= peer.seen_at + GONE or self._is_replaced(peer, now):
-                del self._peers[replica]
-                self._gone[replica] = peer.row.count
-        while len(self._gone) > MAX_GONE:
-            del self._gone[next(iter(self._gone))]
-        return [row for row in read if row.count <= self._gone.get(row.replica, -1)]
+            self._tombstones.pop(status.instance, None)
+            known = self._peers.get(status.instance)
+            if known is None or status.serial > known.status.serial:
+                self._peers[status.instance] = Peer(status, now)
+        self._evict(now)
+        return [
+            status
+            for status in read
+            if (tombstone := self._tombstones.get(status.instance)) is not None
+            and status.serial <= tombstone.serial
+            and now >= tombstone.remove_at
+        ]
+
+    def _evict(self, now: float) -> None:
+        """Forget replicas that have stopped, have been replaced or have been silent for long."""
+        for instance, peer in [*self._peers.items()]:
+            status = peer.status
+            is_evicted = now >= peer.seen_at + EVICTION_TIMEOUT or self._is_replaced(peer, now)
+            if status.has_left or is_evicted:
+                remove_at = now if is_evicted else now + TOMBSTONE_LIFETIME
+                self._tombstones[instance] = _Tombstone(status.serial, remove_at)
+                del self._peers[instance]
+        while len(self._tombstones) > MAX_TOMBSTONES:
+            del self._tombstones[next(iter(self._tombstones))]
 
     def began_by(self, epoch: bytes, now: float) -> float:
         """Return a time on the own clock at which a history had begun; now if that is not known."""
@@ -104,55 +131,64 @@ class Peers:
         """Return whether another process of the same name has followed, perhaps this one, and no
         lease is left.
         """
-        return now >= peer.seen_at + HOLDS and (
-            peer.row.name == self._own_name
+        return now >= peer.seen_at + LEASES_TIMEOUT and (
+            peer.status.name == self._own_name
             or any(
-                other.row.name == peer.row.name and other.seen_at > peer.seen_at
+                other.status.name == peer.status.name and other.seen_at > peer.seen_at
                 for other in self._peers.values()
             )
         )
 
 
 class FleetBarrier:
-    """The replicas that, or whose gates, may decide without a change."""
+    """Waits for the replicas whose callers or gates may still decide without a change."""
 
     def __init__(
         self,
         peers: Peers,
-        event: Position,
+        event: LogPosition,
         now: float,
         *,
-        holds: float = HOLDS,
-        alone: float = ALONE,
+        has_event: Callable[[LogPosition], bool],
+        leases_timeout: float = LEASES_TIMEOUT,
+        isolation_timeout: float = ISOLATION_TIMEOUT,
     ) -> None:
-        """Wait for all replicas but this one, also for those that are not known.
+        """Wait for all replicas but this one, also for unknown ones.
 
         Args:
-            peers: Must have seen the rows that Redis had when it appended the event.
+            peers: Must have merged the statuses that Redis had when it appended the event.
             event: The change.
             now: The time on the own clock, after the event was appended.
-            holds: For how many seconds after a heartbeat a replica, or a gate of it, may decide.
-            alone: For how many seconds after the event one that is cut off may.
+            has_event: Returns whether the history that this replica has applied contains an event.
+            leases_timeout: Seconds after a heartbeat for which a replica, or a gate of it, may
+                decide.
+            isolation_timeout: Seconds after the event for which one that is cut off may.
         """
         self._peers = peers
         self._event = event
+        self._has_event = has_event
+        self._leases_timeout = leases_timeout
         self._waiting = {
-            replica: max(peer.seen_at + holds, now + alone) for replica, peer in peers.all().items()
+            instance: max(peer.seen_at + leases_timeout, now + isolation_timeout)
+            for instance, peer in peers.all().items()
         }
-        unknown_until = peers.began_by(event.epoch, now) + holds
-        self._unknown_until = max(unknown_until, now + alone) if now < unknown_until else -math.inf
-        """When replicas that were not seen before another history began can use nothing old."""
+        unknown_until = peers.began_by(event.epoch, now) + leases_timeout
+        self._unknown_until = -math.inf
+        """When replicas that were not seen before a new history began can use nothing old."""
+        if now < unknown_until:
+            self._unknown_until = max(unknown_until, now + isolation_timeout)
         self.waited_out: list[str] = []
-        """The names of gates, and of replicas, that have not confirmed, but can use nothing old any
-        more."""
-        self.refused: list[str] = []
+        """Gates and replicas that did not confirm, but whose leases have ended."""
+        self.unconfirmed: list[str] = []
+        """The names of the replicas among them."""
+        self.failed: list[str] = []
         """The names of replicas that could not carry out the change."""
         self.reached = 1
         """How many replicas have carried it out, this one included."""
 
     @property
     def relies_on_leases(self) -> bool:
-        """Whether it has ended because leases have, and not only because all have confirmed."""
+        """Whether the barrier ended because leases ended, not because every replica confirmed."""
         return bool(self.waited_out) or self._unknown_until > -math.inf
 
     def next_end(self, now: float, extra: float = 0.0) -> float | None:
@@ -163,32 +199,40 @@ class FleetBarrier:
             extra: Seconds that the change itself takes, for replicas that are not silent.
         """
         ends = [self._unknown_until] if now < self._unknown_until else []
-        for replica, until in [*self._waiting.items()]:
-            peer = self._peers.all().get(replica)
+        for instance, until in [*self._waiting.items()]:
+            peer = self._peers.all().get(instance)
             if peer is None:  # it has stopped, with all its leases
-                del self._waiting[replica]
+                del self._waiting[instance]
                 continue
-            end = until if peer.is_silent(now) else until + extra
-            confirmed = self._confirmed(peer.row)
+            end = until + extra
+            if peer.is_silent(now):
+                # It may have renewed its lease while the change took its time.
+                end = max(until, peer.seen_at + self._leases_timeout) if extra else until
+            confirmed = self._confirmed(peer.status)
             if confirmed is None and now < end:
                 ends.append(end)
                 continue
-            del self._waiting[replica]
+            del self._waiting[instance]
             if confirmed is None:
-                self.waited_out.append(f"replica {peer.row.name}")
+                self.unconfirmed.append(peer.status.name)
+                self.waited_out.append(f"replica {peer.status.name}")
                 continue
             self.reached += 1
             self.waited_out += confirmed
-            if self._event.nonce.hex() in peer.row.refused:
-                self.refused.append(peer.row.name)
+            if self._event.nonce.hex() in peer.status.failed:
+                self.failed.append(peer.status.name)
         return min(ends, default=None)
 
-    def _confirmed(self, row: Row) -> list[str] | None:
+    def _confirmed(self, status: ReplicaStatus) -> list[str] | None:
         """Return the gates that a replica has waited out; None if it has not confirmed."""
-        if row.epoch != self._event.epoch.hex():
+        if status.epoch != self._event.epoch.hex():
             return None
-        confirmed = row.confirmed.get(self._event.nonce.hex())
+        confirmed = status.confirmed.get(self._event.nonce.hex())
         if confirmed is not None:
             return [*confirmed]
-        settled = row.settled is not None and row.settled >= self._event.sequence
-        return [] if settled else None
+        through = status.confirmed_through
+        if through is None or through[0] < self._event.sequence:
+            return None
+        # Its number alone might be that of an event which Redis has lost since.
+        position = LogPosition(self._event.epoch, through[0], bytes.fromhex(through[1]))
+        return [] if position == self._event or self._has_event(position) else None

@@ -1,18 +1,20 @@
 """Changes in all replicas of a fleet and their gates."""
 
 import asyncio
-from collections.abc import Callable, Sequence
-from typing import Final
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any, Final, TypeVar
 
 from queuegate_server.engine import ServedPartition
 from queuegate_server.fleet.barrier import FleetBarrier
 from queuegate_server.fleet.connection import StoreUnavailable
 from queuegate_server.fleet.events import Change
-from queuegate_server.fleet.keys import Position
+from queuegate_server.fleet.keys import LogPosition
 from queuegate_server.fleet.member import FleetMember
 from queuegate_server.policystore.reloader import Reloader
 from queuegate_server.sync.changes import Forgotten, NotReached, Reloaded, drop_groups
 from queuegate_server.sync.hub import SyncHub
+
+T = TypeVar("T")
 
 RELOAD_SECONDS: Final = 60.0
 """How long other replicas may take to read the policy."""
@@ -37,14 +39,38 @@ class FleetChanges:
         self._reloader = reloader
         self._hub = hub
         self._clock = clock
+        self._work: set[asyncio.Task[Any]] = set()
 
     async def forget(
         self, served: ServedPartition, users: Sequence[str], *, wait: bool
     ) -> Forgotten:
         """Forget groups, as `queuegate_server.sync.changes.Changes` describes."""
+        return await self._to_the_end(self._forget(served, users, wait=wait))
+
+    async def reload(self, *, wait: bool) -> Reloaded:
+        """Read the policy again, as `queuegate_server.sync.changes.Changes` describes."""
+        return await self._to_the_end(self._reload(wait=wait))
+
+    async def _to_the_end(self, work: Coroutine[Any, Any, T]) -> T:
+        """Carry a change out even if the call that asked for it is cancelled: part of it may have
+        taken effect.
+        """
+        task = asyncio.create_task(work)
+        self._work.add(task)
+        task.add_done_callback(self._ended)
+        return await asyncio.shield(task)
+
+    def _ended(self, task: asyncio.Task[Any]) -> None:
+        self._work.discard(task)
+        if not task.cancelled():
+            task.exception()  # its caller may be gone
+
+    async def _forget(
+        self, served: ServedPartition, users: Sequence[str], *, wait: bool
+    ) -> Forgotten:
         partition = served.partition.name
         change = Change.forget(partition, users, is_awaited=wait)
-        hold = self._member.fence.hold(partition, change.users)
+        pending = self._member.fence.begin(partition, change.users)
         event = None
         try:
             dropped = await drop_groups(served, users)
@@ -55,11 +81,10 @@ class FleetChanges:
             finally:
                 waited_out = await gates
         finally:
-            self._member.fence.release(hold, event)
+            self._member.fence.end(pending, event)
         return Forgotten(dropped, event.cursor, [*waited_out, *barrier.waited_out])
 
-    async def reload(self, *, wait: bool) -> Reloaded:
-        """Read the policy again, as `queuegate_server.sync.changes.Changes` describes."""
+    async def _reload(self, *, wait: bool) -> Reloaded:
         state = await self._reloader.reload()
         sequence = await self._hub.policy_shipped()
         change = Change("reload", is_awaited=wait)
@@ -68,16 +93,21 @@ class FleetChanges:
             event, barrier = await self._carry_out(change, wait=True, seconds=RELOAD_SECONDS)
         finally:
             waited_out = await gates
-        own = self._member.row.checksum
+        own = self._member.status.checksum
         disagreeing = [
-            f"replica {name!r} cannot load its policy: its log says why" for name in barrier.refused
+            f"replica {name!r} cannot load its policy: its log says why" for name in barrier.failed
         ]
         disagreeing += [
-            f"replica {peer.row.name!r} serves another policy than replica {self._member.name!r}:"
-            " compare their files"
+            f"replica {name!r} has not confirmed the reload: it may decide by the policy of before"
+            " until it has read its file again"
+            for name in barrier.unconfirmed
+        ]
+        disagreeing += [
+            f"replica {peer.status.name!r} serves another policy than replica"
+            f" {self._member.name!r}: compare their files"
             for peer in self._member.peers.all().values()
-            if peer.row.checksum != own
-            and peer.row.name not in barrier.refused
+            if peer.status.checksum != own
+            and peer.status.name not in (*barrier.failed, *barrier.unconfirmed)
             and not peer.is_silent(self._clock())
         ]
         return Reloaded(state, event.cursor, [*waited_out, *barrier.waited_out], disagreeing)
@@ -87,31 +117,36 @@ class FleetChanges:
 
     async def _carry_out(
         self, change: Change, *, wait: bool, seconds: float
-    ) -> tuple[Position, FleetBarrier]:
+    ) -> tuple[LogPosition, FleetBarrier]:
         """Have all other replicas carry a change out. Raises NotReached."""
         reached = 1
         try:
             for _ in range(ATTEMPTS):
                 event = await self._append(change)
-                barrier = FleetBarrier(self._member.peers, event, self._clock())
+                barrier = FleetBarrier(
+                    self._member.peers,
+                    event,
+                    self._clock(),
+                    has_event=self._member.log.has_event,
+                )
                 if not wait:
                     return event, barrier
                 is_certain = await self._wait_for(barrier, event, seconds)
                 reached = max(reached, barrier.reached)
                 if is_certain:
                     return event, barrier
-            cause = "Redis loses events again and again"
+            cause = f"Redis lost the event {ATTEMPTS} times"
         except StoreUnavailable as error:
-            cause = f"Redis cannot be reached ({error})"
+            cause = f"Redis cannot be used ({error})"
         self._member.send_later(change)
         total = 1 + len(self._member.peers.all())
         what = "invalidation" if change.kind == "forget" else "reload"
         raise NotReached(
-            f"the {what} reached {reached} of {total} replicas: {cause}; the others follow when"
-            " it can be reached again"
+            f"the {what} reached {reached} of {total} replicas: {cause}; the other"
+            " replicas will apply it once Redis works again"
         )
 
-    async def _append(self, change: Change) -> Position:
+    async def _append(self, change: Change) -> LogPosition:
         """Append a change. Raises StoreUnavailable."""
         try:
             return await self._member.append(change)
@@ -122,7 +157,7 @@ class FleetChanges:
                 raise
             return await self._member.append(change)
 
-    async def _wait_for(self, barrier: FleetBarrier, event: Position, seconds: float) -> bool:
+    async def _wait_for(self, barrier: FleetBarrier, event: LogPosition, seconds: float) -> bool:
         """Wait for the others. Return False if the event was lost meanwhile.
 
         Raises StoreUnavailable.
@@ -139,11 +174,11 @@ class FleetChanges:
         await self._member.heartbeat()
         return await self._has(event)
 
-    async def _has(self, event: Position) -> bool:
+    async def _has(self, event: LogPosition) -> bool:
         """Return whether the history that Redis has contains the event. Raises StoreUnavailable."""
-        if not self._member.state.contains(event):
+        if not self._member.log.contains(event):
             # This replica may have lost the order for a moment, and follows again.
             await self._member.heartbeat()
         if not self._member.is_reachable:
-            raise StoreUnavailable("it does not answer any more")
-        return self._member.state.contains(event)
+            raise StoreUnavailable("the last heartbeat got no answer")
+        return self._member.log.contains(event)

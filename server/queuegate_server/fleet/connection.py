@@ -8,6 +8,7 @@ import asyncio
 import hashlib
 import logging
 from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
 from typing import Any, Final
 
 import redis.asyncio
@@ -18,14 +19,15 @@ from redis.credentials import CredentialProvider
 from redis.exceptions import NoScriptError, RedisError
 from redis.maint_notifications import MaintNotificationsConfig
 
-from queuegate_server.runtime.threads import AbandonableThreadPool, AllThreadsHang, StillRunning
-from queuegate_server.settings.fleet import Credentials, Fleet
+from queuegate_server.files.safe_open import read_regular
+from queuegate_server.runtime.threads import AbandonableThreadPool
+from queuegate_server.settings.fleet import MAX_SECRET_BYTES, Fleet
 
 _LOG = logging.getLogger("queuegate_server.fleet.connection")
 
 CONNECT_TIMEOUT: Final = 2.0
 MAX_CONNECTIONS: Final = 32
-LATE: Final = 0.002
+LATE_TIMER_TOLERANCE: Final = 0.002
 """A timer that fires this much too late shows that the process was busy, so Redis may not be to
 blame."""
 MAX_EXTENSIONS: Final = 20
@@ -33,7 +35,7 @@ MAX_EXTENSIONS: Final = 20
 
 
 class StoreUnavailable(Exception):
-    """Redis did not carry out a command; whether it did in the end is not known."""
+    """A command got no answer in time, or an error. Redis may have executed it all the same."""
 
 
 class Script:
@@ -95,7 +97,7 @@ class StoreConnection:
     async def pipeline(
         self, commands: Sequence[Sequence[str | bytes | float]], *, seconds: float
     ) -> list[Any]:
-        """Run several commands at once, as `execute` runs one; all of them end or none counts."""
+        """Run several commands at once, as `execute` runs one. If one fails, the call fails."""
 
         async def run() -> list[Any]:
             pipe = self._client.pipeline(transaction=False)
@@ -157,14 +159,16 @@ class StoreConnection:
         """Run within a budget. Raises StoreUnavailable."""
         task = asyncio.ensure_future(run())
         try:
-            if not await _done_within(task, seconds):
-                raise StoreUnavailable(f"no answer within {seconds:g} s")
-            return task.result()
-        except (RedisError, OSError, ValueError, StillRunning, AllThreadsHang) as error:
-            raise StoreUnavailable(f"{type(error).__name__}: {error}") from error
+            is_done = await _done_within(task, seconds)
         finally:
             # The driver closes a connection whose answer is outstanding.
             task.cancel()
+        if not is_done:
+            raise StoreUnavailable(f"no answer within {seconds:g} s")
+        try:
+            return task.result()
+        except Exception as error:  # some of the driver's errors are no RedisError
+            raise StoreUnavailable(f"{type(error).__name__}: {error}") from error
 
     def _build(
         self,
@@ -208,24 +212,32 @@ class StoreConnection:
                     options["host"], options["port"] = address.hosts[0]
                 return redis.asyncio.Redis(db=address.database, **options), ()
 
-    def _credentials(self, username: str | None, password_file: Any) -> "_FromFile | None":
+    def _credentials(self, username: str | None, password_file: Path | None) -> "_FromFile | None":
         if password_file is None:
             return None
-        return _FromFile(Credentials(username, password_file), self._threads)
+        return _FromFile(username, password_file, self._threads)
 
 
 class _FromFile(CredentialProvider):
-    """Reads the password for every connection."""
+    """What a connection presents to Redis; the password is read for each."""
 
-    def __init__(self, credentials: Credentials, threads: AbandonableThreadPool) -> None:
-        self._credentials = credentials
+    def __init__(
+        self, username: str | None, password_file: Path, threads: AbandonableThreadPool
+    ) -> None:
+        self._username = username
+        self._password_file = password_file
         self._threads = threads
 
-    def get_credentials(self) -> Any:
-        return self._credentials.read()
+    def get_credentials(self) -> tuple[str] | tuple[str, str]:
+        """Read the password; blocks. Raises OSError, or ValueError for a file without one."""
+        content = read_regular(self._password_file, MAX_SECRET_BYTES)
+        password = content.removesuffix(b"\n").removesuffix(b"\r").decode()
+        if not password:
+            raise ValueError(f"{self._password_file} contains no password")
+        return (self._username, password) if self._username else (password,)
 
     async def get_credentials_async(self) -> Any:
-        return await self._threads.run("password", self._credentials.read)
+        return await self._threads.run("password", self.get_credentials)
 
 
 async def _close(*clients: redis.asyncio.Redis | redis.asyncio.RedisCluster) -> None:
@@ -248,7 +260,7 @@ async def _done_within(task: "asyncio.Future[Any]", seconds: float) -> bool:
         done, _ = await asyncio.wait((task,), timeout=seconds)
         if done:
             return True
-        if loop.time() < due + LATE:
+        if loop.time() < due + LATE_TIMER_TOLERANCE:
             return False
     return False
 

@@ -11,9 +11,9 @@ from queuegate_server.engine import Engine, NotReady
 from queuegate_server.fleet.connection import StoreUnavailable
 from queuegate_server.fleet.events import Change, Event, Malformed
 from queuegate_server.fleet.fence import OrderFence
-from queuegate_server.fleet.keys import Position
-from queuegate_server.fleet.replica import ALONE_LIFETIME, ReplicaState
-from queuegate_server.fleet.report import Report
+from queuegate_server.fleet.keys import LogPosition
+from queuegate_server.fleet.replica_log import ISOLATED_MAX_AGE, ReplicaLog
+from queuegate_server.fleet.status_reporter import StatusReporter
 from queuegate_server.fleet.stream import Stream
 from queuegate_server.identity.lease import CacheLease
 from queuegate_server.policystore.reloader import Reloader
@@ -31,9 +31,9 @@ class Follower:
     def __init__(
         self,
         stream: Stream,
-        state: ReplicaState,
+        log: ReplicaLog,
         fence: OrderFence,
-        report: Report,
+        reporter: StatusReporter,
         *,
         lease: CacheLease,
         engine: Engine,
@@ -46,9 +46,9 @@ class Follower:
 
         Args:
             stream: The events in Redis.
-            state: This replica's place in the order of events.
+            log: This replica's place in the order of events.
             fence: Keeps shared groups out while a change is carried out.
-            report: Has what this replica confirms.
+            reporter: Has what this replica confirms.
             lease: The lease of all caches; its clock is the same.
             engine: Has the groups to forget.
             reloader: Reads the policy again.
@@ -61,9 +61,9 @@ class Follower:
         self.applied = 0
         """Events of other replicas that were carried out."""
         self._stream = stream
-        self._state = state
+        self._log = log
         self._fence = fence
-        self._report = report
+        self._reporter = reporter
         self._lease = lease
         self._engine = engine
         self._reloader = reloader
@@ -74,14 +74,18 @@ class Follower:
         self._following = asyncio.Event()
         self._applied = asyncio.Event()
         self._work: set[asyncio.Task[None]] = set()
-        lease.on_end(self._work_alone)
-        lease.max_age = ALONE_LIFETIME
+        lease.on_end(self._on_lease_ended)
+        lease.max_age = ISOLATED_MAX_AGE
 
     def expect(self, nonce: bytes) -> None:
         """Note that an event will be this replica's own, whose change has taken effect."""
         self._own.add(nonce)
 
-    async def join(self, events: list[Event], head: Position, sent_at: float) -> None:
+    def do_not_expect(self, nonce: bytes) -> None:
+        """Note that this event was not appended."""
+        self._own.discard(nonce)
+
+    async def join(self, events: list[Event], head: LogPosition, sent_at: float) -> None:
         """Follow a history from now on.
 
         Args:
@@ -89,26 +93,26 @@ class Follower:
             head: Its newest event.
             sent_at: When the head was asked for.
         """
-        missed = self._state.missed(events, head)
+        missed = self._log.missed(events, head)
         await self._forget_missed(missed)
         # Groups that this replica looked up alone may be from before an event. Gates forget
         # all groups, also those that they were sent before the missed events were known.
         self._lease.end()
-        self._state.follow(events, head, sent_at)
+        self._log.follow(events, head, sent_at)
         self.extend_lease()
         self._following.set()
-        self._start(self._settle(head, must_reload=_has_reload(missed)))
+        self._start(self._confirm_join(head, must_reload=_has_reload(missed)))
         _LOG.info("following the fleet", extra={"sequence": head.sequence})
 
     def extend_lease(self) -> None:
         """Let the caches answer until the lease of the state ends."""
-        if self._state.position is not None:
-            self._lease.ends_at = self._state.lease_until
+        if self._log.position is not None:
+            self._lease.ends_at = self._log.lease_until
             self._lease.max_age = math.inf
 
-    def lose(self, cause: str) -> None:
-        """Stop to follow the history, because it has a gap."""
-        _LOG.warning("the order of events is lost: cached groups are asked for again: %s", cause)
+    def stop_following(self, cause: str) -> None:
+        """Stop following the event log, because events are missing."""
+        _LOG.warning("stopped following the fleet, so cached groups are looked up again: %s", cause)
         self._lease.end()
         self._wake()
 
@@ -116,7 +120,7 @@ class Follower:
         """Carry out each event of the history that is followed."""
         while True:
             await self._following.wait()
-            position = self._state.position
+            position = self._log.position
             if position is None:
                 self._following.clear()
                 continue
@@ -127,17 +131,17 @@ class Follower:
             except StoreUnavailable:
                 await asyncio.sleep(RETRY_SECONDS)
             except Malformed as error:
-                self.lose(str(error))
+                self.stop_following(str(error))
             except Exception:
-                _LOG.exception("unexpected error")
-                self.lose("an event cannot be carried out")
+                _LOG.exception("unexpected error while applying an event of the fleet")
+                self.stop_following("an event cannot be applied")
 
     async def catch_up(self, changes: Collection[tuple[bytes, int]]) -> None:
         """Wait until changes have taken effect here, for 50 ms at most."""
         until = self._clock() + CATCH_UP_SECONDS
-        missing = {Position.of_cursor(*each) for each in changes}
+        missing = {LogPosition.of_cursor(*each) for each in changes}
         while (left := until - self._clock()) > 0:
-            missing = {each for each in missing if not self._state.has_applied(each)}
+            missing = {each for each in missing if not self._log.has_applied(each)}
             if not missing:
                 return
             applied = self._applied
@@ -155,25 +159,25 @@ class Follower:
 
     async def _receive(self, event: Event) -> bool:
         """Carry an event out. Return False if it does not fit. Raises StoreUnavailable."""
-        if not self._state.fits(event):
-            if self._state.shows_loss(event):
+        if not self._log.fits(event):
+            if self._log.shows_loss(event):
                 # Replicas that have never seen the lost event would not notice.
                 await self._stream.begin(event.position.epoch)
-            if self._state.position is not None:
-                self.lose("events are missing")
+            if self._log.position is not None:
+                self.stop_following("events are missing")
             return False
         nonce, change = event.position.nonce, event.change
         is_own = nonce in self._own
         self._own.discard(nonce)
         sequence = None
-        hold = self._fence.hold(change.partition, change.users)
+        pending = self._fence.begin(change.partition, change.users)
         try:
             if not is_own and change.kind == "forget":
                 sequence = await self._forget(change)
-            if not self._state.apply(event):
+            if not self._log.apply(event):
                 return False  # the lease has ended meanwhile
         finally:
-            self._fence.release(hold)
+            self._fence.end(pending)
         self.extend_lease()
         self._applied.set()
         self._applied = asyncio.Event()
@@ -185,16 +189,16 @@ class Follower:
                 self._start(self._confirm(nonce, sequence))
         return True
 
-    async def _forget(self, change: Change) -> int | None:
+    async def _forget(self, change: Change) -> int:
         """Forget groups; return the number of the change for gates."""
-        if not await self._drop(change.partition, change.users):
-            return None
+        await self._drop(change.partition, change.users)
+        # Gates may still have the policy of a partition that this replica no longer serves.
         return self._hub.forget(change.partition, change.users)
 
     async def _forget_missed(self, missed: Sequence[Event] | None) -> None:
-        """Drop the groups that others forgot while this replica was away; all groups if that is not
-        known (None). That a lease has ended is not enough: while the resolver fails, groups of an
-        earlier lease are answers.
+        """Drop the groups that were invalidated while this replica was away; all groups if the
+        events are unknown (None). An ended lease is not enough: while the resolver fails, groups of
+        an earlier lease are used as stale groups.
         """
         if missed is None:
             for partition in self._served():
@@ -204,54 +208,51 @@ class Follower:
             if change.kind == "forget":
                 await self._drop(change.partition, change.users)
 
-    async def _drop(self, partition: str, users: Collection[str]) -> bool:
-        """Drop the cached groups of users, or of all; return whether the partition is served."""
-        if partition not in self._served():
-            return False
-        await drop_groups(self._engine.snapshot.served[partition], tuple(users))
-        return True
+    async def _drop(self, partition: str, users: Collection[str]) -> None:
+        """Drop the cached groups of users of a partition, or of all."""
+        if partition in self._served():
+            await drop_groups(self._engine.snapshot.served[partition], tuple(users))
 
     async def _confirm(self, nonce: bytes, sequence: int | None) -> None:
         """Report a change as soon as no gate decides without it."""
         waited_out = [] if sequence is None else await self._hub.barrier(sequence)
-        self._report.confirm(nonce, waited_out)
+        self._reporter.confirm(nonce, waited_out)
         self._wake()
 
     async def _reload(self, event: Event) -> None:
         """Read the policy again, and report it."""
         state = await self._reloader.reload()
-        is_refused = not state.succeeded
+        has_failed = not state.succeeded
         waited_out: list[str] = []
         try:
             sequence = await self._hub.policy_shipped()
             if event.change.is_awaited:
                 waited_out = await self._hub.barrier(sequence)
         except CannotShip:
-            is_refused = True
-        self._report.confirm(event.position.nonce, waited_out, is_refused=is_refused)
+            has_failed = True
+        self._reporter.confirm(event.position.nonce, waited_out, has_failed=has_failed)
         self._wake()
 
-    async def _settle(self, head: Position, *, must_reload: bool) -> None:
-        """Report as soon as neither this replica nor a gate decides from the state before it
-        followed.
-        """
+    async def _confirm_join(self, head: LogPosition, *, must_reload: bool) -> None:
+        """Confirm that neither this replica nor a gate decides from the state before it joined."""
         if must_reload:
             await self._reloader.reload()
             with contextlib.suppress(CannotShip):  # gates have no policy then, and ask
                 await self._hub.policy_shipped()
         await self._hub.barrier(self._hub.log.head)
-        if self._state.has_applied(head):
-            self._report.settle(head.sequence)
+        if self._log.has_applied(head):
+            self._reporter.confirm_through(head)
             self._wake()
 
-    def _work_alone(self) -> None:
+    def _on_lease_ended(self) -> None:
         """Follow no history from now on: the lease has ended."""
-        self._lease.max_age = ALONE_LIFETIME
-        if self._state.position is not None:
+        self._lease.max_age = ISOLATED_MAX_AGE
+        if self._log.position is not None:
             self.gaps += 1
-            self._state.lose()
+            self._log.lose()
         self._following.clear()
-        self._report.start_over()
+        self._own.clear()
+        self._reporter.start_over()
         for partition in self._served():
             self._hub.forget(partition)
 
@@ -269,7 +270,7 @@ class Follower:
     def _ended(self, task: asyncio.Task[None]) -> None:
         self._work.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
-            _LOG.error("a change of the fleet was not carried out", exc_info=error)
+            _LOG.error("a change from the fleet could not be applied", exc_info=error)
 
 
 def _has_reload(missed: Sequence[Event] | None) -> bool:

@@ -7,7 +7,7 @@ from queuegate_server.engine import Engine
 from queuegate_server.fleet.connection import StoreConnection
 from queuegate_server.fleet.keys import Keys
 from queuegate_server.fleet.member import FleetMember
-from queuegate_server.fleet.replica import ReplicaState
+from queuegate_server.fleet.replica_log import ReplicaLog
 from queuegate_server.fleet.stream import Stream
 from queuegate_server.identity.lease import CacheLease
 from queuegate_server.policystore.reloader import Reloader
@@ -42,7 +42,7 @@ def join(
     return FleetMember(
         name,
         Stream(store, keys, fleet.secret()),
-        ReplicaState(),
+        ReplicaLog(),
         version=version("queuegate"),
         lease=lease,
         engine=engine,

@@ -1,4 +1,4 @@
-"""The names of the fleet's keys in Redis, and the codes that only replicas can compute.
+"""The names of the fleet's keys in Redis, and the MACs that only replicas can compute.
 
 Access to Redis must not be enough to write groups or events: each value carries an
 HMAC-SHA-256 over its key's name and its content, under a key made from the fleet's secret.
@@ -15,7 +15,7 @@ MAC_BYTES: Final = 32
 EPOCH_BYTES: Final = 16
 
 
-class Position(NamedTuple):
+class LogPosition(NamedTuple):
     """A point in the fleet's order of events."""
 
     epoch: bytes
@@ -26,7 +26,7 @@ class Position(NamedTuple):
     """The nonce of that event: a number alone might stand for another event that was lost."""
 
     @classmethod
-    def of_cursor(cls, epoch: bytes, sequence: int) -> "Position":
+    def of_cursor(cls, epoch: bytes, sequence: int) -> "LogPosition":
         """Return the point that a cursor names."""
         return cls(epoch[:EPOCH_BYTES], sequence, epoch[EPOCH_BYTES:])
 
@@ -48,6 +48,8 @@ class Keys:
         self.head: Final = f"{self.tag}:head"
         """The nonce of the newest event."""
         self.replicas: Final = f"{self.tag}:replicas"
+        self.turn: Final = f"{self.tag}:turn"
+        """Names the writer who appends the next event, for a moment."""
 
     def user(self, partition: str, user: str) -> str:
         """Return the key of a user's groups."""
@@ -59,7 +61,7 @@ class Keys:
 
 
 class Signer:
-    """Computes and checks codes of one kind of value."""
+    """Computes and verifies the MACs of one kind of value."""
 
     def __init__(self, secret: bytes, purpose: str) -> None:
         """Derive a key of its own for a purpose.
@@ -71,11 +73,11 @@ class Signer:
         self._key = hmac.digest(secret, f"queuegate fleet 1: {purpose}".encode(), "sha256")
 
     def mac(self, *parts: bytes) -> bytes:
-        """Return the code of these parts in this order."""
+        """Return the MAC of these parts in this order."""
         return hmac.digest(self._key, framed(parts), "sha256")
 
     def is_valid(self, mac: bytes, *parts: bytes) -> bool:
-        """Return whether a code is that of these parts."""
+        """Return whether a MAC is valid for these parts."""
         return hmac.compare_digest(mac, self.mac(*parts))
 
 

@@ -15,13 +15,13 @@ from typing import Final
 from queuegate_server.engine import Engine
 from queuegate_server.fleet.barrier import Peers
 from queuegate_server.fleet.connection import StoreUnavailable
-from queuegate_server.fleet.events import Change, Row
+from queuegate_server.fleet.events import Change, ReplicaStatus
 from queuegate_server.fleet.fence import OrderFence
 from queuegate_server.fleet.follower import Follower
-from queuegate_server.fleet.keys import Position
-from queuegate_server.fleet.replica import HEARTBEAT_INTERVAL, ReplicaState
-from queuegate_server.fleet.report import Report
-from queuegate_server.fleet.stream import NONCE_BYTES, Answer, Stream
+from queuegate_server.fleet.keys import LogPosition
+from queuegate_server.fleet.replica_log import HEARTBEAT_INTERVAL, ReplicaLog
+from queuegate_server.fleet.status_reporter import StatusReporter
+from queuegate_server.fleet.stream import NONCE_BYTES, LogState, Stream
 from queuegate_server.fleet.view import fleet_view
 from queuegate_server.identity.lease import CacheLease
 from queuegate_server.policystore.reloader import Reloader
@@ -29,6 +29,8 @@ from queuegate_server.sync.fleet_view import FleetView
 from queuegate_server.sync.hub import SyncHub
 
 _LOG = logging.getLogger("queuegate_server.fleet")
+APPEND_SECONDS: Final = 2.0
+TURN_POLL_SECONDS: Final = 0.002
 MAX_UNSENT: Final = 1_000
 """Changes that wait until Redis can be reached again; of more, all users are forgotten."""
 
@@ -40,7 +42,7 @@ class FleetMember:
         self,
         name: str,
         stream: Stream,
-        state: ReplicaState,
+        log: ReplicaLog,
         *,
         version: str,
         lease: CacheLease,
@@ -53,8 +55,8 @@ class FleetMember:
 
         Args:
             name: The name of the replica, for people.
-            stream: The events and rows in Redis.
-            state: This replica's place in the order of events.
+            stream: The events and statuses in Redis.
+            log: This replica's place in the order of events.
             version: The version of queuegate.
             lease: The lease of all caches; its clock is the same.
             engine: Has the groups to forget.
@@ -63,24 +65,25 @@ class FleetMember:
             clock: A clock that goes on while the machine is suspended, in seconds.
         """
         self.name: Final = name
-        self.state: Final = state
+        self.log: Final = log
         self.stream: Final = stream
         self.peers: Final = Peers(os.urandom(8).hex(), name)
         self.is_reachable = False
         """Whether Redis has answered the last heartbeat."""
-        self.unsent: dict[Change, None] = {}
-        """Changes that took effect here while Redis could not be reached."""
-        self.fence: Final = OrderFence(state, lambda: bool(self.unsent))
+        self.unsent: dict[Change, bytes] = {}
+        """Changes that took effect here while Redis could not be reached, and the nonces of their
+        events."""
+        self.fence: Final = OrderFence(log, lambda: bool(self.unsent))
         self._lease = lease
         self._clock = clock
         self._failures = 0
         self._wake = asyncio.Event()
         self._answered = asyncio.Event()
-        self._report = Report(
-            self.peers, name, state, version=version, engine=engine, hub=hub, clock=clock
+        self._reporter = StatusReporter(
+            self.peers, name, log, version=version, engine=engine, hub=hub, clock=clock
         )
         self.follower: Final = Follower(
-            *(stream, state, self.fence, self._report),
+            *(stream, log, self.fence, self._reporter),
             lease=lease,
             engine=engine,
             reloader=reloader,
@@ -100,7 +103,7 @@ class FleetMember:
     def view(self) -> FleetView:
         """Return the fleet as this replica sees it."""
         return fleet_view(
-            *(self.row, self.peers.all(), self.state.newest, self._clock()),
+            *(self.status, self.peers.all(), self.log.newest, self._clock()),
             is_reachable=self.is_reachable,
         )
 
@@ -110,23 +113,23 @@ class FleetMember:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await self.follower.close()
-        self._report.leave()
-        row = self._report.next_row()  # with the history, whose age a successor relies on
+        self._reporter.leave()
+        status = self._reporter.next_status()  # with the history, whose age a successor relies on
         self._lease.end()
         try:
-            await self.stream.heartbeat(row)
+            await self.stream.heartbeat(status)
         except StoreUnavailable as error:
-            _LOG.info("the fleet does not learn that this replica stops: %s", error)
+            _LOG.info("could not report to the fleet that this replica stops: %s", error)
         await self.stream.close()
 
     @property
-    def row(self) -> Row:
+    def status(self) -> ReplicaStatus:
         """This replica as it would be reported now."""
-        return self._report.row
+        return self._reporter.status
 
     def has_applied(self, epoch: bytes, sequence: int) -> bool:
         """Return whether a change that was reported to a caller has taken effect here."""
-        return self.state.has_applied(Position.of_cursor(epoch, sequence))
+        return self.log.has_applied(LogPosition.of_cursor(epoch, sequence))
 
     async def catch_up(self, changes: Collection[tuple[bytes, int]]) -> None:
         """Wait until changes have taken effect here, for 50 ms at most."""
@@ -143,33 +146,49 @@ class FleetMember:
 
     def send_later(self, change: Change) -> None:
         """Send a change that took effect here when Redis can be reached again."""
-        self.unsent[change._replace(is_awaited=False)] = None
+        self._keep(change._replace(is_awaited=False))
         if len(self.unsent) > MAX_UNSENT:
-            merged = (
-                Change.forget(each.partition, (), is_awaited=False)
-                if each.kind == "forget"
-                else each
-                for each in self.unsent
-            )
-            self.unsent = dict.fromkeys(merged)
+            changes, self.unsent = self.unsent, {}
+            for each in changes:
+                is_reload = each.kind == "reload"
+                self._keep(
+                    each if is_reload else Change.forget(each.partition, (), is_awaited=False)
+                )
         self._wake.set()
 
-    async def append(self, change: Change) -> Position:
-        """Append a change that has taken effect here. Raises StoreUnavailable."""
-        nonce = os.urandom(NONCE_BYTES)
+    def _keep(self, change: Change) -> None:
+        self.unsent.setdefault(change, os.urandom(NONCE_BYTES))
+
+    async def append(
+        self, change: Change, nonce: bytes = b"", *, seconds: float = APPEND_SECONDS
+    ) -> LogPosition:
+        """Append a change that has taken effect here.
+
+        Args:
+            change: The change.
+            nonce: Identifies its event; a new one if it is empty.
+            seconds: How long it may take while others append, too.
+
+        Raises:
+            StoreUnavailable: It was not appended, or that is not known.
+        """
+        nonce = nonce or os.urandom(NONCE_BYTES)
+        head, until = self.log.newest, self._clock() + seconds
         self.follower.expect(nonce)
-        head = self.state.newest
-        while head is not None:
+        while head is not None and self._clock() < until:
             answer = await self.stream.append(head, change, nonce)
-            self.peers.see(answer.rows, self._clock(), epoch=answer.epoch)
+            self.peers.merge(answer.statuses, self._clock(), epoch=answer.epoch)
             before, head = head, answer.head
             if head is None or head.epoch != before.epoch or head.sequence < before.sequence:
                 break
             if answer.has_appended:
-                self.state.note_newest(head)
+                self.log.note_known(head)
                 return head
+            if head == before:
+                await asyncio.sleep(TURN_POLL_SECONDS)
+        self.follower.do_not_expect(nonce)
         self._wake.set()
-        raise StoreUnavailable("the history of events is being restored")
+        raise StoreUnavailable("the event log of the fleet is being rebuilt, or very busy")
 
     async def _heartbeats(self) -> None:
         while True:
@@ -180,10 +199,10 @@ class FleetMember:
             except StoreUnavailable as error:
                 self._set_reachable(error)
             except Exception:
-                _LOG.exception("unexpected error")
+                _LOG.exception("unexpected error in a heartbeat of the fleet")
             self._answered.set()
             self._answered = asyncio.Event()
-            self._lease.has_ended(self._clock())
+            self._lease.end_if_expired(self._clock())
             try:
                 async with asyncio.timeout(HEARTBEAT_INTERVAL):
                     await self._wake.wait()
@@ -192,45 +211,45 @@ class FleetMember:
 
     async def _beat(self) -> None:
         """Report this replica, and take in what Redis answers. Raises StoreUnavailable."""
-        known, sent_at = self.state.newest, self._clock()
-        answer = await self.stream.heartbeat(self._report.next_row())
-        gone = self.peers.see(answer.rows, self._clock(), epoch=answer.epoch)
-        if gone:
-            await self.stream.drop_rows(gone)
-        if self.state.position is None or known is None:
+        known, sent_at = self.log.newest, self._clock()
+        answer = await self.stream.heartbeat(self._reporter.next_status())
+        outdated = self.peers.merge(answer.statuses, self._clock(), epoch=answer.epoch)
+        if outdated:
+            await self.stream.remove_replicas(outdated)
+        if self.log.position is None or known is None:
             await self._join(answer, sent_at)
-        elif answer.head is not None and self.state.heartbeat_answered(answer.head, known, sent_at):
+        elif answer.head is not None and self.log.heartbeat_answered(answer.head, known, sent_at):
             self.follower.extend_lease()
             if self.unsent:
                 await self._send_unsent()
-        elif self.state.position is not None:
+        elif self.log.position is not None:
             if answer.head is None or answer.head.epoch == known.epoch:
                 await self.stream.begin(answer.epoch)
-            self.follower.lose("Redis has lost events")
+            self.follower.stop_following("Redis has lost events")
 
     async def _send_unsent(self) -> None:
         """Append a change that could not be sent before. Raises StoreUnavailable."""
-        change = next(iter(self.unsent))
-        hold = self.fence.hold(change.partition, change.users)
+        change, nonce = next(iter(self.unsent.items()))
+        pending = self.fence.begin(change.partition, change.users)
         event = None
         del self.unsent[change]  # the same may be added meanwhile, which must be sent, too
         try:
-            event = await self.append(change)
+            event = await self.append(change, nonce, seconds=HEARTBEAT_INTERVAL)
         except BaseException:
-            self.unsent[change] = None
+            self.unsent.setdefault(change, nonce)
             raise
         finally:
-            self.fence.release(hold, event)
+            self.fence.end(pending, event)
         self._wake.set()
 
-    async def _join(self, answer: Answer, sent_at: float) -> None:
+    async def _join(self, answer: LogState, sent_at: float) -> None:
         """Follow the history that Redis has. Raises StoreUnavailable."""
         head = answer.head
         if head is None:
             await self.stream.begin(answer.epoch)
         elif self.unsent:
-            change = next(iter(self.unsent))
-            sent = await self.stream.append(head, change, os.urandom(NONCE_BYTES))
+            change, nonce = next(iter(self.unsent.items()))
+            sent = await self.stream.append(head, change, nonce)
             if sent.has_appended:
                 self.unsent.pop(change, None)
         else:
@@ -238,8 +257,10 @@ class FleetMember:
             if self.unsent:
                 self._wake.set()
                 return
-            if self.state.has_lost_events(events, head):
-                _LOG.warning("Redis has lost events: all replicas ask for groups again")
+            if self.log.has_lost_events(events, head):
+                _LOG.warning(
+                    "Redis has lost events: all replicas look up their cached groups again"
+                )
                 await self.stream.begin(head.epoch)
                 self._wake.set()
                 return

@@ -5,17 +5,18 @@ asked the resolver. The reader decides whether it still holds: it accepts a valu
 all events since then, and none of them forgets the user. So an answer from before an invalidation
 is never used after it, however slow the lookup or the write was, and whoever stored it.
 
-A replica that finds no value claims the lookup. The others wait a moment for what it stores: a
-directory that three replicas ask about a user at the same time is asked once.
+A replica that finds no value locks the lookup. The others wait a moment for its answer, so three
+replicas that need a user at the same time make one lookup.
 """
 
 import asyncio
 import contextlib
 import json
 from collections.abc import Callable
+from functools import partial
 from typing import Final, NamedTuple, Protocol
 
-from queuegate_server.fleet.keys import MAC_BYTES, Keys, Position, Signer
+from queuegate_server.fleet.keys import MAC_BYTES, Keys, LogPosition, Signer
 from queuegate_server.identity.lease import CacheLease
 from queuegate_server.identity.resolver import Found, NoSuchUser
 from queuegate_server.identity.shared import SharedAnswer
@@ -27,8 +28,8 @@ MAX_VALUE_BYTES: Final = 256 * 1024
 CLOCK_SKEW: Final = 5.0
 """Seconds by which the wall clocks of replicas may differ."""
 
-CLAIM_SECONDS: Final = 0.1
-"""For how long other replicas leave a lookup to the one that has claimed it."""
+LOCK_SECONDS: Final = 0.1
+"""For how long other replicas leave a lookup to the one that has locked it."""
 WAIT_SECONDS: Final = 0.05
 """How long they wait for its answer before they ask the resolver themselves."""
 POLL_SECONDS: Final = 0.002
@@ -39,11 +40,11 @@ class Fence(Protocol):
     """The fleet's order of events, as far as this replica has carried it out."""
 
     @property
-    def position(self) -> Position | None:
+    def position(self) -> LogPosition | None:
         """The newest event that was carried out; None while the order is not known."""
 
-    def accepts(self, partition: str, user: str, since: Position) -> bool:
-        """Return whether groups that were looked up at a position still hold."""
+    def accepts(self, partition: str, user: str, since: LogPosition) -> bool:
+        """Return whether groups that were looked up at a position are still valid."""
 
 
 class Refused(Exception):
@@ -51,7 +52,7 @@ class Refused(Exception):
 
 
 class _Value(NamedTuple):
-    position: Position
+    position: LogPosition
     answer: SharedAnswer
 
 
@@ -61,7 +62,7 @@ class ValueStore(Protocol):
     async def get(self, key: str) -> bytes | None:
         """Return the value of a key; None if there is none. Raises ValueUnavailable."""
 
-    async def claim(self, key: str, seconds: float) -> bool:
+    async def lock(self, key: str, seconds: float) -> bool:
         """Create a key for some seconds; return False if it exists. Raises ValueUnavailable."""
 
     def put(self, key: str, make: Callable[[], bytes | None], seconds: float) -> None:
@@ -118,12 +119,12 @@ class PartitionGroups:
         self._counts.reads["miss" if answer is None else "hit"] += 1
         return answer
 
-    def begin(self, user: str) -> "_Publication | None":
-        """Note the position before the resolver is asked."""
+    def begin(self, user: str) -> Callable[[SharedAnswer], None] | None:
+        """Note the position before the resolver is asked, as `SharedGroups` describes."""
         position = self._position()
-        return None if position is None else _Publication(self, user, position)
+        return None if position is None else partial(self._publish, user, position)
 
-    def publish(self, user: str, position: Position, answer: SharedAnswer) -> None:
+    def _publish(self, user: str, position: LogPosition, answer: SharedAnswer) -> None:
         """Store an answer unless an event has made it outdated."""
         key = self._codec.key(user)
 
@@ -150,11 +151,11 @@ class PartitionGroups:
         position = self._position()
         if answer is not None or position is None:
             return answer
-        if await self._store.claim(self._codec.lookup_key(user, position), CLAIM_SECONDS):
+        if await self._store.lock(self._codec.lookup_lock(user, position), LOCK_SECONDS):
             return None
-        return await self._await_claimed(user)
+        return await self._await_locked(user)
 
-    async def _await_claimed(self, user: str) -> SharedAnswer | None:
+    async def _await_locked(self, user: str) -> SharedAnswer | None:
         """Return what another replica looks up; None if it takes too long. Raises
         ValueUnavailable.
         """
@@ -177,12 +178,12 @@ class PartitionGroups:
         self._check_order(user, value.position)
         return value.answer
 
-    def _position(self) -> Position | None:
+    def _position(self) -> LogPosition | None:
         # A process that was stopped for a while learns here that its lease has ended.
-        self._lease.has_ended(self._clock())
+        self._lease.end_if_expired(self._clock())
         return self._fence.position
 
-    def _check_order(self, user: str, position: Position) -> None:
+    def _check_order(self, user: str, position: LogPosition) -> None:
         """Raise Refused if groups from a position may not hold any more."""
         if self._position() is None or not self._fence.accepts(
             self._codec.partition, user, position
@@ -192,18 +193,6 @@ class PartitionGroups:
 
 class ValueUnavailable(Exception):
     """A value could not be read in time."""
-
-
-class _Publication:
-    """The permission to share one answer."""
-
-    def __init__(self, groups: PartitionGroups, user: str, position: Position) -> None:
-        self._groups = groups
-        self._user = user
-        self._position = position
-
-    def publish(self, answer: SharedAnswer) -> None:
-        self._groups.publish(self._user, self._position, answer)
 
 
 class ValueCodec:
@@ -238,11 +227,11 @@ class ValueCodec:
         """Return the key of a user."""
         return self._keys.user(self.partition, user)
 
-    def lookup_key(self, user: str, position: Position) -> str:
+    def lookup_lock(self, user: str, position: LogPosition) -> str:
         """Return the key that claims the lookup of a user after an event."""
         return self._keys.lookup(self.partition, user, position.sequence)
 
-    def encode(self, key: str, position: Position, answer: SharedAnswer) -> bytes | None:
+    def encode(self, key: str, position: LogPosition, answer: SharedAnswer) -> bytes | None:
         """Return the value of a key; None if it is too large to be shared."""
         outcome = answer.outcome
         content = json.dumps(
@@ -277,5 +266,5 @@ class ValueCodec:
         if expires_at <= now or resolved_at > now + CLOCK_SKEW:
             raise Refused("expired")
         found = NoSuchUser(outcome) if isinstance(outcome, str) else Found(tuple(outcome))
-        position = Position(bytes.fromhex(epoch), sequence, bytes.fromhex(nonce))
+        position = LogPosition(bytes.fromhex(epoch), sequence, bytes.fromhex(nonce))
         return _Value(position, SharedAnswer(found, resolved_at, expires_at))

@@ -1,9 +1,11 @@
-"""The fleet's events and rows in Redis: the commands, and nothing that decides.
+"""The fleet's events and statuses in Redis: the commands, and nothing that decides.
 
-An event is appended only after the event that its writer took for the newest. So its code covers
-its place, and the numbers have no holes.
+An event is appended only after the event that its writer took for the newest. So its MAC covers its
+place, and the numbers have no holes. A writer that finds another event in that place gets the next
+turn, so that replicas near Redis do not keep out one that is far away.
 """
 
+import asyncio
 import os
 from collections.abc import Iterable, Mapping
 from typing import Any, Final, NamedTuple
@@ -13,24 +15,30 @@ from queuegate_server.fleet.events import (
     Change,
     Event,
     Malformed,
-    Row,
+    ReplicaStatus,
     decode_event,
-    decode_row,
+    decode_status,
     encode_change,
-    encode_row,
+    encode_status,
     event_parts,
 )
-from queuegate_server.fleet.keys import EPOCH_BYTES, Keys, Position, Signer
+from queuegate_server.fleet.keys import EPOCH_BYTES, Keys, LogPosition, Signer
 
-MAX_EVENTS: Final = 100_000
-"""About as many are kept in Redis."""
-READ_AT_ONCE: Final = 1_000
-RECENT: Final = 5_000
-"""Events that a replica reads when it begins to follow, to know which shared groups still hold."""
+MAX_EVENTS: Final = 5_000
+"""The approximate number of events that Redis keeps."""
+READ_AT_ONCE: Final = 64
+MAX_RECENT_BYTES: Final = 1024 * 1024
+"""The size of the newest events, which a joining replica reads to judge shared groups."""
+STEP_BYTES: Final = 64 * 1024
+"""The size of the events that are decoded between two pauses, in which calls are answered."""
+PAUSE_SECONDS: Final = 0.001
+TURN_SECONDS: Final = 0.2
+"""For how long others append nothing while the writer whose turn it is has not."""
 BLOCK_SECONDS: Final = 1.0
-HEARTBEAT_SECONDS: Final = 1.0
-COMMAND_SECONDS: Final = 2.0
-"""The time budgets."""
+HEARTBEAT_BUDGET: Final = 1.0
+"""Seconds for a heartbeat."""
+COMMAND_BUDGET: Final = 2.0
+"""Seconds for any other command that does not block."""
 NONCE_BYTES: Final = 8
 
 _STATE: Final = """
@@ -49,12 +57,22 @@ _APPEND: Final = Script(
     _STATE
     + """
 local appended = 0
-if epoch == ARGV[1] and sequence == ARGV[2] and head == ARGV[3] then
+local turn = redis.call('GET', KEYS[6])
+local left = redis.call('PTTL', KEYS[6])
+if turn == ARGV[5] or left < 0 or left > tonumber(ARGV[9]) then
+  turn = false
+end
+if turn then
+  appended = 0
+elseif epoch == ARGV[1] and sequence == ARGV[2] and head == ARGV[3] then
   redis.call('XADD', KEYS[4], 'MAXLEN', '~', ARGV[8], ARGV[4] .. '-0',
     'id', ARGV[5], 'previous', head, 'event', ARGV[6], 'mac', ARGV[7])
   redis.call('SET', KEYS[2], ARGV[4])
   redis.call('SET', KEYS[3], ARGV[5])
+  redis.call('DEL', KEYS[6])
   appended, sequence, head = 1, ARGV[4], ARGV[5]
+elseif epoch == ARGV[1] then
+  redis.call('SET', KEYS[6], ARGV[5], 'PX', ARGV[9])
 end
 return {epoch, sequence, head, redis.call('HVALS', KEYS[5]), appended}
 """
@@ -82,14 +100,14 @@ return dropped
 )
 
 
-class Answer(NamedTuple):
+class LogState(NamedTuple):
     """What Redis has."""
 
     epoch: bytes
-    """Identifies the history, if there is one."""
-    head: Position | None
+    """Identifies the history; empty if there is none."""
+    head: LogPosition | None
     """The newest event; None if there is no history, or it is damaged."""
-    rows: list[Row]
+    statuses: list[ReplicaStatus]
     has_appended: bool = False
 
 
@@ -99,17 +117,22 @@ class Stream:
     def __init__(self, store: StoreConnection, keys: Keys, secret: bytes) -> None:
         """Use a connection, the names of keys, and the fleet's secret."""
         self._store = store
-        self._keys = (keys.epoch, keys.sequence, keys.head, keys.events, keys.replicas)
+        self._keys = (
+            *(keys.epoch, keys.sequence, keys.head, keys.events, keys.replicas),
+            keys.turn,
+        )
         self._events = keys.events
         self._replicas = keys.replicas
         self._event_signer = Signer(secret, "event")
-        self._row_signer = Signer(secret, "row")
+        self._status_signer = Signer(secret, "status")
         self.rejected = 0
-        """Rows that no replica of this fleet has written."""
+        """Statuses that no replica of this fleet has written."""
 
-    async def heartbeat(self, row: Row, *, seconds: float = HEARTBEAT_SECONDS) -> Answer:
-        """Write the own row; return the newest event and all rows."""
-        args = (row.replica, encode_row(self._row_signer, row))
+    async def heartbeat(
+        self, status: ReplicaStatus, *, seconds: float = HEARTBEAT_BUDGET
+    ) -> LogState:
+        """Write the own status; return the newest event and all statuses."""
+        args = (status.instance, encode_status(self._status_signer, status))
         try:
             answer = await self._store.run_script(_HEARTBEAT, self._keys, args, seconds=seconds)
         except StoreUnavailable:
@@ -120,74 +143,99 @@ class Stream:
     async def begin(self, before: bytes) -> None:
         """Begin another history in the place of one, unless somebody else has; b"" for none."""
         args = (before, os.urandom(EPOCH_BYTES))
-        await self._store.run_script(_BEGIN, self._keys, args, seconds=COMMAND_SECONDS)
+        await self._store.run_script(_BEGIN, self._keys, args, seconds=COMMAND_BUDGET)
 
-    async def append(self, head: Position, change: Change, nonce: bytes) -> Answer:
-        """Append a change, if an event is still the newest.
+    async def append(self, head: LogPosition, change: Change, nonce: bytes) -> LogState:
+        """Append a change, if an event is still the newest, and no other writer has the next turn.
 
         Args:
             head: The event that is taken for the newest.
             change: The change.
-            nonce: Identifies the new event.
+            nonce: Identifies the new event, and its writer in the turns: try again with the same.
         """
-        position = Position(head.epoch, head.sequence + 1, nonce)
+        position = LogPosition(head.epoch, head.sequence + 1, nonce)
         content = encode_change(change)
         mac = self._event_signer.mac(*event_parts(position, head.nonce, content))
         args = (
             *(head.epoch, head.sequence, head.nonce),
             *(position.sequence, nonce, content, mac, MAX_EVENTS),
+            int(TURN_SECONDS * 1_000),
         )
         return self._answer(
-            await self._store.run_script(_APPEND, self._keys, args, seconds=COMMAND_SECONDS)
+            await self._store.run_script(_APPEND, self._keys, args, seconds=COMMAND_BUDGET)
         )
 
-    async def read_after(self, position: Position) -> list[Event]:
+    async def read_after(self, position: LogPosition) -> list[Event]:
         """Wait a moment for events after one, and return them. Raises Malformed."""
         answer = await self._store.execute(
             *("XREAD", "COUNT", READ_AT_ONCE, "BLOCK", int(BLOCK_SECONDS * 1_000)),
             *("STREAMS", self._events, f"{position.sequence}-0"),
-            seconds=BLOCK_SECONDS + HEARTBEAT_SECONDS,
+            seconds=BLOCK_SECONDS + HEARTBEAT_BUDGET,
         )
-        return self._decoded(position.epoch, answer[0][1]) if answer else []
+        return await self._decoded(position.epoch, answer[0][1]) if answer else []
 
-    async def recent(self, head: Position) -> list[Event]:
-        """Return the newest events up to one; none if one of them is malformed."""
-        answer = await self._store.execute(
-            *("XREVRANGE", self._events, f"{head.sequence}-0", "-", "COUNT", RECENT),
-            seconds=COMMAND_SECONDS,
-        )
-        try:
-            return self._decoded(head.epoch, reversed(answer))
-        except Malformed:
-            return []
+    async def recent(self, head: LogPosition) -> list[Event]:
+        """Return the newest events up to one: about MAX_RECENT_BYTES at most, and none from before
+        a malformed one.
+        """
+        newest_first: list[Event] = []
+        last, size = head.sequence, 0
+        while size < MAX_RECENT_BYTES:
+            page = await self._store.execute(
+                *("XREVRANGE", self._events, f"{last}-0", "-", "COUNT", READ_AT_ONCE),
+                seconds=COMMAND_BUDGET,
+            )
+            try:
+                newest_first += await self._decoded(head.epoch, page)
+            except Malformed:
+                break
+            if len(page) < READ_AT_ONCE:
+                break
+            size += sum(_size(entry) for entry in page)
+            last = newest_first[-1].position.sequence - 1
+        return newest_first[::-1]
 
-    async def drop_rows(self, rows: Iterable[Row]) -> None:
-        """Remove rows of replicas that are gone, unless they have been written again."""
-        args = [part for row in rows for part in (row.replica, encode_row(self._row_signer, row))]
-        await self._store.run_script(_DROP, (self._replicas,), args, seconds=COMMAND_SECONDS)
+    async def remove_replicas(self, statuses: Iterable[ReplicaStatus]) -> None:
+        """Remove statuses, unless they have been written again."""
+        args = [
+            part
+            for status in statuses
+            for part in (status.instance, encode_status(self._status_signer, status))
+        ]
+        await self._store.run_script(_DROP, (self._replicas,), args, seconds=COMMAND_BUDGET)
 
     async def close(self) -> None:
         """Close the connection."""
         await self._store.close()
 
-    def _decoded(self, epoch: bytes, entries: Iterable[Any]) -> list[Event]:
+    async def _decoded(self, epoch: bytes, entries: Iterable[Any]) -> list[Event]:
         events: list[Event] = []
-        for number, flat in entries:
+        size = 0
+        for entry in entries:
+            if (size := size + _size(entry)) > STEP_BYTES:
+                size = 0
+                await asyncio.sleep(PAUSE_SECONDS)
+            number, flat = entry
             sequence = int(number.split(b"-")[0])
             events.append(decode_event(self._event_signer, epoch, sequence, _pairs(flat)))
         return events
 
-    def _answer(self, answer: Any) -> Answer:
+    def _answer(self, answer: Any) -> LogState:
         epoch, sequence, nonce, values, *appended = answer
         is_sound = len(epoch) == EPOCH_BYTES and sequence.isdigit()
-        head = Position(epoch, int(sequence), nonce) if is_sound else None
-        rows: list[Row] = []
+        head = LogPosition(epoch, int(sequence), nonce) if is_sound else None
+        statuses: list[ReplicaStatus] = []
         for value in values:
             try:
-                rows.append(decode_row(self._row_signer, value))
+                statuses.append(decode_status(self._status_signer, value))
             except Malformed:
                 self.rejected += 1
-        return Answer(epoch, head, rows, appended == [1])
+        return LogState(epoch, head, statuses, appended == [1])
+
+
+def _size(entry: Any) -> int:
+    """Return the length of the change in an entry of the stream."""
+    return len(_pairs(entry[1]).get(b"event", b""))
 
 
 def _pairs(flat: Any) -> Mapping[bytes, bytes]:

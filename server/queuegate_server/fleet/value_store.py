@@ -22,8 +22,9 @@ WRITE_BATCH: Final = 128
 MAX_UNWRITTEN: Final = 10_000
 """Values that may wait to be written; more are not shared."""
 MAX_FAILURES: Final = 3
-"""After as many failed reads in a row Redis is left alone until it answers again."""
-PAUSE: Final = 0.5
+"""Failed reads in a row after which the circuit opens: no values are read or written until Redis
+answers again."""
+RECONNECT_INTERVAL: Final = 0.5
 CONNECT_BUDGET: Final = 5.0
 
 
@@ -39,8 +40,8 @@ class BatchingStore:
         """
         self.is_available = False
         """Whether Redis is asked."""
-        self.interruptions = 0
-        """How often Redis was left alone since the start."""
+        self.circuit_openings = 0
+        """How often the circuit has opened since the start."""
         self.failed_reads = 0
         """Commands that read values and failed, or took too long."""
         self.writes: Final = dict.fromkeys(("written", "outdated", "dropped", "failed"), 0)
@@ -67,9 +68,9 @@ class BatchingStore:
         """
         return await self._ask("GET", key)
 
-    async def claim(self, key: str, seconds: float) -> bool:
-        """Create a key, unless it exists, and return whether it did not. Raises ValueUnavailable,
-        as `get` does.
+    async def lock(self, key: str, seconds: float) -> bool:
+        """Create a key unless it exists; return whether it was created. Raises ValueUnavailable, as
+        `get` does.
 
         Args:
             key: The key.
@@ -140,7 +141,7 @@ class BatchingStore:
             # The reads that wait for a connection have waited for as long.
             self._give_up_reads()
             if self._failures >= MAX_FAILURES:
-                self._interrupt(error)
+                self._open_circuit(error)
             return
         except BaseException:
             _fail(batch)
@@ -179,31 +180,34 @@ class BatchingStore:
         except StoreUnavailable as error:
             self.writes["failed"] += len(commands)
             if self.is_available:
-                self._interrupt(error)
+                self._open_circuit(error)
         else:
             self.writes["written"] += len(commands)
 
-    def _interrupt(self, error: StoreUnavailable) -> None:
-        """Leave Redis alone until it answers again."""
+    def _open_circuit(self, error: StoreUnavailable) -> None:
+        """Read and write no values until Redis answers again."""
         if not self.is_available:
             return
         _LOG.warning("Redis is not asked for groups until it answers again: %s", error)
         self.is_available = False
-        self.interruptions += 1
+        self.circuit_openings += 1
         self._connecting = asyncio.create_task(self._connect())
 
     async def _connect(self) -> None:
         """Wait until Redis answers on as many connections as are used."""
-        was_logged = self.interruptions > 0
+        was_logged = self.circuit_openings > 0
+        if was_logged:
+            # A master that was replaced still answers, but takes no values.
+            self._connection.reconnect()
         while True:
             try:
                 await self._connection.warm(MAX_READS + 1, seconds=CONNECT_BUDGET)
             except StoreUnavailable as error:
                 if not was_logged:
-                    _LOG.warning("Redis cannot be asked for groups: %s", error)
+                    _LOG.warning("cannot read shared groups from Redis: %s", error)
                     was_logged = True
                 self._connection.reconnect()
-                await asyncio.sleep(PAUSE)
+                await asyncio.sleep(RECONNECT_INTERVAL)
             else:
                 break
         if was_logged:
@@ -213,7 +217,7 @@ class BatchingStore:
 
 
 _Batch = dict[tuple[str | int, ...], list[asyncio.Future[bytes | None]]]
-"""Those who wait for the answer to a command."""
+"""The callers that wait for the answer to each command."""
 
 
 def _fail(reads: _Batch) -> None:

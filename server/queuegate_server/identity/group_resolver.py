@@ -92,7 +92,7 @@ class GroupResolver:
         asking it again takes no time, so a due entry counts as expired.
         """
         now = self._clock()
-        self._cache.lease.has_ended(now)
+        self._cache.lease.end_if_expired(now)
         entry = self._cache.get(user, now)
         if entry is None or now < entry.refresh_at:
             return entry
@@ -300,15 +300,13 @@ class GroupResolver:
     async def _look_up(self, user: str) -> CacheEntry:
         """Ask the resolver and store its answer, here and for other servers."""
         reservation = self._cache.reserve(user)
-        publication = None if self._shared is None else self._shared.begin(user)
+        publish = None if self._shared is None else self._shared.begin(user)
         try:
             outcome = await self._source.resolve(user)
         except BaseException:
             self._cache.abort(reservation)
             raise
         entry = self._cache.commit(reservation, outcome)
-        if publication is not None and not isinstance(outcome, LookupFailed):
-            publication.publish(
-                SharedAnswer(outcome, entry.resolved_at_wall, entry.expires_at_wall)
-            )
+        if publish is not None and not isinstance(outcome, LookupFailed):
+            publish(SharedAnswer(outcome, entry.resolved_at_wall, entry.expires_at_wall))
         return entry

@@ -29,8 +29,8 @@ class CacheLease:
         """Call back whenever a lease ends, before anything is answered."""
         self._on_end.append(callback)
 
-    def has_ended(self, now: float) -> bool:
-        """Return whether the lease has just ended; the next one begins with no valid answers."""
+    def end_if_expired(self, now: float) -> bool:
+        """End the lease if it has expired, and return whether it has."""
         if now < self.ends_at:
             return False
         self.end()

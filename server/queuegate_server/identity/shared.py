@@ -1,5 +1,6 @@
 """The interface of a cache that several servers share, between their own caches and a resolver."""
 
+from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
 from queuegate_server.identity.resolver import Found, NoSuchUser
@@ -15,13 +16,6 @@ class SharedAnswer(NamedTuple):
     """When the answer expires, by the wall clock."""
 
 
-class Publication(Protocol):
-    """The permission to share the answer of a lookup that is about to start."""
-
-    def publish(self, answer: SharedAnswer) -> None:
-        """Share the answer, unless it may be outdated by now. Never waits."""
-
-
 class SharedGroups(Protocol):
     """The answers about users of one partition that other servers have got."""
 
@@ -30,5 +24,7 @@ class SharedGroups(Protocol):
         takes some milliseconds at most.
         """
 
-    def begin(self, user: str) -> Publication | None:
-        """Note that the resolver is about to be asked; None if its answer cannot be shared."""
+    def begin(self, user: str) -> Callable[[SharedAnswer], None] | None:
+        """Note that the resolver is about to be asked. Return a function that shares its answer,
+        unless it is outdated by then, and never waits; None if the answer cannot be shared.
+        """

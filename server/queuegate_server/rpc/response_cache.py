@@ -101,7 +101,7 @@ class ResponseCache:
         A response in it is valid only if `entry.refresh_at` is in the future; `get` finds those
         that are not in it.
         """
-        if snapshot is not self._snapshot or self._lease.has_ended(self._clock()):
+        if snapshot is not self._snapshot or self._lease.end_if_expired(self._clock()):
             return {}
         return self._generations[trusted][0]
 

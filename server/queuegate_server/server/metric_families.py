@@ -184,7 +184,7 @@ METRICS: Final[Mapping[str, tuple[type[Metric], str, tuple[str, ...]]]] = {
         Gauge,
         (
             "Whether groups are shared: 1, or 0 while Redis fails or this replica does not follow "
-            "the fleet. No sample without a fleet."
+            "the fleet. Absent without a fleet."
         ),
         (),
     ),
@@ -193,7 +193,7 @@ METRICS: Final[Mapping[str, tuple[type[Metric], str, tuple[str, ...]]]] = {
         (
             "Users whose groups were not cached here: hit (another replica knew them, or looked "
             "them up at this moment), miss, unavailable (Redis fails or takes too long, or this "
-            "replica does not follow the fleet). All but hits ask the resolver."
+            "replica does not follow the fleet). Without a hit, the resolver is asked."
         ),
         ("result",),
     ),
@@ -209,8 +209,8 @@ METRICS: Final[Mapping[str, tuple[type[Metric], str, tuple[str, ...]]]] = {
     "queuegate_fleet_group_writes": (
         Counter,
         (
-            "Answers of resolvers: written to Redis, outdated by then, dropped (too many waited, "
-            "or Redis fails), failed."
+            "Answers offered to the other replicas: written to Redis, outdated before they were "
+            "written, dropped (too many waited, or Redis fails), failed."
         ),
         ("result",),
     ),
@@ -221,33 +221,37 @@ METRICS: Final[Mapping[str, tuple[type[Metric], str, tuple[str, ...]]]] = {
     ),
     "queuegate_fleet_following": (
         Gauge,
-        "1 if this replica follows the fleet; 0 if it works alone. Absent without a fleet.",
+        "1 if this replica follows the fleet, 0 if not. Absent without a fleet.",
         (),
     ),
     "queuegate_fleet_replicas": (
         Gauge,
-        "Replicas, as this one sees them: following, joining, silent.",
+        "Replicas as this one sees them: following, joining, silent (no heartbeats).",
         ("state",),
     ),
     "queuegate_fleet_policies": (
         Gauge,
-        "How many different policies the replicas serve that report themselves.",
+        "Number of distinct policies among the replicas that are not silent.",
         (),
     ),
     "queuegate_fleet_lag": (
         Gauge,
-        "Changes that the replica furthest behind has yet to carry out.",
+        "Number of changes that the replica furthest behind has not applied yet.",
         (),
     ),
-    "queuegate_fleet_events": (Counter, "Changes of other replicas that were carried out.", ()),
+    "queuegate_fleet_events": (
+        Counter,
+        "Changes of other replicas that this replica has applied.",
+        (),
+    ),
     "queuegate_fleet_gaps": (
         Counter,
-        "How often this replica stopped to follow the fleet: cached groups were asked for again.",
+        "How often this replica stopped following the fleet, and looked up cached groups again.",
         (),
     ),
-    "queuegate_fleet_rows_rejected": (
+    "queuegate_fleet_heartbeats_rejected": (
         Counter,
-        "Reports in Redis that no replica of this fleet has written.",
+        "Heartbeats in Redis that no replica of this fleet wrote: their MAC is not valid.",
         (),
     ),
     "queuegate_audit_records": (

@@ -239,9 +239,7 @@ def _fleet(parts: ServerParts) -> dict[str, _Samples]:
     views = [] if parts.fleet is None else [(parts.fleet, parts.fleet.view())]
     states = ("following", "joining", "silent")
     return {
-        "queuegate_fleet_following": [
-            ((), member.state.position is not None) for member, _ in views
-        ],
+        "queuegate_fleet_following": [((), member.log.position is not None) for member, _ in views],
         "queuegate_fleet_replicas": [
             ((state,), sum(each.state == state for _, view in views for each in view.replicas))
             for state in states
@@ -252,7 +250,9 @@ def _fleet(parts: ServerParts) -> dict[str, _Samples]:
         ],
         "queuegate_fleet_events": [((), member.follower.applied) for member, _ in views],
         "queuegate_fleet_gaps": [((), member.follower.gaps) for member, _ in views],
-        "queuegate_fleet_rows_rejected": [((), member.stream.rejected) for member, _ in views],
+        "queuegate_fleet_heartbeats_rejected": [
+            ((), member.stream.rejected) for member, _ in views
+        ],
     }
 
 

@@ -2,7 +2,6 @@
 
 import re
 import socket
-from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Final, Literal, NamedTuple, Self
@@ -54,7 +53,7 @@ def parse_store_url(url: str) -> StoreAddress:
         return StoreAddress("single", tls=False, path=path)
     match = _URL.fullmatch(url)
     if match is None:
-        raise ValueError(f"is not the URL of a Redis: {_FORMS}")
+        raise ValueError(f"is not a Redis URL: {_FORMS}")
     kind: StoreKind = match["kind"] or "single"  # type: ignore[assignment]
     authority, _, path = match["rest"].partition("/")
     if "@" in authority:
@@ -68,9 +67,9 @@ def parse_store_url(url: str) -> StoreAddress:
     if kind == "sentinel":
         service, _, database = path.partition("/")
         if not service:
-            raise ValueError("lacks the name of the service: redis+sentinel://host:port/SERVICE")
+            raise ValueError("lacks the service name: redis+sentinel://host:port/SERVICE")
     if database and (kind == "cluster" or not re.fullmatch(r"[0-9]{1,4}", database)):
-        raise ValueError("what follows the address is not the number of a database, such as /0")
+        raise ValueError("the part after the address must be a database number, such as /0")
     return StoreAddress(kind, match["tls"] == "rediss", hosts, "", service, int(database or 0))
 
 
@@ -114,21 +113,21 @@ SecretFile = Annotated[FilePath, AfterValidator(_check_secret)]
 
 
 class Fleet(Section):
-    """Servers that share the groups of users, and forget them together."""
+    """Servers that share users' groups and invalidations."""
 
     url: Annotated[str, AfterValidator(_check_url)] | None = Field(
         None,
         description="Redis or Valkey: redis://host:port/database, rediss://… (TLS), unix:///path, "
         "redis+sentinel://host:port,host:port/SERVICE, redis+cluster://host:port,host:port. "
-        "Without it the server is on its own.",
+        "Unset: the server belongs to no fleet.",
     )
     secret_file: SecretFile | None = Field(
         None,
-        description="A secret of at least 32 bytes, the same on all replicas; access to Redis is "
-        "not enough to write groups. Required with `url`.",
+        description="Contains the secret that authenticates values in Redis: at least 32 bytes, "
+        "the same on all replicas. Required with `url`.",
     )
     prefix: Annotated[str, Field(pattern=r"^[A-Za-z0-9][-A-Za-z0-9_.]{0,63}$")] = Field(
-        "queuegate", description="The first part of all keys; fleets on one Redis differ in it."
+        "queuegate", description="The prefix of all keys. Each fleet on a Redis needs its own."
     )
     replica: Annotated[str, Field(pattern=r"^[A-Za-z0-9][-A-Za-z0-9_.]{0,252}$")] | None = Field(
         None, description="The name of this replica, for people. Default: the name of the host."
@@ -145,10 +144,10 @@ class Fleet(Section):
         None, description="Contains the password; read again for every connection."
     )
     sentinel_password_file: ReadableFile | None = Field(
-        None, description="The password of the sentinels, if they ask for one."
+        None, description="Contains the password of the sentinels, if they require one."
     )
     ca_file: ReadableFile | None = Field(
-        None, description="Trusted CA certificates. Default: those of the system."
+        None, description="Trusted CA certificates. Default: the system's."
     )
     cert_file: ReadableFile | None = Field(None, description="The client certificate.")
     key_file: ReadableFile | None = Field(None, description="The private key of cert_file.")
@@ -158,7 +157,9 @@ class Fleet(Section):
         if self.url is None:
             keys = sorted(self.model_fields_set - {"url"})
             if keys:
-                raise ValueError(f"{', '.join(keys)} requires url; add url or remove the rest")
+                raise ValueError(
+                    f"{', '.join(keys)} requires url: set url, or remove these settings"
+                )
             return self
         if self.secret_file is None:
             raise ValueError("url requires secret_file: make one with `openssl rand -hex 32`")
@@ -203,24 +204,3 @@ class Fleet(Section):
         if self.secret_file is None:
             raise ValueError("secret_file is not set")
         return _content(_check_secret(self.secret_file)).strip()
-
-
-@dataclass(frozen=True, slots=True)
-class Credentials:
-    """What a connection presents to Redis."""
-
-    username: str | None
-    password_file: Path | None
-
-    def read(self) -> tuple[str, ...]:
-        """Return the arguments of AUTH as they are now; nothing without a password. Blocks.
-
-        Raises OSError, or ValueError for a file without a password.
-        """
-        if self.password_file is None:
-            return ()
-        content = read_regular(self.password_file, MAX_SECRET_BYTES)
-        password = content.removesuffix(b"\n").removesuffix(b"\r").decode()
-        if not password:
-            raise ValueError(f"{self.password_file} contains no password")
-        return (self.username, password) if self.username else (password,)

@@ -38,7 +38,7 @@ class Connections(Section):
     max_age: Annotated[Duration, Field(ge=0, le=30 * DAY_SECONDS)] = Field(
         0.0,
         description="The age at which a connection is closed so that the client reconnects, plus "
-        "or minus 10 %; spreads clients over a fleet that has grown. 0: never.",
+        "or minus 10 %; clients thus spread to servers that were added. 0: never.",
     )
     max_age_grace: Annotated[Duration, Field(ge=0.1, le=DAY_SECONDS)] = Field(
         30.0, description="How long calls may continue after that; streams end then."

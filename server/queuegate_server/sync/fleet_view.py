@@ -9,18 +9,17 @@ class ReplicaView(NamedTuple):
 
     name: str
     state: Literal["following", "joining", "silent"]
-    """It learns of each change; it is about to ask again for all that it has cached; it does not
-    report itself: it works alone or has ended."""
+    """It learns of each change; it sends heartbeats but does not follow yet; it sends none."""
     is_self: bool
     version: str
     lag: int
-    """How many changes it has yet to carry out."""
+    """How many changes it has not applied yet."""
     revision: int
     checksum: str
     """Of its policy; empty while it has none."""
     gates: int
     silent_seconds: float
-    """Since its last report."""
+    """Since its last heartbeat."""
 
 
 class FleetView(NamedTuple):

@@ -89,7 +89,7 @@ class SyncHub:
     @property
     def may_decide(self) -> bool:
         """Whether gates may decide now."""
-        return self._can_ship and not self._lease.has_ended(self._clock())
+        return self._can_ship and not self._lease.end_if_expired(self._clock())
 
     async def open_session(
         self, rights: SyncRights, caller: str, wake: Callable[[], None]

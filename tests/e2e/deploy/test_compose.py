@@ -40,7 +40,7 @@ def test_the_servers_are_one_fleet(project: dict[str, Any], tmp_path: Path) -> N
         eventually(lambda: clients["one"].fleet().agreed, True)
         assert [each.name for each in clients["two"].fleet().replicas] == ["one", "two"]
         assert clients["two"].check("sue", "root.analytics.reports").allowed
-        eventually(lambda: clients["one"].invalidate(["sue"], wait=True).waited_out, ())
+        eventually(lambda: len(clients["one"].invalidate(["sue"], wait=True).waited_out), 0)
         for client in clients.values():
             client.close()
 

@@ -49,9 +49,7 @@ DOCUMENTS = documents()
 MANIFESTS = [each for _, each in DOCUMENTS]
 PATCHES = (DEPLOY / "sidecar/scheduler.yaml", DEPLOY / "valkey/server.yaml")
 WHOLE = [
-    each
-    for file, each in DOCUMENTS
-    if file not in PATCHES and KUSTOMIZE not in each["apiVersion"]
+    each for file, each in DOCUMENTS if file not in PATCHES and KUSTOMIZE not in each["apiVersion"]
 ]
 CONTAINERS = [
     pytest.param(pod, container, id=f"{container['name']}-{number}")

@@ -107,6 +107,19 @@ async def test_a_cluster(tmp_path: Path) -> None:
             await check(connection)
 
 
+async def test_a_cluster_that_cannot_be_reached_is_an_error_like_any_other(tmp_path: Path) -> None:
+    url = f"redis+cluster://127.0.0.1:{free_port()}"
+    async with connected(tmp_path, url) as connection:
+        with pytest.raises(StoreUnavailable):
+            await connection.execute("PING", seconds=30)
+        with pytest.raises(StoreUnavailable):
+            await connection.run_script(COUNT, [KEYS.sequence], [2], seconds=30)
+        with pytest.raises(StoreUnavailable):
+            await connection.pipeline([("GET", KEYS.epoch)], seconds=30)
+        with pytest.raises(StoreUnavailable):
+            await connection.warm(2, seconds=30)
+
+
 async def test_sentinels(tmp_path: Path) -> None:
     with running_redis(tmp_path / "main") as server, sentinel_of(server, tmp_path) as sentinel:
         url = f"redis+sentinel://127.0.0.1:{free_port()},127.0.0.1:{sentinel.port}/main"

@@ -21,7 +21,7 @@ NAMES = ("a", "b", "c")
 @pytest.fixture(scope="module")
 def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
     with running_fleet(tmp_path_factory.mktemp("fleet"), *NAMES) as running:
-        running.settle()
+        running.until_barriers_are_quick()
         yield running
 
 

@@ -37,7 +37,7 @@ async def test_it_is_sent_when_redis_can_be_reached_again(tmp_path: Path) -> Non
                 await proxy.start()
                 for name in ("far", "near"):
                     await asyncio.to_thread(eventually, lambda: fleet.may(name), after is STAFF)  # noqa: B023
-                await asyncio.to_thread(fleet.settle)
+                await asyncio.to_thread(fleet.until_barriers_are_quick)
         finally:
             await asyncio.to_thread(fleet.close)
             await proxy.close()

@@ -16,7 +16,7 @@ KEY = "{queuegate}:user:default:"
 def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
     folder = tmp_path_factory.mktemp("fleet")
     with running_fleet(folder, *NAMES, read_timeout="10s") as running:
-        running.settle()
+        running.until_barriers_are_quick()
         yield running
 
 
@@ -79,7 +79,7 @@ def test_an_old_value_that_is_put_back_changes_nothing(fleet: Fleet) -> None:
     # Neither does a value of a history that has ended.
     value = ask_until_stored(fleet, "b")
     fleet.redis.command("FLUSHALL")
-    fleet.settle()
+    fleet.until_barriers_are_quick()
     fleet.directory.answer({"sam": dict(STAFF)})
     fleet.clients["a"].invalidate(["sam"], wait=True)
     fleet.redis.command("SET", f"{KEY}sam", value)

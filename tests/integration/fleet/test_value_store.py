@@ -12,13 +12,14 @@ from queuegate_server.fleet import value_store
 from queuegate_server.fleet.connection import StoreConnection
 from queuegate_server.fleet.fence import OrderFence
 from queuegate_server.fleet.keys import Keys
-from queuegate_server.fleet.replica import ReplicaState
+from queuegate_server.fleet.replica_log import ReplicaLog
 from queuegate_server.fleet.shared_groups import ValueUnavailable
 from queuegate_server.fleet.sharing import GroupSharing
 from queuegate_server.fleet.value_store import MAX_FAILURES, BatchingStore
 from queuegate_server.identity.lease import CacheLease
 from queuegate_server.settings.fleet import Fleet
 from tests.support.fakes.loop import run_ready_callbacks, wait_until
+from tests.support.fakes.tcp_proxy import Proxy
 from tests.support.servers.redis_server import RedisServer, running_redis
 
 KEYS = Keys("test")
@@ -32,11 +33,11 @@ def redis_server(tmp_path: Path) -> Iterator[RedisServer]:
 
 @contextlib.asynccontextmanager
 async def opened(
-    server: RedisServer, tmp_path: Path, read_timeout: float = 30
+    server: RedisServer, tmp_path: Path, read_timeout: float = 30, url: str = ""
 ) -> AsyncIterator[BatchingStore]:
     secret = tmp_path / "secret"
     secret.write_text("s" * 32)
-    fleet = Fleet.model_validate({"url": server.url, "secret_file": secret})
+    fleet = Fleet.model_validate({"url": url or server.url, "secret_file": secret})
     store = BatchingStore(StoreConnection(fleet, KEYS.tag), read_timeout)
     store.open()
     try:
@@ -58,6 +59,28 @@ async def hasty(redis_server: RedisServer, tmp_path: Path) -> AsyncIterator[Batc
     async with opened(redis_server, tmp_path, 0.01) as store:
         await wait_until(lambda: store.is_available)
         yield store
+
+
+async def test_a_master_that_was_replaced_is_left(tmp_path: Path) -> None:
+    """Behind one address: connections to the former one stay open, and it answers."""
+    with (
+        running_redis(tmp_path / "former") as former,
+        running_redis(tmp_path / "promoted") as promoted,
+    ):
+        proxy = Proxy(former.port)
+        await proxy.start()
+        try:
+            async with opened(former, tmp_path, url=f"redis://127.0.0.1:{proxy.port}") as store:
+                await wait_until(lambda: store.is_available)
+                proxy.target = promoted.port
+                answer = former.command("REPLICAOF", "127.0.0.1", str(promoted.port))
+                assert answer == b"+OK\r\n"
+                while promoted.get(key()) is None:
+                    await wait_until(lambda: store.is_available)
+                    store.put(key(), lambda: b"value", 60.0)
+                    await asyncio.sleep(0.02)
+        finally:
+            await proxy.close()
 
 
 def key(number: int = 0) -> str:
@@ -102,10 +125,10 @@ async def test_a_value_that_several_read_at_the_same_time_is_read_once(
 
 
 async def test_a_key_is_claimed_by_one(store: BatchingStore, redis_server: RedisServer) -> None:
-    assert [await store.claim(key(number), 60) for number in (0, 1, 0)] == [True, True, False]
+    assert [await store.lock(key(number), 60) for number in (0, 1, 0)] == [True, True, False]
     redis_server.command("PEXPIRE", key(), "1")
     await wait_until(lambda: redis_server.get(key()) is None)
-    assert await store.claim(key(), 60)
+    assert await store.lock(key(), 60)
 
 
 async def test_a_reader_that_is_cancelled_disturbs_no_other(store: BatchingStore) -> None:
@@ -143,7 +166,7 @@ async def test_redis_is_left_alone_while_it_fails(
     await wait_until(lambda: hasty.is_available)
     hasty._read_timeout = 30
     assert await hasty.get(key()) == (None if way == "kill" else b"value")
-    assert hasty.interruptions == 1
+    assert hasty.circuit_openings == 1
     messages = [each.getMessage() for each in caplog.records if each.name.startswith("queuegate")]
     assert [text.partition(":")[0] for text in messages] == [
         "Redis is not asked for groups until it answers again",
@@ -203,7 +226,7 @@ def test_secrets_that_every_account_may_read_are_logged(
     secret.write_text("s" * 32)
     secret.chmod(0o644)
     settings = Fleet.model_validate({"url": "redis://127.0.0.1:1", "secret_file": secret})
-    state = OrderFence(ReplicaState(), lambda: False)
+    state = OrderFence(ReplicaLog(), lambda: False)
     sharing = GroupSharing(settings, state, CacheLease(), clock=lambda: 0.0, wall=lambda: 0.0)
     assert not sharing.is_active
     assert [getattr(each, "file", None) for each in caplog.records] == [str(secret)]

@@ -55,7 +55,7 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Replicas]:
         ):
             replicas = Replicas(fleet, {**one, **several})
             eventually(replicas.agree, True)
-            fleet.settle()
+            fleet.until_barriers_are_quick()
             yield replicas
 
 

@@ -4,19 +4,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from queuegate_server.fleet.events import Event
-from queuegate_server.fleet.keys import Position
-from queuegate_server.fleet.replica import LEASE, ReplicaState
+from queuegate_server.fleet.keys import LogPosition
+from queuegate_server.fleet.replica_log import LEASE, ReplicaLog
 from tests.resilience.fleet.world import Bounds, Parts
 
 
-class AcceptsOutdatedGroups(ReplicaState):
+class AcceptsOutdatedGroups(ReplicaLog):
     """Takes the groups of other replicas without a look at the events since."""
 
-    def accepts(self, partition: str, user: str, since: Position) -> bool:
+    def accepts(self, partition: str, user: str, since: LogPosition) -> bool:
         return self.position is not None
 
 
-class DoesNotNoticeMissingEvents(ReplicaState):
+class DoesNotNoticeMissingEvents(ReplicaLog):
     """Goes on with an event that does not follow the one before."""
 
     def fits(self, event: Event) -> bool:
@@ -24,61 +24,61 @@ class DoesNotNoticeMissingEvents(ReplicaState):
         return position is not None and event.position.sequence > position.sequence
 
 
-class ExtendsItsLeaseBehindTheHead(ReplicaState):
+class ExtendsItsLeaseBehindTheHead(ReplicaLog):
     """Takes the answer to a heartbeat for a lease, though there are events to apply."""
 
-    def heartbeat_answered(self, head: Position, known: Position, sent_at: float) -> bool:
+    def heartbeat_answered(self, head: LogPosition, known: LogPosition, sent_at: float) -> bool:
         fits = super().heartbeat_answered(head, known, sent_at)
         if fits:
             self.lease_until = max(self.lease_until, sent_at + LEASE)
         return fits
 
 
-class DoesNotNoticeLostHistory(ReplicaState):
+class DoesNotNoticeLostHistory(ReplicaLog):
     """Goes on when Redis has an earlier state."""
 
-    def heartbeat_answered(self, head: Position, known: Position, sent_at: float) -> bool:
+    def heartbeat_answered(self, head: LogPosition, known: LogPosition, sent_at: float) -> bool:
         if self.position is not None:
             self.lease_until = max(self.lease_until, sent_at + LEASE)
         return True
 
 
-class ForgetsTheOrderThatItLost(ReplicaState):
+class ForgetsTheOrderThatItLost(ReplicaLog):
     """Follows a Redis that lacks events which it knew before its lease ended."""
 
-    def has_lost_events(self, events: list[Event], head: Position) -> bool:
+    def has_lost_events(self, events: list[Event], head: LogPosition) -> bool:
         return False
 
 
-class ForgetsNothingOnJoining(ReplicaState):
+class ForgetsNothingOnJoining(ReplicaLog):
     """Takes no event for missed."""
 
-    def missed(self, events: list[Event], head: Position) -> Sequence[Event]:
+    def missed(self, events: list[Event], head: LogPosition) -> Sequence[Event]:
         return ()
 
 
 class NoFence(Parts):
-    state = AcceptsOutdatedGroups
+    log = AcceptsOutdatedGroups
 
 
 class NoGap(Parts):
-    state = DoesNotNoticeMissingEvents
+    log = DoesNotNoticeMissingEvents
 
 
 class LeaseBehindTheHead(Parts):
-    state = ExtendsItsLeaseBehindTheHead
+    log = ExtendsItsLeaseBehindTheHead
 
 
 class NoLoss(Parts):
-    state = DoesNotNoticeLostHistory
+    log = DoesNotNoticeLostHistory
 
 
 class NoLossWhileAway(Parts):
-    state = ForgetsTheOrderThatItLost
+    log = ForgetsTheOrderThatItLost
 
 
 class RejoinsWithOldGroups(Parts):
-    state = ForgetsNothingOnJoining
+    log = ForgetsNothingOnJoining
 
 
 class LeaseFromTheAnswer(Parts):

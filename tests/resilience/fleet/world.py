@@ -1,6 +1,6 @@
 """Replicas and their Redis as a state that can be copied and compared.
 
-The protocol is the real one: `ReplicaState`, `OrderFence`, `FleetBarrier` and `CacheLease`. Only
+The protocol is the real one: `ReplicaLog`, `OrderFence`, `FleetBarrier` and `CacheLease`. Only
 what lies around it is modelled: heartbeats that Redis takes and answers late, lookups that take
 long, clocks, a Redis that is emptied, trimmed or goes back to an earlier state, and replicas that
 pause at any point. The groups of the one user are a version number; a second change is about
@@ -11,11 +11,11 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from queuegate_server.fleet.barrier import SILENT, FleetBarrier, Peers
-from queuegate_server.fleet.events import Change, Event, Row
+from queuegate_server.fleet.barrier import HEARTBEAT_TIMEOUT, FleetBarrier, Peers
+from queuegate_server.fleet.events import Change, Event, ReplicaStatus
 from queuegate_server.fleet.fence import OrderFence
-from queuegate_server.fleet.keys import Position
-from queuegate_server.fleet.replica import LEASE, ReplicaState
+from queuegate_server.fleet.keys import LogPosition
+from queuegate_server.fleet.replica_log import LEASE, ReplicaLog
 from queuegate_server.identity.lease import CacheLease
 from tests.resilience.protocol.world import Violation
 
@@ -42,17 +42,17 @@ class Lookup(NamedTuple):
 
     version: int
     generation: int
-    position: Position | None
+    position: LogPosition | None
 
 
 @dataclass
 class Heartbeat:
     """A heartbeat on its way."""
 
-    row: Row
-    known: Position | None
+    status: ReplicaStatus
+    known: LogPosition | None
     sent_at: float
-    answer: "tuple[Position | None, list[Row]] | None" = None
+    answer: "tuple[LogPosition | None, list[ReplicaStatus]] | None" = None
 
 
 @dataclass
@@ -60,7 +60,7 @@ class Promise:
     """A change whose caller waits for the barrier."""
 
     barrier: FleetBarrier
-    event: Position
+    event: LogPosition
     version: int
     ended_at: float | None = None
     """When leases had ended, if not all replicas confirmed."""
@@ -71,15 +71,15 @@ class Redis:
     """What Redis has."""
 
     epoch: int = 1
-    head: Position | None = None
+    head: LogPosition | None = None
     events: list[Event] = field(default_factory=list)
-    rows: dict[str, Row] = field(default_factory=dict)
-    value: tuple[Position, int] | None = None
+    statuses: dict[str, ReplicaStatus] = field(default_factory=dict)
+    value: tuple[LogPosition, int] | None = None
 
     def begin(self) -> None:
         """Begin another history."""
         self.epoch += 1
-        self.head = Position(b"%016d" % self.epoch, 0, b"")
+        self.head = LogPosition(b"%016d" % self.epoch, 0, b"")
         self.events = []
 
 
@@ -96,8 +96,8 @@ class Replica:
 
     def __init__(self, name: str, parts: "type[Parts]") -> None:
         self.name = name
-        self.state = parts.state()
-        self.fence = OrderFence(self.state, _is_never_behind)
+        self.log = parts.log()
+        self.fence = OrderFence(self.log, _is_never_behind)
         self.peers = Peers(name, name)
         self.lease = CacheLease()
         self.lease.on_end(self.lost)
@@ -106,36 +106,36 @@ class Replica:
         self.heartbeat: Heartbeat | None = None
         self.promise: Promise | None = None
         self.confirmed: dict[str, list[str]] = {}
-        self.settled: int | None = None
+        self.confirmed_through: tuple[int, str] | None = None
         self.late: Event | None = None
-        self.rows = 0
+        self.statuses = 0
         self.heartbeats = 0
         self.lookups = 0
         self.reads = 0
 
     def lost(self) -> None:
-        self.state.lose()
+        self.log.lose()
         self.lookup = None
         self.confirmed = {}
-        self.settled = None
+        self.confirmed_through = None
 
     def forget(self) -> None:
         self.groups = None
         self.lookup = None
 
-    def row(self, now: float) -> Row:
-        self.rows += 1
-        position = self.state.position
+    def status(self, now: float) -> ReplicaStatus:
+        self.statuses += 1
+        position = self.log.position
         age = 0.0 if position is None else now - self.peers.began_by(position.epoch, now)
-        return Row(
+        return ReplicaStatus(
             self.name,
             self.name,
-            self.rows,
+            self.statuses,
             epoch="" if position is None else position.epoch.hex(),
-            age=age,
+            epoch_age=age,
             sequence=0 if position is None else position.sequence,
             confirmed=dict(self.confirmed),
-            settled=self.settled,
+            confirmed_through=self.confirmed_through,
         )
 
 
@@ -162,7 +162,7 @@ class Bounds:
 class Parts:
     """The classes that a search runs, and what a planted fault changes."""
 
-    state: type[ReplicaState] = ReplicaState
+    log: type[ReplicaLog] = ReplicaLog
     lease_from_answer = False
     confirms_first = False
 
@@ -179,9 +179,9 @@ class World:
         self.redis.begin()
         self.replicas = [Replica("abc"[index], parts) for index in range(bounds.replicas)]
         epoch = b"%016d" % self.redis.epoch
-        left = Row("left", "left", 1, epoch=epoch.hex(), age=OLD, has_left=True)
+        left = ReplicaStatus("left", "left", 1, epoch=epoch.hex(), epoch_age=OLD, has_left=True)
         for each in self.replicas:
-            each.peers.see([left], self.now(0), epoch=epoch)
+            each.peers.merge([left], self.now(0), epoch=epoch)
         for _ in range(2):  # all have seen each other
             for index in range(bounds.replicas):
                 for action in ("send", "take", "answer"):
@@ -236,7 +236,7 @@ class World:
 
     def _flush(self) -> None:
         self.flushes += 1
-        self.redis.head, self.redis.rows = None, {}
+        self.redis.head, self.redis.statuses = None, {}
         self.redis.events, self.redis.value = [], None
 
     def _trim(self) -> None:
@@ -247,20 +247,22 @@ class World:
         """Have Redis lose the newest event, as in a fail-over."""
         self.rewinds += 1
         lost = self.redis.events.pop()
-        self.redis.head = Position(lost.position.epoch, lost.position.sequence - 1, lost.previous)
+        self.redis.head = LogPosition(
+            lost.position.epoch, lost.position.sequence - 1, lost.previous
+        )
 
     def _send(self, each: Replica, now: float, _parts: type[Parts]) -> None:
         each.heartbeats += 1
-        each.heartbeat = Heartbeat(each.row(now), each.state.newest, now)
+        each.heartbeat = Heartbeat(each.status(now), each.log.newest, now)
 
     def _take(self, each: Replica, _now: float, _parts: type[Parts]) -> None:
         assert each.heartbeat is not None
-        self.redis.rows[each.name] = each.heartbeat.row
-        each.heartbeat.answer = self.redis.head, [*self.redis.rows.values()]
+        self.redis.statuses[each.name] = each.heartbeat.status
+        each.heartbeat.answer = self.redis.head, [*self.redis.statuses.values()]
 
     def _look_up(self, each: Replica, _now: float, _parts: type[Parts]) -> None:
         each.lookups += 1
-        each.lookup = Lookup(self.version, each.lease.generation, each.state.position)
+        each.lookup = Lookup(self.version, each.lease.generation, each.log.position)
 
     def _lookup_ends(self, each: Replica, _now: float, _parts: type[Parts]) -> None:
         lookup, each.lookup = each.lookup, None
@@ -275,62 +277,67 @@ class World:
         self.changes += 1
         is_first = self.changes == 1
         user = USER if is_first else "another"
-        hold = each.fence.hold(PARTITION, (user,))
+        pending = each.fence.begin(PARTITION, (user,))
         if is_first:
             self.version += 1
             each.forget()
-        head = each.state.newest
+        head = each.log.newest
         if head is None or head != self.redis.head:
             return  # the call fails
         self.nonces += 1
-        position = Position(head.epoch, head.sequence + 1, b"%d" % self.nonces)
-        each.fence.release(hold, position)
+        position = LogPosition(head.epoch, head.sequence + 1, b"%d" % self.nonces)
+        each.fence.end(pending, position)
         change = Change.forget(PARTITION, (user,), is_awaited=True)
         self.redis.events.append(Event(position, head.nonce, change))
         self.redis.head = position
-        each.state.note_newest(position)
-        each.peers.see(self.redis.rows.values(), now, epoch=position.epoch)
+        each.log.note_known(position)
+        each.peers.merge(self.redis.statuses.values(), now, epoch=position.epoch)
         if is_first:
-            barrier = FleetBarrier(each.peers, position, now, holds=SILENT, alone=0.0)
+            barrier = FleetBarrier(
+                *(each.peers, position, now),
+                has_event=each.log.has_event,
+                leases_timeout=HEARTBEAT_TIMEOUT,
+                isolation_timeout=0.0,
+            )
             each.promise = Promise(barrier, position, self.version)
 
     def _answer(self, each: Replica, now: float, parts: type[Parts]) -> None:
         heartbeat, each.heartbeat = each.heartbeat, None
         assert heartbeat is not None
         assert heartbeat.answer is not None
-        head, rows = heartbeat.answer
-        each.peers.see(rows, now, epoch=b"" if head is None else head.epoch)
+        head, statuses = heartbeat.answer
+        each.peers.merge(statuses, now, epoch=b"" if head is None else head.epoch)
         sent_at = now if parts.lease_from_answer else heartbeat.sent_at
-        position = each.state.position
+        position = each.log.position
         if position is None or heartbeat.known is None:
             if head is None:
                 if self.redis.head is None:
                     self.redis.begin()
             elif position is None:
                 self._join(each, head, sent_at)
-        elif head is not None and each.state.heartbeat_answered(head, heartbeat.known, sent_at):
-            each.lease.ends_at = each.state.lease_until
+        elif head is not None and each.log.heartbeat_answered(head, heartbeat.known, sent_at):
+            each.lease.ends_at = each.log.lease_until
             self._certify(each, heartbeat)
         else:
             if self.redis.head is None or self.redis.head.epoch == heartbeat.known.epoch:
                 self.redis.begin()
             each.lease.end()
-        each.lease.has_ended(now)
+        each.lease.end_if_expired(now)
 
-    def _join(self, each: Replica, head: Position, sent_at: float) -> None:
-        if each.state.has_lost_events(self.redis.events, head):
+    def _join(self, each: Replica, head: LogPosition, sent_at: float) -> None:
+        if each.log.has_lost_events(self.redis.events, head):
             self.redis.begin()
             return
-        missed = each.state.missed(self.redis.events, head)
+        missed = each.log.missed(self.redis.events, head)
         if missed is None or any(map(_forgets, missed)):
             each.forget()
         each.lease.end()
-        each.state.follow(self.redis.events, head, sent_at)
-        each.lease.ends_at = each.state.lease_until
-        each.settled = head.sequence
+        each.log.follow(self.redis.events, head, sent_at)
+        each.lease.ends_at = each.log.lease_until
+        each.confirmed_through = head.sequence, head.nonce.hex()
 
     def _next_event(self, each: Replica) -> Event | None:
-        position, head = each.state.position, self.redis.head
+        position, head = each.log.position, self.redis.head
         if position is None or head is None:
             return None
         newer = (item for item in self.redis.events if item.position[1] > position.sequence)
@@ -340,8 +347,8 @@ class World:
         late, each.late = each.late, None
         event = self._next_event(each) if late is None else late
         assert event is not None
-        if not each.state.fits(event):
-            if each.state.position is not None:
+        if not each.log.fits(event):
+            if each.log.position is not None:
                 each.lease.end()
             return
         if parts.confirms_first and late is None:
@@ -350,15 +357,15 @@ class World:
             return
         if _forgets(event):
             each.forget()
-        if each.state.apply(event):
-            each.lease.ends_at = each.state.lease_until
+        if each.log.apply(event):
+            each.lease.ends_at = each.log.lease_until
             each.confirmed[event.position.nonce.hex()] = []
 
     def _read(self, each: Replica, now: float, _parts: type[Parts]) -> None:
         """Use the groups that another replica has shared, if they still hold."""
         each.reads += 1
-        each.lease.has_ended(now)
-        if each.state.position is None or self.redis.value is None:
+        each.lease.end_if_expired(now)
+        if each.log.position is None or self.redis.value is None:
             return
         position, version = self.redis.value
         if each.fence.accepts(PARTITION, USER, position):
@@ -366,7 +373,7 @@ class World:
 
     def _certify(self, each: Replica, heartbeat: Heartbeat) -> None:
         """Let a barrier return whose leases have ended: Redis still has the event."""
-        promise, newest = each.promise, each.state.newest
+        promise, newest = each.promise, each.log.newest
         if promise is None or promise.ended_at is None or newest is None:
             return
         has_event = newest.epoch == promise.event.epoch
@@ -389,7 +396,7 @@ class World:
             groups, lease = each.groups, each.lease
             if groups is None or self.now(index) >= lease.ends_at:
                 continue
-            if each.state.position is None and (
+            if each.log.position is None and (
                 groups.asked_alone or groups.generation != lease.generation
             ):
                 continue  # they are asked for again, or were a moment ago

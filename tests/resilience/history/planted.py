@@ -10,7 +10,7 @@ from queuegate_server.cli.main import main
 from queuegate_server.engine import Snapshot
 from queuegate_server.fleet.events import Change, Event
 from queuegate_server.fleet.follower import Follower
-from queuegate_server.fleet.replica import ReplicaState
+from queuegate_server.fleet.replica_log import ReplicaLog
 from queuegate_server.identity.cache import GroupCache
 from queuegate_server.identity.cache_shards import CacheEntry
 from queuegate_server.rpc import response_cache
@@ -130,7 +130,7 @@ def replica_rejoins_with_old_groups() -> None:
 
 def fence_accepts_outdated_groups() -> None:
     """Groups in Redis are used though an event has made them outdated."""
-    _replace(ReplicaState, "accepts", lambda self, *value: self.position is not None)
+    _replace(ReplicaLog, "accepts", lambda self, *value: self.position is not None)
 
 
 def _replace(owner: Any, name: str, value: Any) -> None:

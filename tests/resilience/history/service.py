@@ -6,7 +6,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 
-from queuegate_server.fleet.barrier import ALONE
+from queuegate_server.fleet.barrier import ISOLATION_TIMEOUT
 from tests.resilience.history.records import Confirmation
 from tests.resilience.history.registers import ALL_USERS, USER
 from tests.resilience.history.server import CONFIRM_SECONDS, Server
@@ -73,7 +73,7 @@ class Service:
         names = [USER + user for user in users] or [ALL_USERS]
         confirmed = [Confirmation(name, start, end) for name in names]
         # A replica uses groups for longer only if it has not learned of it, and lookups fail.
-        soon = end if wait else end + ALONE + self.world.times.lookup_timeout
+        soon = end if wait else end + ISOLATION_TIMEOUT + self.world.times.lookup_timeout
         unless_failed = [Confirmation(name, start, soon, unless_failed=True) for name in names]
         self.world.recorder.forget(confirmed)
         for server in self._servers.values():

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Callable
 
-from queuegate_server.fleet.keys import Position
+from queuegate_server.fleet.keys import LogPosition
 from queuegate_server.fleet.shared_groups import ValueUnavailable
 
 
@@ -16,20 +16,20 @@ class FakeOrder:
         self.forgotten: list[tuple[str, str | None]] = []
 
     @property
-    def position(self) -> Position | None:
+    def position(self) -> LogPosition | None:
         return self._at(len(self.forgotten)) if self.known else None
 
     def forget(self, partition: str, user: str | None = None) -> None:
         self.forgotten.append((partition, user))
 
-    def accepts(self, partition: str, user: str, since: Position) -> bool:
+    def accepts(self, partition: str, user: str, since: LogPosition) -> bool:
         is_known = since.sequence <= len(self.forgotten) and since == self._at(since.sequence)
         later = self.forgotten[since.sequence :]
         return is_known and not {(partition, user), (partition, None)} & {*later}
 
-    def _at(self, sequence: int) -> Position:
+    def _at(self, sequence: int) -> LogPosition:
         nonce = repr(self.forgotten[:sequence]).encode()
-        return Position(self.epoch, sequence, nonce)
+        return LogPosition(self.epoch, sequence, nonce)
 
 
 class MemoryStore:
@@ -48,7 +48,7 @@ class MemoryStore:
             raise ValueUnavailable
         return self.values.get(key)
 
-    async def claim(self, key: str, seconds: float) -> bool:
+    async def lock(self, key: str, seconds: float) -> bool:
         now = asyncio.get_running_loop().time()
         if now < self._claimed_until.get(key, now):
             return False

@@ -19,7 +19,8 @@ class Proxy:
 
     def __init__(self, target: int, tls: ssl.SSLContext | None = None) -> None:
         """With `tls` it accepts TLS connections and forwards what they carry."""
-        self._target = target
+        self.target = target
+        """The port of the server, for connections that are opened from now on."""
         self._tls = tls
         self._server: asyncio.Server | None = None
         self._is_open = False
@@ -74,7 +75,7 @@ class Proxy:
         self.accepted += 1
         self._connections.add(writer)
         try:
-            up_reader, up_writer = await asyncio.open_connection("127.0.0.1", self._target)
+            up_reader, up_writer = await asyncio.open_connection("127.0.0.1", self.target)
         except OSError:
             writer.transport.abort()
             return

@@ -82,7 +82,7 @@ class Fleet:
         except queuegate.ServerUnavailable:
             return False
 
-    def settle(self) -> None:
+    def until_barriers_are_quick(self) -> None:
         """Wait until no lease of a process before these is left, so that barriers are quick."""
         for name in self.clients:
             eventually(partial(self.confirms, name), True)

@@ -1,24 +1,25 @@
-"""Events and rows as they are written to Redis, which only replicas can write."""
+"""Events and statuses as they are written to Redis, which only replicas can write."""
 
 from dataclasses import replace
 
 import pytest
 
 from queuegate_server.fleet.events import (
+    MAX_NAMES_LENGTH,
     Change,
     Malformed,
-    Row,
+    ReplicaStatus,
     decode_event,
-    decode_row,
+    decode_status,
     encode_change,
-    encode_row,
+    encode_status,
     event_parts,
 )
-from queuegate_server.fleet.keys import Position, Signer
+from queuegate_server.fleet.keys import LogPosition, Signer
 from queuegate_server.sync.event_log import MAX_FORGOTTEN
 
 SIGNER = Signer(b"s" * 32, "event")
-POSITION = Position(b"e" * 16, 7, b"nonce")
+POSITION = LogPosition(b"e" * 16, 7, b"nonce")
 CHANGE = Change.forget("default", ("sam", "eve"), is_awaited=True)
 
 
@@ -47,7 +48,7 @@ def test_an_event_cannot_be_moved_or_taken_to_another_fleet() -> None:
         (SIGNER, POSITION.epoch, 8),
         (SIGNER, b"o" * 16, 7),
         (Signer(b"t" * 32, "event"), POSITION.epoch, 7),
-        (Signer(b"s" * 32, "row"), POSITION.epoch, 7),
+        (Signer(b"s" * 32, "status"), POSITION.epoch, 7),
     ):
         with pytest.raises(Malformed):
             decode_event(signer, epoch, sequence, fields())
@@ -58,14 +59,47 @@ def test_many_users_are_all_users() -> None:
     assert Change.forget("default", many, is_awaited=False).users == frozenset()
 
 
-def test_a_row_is_read_as_it_was_written_and_not_otherwise() -> None:
-    row = Row("id", "a", 3, epoch="ee", sequence=4, settled=2, confirmed={"aa": ["gate"]})
-    data = encode_row(SIGNER, row)
-    assert decode_row(SIGNER, data) == row
-    assert decode_row(SIGNER, encode_row(SIGNER, replace(row, settled=None))).settled is None
+def test_users_with_long_names_are_all_users() -> None:
+    """An event that many replicas read must not be large."""
+    long = [f"{number:0{MAX_NAMES_LENGTH // 4}}" for number in range(5)]
+    assert Change.forget("default", long[:4], is_awaited=False).users == frozenset(long[:4])
+    assert Change.forget("default", long, is_awaited=False).users == frozenset()
+
+
+def test_an_event_of_a_later_version_is_not_taken_for_carried_out() -> None:
+    content = b'{"kind":"drain","partition":"","users":[],"is_awaited":false}'
+    mac = SIGNER.mac(*event_parts(POSITION, b"previous", content))
+    written = {b"id": POSITION.nonce, b"previous": b"previous", b"event": content, b"mac": mac}
+    with pytest.raises(Malformed):
+        decode_event(SIGNER, POSITION.epoch, POSITION.sequence, written)
+
+
+def test_a_status_of_a_later_version_is_read_as_far_as_it_is_known() -> None:
+    content = b'{"instance":"id","name":"a","serial":3,"mood":"good"}'
+    assert decode_status(SIGNER, SIGNER.mac(content) + content) == ReplicaStatus("id", "a", 3)
+
+
+def test_a_status_is_read_as_it_was_written_and_not_otherwise() -> None:
+    status = ReplicaStatus(
+        "id",
+        "a",
+        3,
+        epoch="ee",
+        sequence=4,
+        confirmed_through=(2, "ff"),
+        confirmed={"aa": ["gate"]},
+    )
+    data = encode_status(SIGNER, status)
+    assert decode_status(SIGNER, data) == status
+    assert (
+        decode_status(
+            SIGNER, encode_status(SIGNER, replace(status, confirmed_through=None))
+        ).confirmed_through
+        is None
+    )
     for changed in (b"", data[:-1], data + b" ", b"x" * 40):
         with pytest.raises(Malformed):
-            decode_row(SIGNER, changed)
+            decode_status(SIGNER, changed)
     unknown = b'{"surprise":1}'
     with pytest.raises(Malformed):
-        decode_row(SIGNER, SIGNER.mac(unknown) + unknown)
+        decode_status(SIGNER, SIGNER.mac(unknown) + unknown)

@@ -1,5 +1,6 @@
 """Shared groups that a replica does not use because of changes of its own."""
 
+import asyncio
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -10,23 +11,23 @@ from queuegate_server.fleet.changes import FleetChanges
 from queuegate_server.fleet.connection import StoreUnavailable
 from queuegate_server.fleet.events import Change, Event
 from queuegate_server.fleet.fence import OrderFence
-from queuegate_server.fleet.keys import Position
-from queuegate_server.fleet.replica import ReplicaState
+from queuegate_server.fleet.keys import LogPosition
+from queuegate_server.fleet.replica_log import ReplicaLog
 from queuegate_server.sync.changes import NotReached
 
 EPOCH = b"e" * 16
-HEAD = Position(EPOCH, 7, b"nonce 7")
-NEXT = Event(Position(EPOCH, 8, b"nonce 8"), HEAD.nonce, Change("reload"))
+HEAD = LogPosition(EPOCH, 7, b"nonce 7")
+NEXT = Event(LogPosition(EPOCH, 8, b"nonce 8"), HEAD.nonce, Change("reload"))
 
 
 class World:
     """The state of a replica that follows a history, and changes that wait to be sent."""
 
     def __init__(self) -> None:
-        self.state = ReplicaState()
-        self.state.follow([], HEAD, 0.0)
+        self.log = ReplicaLog()
+        self.log.follow([], HEAD, 0.0)
         self.unsent: list[Change] = []
-        self.fence = OrderFence(self.state, lambda: bool(self.unsent))
+        self.fence = OrderFence(self.log, lambda: bool(self.unsent))
 
     def accepts(self, user: str = "sue", partition: str = "p") -> bool:
         return self.fence.accepts(partition, user, HEAD)
@@ -37,37 +38,37 @@ def world() -> World:
     return World()
 
 
-def test_users_who_are_being_forgotten_are_held(world: World) -> None:
+def test_groups_of_users_who_are_invalidated_are_refused(world: World) -> None:
     assert world.accepts()
-    hold = world.fence.hold("p", ["sue"])
+    pending = world.fence.begin("p", ["sue"])
     assert not world.accepts()
     assert world.accepts("bob")
     assert world.accepts("sue", "other")
-    world.fence.release(hold)
+    world.fence.end(pending)
     assert world.accepts()
 
 
 def test_no_name_stands_for_all_users_of_the_partition(world: World) -> None:
-    world.fence.hold("p", ())
+    world.fence.begin("p", ())
     assert not world.accepts()
     assert not world.accepts("bob")
     assert world.accepts("sue", "other")
 
 
-def test_a_hold_lasts_until_the_event_is_applied(world: World) -> None:
-    hold = world.fence.hold("p", ["sue"])
-    world.fence.release(hold, NEXT.position)
+def test_an_invalidation_is_pending_until_the_event_is_applied(world: World) -> None:
+    pending = world.fence.begin("p", ["sue"])
+    world.fence.end(pending, NEXT.position)
     assert not world.accepts()
-    assert world.state.apply(NEXT)
+    assert world.log.apply(NEXT)
     assert world.accepts(), "the event of this test forgets nobody"
 
 
-def test_a_hold_ends_with_the_history_of_its_event(world: World) -> None:
-    world.fence.release(world.fence.hold("p", ["sue"]), NEXT.position)
+def test_an_invalidation_ends_with_the_history_of_its_event(world: World) -> None:
+    world.fence.end(world.fence.begin("p", ["sue"]), NEXT.position)
     other = HEAD._replace(epoch=b"o" * 16)
-    world.state.lose()
+    world.log.lose()
     assert not world.fence.accepts("p", "sue", other)
-    world.state.follow([], other, 0.0)
+    world.log.follow([], other, 0.0)
     assert world.fence.accepts("p", "sue", other)
 
 
@@ -85,13 +86,14 @@ class Member:
 
     def __init__(self, world: World, error: Exception | None = None) -> None:
         self.fence = world.fence
+        self.log = world.log
         self.is_reachable = False
         self.peers = Peers("own", "me")
         self.accepted_while_appending: bool | None = None
         self._world = world
         self._error = error
 
-    async def append(self, _change: Change) -> Position:
+    async def append(self, _change: Change) -> LogPosition:
         self.accepted_while_appending = self._world.accepts()
         if self._error is not None:
             raise self._error
@@ -115,13 +117,36 @@ async def forget(member: Member, users: tuple[str, ...] = ("sue",)) -> None:
     await changes.forget(cast("Any", served), users, wait=False)
 
 
-async def test_an_invalidation_holds_its_users_until_its_event_is_applied(world: World) -> None:
+async def test_an_invalidation_refuses_groups_until_its_event_is_applied(world: World) -> None:
     """Otherwise the groups that were dropped here would come back from Redis at once."""
     member = Member(world)
     await forget(member)
     assert member.accepted_while_appending is False
     assert not world.accepts()
-    assert world.state.apply(NEXT)
+    assert world.log.apply(NEXT)
+    assert world.accepts()
+
+
+async def test_an_invalidation_whose_caller_is_gone_is_carried_out(world: World) -> None:
+    """Its event may have been appended when the call was cancelled."""
+    member = Member(world)
+    appending, may_append = asyncio.Event(), asyncio.Event()
+
+    async def append(_change: Change) -> LogPosition:
+        appending.set()
+        await may_append.wait()
+        return NEXT.position
+
+    member.append = append  # type: ignore[method-assign]
+    call = asyncio.create_task(forget(member))
+    await appending.wait()
+    call.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await call
+    may_append.set()
+    await asyncio.sleep(0)
+    assert not world.accepts()
+    assert world.log.apply(NEXT)
     assert world.accepts()
 
 

@@ -12,9 +12,9 @@ from queuegate_server.fleet.barrier import Peers
 from queuegate_server.fleet.events import Change, Event
 from queuegate_server.fleet.fence import OrderFence
 from queuegate_server.fleet.follower import Follower
-from queuegate_server.fleet.keys import Position
-from queuegate_server.fleet.replica import ReplicaState
-from queuegate_server.fleet.report import Report
+from queuegate_server.fleet.keys import LogPosition
+from queuegate_server.fleet.replica_log import ReplicaLog
+from queuegate_server.fleet.status_reporter import StatusReporter
 from queuegate_server.identity.lease import CacheLease
 
 EPOCH = b"e" * 16
@@ -22,8 +22,8 @@ FORGET = Change.forget("default", ("sam",), is_awaited=False)
 RELOAD = Change("reload")
 
 
-def at(sequence: int) -> Position:
-    return Position(EPOCH, sequence, b"%d" % sequence if sequence else b"")
+def at(sequence: int) -> LogPosition:
+    return LogPosition(EPOCH, sequence, b"%d" % sequence if sequence else b"")
 
 
 def events(*changes: Change) -> list[Event]:
@@ -38,15 +38,15 @@ class Parts:
 
     def __init__(self) -> None:
         self.done: list[str] = []
-        self.settled = asyncio.Event()
-        self.state = ReplicaState()
+        self.is_confirmed = asyncio.Event()
+        self.state = ReplicaLog()
         self.lease = CacheLease()
         this = cast("Any", self)
-        self.report = Report(
+        self.reporter = StatusReporter(
             Peers("id", "a"), "a", self.state, version="1", engine=this, hub=this, clock=lambda: 0.0
         )
         self.follower = Follower(
-            *(this, self.state, OrderFence(self.state, lambda: False), self.report),
+            *(this, self.state, OrderFence(self.state, lambda: False), self.reporter),
             lease=self.lease,
             engine=this,
             reloader=this,
@@ -74,22 +74,24 @@ class Parts:
     async def join(self, history: Sequence[Event]) -> list[str]:
         """Follow a history; return what has been done until this is reported."""
         self.done.clear()
-        self.settled.clear()
+        self.is_confirmed.clear()
         head = history[-1].position if history else at(0)
         await self.follower.join([*history], head, 0.0)
         async with asyncio.timeout(60):
-            await self.settled.wait()
+            await self.is_confirmed.wait()
         return self.done
 
     def _wake(self) -> None:
-        self.done.append(f"settled {self.report.row.settled}")
-        self.settled.set()
+        through = self.reporter.status.confirmed_through
+        assert through is not None
+        self.done.append(f"confirmed through {through[0]}")
+        self.is_confirmed.set()
 
 
 @pytest.mark.parametrize("history", [(), (FORGET,), (RELOAD,)])
 async def test_at_its_first_joining_it_does(history: Sequence[Change]) -> None:
     """A reload may have been asked for after its first load of the policy."""
-    head = f"settled {len(history)}"
+    head = f"confirmed through {len(history)}"
     assert await Parts().join(events(*history)) == ["reloaded", "shipped", "gates have it", head]
 
 
@@ -97,7 +99,7 @@ async def test_at_another_one_it_does_after_a_reload_that_it_missed() -> None:
     parts = Parts()
     await parts.join(events(FORGET))
     parts.lease.end()
-    assert await parts.join(events(FORGET, FORGET)) == ["gates have it", "settled 2"]
+    assert await parts.join(events(FORGET, FORGET)) == ["gates have it", "confirmed through 2"]
     parts.lease.end()
     assert "reloaded" in await parts.join(events(FORGET, FORGET, RELOAD, FORGET))
 

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from queuegate_server.fleet.keys import MAC_BYTES, Keys, Position, Signer, framed
+from queuegate_server.fleet.keys import MAC_BYTES, Keys, LogPosition, Signer, framed
 
 SECRET = b"s" * 32
 
@@ -42,6 +42,6 @@ def test_a_code_fits_its_secret_purpose_and_parts_only() -> None:
 
 @given(st.binary(min_size=16, max_size=16), st.integers(0, 2**64 - 1), st.binary(max_size=8))
 def test_a_cursor_names_one_position(epoch: bytes, sequence: int, nonce: bytes) -> None:
-    position = Position(epoch, sequence, nonce)
+    position = LogPosition(epoch, sequence, nonce)
     cursor = position.cursor
-    assert Position.of_cursor(cursor.epoch, cursor.sequence) == position
+    assert LogPosition.of_cursor(cursor.epoch, cursor.sequence) == position

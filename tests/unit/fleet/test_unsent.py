@@ -1,30 +1,32 @@
 """Changes that wait until Redis can be reached again."""
 
+from collections.abc import Callable
 from typing import Any, cast
 
 import pytest
 
 from queuegate_server.fleet.connection import StoreUnavailable
 from queuegate_server.fleet.events import Change
-from queuegate_server.fleet.keys import Position
-from queuegate_server.fleet.member import MAX_UNSENT, FleetMember
-from queuegate_server.fleet.replica import ReplicaState
+from queuegate_server.fleet.keys import LogPosition
+from queuegate_server.fleet.member import APPEND_SECONDS, MAX_UNSENT, FleetMember
+from queuegate_server.fleet.replica_log import ReplicaLog
+from queuegate_server.fleet.stream import LogState
 from queuegate_server.identity.lease import CacheLease
 
 
-def cut_off() -> FleetMember:
+def cut_off(stream: object = None, clock: Callable[[], float] = lambda: 0.0) -> FleetMember:
     """Return a replica that is never started."""
     unused = cast("Any", None)
     return FleetMember(
         "a",
-        unused,
-        ReplicaState(),
+        cast("Any", stream),
+        ReplicaLog(),
         version="1",
         lease=CacheLease(),
         engine=unused,
         reloader=unused,
         hub=unused,
-        clock=lambda: 0.0,
+        clock=clock,
     )
 
 
@@ -42,15 +44,40 @@ async def test_of_too_many_all_users_are_forgotten_and_the_policy_is_still_read(
     ]
 
 
+async def test_events_that_were_not_appended_are_not_expected() -> None:
+    member = cut_off()
+    for _ in range(100):
+        with pytest.raises(StoreUnavailable):
+            await member.append(Change("reload"))
+    assert not member.follower._own
+
+
+async def test_an_append_ends_though_others_append_all_the_time() -> None:
+    now = 0.0
+
+    class Busy:
+        async def append(self, head: LogPosition, _change: Change, _nonce: bytes) -> LogState:
+            nonlocal now
+            now += APPEND_SECONDS / 100
+            return LogState(head.epoch, head._replace(sequence=head.sequence + 1), [])
+
+    member = cut_off(stream=Busy(), clock=lambda: now)
+    member.log.follow([], LogPosition(b"e" * 16, 1, b"1"), 0.0)
+    with pytest.raises(StoreUnavailable):
+        await member.append(Change("reload"))
+    assert APPEND_SECONDS <= now < 2 * APPEND_SECONDS
+    assert not member.follower._own
+
+
 async def test_a_change_that_is_asked_for_again_while_it_is_sent_is_sent_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     member, change = cut_off(), Change.forget("default", ("sam",), is_awaited=False)
     member.send_later(change)
 
-    async def append(sent: Change) -> Position:
+    async def append(sent: Change, _nonce: bytes, **_: float) -> LogPosition:
         member.send_later(sent)
-        return Position(b"e" * 16, 1, b"1")
+        return LogPosition(b"e" * 16, 1, b"1")
 
     monkeypatch.setattr(member, "append", append)
     await member._send_unsent()
@@ -63,7 +90,7 @@ async def test_a_change_that_redis_did_not_get_goes_on_waiting(
     member, change = cut_off(), Change.forget("default", ("sam",), is_awaited=False)
     member.send_later(change)
 
-    async def append(_: Change) -> Position:
+    async def append(*_: object, **__: float) -> LogPosition:
         raise StoreUnavailable("it hangs")
 
     monkeypatch.setattr(member, "append", append)

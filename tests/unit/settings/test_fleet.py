@@ -36,17 +36,17 @@ def test_urls(url: str, expected: StoreAddress) -> None:
 @pytest.mark.parametrize(
     ("url", "message"),
     [
-        ("", "is not the URL of a Redis: write redis://host:port"),
-        ("http://a", "is not the URL of a Redis"),
+        ("", "is not a Redis URL: write redis://host:port"),
+        ("http://a", "is not a Redis URL"),
         ("redis://", "does not name a host and a port"),
         ("redis://a:x", "does not name a host and a port"),
         ("redis://a:70000", "does not name a host and a port"),
         ("redis://user:pw@a", "must not contain credentials: use username and password_file"),
         ("redis://a?db=1", "must not have a query"),
-        ("redis://a/x", "not the number of a database"),
+        ("redis://a/x", "must be a database number"),
         ("redis://a,b", "names several hosts"),
-        ("redis+cluster://a/1", "not the number of a database"),
-        ("redis+sentinel://a", "lacks the name of the service"),
+        ("redis+cluster://a/1", "must be a database number"),
+        ("redis+sentinel://a", "lacks the service name"),
         ("unix://run/r.sock", "needs an absolute path"),
     ],
 )

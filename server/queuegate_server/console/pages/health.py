@@ -282,7 +282,7 @@ def _fleet(member: "FleetMember") -> FleetHealth:
     view = member.view()
     shown = sorted(view.replicas, key=lambda each: (not each.is_self, each.name))
     return FleetHealth(
-        view.connected, len(member.unsent), member.row.checksum, tuple(shown[:MAX_REPLICAS])
+        view.connected, len(member.unsent), member.status.checksum, tuple(shown[:MAX_REPLICAS])
     )
 
 

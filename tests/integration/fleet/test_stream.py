@@ -1,0 +1,127 @@
+"""The events and the statuses of replicas in a real Redis."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from queuegate_server.fleet import stream as module
+from queuegate_server.fleet.connection import StoreConnection
+from queuegate_server.fleet.events import Change, ReplicaStatus
+from queuegate_server.fleet.keys import Keys, LogPosition
+from queuegate_server.fleet.stream import READ_AT_ONCE, Stream
+from queuegate_server.settings.fleet import Fleet
+from tests.support.servers.redis_server import RedisServer, running_redis
+
+OWN = ReplicaStatus("own", "me", 1)
+A = ReplicaStatus(
+    "ida", "a", 1, epoch="ee", sequence=6, confirmed_through=(2, "ee"), confirmed={"aa": ["gate"]}
+)
+B = ReplicaStatus("idb", "b", 1)
+KEYS = Keys("test")
+
+
+class Redis:
+    """The stream of a fleet, with a history that has begun."""
+
+    def __init__(self, server: RedisServer, stream: Stream) -> None:
+        self.server = server
+        self.stream = stream
+
+    async def head(self) -> LogPosition:
+        head = (await self.stream.heartbeat(OWN, seconds=30)).head
+        assert head is not None
+        return head
+
+    async def append(self, *nonces: bytes) -> LogPosition:
+        """Append events that forget nobody in particular; return the newest."""
+        head = await self.head()
+        for nonce in nonces:
+            answer = await self.stream.append(head, Change.forget("p", (), is_awaited=False), nonce)
+            assert answer.has_appended
+            assert answer.head is not None
+            head = answer.head
+        return head
+
+
+@pytest.fixture
+async def redis(tmp_path: Path) -> AsyncIterator[Redis]:
+    secret = tmp_path / "secret"
+    secret.write_text("s" * 32)
+    with running_redis(tmp_path) as server:
+        settings = Fleet.model_validate({"url": server.url, "secret_file": secret})
+        stream = Stream(StoreConnection(settings, KEYS.tag), KEYS, settings.secret())
+        await stream.begin(b"")
+        yield Redis(server, stream)
+        await stream.close()
+
+
+async def test_only_a_status_that_is_as_it_was_read_is_removed(redis: Redis) -> None:
+    """A replica that was silent for long may have written another one meanwhile."""
+    stream = redis.stream
+    for status in (A, B, again := replace(A, serial=2)):
+        await stream.heartbeat(status, seconds=30)
+    await stream.remove_replicas([A, B, replace(A, instance="idc")])
+    answer = await stream.heartbeat(OWN, seconds=30)
+    assert sorted(answer.statuses, key=lambda status: status.instance) == [again, OWN]
+    await stream.remove_replicas([again])
+    assert (await stream.heartbeat(OWN, seconds=30)).statuses == [OWN]
+
+
+async def test_a_writer_that_found_another_event_in_its_place_gets_the_next_turn(
+    redis: Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "TURN_SECONDS", 60.0)
+    change = Change("reload")
+    before = await redis.head()
+    head = await redis.append(b"near 1")
+    late = await redis.stream.append(before, change, b"far")
+    assert (late.has_appended, late.head) == (False, head)
+    near = await redis.stream.append(head, change, b"near 2")
+    assert (near.has_appended, near.head) == (False, head), "it is not its turn"
+    far = await redis.stream.append(head, change, b"far")
+    assert far.has_appended
+    assert far.head is not None
+    assert (await redis.stream.append(far.head, change, b"near 2")).has_appended
+
+
+@pytest.mark.parametrize("command", ["PEXPIRE {} 20", "PERSIST {}"])
+async def test_a_turn_that_nobody_takes_or_that_somebody_wrote_holds_up_nobody(
+    redis: Redis, command: str
+) -> None:
+    before = await redis.head()
+    head = await redis.append(b"near 1")
+    assert not (await redis.stream.append(before, Change("reload"), b"far")).has_appended
+    redis.server.command(*command.format(KEYS.turn).split())
+    await asyncio.sleep(0.05)
+    assert (await redis.stream.append(head, Change("reload"), b"near 2")).has_appended
+
+
+async def test_the_newest_events_are_read_in_pages(redis: Redis) -> None:
+    nonces = [b"%d" % number for number in range(2 * READ_AT_ONCE + 5)]
+    head = await redis.append(*nonces)
+    recent = await redis.stream.recent(head)
+    assert [each.position.nonce for each in recent] == nonces
+    earlier = recent[READ_AT_ONCE - 1].position
+    assert await redis.stream.recent(earlier) == recent[:READ_AT_ONCE]
+
+
+async def test_of_large_events_only_the_newest_are_read(
+    redis: Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A replica that joins must be done long before its lease would have ended."""
+    monkeypatch.setattr(module, "MAX_RECENT_BYTES", 100)
+    nonces = [b"%d" % number for number in range(2 * READ_AT_ONCE)]
+    head = await redis.append(*nonces)
+    recent = await redis.stream.recent(head)
+    assert [each.position.nonce for each in recent] == nonces[READ_AT_ONCE:]
+
+
+async def test_no_events_from_before_one_that_somebody_else_wrote_are_read(redis: Redis) -> None:
+    head = await redis.append(*[b"%d" % number for number in range(READ_AT_ONCE + 3)])
+    redis.server.command("XDEL", KEYS.events, "2-0")
+    redis.server.command("XADD", KEYS.events + "-copy", "2-0", "event", "garbage")
+    redis.server.command("COPY", KEYS.events + "-copy", KEYS.events, "REPLACE")
+    assert await redis.stream.recent(head) == []

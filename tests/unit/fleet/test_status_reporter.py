@@ -1,0 +1,74 @@
+"""What a replica reports about the changes that it has confirmed."""
+
+from typing import Any, cast
+
+from queuegate_server.engine import NotReady
+from queuegate_server.fleet.barrier import LEASES_TIMEOUT, Peers
+from queuegate_server.fleet.events import MAX_STATUS_BYTES, encode_status
+from queuegate_server.fleet.keys import LogPosition, Signer
+from queuegate_server.fleet.replica_log import ReplicaLog
+from queuegate_server.fleet.status_reporter import CONFIRMED_SECONDS, MAX_NAMED, StatusReporter
+from tests.support.fakes.clock import ManualClock
+
+
+class NoPolicy:
+    @property
+    def snapshot(self) -> Any:
+        raise NotReady
+
+
+class NoGates:
+    streams = 0
+
+
+def report(clock: ManualClock) -> StatusReporter:
+    return StatusReporter(
+        *(Peers("id", "a"), "a", ReplicaLog()),
+        version="1",
+        engine=cast("Any", NoPolicy()),
+        hub=cast("Any", NoGates()),
+        clock=clock,
+    )
+
+
+def nonce(number: int) -> bytes:
+    return number.to_bytes(8)
+
+
+def test_confirmations_stay_while_somebody_may_wait_for_them() -> None:
+    clock = ManualClock(100.0)
+    one = report(clock)
+    for number in range(1_000):
+        one.confirm(nonce(number), [])
+    clock.advance(LEASES_TIMEOUT + 1)
+    assert len(one.next_status().confirmed) == 1_000
+    one.confirm(nonce(1_000), [])
+    clock.advance(CONFIRMED_SECONDS - LEASES_TIMEOUT - 1)
+    assert [*one.next_status().confirmed] == [nonce(1_000).hex()]
+
+
+def test_a_row_with_many_confirmations_can_be_read_and_has_the_newest() -> None:
+    one = report(ManualClock(100.0))
+    gates = [f'gate "{number}" \N{SNOWMAN}' for number in range(MAX_NAMED + 5)]
+    for number in range(10_000):
+        is_odd = number % 2 == 1
+        one.confirm(nonce(number), gates if number % 100 == 0 else [], has_failed=is_odd)
+        if number % 500 == 0:
+            one.next_status()
+    status = one.next_status()
+    assert nonce(9_999).hex() in status.confirmed
+    assert nonce(9_999).hex() in status.failed
+    assert nonce(0).hex() not in status.confirmed
+    assert set(status.failed) <= set(status.confirmed)
+    assert (
+        MAX_STATUS_BYTES / 2 < len(encode_status(Signer(b"s", "status"), status)) < MAX_STATUS_BYTES
+    )
+
+
+def test_after_the_order_is_lost_nothing_is_confirmed() -> None:
+    one = report(ManualClock(100.0))
+    one.confirm(nonce(1), ["gate"], has_failed=True)
+    one.confirm_through(LogPosition(b"e" * 16, 7, b"nonce"))
+    one.start_over()
+    status = one.next_status()
+    assert (status.confirmed, status.failed, status.confirmed_through) == ({}, [], None)
