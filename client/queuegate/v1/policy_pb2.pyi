@@ -56,11 +56,11 @@ class _ReplicaStateEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ReplicaS
     REPLICA_STATE_FOLLOWING: _ReplicaState.ValueType  # 1
     """It follows the fleet: it learns of each invalidation."""
     REPLICA_STATE_JOINING: _ReplicaState.ValueType  # 2
-    """It reports itself, but is about to ask again for all that it has cached."""
-    REPLICA_STATE_SILENT: _ReplicaState.ValueType  # 3
-    """It does not report itself: it cannot reach Redis and works alone, or it has
-    ended.
+    """It sends heartbeats, but does not follow the fleet yet: it will look up all
+    cached groups again.
     """
+    REPLICA_STATE_SILENT: _ReplicaState.ValueType  # 3
+    """It sends no heartbeats: it cannot reach Redis, or it has stopped."""
 
 class ReplicaState(_ReplicaState, metaclass=_ReplicaStateEnumTypeWrapper):
     """The state of a replica."""
@@ -70,11 +70,11 @@ REPLICA_STATE_UNSPECIFIED: ReplicaState.ValueType  # 0
 REPLICA_STATE_FOLLOWING: ReplicaState.ValueType  # 1
 """It follows the fleet: it learns of each invalidation."""
 REPLICA_STATE_JOINING: ReplicaState.ValueType  # 2
-"""It reports itself, but is about to ask again for all that it has cached."""
-REPLICA_STATE_SILENT: ReplicaState.ValueType  # 3
-"""It does not report itself: it cannot reach Redis and works alone, or it has
-ended.
+"""It sends heartbeats, but does not follow the fleet yet: it will look up all
+cached groups again.
 """
+REPLICA_STATE_SILENT: ReplicaState.ValueType  # 3
+"""It sends no heartbeats: it cannot reach Redis, or it has stopped."""
 Global___ReplicaState: _TypeAlias = ReplicaState  # noqa: Y015
 
 @_typing.final
@@ -365,7 +365,9 @@ class ReloadPolicyResponse(_message.Message):
     """
     @_builtins.property
     def diagnostics(self) -> _containers.RepeatedCompositeFieldContainer[Global___Diagnostic]:
-        """The diagnostics about the configuration that was read."""
+        """The diagnostics about the configuration that was read. In a fleet, also a
+        warning for each replica that cannot load its policy, or serves another one.
+        """
 
     @_builtins.property
     def cursor(self) -> _cursor_pb2.Cursor:
@@ -373,8 +375,8 @@ class ReloadPolicyResponse(_message.Message):
 
     @_builtins.property
     def waited_out(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """With `wait`: the callers of SyncService whose lease ended before they had
-        confirmed the change.
+        """With `wait`: the callers of SyncService, and the replicas of the fleet, whose
+        leases ended before they had confirmed the change.
         """
 
     def __init__(
@@ -469,7 +471,7 @@ class FleetReplica(_message.Message):
     version: _builtins.str
     """The version of queuegate."""
     lag: _builtins.int
-    """How many changes it has yet to carry out."""
+    """How many changes it has not applied yet."""
     policy_revision: _builtins.int
     """The revision of its policy; each replica counts its own."""
     policy_checksum: _builtins.str
@@ -477,7 +479,7 @@ class FleetReplica(_message.Message):
     gates: _builtins.int
     """How many streams of SyncService it has."""
     silent_seconds: _builtins.float
-    """For how many seconds it has not reported itself."""
+    """Seconds since its last heartbeat."""
     def __init__(
         self_,  # pyright: ignore[reportSelfClsParameterName]
         *,

@@ -191,8 +191,8 @@ class InvalidateUserGroupsResponse(_message.Message):
 
     @_builtins.property
     def waited_out(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """With `wait`: the callers of SyncService whose lease ended before they had
-        confirmed the change.
+        """With `wait`: the callers of SyncService, and the replicas of the fleet, whose
+        leases ended before they had confirmed the change.
         """
 
     def __init__(

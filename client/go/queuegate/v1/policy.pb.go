@@ -83,10 +83,10 @@ const (
 	ReplicaState_REPLICA_STATE_UNSPECIFIED ReplicaState = 0
 	// It follows the fleet: it learns of each invalidation.
 	ReplicaState_REPLICA_STATE_FOLLOWING ReplicaState = 1
-	// It reports itself, but is about to ask again for all that it has cached.
+	// It sends heartbeats, but does not follow the fleet yet: it will look up all
+	// cached groups again.
 	ReplicaState_REPLICA_STATE_JOINING ReplicaState = 2
-	// It does not report itself: it cannot reach Redis and works alone, or it has
-	// ended.
+	// It sends no heartbeats: it cannot reach Redis, or it has stopped.
 	ReplicaState_REPLICA_STATE_SILENT ReplicaState = 3
 )
 
@@ -666,12 +666,13 @@ type ReloadPolicyResponse struct {
 	// The revision that is being served now. Unchanged if the text is the same
 	// as before or not valid.
 	Revision uint64 `protobuf:"varint,2,opt,name=revision,proto3" json:"revision,omitempty"`
-	// The diagnostics about the configuration that was read.
+	// The diagnostics about the configuration that was read. In a fleet, also a
+	// warning for each replica that cannot load its policy, or serves another one.
 	Diagnostics []*Diagnostic `protobuf:"bytes,3,rep,name=diagnostics,proto3" json:"diagnostics,omitempty"`
 	// The newest change, for `at_least` of checks.
 	Cursor *Cursor `protobuf:"bytes,4,opt,name=cursor,proto3" json:"cursor,omitempty"`
-	// With `wait`: the callers of SyncService whose lease ended before they had
-	// confirmed the change.
+	// With `wait`: the callers of SyncService, and the replicas of the fleet, whose
+	// leases ended before they had confirmed the change.
 	WaitedOut     []string `protobuf:"bytes,5,rep,name=waited_out,json=waitedOut,proto3" json:"waited_out,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -855,7 +856,7 @@ type FleetReplica struct {
 	Self bool `protobuf:"varint,3,opt,name=self,proto3" json:"self,omitempty"`
 	// The version of queuegate.
 	Version string `protobuf:"bytes,4,opt,name=version,proto3" json:"version,omitempty"`
-	// How many changes it has yet to carry out.
+	// How many changes it has not applied yet.
 	Lag uint64 `protobuf:"varint,5,opt,name=lag,proto3" json:"lag,omitempty"`
 	// The revision of its policy; each replica counts its own.
 	PolicyRevision uint64 `protobuf:"varint,6,opt,name=policy_revision,json=policyRevision,proto3" json:"policy_revision,omitempty"`
@@ -863,7 +864,7 @@ type FleetReplica struct {
 	PolicyChecksum string `protobuf:"bytes,7,opt,name=policy_checksum,json=policyChecksum,proto3" json:"policy_checksum,omitempty"`
 	// How many streams of SyncService it has.
 	Gates uint32 `protobuf:"varint,8,opt,name=gates,proto3" json:"gates,omitempty"`
-	// For how many seconds it has not reported itself.
+	// Seconds since its last heartbeat.
 	SilentSeconds float64 `protobuf:"fixed64,9,opt,name=silent_seconds,json=silentSeconds,proto3" json:"silent_seconds,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -326,8 +326,8 @@ type InvalidateUserGroupsResponse struct {
 	Dropped uint64 `protobuf:"varint,1,opt,name=dropped,proto3" json:"dropped,omitempty"`
 	// The change, for `at_least` of checks.
 	Cursor *Cursor `protobuf:"bytes,2,opt,name=cursor,proto3" json:"cursor,omitempty"`
-	// With `wait`: the callers of SyncService whose lease ended before they had
-	// confirmed the change.
+	// With `wait`: the callers of SyncService, and the replicas of the fleet, whose
+	// leases ended before they had confirmed the change.
 	WaitedOut     []string `protobuf:"bytes,3,rep,name=waited_out,json=waitedOut,proto3" json:"waited_out,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
