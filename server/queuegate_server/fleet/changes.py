@@ -1,7 +1,7 @@
 """Changes in all replicas of a fleet and their gates."""
 
 import asyncio
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any, Final, TypeVar
 
 from queuegate_server.engine import ServedPartition
@@ -10,7 +10,7 @@ from queuegate_server.fleet.connection import StoreUnavailable
 from queuegate_server.fleet.events import Change
 from queuegate_server.fleet.keys import LogPosition
 from queuegate_server.fleet.member import FleetMember
-from queuegate_server.policystore.reloader import Reloader
+from queuegate_server.policystore.reloader import Reloader, ReloadState
 from queuegate_server.sync.changes import Forgotten, NotReached, Reloaded, drop_groups
 from queuegate_server.sync.hub import SyncHub
 
@@ -20,6 +20,8 @@ RELOAD_SECONDS: Final = 60.0
 """How long other replicas may take to read the policy."""
 ATTEMPTS: Final = 3
 """How often a change is appended whose event is lost before it is confirmed."""
+MAX_AT_ONCE: Final = 256
+"""Changes that are being carried out or appended."""
 POLL_SECONDS: Final = 0.02
 """Between the heartbeats that ask whether the others have confirmed."""
 
@@ -45,16 +47,60 @@ class FleetChanges:
         self, served: ServedPartition, users: Sequence[str], *, wait: bool
     ) -> Forgotten:
         """Forget groups, as `queuegate_server.sync.changes.Changes` describes."""
-        return await self._to_the_end(self._forget(served, users, wait=wait))
+        partition = served.partition.name
+
+        async def drop() -> tuple[int, int]:
+            dropped = await drop_groups(served, users)
+            return dropped, self._hub.forget(partition, users)
+
+        change = Change.forget(partition, users, is_awaited=wait)
+        (dropped, sequence), event, barrier = await self._to_the_end(self._begin(change, drop))
+        if not wait:
+            return Forgotten(dropped, event.cursor, ())
+        event, barrier, waited_out = await self._wait(change, event, barrier, sequence)
+        return Forgotten(dropped, event.cursor, waited_out)
 
     async def reload(self, *, wait: bool) -> Reloaded:
         """Read the policy again, as `queuegate_server.sync.changes.Changes` describes."""
-        return await self._to_the_end(self._reload(wait=wait))
+
+        async def read() -> tuple[ReloadState, int]:
+            state = await self._reloader.reload()
+            return state, await self._hub.policy_shipped()
+
+        change = Change("reload", is_awaited=wait)
+        (state, sequence), event, barrier = await self._to_the_end(self._begin(change, read))
+        event, barrier, waited_out = await self._wait(
+            change, event, barrier, sequence if wait else None, seconds=RELOAD_SECONDS
+        )
+        return Reloaded(state, event.cursor, waited_out, self._disagreeing(barrier))
+
+    def _disagreeing(self, barrier: FleetBarrier) -> list[str]:
+        """Return how replicas differ from this one after a reload."""
+        own = self._member.status.checksum
+        disagreeing = [
+            f"replica {name!r} cannot load its policy: its log says why" for name in barrier.failed
+        ]
+        disagreeing += [
+            f"replica {name!r} has not confirmed the reload: it may decide by the policy of before"
+            " until it has read its file again"
+            for name in barrier.unconfirmed
+        ]
+        return disagreeing + [
+            f"replica {peer.status.name!r} serves another policy than replica"
+            f" {self._member.name!r}: compare their files"
+            for peer in self._member.peers.all().values()
+            if peer.status.checksum != own
+            and peer.status.name not in (*barrier.failed, *barrier.unconfirmed)
+            and not peer.is_silent(self._clock())
+        ]
 
     async def _to_the_end(self, work: Coroutine[Any, Any, T]) -> T:
         """Carry a change out even if the call that asked for it is cancelled: part of it may have
         taken effect.
         """
+        if len(self._work) >= MAX_AT_ONCE:
+            work.close()
+            raise NotReached("too many changes are under way, and nothing was done: try again")
         task = asyncio.create_task(work)
         self._work.add(task)
         task.add_done_callback(self._ended)
@@ -65,97 +111,84 @@ class FleetChanges:
         if not task.cancelled():
             task.exception()  # its caller may be gone
 
-    async def _forget(
-        self, served: ServedPartition, users: Sequence[str], *, wait: bool
-    ) -> Forgotten:
-        partition = served.partition.name
-        change = Change.forget(partition, users, is_awaited=wait)
-        pending = self._member.fence.begin(partition, change.users)
+    async def _begin(
+        self, change: Change, take_effect: Callable[[], Awaitable[T]]
+    ) -> tuple[T, LogPosition, FleetBarrier]:
+        """Carry a change out here, and append its event. Raises NotReached."""
+        pending = self._member.fence.begin(change.partition, change.users)
         event = None
         try:
-            dropped = await drop_groups(served, users)
-            sequence = self._hub.forget(partition, users)
-            gates = asyncio.create_task(self._gates(sequence, wait=wait))
-            try:
-                event, barrier = await self._carry_out(change, wait=wait, seconds=0.0)
-            finally:
-                waited_out = await gates
+            done = await take_effect()
+            event, barrier = await self._append(change)
+        except StoreUnavailable as error:
+            raise self._not_reached(change, 1, f"Redis cannot be used ({error})") from error
         finally:
             self._member.fence.end(pending, event)
-        return Forgotten(dropped, event.cursor, [*waited_out, *barrier.waited_out])
+        return done, event, barrier
 
-    async def _reload(self, *, wait: bool) -> Reloaded:
-        state = await self._reloader.reload()
-        sequence = await self._hub.policy_shipped()
-        change = Change("reload", is_awaited=wait)
-        gates = asyncio.create_task(self._gates(sequence, wait=wait))
-        try:
-            event, barrier = await self._carry_out(change, wait=True, seconds=RELOAD_SECONDS)
-        finally:
-            waited_out = await gates
-        own = self._member.status.checksum
-        disagreeing = [
-            f"replica {name!r} cannot load its policy: its log says why" for name in barrier.failed
-        ]
-        disagreeing += [
-            f"replica {name!r} has not confirmed the reload: it may decide by the policy of before"
-            " until it has read its file again"
-            for name in barrier.unconfirmed
-        ]
-        disagreeing += [
-            f"replica {peer.status.name!r} serves another policy than replica"
-            f" {self._member.name!r}: compare their files"
-            for peer in self._member.peers.all().values()
-            if peer.status.checksum != own
-            and peer.status.name not in (*barrier.failed, *barrier.unconfirmed)
-            and not peer.is_silent(self._clock())
-        ]
-        return Reloaded(state, event.cursor, [*waited_out, *barrier.waited_out], disagreeing)
+    async def _wait(
+        self,
+        change: Change,
+        event: LogPosition,
+        barrier: FleetBarrier,
+        sequence: int | None,
+        *,
+        seconds: float = 0.0,
+    ) -> tuple[LogPosition, FleetBarrier, list[str]]:
+        """Wait until all others have carried a change out, and append its event again if Redis has
+        lost it. Raises NotReached.
 
-    async def _gates(self, sequence: int, *, wait: bool) -> list[str]:
-        return await self._hub.barrier(sequence) if wait else []
+        Args:
+            change: The change.
+            event: Its event.
+            barrier: Waits for the other replicas.
+            sequence: The number of the change for gates of this replica; None not to wait for them.
+            seconds: How long the change itself takes.
 
-    async def _carry_out(
-        self, change: Change, *, wait: bool, seconds: float
-    ) -> tuple[LogPosition, FleetBarrier]:
-        """Have all other replicas carry a change out. Raises NotReached."""
+        Returns:
+            The event that counts, its barrier, and the gates and replicas that were waited out.
+        """
+        gates = asyncio.create_task(self._gates(sequence))
         reached = 1
         try:
             for _ in range(ATTEMPTS):
-                event = await self._append(change)
-                barrier = FleetBarrier(
-                    self._member.peers,
-                    event,
-                    self._clock(),
-                    has_event=self._member.log.has_event,
-                )
-                if not wait:
-                    return event, barrier
                 is_certain = await self._wait_for(barrier, event, seconds)
                 reached = max(reached, barrier.reached)
                 if is_certain:
-                    return event, barrier
+                    return event, barrier, [*await gates, *barrier.waited_out]
+                event, barrier = await self._append(change)
             cause = f"Redis lost the event {ATTEMPTS} times"
         except StoreUnavailable as error:
             cause = f"Redis cannot be used ({error})"
+        finally:
+            gates.cancel()
+        raise self._not_reached(change, reached, cause)
+
+    async def _gates(self, sequence: int | None) -> list[str]:
+        return [] if sequence is None else await self._hub.barrier(sequence)
+
+    def _not_reached(self, change: Change, reached: int, cause: str) -> NotReached:
+        """Have a change sent later; return the error for its caller."""
         self._member.send_later(change)
         total = 1 + len(self._member.peers.all())
         what = "invalidation" if change.kind == "forget" else "reload"
-        raise NotReached(
+        return NotReached(
             f"the {what} reached {reached} of {total} replicas: {cause}; the other"
             " replicas will apply it once Redis works again"
         )
 
-    async def _append(self, change: Change) -> LogPosition:
+    async def _append(self, change: Change) -> tuple[LogPosition, FleetBarrier]:
         """Append a change. Raises StoreUnavailable."""
         try:
-            return await self._member.append(change)
+            event = await self._member.append(change)
         except StoreUnavailable:
             # It may be another history by now, which this replica has yet to follow.
             await self._member.heartbeat()
             if not self._member.is_reachable:
                 raise
-            return await self._member.append(change)
+            event = await self._member.append(change)
+        has_event = self._member.log.has_event
+        return event, FleetBarrier(self._member.peers, event, self._clock(), has_event=has_event)
 
     async def _wait_for(self, barrier: FleetBarrier, event: LogPosition, seconds: float) -> bool:
         """Wait for the others. Return False if the event was lost meanwhile.

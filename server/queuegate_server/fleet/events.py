@@ -13,8 +13,8 @@ from queuegate_server.fleet.keys import MAC_BYTES, LogPosition, Signer
 from queuegate_server.sync.event_log import MAX_FORGOTTEN
 
 MAX_STATUS_BYTES: Final = 64 * 1024
-MAX_NAMES_LENGTH: Final = 32 * 1024
-"""The characters in all names of one event. More are the same as all users of the partition."""
+MAX_NAMES_BYTES: Final = 16 * 1024
+"""The size of all names in one event. More are the same as all users of the partition."""
 
 
 class Malformed(Exception):
@@ -25,7 +25,10 @@ class Change(NamedTuple):
     """Something that all replicas must do."""
 
     kind: Literal["forget", "reload"]
-    """Forget groups, or read the policy again."""
+    """Forget groups, or read the policy again. A replica that does not know the kind of an event
+    joins again, and then counts as having carried it out: it has dropped all groups, and has read
+    its policy.
+    """
     partition: str = ""
     users: frozenset[str] = frozenset()
     """The users to forget; empty for all of the partition."""
@@ -36,7 +39,10 @@ class Change(NamedTuple):
     def forget(cls, partition: str, users: Collection[str], *, is_awaited: bool) -> "Change":
         """Return that groups must be forgotten; those of all users if too many are named."""
         named = frozenset(users)
-        if len(named) > MAX_FORGOTTEN or sum(map(len, named)) > MAX_NAMES_LENGTH:
+        if (
+            len(named) > MAX_FORGOTTEN
+            or sum(len(name.encode()) for name in named) > MAX_NAMES_BYTES
+        ):
             named = frozenset()
         return cls("forget", partition, named, is_awaited)
 
@@ -53,7 +59,7 @@ class Event(NamedTuple):
 def encode_change(change: Change) -> bytes:
     """Return a change as it is written."""
     value = change._asdict() | {"users": sorted(change.users)}
-    return json.dumps(value, separators=(",", ":")).encode()
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode()
 
 
 def event_parts(position: LogPosition, previous: bytes, content: bytes) -> Sequence[bytes]:

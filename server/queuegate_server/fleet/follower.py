@@ -22,6 +22,8 @@ from queuegate_server.sync.hub import CannotShip, SyncHub
 
 _LOG = logging.getLogger("queuegate_server.fleet")
 CATCH_UP_SECONDS: Final = 0.05
+MAX_EXPECTED: Final = 10_000
+"""Own events that are waited for. One that is not expected any more is carried out once more."""
 RETRY_SECONDS: Final = 0.2
 
 
@@ -70,7 +72,7 @@ class Follower:
         self._hub = hub
         self._clock = clock
         self._wake = wake
-        self._own: set[bytes] = set()
+        self._own: dict[bytes, None] = {}
         self._following = asyncio.Event()
         self._applied = asyncio.Event()
         self._work: set[asyncio.Task[None]] = set()
@@ -79,11 +81,13 @@ class Follower:
 
     def expect(self, nonce: bytes) -> None:
         """Note that an event will be this replica's own, whose change has taken effect."""
-        self._own.add(nonce)
+        self._own[nonce] = None
+        if len(self._own) > MAX_EXPECTED:
+            del self._own[next(iter(self._own))]
 
     def do_not_expect(self, nonce: bytes) -> None:
         """Note that this event was not appended."""
-        self._own.discard(nonce)
+        self._own.pop(nonce, None)
 
     async def join(self, events: list[Event], head: LogPosition, sent_at: float) -> None:
         """Follow a history from now on.
@@ -168,7 +172,7 @@ class Follower:
             return False
         nonce, change = event.position.nonce, event.change
         is_own = nonce in self._own
-        self._own.discard(nonce)
+        self._own.pop(nonce, None)
         sequence = None
         pending = self._fence.begin(change.partition, change.users)
         try:

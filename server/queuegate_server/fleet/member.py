@@ -35,6 +35,10 @@ MAX_UNSENT: Final = 1_000
 """Changes that wait until Redis can be reached again; of more, all users are forgotten."""
 
 
+class NotAppended(StoreUnavailable):
+    """Redis answers, but others append all the time, or the event log is being rebuilt."""
+
+
 class FleetMember:
     """One replica. Used from one event loop."""
 
@@ -170,7 +174,8 @@ class FleetMember:
             seconds: How long it may take while others append, too.
 
         Raises:
-            StoreUnavailable: It was not appended, or that is not known.
+            NotAppended: It was certainly not appended.
+            StoreUnavailable: That is not known.
         """
         nonce = nonce or os.urandom(NONCE_BYTES)
         head, until = self.log.newest, self._clock() + seconds
@@ -188,7 +193,7 @@ class FleetMember:
                 await asyncio.sleep(TURN_POLL_SECONDS)
         self.follower.do_not_expect(nonce)
         self._wake.set()
-        raise StoreUnavailable("the event log of the fleet is being rebuilt, or very busy")
+        raise NotAppended("the event log of the fleet is being rebuilt, or very busy")
 
     async def _heartbeats(self) -> None:
         while True:
@@ -228,13 +233,15 @@ class FleetMember:
             self.follower.stop_following("Redis has lost events")
 
     async def _send_unsent(self) -> None:
-        """Append a change that could not be sent before. Raises StoreUnavailable."""
+        """Try to append a change that could not be sent before. Raises StoreUnavailable."""
         change, nonce = next(iter(self.unsent.items()))
         pending = self.fence.begin(change.partition, change.users)
         event = None
         del self.unsent[change]  # the same may be added meanwhile, which must be sent, too
         try:
             event = await self.append(change, nonce, seconds=HEARTBEAT_INTERVAL)
+        except NotAppended:
+            self.unsent.setdefault(change, nonce)
         except BaseException:
             self.unsent.setdefault(change, nonce)
             raise

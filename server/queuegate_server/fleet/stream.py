@@ -27,8 +27,11 @@ from queuegate_server.fleet.keys import EPOCH_BYTES, Keys, LogPosition, Signer
 MAX_EVENTS: Final = 5_000
 """The approximate number of events that Redis keeps."""
 READ_AT_ONCE: Final = 64
-MAX_RECENT_BYTES: Final = 1024 * 1024
+MAX_RECENT_BYTES: Final = 512 * 1024
 """The size of the newest events, which a joining replica reads to judge shared groups."""
+RECENT_SECONDS: Final = 0.5
+"""How long it may take to read them: a part of a lease."""
+MAX_PAGE: Final = 250
 STEP_BYTES: Final = 64 * 1024
 """The size of the events that are decoded between two pauses, in which calls are answered."""
 PAUSE_SECONDS: Final = 0.001
@@ -125,6 +128,8 @@ class Stream:
         self._replicas = keys.replicas
         self._event_signer = Signer(secret, "event")
         self._status_signer = Signer(secret, "status")
+        self._written: dict[str, tuple[int, bytes]] = {}
+        """The statuses in the newest answer as they were written, and their numbers."""
         self.rejected = 0
         """Statuses that no replica of this fleet has written."""
 
@@ -175,33 +180,37 @@ class Stream:
         return await self._decoded(position.epoch, answer[0][1]) if answer else []
 
     async def recent(self, head: LogPosition) -> list[Event]:
-        """Return the newest events up to one: about MAX_RECENT_BYTES at most, and none from before
-        a malformed one.
+        """Return the newest events up to one: as many as can be read in time, about
+        MAX_RECENT_BYTES at most, and none from before a malformed one.
         """
+        clock = asyncio.get_running_loop().time
+        until = clock() + RECENT_SECONDS
         newest_first: list[Event] = []
-        last, size = head.sequence, 0
-        while size < MAX_RECENT_BYTES:
+        last, count, size = head.sequence, READ_AT_ONCE, 0
+        while size < MAX_RECENT_BYTES and clock() < until:
             page = await self._store.execute(
-                *("XREVRANGE", self._events, f"{last}-0", "-", "COUNT", READ_AT_ONCE),
+                *("XREVRANGE", self._events, f"{last}-0", "-", "COUNT", count),
                 seconds=COMMAND_BUDGET,
             )
             try:
                 newest_first += await self._decoded(head.epoch, page)
             except Malformed:
                 break
-            if len(page) < READ_AT_ONCE:
+            if len(page) < count:
                 break
             size += sum(_size(entry) for entry in page)
             last = newest_first[-1].position.sequence - 1
+            average = size // len(newest_first) + 1
+            count = max(1, min(MAX_PAGE, (MAX_RECENT_BYTES - size) // average))
         return newest_first[::-1]
 
     async def remove_replicas(self, statuses: Iterable[ReplicaStatus]) -> None:
-        """Remove statuses, unless they have been written again."""
-        args = [
-            part
-            for status in statuses
-            for part in (status.instance, encode_status(self._status_signer, status))
-        ]
+        """Remove statuses that the newest answer had, unless they have been written again."""
+        args: list[str | bytes] = []
+        for status in statuses:
+            serial, written = self._written.get(status.instance, (0, b""))
+            if serial == status.serial:
+                args += [status.instance, written]
         await self._store.run_script(_DROP, (self._replicas,), args, seconds=COMMAND_BUDGET)
 
     async def close(self) -> None:
@@ -225,11 +234,15 @@ class Stream:
         is_sound = len(epoch) == EPOCH_BYTES and sequence.isdigit()
         head = LogPosition(epoch, int(sequence), nonce) if is_sound else None
         statuses: list[ReplicaStatus] = []
+        self._written.clear()
         for value in values:
             try:
-                statuses.append(decode_status(self._status_signer, value))
+                status = decode_status(self._status_signer, value)
             except Malformed:
                 self.rejected += 1
+            else:
+                statuses.append(status)
+                self._written[status.instance] = (status.serial, value)
         return LogState(epoch, head, statuses, appended == [1])
 
 

@@ -4,6 +4,7 @@ milliseconds or not at all, and not while Redis fails.
 
 import asyncio
 import logging
+import math
 from collections import deque
 from collections.abc import Callable
 from typing import Final
@@ -25,6 +26,8 @@ MAX_FAILURES: Final = 3
 """Failed reads in a row after which the circuit opens: no values are read or written until Redis
 answers again."""
 RECONNECT_INTERVAL: Final = 0.5
+FREQUENT: Final = 5.0
+"""Seconds between two openings of the circuit below which it stays open for a moment."""
 CONNECT_BUDGET: Final = 5.0
 
 
@@ -55,6 +58,8 @@ class BatchingStore:
         self._reading: set[asyncio.Task[None]] = set()
         self._connecting: asyncio.Task[None] | None = None
         self._failures = 0
+        self._opened_at = -math.inf
+        """When the circuit opened, by the clock of the event loop."""
 
     def open(self) -> None:
         """Begin to connect; values are read as soon as Redis answers."""
@@ -199,6 +204,10 @@ class BatchingStore:
         if was_logged:
             # A master that was replaced still answers, but takes no values.
             self._connection.reconnect()
+            now = asyncio.get_running_loop().time()
+            is_frequent, self._opened_at = now < self._opened_at + FREQUENT, now
+            if is_frequent:
+                await asyncio.sleep(RECONNECT_INTERVAL)
         while True:
             try:
                 await self._connection.warm(MAX_READS + 1, seconds=CONNECT_BUDGET)

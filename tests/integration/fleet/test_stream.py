@@ -4,13 +4,14 @@ import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from queuegate_server.fleet import stream as module
 from queuegate_server.fleet.connection import StoreConnection
 from queuegate_server.fleet.events import Change, ReplicaStatus
-from queuegate_server.fleet.keys import Keys, LogPosition
+from queuegate_server.fleet.keys import Keys, LogPosition, Signer
 from queuegate_server.fleet.stream import READ_AT_ONCE, Stream
 from queuegate_server.settings.fleet import Fleet
 from tests.support.servers.redis_server import RedisServer, running_redis
@@ -21,6 +22,7 @@ A = ReplicaStatus(
 )
 B = ReplicaStatus("idb", "b", 1)
 KEYS = Keys("test")
+SECRET = b"s" * 32
 
 
 class Redis:
@@ -49,7 +51,7 @@ class Redis:
 @pytest.fixture
 async def redis(tmp_path: Path) -> AsyncIterator[Redis]:
     secret = tmp_path / "secret"
-    secret.write_text("s" * 32)
+    secret.write_bytes(SECRET)
     with running_redis(tmp_path) as server:
         settings = Fleet.model_validate({"url": server.url, "secret_file": secret})
         stream = Stream(StoreConnection(settings, KEYS.tag), KEYS, settings.secret())
@@ -68,6 +70,17 @@ async def test_only_a_status_that_is_as_it_was_read_is_removed(redis: Redis) -> 
     assert sorted(answer.statuses, key=lambda status: status.instance) == [again, OWN]
     await stream.remove_replicas([again])
     assert (await stream.heartbeat(OWN, seconds=30)).statuses == [OWN]
+
+
+async def test_a_status_of_a_later_version_is_removed(redis: Redis) -> None:
+    content = b'{"instance":"idc","name":"c","serial":3,"mood":"good"}'
+    written = Signer(SECRET, "status").mac(content) + content
+    redis.server.command("HSET", KEYS.replicas, "idc", written)
+    (status,) = [
+        each for each in (await redis.stream.heartbeat(A, seconds=30)).statuses if each != A
+    ]
+    await redis.stream.remove_replicas([status])
+    assert (await redis.stream.heartbeat(A, seconds=30)).statuses == [A]
 
 
 async def test_a_writer_that_found_another_event_in_its_place_gets_the_next_turn(
@@ -117,6 +130,25 @@ async def test_of_large_events_only_the_newest_are_read(
     head = await redis.append(*nonces)
     recent = await redis.stream.recent(head)
     assert [each.position.nonce for each in recent] == nonces[READ_AT_ONCE:]
+
+
+async def test_events_are_read_as_long_as_a_lease_permits(
+    redis: Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nonces = [b"%d" % number for number in range(3 * READ_AT_ONCE)]
+    head = await redis.append(*nonces)
+    loop = asyncio.get_running_loop()
+    reading = redis.stream._store.execute
+
+    async def slow(*command: str | bytes | float, seconds: float) -> Any:
+        answer = await reading(*command, seconds=seconds)
+        now = loop.time()
+        monkeypatch.setattr(loop, "time", lambda: now + module.RECENT_SECONDS)
+        return answer
+
+    monkeypatch.setattr(redis.stream._store, "execute", slow)
+    recent = await redis.stream.recent(head)
+    assert [each.position.nonce for each in recent] == nonces[-READ_AT_ONCE:]
 
 
 async def test_no_events_from_before_one_that_somebody_else_wrote_are_read(redis: Redis) -> None:

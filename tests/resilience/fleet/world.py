@@ -325,14 +325,15 @@ class World:
         each.lease.end_if_expired(now)
 
     def _join(self, each: Replica, head: LogPosition, sent_at: float) -> None:
-        if each.log.has_lost_events(self.redis.events, head):
+        events = [item for item in self.redis.events if item.position[1] <= head.sequence]
+        if each.log.has_lost_events(events, head):
             self.redis.begin()
             return
-        missed = each.log.missed(self.redis.events, head)
+        missed = each.log.missed(events, head)
         if missed is None or any(map(_forgets, missed)):
             each.forget()
         each.lease.end()
-        each.log.follow(self.redis.events, head, sent_at)
+        each.log.follow(events, head, sent_at)
         each.lease.ends_at = each.log.lease_until
         each.confirmed_through = head.sequence, head.nonce.hex()
 
@@ -348,6 +349,8 @@ class World:
         event = self._next_event(each) if late is None else late
         assert event is not None
         if not each.log.fits(event):
+            if each.log.shows_loss(event):
+                self.redis.begin()
             if each.log.position is not None:
                 each.lease.end()
             return

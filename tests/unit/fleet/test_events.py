@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from queuegate_server.fleet.events import (
-    MAX_NAMES_LENGTH,
+    MAX_NAMES_BYTES,
     Change,
     Malformed,
     ReplicaStatus,
@@ -61,7 +61,7 @@ def test_many_users_are_all_users() -> None:
 
 def test_users_with_long_names_are_all_users() -> None:
     """An event that many replicas read must not be large."""
-    long = [f"{number:0{MAX_NAMES_LENGTH // 4}}" for number in range(5)]
+    long = [f"{number:0{MAX_NAMES_BYTES // 4}}" for number in range(5)]
     assert Change.forget("default", long[:4], is_awaited=False).users == frozenset(long[:4])
     assert Change.forget("default", long, is_awaited=False).users == frozenset()
 

@@ -7,7 +7,7 @@ from typing import Any, cast
 import pytest
 
 from queuegate_server.fleet.barrier import Peers
-from queuegate_server.fleet.changes import FleetChanges
+from queuegate_server.fleet.changes import MAX_AT_ONCE, FleetChanges
 from queuegate_server.fleet.connection import StoreUnavailable
 from queuegate_server.fleet.events import Change, Event
 from queuegate_server.fleet.fence import OrderFence
@@ -106,14 +106,20 @@ class Member:
         self._world.unsent.append(change)
 
 
-async def forget(member: Member, users: tuple[str, ...] = ("sue",)) -> None:
+def changes_of(member: Member) -> FleetChanges:
+    hub = SimpleNamespace(forget=lambda *_: 1)
+    return FleetChanges(cast("Any", member), cast("Any", None), cast("Any", hub), lambda: 0.0)
+
+
+async def forget(
+    member: Member, users: tuple[str, ...] = ("sue",), changes: FleetChanges | None = None
+) -> None:
     class Groups:
         def invalidate(self, names: object) -> int:
             return 1
 
     served = SimpleNamespace(partition=SimpleNamespace(name="p"), groups=Groups())
-    hub = SimpleNamespace(forget=lambda *_: 1)
-    changes = FleetChanges(cast("Any", member), cast("Any", None), cast("Any", hub), lambda: 0.0)
+    changes = changes or changes_of(member)
     await changes.forget(cast("Any", served), users, wait=False)
 
 
@@ -148,6 +154,25 @@ async def test_an_invalidation_whose_caller_is_gone_is_carried_out(world: World)
     assert not world.accepts()
     assert world.log.apply(NEXT)
     assert world.accepts()
+
+
+async def test_changes_of_callers_that_are_gone_are_bounded(world: World) -> None:
+    member = Member(world)
+
+    async def append(_change: Change) -> LogPosition:
+        await asyncio.Event().wait()
+        return NEXT.position
+
+    member.append = append  # type: ignore[method-assign]
+    changes = changes_of(member)
+    calls = [asyncio.create_task(forget(member, changes=changes)) for _ in range(MAX_AT_ONCE)]
+    await asyncio.sleep(0.01)
+    for call in calls:
+        call.cancel()
+    with pytest.raises(NotReached, match="too many changes"):
+        await forget(member, changes=changes)
+    for task in changes._work:
+        task.cancel()
 
 
 async def test_an_invalidation_that_redis_did_not_get_leaves_nothing_accepted(

@@ -8,7 +8,7 @@ import pytest
 from queuegate_server.fleet.connection import StoreUnavailable
 from queuegate_server.fleet.events import Change
 from queuegate_server.fleet.keys import LogPosition
-from queuegate_server.fleet.member import APPEND_SECONDS, MAX_UNSENT, FleetMember
+from queuegate_server.fleet.member import APPEND_SECONDS, MAX_UNSENT, FleetMember, NotAppended
 from queuegate_server.fleet.replica_log import ReplicaLog
 from queuegate_server.fleet.stream import LogState
 from queuegate_server.identity.lease import CacheLease
@@ -44,10 +44,26 @@ async def test_of_too_many_all_users_are_forgotten_and_the_policy_is_still_read(
     ]
 
 
+async def test_a_change_waits_while_others_append_all_the_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Redis answers: that is no reason to work alone."""
+    member, change = cut_off(), Change.forget("default", ("sam",), is_awaited=False)
+    member.send_later(change)
+    before = dict(member.unsent)
+
+    async def append(*_: object, **__: float) -> LogPosition:
+        raise NotAppended
+
+    monkeypatch.setattr(member, "append", append)
+    await member._send_unsent()
+    assert member.unsent == before
+
+
 async def test_events_that_were_not_appended_are_not_expected() -> None:
     member = cut_off()
     for _ in range(100):
-        with pytest.raises(StoreUnavailable):
+        with pytest.raises(NotAppended):
             await member.append(Change("reload"))
     assert not member.follower._own
 
