@@ -265,7 +265,9 @@ def invalidate(
         raise click.UsageError(message, click.get_current_context())
     with session.client() as client:
         names = None if everyone else users
-        answer = client.invalidate(names, partition=partition, wait=wait, timeout=session.timeout)
+        # Beside a Redis that hangs, the server needs some seconds to say so.
+        timeout = session.timeout or (None if wait else 5.0)
+        answer = client.invalidate(names, partition=partition, wait=wait, timeout=timeout)
     document: dict[str, object] = {"dropped": answer.dropped}
     lines = [f"dropped {answer.dropped} cached answer{'' if answer.dropped == 1 else 's'}"]
     if wait:
@@ -273,7 +275,7 @@ def invalidate(
         lines += _waited(answer.waited_out, "the groups before")
     # A call that waits also reaches gates, so it has an effect without an answer to drop.
     nothing = not everyone and not wait and not answer.dropped
-    note = "no such name is in the cache; names are case-sensitive" if nothing else ""
+    note = "this server has no such name in its cache; names are case-sensitive" if nothing else ""
     return Report(document, lines, note=note)
 
 
@@ -322,10 +324,13 @@ def fleet(session: Session) -> Report:
     lines = [*render.fleet(answer, session.colours)]
     if answer.agreed:
         return Report(answer, lines)
-    code, message = "FLEET_DISAGREES", render.disagreement(answer)
+    status, code, message = Exit.NO, "FLEET_DISAGREES", render.disagreement(answer)
     if not answer.replicas:
-        code, message = "NO_FLEET", "the server belongs to no fleet: fleet.url is not set"
-    return Report(answer, lines, problem=Problem(Exit.WRONG, code, message))
+        message = "the server belongs to no fleet: fleet.url is not set"
+        status, code = Exit.WRONG, "NO_FLEET"
+    elif not answer.connected:
+        code = "REDIS_UNAVAILABLE"
+    return Report(answer, lines, problem=Problem(status, code, message))
 
 
 @queuegate.command()
@@ -368,6 +373,6 @@ def _application_fault(given: dict[str, Any]) -> str:
 
 
 def _waited(waited_out: tuple[str, ...], state: str) -> list[str]:
-    """Return the lines about gates that were waited for."""
-    lines = [f"{escape(name)} did not confirm; the lease has ended" for name in waited_out]
-    return [*lines, f"no gate of this server decides from {state} any more"]
+    """Return the lines about the gates and replicas that were waited for."""
+    lines = [f"{escape(name)} did not confirm, and its leases have ended" for name in waited_out]
+    return [*lines, f"no gate, and no other replica of a fleet, uses {state} any more"]

@@ -253,7 +253,7 @@ partition_option: Final = click.option(
 wait_option: Final = click.option(
     "--wait",
     is_flag=True,
-    help="Wait until no gate decides from the state before, which takes up to 6 s.",
+    help="Wait until no gate, and no replica of a fleet, uses the state before: up to 8 s.",
 )
 prefix_option: Final = click.option(
     "--prefix", default="", metavar="QUEUE", help="Only this queue and those below it."

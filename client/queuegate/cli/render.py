@@ -268,7 +268,7 @@ def fleet(answer: FleetInfo, colours: Colours) -> Iterator[str]:
     for replica in answer.replicas:
         state = str(replica.state)
         if replica.state is ReplicaState.SILENT:
-            state += f" for {replica.silent_seconds:.0f} s" if not replica.is_self else ""
+            state = "alone" if replica.is_self else f"{state} for {replica.silent_seconds:.0f} s"
         paint = colours.good if replica.state is ReplicaState.FOLLOWING else colours.bad
         yield f"{escape(replica.name)}{' (asked)' if replica.is_self else ''}  {paint(state)}"
         notes = [f"queuegate {escape(replica.version)}", _counted(replica.gates, "gate")]
@@ -286,7 +286,7 @@ def _counted(number: int, noun: str) -> str:
 def disagreement(answer: FleetInfo) -> str:
     """Return why the replicas of a fleet do not agree."""
     if not answer.connected:
-        return "the server cannot reach Redis and works alone: its log has the cause"
+        return "the server cannot use Redis and works alone: its log has the cause"
     others = [each for each in answer.replicas if each.state is not ReplicaState.FOLLOWING]
     if others:
         names = ", ".join(escape(each.name) for each in others)

@@ -127,6 +127,10 @@ class Peers:
         """Return all that count, by the identity of their process."""
         return self._peers
 
+    def live(self, now: float) -> list[Peer]:
+        """Return those whose leases may not have ended."""
+        return [peer for peer in self._peers.values() if not peer.is_silent(now)]
+
     def _is_replaced(self, peer: Peer, now: float) -> bool:
         """Return whether another process of the same name has followed, perhaps this one, and no
         lease is left.

@@ -172,9 +172,12 @@ class FleetChanges:
         self._member.send_later(change)
         total = 1 + len(self._member.peers.all())
         what = "invalidation" if change.kind == "forget" else "reload"
+        reach = f"{reached} of {total} replicas"
+        if not self._member.has_followed:
+            reach = "only this replica, which does not know the others yet"
         return NotReached(
-            f"the {what} reached {reached} of {total} replicas: {cause}; the other"
-            " replicas will apply it once Redis works again"
+            f"the {what} reached {reach}: {cause}; the other replicas will apply it once Redis"
+            " works again"
         )
 
     async def _append(self, change: Change) -> tuple[LogPosition, FleetBarrier]:
@@ -184,8 +187,8 @@ class FleetChanges:
         except StoreUnavailable:
             # It may be another history by now, which this replica has yet to follow.
             await self._member.heartbeat()
-            if not self._member.is_reachable:
-                raise
+            if self._member.error is not None:
+                raise self._member.error from None
             event = await self._member.append(change)
         has_event = self._member.log.has_event
         return event, FleetBarrier(self._member.peers, event, self._clock(), has_event=has_event)
@@ -212,6 +215,6 @@ class FleetChanges:
         if not self._member.log.contains(event):
             # This replica may have lost the order for a moment, and follows again.
             await self._member.heartbeat()
-        if not self._member.is_reachable:
-            raise StoreUnavailable("the last heartbeat got no answer")
+        if self._member.error is not None:
+            raise self._member.error
         return self._member.log.contains(event)

@@ -168,7 +168,9 @@ class StoreConnection:
         try:
             return task.result()
         except Exception as error:  # some of the driver's errors are no RedisError
-            raise StoreUnavailable(f"{type(error).__name__}: {error}") from error
+            # Some messages end with the connection pool as Python shows it.
+            text = str(error).partition(" : <")[0]
+            raise StoreUnavailable(f"{type(error).__name__}: {text}") from error
 
     def _build(
         self,

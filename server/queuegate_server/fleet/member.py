@@ -72,15 +72,17 @@ class FleetMember:
         self.log: Final = log
         self.stream: Final = stream
         self.peers: Final = Peers(os.urandom(8).hex(), name)
-        self.is_reachable = False
-        """Whether Redis has answered the last heartbeat."""
+        self.error: StoreUnavailable | None = StoreUnavailable("it has not answered yet")
+        """Why Redis cannot be used; None if it has answered the last heartbeat."""
         self.unsent: dict[Change, bytes] = {}
         """Changes that took effect here while Redis could not be reached, and the nonces of their
         events."""
         self.fence: Final = OrderFence(log, lambda: bool(self.unsent))
         self._lease = lease
         self._clock = clock
-        self._failures = 0
+        self._logged = ""
+        """The error that was logged last; empty while Redis can be used."""
+        self._has_warned = False
         self._wake = asyncio.Event()
         self._answered = asyncio.Event()
         self._reporter = StatusReporter(
@@ -103,6 +105,16 @@ class FleetMember:
             asyncio.create_task(self._heartbeats()),
             asyncio.create_task(self.follower.run()),
         ]
+
+    @property
+    def has_followed(self) -> bool:
+        """Whether this replica has followed the fleet since its start."""
+        return self.log.position is not None or self.follower.gaps > 0
+
+    @property
+    def is_reachable(self) -> bool:
+        """Whether Redis has answered the last heartbeat."""
+        return self.error is None
 
     def view(self) -> FleetView:
         """Return the fleet as this replica sees it."""
@@ -200,9 +212,10 @@ class FleetMember:
             self._wake.clear()
             try:
                 await self._beat()
-                self._set_reachable(None)
+                self._set_error(None)
+                self._warn_of_strangers()
             except StoreUnavailable as error:
-                self._set_reachable(error)
+                self._set_error(error)
             except Exception:
                 _LOG.exception("unexpected error in a heartbeat of the fleet")
             self._answered.set()
@@ -275,8 +288,28 @@ class FleetMember:
             return
         self._wake.set()
 
-    def _set_reachable(self, error: StoreUnavailable | None) -> None:
-        if error is not None and (self.is_reachable or not self._failures):
-            _LOG.warning("Redis cannot be reached, this replica works alone: %s", error)
-        self._failures = 0 if error is None else self._failures + 1
-        self.is_reachable = error is None
+    def _set_error(self, error: StoreUnavailable | None) -> None:
+        if error is None:
+            self._logged = ""
+        elif (kind := str(error).partition(":")[0]) != self._logged:
+            self._logged = kind
+            _LOG.warning("Redis cannot be used, this replica works alone: %s", error)
+        self.error = error
+
+    def _warn_of_strangers(self) -> None:
+        """Log once what people must set right: replicas with another secret or the same name."""
+        if self._has_warned:
+            return
+        names = [self.name, *(peer.status.name for peer in self.peers.live(self._clock()))]
+        twice = sorted({name for name in names if names.count(name) > 1})
+        if self.stream.rejected:
+            _LOG.warning(
+                "others write statuses to Redis with another secret: is fleet.secret_file the same"
+                " on all replicas? If it is another fleet, give it a fleet.prefix of its own"
+            )
+        if twice:
+            _LOG.warning(
+                "several running replicas are called %s: give each a fleet.replica of its own",
+                ", ".join(twice),
+            )
+        self._has_warned = bool(self.stream.rejected or twice)

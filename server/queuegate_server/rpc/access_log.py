@@ -18,6 +18,7 @@ from queuegate_server.engine import GroupsUnavailable
 from queuegate_server.observe.log_sampling import SAMPLER
 from queuegate_server.rpc.authentication import current_caller
 from queuegate_server.rpc.errors import DETAILS_TRAILER, Draining, to_status
+from queuegate_server.sync.changes import NotReached
 
 REQUEST_ID: Final = "x-request-id"
 TRACEPARENT: Final = "traceparent"
@@ -121,8 +122,9 @@ class AccessLog:
             (DETAILS_TRAILER, status.trailer),
             (REQUEST_ID, request.request_id),
         )
-        if isinstance(error, GroupsUnavailable):
-            # The failed lookup is cached for longer than a client retries by itself.
+        if isinstance(error, GroupsUnavailable | NotReached):
+            # The failed lookup is cached for longer than a client retries by itself, and a change
+            # will reach the other replicas without another call.
             trailers += ((_PUSHBACK_TRAILER, "-1"),)
         await self._context.abort(status.code, status.proto.message, trailing_metadata=trailers)
 

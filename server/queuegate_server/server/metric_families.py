@@ -249,9 +249,9 @@ METRICS: Final[Mapping[str, tuple[type[Metric], str, tuple[str, ...]]]] = {
         "How often this replica stopped following the fleet, and looked up cached groups again.",
         (),
     ),
-    "queuegate_fleet_heartbeats_rejected": (
+    "queuegate_fleet_statuses_rejected": (
         Counter,
-        "Heartbeats in Redis that no replica of this fleet wrote: their MAC is not valid.",
+        "Statuses read from Redis that no replica of this fleet wrote: their MAC is not valid.",
         (),
     ),
     "queuegate_audit_records": (

@@ -250,9 +250,7 @@ def _fleet(parts: ServerParts) -> dict[str, _Samples]:
         ],
         "queuegate_fleet_events": [((), member.follower.applied) for member, _ in views],
         "queuegate_fleet_gaps": [((), member.follower.gaps) for member, _ in views],
-        "queuegate_fleet_heartbeats_rejected": [
-            ((), member.stream.rejected) for member, _ in views
-        ],
+        "queuegate_fleet_statuses_rejected": [((), member.stream.rejected) for member, _ in views],
     }
 
 

@@ -69,7 +69,9 @@ def parse_store_url(url: str) -> StoreAddress:
         if not service:
             raise ValueError("lacks the service name: redis+sentinel://host:port/SERVICE")
     if database and (kind == "cluster" or not re.fullmatch(r"[0-9]{1,4}", database)):
-        raise ValueError("the part after the address must be a database number, such as /0")
+        raise ValueError(
+            "the part after the address must be a database number, such as /0; a cluster has none"
+        )
     return StoreAddress(kind, match["tls"] == "rediss", hosts, "", service, int(database or 0))
 
 
@@ -108,6 +110,17 @@ def _content(path: Path) -> bytes:
         raise ValueError(f"the file cannot be read: {error.strerror or error.args[1]}") from None
 
 
+def _check_certificates(path: Path) -> Path:
+    from cryptography import x509  # noqa: PLC0415 - takes time, and few servers need it
+
+    try:
+        x509.load_pem_x509_certificates(_content(path))
+    except ValueError:
+        raise ValueError("the file must contain certificates in PEM") from None
+    return path
+
+
+CertificateFile = Annotated[FilePath, AfterValidator(_check_certificates)]
 ReadableFile = Annotated[FilePath, AfterValidator(_check_readable)]
 SecretFile = Annotated[FilePath, AfterValidator(_check_secret)]
 
@@ -146,10 +159,10 @@ class Fleet(Section):
     sentinel_password_file: ReadableFile | None = Field(
         None, description="Contains the password of the sentinels, if they require one."
     )
-    ca_file: ReadableFile | None = Field(
+    ca_file: CertificateFile | None = Field(
         None, description="Trusted CA certificates. Default: the system's."
     )
-    cert_file: ReadableFile | None = Field(None, description="The client certificate.")
+    cert_file: CertificateFile | None = Field(None, description="The client certificate.")
     key_file: ReadableFile | None = Field(None, description="The private key of cert_file.")
 
     @model_validator(mode="after")

@@ -48,7 +48,7 @@ def openldap(reader: Reader) -> Iterator[None]:
 def redis(reader: Reader) -> Iterator[None]:
     """A Redis at redis.example.com with TLS, and the account of the page."""
     page = CHECKOUT / "docs" / "how-to" / "run-a-fleet.md"
-    (rule,) = re.findall(r"^ACL SETUSER (.*)$", page.read_text(), re.MULTILINE)
+    (rule,) = re.findall(r"^user (queuegate .*)$", page.read_text(), re.MULTILINE)
     _file(reader, "etc/queuegate/redis-password", "PASSWORD\n")
     with running_redis(
         reader.folder / ".redis", ca=_authority(reader), more=["--user", *rule.split()]

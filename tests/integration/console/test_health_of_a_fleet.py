@@ -23,4 +23,4 @@ def test_replicas_are_shown_and_missed(tmp_path: Path) -> None:
         fleet.servers["west"].process.kill()
         eventually(lambda: "The replica west sends no heartbeats." in health(), expected=True)
         fleet.redis.stop()
-        eventually(lambda: "Redis cannot be reached" in health(), expected=True)
+        eventually(lambda: "Redis cannot be used" in health(), expected=True)

@@ -87,7 +87,8 @@ class Member:
     def __init__(self, world: World, error: Exception | None = None) -> None:
         self.fence = world.fence
         self.log = world.log
-        self.is_reachable = False
+        self.error = StoreUnavailable("it hangs")
+        self.has_followed = True
         self.peers = Peers("own", "me")
         self.accepted_while_appending: bool | None = None
         self._world = world

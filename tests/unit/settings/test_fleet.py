@@ -4,6 +4,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import trustme
 
 from queuegate_server.settings.fleet import StoreAddress, parse_store_url
 from queuegate_server.settings.listeners import HostPort
@@ -85,8 +86,9 @@ def test_without_a_url_there_is_none() -> None:
         ("url: redis://a, secret_file: short", "must contain a secret of 32 to 4096 bytes"),
         ("url: redis://a, secret_file: secret, username: u", "username requires password_file"),
         ("url: redis://a, secret_file: secret, password_file: empty", "the file is empty"),
-        ("url: redis://a, secret_file: secret, ca_file: short", "require TLS: use rediss://"),
-        ("url: rediss://a, secret_file: secret, cert_file: short", "must be given together"),
+        ("url: redis://a, secret_file: secret, ca_file: ca.pem", "require TLS: use rediss://"),
+        ("url: rediss://a, secret_file: secret, cert_file: ca.pem", "must be given together"),
+        ("url: rediss://a, secret_file: secret, ca_file: short", "certificates in PEM"),
         (
             "url: redis://a, secret_file: secret, sentinel_password_file: short",
             "requires redis+sentinel://",
@@ -97,6 +99,7 @@ def test_without_a_url_there_is_none() -> None:
 def test_faults(file: Path, secret: str, text: str, message: str) -> None:
     Path("short").write_text("abc")
     Path("empty").write_text("\n")
+    trustme.CA().cert_pem.write_to_path("ca.pem")
     (line,) = faults(file, f"fleet: {{{text}}}\n")
     assert line.startswith("queuegate.yaml:1:")
     assert message in line

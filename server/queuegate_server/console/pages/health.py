@@ -106,7 +106,7 @@ class FleetHealth:
     def problems(self) -> Iterator[str]:
         """Yield what needs attention, as sentences."""
         if not self.is_reachable:
-            yield "Redis cannot be reached: this replica works alone."
+            yield "Redis cannot be used: this replica works alone."
         for each in self.replicas:
             if each.state == "silent":
                 if not each.is_self:
