@@ -155,7 +155,7 @@ class InvalidationResult:
     cursor: Cursor | None = None
     """The change; None from a server that is too old."""
     waited_out: tuple[str, ...] = ()
-    """With `wait`: the gates that did not confirm the change, and whose leases have ended."""
+    """With `wait`: gates and replicas that did not confirm, and whose leases have ended."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +171,7 @@ class ReloadResult:
     cursor: Cursor | None = None
     """The newest change; None from a server that is too old."""
     waited_out: tuple[str, ...] = ()
-    """With `wait`: the gates that did not confirm the change, and whose leases have ended."""
+    """With `wait`: gates and replicas that did not confirm, and whose leases have ended."""
 
     def __bool__(self) -> bool:
         return self.succeeded
