@@ -42,6 +42,8 @@ class Peer(NamedTuple):
     status: ReplicaStatus
     seen_at: float
     """When its newest status was first seen, on the own clock: it was written before."""
+    known_since: float = math.inf
+    """When the first of its statuses was seen."""
 
     def is_silent(self, now: float) -> bool:
         """Return whether its lease has certainly ended."""
@@ -97,7 +99,8 @@ class Peers:
             self._tombstones.pop(status.instance, None)
             known = self._peers.get(status.instance)
             if known is None or status.serial > known.status.serial:
-                self._peers[status.instance] = Peer(status, now)
+                known_since = now if known is None else known.known_since
+                self._peers[status.instance] = Peer(status, now, known_since)
         self._evict(now)
         return [
             status
@@ -127,9 +130,21 @@ class Peers:
         """Return all that count, by the identity of their process."""
         return self._peers
 
-    def live(self, now: float) -> list[Peer]:
-        """Return those whose leases may not have ended."""
-        return [peer for peer in self._peers.values() if not peer.is_silent(now)]
+    def shared_names(self) -> list[str]:
+        """Return the names that several running replicas have. A replica that another process has
+        replaced sends no more heartbeats, so it does not count.
+        """
+        running = [peer for peer in self._peers.values() if peer.seen_at > peer.known_since]
+        names = {peer.status.name for peer in running if peer.status.name == self._own_name}
+        for peer in running:
+            names |= {
+                other.status.name
+                for other in running
+                if other is not peer
+                and other.status.name == peer.status.name
+                and min(peer.seen_at, other.seen_at) > max(peer.known_since, other.known_since)
+            }
+        return sorted(names)
 
     def _is_replaced(self, peer: Peer, now: float) -> bool:
         """Return whether another process of the same name has followed, perhaps this one, and no

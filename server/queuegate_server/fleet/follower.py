@@ -23,7 +23,7 @@ from queuegate_server.sync.hub import CannotShip, SyncHub
 _LOG = logging.getLogger("queuegate_server.fleet")
 CATCH_UP_SECONDS: Final = 0.05
 MAX_EXPECTED: Final = 10_000
-"""Own events that are waited for. One that is not expected any more is carried out once more."""
+"""Own events that may still arrive. Of more, the oldest are applied like events of others."""
 RETRY_SECONDS: Final = 0.2
 
 

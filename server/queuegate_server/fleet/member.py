@@ -300,8 +300,7 @@ class FleetMember:
         """Log once what people must set right: replicas with another secret or the same name."""
         if self._has_warned:
             return
-        names = [self.name, *(peer.status.name for peer in self.peers.live(self._clock()))]
-        twice = sorted({name for name in names if names.count(name) > 1})
+        twice = self.peers.shared_names()
         if self.stream.rejected:
             _LOG.warning(
                 "others write statuses to Redis with another secret: is fleet.secret_file the same"

@@ -124,7 +124,7 @@ class StatusReporter:
             self._confirmed_through = event.sequence, event.nonce.hex()
 
     def start_over(self) -> None:
-        """Report nothing as confirmed: the order of events is lost."""
+        """Report nothing as confirmed: events are missing."""
         self._confirmed_through = None
         self._confirmed.clear()
         self._confirmed_bytes = 0
