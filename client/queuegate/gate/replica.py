@@ -6,7 +6,7 @@ decision holds if its state is still the current one after it was made.
 """
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
 from types import MappingProxyType
@@ -71,6 +71,8 @@ class Held(NamedTuple):
     use_given_groups: bool
     rules: int
     """The version of the rules by which the server decides."""
+    groups_source: bytes
+    """Identifies where the groups of the partition come from."""
 
 
 Remembered: TypeAlias = tuple[Decision, UserEntry]
@@ -141,14 +143,22 @@ class LocalReplica:
         self._first: sync_pb2.PolicyPart | None = None
         self._builder = PartitionBuilder("")
 
-    def checksums(self) -> Mapping[str, bytes]:
-        """Return the checksums of all complete policies, by partition."""
-        return {name: held.checksum for name, held in self._held.items()}
+    def held(self) -> Iterable[sync_pb2.HeldPolicy]:
+        """Return all complete policies, as the server is told of them."""
+        return [
+            sync_pb2.HeldPolicy(
+                partition=name, checksum=held.checksum, groups_source=held.groups_source
+            )
+            for name, held in self._held.items()
+        ]
 
-    def start_anew(self) -> None:
-        """Drop all groups, and decide from no policy before the server has confirmed it."""
+    def start_anew(self, keep_groups: Collection[str] = ()) -> None:
+        """Drop all groups but those of these partitions, and decide from no policy before the
+        server has confirmed it.
+        """
         self._replace(MappingProxyType({}))
-        self.users.clear()
+        kept = frozenset(keep_groups)
+        self.users = {key: entry for key, entry in self.users.items() if key[0] in kept}
 
     def drop_policies(self) -> None:
         """Drop everything that is held, also policies that the server might confirm."""
@@ -168,7 +178,11 @@ class LocalReplica:
             if held is None:
                 raise ValueError(f"the policy of {name!r} cannot be unchanged: it is not held")
             self._decide_from(
-                held._replace(revision=part.revision, use_given_groups=part.use_given_groups)
+                held._replace(
+                    revision=part.revision,
+                    use_given_groups=part.use_given_groups,
+                    groups_source=part.groups_source,
+                )
             )
             return
         if part.first:
@@ -195,6 +209,7 @@ class LocalReplica:
                     first.revision,
                     first.use_given_groups,
                     first.rules,
+                    first.groups_source,
                 )
             )
 

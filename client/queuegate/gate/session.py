@@ -7,12 +7,12 @@ Pure: messages and times come in, messages come out. The other side is
 import math
 import os
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable
 from functools import partial
 from typing import Final, NamedTuple, Protocol
 
 from queuegate.policy.decision import RULES
-from queuegate.v1 import sync_pb2, user_groups_pb2
+from queuegate.v1 import cursor_pb2, sync_pb2, user_groups_pb2
 
 WANT_AGAIN: Final = 10.0
 """Seconds after which the groups of a user are asked for again that have not come."""
@@ -46,11 +46,13 @@ class GateRights(NamedTuple):
 class Replica(Protocol):
     """The copy of the server's state that a gate decides from."""
 
-    def checksums(self) -> Mapping[str, bytes]:
-        """Return the checksums of all complete policies, by partition."""
+    def held(self) -> Iterable[sync_pb2.HeldPolicy]:
+        """Return all complete policies, as the server is told of them."""
 
-    def start_anew(self) -> None:
-        """Drop all groups, and decide from no policy before the server has confirmed it."""
+    def start_anew(self, keep_groups: Collection[str] = ()) -> None:
+        """Drop all groups but those of these partitions, and decide from no policy before the
+        server has confirmed it.
+        """
 
     def add_part(self, part: sync_pb2.PolicyPart) -> None:
         """Add a part of a policy; the last one makes it decide."""
@@ -97,6 +99,7 @@ class GateSession:
         self._epoch = b""
         self._announced = b""
         self._applied = 0
+        self._fleet_cursor: cursor_pb2.Cursor | None = None
         self._wanted: dict[tuple[str, str], float] = {}
         """When users were asked for whose groups have not come yet, and until when those are not
         asked for again that could not be looked up."""
@@ -109,14 +112,11 @@ class GateSession:
         self._pings.clear()
         self._wanted.clear()
         self._replica.drop_parts()
-        held = [
-            sync_pb2.HeldPolicy(partition=partition, checksum=checksum)
-            for partition, checksum in self._replica.checksums().items()
-        ]
         message = sync_pb2.SyncOpen(
             name=self._name,
             partitions=self._partitions,
-            held=held,
+            held=self._replica.held(),
+            fleet_cursor=self._fleet_cursor,
             instance=self._instance,
             rules=[RULES],
         )
@@ -179,6 +179,8 @@ class GateSession:
         elif kind == "checkpoint":
             self._epoch = self._announced
             self._applied = response.checkpoint.sequence
+            has_fleet = response.checkpoint.HasField("fleet_cursor")
+            self._fleet_cursor = response.checkpoint.fleet_cursor if has_fleet else None
             applied = sync_pb2.SyncApplied(sequence=self._applied)
             return sync_pb2.SyncRequest(applied=applied)
         return None
@@ -189,11 +191,14 @@ class GateSession:
         self.lease_until = min(self.lease_until, now)
         return sync_pb2.SyncRequest(release=sync_pb2.SyncRelease())
 
-    def end(self) -> None:
-        """Stop deciding from this state: the server does not know it, or let this gate in."""
+    def end(self, keep_groups: Collection[str] = ()) -> None:
+        """Stop deciding from this state: the server does not know it, or let this gate in. Drop all
+        groups but those of these partitions.
+        """
         self._epoch = b""
+        self._fleet_cursor = None
         self.lease_until = -math.inf
-        self._replica.start_anew()
+        self._replica.start_anew(keep_groups)
 
     def reset(self) -> None:
         """Stop deciding, and have the next stream send everything."""
@@ -209,7 +214,7 @@ class GateSession:
         self.ping_interval = opened.ping_interval_millis / 1_000
         if not opened.resumed:
             # The lease of another server does not cover the state of this one.
-            self.end()
+            self.end(opened.keep_groups)
         rights = opened.local_decisions, opened.assert_groups, opened.report_decisions
         self._replica.use_rights(GateRights(*rights))
 

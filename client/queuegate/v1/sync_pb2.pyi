@@ -90,6 +90,7 @@ class SyncOpen(_message.Message):
     NAME_FIELD_NUMBER: _builtins.int
     PARTITIONS_FIELD_NUMBER: _builtins.int
     RESUME_FIELD_NUMBER: _builtins.int
+    FLEET_CURSOR_FIELD_NUMBER: _builtins.int
     HELD_FIELD_NUMBER: _builtins.int
     INSTANCE_FIELD_NUMBER: _builtins.int
     RULES_FIELD_NUMBER: _builtins.int
@@ -108,6 +109,12 @@ class SyncOpen(_message.Message):
         """The last position that the caller has applied; not set if it has no state."""
 
     @_builtins.property
+    def fleet_cursor(self) -> _cursor_pb2.Cursor:
+        """The `fleet_cursor` of the last checkpoint that the caller has applied, if it had one. Another
+        replica of the fleet finds out from it which groups the caller may keep.
+        """
+
+    @_builtins.property
     def held(self) -> _containers.RepeatedCompositeFieldContainer[Global___HeldPolicy]:
         """The policies that the caller holds, at most 10 000."""
 
@@ -123,13 +130,14 @@ class SyncOpen(_message.Message):
         name: _builtins.str = ...,
         partitions: _abc.Iterable[_builtins.str] | None = ...,
         resume: _cursor_pb2.Cursor | None = ...,
+        fleet_cursor: _cursor_pb2.Cursor | None = ...,
         held: _abc.Iterable[Global___HeldPolicy] | None = ...,
         instance: _builtins.bytes = ...,
         rules: _abc.Iterable[_builtins.int] | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["resume", b"resume"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["fleet_cursor", b"fleet_cursor", "resume", b"resume"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["held", b"held", "instance", b"instance", "name", b"name", "partitions", b"partitions", "resume", b"resume", "rules", b"rules"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["fleet_cursor", b"fleet_cursor", "held", b"held", "instance", b"instance", "name", b"name", "partitions", b"partitions", "resume", b"resume", "rules", b"rules"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -143,19 +151,23 @@ class HeldPolicy(_message.Message):
 
     PARTITION_FIELD_NUMBER: _builtins.int
     CHECKSUM_FIELD_NUMBER: _builtins.int
+    GROUPS_SOURCE_FIELD_NUMBER: _builtins.int
     partition: _builtins.str
     """The name of the partition."""
     checksum: _builtins.bytes
     """Its checksum, as the server sent it, at most 64 bytes."""
+    groups_source: _builtins.bytes
+    """Its `groups_source`, as the server sent it, at most 64 bytes."""
     def __init__(
         self,
         *,
         partition: _builtins.str = ...,
         checksum: _builtins.bytes = ...,
+        groups_source: _builtins.bytes = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["checksum", b"checksum", "partition", b"partition"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["checksum", b"checksum", "groups_source", b"groups_source", "partition", b"partition"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -499,12 +511,13 @@ class SyncOpened(_message.Message):
     LOCAL_DECISIONS_FIELD_NUMBER: _builtins.int
     ASSERT_GROUPS_FIELD_NUMBER: _builtins.int
     REPORT_DECISIONS_FIELD_NUMBER: _builtins.int
+    KEEP_GROUPS_FIELD_NUMBER: _builtins.int
     epoch: _builtins.bytes
     """Identifies the server process that counts changes."""
     resumed: _builtins.bool
     """True if the caller may keep its state: all that it missed follows. False: its
-    state must not decide any more. The policies follow, or the word that the
-    caller's are unchanged.
+    state must not decide any more, and its lease has ended. The policies follow, or the
+    word that the caller's are unchanged.
     """
     lease_millis: _builtins.int
     """How long a lease lasts."""
@@ -526,6 +539,12 @@ class SyncOpened(_message.Message):
     def partitions(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """The names of all partitions of the server's policy that the caller gets."""
 
+    @_builtins.property
+    def keep_groups(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """If `resumed` is false: the partitions whose groups the caller may keep. Those groups that are
+        no longer valid follow as Forget. The groups of all other partitions must be dropped.
+        """
+
     def __init__(
         self,
         *,
@@ -537,10 +556,11 @@ class SyncOpened(_message.Message):
         local_decisions: _builtins.bool = ...,
         assert_groups: _builtins.bool = ...,
         report_decisions: _builtins.bool = ...,
+        keep_groups: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["assert_groups", b"assert_groups", "epoch", b"epoch", "lease_millis", b"lease_millis", "local_decisions", b"local_decisions", "partitions", b"partitions", "ping_interval_millis", b"ping_interval_millis", "report_decisions", b"report_decisions", "resumed", b"resumed"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["assert_groups", b"assert_groups", "epoch", b"epoch", "keep_groups", b"keep_groups", "lease_millis", b"lease_millis", "local_decisions", b"local_decisions", "partitions", b"partitions", "ping_interval_millis", b"ping_interval_millis", "report_decisions", b"report_decisions", "resumed", b"resumed"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -555,16 +575,24 @@ class SyncCheckpoint(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     SEQUENCE_FIELD_NUMBER: _builtins.int
+    FLEET_CURSOR_FIELD_NUMBER: _builtins.int
     sequence: _builtins.int
     """The position."""
+    @_builtins.property
+    def fleet_cursor(self) -> _cursor_pb2.Cursor:
+        """With a fleet, the change of the fleet up to which these changes reach. Not set without a fleet,
+        and while the server does not follow it.
+        """
+
     def __init__(
         self,
         *,
         sequence: _builtins.int = ...,
+        fleet_cursor: _cursor_pb2.Cursor | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["fleet_cursor", b"fleet_cursor"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["sequence", b"sequence"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["fleet_cursor", b"fleet_cursor", "sequence", b"sequence"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -658,6 +686,7 @@ class PolicyPart(_message.Message):
     UNCHANGED_FIELD_NUMBER: _builtins.int
     REMOVED_FIELD_NUMBER: _builtins.int
     RULES_FIELD_NUMBER: _builtins.int
+    GROUPS_SOURCE_FIELD_NUMBER: _builtins.int
     partition: _builtins.str
     """The name of the partition."""
     first: _builtins.bool
@@ -682,6 +711,10 @@ class PolicyPart(_message.Message):
     """The version of the rules by which questions about the partition are decided. A
     caller that does not know it must ask.
     """
+    groups_source: _builtins.bytes
+    """Identifies where the groups of the partition come from. It is the same at all replicas
+    of a fleet that share them; empty if the server does not share them.
+    """
     @_builtins.property
     def queues(self) -> _containers.RepeatedCompositeFieldContainer[_policy_pb2.PolicyQueue]:
         """The next queues, each after its parent."""
@@ -705,10 +738,11 @@ class PolicyPart(_message.Message):
         unchanged: _builtins.bool = ...,
         removed: _builtins.bool = ...,
         rules: _builtins.int = ...,
+        groups_source: _builtins.bytes = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["cluster", b"cluster"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["checksum", b"checksum", "cluster", b"cluster", "extended_acl_names", b"extended_acl_names", "first", b"first", "last", b"last", "partition", b"partition", "queues", b"queues", "removed", b"removed", "revision", b"revision", "rules", b"rules", "unchanged", b"unchanged", "use_given_groups", b"use_given_groups"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["checksum", b"checksum", "cluster", b"cluster", "extended_acl_names", b"extended_acl_names", "first", b"first", "groups_source", b"groups_source", "last", b"last", "partition", b"partition", "queues", b"queues", "removed", b"removed", "revision", b"revision", "rules", b"rules", "unchanged", b"unchanged", "use_given_groups", b"use_given_groups"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -1,14 +1,17 @@
-"""Refuses shared groups that a change has invalidated, on reads and on writes.
+"""Refuses shared groups that a change has invalidated: in Redis, and in gates that come from
+another replica.
 
 Groups of other replicas are judged by the events that were applied. A change by this replica drops
-groups before its event is applied; until then, old groups must not come back from Redis.
+groups before its event is applied; until then, old groups must not come back.
 """
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from typing import Final
 
+from queuegate.v1 import cursor_pb2
 from queuegate_server.fleet.keys import LogPosition
 from queuegate_server.fleet.replica_log import ReplicaLog
+from queuegate_server.sync.event_log import Event
 
 
 class PendingInvalidation:
@@ -18,16 +21,16 @@ class PendingInvalidation:
         """Cover some users of a partition; all of them if none is named."""
         self.event: LogPosition | None = None
         """The event of the change; None while it has not been appended."""
-        self._partition = partition
-        self._users = frozenset(users)
+        self.invalidated: Final = Event(partition, frozenset(users))
 
     def covers(self, partition: str, user: str) -> bool:
         """Return whether the groups of a user are refused."""
-        return partition == self._partition and (not self._users or user in self._users)
+        users = self.invalidated.users
+        return partition == self.invalidated.partition and (not users or user in users)
 
 
 class OrderFence:
-    """`shared_groups.Fence` by the events of a replica."""
+    """`shared_groups.Fence` and `sync.kept_groups.FleetEvents` by the events of a replica."""
 
     def __init__(self, log: ReplicaLog, is_behind: Callable[[], bool]) -> None:
         """Know of no pending change.
@@ -50,9 +53,24 @@ class OrderFence:
         """Return whether groups that were looked up at a position are still valid."""
         if self._is_behind() or not self._log.accepts(partition, user, since):
             return False
-        if self._pending:
-            self._pending = {each for each in self._pending if not self._is_over(each)}
-        return not any(each.covers(partition, user) for each in self._pending)
+        return not any(each.covers(partition, user) for each in self._unapplied())
+
+    @property
+    def cursor(self) -> cursor_pb2.Cursor | None:
+        """The newest event that was applied, as callers know it; None while groups cannot be
+        judged.
+        """
+        position = self.position
+        return None if position is None else position.cursor
+
+    def since(self, cursor: cursor_pb2.Cursor) -> Sequence[Event] | None:
+        """Return what has been invalidated since an event; None while groups from then cannot be
+        judged.
+        """
+        events = self._log.since(LogPosition.of_cursor(cursor.epoch, cursor.sequence))
+        if events is None or self._is_behind():
+            return None
+        return [*events, *(each.invalidated for each in self._unapplied())]
 
     def begin(self, partition: str, users: Collection[str]) -> PendingInvalidation:
         """Accept no groups of these users (none named: of the partition) from now on."""
@@ -66,6 +84,11 @@ class OrderFence:
             self._pending.discard(pending)
         else:
             pending.event = event
+
+    def _unapplied(self) -> Collection[PendingInvalidation]:
+        if self._pending:
+            self._pending = {each for each in self._pending if not self._is_over(each)}
+        return self._pending
 
     def _is_over(self, pending: PendingInvalidation) -> bool:
         """Return whether the event of a change has been applied, or belongs to another history."""

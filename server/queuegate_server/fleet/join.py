@@ -39,7 +39,7 @@ def join(
     keys = Keys(fleet.prefix)
     store = StoreConnection(fleet, keys.tag)
     name = fleet.replica_name if worker is None else f"{fleet.replica_name}/{worker}"
-    return FleetMember(
+    member = FleetMember(
         name,
         Stream(store, keys, fleet.secret()),
         ReplicaLog(),
@@ -50,3 +50,5 @@ def join(
         hub=hub,
         clock=clock,
     )
+    hub.fleet = member.fence
+    return member

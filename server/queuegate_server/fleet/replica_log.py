@@ -12,6 +12,7 @@ from typing import Final
 from queuegate_server.fleet.events import Event
 from queuegate_server.fleet.keys import LogPosition
 from queuegate_server.sync.event_log import EPOCH_BYTES, EventLog
+from queuegate_server.sync.event_log import Event as SyncEvent
 
 LEASE: Final = 2.0
 """Seconds for which a replica's cache may answer after it sent a heartbeat."""
@@ -222,6 +223,10 @@ class ReplicaLog:
         They are if this replica knows all events since then, and none of them forgets the user.
         """
         return self.has_event(since) and self._events.is_valid(partition, user, since.sequence)
+
+    def since(self, position: LogPosition) -> Sequence[SyncEvent] | None:
+        """Return the changes after an event; None if some of them are not remembered."""
+        return self._events.since(position.sequence) if self.has_event(position) else None
 
     def has_applied(self, event: LogPosition) -> bool:
         """Return whether an event has been applied, and not another one with its number.

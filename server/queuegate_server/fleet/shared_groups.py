@@ -102,6 +102,8 @@ class PartitionGroups:
             counts: Where reads are counted.
             clock: The clock of the lease, in seconds.
         """
+        self.source: Final = codec.source
+        """Identifies the settings of the resolver."""
         self._store = store
         self._codec = codec
         self._fence = fence
@@ -220,7 +222,7 @@ class ValueCodec:
         self._signer = signer
         self._keys = keys
         # A hash would let readers of Redis try guesses at what the settings contain.
-        self._settings = signer.mac(b"settings", resolver.encode()).hex()
+        self.source: Final = signer.mac(b"settings", resolver.encode())
         self._wall = wall
 
     def key(self, user: str) -> str:
@@ -237,7 +239,7 @@ class ValueCodec:
         content = json.dumps(
             [
                 FORMAT,
-                self._settings,
+                self.source.hex(),
                 position.epoch.hex(),
                 position.sequence,
                 position.nonce.hex(),
@@ -259,8 +261,8 @@ class ValueCodec:
         fields = json.loads(content)
         if fields[0] != FORMAT:
             raise Refused("format")
-        settings, epoch, sequence, nonce, resolved_at, expires_at, outcome = fields[1:]
-        if settings != self._settings:
+        source, epoch, sequence, nonce, resolved_at, expires_at, outcome = fields[1:]
+        if source != self.source.hex():
             raise Refused("settings")
         now = self._wall()
         if expires_at <= now or resolved_at > now + CLOCK_SKEW:

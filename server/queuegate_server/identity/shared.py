@@ -19,6 +19,10 @@ class SharedAnswer(NamedTuple):
 class SharedGroups(Protocol):
     """The answers about users of one partition that other servers have got."""
 
+    @property
+    def source(self) -> bytes:
+        """Identifies where the groups come from; the same at all servers that share them."""
+
     async def get(self, user: str) -> SharedAnswer | None:
         """Return an answer that is valid at this moment; None if there is none. Never raises, and
         takes some milliseconds at most.

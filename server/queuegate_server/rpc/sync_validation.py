@@ -14,6 +14,7 @@ MAX_PARTITIONS: Final = 10_000
 MAX_PARTITION_CHARACTERS: Final = 1024 * 1024
 """Of the names of all partitions in one message."""
 MAX_CHECKSUM_BYTES: Final = 64
+MAX_CURSOR_BYTES: Final = 64
 INSTANCE_BYTES: Final = 16
 MAX_RULES: Final = 100
 MAX_WANTED: Final = 1_000
@@ -57,6 +58,9 @@ def _check_open(request: sync_pb2.SyncOpen, violations: validation.Violations) -
         violations.append(("open.name", "has a control character"))
     if len(request.resume.epoch) > EPOCH_BYTES:
         violations.append(("open.resume.epoch", f"is longer than {EPOCH_BYTES} bytes"))
+    if len(request.fleet_cursor.epoch) > MAX_CURSOR_BYTES:
+        text = f"is longer than {MAX_CURSOR_BYTES} bytes"
+        violations.append(("open.fleet_cursor.epoch", text))
     if request.instance and len(request.instance) != INSTANCE_BYTES:
         violations.append(("open.instance", f"must have {INSTANCE_BYTES} bytes, or none"))
     if len(request.rules) > MAX_RULES:
@@ -79,9 +83,10 @@ def _check_partitions(request: sync_pb2.SyncOpen, violations: validation.Violati
     for index, held in enumerate(request.held):
         field = f"open.held[{index}]"
         validation.required_name(f"{field}.partition", held.partition, violations)
-        if len(held.checksum) > MAX_CHECKSUM_BYTES:
-            text = f"is longer than {MAX_CHECKSUM_BYTES} bytes"
-            violations.append((f"{field}.checksum", text))
+        for part in ("checksum", "groups_source"):
+            if len(getattr(held, part)) > MAX_CHECKSUM_BYTES:
+                text = f"is longer than {MAX_CHECKSUM_BYTES} bytes"
+                violations.append((f"{field}.{part}", text))
 
 
 def _check_want(request: sync_pb2.SyncWant, violations: validation.Violations) -> None:

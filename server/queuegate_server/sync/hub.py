@@ -5,7 +5,7 @@ import logging
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping
 from types import MappingProxyType
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from queuegate.policy.acl import AclNames
 from queuegate.v1 import cursor_pb2, sync_pb2
@@ -15,6 +15,9 @@ from queuegate_server.sync.barrier import Leases
 from queuegate_server.sync.event_log import EventLog
 from queuegate_server.sync.session import Session, ShippedPolicy, SyncRights
 from queuegate_server.sync.shipping import ship
+
+if TYPE_CHECKING:
+    from queuegate_server.sync.kept_groups import FleetEvents
 
 LAG_SECONDS: Final = 15.0
 """After as many seconds, and then as often, a gate that does not confirm a change is logged."""
@@ -56,6 +59,8 @@ class SyncHub:
         """
         self.log: Final = EventLog(server)
         self.leases: Final = Leases(clock())
+        self.fleet: FleetEvents | None = None
+        """The changes of the fleet that the server belongs to."""
         self.sent: Final = dict.fromkeys((*_KINDS, "reset"), 0)
         """Messages to callers, by kind; `reset` is an `opened` that is not resumed."""
         self.waited: Final = {"confirmed": 0, "waited_out": 0}
@@ -114,7 +119,7 @@ class SyncHub:
         except BaseException:
             self._streams[caller] -= 1
             raise
-        session = Session(self.log, self, rights, caller)
+        session = Session(self.log, self, rights, caller, self.fleet)
         self.leases.add(session)
         self._wake_streams[session] = wake
         return session

@@ -10,6 +10,7 @@ from typing import Final, NamedTuple, Protocol
 from queuegate.policy.decision import RULES
 from queuegate.v1 import sync_pb2
 from queuegate_server.sync.event_log import MAX_FORGOTTEN, POLICY_CHANGED, Event, EventLog
+from queuegate_server.sync.kept_groups import NO_GROUPS, FleetEvents, KeptGroups, kept_groups
 
 LEASE: Final = 5.0
 """Seconds that a caller may decide after it sent a ping."""
@@ -27,6 +28,8 @@ class ShippedPolicy(NamedTuple):
     """The whole policy."""
     unchanged: sync_pb2.SyncResponse
     """For a caller that holds a policy with this checksum, of whatever revision."""
+    groups_source: bytes = b""
+    """Identifies where the groups of the partition come from; empty if they are not shared."""
 
 
 class InvalidSync(Exception):
@@ -67,9 +70,22 @@ class Session:
     """The state of one stream."""
 
     def __init__(
-        self, log: EventLog, policies: Policies, rights: SyncRights, caller: str = ""
+        self,
+        log: EventLog,
+        policies: Policies,
+        rights: SyncRights,
+        caller: str = "",
+        fleet: FleetEvents | None = None,
     ) -> None:
-        """Start before the first message of a caller, who is known by this name."""
+        """Start before the first message.
+
+        Args:
+            log: The changes of this server.
+            policies: The policies to send.
+            rights: What the caller may do.
+            caller: The name of the caller.
+            fleet: The changes of the fleet that the server belongs to; None without one.
+        """
         self.name = ""
         self.caller: Final = caller
         self.instance = b""
@@ -86,6 +102,7 @@ class Session:
         self._log = log
         self._policies = policies
         self._rights = rights
+        self._fleet = fleet
         self._partitions: frozenset[str] = frozenset()
         self._is_open = False
         self._is_draining = False
@@ -216,7 +233,8 @@ class Session:
             self._changes.append(self._opened(resumed=True))
             self._remove_policies()
         else:
-            self._start_anew()
+            sources = {name: policy.groups_source for name, policy in self._wanted().items()}
+            self._start_anew(kept_groups(self._fleet, request, sources))
 
     def _note_applied(self, sequence: int, now: float) -> None:
         if sequence > self._position:
@@ -225,12 +243,13 @@ class Session:
         if self._behind is not None and self.applied >= self._behind[0]:
             self._behind = None if self.applied == self._log.head else (self._log.head, now)
 
-    def _start_anew(self) -> None:
-        """Have the caller drop its state, but for policies that are confirmed."""
+    def _start_anew(self, kept: KeptGroups = NO_GROUPS) -> None:
+        """Have the caller drop its state, but for these groups, and policies that are confirmed."""
         self._position = self._log.head
         self._groups.clear()
         self.offered_bytes = 0
-        self._changes.append(self._opened(resumed=False))
+        self._changes.append(self._opened(resumed=False, keep_groups=kept.partitions))
+        self._add_forgets(kept.events)
         self._sent = {name: (checksum, 0) for name, (checksum, _) in self._sent.items()}
         self._add_policies()
 
@@ -240,14 +259,17 @@ class Session:
             return
         events = self._log.since(self._position)
         self._position = self._log.head
-        for partition, users in _merged(events).items():
-            if not self._partitions or partition in self._partitions:
-                forget = sync_pb2.Forget(partition=partition, users=users)
-                self._changes.append(sync_pb2.SyncResponse(forget=forget))
+        self._add_forgets(events)
         if POLICY_CHANGED in events:
             self._add_policies()
         else:
             self._add_checkpoint()
+
+    def _add_forgets(self, events: Iterable[Event]) -> None:
+        for partition, users in _merged(events).items():
+            if not self._partitions or partition in self._partitions:
+                forget = sync_pb2.Forget(partition=partition, users=users)
+                self._changes.append(sync_pb2.SyncResponse(forget=forget))
 
     def _add_policies(self) -> None:
         """Send the policies that differ from those the caller holds, then a checkpoint."""
@@ -269,7 +291,8 @@ class Session:
         self._changes.extend(removed)
 
     def _add_checkpoint(self) -> None:
-        checkpoint = sync_pb2.SyncCheckpoint(sequence=self._position)
+        fleet = None if self._fleet is None else self._fleet.cursor
+        checkpoint = sync_pb2.SyncCheckpoint(sequence=self._position, fleet_cursor=fleet)
         self._changes.append(sync_pb2.SyncResponse(checkpoint=checkpoint))
 
     def _wanted(self) -> Mapping[str, ShippedPolicy]:
@@ -278,7 +301,9 @@ class Session:
             return shipped
         return {name: shipped[name] for name in self._partitions & shipped.keys()}
 
-    def _opened(self, *, resumed: bool) -> sync_pb2.SyncResponse:
+    def _opened(
+        self, *, resumed: bool, keep_groups: Collection[str] = ()
+    ) -> sync_pb2.SyncResponse:
         opened = sync_pb2.SyncOpened(
             epoch=self._log.epoch,
             resumed=resumed,
@@ -288,6 +313,7 @@ class Session:
             local_decisions=self._rights.local_decisions,
             assert_groups=self._rights.assert_groups,
             report_decisions=self._rights.report_decisions,
+            keep_groups=keep_groups,
         )
         return sync_pb2.SyncResponse(opened=opened)
 

@@ -43,13 +43,21 @@ def _open(rng: random.Random, epoch: bytes) -> dict[str, Any]:
         "name": name(),
         "partitions": [name() for _ in range(rng.randrange(3))],
         "held": [
-            {"partition": name(), "checksum": rng.randbytes(rng.choice((0, 32, 65)))}
+            {
+                "partition": name(),
+                "checksum": rng.randbytes(rng.choice((0, 32, 65))),
+                "groups_source": rng.randbytes(rng.choice((0, 32, 65))),
+            }
             for _ in range(rng.randrange(3))
         ],
         "instance": rng.randbytes(rng.choice((0, 15, 16))),
         "rules": [rng.choice((RULES, 2**32 - 1))],
         "resume": {
             "epoch": rng.choice((b"", epoch, rng.randbytes(16))),
+            "sequence": rng.choice(_NUMBERS),
+        },
+        "fleet_cursor": {
+            "epoch": rng.randbytes(rng.choice((0, 16, 24, 65))),
             "sequence": rng.choice(_NUMBERS),
         },
     }

@@ -62,6 +62,14 @@ INVALID: tuple[tuple[dict[str, Any], str], ...] = (
         {"held": [{"partition": "p", "checksum": bytes(65)}]},
         "open.held[0].checksum: is longer than 64 bytes",
     ),
+    (
+        {"held": [{"partition": "p", "groups_source": bytes(65)}]},
+        "open.held[0].groups_source: is longer than 64 bytes",
+    ),
+    (
+        {"fleet_cursor": {"epoch": bytes(65)}},
+        "open.fleet_cursor.epoch: is longer than 64 bytes",
+    ),
     ({"resume": {"epoch": bytes(17)}}, "open.resume.epoch: is longer than 16 bytes"),
     ({"instance": bytes(15)}, "open.instance: must have 16 bytes, or none"),
     ({"rules": [1] * 101}, "open.rules: has more than 100 items"),

@@ -3,10 +3,17 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from queuegate.v1 import cursor_pb2
 from queuegate_server.fleet.events import Event
+from queuegate_server.fleet.fence import OrderFence
 from queuegate_server.fleet.keys import LogPosition
 from queuegate_server.fleet.replica_log import LEASE, ReplicaLog
+from queuegate_server.sync.event_log import Event as SyncEvent
+from queuegate_server.sync.kept_groups import NO_GROUPS, KeptGroups
+from queuegate_server.sync.session import Session
+from tests.resilience.fleet import moving_gates
 from tests.resilience.fleet.world import Bounds, Parts
+from tests.resilience.protocol.planted import KeepsTheLeaseOfAnotherServer
 
 
 class AcceptsOutdatedGroups(ReplicaLog):
@@ -112,3 +119,71 @@ PLANTED: Mapping[type[Parts], Bounds] = {
     ConfirmsBeforeApplying: replace(_SMALL, ticks=0, begin=(_CHANGE,)),
 }
 """The bounds within which each is found, and the first steps, to find it soon."""
+
+
+class KnowsNoPendingChanges(OrderFence):
+    """Judges the groups of a gate by the events that were applied only."""
+
+    def since(self, cursor: cursor_pb2.Cursor) -> Sequence[SyncEvent] | None:
+        return self._log.since(LogPosition.of_cursor(cursor.epoch, cursor.sequence))
+
+
+class NamesEventsAhead(OrderFence):
+    """Names the newest event that is known to exist, though it has not been applied."""
+
+    @property
+    def cursor(self) -> cursor_pb2.Cursor | None:
+        newest = self._log.newest
+        return None if newest is None else newest.cursor
+
+
+class TakesUnknownEventsForNone(ReplicaLog):
+    """Lets gates keep groups though it does not remember all events since."""
+
+    def since(self, position: LogPosition) -> Sequence[SyncEvent] | None:
+        return super().since(position) or ()
+
+
+class ForgetsNothingThatIsKept(Session):
+    """Has a gate keep groups as they are."""
+
+    def _start_anew(self, kept: KeptGroups = NO_GROUPS) -> None:
+        super()._start_anew(KeptGroups(kept.partitions, ()))
+
+
+class NoPendingChanges(moving_gates.Parts):
+    fence = KnowsNoPendingChanges
+
+
+class EventsAhead(moving_gates.Parts):
+    fence = NamesEventsAhead
+
+
+class UnknownEvents(moving_gates.Parts):
+    log = TakesUnknownEventsForNone
+
+
+class KeepsInvalidGroups(moving_gates.Parts):
+    session = ForgetsNothingThatIsKept
+
+
+class KeepsTheLease(moving_gates.Parts):
+    gate_session = KeepsTheLeaseOfAnotherServer
+
+
+_MOVE = moving_gates.Bounds()
+PLANTED_FOR_GATES: Mapping[type[moving_gates.Parts], moving_gates.Bounds] = {
+    NoPendingChanges: _MOVE,
+    EventsAhead: replace(
+        _MOVE,
+        reloads=1,
+        begin=(
+            *(("invalidate", 1), ("append", 1), ("hear", 0), ("reload", 0)),
+            *(("send", 0), ("send", 0), ("take", 0), ("take", 0)),
+        ),
+    ),
+    UnknownEvents: replace(_MOVE, trims=1),
+    KeepsInvalidGroups: _MOVE,
+    KeepsTheLease: replace(_MOVE, invalidations=0, reloads=1),
+}
+"""The bounds within which each is found, by a gate that moves."""

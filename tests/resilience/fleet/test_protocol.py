@@ -5,7 +5,8 @@
 
 import pytest
 
-from tests.resilience.fleet.planted import PLANTED
+from tests.resilience.fleet import moving_gates
+from tests.resilience.fleet.planted import PLANTED, PLANTED_FOR_GATES
 from tests.resilience.fleet.world import Bounds, Parts, World
 from tests.resilience.protocol.search import search
 
@@ -17,6 +18,16 @@ SMALL = {
     "Redis loses an event": Bounds(ticks=3, heartbeats=1, lookups=0, reads=0, rewinds=1),
 }
 MAX_STATES = 2_000
+MOVES = {
+    "pending changes": moving_gates.Bounds(),
+    "lookups": moving_gates.Bounds(wants=1),
+    "a lease that lasts": moving_gates.Bounds(
+        ticks=3, begin=(("ping", 0), ("receive", 0), ("send", 0), ("take", 0))
+    ),
+    "a restart": moving_gates.Bounds(restarts=1),
+    "a replica that is cut off": moving_gates.Bounds(isolations=1),
+    "another policy": moving_gates.Bounds(invalidations=0, reloads=1),
+}
 
 
 @pytest.mark.parametrize("bounds", [*SMALL.values(), *PLANTED.values()])
@@ -31,3 +42,21 @@ def test_no_replica_answers_from_before_a_barrier(bounds: Bounds) -> None:
 )
 def test_a_planted_fault_is_found(parts: type[Parts], bounds: Bounds) -> None:
     assert search(bounds, parts, world=World, max_states=400_000).trace is not None
+
+
+@pytest.mark.parametrize("bounds", MOVES.values(), ids=MOVES)
+def test_no_gate_that_moves_decides_from_before_a_barrier(bounds: moving_gates.Bounds) -> None:
+    found = search(bounds, moving_gates.Parts, 4_000, moving_gates.World)
+    assert found.trace is None
+    assert found.states > 3_000
+
+
+@pytest.mark.parametrize(
+    ("parts", "bounds"),
+    PLANTED_FOR_GATES.items(),
+    ids=[each.__name__ for each in PLANTED_FOR_GATES],
+)
+def test_a_planted_fault_of_moves_is_found(
+    parts: type[moving_gates.Parts], bounds: moving_gates.Bounds
+) -> None:
+    assert search(bounds, parts, 100_000, moving_gates.World).trace is not None

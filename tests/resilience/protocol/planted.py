@@ -1,7 +1,7 @@
 """Faults that someone could build into the protocol. A search must find each."""
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 from queuegate.gate.session import GateSession
@@ -40,9 +40,9 @@ class ConfirmsBeforeApplying(GateSession):
 class KeepsTheLeaseOfAnotherServer(GateSession):
     """Decides from a server's state under the lease that another one granted."""
 
-    def end(self) -> None:
+    def end(self, keep_groups: Collection[str] = ()) -> None:
         lease_until = self.lease_until
-        super().end()
+        super().end(keep_groups)
         self.lease_until = lease_until
 
 

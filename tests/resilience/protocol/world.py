@@ -8,7 +8,7 @@ number.
 """
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -20,6 +20,7 @@ from queuegate_server.sync.session import LEASE, OfferedGroups, Session, Shipped
 
 PARTITION = "default"
 USER = "u"
+SOURCE = b"the directory"
 TICK = LEASE / 2
 """Seconds; the server's clock is right."""
 LONG_AGO = -10
@@ -36,12 +37,16 @@ class VersionReplica:
         self.confirmed = False
         self.groups: int | None = None
 
-    def checksums(self) -> Mapping[str, bytes]:
-        return {} if self.policy is None else {PARTITION: b"%d" % self.policy}
+    def held(self) -> Iterable[sync_pb2.HeldPolicy]:
+        if self.policy is None:
+            return ()
+        checksum = b"%d" % self.policy
+        return (sync_pb2.HeldPolicy(partition=PARTITION, checksum=checksum, groups_source=SOURCE),)
 
-    def start_anew(self) -> None:
+    def start_anew(self, keep_groups: Collection[str] = ()) -> None:
         self.confirmed = False
-        self.groups = None
+        if PARTITION not in keep_groups:
+            self.groups = None
 
     def add_part(self, part: sync_pb2.PolicyPart) -> None:
         assert part.first
@@ -85,7 +90,7 @@ class VersionPolicies:
         whole = sync_pb2.SyncResponse(policy=part)
         part.unchanged = True
         unchanged = sync_pb2.SyncResponse(policy=part)
-        return {PARTITION: ShippedPolicy(checksum, 1 + self.version, (whole,), unchanged)}
+        return {PARTITION: ShippedPolicy(checksum, 1 + self.version, (whole,), unchanged, SOURCE)}
 
 
 @dataclass(eq=False)

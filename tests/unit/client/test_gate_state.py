@@ -10,7 +10,7 @@ from queuegate.gate.decider import Decider
 from queuegate.gate.replica import LocalReplica
 from queuegate.gate.session import WANT_AGAIN, GateSession
 from queuegate.policy.decision import RULES
-from queuegate.v1 import policy_pb2, sync_pb2, user_groups_pb2
+from queuegate.v1 import cursor_pb2, policy_pb2, sync_pb2, user_groups_pb2
 from tests.support.fakes.clock import ManualClock
 
 LEASE, LIFETIME = 5.0, 100.0
@@ -35,8 +35,14 @@ class Gate:
     def say(self, **message: Any) -> None:
         self.session.receive(sync_pb2.SyncResponse(**message), self.clock())
 
-    def open(self, *, resumed: bool = False, assert_groups: bool = True) -> None:
-        self.session.open()
+    def open(
+        self,
+        *,
+        resumed: bool = False,
+        assert_groups: bool = True,
+        keep_groups: tuple[str, ...] = (),
+    ) -> sync_pb2.SyncOpen:
+        opened = self.session.open().open
         self.say(
             opened=sync_pb2.SyncOpened(
                 epoch=b"e",
@@ -45,8 +51,10 @@ class Gate:
                 ping_interval_millis=1000,
                 local_decisions=True,
                 assert_groups=assert_groups,
+                keep_groups=keep_groups,
             )
         )
+        return opened
 
     def lease(self) -> None:
         ping = self.session.ping(self.clock()).ping
@@ -90,6 +98,7 @@ def policy(name: str) -> sync_pb2.PolicyPart:
         checksum=b"1",
         use_given_groups=True,
         rules=RULES,
+        groups_source=b"ldap",
     )
 
 
@@ -128,6 +137,39 @@ def test_old_state_decides_only_after_there_was_a_lease() -> None:
     made = gate.check("alice")
     assert made
     assert made.stale
+
+
+def test_another_replica_may_let_a_gate_keep_groups(gate: Gate) -> None:
+    fleet = cursor_pb2.Cursor(epoch=b"fleet", sequence=7)
+    gate.say(checkpoint=sync_pb2.SyncCheckpoint(sequence=1, fleet_cursor=fleet))
+    gate.learn("sam", "staff")
+    gate.learn("eve", "staff")
+    opened = gate.open(keep_groups=("default",))
+    assert opened.fleet_cursor == fleet
+    assert [each.groups_source for each in opened.held] == [b"ldap"]
+    gate.say(forget=sync_pb2.Forget(partition="default", users=["eve"]))
+    gate.say(policy=sync_pb2.PolicyPart(partition="default", unchanged=True, groups_source=b"ad"))
+    gate.say(checkpoint=sync_pb2.SyncCheckpoint(sequence=9))
+    assert gate.check("sam") is None, "the lease of another server"
+    gate.lease()
+    assert gate.check("sam")
+    assert gate.check("eve") is None
+    opened = gate.open(keep_groups=("other",))
+    assert not opened.HasField("fleet_cursor"), "the last checkpoint had none"
+    assert [each.groups_source for each in opened.held] == [b"ad"]
+    gate.say(policy=sync_pb2.PolicyPart(partition="default", unchanged=True))
+    gate.lease()
+    assert gate.check("sam") is None
+
+
+def test_a_fleet_cursor_is_only_good_for_the_groups_that_came_before_it(gate: Gate) -> None:
+    fleet = cursor_pb2.Cursor(epoch=b"fleet", sequence=7)
+    for end in (gate.session.end, gate.session.reset, gate.open):
+        gate.say(checkpoint=sync_pb2.SyncCheckpoint(sequence=1, fleet_cursor=fleet))
+        assert gate.open(resumed=True).HasField("fleet_cursor")
+        assert gate.open(resumed=True).HasField("fleet_cursor")
+        end()
+        assert not gate.open().HasField("fleet_cursor")
 
 
 def test_groups_that_have_expired_are_wanted_again(gate: Gate) -> None:

@@ -14,6 +14,8 @@ from queuegate_server.fleet.fence import OrderFence
 from queuegate_server.fleet.keys import LogPosition
 from queuegate_server.fleet.replica_log import ReplicaLog
 from queuegate_server.sync.changes import NotReached
+from queuegate_server.sync.event_log import POLICY_CHANGED
+from queuegate_server.sync.event_log import Event as SyncEvent
 
 EPOCH = b"e" * 16
 HEAD = LogPosition(EPOCH, 7, b"nonce 7")
@@ -79,6 +81,40 @@ def test_while_own_changes_wait_nothing_is_accepted_or_written(world: World) -> 
     world.unsent.clear()
     assert world.fence.position == HEAD
     assert world.accepts()
+
+
+def test_the_groups_of_gates_are_judged_by_pending_invalidations_too(world: World) -> None:
+    assert world.fence.cursor == HEAD.cursor
+    assert world.fence.since(HEAD.cursor) == []
+    first = world.fence.begin("p", ["sue"])
+    world.fence.begin("q", ())
+    assert set(world.fence.since(HEAD.cursor) or ()) == {
+        SyncEvent("p", frozenset(("sue",))),
+        SyncEvent("q"),
+    }
+    world.fence.end(first, NEXT.position)
+    assert world.log.apply(NEXT)
+    assert world.fence.since(HEAD.cursor) == [POLICY_CHANGED, SyncEvent("q")]
+    assert world.fence.since(NEXT.position.cursor) == [SyncEvent("q")]
+    assert world.fence.cursor == NEXT.position.cursor
+
+
+def test_the_groups_of_gates_from_an_unknown_event_cannot_be_judged(world: World) -> None:
+    for unknown in (
+        NEXT.position,
+        HEAD._replace(nonce=b"another"),
+        HEAD._replace(epoch=b"o" * 16),
+        HEAD._replace(sequence=6),
+        HEAD._replace(epoch=b""),
+    ):
+        assert world.fence.since(unknown.cursor) is None
+    world.unsent.append(NEXT.change)
+    assert world.fence.since(HEAD.cursor) is None
+    assert world.fence.cursor is None
+    world.unsent.clear()
+    world.log.lose()
+    assert world.fence.since(HEAD.cursor) is None
+    assert world.fence.cursor is None
 
 
 class Member:

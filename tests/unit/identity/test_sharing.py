@@ -21,6 +21,8 @@ RESOLVERS = {
 
 
 class NothingShared:
+    source = b"a resolver"
+
     async def get(self, user: str) -> None:
         return None
 

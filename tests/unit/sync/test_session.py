@@ -1,14 +1,14 @@
 """The server's side of the protocol, message by message."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import pytest
 
 from queuegate.policy.decision import RULES
-from queuegate.v1 import sync_pb2, user_groups_pb2
+from queuegate.v1 import cursor_pb2, sync_pb2, user_groups_pb2
 from queuegate_server.sync import session as module
-from queuegate_server.sync.event_log import EventLog
+from queuegate_server.sync.event_log import POLICY_CHANGED, Event, EventLog
 from queuegate_server.sync.session import (
     InvalidSync,
     OfferedGroups,
@@ -21,7 +21,7 @@ RIGHTS = SyncRights(local_decisions=True, assert_groups=True)
 
 
 class Policies:
-    """Partitions with a version each."""
+    """Partitions with a version each. The groups of `gpu` are not shared."""
 
     may_decide = True
 
@@ -39,7 +39,9 @@ def _shipped(name: str, version: int) -> ShippedPolicy:
 
     checksum = b"%d" % version
     parts = [part(first=True, checksum=checksum), part(last=True)]
-    return ShippedPolicy(checksum, version, parts, part(unchanged=True, checksum=checksum))
+    unchanged = part(unchanged=True, checksum=checksum)
+    source = b"" if name == "gpu" else b"ldap"
+    return ShippedPolicy(checksum, version, parts, unchanged, source)
 
 
 def request(kind: str, **fields: Any) -> sync_pb2.SyncRequest:
@@ -149,6 +151,99 @@ def test_a_caller_that_is_too_slow_starts_anew(policies: Policies) -> None:
     for _ in range(3):
         log.policy_changed()
     assert kinds(session) == ["opened", "default unchanged", "gpu unchanged", "checkpoint"]
+
+
+class FleetChanges:
+    """Changes of a fleet, numbered from 1, of which the newest are known."""
+
+    def __init__(self, *events: Event) -> None:
+        self.events = events
+        self.known_after = 0
+        self.cursor: cursor_pb2.Cursor | None = self.at(len(events))
+
+    @staticmethod
+    def at(sequence: int) -> cursor_pb2.Cursor:
+        return cursor_pb2.Cursor(epoch=b"fleet", sequence=sequence)
+
+    def since(self, cursor: cursor_pb2.Cursor) -> Sequence[Event] | None:
+        is_known = cursor.epoch == b"fleet" and cursor.sequence >= self.known_after
+        return self.events[cursor.sequence :] if is_known else None
+
+
+CHANGES = FleetChanges(
+    Event("default", frozenset(("eve",))),
+    Event("default", frozenset(("sue",))),
+    POLICY_CHANGED,
+    Event("gpu", frozenset(("sam",))),
+    Event("default", frozenset(("sam", "sue"))),
+)
+
+
+def of_fleet(
+    policies: Policies, sources: Mapping[str, bytes], fleet: FleetChanges = CHANGES, **fields: Any
+) -> tuple[list[str], list[str]]:
+    """Open a stream of a caller that comes from another replica.
+
+    Returns:
+        The partitions whose groups it keeps, and what it is sent.
+    """
+    session = Session(EventLog(b"12345678"), policies, RIGHTS, "", fleet)
+    held = [
+        sync_pb2.HeldPolicy(partition=name, checksum=b"1", groups_source=source)
+        for name, source in sources.items()
+    ]
+    session.receive(request("open", held=held, **fields), 0)
+    first = session.next_response()
+    assert first is not None
+    assert not first.opened.resumed
+    return list(first.opened.keep_groups), kinds(session)
+
+
+UNCHANGED = ["default unchanged", "gpu unchanged", "checkpoint"]
+HELD = {"default": b"ldap", "gpu": b""}
+
+
+def test_a_caller_of_another_replica_keeps_the_groups_that_are_valid(policies: Policies) -> None:
+    kept, sent = of_fleet(policies, HELD, fleet_cursor=CHANGES.at(1))
+    assert kept == ["default"]
+    assert sent == ["forget default sam sue", *UNCHANGED]
+    assert of_fleet(policies, HELD, fleet_cursor=CHANGES.at(5)) == (["default"], UNCHANGED)
+
+
+def test_a_caller_keeps_no_groups_of_which_changes_may_be_missing(policies: Policies) -> None:
+    fleet = FleetChanges(*CHANGES.events)
+    fleet.known_after = 2
+    other = cursor_pb2.Cursor(epoch=b"other", sequence=5)
+    for cursor in (fleet.at(1), other, None):
+        assert of_fleet(policies, HELD, fleet, fleet_cursor=cursor) == ([], UNCHANGED)
+
+
+@pytest.mark.parametrize("source", [b"", b"another ldap"])
+def test_a_caller_keeps_no_groups_from_elsewhere(policies: Policies, source: bytes) -> None:
+    sources = {"default": source, "gpu": source}
+    assert of_fleet(policies, sources, fleet_cursor=CHANGES.at(5)) == ([], UNCHANGED)
+
+
+def test_a_caller_keeps_the_groups_of_partitions_that_it_gets(policies: Policies) -> None:
+    sources = {"default": b"ldap", "old": b"ldap"}
+    kept, sent = of_fleet(policies, sources, fleet_cursor=CHANGES.at(1), partitions=["gpu", "old"])
+    assert kept == []
+    assert not any("forget" in each for each in sent)
+
+
+def test_a_checkpoint_names_the_change_of_the_fleet(log: EventLog, policies: Policies) -> None:
+    fleet = FleetChanges(*CHANGES.events)
+    session = Session(log, policies, RIGHTS, "", fleet)
+    session.receive(request("open"), 0)
+
+    def checkpoint() -> sync_pb2.SyncCheckpoint:
+        responses = iter(session.next_response, None)
+        return [each.checkpoint for each in responses if each.HasField("checkpoint")][-1]
+
+    assert checkpoint().fleet_cursor == fleet.at(5)
+    fleet.cursor = None
+    log.forget("default", ["sam"])
+    assert not checkpoint().HasField("fleet_cursor")
 
 
 def forgotten(session: Session, log: EventLog, users: Iterable[list[str]]) -> list[str]:

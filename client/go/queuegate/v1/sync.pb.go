@@ -189,6 +189,9 @@ type SyncOpen struct {
 	Partitions []string `protobuf:"bytes,2,rep,name=partitions,proto3" json:"partitions,omitempty"`
 	// The last position that the caller has applied; not set if it has no state.
 	Resume *Cursor `protobuf:"bytes,3,opt,name=resume,proto3" json:"resume,omitempty"`
+	// The `fleet_cursor` of the last checkpoint that the caller has applied, if it had one. Another
+	// replica of the fleet finds out from it which groups the caller may keep.
+	FleetCursor *Cursor `protobuf:"bytes,7,opt,name=fleet_cursor,json=fleetCursor,proto3" json:"fleet_cursor,omitempty"`
 	// The policies that the caller holds, at most 10 000.
 	Held []*HeldPolicy `protobuf:"bytes,4,rep,name=held,proto3" json:"held,omitempty"`
 	// Identifies the caller's state over all its streams, in 16 random bytes: by what
@@ -252,6 +255,13 @@ func (x *SyncOpen) GetResume() *Cursor {
 	return nil
 }
 
+func (x *SyncOpen) GetFleetCursor() *Cursor {
+	if x != nil {
+		return x.FleetCursor
+	}
+	return nil
+}
+
 func (x *SyncOpen) GetHeld() []*HeldPolicy {
 	if x != nil {
 		return x.Held
@@ -279,7 +289,9 @@ type HeldPolicy struct {
 	// The name of the partition.
 	Partition string `protobuf:"bytes,1,opt,name=partition,proto3" json:"partition,omitempty"`
 	// Its checksum, as the server sent it, at most 64 bytes.
-	Checksum      []byte `protobuf:"bytes,2,opt,name=checksum,proto3" json:"checksum,omitempty"`
+	Checksum []byte `protobuf:"bytes,2,opt,name=checksum,proto3" json:"checksum,omitempty"`
+	// Its `groups_source`, as the server sent it, at most 64 bytes.
+	GroupsSource  []byte `protobuf:"bytes,3,opt,name=groups_source,json=groupsSource,proto3" json:"groups_source,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -324,6 +336,13 @@ func (x *HeldPolicy) GetPartition() string {
 func (x *HeldPolicy) GetChecksum() []byte {
 	if x != nil {
 		return x.Checksum
+	}
+	return nil
+}
+
+func (x *HeldPolicy) GetGroupsSource() []byte {
+	if x != nil {
+		return x.GroupsSource
 	}
 	return nil
 }
@@ -1032,8 +1051,8 @@ type SyncOpened struct {
 	// Identifies the server process that counts changes.
 	Epoch []byte `protobuf:"bytes,1,opt,name=epoch,proto3" json:"epoch,omitempty"`
 	// True if the caller may keep its state: all that it missed follows. False: its
-	// state must not decide any more. The policies follow, or the word that the
-	// caller's are unchanged.
+	// state must not decide any more, and its lease has ended. The policies follow, or the
+	// word that the caller's are unchanged.
 	Resumed bool `protobuf:"varint,2,opt,name=resumed,proto3" json:"resumed,omitempty"`
 	// How long a lease lasts.
 	LeaseMillis uint32 `protobuf:"varint,3,opt,name=lease_millis,json=leaseMillis,proto3" json:"lease_millis,omitempty"`
@@ -1050,8 +1069,11 @@ type SyncOpened struct {
 	// Whether each decision made by the caller must be reported. A caller that cannot
 	// keep decisions until they are confirmed must not decide then.
 	ReportDecisions bool `protobuf:"varint,8,opt,name=report_decisions,json=reportDecisions,proto3" json:"report_decisions,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	// If `resumed` is false: the partitions whose groups the caller may keep. Those groups that are
+	// no longer valid follow as Forget. The groups of all other partitions must be dropped.
+	KeepGroups    []string `protobuf:"bytes,9,rep,name=keep_groups,json=keepGroups,proto3" json:"keep_groups,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *SyncOpened) Reset() {
@@ -1140,12 +1162,22 @@ func (x *SyncOpened) GetReportDecisions() bool {
 	return false
 }
 
+func (x *SyncOpened) GetKeepGroups() []string {
+	if x != nil {
+		return x.KeepGroups
+	}
+	return nil
+}
+
 // All changes up to a position have been sent. To be confirmed with SyncApplied,
 // once they decide.
 type SyncCheckpoint struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The position.
-	Sequence      uint64 `protobuf:"varint,1,opt,name=sequence,proto3" json:"sequence,omitempty"`
+	Sequence uint64 `protobuf:"varint,1,opt,name=sequence,proto3" json:"sequence,omitempty"`
+	// With a fleet, the change of the fleet up to which these changes reach. Not set without a fleet,
+	// and while the server does not follow it.
+	FleetCursor   *Cursor `protobuf:"bytes,2,opt,name=fleet_cursor,json=fleetCursor,proto3" json:"fleet_cursor,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1185,6 +1217,13 @@ func (x *SyncCheckpoint) GetSequence() uint64 {
 		return x.Sequence
 	}
 	return 0
+}
+
+func (x *SyncCheckpoint) GetFleetCursor() *Cursor {
+	if x != nil {
+		return x.FleetCursor
+	}
+	return nil
 }
 
 // Answers a ping, and so grants a lease.
@@ -1354,7 +1393,10 @@ type PolicyPart struct {
 	Removed bool `protobuf:"varint,11,opt,name=removed,proto3" json:"removed,omitempty"`
 	// The version of the rules by which questions about the partition are decided. A
 	// caller that does not know it must ask.
-	Rules         uint32 `protobuf:"varint,12,opt,name=rules,proto3" json:"rules,omitempty"`
+	Rules uint32 `protobuf:"varint,12,opt,name=rules,proto3" json:"rules,omitempty"`
+	// Identifies where the groups of the partition come from. It is the same at all replicas
+	// of a fleet that share them; empty if the server does not share them.
+	GroupsSource  []byte `protobuf:"bytes,13,opt,name=groups_source,json=groupsSource,proto3" json:"groups_source,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1471,6 +1513,13 @@ func (x *PolicyPart) GetRules() uint32 {
 		return x.Rules
 	}
 	return 0
+}
+
+func (x *PolicyPart) GetGroupsSource() []byte {
+	if x != nil {
+		return x.GroupsSource
+	}
+	return nil
 }
 
 // The groups of a user.
@@ -1622,20 +1671,22 @@ const file_queuegate_v1_sync_proto_rawDesc = "" +
 	"\x04want\x18\x04 \x01(\v2\x16.queuegate.v1.SyncWantH\x00R\x04want\x122\n" +
 	"\x06report\x18\x05 \x01(\v2\x18.queuegate.v1.SyncReportH\x00R\x06report\x125\n" +
 	"\arelease\x18\x06 \x01(\v2\x19.queuegate.v1.SyncReleaseH\x00R\areleaseB\t\n" +
-	"\amessage\"\xcc\x01\n" +
+	"\amessage\"\x85\x02\n" +
 	"\bSyncOpen\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1e\n" +
 	"\n" +
 	"partitions\x18\x02 \x03(\tR\n" +
 	"partitions\x12,\n" +
-	"\x06resume\x18\x03 \x01(\v2\x14.queuegate.v1.CursorR\x06resume\x12,\n" +
+	"\x06resume\x18\x03 \x01(\v2\x14.queuegate.v1.CursorR\x06resume\x127\n" +
+	"\ffleet_cursor\x18\a \x01(\v2\x14.queuegate.v1.CursorR\vfleetCursor\x12,\n" +
 	"\x04held\x18\x04 \x03(\v2\x18.queuegate.v1.HeldPolicyR\x04held\x12\x1a\n" +
 	"\binstance\x18\x05 \x01(\fR\binstance\x12\x14\n" +
-	"\x05rules\x18\x06 \x03(\rR\x05rules\"F\n" +
+	"\x05rules\x18\x06 \x03(\rR\x05rules\"k\n" +
 	"\n" +
 	"HeldPolicy\x12\x1c\n" +
 	"\tpartition\x18\x01 \x01(\tR\tpartition\x12\x1a\n" +
-	"\bchecksum\x18\x02 \x01(\fR\bchecksum\"\x1a\n" +
+	"\bchecksum\x18\x02 \x01(\fR\bchecksum\x12#\n" +
+	"\rgroups_source\x18\x03 \x01(\fR\fgroupsSource\"\x1a\n" +
 	"\bSyncPing\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x04R\x02id\")\n" +
 	"\vSyncApplied\x12\x1a\n" +
@@ -1677,7 +1728,7 @@ const file_queuegate_v1_sync_proto_rawDesc = "" +
 	"\x0fRefusedDecision\x12\x14\n" +
 	"\x05index\x18\x01 \x01(\rR\x05index\x12\x14\n" +
 	"\x05fault\x18\x02 \x01(\tR\x05fault\"\x0e\n" +
-	"\fSyncDraining\"\xaa\x02\n" +
+	"\fSyncDraining\"\xcb\x02\n" +
 	"\n" +
 	"SyncOpened\x12\x14\n" +
 	"\x05epoch\x18\x01 \x01(\fR\x05epoch\x12\x18\n" +
@@ -1689,9 +1740,12 @@ const file_queuegate_v1_sync_proto_rawDesc = "" +
 	"partitions\x12'\n" +
 	"\x0flocal_decisions\x18\x06 \x01(\bR\x0elocalDecisions\x12#\n" +
 	"\rassert_groups\x18\a \x01(\bR\fassertGroups\x12)\n" +
-	"\x10report_decisions\x18\b \x01(\bR\x0freportDecisions\",\n" +
+	"\x10report_decisions\x18\b \x01(\bR\x0freportDecisions\x12\x1f\n" +
+	"\vkeep_groups\x18\t \x03(\tR\n" +
+	"keepGroups\"e\n" +
 	"\x0eSyncCheckpoint\x12\x1a\n" +
-	"\bsequence\x18\x01 \x01(\x04R\bsequence\"\x1a\n" +
+	"\bsequence\x18\x01 \x01(\x04R\bsequence\x127\n" +
+	"\ffleet_cursor\x18\x02 \x01(\v2\x14.queuegate.v1.CursorR\vfleetCursor\"\x1a\n" +
 	"\bSyncPong\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x04R\x02id\"\xfd\x01\n" +
 	"\rClusterPolicy\x12\x1b\n" +
@@ -1701,7 +1755,7 @@ const file_queuegate_v1_sync_proto_rawDesc = "" +
 	"\facls_enabled\x18\x02 \x01(\bR\vaclsEnabled\x128\n" +
 	"\x18checks_submission_always\x18\x03 \x01(\bR\x16checksSubmissionAlways\x12&\n" +
 	"\x0fhas_short_names\x18\x04 \x01(\bR\rhasShortNames\x12)\n" +
-	"\x10hadoop_semantics\x18\x05 \x01(\bR\x0fhadoopSemantics\"\x9c\x03\n" +
+	"\x10hadoop_semantics\x18\x05 \x01(\bR\x0fhadoopSemantics\"\xc1\x03\n" +
 	"\n" +
 	"PolicyPart\x12\x1c\n" +
 	"\tpartition\x18\x01 \x01(\tR\tpartition\x12\x14\n" +
@@ -1716,7 +1770,8 @@ const file_queuegate_v1_sync_proto_rawDesc = "" +
 	"\tunchanged\x18\n" +
 	" \x01(\bR\tunchanged\x12\x18\n" +
 	"\aremoved\x18\v \x01(\bR\aremoved\x12\x14\n" +
-	"\x05rules\x18\f \x01(\rR\x05rules\"\xb7\x01\n" +
+	"\x05rules\x18\f \x01(\rR\x05rules\x12#\n" +
+	"\rgroups_source\x18\r \x01(\fR\fgroupsSource\"\xb7\x01\n" +
 	"\n" +
 	"UserGroups\x12\x1c\n" +
 	"\tpartition\x18\x01 \x01(\tR\tpartition\x12\x12\n" +
@@ -1780,30 +1835,32 @@ var file_queuegate_v1_sync_proto_depIdxs = []int32{
 	7,  // 4: queuegate.v1.SyncRequest.report:type_name -> queuegate.v1.SyncReport
 	5,  // 5: queuegate.v1.SyncRequest.release:type_name -> queuegate.v1.SyncRelease
 	20, // 6: queuegate.v1.SyncOpen.resume:type_name -> queuegate.v1.Cursor
-	2,  // 7: queuegate.v1.SyncOpen.held:type_name -> queuegate.v1.HeldPolicy
-	8,  // 8: queuegate.v1.SyncReport.decisions:type_name -> queuegate.v1.LocalDecision
-	21, // 9: queuegate.v1.LocalDecision.time:type_name -> google.protobuf.Timestamp
-	22, // 10: queuegate.v1.LocalDecision.access:type_name -> queuegate.v1.AccessType
-	23, // 11: queuegate.v1.LocalDecision.decision:type_name -> queuegate.v1.CheckQueueAccessResponse
-	13, // 12: queuegate.v1.SyncResponse.opened:type_name -> queuegate.v1.SyncOpened
-	15, // 13: queuegate.v1.SyncResponse.pong:type_name -> queuegate.v1.SyncPong
-	17, // 14: queuegate.v1.SyncResponse.policy:type_name -> queuegate.v1.PolicyPart
-	19, // 15: queuegate.v1.SyncResponse.forget:type_name -> queuegate.v1.Forget
-	14, // 16: queuegate.v1.SyncResponse.checkpoint:type_name -> queuegate.v1.SyncCheckpoint
-	18, // 17: queuegate.v1.SyncResponse.user_groups:type_name -> queuegate.v1.UserGroups
-	10, // 18: queuegate.v1.SyncResponse.reported:type_name -> queuegate.v1.SyncReported
-	12, // 19: queuegate.v1.SyncResponse.draining:type_name -> queuegate.v1.SyncDraining
-	11, // 20: queuegate.v1.SyncReported.refused:type_name -> queuegate.v1.RefusedDecision
-	24, // 21: queuegate.v1.PolicyPart.queues:type_name -> queuegate.v1.PolicyQueue
-	16, // 22: queuegate.v1.PolicyPart.cluster:type_name -> queuegate.v1.ClusterPolicy
-	25, // 23: queuegate.v1.UserGroups.outcome:type_name -> queuegate.v1.ResolveOutcome
-	0,  // 24: queuegate.v1.SyncService.Sync:input_type -> queuegate.v1.SyncRequest
-	9,  // 25: queuegate.v1.SyncService.Sync:output_type -> queuegate.v1.SyncResponse
-	25, // [25:26] is the sub-list for method output_type
-	24, // [24:25] is the sub-list for method input_type
-	24, // [24:24] is the sub-list for extension type_name
-	24, // [24:24] is the sub-list for extension extendee
-	0,  // [0:24] is the sub-list for field type_name
+	20, // 7: queuegate.v1.SyncOpen.fleet_cursor:type_name -> queuegate.v1.Cursor
+	2,  // 8: queuegate.v1.SyncOpen.held:type_name -> queuegate.v1.HeldPolicy
+	8,  // 9: queuegate.v1.SyncReport.decisions:type_name -> queuegate.v1.LocalDecision
+	21, // 10: queuegate.v1.LocalDecision.time:type_name -> google.protobuf.Timestamp
+	22, // 11: queuegate.v1.LocalDecision.access:type_name -> queuegate.v1.AccessType
+	23, // 12: queuegate.v1.LocalDecision.decision:type_name -> queuegate.v1.CheckQueueAccessResponse
+	13, // 13: queuegate.v1.SyncResponse.opened:type_name -> queuegate.v1.SyncOpened
+	15, // 14: queuegate.v1.SyncResponse.pong:type_name -> queuegate.v1.SyncPong
+	17, // 15: queuegate.v1.SyncResponse.policy:type_name -> queuegate.v1.PolicyPart
+	19, // 16: queuegate.v1.SyncResponse.forget:type_name -> queuegate.v1.Forget
+	14, // 17: queuegate.v1.SyncResponse.checkpoint:type_name -> queuegate.v1.SyncCheckpoint
+	18, // 18: queuegate.v1.SyncResponse.user_groups:type_name -> queuegate.v1.UserGroups
+	10, // 19: queuegate.v1.SyncResponse.reported:type_name -> queuegate.v1.SyncReported
+	12, // 20: queuegate.v1.SyncResponse.draining:type_name -> queuegate.v1.SyncDraining
+	11, // 21: queuegate.v1.SyncReported.refused:type_name -> queuegate.v1.RefusedDecision
+	20, // 22: queuegate.v1.SyncCheckpoint.fleet_cursor:type_name -> queuegate.v1.Cursor
+	24, // 23: queuegate.v1.PolicyPart.queues:type_name -> queuegate.v1.PolicyQueue
+	16, // 24: queuegate.v1.PolicyPart.cluster:type_name -> queuegate.v1.ClusterPolicy
+	25, // 25: queuegate.v1.UserGroups.outcome:type_name -> queuegate.v1.ResolveOutcome
+	0,  // 26: queuegate.v1.SyncService.Sync:input_type -> queuegate.v1.SyncRequest
+	9,  // 27: queuegate.v1.SyncService.Sync:output_type -> queuegate.v1.SyncResponse
+	27, // [27:28] is the sub-list for method output_type
+	26, // [26:27] is the sub-list for method input_type
+	26, // [26:26] is the sub-list for extension type_name
+	26, // [26:26] is the sub-list for extension extendee
+	0,  // [0:26] is the sub-list for field type_name
 }
 
 func init() { file_queuegate_v1_sync_proto_init() }

@@ -26,6 +26,7 @@ type held struct {
 	revision       uint64
 	useGivenGroups bool
 	rules          uint32 // the version of the rules by which the server decides
+	groupsSource   []byte // identifies where the groups of the partition come from
 }
 
 // A state is everything that decides but for the groups of users. Immutable: a change makes another
@@ -76,10 +77,11 @@ func (r *replica) allow(given rights) {
 	}
 }
 
-// startAnew drops all groups, and decides from no policy before the server has confirmed it.
-func (r *replica) startAnew() {
+// startAnew drops all groups but those of some partitions, and decides from no policy before the
+// server has confirmed it.
+func (r *replica) startAnew(keepGroups []string) {
 	r.replace(nil, r.state.Load().rights)
-	r.users.clear()
+	r.users.keep(keepGroups)
 }
 
 // add adds a part of a policy; the last one makes it decide.
@@ -97,6 +99,7 @@ func (r *replica) add(part *queuegatev1.PolicyPart) error {
 		}
 		changed := *known
 		changed.revision, changed.useGivenGroups = part.GetRevision(), part.GetUseGivenGroups()
+		changed.groupsSource = part.GetGroupsSource()
 		r.decideFrom(&changed)
 		return nil
 	case part.GetFirst():
@@ -116,6 +119,7 @@ func (r *replica) add(part *queuegatev1.PolicyPart) error {
 		r.dropParts()
 		r.decideFrom(&held{
 			name, made, first.GetChecksum(), first.GetRevision(), first.GetUseGivenGroups(), first.GetRules(),
+			first.GetGroupsSource(),
 		})
 	}
 	return nil

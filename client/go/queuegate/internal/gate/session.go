@@ -38,8 +38,10 @@ type session struct {
 	epoch     []byte // nil if there is nothing to resume
 	announced []byte
 	applied   uint64
-	lastPing  uint64
-	pings     []ping // without an answer, oldest first
+	// fleetCursor is the change of the fleet up to which the state reaches; nil if that is not known.
+	fleetCursor *queuegatev1.Cursor
+	lastPing    uint64
+	pings       []ping // without an answer, oldest first
 }
 
 type ping struct {
@@ -65,11 +67,13 @@ func (s *session) open() *queuegatev1.SyncRequest {
 	s.wants.clear()
 	message := &queuegatev1.SyncOpen{
 		Name: s.name, Partitions: s.partitions, Instance: s.instance, Rules: []uint32{policy.Rules},
+		FleetCursor: s.fleetCursor,
 	}
 	for name, policy := range s.replica.held {
 		if len(message.Held) < maxHeld {
-			message.Held = append(message.Held,
-				&queuegatev1.HeldPolicy{Partition: name, Checksum: policy.checksum})
+			message.Held = append(message.Held, &queuegatev1.HeldPolicy{
+				Partition: name, Checksum: policy.checksum, GroupsSource: policy.groupsSource,
+			})
 		}
 	}
 	if s.epoch != nil {
@@ -112,6 +116,7 @@ func (s *session) receive(
 		return s.release(now), nil
 	case *queuegatev1.SyncResponse_Checkpoint:
 		s.epoch, s.applied = s.announced, message.Checkpoint.GetSequence()
+		s.fleetCursor = message.Checkpoint.GetFleetCursor()
 		applied := &queuegatev1.SyncApplied{Sequence: s.applied}
 		return &queuegatev1.SyncRequest{Message: &queuegatev1.SyncRequest_Applied{Applied: applied}}, nil
 	}
@@ -126,11 +131,12 @@ func (s *session) release(now time.Duration) *queuegatev1.SyncRequest {
 	return &queuegatev1.SyncRequest{Message: message}
 }
 
-// end stops deciding from this state: the server does not know it, or let this gate in.
-func (s *session) end() {
-	s.epoch = nil
+// end stops deciding from this state: the server does not know it, or let this gate in. It drops all
+// groups but those of these partitions.
+func (s *session) end(keepGroups ...string) {
+	s.epoch, s.fleetCursor = nil, nil
 	s.leaseUntil.Store(int64(never))
-	s.replica.startAnew()
+	s.replica.startAnew(keepGroups)
 }
 
 // reset stops deciding, and has the next stream send everything.
@@ -150,7 +156,7 @@ func (s *session) greeted(opened *queuegatev1.SyncOpened) error {
 	s.pingInterval = max(time.Duration(opened.GetPingIntervalMillis())*time.Millisecond, minPingInterval)
 	if !opened.GetResumed() {
 		// The lease of another server does not cover the state of this one.
-		s.end()
+		s.end(opened.GetKeepGroups()...)
 	}
 	report := opened.GetReportDecisions()
 	s.replica.allow(rights{

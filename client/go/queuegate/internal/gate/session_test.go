@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/protobuf/proto"
+
 	"github.com/queuegate/queuegate/client/go/queuegate/internal/policy"
 	queuegatev1 "github.com/queuegate/queuegate/client/go/queuegate/v1"
 )
@@ -79,6 +81,50 @@ func TestAnotherServerResets(t *testing.T) {
 	resume := w.session.open().GetOpen().GetResume()
 	if string(resume.GetEpoch()) != "epoch" || resume.GetSequence() != 3 {
 		t.Error(resume)
+	}
+}
+
+func TestAnotherReplicaMayLetAGateKeepGroups(t *testing.T) {
+	w := newWorld(t).live(whole("default", " staff"))
+	fleet := &queuegatev1.Cursor{Epoch: []byte("fleet"), Sequence: 7}
+	at := func(cursor *queuegatev1.Cursor) *queuegatev1.SyncResponse {
+		message := &queuegatev1.SyncCheckpoint{Sequence: 2, FleetCursor: cursor}
+		return &queuegatev1.SyncResponse{Message: &queuegatev1.SyncResponse_Checkpoint{Checkpoint: message}}
+	}
+	keeping := func(partition string) *queuegatev1.SyncResponse {
+		return opened(func(o *queuegatev1.SyncOpened) { o.KeepGroups = []string{partition} })
+	}
+	from := func(source string) *queuegatev1.SyncResponse {
+		response := unchanged("default", " staff", 2)
+		response.GetPolicy().GroupsSource = []byte(source)
+		return response
+	}
+	for _, user := range []string{"sam", "eve"} {
+		w.expect(user, "root", "")
+		w.give(user, time.Minute, "staff")
+		w.expect(user, "root", policy.Group)
+	}
+	w.receive(from("ldap"), at(fleet))
+	message := w.session.open().GetOpen()
+	if !proto.Equal(message.GetFleetCursor(), fleet) || string(message.Held[0].GetGroupsSource()) != "ldap" {
+		t.Error(message)
+	}
+	w.receive(keeping("default"), forget("default", "eve"), from("ad"), at(nil))
+	w.expect("sam", "root", "") // the lease of another server
+	w.renew()
+	w.expect("sam", "root", policy.Group)
+	w.expect("eve", "root", "")
+	message = w.session.open().GetOpen()
+	if message.FleetCursor != nil || string(message.Held[0].GetGroupsSource()) != "ad" {
+		t.Error(message)
+	}
+	w.receive(keeping("other"), from("ad"), at(fleet))
+	w.renew()
+	w.expect("sam", "root", "")
+	w.session.open()
+	w.receive(opened(nil))
+	if message := w.session.open().GetOpen(); message.FleetCursor != nil {
+		t.Error(message) // it is only good for the groups that came before it
 	}
 }
 

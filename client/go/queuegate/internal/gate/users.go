@@ -105,11 +105,18 @@ func (u *users) forget(partition string, names []string) {
 	}
 }
 
-func (u *users) clear() {
+// keep drops all users but those of some partitions.
+func (u *users) keep(partitions []string) {
+	kept := make(map[string]bool, len(partitions))
+	for _, name := range partitions {
+		kept[name] = true
+	}
 	u.mutex.Lock()
 	defer u.mutex.Unlock()
-	for _, entry := range u.entries {
-		entry.drop()
+	for key, entry := range u.entries {
+		if !kept[key.partition] {
+			entry.drop()
+			delete(u.entries, key)
+		}
 	}
-	clear(u.entries)
 }
