@@ -2,17 +2,18 @@
 
     python -m tests.resilience.fleet.faults [ROUNDS] [FAULT ...]
 
-Three replicas are asked all the time. In each round something happens to Redis or to a replica,
-a user is moved to another group, and the user is invalidated until that succeeds. A fault is an
-answer whose call began after that and that comes from the old group, and a call about a known user
-that a running replica does not answer. A replica that was waited out because it cannot reach Redis
-is excused until it follows the fleet again.
+Three replicas are asked all the time, and a gate that moves from one to the next. In each round
+something happens to Redis or to a replica, a user is moved to another group, and the user is
+invalidated until that succeeds. A fault is an answer whose call began after that and that comes
+from the old group, and a call about a known user that a running replica does not answer. A replica
+that was waited out because it cannot reach Redis is excused until it follows the fleet again.
 """
 
 import asyncio
 import contextlib
 import itertools
 import os
+import random
 import signal
 import sys
 import tempfile
@@ -33,9 +34,12 @@ from tests.support.servers.sentinels import ReplicatedRedis, replicated_redis
 from tests.support.servers.slapd import freeze
 
 NAMES: Final = ("a", "b", "c")
+GATE: Final = "the gate"
 LONGER_THAN_A_LEASE: Final = 3.0
 PATIENCE: Final = 120.0
 """Seconds in which an invalidation must succeed after a fault."""
+STAY: Final = (0.2, 2.0)
+"""For how many seconds the gate stays at a replica, at least and at most."""
 
 
 class Rounds:
@@ -63,7 +67,10 @@ class Rounds:
         """Invalidations that ended with an error, which is allowed while Redis is away."""
         self.faults: list[str] = []
         self._user = "nobody"
-        self._clients: dict[str, aio.Client] = {}
+        self._clients: dict[str, aio.Client | aio.Gate] = {}
+        self._gate_proxy = Proxy(0)
+        self.decided = 0
+        """Answers that the gate gave by itself."""
         self._down: set[str] = set()
         self._numbers = itertools.count()
         self._promised: dict[str, float] = {}
@@ -78,6 +85,30 @@ class Rounds:
         self._clients[name] = aio.Client(server.address, timeout=PATIENCE, retry=retry)
         self._down.discard(name)
 
+    async def start_gate(self) -> None:
+        """Open the gate, when all replicas have been started."""
+        await self._gate_proxy.start()
+        self._move_gate("a")
+        address = f"127.0.0.1:{self._gate_proxy.port}"
+        self._clients[GATE] = aio.Gate(address, timeout=PATIENCE)
+
+    async def close_gate(self) -> None:
+        gate = self._clients.pop(GATE, None)
+        if isinstance(gate, aio.Gate):
+            self.decided = gate.decided
+            await gate.close()
+        await self._gate_proxy.close()
+
+    def _move_gate(self, name: str) -> None:
+        self._gate_proxy.target = int(self.fleet.servers[name].address.rpartition(":")[2])
+        self._gate_proxy.drop()
+
+    async def _keep_moving(self) -> None:
+        for name in itertools.cycle(NAMES):
+            await asyncio.sleep(random.uniform(*STAY))
+            if name not in self._down:
+                self._move_gate(name)
+
     async def stop(self, name: str) -> None:
         """End a replica for good, with kill -9."""
         self._down.add(name)
@@ -85,9 +116,10 @@ class Rounds:
         await self._clients.pop(name).close()
 
     async def read(self) -> None:
-        """Ask all replicas all the time."""
+        """Ask all replicas and the gate all the time."""
         async with asyncio.TaskGroup() as group:
-            for name in NAMES:
+            group.create_task(self._keep_moving())
+            for name in (*NAMES, GATE):
                 group.create_task(self._read(name))
 
     async def round(self, fault: "Fault") -> None:
@@ -117,7 +149,8 @@ class Rounds:
         try:
             allowed = (await self._clients[name].check(user, "root.work")).allowed
         except (queuegate.QueuegateError, KeyError) as error:
-            if name not in self._down:
+            # A question that the gate passes on may be lost when it moves.
+            if name not in self._down and name != GATE:
                 self.faults.append(f"{name} does not answer about {user}: {error}")
             return
         self.answers += 1
@@ -298,12 +331,14 @@ async def running(
         try:
             for name in NAMES:
                 await rounds.start(name)
+            await rounds.start_gate()
             reading = asyncio.create_task(rounds.read())
             yield rounds
         finally:
             if reading is not None:
                 reading.cancel()
                 await asyncio.gather(reading, return_exceptions=True)
+            await rounds.close_gate()
             await proxy.close()
             await asyncio.to_thread(fleet.close)
 
@@ -321,6 +356,7 @@ async def main(count: int, names: list[str]) -> int:
                 seconds = time.monotonic() - begin
         print(
             f"{name}: {rounds.barriers} barriers and {rounds.answers} answers in {seconds:.0f} s,"
+            f" {rounds.decided} of them by the gate alone,"
             f" {sum(rounds.failed_calls.values())} invalidations refused,"
             f" {len(rounds.faults)} faults",
             *rounds.faults[:10],
