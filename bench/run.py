@@ -38,6 +38,7 @@ _PARTS: Final = (
     "fleet_searches",
     "fleet_effect",
     "fleet_hits",
+    "fleet_moves",
     "outage",
     "overload",
     "gate",

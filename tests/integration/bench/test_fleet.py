@@ -32,7 +32,9 @@ def test_searches_are_counted(tmp_path: Path) -> None:
     assert len(part.targets) == 3
 
 
-@pytest.mark.parametrize(("name", "targets"), [("fleet_effect", 1), ("fleet_hits", 3)])
+@pytest.mark.parametrize(
+    ("name", "targets"), [("fleet_effect", 1), ("fleet_hits", 3), ("fleet_moves", 1)]
+)
 def test_times_are_measured(name: str, targets: int, tmp_path: Path) -> None:
     part = measured(name, tmp_path)
     assert len(part.targets) == targets
