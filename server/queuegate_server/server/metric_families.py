@@ -164,7 +164,8 @@ METRICS: Final[Mapping[str, tuple[type[Metric], str, tuple[str, ...]]]] = {
     ),
     "queuegate_sync_messages": (
         Counter,
-        "Messages to gates; policy: a part of one, reset: what the gate held is not used.",
+        "Messages to gates; policy: a part of one, reset: what the gate held is not used, but for"
+        " groups that it may keep in a fleet.",
         ("kind",),
     ),
     "queuegate_sync_barriers": (

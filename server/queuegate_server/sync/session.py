@@ -301,9 +301,7 @@ class Session:
             return shipped
         return {name: shipped[name] for name in self._partitions & shipped.keys()}
 
-    def _opened(
-        self, *, resumed: bool, keep_groups: Collection[str] = ()
-    ) -> sync_pb2.SyncResponse:
+    def _opened(self, *, resumed: bool, keep_groups: Collection[str] = ()) -> sync_pb2.SyncResponse:
         opened = sync_pb2.SyncOpened(
             epoch=self._log.epoch,
             resumed=resumed,
