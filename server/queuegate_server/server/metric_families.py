@@ -164,8 +164,7 @@ METRICS: Final[Mapping[str, tuple[type[Metric], str, tuple[str, ...]]]] = {
     ),
     "queuegate_sync_messages": (
         Counter,
-        "Messages to gates; policy: a part of one, reset: what the gate held is not used, but for"
-        " groups that it may keep in a fleet.",
+        "Messages to gates; policy: a part of one, reset: what is held is not used, but kept groups.",
         ("kind",),
     ),
     "queuegate_sync_barriers": (
