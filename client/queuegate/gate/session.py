@@ -214,7 +214,10 @@ class GateSession:
         self.ping_interval = opened.ping_interval_millis / 1_000
         if not opened.resumed:
             # The lease of another server does not cover the state of this one.
+            fleet_cursor = self._fleet_cursor if opened.keep_groups else None
             self.end(opened.keep_groups)
+            # The stream may end before the next checkpoint: until then, groups only go.
+            self._fleet_cursor = fleet_cursor
         rights = opened.local_decisions, opened.assert_groups, opened.report_decisions
         self._replica.use_rights(GateRights(*rights))
 

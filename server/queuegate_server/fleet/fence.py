@@ -75,7 +75,7 @@ class OrderFence:
     def begin(self, partition: str, users: Collection[str]) -> PendingInvalidation:
         """Accept no groups of these users (none named: of the partition) from now on."""
         pending = PendingInvalidation(partition, users)
-        self._pending.add(pending)
+        self._pending = {*self._unapplied(), pending}
         return pending
 
     def end(self, pending: PendingInvalidation, event: LogPosition | None = None) -> None:

@@ -76,6 +76,8 @@ class Follower:
         self._following = asyncio.Event()
         self._applied = asyncio.Event()
         self._work: set[asyncio.Task[None]] = set()
+        self._reloads: set[asyncio.Task[None]] = set()
+        """Reloads that others have asked for and that are not finished."""
         lease.on_end(self._on_lease_ended)
         lease.max_age = ISOLATED_MAX_AGE
 
@@ -105,7 +107,10 @@ class Follower:
         self._log.follow(events, head, sent_at)
         self.extend_lease()
         self._following.set()
-        self._start(self._confirm_join(head, must_reload=_has_reload(missed)))
+        if self._reloads or _has_reload(missed):
+            self._start_reload(self._confirm_join(head, must_reload=True))
+        else:
+            self._start(self._confirm_join(head, must_reload=False))
         _LOG.info("following the fleet", extra={"sequence": head.sequence})
 
     def extend_lease(self) -> None:
@@ -188,7 +193,7 @@ class Follower:
         if not is_own:
             self.applied += 1
             if change.kind == "reload":
-                self._start(self._reload(event))
+                self._start_reload(self._reload(event))
             elif change.is_awaited:
                 self._start(self._confirm(nonce, sequence))
         return True
@@ -257,7 +262,8 @@ class Follower:
         self._following.clear()
         self._own.clear()
         self._reporter.start_over()
-        for partition in self._served():
+        # While another policy is shipped, gates still decide by the one before.
+        for partition in {*self._served(), *self._hub.shipped}:
             self._hub.forget(partition)
 
     def _served(self) -> Iterable[str]:
@@ -266,10 +272,19 @@ class Follower:
         except NotReady:
             return []
 
-    def _start(self, work: Coroutine[Any, Any, None]) -> None:
+    def _start_reload(self, work: Coroutine[Any, Any, None]) -> None:
+        """Start to read the policy. A join before the end of that reads it again: what it confirms
+        includes the reload.
+        """
+        task = self._start(work)
+        self._reloads.add(task)
+        task.add_done_callback(self._reloads.discard)
+
+    def _start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.create_task(work)
         self._work.add(task)
         task.add_done_callback(self._ended)
+        return task
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         self._work.discard(task)

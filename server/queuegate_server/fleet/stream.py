@@ -43,6 +43,8 @@ HEARTBEAT_BUDGET: Final = 1.0
 COMMAND_BUDGET: Final = 2.0
 """Seconds for any other command that does not block."""
 NONCE_BYTES: Final = 8
+MAX_SEQUENCE_DIGITS: Final = 18
+"""Numbers of events fit into 64 bits."""
 
 _STATE: Final = """
 local epoch = redis.call('GET', KEYS[1]) or ''
@@ -231,7 +233,12 @@ class Stream:
 
     def _answer(self, answer: Any) -> LogState:
         epoch, sequence, nonce, values, *appended = answer
-        is_sound = len(epoch) == EPOCH_BYTES and sequence.isdigit()
+        is_sound = (
+            len(epoch) == EPOCH_BYTES
+            and len(nonce) <= NONCE_BYTES
+            and len(sequence) <= MAX_SEQUENCE_DIGITS
+            and sequence.isdigit()
+        )
         head = LogPosition(epoch, int(sequence), nonce) if is_sound else None
         statuses: list[ReplicaStatus] = []
         self._written.clear()

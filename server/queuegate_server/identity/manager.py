@@ -117,6 +117,8 @@ class ResolverManager:
         self._clock = clock
         self._wall = wall
         self._guarded: dict[ResolverKey, GuardedResolver] = {}
+        self._definitions: dict[ResolverKey, tuple[ResolverType, ResolverOptions]] = {}
+        """The types and the options with which these resolvers were opened."""
         self._groups: dict[tuple[str, ResolverKey], GroupResolver] = {}
         self._lease = lease or CacheLease()
         self._lease.on_end(self._end_lease)
@@ -161,6 +163,8 @@ class ResolverManager:
         used_keys = {each for _, key in self._groups for each in _members(self._settings, key)}
         unused_keys = self._guarded.keys() - used_keys
         unused_resolvers = [self._guarded.pop(each) for each in unused_keys]
+        for each in unused_keys:
+            del self._definitions[each]
         await asyncio.gather(*(each.close() for each in unused_groups))
         await asyncio.gather(*(each.close() for each in unused_resolvers))
 
@@ -179,27 +183,24 @@ class ResolverManager:
                 self._wall,
                 lease=self._lease,
             )
-            shared = self._shared(partition, key, source)
+            shared = self._shared(partition.name, key, source)
             groups = GroupResolver(source, cache, clock=self._clock, shared=shared)
             self._groups[partition.name, key] = groups
         return groups
 
-    def _shared(
-        self, partition: Partition, key: ResolverKey, source: GroupSource
-    ) -> SharedGroups | None:
+    def _shared(self, partition: str, key: ResolverKey, source: GroupSource) -> SharedGroups | None:
         """Return what servers share about a partition; None if each must ask by itself."""
         if self.share is None or source.is_local:
             return None
-        settings: list[tuple[str, str, str]] = []
+        settings: list[tuple[str, str, str, str]] = []
         for each in _members(self._settings, key):
-            resolver_type, options = _definition(
-                self._settings, partition, each, self._resolver_type
-            )
+            resolver_type, options = self._definitions[each]
             if getattr(resolver_type, "is_of_host", False):
                 return None
-            settings.append((*each, options.model_dump_json(fallback=repr)))
+            name = repr(resolver_type)
+            settings.append((*each, name, options.model_dump_json(fallback=repr)))
         chain = _chain(self._settings, key)
-        return self.share(partition.name, repr((settings, chain and chain.mode)))
+        return self.share(partition, repr((settings, chain and chain.mode)))
 
     async def _source(self, partition: Partition, key: ResolverKey) -> GroupSource:
         """Return a resolver or a chain. Raises UnusableResolver."""
@@ -236,6 +237,7 @@ class ResolverManager:
                 f" opened: {type(error).__name__}: {error}",
                 f"correct `resolvers.{key.name}`, or {other}" if is_configured else other,
             ) from error
+        self._definitions[key] = resolver_type, options
         return guarded
 
 

@@ -87,6 +87,8 @@ class Parts:
     session: type[Session] = Session
     log: type[ReplicaLog] = ReplicaLog
     fence: type[OrderFence] = OrderFence
+    forgets_reloads = False
+    """Whether a replica that joins forgets a reload that is not finished."""
 
 
 class Replica:
@@ -320,12 +322,14 @@ class World:
         for promise in self.promises:
             promise.barriers.pop(each.index, None)
 
-    def _join(self, each: Replica, _parts: type[Parts]) -> None:
+    def _join(self, each: Replica, parts: type[Parts]) -> None:
+        missed = each.log.missed(self.order, self.head)
+        has_reload = missed is None or any(event.change.kind == "reload" for event in missed)
         each.lose()
         each.log.follow(self.order, self.head, self.now)
-        each.policies.version = self.policy
-        each.must_ship = False
-        self._confirm_all(each, each.events.policy_changed())
+        each.must_ship = has_reload or (each.must_ship and not parts.forgets_reloads)
+        if not each.must_ship:
+            self._confirm_all(each, each.events.head)
 
     def _restart(self, each: Replica, parts: type[Parts]) -> None:
         self.restarts += 1

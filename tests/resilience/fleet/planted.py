@@ -167,6 +167,10 @@ class KeepsInvalidGroups(moving_gates.Parts):
     session = ForgetsNothingThatIsKept
 
 
+class ForgetsReloads(moving_gates.Parts):
+    forgets_reloads = True
+
+
 class KeepsTheLease(moving_gates.Parts):
     gate_session = KeepsTheLeaseOfAnotherServer
 
@@ -184,6 +188,16 @@ PLANTED_FOR_GATES: Mapping[type[moving_gates.Parts], moving_gates.Bounds] = {
     ),
     UnknownEvents: replace(_MOVE, trims=1),
     KeepsInvalidGroups: _MOVE,
+    ForgetsReloads: replace(
+        _MOVE,
+        invalidations=0,
+        reloads=1,
+        isolations=1,
+        begin=(
+            *(("reload", 0), ("append", 0), ("apply", 0), ("apply", 1)),
+            *(("lose", 1), ("connect", 1)),
+        ),
+    ),
     KeepsTheLease: replace(_MOVE, invalidations=0, reloads=1),
 }
 """The bounds within which each is found, by a gate that moves."""

@@ -34,10 +34,12 @@ class Parts:
     """The parts around a follower, which note in `done` what it has them do."""
 
     streams = 0
+    shipped = ("default",)
     log = SimpleNamespace(head=0)
 
     def __init__(self) -> None:
         self.done: list[str] = []
+        self.forgotten: list[str] = []
         self.is_confirmed = asyncio.Event()
         self.state = ReplicaLog()
         self.lease = CacheLease()
@@ -63,6 +65,9 @@ class Parts:
         self.done.append("reloaded")
         return SimpleNamespace(succeeded=True)
 
+    def forget(self, partition: str) -> None:
+        self.forgotten.append(partition)
+
     async def policy_shipped(self) -> int:
         self.done.append("shipped")
         return 0
@@ -79,6 +84,8 @@ class Parts:
         await self.follower.join([*history], head, 0.0)
         async with asyncio.timeout(60):
             await self.is_confirmed.wait()
+        for _ in range(3):
+            await asyncio.sleep(0)  # the task that has confirmed ends
         return self.done
 
     def _wake(self) -> None:
@@ -109,3 +116,27 @@ async def test_at_another_one_it_does_if_it_does_not_know_what_it_missed() -> No
     await parts.join(events(FORGET))
     parts.lease.end()
     assert "reloaded" in await parts.join(events(FORGET, FORGET, FORGET)[2:])
+
+
+async def test_gates_forget_the_groups_of_partitions_that_are_about_to_go() -> None:
+    """While another policy is shipped, gates still decide by the one before."""
+    parts = Parts()
+    await parts.join(events(FORGET))
+    parts.forgotten.clear()
+    parts.lease.end()
+    assert parts.forgotten == ["default"]
+
+
+async def test_at_another_one_it_does_while_a_reload_is_not_finished() -> None:
+    """Otherwise the replica would confirm a reload before it has read its file."""
+    parts = Parts()
+    await parts.join(events(FORGET))
+    may_read = asyncio.Event()
+    parts.follower._start_reload(cast("Any", may_read.wait()))
+    parts.lease.end()
+    assert "reloaded" in await parts.join(events(FORGET))
+    may_read.set()
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    parts.lease.end()
+    assert "reloaded" not in await parts.join(events(FORGET))

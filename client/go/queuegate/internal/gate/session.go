@@ -156,7 +156,12 @@ func (s *session) greeted(opened *queuegatev1.SyncOpened) error {
 	s.pingInterval = max(time.Duration(opened.GetPingIntervalMillis())*time.Millisecond, minPingInterval)
 	if !opened.GetResumed() {
 		// The lease of another server does not cover the state of this one.
+		fleetCursor := s.fleetCursor
 		s.end(opened.GetKeepGroups()...)
+		if len(opened.GetKeepGroups()) > 0 {
+			// The stream may end before the next checkpoint: until then, groups only go.
+			s.fleetCursor = fleetCursor
+		}
 	}
 	report := opened.GetReportDecisions()
 	s.replica.allow(rights{
