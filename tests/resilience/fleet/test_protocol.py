@@ -25,6 +25,9 @@ MOVES = {
         ticks=3, begin=(("ping", 0), ("receive", 0), ("send", 0), ("take", 0))
     ),
     "a restart": moving_gates.Bounds(restarts=1),
+    "a restart without the events before": moving_gates.Bounds(
+        trims=1, wants=1, begin=(("invalidate", 0), ("append", 0))
+    ),
     "a replica that is cut off": moving_gates.Bounds(isolations=1),
     "another policy": moving_gates.Bounds(invalidations=0, reloads=1),
 }
@@ -46,9 +49,9 @@ def test_a_planted_fault_is_found(parts: type[Parts], bounds: Bounds) -> None:
 
 @pytest.mark.parametrize("bounds", MOVES.values(), ids=MOVES)
 def test_no_gate_that_moves_decides_from_before_a_barrier(bounds: moving_gates.Bounds) -> None:
-    found = search(bounds, moving_gates.Parts, 4_000, moving_gates.World)
+    found = search(bounds, moving_gates.Parts, 12_000, moving_gates.World)
     assert found.trace is None
-    assert found.states > 3_000
+    assert found.states > 5_000
 
 
 @pytest.mark.parametrize(

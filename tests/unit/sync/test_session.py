@@ -224,11 +224,15 @@ def test_a_caller_keeps_no_groups_from_elsewhere(policies: Policies, source: byt
     assert of_fleet(policies, sources, fleet_cursor=CHANGES.at(5)) == ([], UNCHANGED)
 
 
-def test_a_caller_keeps_the_groups_of_partitions_that_it_gets(policies: Policies) -> None:
+def test_a_caller_keeps_no_groups_of_partitions_that_it_does_not_get(policies: Policies) -> None:
     sources = {"default": b"ldap", "old": b"ldap"}
-    kept, sent = of_fleet(policies, sources, fleet_cursor=CHANGES.at(1), partitions=["gpu", "old"])
+    cursor = CHANGES.at(1)
+    kept, sent = of_fleet(policies, sources, fleet_cursor=cursor, partitions=["gpu", "old"])
     assert kept == []
     assert not any("forget" in each for each in sent)
+    kept, sent = of_fleet(policies, sources, fleet_cursor=cursor, partitions=["default"])
+    assert kept == ["default"]
+    assert "forget default sam sue" in sent
 
 
 def test_a_checkpoint_names_the_change_of_the_fleet(log: EventLog, policies: Policies) -> None:
