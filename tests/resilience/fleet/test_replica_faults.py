@@ -16,7 +16,7 @@ async def test_no_answer_comes_from_before_a_barrier(tmp_path: Path) -> None:
     assert rounds.faults == []
     assert rounds.barriers == 2
     assert rounds.answers > 100
-    assert rounds.decided > 10
+    assert rounds.kept > 0
 
 
 async def test_without_a_barrier_old_answers_are_noticed(tmp_path: Path) -> None:
