@@ -71,8 +71,8 @@ class Held(NamedTuple):
     use_given_groups: bool
     rules: int
     """The version of the rules by which the server decides."""
-    groups_source: bytes
-    """Identifies where the groups of the partition come from."""
+    resolver_fingerprint: bytes
+    """Identifies the settings of the resolver."""
 
 
 Remembered: TypeAlias = tuple[Decision, UserEntry]
@@ -147,17 +147,19 @@ class LocalReplica:
         """Return all complete policies, as the server is told of them."""
         return [
             sync_pb2.HeldPolicy(
-                partition=name, checksum=held.checksum, groups_source=held.groups_source
+                partition=name,
+                checksum=held.checksum,
+                resolver_fingerprint=held.resolver_fingerprint,
             )
             for name, held in self._held.items()
         ]
 
-    def start_anew(self, keep_groups: Collection[str] = ()) -> None:
+    def start_anew(self, keep_groups_of: Collection[str] = ()) -> None:
         """Drop all groups but those of these partitions, and decide from no policy before the
         server has confirmed it.
         """
         self._replace(MappingProxyType({}))
-        kept = frozenset(keep_groups)
+        kept = frozenset(keep_groups_of)
         self.users = {key: entry for key, entry in self.users.items() if key[0] in kept}
 
     def drop_policies(self) -> None:
@@ -181,7 +183,7 @@ class LocalReplica:
                 held._replace(
                     revision=part.revision,
                     use_given_groups=part.use_given_groups,
-                    groups_source=part.groups_source,
+                    resolver_fingerprint=part.resolver_fingerprint,
                 )
             )
             return
@@ -209,7 +211,7 @@ class LocalReplica:
                     first.revision,
                     first.use_given_groups,
                     first.rules,
-                    first.groups_source,
+                    first.resolver_fingerprint,
                 )
             )
 

@@ -49,7 +49,7 @@ class Replica(Protocol):
     def held(self) -> Iterable[sync_pb2.HeldPolicy]:
         """Return all complete policies, as the server is told of them."""
 
-    def start_anew(self, keep_groups: Collection[str] = ()) -> None:
+    def start_anew(self, keep_groups_of: Collection[str] = ()) -> None:
         """Drop all groups but those of these partitions, and decide from no policy before the
         server has confirmed it.
         """
@@ -191,14 +191,14 @@ class GateSession:
         self.lease_until = min(self.lease_until, now)
         return sync_pb2.SyncRequest(release=sync_pb2.SyncRelease())
 
-    def end(self, keep_groups: Collection[str] = ()) -> None:
+    def end(self, keep_groups_of: Collection[str] = ()) -> None:
         """Stop deciding from this state: the server does not know it, or let this gate in. Drop all
         groups but those of these partitions.
         """
         self._epoch = b""
         self._fleet_cursor = None
         self.lease_until = -math.inf
-        self._replica.start_anew(keep_groups)
+        self._replica.start_anew(keep_groups_of)
 
     def reset(self) -> None:
         """Stop deciding, and have the next stream send everything."""
@@ -214,8 +214,8 @@ class GateSession:
         self.ping_interval = opened.ping_interval_millis / 1_000
         if not opened.resumed:
             # The lease of another server does not cover the state of this one.
-            fleet_cursor = self._fleet_cursor if opened.keep_groups else None
-            self.end(opened.keep_groups)
+            fleet_cursor = self._fleet_cursor if opened.keep_groups_of else None
+            self.end(opened.keep_groups_of)
             # The stream may end before the next checkpoint: until then, groups only go.
             self._fleet_cursor = fleet_cursor
         rights = opened.local_decisions, opened.assert_groups, opened.report_decisions

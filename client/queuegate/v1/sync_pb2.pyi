@@ -151,23 +151,23 @@ class HeldPolicy(_message.Message):
 
     PARTITION_FIELD_NUMBER: _builtins.int
     CHECKSUM_FIELD_NUMBER: _builtins.int
-    GROUPS_SOURCE_FIELD_NUMBER: _builtins.int
+    RESOLVER_FINGERPRINT_FIELD_NUMBER: _builtins.int
     partition: _builtins.str
     """The name of the partition."""
     checksum: _builtins.bytes
     """Its checksum, as the server sent it, at most 64 bytes."""
-    groups_source: _builtins.bytes
-    """Its `groups_source`, as the server sent it, at most 64 bytes."""
+    resolver_fingerprint: _builtins.bytes
+    """Its `resolver_fingerprint`, as the server sent it, at most 64 bytes."""
     def __init__(
         self,
         *,
         partition: _builtins.str = ...,
         checksum: _builtins.bytes = ...,
-        groups_source: _builtins.bytes = ...,
+        resolver_fingerprint: _builtins.bytes = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["checksum", b"checksum", "groups_source", b"groups_source", "partition", b"partition"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["checksum", b"checksum", "partition", b"partition", "resolver_fingerprint", b"resolver_fingerprint"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -511,7 +511,7 @@ class SyncOpened(_message.Message):
     LOCAL_DECISIONS_FIELD_NUMBER: _builtins.int
     ASSERT_GROUPS_FIELD_NUMBER: _builtins.int
     REPORT_DECISIONS_FIELD_NUMBER: _builtins.int
-    KEEP_GROUPS_FIELD_NUMBER: _builtins.int
+    KEEP_GROUPS_OF_FIELD_NUMBER: _builtins.int
     epoch: _builtins.bytes
     """Identifies the server process that counts changes."""
     resumed: _builtins.bool
@@ -540,9 +540,9 @@ class SyncOpened(_message.Message):
         """The names of all partitions of the server's policy that the caller gets."""
 
     @_builtins.property
-    def keep_groups(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """If `resumed` is false: the partitions whose groups the caller may keep. Those groups that are
-        no longer valid follow as Forget. The groups of all other partitions must be dropped.
+    def keep_groups_of(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Only if `resumed` is false: the partitions whose groups the caller may keep. Forget messages
+        follow for the groups among them that are no longer valid. The caller drops all other groups.
         """
 
     def __init__(
@@ -556,11 +556,11 @@ class SyncOpened(_message.Message):
         local_decisions: _builtins.bool = ...,
         assert_groups: _builtins.bool = ...,
         report_decisions: _builtins.bool = ...,
-        keep_groups: _abc.Iterable[_builtins.str] | None = ...,
+        keep_groups_of: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["assert_groups", b"assert_groups", "epoch", b"epoch", "keep_groups", b"keep_groups", "lease_millis", b"lease_millis", "local_decisions", b"local_decisions", "partitions", b"partitions", "ping_interval_millis", b"ping_interval_millis", "report_decisions", b"report_decisions", "resumed", b"resumed"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["assert_groups", b"assert_groups", "epoch", b"epoch", "keep_groups_of", b"keep_groups_of", "lease_millis", b"lease_millis", "local_decisions", b"local_decisions", "partitions", b"partitions", "ping_interval_millis", b"ping_interval_millis", "report_decisions", b"report_decisions", "resumed", b"resumed"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -580,8 +580,9 @@ class SyncCheckpoint(_message.Message):
     """The position."""
     @_builtins.property
     def fleet_cursor(self) -> _cursor_pb2.Cursor:
-        """With a fleet, the change of the fleet up to which these changes reach. Not set without a fleet,
-        and while the server does not follow it.
+        """The newest event of the fleet that the server had applied: its effects are among the changes
+        up to this position. Not set without a fleet, while the server does not follow it, or while a
+        change of its own is not in Redis yet.
         """
 
     def __init__(
@@ -686,7 +687,7 @@ class PolicyPart(_message.Message):
     UNCHANGED_FIELD_NUMBER: _builtins.int
     REMOVED_FIELD_NUMBER: _builtins.int
     RULES_FIELD_NUMBER: _builtins.int
-    GROUPS_SOURCE_FIELD_NUMBER: _builtins.int
+    RESOLVER_FINGERPRINT_FIELD_NUMBER: _builtins.int
     partition: _builtins.str
     """The name of the partition."""
     first: _builtins.bool
@@ -711,9 +712,9 @@ class PolicyPart(_message.Message):
     """The version of the rules by which questions about the partition are decided. A
     caller that does not know it must ask.
     """
-    groups_source: _builtins.bytes
-    """Identifies where the groups of the partition come from. It is the same at all replicas
-    of a fleet that share them; empty if the server does not share them.
+    resolver_fingerprint: _builtins.bytes
+    """Identifies the settings of the resolver. Equal at all replicas of a fleet that share the
+    groups of the partition; empty if they are not shared.
     """
     @_builtins.property
     def queues(self) -> _containers.RepeatedCompositeFieldContainer[_policy_pb2.PolicyQueue]:
@@ -738,11 +739,11 @@ class PolicyPart(_message.Message):
         unchanged: _builtins.bool = ...,
         removed: _builtins.bool = ...,
         rules: _builtins.int = ...,
-        groups_source: _builtins.bytes = ...,
+        resolver_fingerprint: _builtins.bytes = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["cluster", b"cluster"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["checksum", b"checksum", "cluster", b"cluster", "extended_acl_names", b"extended_acl_names", "first", b"first", "groups_source", b"groups_source", "last", b"last", "partition", b"partition", "queues", b"queues", "removed", b"removed", "revision", b"revision", "rules", b"rules", "unchanged", b"unchanged", "use_given_groups", b"use_given_groups"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["checksum", b"checksum", "cluster", b"cluster", "extended_acl_names", b"extended_acl_names", "first", b"first", "last", b"last", "partition", b"partition", "queues", b"queues", "removed", b"removed", "resolver_fingerprint", b"resolver_fingerprint", "revision", b"revision", "rules", b"rules", "unchanged", b"unchanged", "use_given_groups", b"use_given_groups"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

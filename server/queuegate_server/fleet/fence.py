@@ -11,7 +11,7 @@ from typing import Final
 from queuegate.v1 import cursor_pb2
 from queuegate_server.fleet.keys import LogPosition
 from queuegate_server.fleet.replica_log import ReplicaLog
-from queuegate_server.sync.event_log import Event
+from queuegate_server.sync.event_log import Event as SyncEvent
 
 
 class PendingInvalidation:
@@ -21,7 +21,7 @@ class PendingInvalidation:
         """Cover some users of a partition; all of them if none is named."""
         self.event: LogPosition | None = None
         """The event of the change; None while it has not been appended."""
-        self.invalidated: Final = Event(partition, frozenset(users))
+        self.invalidated: Final = SyncEvent(partition, frozenset(users))
 
     def covers(self, partition: str, user: str) -> bool:
         """Return whether the groups of a user are refused."""
@@ -63,7 +63,7 @@ class OrderFence:
         position = self.position
         return None if position is None else position.cursor
 
-    def since(self, cursor: cursor_pb2.Cursor) -> Sequence[Event] | None:
+    def since(self, cursor: cursor_pb2.Cursor) -> Sequence[SyncEvent] | None:
         """Return what has been invalidated since an event; None while groups from then cannot be
         judged.
         """

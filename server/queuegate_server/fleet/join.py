@@ -50,5 +50,5 @@ def join(
         hub=hub,
         clock=clock,
     )
-    hub.fleet = member.fence
+    hub.fleet_events = member.fence
     return member

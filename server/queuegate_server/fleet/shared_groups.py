@@ -102,7 +102,7 @@ class PartitionGroups:
             counts: Where reads are counted.
             clock: The clock of the lease, in seconds.
         """
-        self.source: Final = codec.source
+        self.resolver_fingerprint: Final = codec.resolver_fingerprint
         """Identifies the settings of the resolver."""
         self._store = store
         self._codec = codec
@@ -221,8 +221,8 @@ class ValueCodec:
         self.partition: Final = partition
         self._signer = signer
         self._keys = keys
-        # A hash would let readers of Redis try guesses at what the settings contain.
-        self.source: Final = signer.mac(b"settings", resolver.encode())
+        # A plain hash would let readers of Redis, and gates, test guesses at the settings.
+        self.resolver_fingerprint: Final = signer.mac(b"settings", resolver.encode())
         self._wall = wall
 
     def key(self, user: str) -> str:
@@ -239,7 +239,7 @@ class ValueCodec:
         content = json.dumps(
             [
                 FORMAT,
-                self.source.hex(),
+                self.resolver_fingerprint.hex(),
                 position.epoch.hex(),
                 position.sequence,
                 position.nonce.hex(),
@@ -261,8 +261,8 @@ class ValueCodec:
         fields = json.loads(content)
         if fields[0] != FORMAT:
             raise Refused("format")
-        source, epoch, sequence, nonce, resolved_at, expires_at, outcome = fields[1:]
-        if source != self.source.hex():
+        fingerprint, epoch, sequence, nonce, resolved_at, expires_at, outcome = fields[1:]
+        if fingerprint != self.resolver_fingerprint.hex():
             raise Refused("settings")
         now = self._wall()
         if expires_at <= now or resolved_at > now + CLOCK_SKEW:

@@ -72,8 +72,8 @@ class GroupResolver:
         self.resolver_name = source.name
         self.is_local = source.is_local
         """Whether `resolve` finishes without suspending."""
-        self.shared_source = b"" if shared is None else shared.source
-        """Identifies where the groups come from; empty if they are not shared."""
+        self.resolver_fingerprint = b"" if shared is None else shared.resolver_fingerprint
+        """Identifies the settings of the resolver; empty if its groups are not shared."""
         self._source = source
         self._cache = cache
         self._clock = clock

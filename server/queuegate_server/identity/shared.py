@@ -20,8 +20,8 @@ class SharedGroups(Protocol):
     """The answers about users of one partition that other servers have got."""
 
     @property
-    def source(self) -> bytes:
-        """Identifies where the groups come from; the same at all servers that share them."""
+    def resolver_fingerprint(self) -> bytes:
+        """Identifies the settings of the resolver; equal at all servers that share its groups."""
 
     async def get(self, user: str) -> SharedAnswer | None:
         """Return an answer that is valid at this moment; None if there is none. Never raises, and

@@ -83,7 +83,7 @@ def _check_partitions(request: sync_pb2.SyncOpen, violations: validation.Violati
     for index, held in enumerate(request.held):
         field = f"open.held[{index}]"
         validation.required_name(f"{field}.partition", held.partition, violations)
-        for part in ("checksum", "groups_source"):
+        for part in ("checksum", "resolver_fingerprint"):
             if len(getattr(held, part)) > MAX_CHECKSUM_BYTES:
                 text = f"is longer than {MAX_CHECKSUM_BYTES} bytes"
                 violations.append((f"{field}.{part}", text))

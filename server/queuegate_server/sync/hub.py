@@ -59,8 +59,8 @@ class SyncHub:
         """
         self.log: Final = EventLog(server)
         self.leases: Final = Leases(clock())
-        self.fleet: FleetEvents | None = None
-        """The changes of the fleet that the server belongs to."""
+        self.fleet_events: FleetEvents | None = None
+        """The events of the fleet that the server belongs to."""
         self.sent: Final = dict.fromkeys((*_KINDS, "reset"), 0)
         """Messages to callers, by kind; `reset` is an `opened` that is not resumed."""
         self.waited: Final = {"confirmed": 0, "waited_out": 0}
@@ -119,7 +119,7 @@ class SyncHub:
         except BaseException:
             self._streams[caller] -= 1
             raise
-        session = Session(self.log, self, rights, caller, self.fleet)
+        session = Session(self.log, self, rights, caller, self.fleet_events)
         self.leases.add(session)
         self._wake_streams[session] = wake
         return session

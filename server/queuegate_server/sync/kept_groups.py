@@ -1,4 +1,4 @@
-"""Which groups a caller may keep that another replica of the fleet has sent to it."""
+"""Decides which groups a caller keeps when it comes from another replica of the fleet."""
 
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple, Protocol
@@ -8,17 +8,17 @@ from queuegate_server.sync.event_log import Event
 
 
 class FleetEvents(Protocol):
-    """The changes of a fleet, as far as this replica has carried them out."""
+    """The events of a fleet, as far as this replica has applied them."""
 
     @property
     def cursor(self) -> cursor_pb2.Cursor | None:
-        """The newest of these changes: the event log of this replica has it and all before it. None
-        while the fleet is not followed.
+        """The newest event that was applied: its effects are in the event log of this server. None
+        while groups of other replicas cannot be judged.
         """
 
     def since(self, cursor: cursor_pb2.Cursor) -> Sequence[Event] | None:
-        """Return the changes after one, and those of this replica that the fleet may not know yet;
-        None if some might be missing.
+        """Return the effects of the events after one, and of changes of this replica that are not
+        applied as events yet; None if some might be missing.
         """
 
 
@@ -31,29 +31,34 @@ class KeptGroups(NamedTuple):
     """The changes that make some of them invalid."""
 
 
-NO_GROUPS: Final = KeptGroups((), ())
+NOTHING_KEPT: Final = KeptGroups((), ())
 
 
 def kept_groups(
-    fleet: FleetEvents | None, request: sync_pb2.SyncOpen, sources: Mapping[str, bytes]
+    fleet_events: FleetEvents | None,
+    request: sync_pb2.SyncOpen,
+    fingerprints: Mapping[str, bytes],
 ) -> KeptGroups:
-    """Return which groups the caller may keep.
+    """Return the groups that the caller may keep.
 
-    They are valid at the caller's position in the changes of the fleet. So they are still valid if
-    all changes since then are known, none of them forgets the user, and this replica would have
-    looked them up in the same place.
+    What it holds was valid at its fleet cursor. It is still valid if this replica knows all events
+    since then, none of them forgets the user, and both replicas use the same resolver settings.
 
     Args:
-        fleet: The changes of the fleet; None without one.
-        request: What the caller holds.
-        sources: Where the groups of the partitions that the caller gets come from; empty for groups
-            that are not shared.
+        fleet_events: The events of the fleet; None without one.
+        request: The first message of the caller.
+        fingerprints: Those of the resolvers, by partition that the caller gets; empty where groups
+            are not shared.
     """
     events = None
-    if fleet is not None and request.HasField("fleet_cursor"):
-        events = fleet.since(request.fleet_cursor)
+    if fleet_events is not None and request.HasField("fleet_cursor"):
+        events = fleet_events.since(request.fleet_cursor)
     if events is None:
-        return NO_GROUPS
-    held = {each.partition: each.groups_source for each in request.held}
-    kept = {name for name, source in sources.items() if source and held.get(name) == source}
+        return NOTHING_KEPT
+    held = {each.partition: each.resolver_fingerprint for each in request.held}
+    kept = {
+        name
+        for name, fingerprint in fingerprints.items()
+        if fingerprint and held.get(name) == fingerprint
+    }
     return KeptGroups(sorted(kept), [event for event in events if event.partition in kept])

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple, Protocol
 from queuegate.policy.decision import RULES
 from queuegate.v1 import sync_pb2
 from queuegate_server.sync.event_log import MAX_FORGOTTEN, POLICY_CHANGED, Event, EventLog
-from queuegate_server.sync.kept_groups import NO_GROUPS, FleetEvents, KeptGroups, kept_groups
+from queuegate_server.sync.kept_groups import NOTHING_KEPT, FleetEvents, KeptGroups, kept_groups
 
 LEASE: Final = 5.0
 """Seconds that a caller may decide after it sent a ping."""
@@ -28,8 +28,8 @@ class ShippedPolicy(NamedTuple):
     """The whole policy."""
     unchanged: sync_pb2.SyncResponse
     """For a caller that holds a policy with this checksum, of whatever revision."""
-    groups_source: bytes = b""
-    """Identifies where the groups of the partition come from; empty if they are not shared."""
+    resolver_fingerprint: bytes = b""
+    """Identifies the settings of the resolver; empty if its groups are not shared."""
 
 
 class InvalidSync(Exception):
@@ -75,7 +75,7 @@ class Session:
         policies: Policies,
         rights: SyncRights,
         caller: str = "",
-        fleet: FleetEvents | None = None,
+        fleet_events: FleetEvents | None = None,
     ) -> None:
         """Start before the first message.
 
@@ -84,7 +84,7 @@ class Session:
             policies: The policies to send.
             rights: What the caller may do.
             caller: The name of the caller.
-            fleet: The changes of the fleet that the server belongs to; None without one.
+            fleet_events: The events of the fleet that the server belongs to; None without one.
         """
         self.name = ""
         self.caller: Final = caller
@@ -102,7 +102,7 @@ class Session:
         self._log = log
         self._policies = policies
         self._rights = rights
-        self._fleet = fleet
+        self._fleet_events = fleet_events
         self._partitions: frozenset[str] = frozenset()
         self._is_open = False
         self._is_draining = False
@@ -233,8 +233,10 @@ class Session:
             self._changes.append(self._opened(resumed=True))
             self._remove_policies()
         else:
-            sources = {name: policy.groups_source for name, policy in self._wanted().items()}
-            self._start_anew(kept_groups(self._fleet, request, sources))
+            fingerprints = {
+                name: policy.resolver_fingerprint for name, policy in self._wanted().items()
+            }
+            self._start_anew(kept_groups(self._fleet_events, request, fingerprints))
 
     def _note_applied(self, sequence: int, now: float) -> None:
         if sequence > self._position:
@@ -243,12 +245,12 @@ class Session:
         if self._behind is not None and self.applied >= self._behind[0]:
             self._behind = None if self.applied == self._log.head else (self._log.head, now)
 
-    def _start_anew(self, kept: KeptGroups = NO_GROUPS) -> None:
+    def _start_anew(self, kept: KeptGroups = NOTHING_KEPT) -> None:
         """Have the caller drop its state, but for these groups, and policies that are confirmed."""
         self._position = self._log.head
         self._groups.clear()
         self.offered_bytes = 0
-        self._changes.append(self._opened(resumed=False, keep_groups=kept.partitions))
+        self._changes.append(self._opened(resumed=False, keep_groups_of=kept.partitions))
         self._add_forgets(kept.events)
         self._sent = {name: (checksum, 0) for name, (checksum, _) in self._sent.items()}
         self._add_policies()
@@ -291,8 +293,9 @@ class Session:
         self._changes.extend(removed)
 
     def _add_checkpoint(self) -> None:
-        fleet = None if self._fleet is None else self._fleet.cursor
-        checkpoint = sync_pb2.SyncCheckpoint(sequence=self._position, fleet_cursor=fleet)
+        events = self._fleet_events
+        cursor = None if events is None else events.cursor
+        checkpoint = sync_pb2.SyncCheckpoint(sequence=self._position, fleet_cursor=cursor)
         self._changes.append(sync_pb2.SyncResponse(checkpoint=checkpoint))
 
     def _wanted(self) -> Mapping[str, ShippedPolicy]:
@@ -301,7 +304,9 @@ class Session:
             return shipped
         return {name: shipped[name] for name in self._partitions & shipped.keys()}
 
-    def _opened(self, *, resumed: bool, keep_groups: Collection[str] = ()) -> sync_pb2.SyncResponse:
+    def _opened(
+        self, *, resumed: bool, keep_groups_of: Collection[str] = ()
+    ) -> sync_pb2.SyncResponse:
         opened = sync_pb2.SyncOpened(
             epoch=self._log.epoch,
             resumed=resumed,
@@ -311,7 +316,7 @@ class Session:
             local_decisions=self._rights.local_decisions,
             assert_groups=self._rights.assert_groups,
             report_decisions=self._rights.report_decisions,
-            keep_groups=keep_groups,
+            keep_groups_of=keep_groups_of,
         )
         return sync_pb2.SyncResponse(opened=opened)
 

@@ -58,7 +58,7 @@ async def _ship(served: ServedPartition, names: AclNames, revision: int) -> Ship
         parts[-1].MergeFrom(chunk)
         size += chunk.ByteSize()
     head.revision, head.checksum = revision, digest.digest()
-    head.groups_source = served.groups.shared_source
+    head.resolver_fingerprint = served.groups.resolver_fingerprint
     parts[-1].last = True
     unchanged = sync_pb2.PolicyPart()
     unchanged.CopyFrom(head)
@@ -71,7 +71,7 @@ async def _ship(served: ServedPartition, names: AclNames, revision: int) -> Ship
         revision,
         [sync_pb2.SyncResponse(policy=part) for part in parts],
         sync_pb2.SyncResponse(policy=unchanged),
-        head.groups_source,
+        head.resolver_fingerprint,
     )
 
 

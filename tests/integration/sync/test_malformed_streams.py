@@ -46,7 +46,7 @@ def _open(rng: random.Random, epoch: bytes) -> dict[str, Any]:
             {
                 "partition": name(),
                 "checksum": rng.randbytes(rng.choice((0, 32, 65))),
-                "groups_source": rng.randbytes(rng.choice((0, 32, 65))),
+                "resolver_fingerprint": rng.randbytes(rng.choice((0, 32, 65))),
             }
             for _ in range(rng.randrange(3))
         ],

@@ -63,8 +63,8 @@ INVALID: tuple[tuple[dict[str, Any], str], ...] = (
         "open.held[0].checksum: is longer than 64 bytes",
     ),
     (
-        {"held": [{"partition": "p", "groups_source": bytes(65)}]},
-        "open.held[0].groups_source: is longer than 64 bytes",
+        {"held": [{"partition": "p", "resolver_fingerprint": bytes(65)}]},
+        "open.held[0].resolver_fingerprint: is longer than 64 bytes",
     ),
     (
         {"fleet_cursor": {"epoch": bytes(65)}},

@@ -9,7 +9,7 @@ from queuegate_server.fleet.fence import OrderFence
 from queuegate_server.fleet.keys import LogPosition
 from queuegate_server.fleet.replica_log import LEASE, ReplicaLog
 from queuegate_server.sync.event_log import Event as SyncEvent
-from queuegate_server.sync.kept_groups import NO_GROUPS, KeptGroups
+from queuegate_server.sync.kept_groups import NOTHING_KEPT, KeptGroups
 from queuegate_server.sync.session import Session
 from tests.resilience.fleet import moving_gates
 from tests.resilience.fleet.world import Bounds, Parts
@@ -147,7 +147,7 @@ class TakesUnknownEventsForNone(ReplicaLog):
 class ForgetsNothingThatIsKept(Session):
     """Has a gate keep groups as they are."""
 
-    def _start_anew(self, kept: KeptGroups = NO_GROUPS) -> None:
+    def _start_anew(self, kept: KeptGroups = NOTHING_KEPT) -> None:
         super()._start_anew(KeptGroups(kept.partitions, ()))
 
 

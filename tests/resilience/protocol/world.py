@@ -41,11 +41,15 @@ class VersionReplica:
         if self.policy is None:
             return ()
         checksum = b"%d" % self.policy
-        return (sync_pb2.HeldPolicy(partition=PARTITION, checksum=checksum, groups_source=SOURCE),)
+        return (
+            sync_pb2.HeldPolicy(
+                partition=PARTITION, checksum=checksum, resolver_fingerprint=SOURCE
+            ),
+        )
 
-    def start_anew(self, keep_groups: Collection[str] = ()) -> None:
+    def start_anew(self, keep_groups_of: Collection[str] = ()) -> None:
         self.confirmed = False
-        if PARTITION not in keep_groups:
+        if PARTITION not in keep_groups_of:
             self.groups = None
 
     def add_part(self, part: sync_pb2.PolicyPart) -> None:

@@ -40,7 +40,7 @@ class Gate:
         *,
         resumed: bool = False,
         assert_groups: bool = True,
-        keep_groups: tuple[str, ...] = (),
+        keep_groups_of: tuple[str, ...] = (),
     ) -> sync_pb2.SyncOpen:
         opened = self.session.open().open
         self.say(
@@ -51,7 +51,7 @@ class Gate:
                 ping_interval_millis=1000,
                 local_decisions=True,
                 assert_groups=assert_groups,
-                keep_groups=keep_groups,
+                keep_groups_of=keep_groups_of,
             )
         )
         return opened
@@ -98,7 +98,7 @@ def policy(name: str) -> sync_pb2.PolicyPart:
         checksum=b"1",
         use_given_groups=True,
         rules=RULES,
-        groups_source=b"ldap",
+        resolver_fingerprint=b"ldap",
     )
 
 
@@ -144,19 +144,21 @@ def test_another_replica_may_let_a_gate_keep_groups(gate: Gate) -> None:
     gate.say(checkpoint=sync_pb2.SyncCheckpoint(sequence=1, fleet_cursor=fleet))
     gate.learn("sam", "staff")
     gate.learn("eve", "staff")
-    opened = gate.open(keep_groups=("default",))
+    opened = gate.open(keep_groups_of=("default",))
     assert opened.fleet_cursor == fleet
-    assert [each.groups_source for each in opened.held] == [b"ldap"]
+    assert [each.resolver_fingerprint for each in opened.held] == [b"ldap"]
     gate.say(forget=sync_pb2.Forget(partition="default", users=["eve"]))
-    gate.say(policy=sync_pb2.PolicyPart(partition="default", unchanged=True, groups_source=b"ad"))
+    gate.say(
+        policy=sync_pb2.PolicyPart(partition="default", unchanged=True, resolver_fingerprint=b"ad")
+    )
     gate.say(checkpoint=sync_pb2.SyncCheckpoint(sequence=9))
     assert gate.check("sam") is None, "the lease of another server"
     gate.lease()
     assert gate.check("sam")
     assert gate.check("eve") is None
-    opened = gate.open(keep_groups=("other",))
+    opened = gate.open(keep_groups_of=("other",))
     assert not opened.HasField("fleet_cursor"), "the last checkpoint had none"
-    assert [each.groups_source for each in opened.held] == [b"ad"]
+    assert [each.resolver_fingerprint for each in opened.held] == [b"ad"]
     gate.say(policy=sync_pb2.PolicyPart(partition="default", unchanged=True))
     gate.lease()
     assert gate.check("sam") is None

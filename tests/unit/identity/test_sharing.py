@@ -21,7 +21,7 @@ RESOLVERS = {
 
 
 class NothingShared:
-    source = b"a resolver"
+    resolver_fingerprint = b"a resolver"
 
     async def get(self, user: str) -> None:
         return None

@@ -189,14 +189,14 @@ def of_fleet(
     """
     session = Session(EventLog(b"12345678"), policies, RIGHTS, "", fleet)
     held = [
-        sync_pb2.HeldPolicy(partition=name, checksum=b"1", groups_source=source)
+        sync_pb2.HeldPolicy(partition=name, checksum=b"1", resolver_fingerprint=source)
         for name, source in sources.items()
     ]
     session.receive(request("open", held=held, **fields), 0)
     first = session.next_response()
     assert first is not None
     assert not first.opened.resumed
-    return list(first.opened.keep_groups), kinds(session)
+    return list(first.opened.keep_groups_of), kinds(session)
 
 
 UNCHANGED = ["default unchanged", "gpu unchanged", "checkpoint"]

@@ -290,10 +290,10 @@ type HeldPolicy struct {
 	Partition string `protobuf:"bytes,1,opt,name=partition,proto3" json:"partition,omitempty"`
 	// Its checksum, as the server sent it, at most 64 bytes.
 	Checksum []byte `protobuf:"bytes,2,opt,name=checksum,proto3" json:"checksum,omitempty"`
-	// Its `groups_source`, as the server sent it, at most 64 bytes.
-	GroupsSource  []byte `protobuf:"bytes,3,opt,name=groups_source,json=groupsSource,proto3" json:"groups_source,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	// Its `resolver_fingerprint`, as the server sent it, at most 64 bytes.
+	ResolverFingerprint []byte `protobuf:"bytes,3,opt,name=resolver_fingerprint,json=resolverFingerprint,proto3" json:"resolver_fingerprint,omitempty"`
+	unknownFields       protoimpl.UnknownFields
+	sizeCache           protoimpl.SizeCache
 }
 
 func (x *HeldPolicy) Reset() {
@@ -340,9 +340,9 @@ func (x *HeldPolicy) GetChecksum() []byte {
 	return nil
 }
 
-func (x *HeldPolicy) GetGroupsSource() []byte {
+func (x *HeldPolicy) GetResolverFingerprint() []byte {
 	if x != nil {
-		return x.GroupsSource
+		return x.ResolverFingerprint
 	}
 	return nil
 }
@@ -1069,9 +1069,9 @@ type SyncOpened struct {
 	// Whether each decision made by the caller must be reported. A caller that cannot
 	// keep decisions until they are confirmed must not decide then.
 	ReportDecisions bool `protobuf:"varint,8,opt,name=report_decisions,json=reportDecisions,proto3" json:"report_decisions,omitempty"`
-	// If `resumed` is false: the partitions whose groups the caller may keep. Those groups that are
-	// no longer valid follow as Forget. The groups of all other partitions must be dropped.
-	KeepGroups    []string `protobuf:"bytes,9,rep,name=keep_groups,json=keepGroups,proto3" json:"keep_groups,omitempty"`
+	// Only if `resumed` is false: the partitions whose groups the caller may keep. Forget messages
+	// follow for the groups among them that are no longer valid. The caller drops all other groups.
+	KeepGroupsOf  []string `protobuf:"bytes,9,rep,name=keep_groups_of,json=keepGroupsOf,proto3" json:"keep_groups_of,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1162,9 +1162,9 @@ func (x *SyncOpened) GetReportDecisions() bool {
 	return false
 }
 
-func (x *SyncOpened) GetKeepGroups() []string {
+func (x *SyncOpened) GetKeepGroupsOf() []string {
 	if x != nil {
-		return x.KeepGroups
+		return x.KeepGroupsOf
 	}
 	return nil
 }
@@ -1175,8 +1175,9 @@ type SyncCheckpoint struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The position.
 	Sequence uint64 `protobuf:"varint,1,opt,name=sequence,proto3" json:"sequence,omitempty"`
-	// With a fleet, the change of the fleet up to which these changes reach. Not set without a fleet,
-	// and while the server does not follow it.
+	// The newest event of the fleet that the server had applied: its effects are among the changes
+	// up to this position. Not set without a fleet, while the server does not follow it, or while a
+	// change of its own is not in Redis yet.
 	FleetCursor   *Cursor `protobuf:"bytes,2,opt,name=fleet_cursor,json=fleetCursor,proto3" json:"fleet_cursor,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1394,11 +1395,11 @@ type PolicyPart struct {
 	// The version of the rules by which questions about the partition are decided. A
 	// caller that does not know it must ask.
 	Rules uint32 `protobuf:"varint,12,opt,name=rules,proto3" json:"rules,omitempty"`
-	// Identifies where the groups of the partition come from. It is the same at all replicas
-	// of a fleet that share them; empty if the server does not share them.
-	GroupsSource  []byte `protobuf:"bytes,13,opt,name=groups_source,json=groupsSource,proto3" json:"groups_source,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	// Identifies the settings of the resolver. Equal at all replicas of a fleet that share the
+	// groups of the partition; empty if they are not shared.
+	ResolverFingerprint []byte `protobuf:"bytes,13,opt,name=resolver_fingerprint,json=resolverFingerprint,proto3" json:"resolver_fingerprint,omitempty"`
+	unknownFields       protoimpl.UnknownFields
+	sizeCache           protoimpl.SizeCache
 }
 
 func (x *PolicyPart) Reset() {
@@ -1515,9 +1516,9 @@ func (x *PolicyPart) GetRules() uint32 {
 	return 0
 }
 
-func (x *PolicyPart) GetGroupsSource() []byte {
+func (x *PolicyPart) GetResolverFingerprint() []byte {
 	if x != nil {
-		return x.GroupsSource
+		return x.ResolverFingerprint
 	}
 	return nil
 }
@@ -1681,12 +1682,12 @@ const file_queuegate_v1_sync_proto_rawDesc = "" +
 	"\ffleet_cursor\x18\a \x01(\v2\x14.queuegate.v1.CursorR\vfleetCursor\x12,\n" +
 	"\x04held\x18\x04 \x03(\v2\x18.queuegate.v1.HeldPolicyR\x04held\x12\x1a\n" +
 	"\binstance\x18\x05 \x01(\fR\binstance\x12\x14\n" +
-	"\x05rules\x18\x06 \x03(\rR\x05rules\"k\n" +
+	"\x05rules\x18\x06 \x03(\rR\x05rules\"y\n" +
 	"\n" +
 	"HeldPolicy\x12\x1c\n" +
 	"\tpartition\x18\x01 \x01(\tR\tpartition\x12\x1a\n" +
-	"\bchecksum\x18\x02 \x01(\fR\bchecksum\x12#\n" +
-	"\rgroups_source\x18\x03 \x01(\fR\fgroupsSource\"\x1a\n" +
+	"\bchecksum\x18\x02 \x01(\fR\bchecksum\x121\n" +
+	"\x14resolver_fingerprint\x18\x03 \x01(\fR\x13resolverFingerprint\"\x1a\n" +
 	"\bSyncPing\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x04R\x02id\")\n" +
 	"\vSyncApplied\x12\x1a\n" +
@@ -1728,7 +1729,7 @@ const file_queuegate_v1_sync_proto_rawDesc = "" +
 	"\x0fRefusedDecision\x12\x14\n" +
 	"\x05index\x18\x01 \x01(\rR\x05index\x12\x14\n" +
 	"\x05fault\x18\x02 \x01(\tR\x05fault\"\x0e\n" +
-	"\fSyncDraining\"\xcb\x02\n" +
+	"\fSyncDraining\"\xd0\x02\n" +
 	"\n" +
 	"SyncOpened\x12\x14\n" +
 	"\x05epoch\x18\x01 \x01(\fR\x05epoch\x12\x18\n" +
@@ -1740,9 +1741,8 @@ const file_queuegate_v1_sync_proto_rawDesc = "" +
 	"partitions\x12'\n" +
 	"\x0flocal_decisions\x18\x06 \x01(\bR\x0elocalDecisions\x12#\n" +
 	"\rassert_groups\x18\a \x01(\bR\fassertGroups\x12)\n" +
-	"\x10report_decisions\x18\b \x01(\bR\x0freportDecisions\x12\x1f\n" +
-	"\vkeep_groups\x18\t \x03(\tR\n" +
-	"keepGroups\"e\n" +
+	"\x10report_decisions\x18\b \x01(\bR\x0freportDecisions\x12$\n" +
+	"\x0ekeep_groups_of\x18\t \x03(\tR\fkeepGroupsOf\"e\n" +
 	"\x0eSyncCheckpoint\x12\x1a\n" +
 	"\bsequence\x18\x01 \x01(\x04R\bsequence\x127\n" +
 	"\ffleet_cursor\x18\x02 \x01(\v2\x14.queuegate.v1.CursorR\vfleetCursor\"\x1a\n" +
@@ -1755,7 +1755,7 @@ const file_queuegate_v1_sync_proto_rawDesc = "" +
 	"\facls_enabled\x18\x02 \x01(\bR\vaclsEnabled\x128\n" +
 	"\x18checks_submission_always\x18\x03 \x01(\bR\x16checksSubmissionAlways\x12&\n" +
 	"\x0fhas_short_names\x18\x04 \x01(\bR\rhasShortNames\x12)\n" +
-	"\x10hadoop_semantics\x18\x05 \x01(\bR\x0fhadoopSemantics\"\xc1\x03\n" +
+	"\x10hadoop_semantics\x18\x05 \x01(\bR\x0fhadoopSemantics\"\xcf\x03\n" +
 	"\n" +
 	"PolicyPart\x12\x1c\n" +
 	"\tpartition\x18\x01 \x01(\tR\tpartition\x12\x14\n" +
@@ -1770,8 +1770,8 @@ const file_queuegate_v1_sync_proto_rawDesc = "" +
 	"\tunchanged\x18\n" +
 	" \x01(\bR\tunchanged\x12\x18\n" +
 	"\aremoved\x18\v \x01(\bR\aremoved\x12\x14\n" +
-	"\x05rules\x18\f \x01(\rR\x05rules\x12#\n" +
-	"\rgroups_source\x18\r \x01(\fR\fgroupsSource\"\xb7\x01\n" +
+	"\x05rules\x18\f \x01(\rR\x05rules\x121\n" +
+	"\x14resolver_fingerprint\x18\r \x01(\fR\x13resolverFingerprint\"\xb7\x01\n" +
 	"\n" +
 	"UserGroups\x12\x1c\n" +
 	"\tpartition\x18\x01 \x01(\tR\tpartition\x12\x12\n" +

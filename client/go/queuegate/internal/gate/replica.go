@@ -20,13 +20,13 @@ type rights struct {
 
 // held is the policy of a partition. Immutable.
 type held struct {
-	name           string
-	partition      *policy.Partition
-	checksum       []byte
-	revision       uint64
-	useGivenGroups bool
-	rules          uint32 // the version of the rules by which the server decides
-	groupsSource   []byte // identifies where the groups of the partition come from
+	name                string
+	partition           *policy.Partition
+	checksum            []byte
+	revision            uint64
+	useGivenGroups      bool
+	rules               uint32 // the version of the rules by which the server decides
+	resolverFingerprint []byte // identifies the settings of the resolver
 }
 
 // A state is everything that decides but for the groups of users. Immutable: a change makes another
@@ -79,9 +79,9 @@ func (r *replica) allow(given rights) {
 
 // startAnew drops all groups but those of some partitions, and decides from no policy before the
 // server has confirmed it.
-func (r *replica) startAnew(keepGroups []string) {
+func (r *replica) startAnew(keepGroupsOf []string) {
 	r.replace(nil, r.state.Load().rights)
-	r.users.keep(keepGroups)
+	r.users.keep(keepGroupsOf)
 }
 
 // add adds a part of a policy; the last one makes it decide.
@@ -99,7 +99,7 @@ func (r *replica) add(part *queuegatev1.PolicyPart) error {
 		}
 		changed := *known
 		changed.revision, changed.useGivenGroups = part.GetRevision(), part.GetUseGivenGroups()
-		changed.groupsSource = part.GetGroupsSource()
+		changed.resolverFingerprint = part.GetResolverFingerprint()
 		r.decideFrom(&changed)
 		return nil
 	case part.GetFirst():
@@ -119,7 +119,7 @@ func (r *replica) add(part *queuegatev1.PolicyPart) error {
 		r.dropParts()
 		r.decideFrom(&held{
 			name, made, first.GetChecksum(), first.GetRevision(), first.GetUseGivenGroups(), first.GetRules(),
-			first.GetGroupsSource(),
+			first.GetResolverFingerprint(),
 		})
 	}
 	return nil

@@ -72,7 +72,7 @@ func (s *session) open() *queuegatev1.SyncRequest {
 	for name, policy := range s.replica.held {
 		if len(message.Held) < maxHeld {
 			message.Held = append(message.Held, &queuegatev1.HeldPolicy{
-				Partition: name, Checksum: policy.checksum, GroupsSource: policy.groupsSource,
+				Partition: name, Checksum: policy.checksum, ResolverFingerprint: policy.resolverFingerprint,
 			})
 		}
 	}
@@ -133,10 +133,10 @@ func (s *session) release(now time.Duration) *queuegatev1.SyncRequest {
 
 // end stops deciding from this state: the server does not know it, or let this gate in. It drops all
 // groups but those of these partitions.
-func (s *session) end(keepGroups ...string) {
+func (s *session) end(keepGroupsOf ...string) {
 	s.epoch, s.fleetCursor = nil, nil
 	s.leaseUntil.Store(int64(never))
-	s.replica.startAnew(keepGroups)
+	s.replica.startAnew(keepGroupsOf)
 }
 
 // reset stops deciding, and has the next stream send everything.
@@ -157,8 +157,8 @@ func (s *session) greeted(opened *queuegatev1.SyncOpened) error {
 	if !opened.GetResumed() {
 		// The lease of another server does not cover the state of this one.
 		fleetCursor := s.fleetCursor
-		s.end(opened.GetKeepGroups()...)
-		if len(opened.GetKeepGroups()) > 0 {
+		s.end(opened.GetKeepGroupsOf()...)
+		if len(opened.GetKeepGroupsOf()) > 0 {
 			// The stream may end before the next checkpoint: until then, groups only go.
 			s.fleetCursor = fleetCursor
 		}

@@ -92,11 +92,11 @@ func TestAnotherReplicaMayLetAGateKeepGroups(t *testing.T) {
 		return &queuegatev1.SyncResponse{Message: &queuegatev1.SyncResponse_Checkpoint{Checkpoint: message}}
 	}
 	keeping := func(partition string) *queuegatev1.SyncResponse {
-		return opened(func(o *queuegatev1.SyncOpened) { o.KeepGroups = []string{partition} })
+		return opened(func(o *queuegatev1.SyncOpened) { o.KeepGroupsOf = []string{partition} })
 	}
 	from := func(source string) *queuegatev1.SyncResponse {
 		response := unchanged("default", " staff", 2)
-		response.GetPolicy().GroupsSource = []byte(source)
+		response.GetPolicy().ResolverFingerprint = []byte(source)
 		return response
 	}
 	for _, user := range []string{"sam", "eve"} {
@@ -106,7 +106,7 @@ func TestAnotherReplicaMayLetAGateKeepGroups(t *testing.T) {
 	}
 	w.receive(from("ldap"), at(fleet))
 	message := w.session.open().GetOpen()
-	if !proto.Equal(message.GetFleetCursor(), fleet) || string(message.Held[0].GetGroupsSource()) != "ldap" {
+	if !proto.Equal(message.GetFleetCursor(), fleet) || string(message.Held[0].GetResolverFingerprint()) != "ldap" {
 		t.Error(message)
 	}
 	w.receive(keeping("default"), forget("default", "eve"), from("ad"), at(nil))
@@ -115,7 +115,7 @@ func TestAnotherReplicaMayLetAGateKeepGroups(t *testing.T) {
 	w.expect("sam", "root", policy.Group)
 	w.expect("eve", "root", "")
 	message = w.session.open().GetOpen()
-	if message.FleetCursor != nil || string(message.Held[0].GetGroupsSource()) != "ad" {
+	if message.FleetCursor != nil || string(message.Held[0].GetResolverFingerprint()) != "ad" {
 		t.Error(message)
 	}
 	w.receive(keeping("other"), from("ad"), at(fleet))
