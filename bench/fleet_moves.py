@@ -5,6 +5,7 @@ import statistics
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Final
 
 from bench.big_directory import Size, big_directory, user
 from bench.command import Scale, main
@@ -14,10 +15,13 @@ from queuegate import aio
 from tests.support.fakes.loop import wait_until
 from tests.support.fakes.tcp_proxy import Proxy, proxy_to
 
+_LIMIT: Final = 120.0
+"""Seconds in which the gate must hold the groups of all users."""
+
 
 def measure(scale: Scale, folder: Path) -> Part:
     """Move a gate between servers without a fleet, then between replicas of one."""
-    users, moves = (500, 3) if scale.is_quick else (10_000, 9)
+    users, moves = (500, 3) if scale.is_quick else (9_000, 9)
     table = Table(
         "A gate that moves from one server to another",
         "Two servers and a real slapd; with a fleet, a real Redis, too. A gate holds the groups of "
@@ -30,7 +34,7 @@ def measure(scale: Scale, folder: Path) -> Part:
             alone = _measured(table, "no fleet", servers, users, moves)
         with running_replicas(folder, directory, NAMES[:2]) as replicas:
             shared = _measured(table, "fleet", replicas, users, moves)
-    what = "questions that a gate passes on after a move in a fleet"
+    what = "questions that a gate passes on after a move in a fleet, at most"
     return Part([table], [Target(what, "0", f"{shared:,} (no fleet: {alone:,})", shared == 0)])
 
 
@@ -41,16 +45,17 @@ def _measured(
     users: int,
     moves: int,
 ) -> int:
-    """Add a row; return the median of the questions that were passed on."""
+    """Add a row; return how many questions were passed on after a move, at most."""
     found = asyncio.run(_move(servers, users, moves))
-    passed_on, seconds = zip(*found, strict=True)
+    passed_on = [each for each, _ in found]
+    seconds = [each for _, each in found]
     median = int(statistics.median(passed_on))
     table.add(
         name,
         f"{median:,} ({min(passed_on):,} to {max(passed_on):,})",
         f"{statistics.median(seconds):.3f} ({min(seconds):.3f} to {max(seconds):.3f})",
     )
-    return median
+    return max(passed_on)
 
 
 async def _move(servers: Sequence[Replica], users: int, moves: int) -> list[tuple[int, float]]:
@@ -59,8 +64,9 @@ async def _move(servers: Sequence[Replica], users: int, moves: int) -> list[tupl
     found = []
     async with proxy_to(ports[0]) as proxy, aio.Gate(f"127.0.0.1:{proxy.port}") as gate:
         for number in range(moves):
-            while (await _ask(gate, users))[0]:
-                pass  # until it holds the groups of all
+            async with asyncio.timeout(_LIMIT):
+                while (await _ask(gate, users))[0]:
+                    pass  # until it holds the groups of all
             await _connect(proxy, gate, ports[(number + 1) % 2])
             found.append(await _ask(gate, users))
     return found
