@@ -155,3 +155,19 @@ async def test_no_events_from_before_one_that_somebody_else_wrote_are_read(redis
     redis.server.command("XADD", KEYS.events + "-copy", "2-0", "event", "garbage")
     redis.server.command("COPY", KEYS.events + "-copy", KEYS.events, "REPLACE")
     assert await redis.stream.recent(head) == []
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [(KEYS.sequence, "1" + "0" * 18), (KEYS.sequence, "-1"), (KEYS.head, "9 bytes .")],
+)
+async def test_a_head_that_no_replica_has_written_is_none(
+    redis: Redis, key: str, value: str
+) -> None:
+    """Cursors of gates are made from it."""
+    await redis.append(b"nonce 01")
+    redis.server.command("SET", key, value)
+    answer = await redis.stream.heartbeat(OWN, seconds=30)
+    assert answer.head is None
+    await redis.stream.begin(answer.epoch)
+    assert (await redis.head()).sequence == 0

@@ -174,6 +174,18 @@ def test_a_fleet_cursor_is_only_good_for_the_groups_that_came_before_it(gate: Ga
         assert not gate.open().HasField("fleet_cursor")
 
 
+def test_a_gate_keeps_its_fleet_cursor_until_the_next_checkpoint(gate: Gate) -> None:
+    """The stream to another replica, which drains, say, may end before that."""
+    fleet = cursor_pb2.Cursor(epoch=b"fleet", sequence=7)
+    gate.say(checkpoint=sync_pb2.SyncCheckpoint(sequence=1, fleet_cursor=fleet))
+    gate.learn("sam", "staff")
+    gate.open(keep_groups_of=("default",))
+    assert gate.open(keep_groups_of=("default",)).fleet_cursor == fleet
+    gate.say(policy=sync_pb2.PolicyPart(partition="default", unchanged=True))
+    gate.lease()
+    assert gate.check("sam")
+
+
 def test_groups_that_have_expired_are_wanted_again(gate: Gate) -> None:
     assert gate.check("sam") is None
     assert gate.wanted == [("default", "sam")]

@@ -1,10 +1,13 @@
 """What a fleet shares about a partition: answers of resolvers that do not depend on the machine."""
 
+from typing import Any
+
 import pytest
 
 from queuegate.policy.acl import parse
 from queuegate.policy.tree import QueueAcls, build_partition
 from queuegate_server.identity.manager import ResolverManager
+from queuegate_server.identity.options import ResolverOptions
 from queuegate_server.identity.shared import SharedGroups
 from queuegate_server.settings.model import Settings
 from tests.support.fakes.clock import ManualClock
@@ -72,3 +75,36 @@ async def test_answers_of_the_host_are_not_shared(clock: ManualClock, resolver: 
 
 async def test_answers_that_cost_nothing_are_not_shared(clock: ManualClock) -> None:
     assert await shared_settings(clock, "hr", is_local=True) == ""
+
+
+async def test_the_type_of_a_resolver_counts(clock: ManualClock) -> None:
+    """Two types may have the same options."""
+
+    class First:
+        Options = ResolverOptions
+
+        def __new__(cls, _options: ResolverOptions) -> Any:
+            return FakeDirectory(sue=("g",))
+
+    class Second(First):
+        pass
+
+    settings = Settings.model_validate({"partitions": {"p": {}}})
+    seen: set[str] = set()
+
+    def share(_partition: str, described: str) -> SharedGroups:
+        seen.add(described)
+        return NothingShared()
+
+    partition = build_partition("p", "ours", [QueueAcls("root", parse(" g"), parse(""))])
+    for each in (First, Second):
+        manager = ResolverManager(
+            settings,
+            clock,
+            clock,
+            resolver_type=lambda _, found=each: found,  # type: ignore[misc]
+        )
+        manager.share = share
+        await manager.for_partitions({"p": partition})
+        await manager.close()
+    assert len(seen) == 2

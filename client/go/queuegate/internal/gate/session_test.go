@@ -118,6 +118,10 @@ func TestAnotherReplicaMayLetAGateKeepGroups(t *testing.T) {
 	if message.FleetCursor != nil || string(message.Held[0].GetResolverFingerprint()) != "ad" {
 		t.Error(message)
 	}
+	w.receive(keeping("default"), at(fleet), keeping("default"))
+	if message := w.session.open().GetOpen(); !proto.Equal(message.GetFleetCursor(), fleet) {
+		t.Error(message) // the stream has ended before the next checkpoint
+	}
 	w.receive(keeping("other"), from("ad"), at(fleet))
 	w.renew()
 	w.expect("sam", "root", "")
