@@ -144,7 +144,7 @@ class LocalReplica:
         self._builder = PartitionBuilder("")
 
     def held(self) -> Iterable[sync_pb2.HeldPolicy]:
-        """Return all complete policies, as the server is told of them."""
+        """Return each complete policy in the form that `SyncOpen` has."""
         return [
             sync_pb2.HeldPolicy(
                 partition=name,

@@ -47,7 +47,7 @@ class Replica(Protocol):
     """The copy of the server's state that a gate decides from."""
 
     def held(self) -> Iterable[sync_pb2.HeldPolicy]:
-        """Return all complete policies, as the server is told of them."""
+        """Return each complete policy in the form that `SyncOpen` has."""
 
     def start_anew(self, keep_groups_of: Collection[str] = ()) -> None:
         """Drop all groups but those of these partitions, and decide from no policy before the
@@ -196,7 +196,9 @@ class GateSession:
         groups but those of these partitions.
         """
         self._epoch = b""
-        self._fleet_cursor = None
+        if not keep_groups_of:
+            # Otherwise it stays valid: until the next checkpoint, groups are only dropped.
+            self._fleet_cursor = None
         self.lease_until = -math.inf
         self._replica.start_anew(keep_groups_of)
 
@@ -214,10 +216,7 @@ class GateSession:
         self.ping_interval = opened.ping_interval_millis / 1_000
         if not opened.resumed:
             # The lease of another server does not cover the state of this one.
-            fleet_cursor = self._fleet_cursor if opened.keep_groups_of else None
             self.end(opened.keep_groups_of)
-            # The stream may end before the next checkpoint: until then, groups only go.
-            self._fleet_cursor = fleet_cursor
         rights = opened.local_decisions, opened.assert_groups, opened.report_decisions
         self._replica.use_rights(GateRights(*rights))
 

@@ -77,7 +77,7 @@ class Follower:
         self._applied = asyncio.Event()
         self._work: set[asyncio.Task[None]] = set()
         self._reloads: set[asyncio.Task[None]] = set()
-        """Reloads that others have asked for and that are not finished."""
+        """Unfinished reloads that events, or a join, have started."""
         lease.on_end(self._on_lease_ended)
         lease.max_age = ISOLATED_MAX_AGE
 
@@ -107,10 +107,9 @@ class Follower:
         self._log.follow(events, head, sent_at)
         self.extend_lease()
         self._following.set()
-        if self._reloads or _has_reload(missed):
-            self._start_reload(self._confirm_join(head, must_reload=True))
-        else:
-            self._start(self._confirm_join(head, must_reload=False))
+        must_reload = bool(self._reloads) or _has_reload(missed)
+        start = self._start_reload if must_reload else self._start
+        start(self._confirm_join(head, must_reload=must_reload))
         _LOG.info("following the fleet", extra={"sequence": head.sequence})
 
     def extend_lease(self) -> None:
@@ -262,7 +261,7 @@ class Follower:
         self._following.clear()
         self._own.clear()
         self._reporter.start_over()
-        # While another policy is shipped, gates still decide by the one before.
+        # Until another policy has been shipped, gates still decide by the one before.
         for partition in {*self._served(), *self._hub.shipped}:
             self._hub.forget(partition)
 
@@ -273,8 +272,8 @@ class Follower:
             return []
 
     def _start_reload(self, work: Coroutine[Any, Any, None]) -> None:
-        """Start to read the policy. A join before the end of that reads it again: what it confirms
-        includes the reload.
+        """Start a reload. A join that comes before its end reloads again, because what a join
+        confirms includes the reload.
         """
         task = self._start(work)
         self._reloads.add(task)

@@ -25,7 +25,7 @@ def join(
     hub: SyncHub,
     clock: Callable[[], float],
 ) -> FleetMember:
-    """Return a replica, which joins the fleet when it is started.
+    """Return a replica, which joins the fleet when it is started. Streams of gates use its events.
 
     Args:
         fleet: The settings, with a URL.

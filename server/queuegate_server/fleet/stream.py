@@ -44,7 +44,7 @@ COMMAND_BUDGET: Final = 2.0
 """Seconds for any other command that does not block."""
 NONCE_BYTES: Final = 8
 MAX_SEQUENCE_DIGITS: Final = 18
-"""Numbers of events fit into 64 bits."""
+"""Of the number of an event, which must fit into 64 bits."""
 
 _STATE: Final = """
 local epoch = redis.call('GET', KEYS[1]) or ''

@@ -61,6 +61,14 @@ class ResolverKey(NamedTuple):
     defined_in: Literal["settings", "policy"]
 
 
+class _OpenResolver(NamedTuple):
+    """A resolver in use, and what it was made from."""
+
+    guarded: GuardedResolver
+    resolver_type: ResolverType
+    options: ResolverOptions
+
+
 class UnusableResolver(Exception):
     """A resolver cannot be used."""
 
@@ -116,16 +124,14 @@ class ResolverManager:
         self._settings = settings
         self._clock = clock
         self._wall = wall
-        self._guarded: dict[ResolverKey, GuardedResolver] = {}
-        self._definitions: dict[ResolverKey, tuple[ResolverType, ResolverOptions]] = {}
-        """The types and the options with which these resolvers were opened."""
+        self._open: dict[ResolverKey, _OpenResolver] = {}
         self._groups: dict[tuple[str, ResolverKey], GroupResolver] = {}
         self._lease = lease or CacheLease()
         self._lease.on_end(self._end_lease)
 
     def resolvers(self) -> list[tuple[str, GuardedResolver]]:
         """Return the resolvers in use, each with where it is defined: `settings`, `policy`."""
-        return [(key.defined_in, guarded) for key, guarded in self._guarded.items()]
+        return [(key.defined_in, each.guarded) for key, each in self._open.items()]
 
     def _end_lease(self) -> None:
         for groups in self._groups.values():
@@ -161,10 +167,8 @@ class ResolverManager:
         unused = [each for each, groups in self._groups.items() if groups not in used]
         unused_groups = [self._groups.pop(each) for each in unused]
         used_keys = {each for _, key in self._groups for each in _members(self._settings, key)}
-        unused_keys = self._guarded.keys() - used_keys
-        unused_resolvers = [self._guarded.pop(each) for each in unused_keys]
-        for each in unused_keys:
-            del self._definitions[each]
+        unused_keys = self._open.keys() - used_keys
+        unused_resolvers = [self._open.pop(each).guarded for each in unused_keys]
         await asyncio.gather(*(each.close() for each in unused_groups))
         await asyncio.gather(*(each.close() for each in unused_resolvers))
 
@@ -194,11 +198,11 @@ class ResolverManager:
             return None
         settings: list[tuple[str, str, str, str]] = []
         for each in _members(self._settings, key):
-            resolver_type, options = self._definitions[each]
+            _, resolver_type, options = self._open[each]
             if getattr(resolver_type, "is_of_host", False):
                 return None
-            name = repr(resolver_type)
-            settings.append((*each, name, options.model_dump_json(fallback=repr)))
+            options_json = options.model_dump_json(fallback=repr)
+            settings.append((*each, repr(resolver_type), options_json))
         chain = _chain(self._settings, key)
         return self.share(partition, repr((settings, chain and chain.mode)))
 
@@ -206,14 +210,14 @@ class ResolverManager:
         """Return a resolver or a chain. Raises UnusableResolver."""
         members: list[GuardedResolver] = []
         for each in _members(self._settings, key):
-            guarded = self._guarded.get(each)
-            if guarded is None:
-                guarded = self._guarded[each] = await self._open_resolver(partition, each)
-            members.append(guarded)
+            known = self._open.get(each)
+            if known is None:
+                known = self._open[each] = await self._open_resolver(partition, each)
+            members.append(known.guarded)
         chain = _chain(self._settings, key)
         return ResolverChain(key.name, members, chain.mode) if chain else members[0]
 
-    async def _open_resolver(self, partition: Partition, key: ResolverKey) -> GuardedResolver:
+    async def _open_resolver(self, partition: Partition, key: ResolverKey) -> _OpenResolver:
         resolver_type, options = _definition(self._settings, partition, key, self._resolver_type)
         resolver = resolver_type(options)
         if self._around is not None:
@@ -237,8 +241,7 @@ class ResolverManager:
                 f" opened: {type(error).__name__}: {error}",
                 f"correct `resolvers.{key.name}`, or {other}" if is_configured else other,
             ) from error
-        self._definitions[key] = resolver_type, options
-        return guarded
+        return _OpenResolver(guarded, resolver_type, options)
 
 
 def unusable_resolvers(

@@ -14,7 +14,7 @@ MAX_PARTITIONS: Final = 10_000
 MAX_PARTITION_CHARACTERS: Final = 1024 * 1024
 """Of the names of all partitions in one message."""
 MAX_CHECKSUM_BYTES: Final = 64
-MAX_CURSOR_BYTES: Final = 64
+MAX_FLEET_EPOCH_BYTES: Final = 64
 INSTANCE_BYTES: Final = 16
 MAX_RULES: Final = 100
 MAX_WANTED: Final = 1_000
@@ -58,8 +58,8 @@ def _check_open(request: sync_pb2.SyncOpen, violations: validation.Violations) -
         violations.append(("open.name", "has a control character"))
     if len(request.resume.epoch) > EPOCH_BYTES:
         violations.append(("open.resume.epoch", f"is longer than {EPOCH_BYTES} bytes"))
-    if len(request.fleet_cursor.epoch) > MAX_CURSOR_BYTES:
-        text = f"is longer than {MAX_CURSOR_BYTES} bytes"
+    if len(request.fleet_cursor.epoch) > MAX_FLEET_EPOCH_BYTES:
+        text = f"is longer than {MAX_FLEET_EPOCH_BYTES} bytes"
         violations.append(("open.fleet_cursor.epoch", text))
     if request.instance and len(request.instance) != INSTANCE_BYTES:
         violations.append(("open.instance", f"must have {INSTANCE_BYTES} bytes, or none"))

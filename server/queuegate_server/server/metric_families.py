@@ -164,7 +164,7 @@ METRICS: Final[Mapping[str, tuple[type[Metric], str, tuple[str, ...]]]] = {
     ),
     "queuegate_sync_messages": (
         Counter,
-        "Messages to gates; policy: a part of one, reset: what is held ends, but kept groups.",
+        "Messages to gates; policy: a part of one, reset: an order to drop lease and state.",
         ("kind",),
     ),
     "queuegate_sync_barriers": (

@@ -47,8 +47,8 @@ def kept_groups(
     Args:
         fleet_events: The events of the fleet; None without one.
         request: The first message of the caller.
-        fingerprints: Those of the resolvers, by partition that the caller gets; empty where groups
-            are not shared.
+        fingerprints: The resolver fingerprint of each partition that the caller gets; empty if its
+            groups are not shared.
     """
     events = None
     if fleet_events is not None and request.HasField("fleet_cursor"):

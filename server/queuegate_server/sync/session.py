@@ -246,7 +246,7 @@ class Session:
             self._behind = None if self.applied == self._log.head else (self._log.head, now)
 
     def _start_anew(self, kept: KeptGroups = NOTHING_KEPT) -> None:
-        """Have the caller drop its state, but for these groups, and policies that are confirmed."""
+        """Have the caller drop its state, except these groups and policies that are confirmed."""
         self._position = self._log.head
         self._groups.clear()
         self.offered_bytes = 0

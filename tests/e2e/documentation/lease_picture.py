@@ -15,7 +15,7 @@ from queuegate.v1 import sync_pb2
 from queuegate_server.sync.barrier import Leases
 from queuegate_server.sync.event_log import SERVER_BYTES, EventLog
 from queuegate_server.sync.session import LEASE, Session, SyncRights
-from tests.resilience.protocol.world import VersionPolicies, VersionReplica
+from tests.resilience.protocol.gate_model import VersionPolicies, VersionReplica
 
 PICTURE: Final = Path("docs/pictures/leases.svg")
 STEPS: Final = 20

@@ -75,7 +75,7 @@ class Rounds:
         self.decided = 0
         """Answers that the gate gave by itself."""
         self.kept = 0
-        """Moves after which the gate decided from groups that it had brought along."""
+        """Moves after which the gate decided from groups that it had kept."""
         self._down: set[str] = set()
         self._numbers = itertools.count()
         self._promised: dict[str, float] = {}

@@ -6,50 +6,25 @@ waits for every replica; `world.py` has the leases of replicas and a Redis that 
 the one user and the policy are version numbers.
 """
 
-from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple
+from typing import Final
 
-from queuegate.gate.session import GateSession
-from queuegate.v1 import sync_pb2, user_groups_pb2
 from queuegate_server.fleet.events import Change, Event
-from queuegate_server.fleet.fence import OrderFence, PendingInvalidation
 from queuegate_server.fleet.keys import LogPosition
-from queuegate_server.fleet.replica_log import ReplicaLog
-from queuegate_server.sync.barrier import Barrier, Leases
-from queuegate_server.sync.event_log import EventLog
-from queuegate_server.sync.session import LEASE, OfferedGroups, Session, SyncRights
-from tests.resilience.protocol.world import (
-    GATE_CLOCK_RATE,
+from queuegate_server.sync.barrier import Barrier
+from queuegate_server.sync.session import SyncRights
+from tests.resilience.fleet.modelled_replica import LocalChange, Parts, Replica
+from tests.resilience.protocol.gate_model import (
     PARTITION,
-    TICK,
     USER,
-    VersionPolicies,
+    Clocks,
+    Connection,
+    Lookup,
     VersionReplica,
-    Violation,
 )
 
 START: Final = LogPosition(b"the first epoch.", 0, b"")
-
-
-class Lookup(NamedTuple):
-    """A lookup under way for the gate."""
-
-    version: int
-    since: int
-    drops: int
-    """How often the cache of the replica had been emptied before."""
-
-
-@dataclass(eq=False)
-class Own:
-    """A change that has taken effect at the replica that was asked for it."""
-
-    pending: PendingInvalidation
-    change: Change
-    sequence: int
-    version: int
 
 
 @dataclass(eq=False)
@@ -73,6 +48,7 @@ class Bounds:
     trims: int = 0
     """Restarts of a replica that finds no events in Redis but the newest."""
     isolations: int = 0
+    """How often a replica loses the order of events; above 0, an append may fail, too."""
     pings: int = 1
     connects: int = 1
     wants: int = 0
@@ -80,71 +56,11 @@ class Bounds:
     """The actions with which each sequence begins."""
 
 
-class Parts:
-    """The classes that a search runs; planted faults replace some."""
-
-    gate_session: type[GateSession] = GateSession
-    session: type[Session] = Session
-    log: type[ReplicaLog] = ReplicaLog
-    fence: type[OrderFence] = OrderFence
-    forgets_reloads = False
-    """Whether a replica that joins forgets a reload that is not finished."""
-
-
-class Replica:
-    """A replica."""
-
-    def __init__(self, index: int, parts: type[Parts]) -> None:
-        self.index = index
-        self.starts = 0
-        self.policies = VersionPolicies(0)
-        self.start(parts, -2 * LEASE)
-
-    def start(self, parts: type[Parts], now: float) -> None:
-        self.starts += 1
-        self.events = EventLog(b"replica no. %02d%02d" % (self.index, self.starts))
-        self.leases = Leases(now)
-        self.log = parts.log()
-        self.fence = parts.fence(self.log, self.is_behind)
-        self.cached: int | None = None
-        self.drops = 0
-        self.own: Own | None = None
-        """Not appended yet."""
-        self.is_unsent = False
-        """It could not be appended, and will be later."""
-        self.expected: set[bytes] = set()
-        self.must_ship = False
-
-    def is_behind(self) -> bool:
-        return self.is_unsent
-
-    def drop(self) -> None:
-        self.cached = None
-        self.drops += 1
-
-    def lose(self) -> None:
-        self.log.lose()
-        self.drop()
-        self.expected.clear()
-        self.events.forget(PARTITION)
-
-
-@dataclass(eq=False)
-class Connection:
-    """The stream of the gate, with what is on its way."""
-
-    session: Session
-    replica: int
-    up: deque[sync_pb2.SyncRequest] = field(default_factory=deque)
-    down: deque[sync_pb2.SyncResponse] = field(default_factory=deque)
-    lookups: list[Lookup] = field(default_factory=list)
-
-
-class World:
+class World(Clocks):
     """One state. `actions` lists what can happen next, `act` makes it happen."""
 
     def __init__(self, bounds: Bounds, parts: type[Parts]) -> None:
-        self.ticks = self.version = self.policy = 0
+        self.version = self.policy = 0
         self.invalidations = self.reloads = self.restarts = self.trims = self.isolations = 0
         self.pings = self.connects = self.wants = 0
         self.promised_groups = self.promised_policy = 0
@@ -167,32 +83,26 @@ class World:
         for action, index in bounds.begin:
             self.act(action, index, parts)
 
-    @property
-    def now(self) -> float:
-        return 100.0 + self.ticks * TICK
-
-    @property
-    def gate_now(self) -> float:
-        return 100.0 + self.ticks * TICK * GATE_CLOCK_RATE
-
     def actions(self, bounds: Bounds) -> Iterator[tuple[str, int]]:
         if self.ticks < bounds.ticks:
             yield "tick", 0
         for each in self.replicas:
             may = {
-                "invalidate": self.invalidations < bounds.invalidations and each.own is None,
-                "reload": self.reloads < bounds.reloads and each.own is None,
-                "append": each.own is not None and self._may_append(each),
-                "fail": each.own is not None and not each.is_unsent and bounds.isolations > 0,
+                "invalidate": self.invalidations < bounds.invalidations and each.unappended is None,
+                "reload": self.reloads < bounds.reloads and each.unappended is None,
+                "append": each.unappended is not None and self._may_append(each),
+                "fail": each.unappended is not None
+                and not each.is_unsent
+                and bounds.isolations > 0,
                 "hear": each.log.position is not None and each.log.newest != self.head,
                 "apply": self._next_event(each) is not None,
-                "ship": each.must_ship,
-                "restart": self.restarts < bounds.restarts and each.own is None,
-                "trim": self.trims < bounds.trims and each.own is None,
+                "ship": each.must_reload,
+                "restart": self.restarts < bounds.restarts and each.unappended is None,
+                "trim": self.trims < bounds.trims and each.unappended is None,
                 "lose": self.isolations < bounds.isolations and each.log.position is not None,
                 "join": each.log.position is None and not each.is_unsent,
                 "connect": self.connects < bounds.connects
-                and (self.connection is None or self.connection.replica != each.index),
+                and (self.connection is None or self.connection.server != each.index),
             }
             yield from ((action, each.index) for action, is_possible in may.items() if is_possible)
         if self.connection is not None:
@@ -212,7 +122,7 @@ class World:
             _ON_REPLICA[action](self, self.replicas[index], parts)
         else:
             assert self.connection is not None
-            replica = self.replicas[self.connection.replica]
+            replica = self.replicas[self.connection.server]
             if _ON_STREAM[action](self, self.connection, replica) is False:
                 return False
         self._check()
@@ -228,7 +138,7 @@ class World:
         pending = each.fence.begin(PARTITION, (USER,))
         each.drop()
         sequence = each.events.forget(PARTITION, (USER,))
-        each.own = Own(
+        each.unappended = LocalChange(
             pending, Change.forget(PARTITION, (USER,), is_awaited=True), sequence, self.version
         )
 
@@ -238,18 +148,20 @@ class World:
         pending = each.fence.begin("", ())
         each.policies.version = self.policy
         sequence = each.events.policy_changed()
-        each.own = Own(pending, Change("reload", is_awaited=True), sequence, self.policy)
+        each.unappended = LocalChange(
+            pending, Change("reload", is_awaited=True), sequence, self.policy
+        )
 
     def _append(self, each: Replica, _parts: type[Parts]) -> None:
         """Append the own change."""
-        own = each.own
+        own = each.unappended
         assert own is not None
         if each.is_unsent:
             own.pending = each.fence.begin(PARTITION, (USER,))
         event = LogPosition(self.head.epoch, self.head.sequence + 1, b"%d" % len(self.order))
         self.order.append(Event(event, self.head.nonce, own.change))
         self.head = event
-        each.own, each.is_unsent = None, False
+        each.unappended, each.is_unsent = None, False
         if each.log.position is not None:
             each.expected.add(event.nonce)
             each.log.note_known(event)
@@ -266,9 +178,9 @@ class World:
 
     def _fail(self, each: Replica, _parts: type[Parts]) -> None:
         """Have the append fail: the caller gets an error, and the change is sent later."""
-        assert each.own is not None
+        assert each.unappended is not None
         each.is_unsent = True
-        each.fence.end(each.own.pending)
+        each.fence.end(each.unappended.pending)
 
     def _next_event(self, each: Replica) -> Event | None:
         position = each.log.position
@@ -292,11 +204,11 @@ class World:
         if sequence is not None:
             self._promise_of(event.position, each, sequence)
         elif not is_own:
-            each.must_ship = True
+            each.must_reload = True
 
     def _ship(self, each: Replica, _parts: type[Parts]) -> None:
         """Serve the policy of the file."""
-        each.must_ship = False
+        each.must_reload = False
         each.policies.version = self.policy
         sequence = each.events.policy_changed()
         self._confirm_all(each, sequence)
@@ -316,9 +228,9 @@ class World:
     def _lose(self, each: Replica, _parts: type[Parts]) -> None:
         self.isolations += 1
         each.lose()
-        self._start_over(each)
+        self._withdraw_confirmations(each)
 
-    def _start_over(self, each: Replica) -> None:
+    def _withdraw_confirmations(self, each: Replica) -> None:
         for promise in self.promises:
             promise.barriers.pop(each.index, None)
 
@@ -327,22 +239,22 @@ class World:
         has_reload = missed is None or any(event.change.kind == "reload" for event in missed)
         each.lose()
         each.log.follow(self.order, self.head, self.now)
-        each.must_ship = has_reload or (each.must_ship and not parts.forgets_reloads)
-        if not each.must_ship:
+        each.must_reload = has_reload or (each.must_reload and not parts.forgets_reloads)
+        if not each.must_reload:
             self._confirm_all(each, each.events.head)
 
     def _restart(self, each: Replica, parts: type[Parts]) -> None:
         self.restarts += 1
-        self._start_again(each, parts, self.order)
+        self._replace_process(each, parts, self.order)
 
     def _trim(self, each: Replica, parts: type[Parts]) -> None:
         self.trims += 1
-        self._start_again(each, parts, [])
+        self._replace_process(each, parts, [])
 
-    def _start_again(self, each: Replica, parts: type[Parts], events: list[Event]) -> None:
-        if self.connection is not None and self.connection.replica == each.index:
+    def _replace_process(self, each: Replica, parts: type[Parts], events: list[Event]) -> None:
+        if self.connection is not None and self.connection.server == each.index:
             self.connection = None
-        self._start_over(each)
+        self._withdraw_confirmations(each)
         each.start(parts, self.now)
         each.log.follow(events, self.head, self.now)
         each.policies.version = self.policy
@@ -352,7 +264,7 @@ class World:
         """Have the gate open a stream to this replica; the one before it is cut."""
         self.connects += 1
         if self.connection is not None:
-            self.replicas[self.connection.replica].leases.remove(self.connection.session, self.now)
+            self.replicas[self.connection.server].leases.remove(self.connection.session, self.now)
         rights = SyncRights(local_decisions=True, assert_groups=True)
         session = parts.session(each.events, each.policies, rights, "", each.fence)
         each.leases.add(session)
@@ -376,26 +288,17 @@ class World:
         lookup = connection.lookups.pop(0)
         if lookup.drops == each.drops and each.log.position is not None:
             each.cached = lookup.version
-        groups = sync_pb2.UserGroups(
-            partition=PARTITION,
-            user=USER,
-            outcome=user_groups_pb2.RESOLVE_OUTCOME_RESOLVED,
-            groups=(str(lookup.version),),
-        )
-        connection.session.offer(OfferedGroups(groups, lookup.since))
+        connection.offer(lookup)
 
     def _send(self, connection: Connection, _each: Replica) -> bool:
-        response = connection.session.next_response()
-        if response is not None:
-            connection.down.append(response)
-        return response is not None
+        return connection.server_sends()
 
     def _take(self, connection: Connection, _each: Replica) -> None:
         try:
             answer = self.session.receive(connection.down.popleft(), self.gate_now)
         except ValueError:  # the message breaks the protocol
             self.session.reset()
-            self.replicas[connection.replica].leases.remove(connection.session, self.now)
+            self.replicas[connection.server].leases.remove(connection.session, self.now)
             self.connection = None
             return
         if answer is not None:
@@ -413,13 +316,8 @@ class World:
                     self.promised_groups = max(self.promised_groups, promise.version)
                 else:
                     self.promised_policy = max(self.promised_policy, promise.version)
-        gate = self.gate
-        if self.gate_now >= self.session.lease_until or not gate.confirmed:
-            return
-        if gate.policy is not None and gate.policy < self.promised_policy:
-            raise Violation("the gate decides from an old policy")
-        if gate.groups is not None and gate.groups < self.promised_groups:
-            raise Violation("the gate decides from old groups")
+        if self.gate_now < self.session.lease_until:
+            self.gate.check(self.promised_policy, self.promised_groups)
 
 
 _ON_REPLICA: Final[Mapping[str, Callable[[World, Replica, type[Parts]], None]]] = {

@@ -11,7 +11,7 @@ from queuegate_server.fleet.replica_log import LEASE, ReplicaLog
 from queuegate_server.sync.event_log import Event as SyncEvent
 from queuegate_server.sync.kept_groups import NOTHING_KEPT, KeptGroups
 from queuegate_server.sync.session import Session
-from tests.resilience.fleet import moving_gates
+from tests.resilience.fleet import modelled_replica, moving_gates
 from tests.resilience.fleet.world import Bounds, Parts
 from tests.resilience.protocol.planted import KeepsTheLeaseOfAnotherServer
 
@@ -125,7 +125,19 @@ class KnowsNoPendingChanges(OrderFence):
     """Judges the groups of a gate by the events that were applied only."""
 
     def since(self, cursor: cursor_pb2.Cursor) -> Sequence[SyncEvent] | None:
+        if self._is_behind():
+            return None
         return self._log.since(LogPosition.of_cursor(cursor.epoch, cursor.sequence))
+
+
+class JudgesWhileBehind(OrderFence):
+    """Judges the groups of a gate while a change of its own is not in Redis."""
+
+    def since(self, cursor: cursor_pb2.Cursor) -> Sequence[SyncEvent] | None:
+        events = self._log.since(LogPosition.of_cursor(cursor.epoch, cursor.sequence))
+        if events is None:
+            return None
+        return [*events, *(each.invalidated for each in self._unapplied())]
 
 
 class NamesEventsAhead(OrderFence):
@@ -151,33 +163,38 @@ class ForgetsNothingThatIsKept(Session):
         super()._start_anew(KeptGroups(kept.partitions, ()))
 
 
-class NoPendingChanges(moving_gates.Parts):
+class NoPendingChanges(modelled_replica.Parts):
     fence = KnowsNoPendingChanges
 
 
-class EventsAhead(moving_gates.Parts):
+class BehindRedis(modelled_replica.Parts):
+    fence = JudgesWhileBehind
+
+
+class EventsAhead(modelled_replica.Parts):
     fence = NamesEventsAhead
 
 
-class UnknownEvents(moving_gates.Parts):
+class UnknownEvents(modelled_replica.Parts):
     log = TakesUnknownEventsForNone
 
 
-class KeepsInvalidGroups(moving_gates.Parts):
+class KeepsInvalidGroups(modelled_replica.Parts):
     session = ForgetsNothingThatIsKept
 
 
-class ForgetsReloads(moving_gates.Parts):
+class ForgetsReloads(modelled_replica.Parts):
     forgets_reloads = True
 
 
-class KeepsTheLease(moving_gates.Parts):
+class KeepsTheLease(modelled_replica.Parts):
     gate_session = KeepsTheLeaseOfAnotherServer
 
 
 _MOVE = moving_gates.Bounds()
-PLANTED_FOR_GATES: Mapping[type[moving_gates.Parts], moving_gates.Bounds] = {
+PLANTED_FOR_GATES: Mapping[type[modelled_replica.Parts], moving_gates.Bounds] = {
     NoPendingChanges: _MOVE,
+    BehindRedis: replace(_MOVE, isolations=1, begin=(("invalidate", 1), ("fail", 1))),
     EventsAhead: replace(
         _MOVE,
         reloads=1,

@@ -6,14 +6,14 @@ python -m tests.resilience.fleet.search [STATES]
 
 import sys
 
-from tests.resilience.fleet import moving_gates, world
+from tests.resilience.fleet import modelled_replica, moving_gates, world
 from tests.resilience.protocol.search import search
 
 WIDE = (
     (world.World, world.Parts, world.Bounds(ticks=4, changes=2, flushes=1, trims=1, rewinds=1)),
     (
         moving_gates.World,
-        moving_gates.Parts,
+        modelled_replica.Parts,
         moving_gates.Bounds(
             invalidations=2,
             reloads=1,

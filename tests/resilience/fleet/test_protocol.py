@@ -5,7 +5,7 @@
 
 import pytest
 
-from tests.resilience.fleet import moving_gates
+from tests.resilience.fleet import modelled_replica, moving_gates
 from tests.resilience.fleet.planted import PLANTED, PLANTED_FOR_GATES
 from tests.resilience.fleet.world import Bounds, Parts, World
 from tests.resilience.protocol.search import search
@@ -49,7 +49,7 @@ def test_a_planted_fault_is_found(parts: type[Parts], bounds: Bounds) -> None:
 
 @pytest.mark.parametrize("bounds", MOVES.values(), ids=MOVES)
 def test_no_gate_that_moves_decides_from_before_a_barrier(bounds: moving_gates.Bounds) -> None:
-    found = search(bounds, moving_gates.Parts, 12_000, moving_gates.World)
+    found = search(bounds, modelled_replica.Parts, 12_000, moving_gates.World)
     assert found.trace is None
     assert found.states > 5_000
 
@@ -60,6 +60,6 @@ def test_no_gate_that_moves_decides_from_before_a_barrier(bounds: moving_gates.B
     ids=[each.__name__ for each in PLANTED_FOR_GATES],
 )
 def test_a_planted_fault_of_moves_is_found(
-    parts: type[moving_gates.Parts], bounds: moving_gates.Bounds
+    parts: type[modelled_replica.Parts], bounds: moving_gates.Bounds
 ) -> None:
     assert search(bounds, parts, 100_000, moving_gates.World).trace is not None

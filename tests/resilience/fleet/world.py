@@ -17,7 +17,7 @@ from queuegate_server.fleet.fence import OrderFence
 from queuegate_server.fleet.keys import LogPosition
 from queuegate_server.fleet.replica_log import LEASE, ReplicaLog
 from queuegate_server.identity.lease import CacheLease
-from tests.resilience.protocol.world import Violation
+from tests.resilience.protocol.gate_model import Violation
 
 PARTITION: Final = "default"
 USER: Final = "u"

@@ -16,7 +16,8 @@ from typing import Any, NamedTuple
 from google.protobuf.message import Message
 
 from queuegate.v1 import sync_pb2
-from tests.resilience.protocol.world import Bounds, Parts, Violation, World
+from tests.resilience.protocol.gate_model import Violation
+from tests.resilience.protocol.world import Bounds, Parts, World
 
 
 class Found(NamedTuple):

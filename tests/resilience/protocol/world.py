@@ -7,106 +7,27 @@ by one that knows nothing of its leases. A policy or the groups of the one user 
 number.
 """
 
-from collections import deque
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Final
 
-from queuegate.gate.session import GateRights, GateSession
-from queuegate.v1 import sync_pb2, user_groups_pb2
+from queuegate.gate.session import GateSession
 from queuegate_server.sync.barrier import Barrier, Leases
 from queuegate_server.sync.event_log import EventLog
-from queuegate_server.sync.session import LEASE, OfferedGroups, Session, ShippedPolicy, SyncRights
+from queuegate_server.sync.session import Session, SyncRights
+from tests.resilience.protocol.gate_model import (
+    PARTITION,
+    TICK,
+    USER,
+    Clocks,
+    Connection,
+    Lookup,
+    VersionPolicies,
+    VersionReplica,
+)
 
-PARTITION = "default"
-USER = "u"
-SOURCE = b"the directory"
-TICK = LEASE / 2
-"""Seconds; the server's clock is right."""
 LONG_AGO = -10
 """When the first server started, in ticks."""
-GATE_CLOCK_RATE = 0.985
-"""The gates' clocks are slow, as far as the server's margin allows: their leases last longer."""
-
-
-class VersionReplica:
-    """A gate's copy of the version of the policy and of the user's groups."""
-
-    def __init__(self) -> None:
-        self.policy: int | None = None
-        self.confirmed = False
-        self.groups: int | None = None
-
-    def held(self) -> Iterable[sync_pb2.HeldPolicy]:
-        if self.policy is None:
-            return ()
-        checksum = b"%d" % self.policy
-        return (
-            sync_pb2.HeldPolicy(
-                partition=PARTITION, checksum=checksum, resolver_fingerprint=SOURCE
-            ),
-        )
-
-    def start_anew(self, keep_groups_of: Collection[str] = ()) -> None:
-        self.confirmed = False
-        if PARTITION not in keep_groups_of:
-            self.groups = None
-
-    def add_part(self, part: sync_pb2.PolicyPart) -> None:
-        assert part.first
-        assert part.last
-        if part.unchanged:
-            assert self.policy is not None
-            assert part.checksum == b"%d" % self.policy
-        else:
-            self.policy = int(part.checksum)
-        self.confirmed = True
-
-    def drop_parts(self) -> None:
-        pass
-
-    def drop_policies(self) -> None:
-        self.policy = None
-        self.start_anew()
-
-    def use_rights(self, rights: GateRights) -> None:
-        pass
-
-    def set_groups(self, groups: sync_pb2.UserGroups, asked_at: float) -> None:
-        self.groups = int(groups.groups[0])
-
-    def forget(self, partition: str, users: Iterable[str]) -> None:
-        self.groups = None
-
-
-class VersionPolicies:
-    """The policy that the server serves."""
-
-    def __init__(self, version: int) -> None:
-        self.version = version
-
-    may_decide = True
-
-    @property
-    def shipped(self) -> Mapping[str, ShippedPolicy]:
-        checksum = b"%d" % self.version
-        part = sync_pb2.PolicyPart(partition=PARTITION, first=True, last=True, checksum=checksum)
-        whole = sync_pb2.SyncResponse(policy=part)
-        part.unchanged = True
-        unchanged = sync_pb2.SyncResponse(policy=part)
-        return {PARTITION: ShippedPolicy(checksum, 1 + self.version, (whole,), unchanged, SOURCE)}
-
-
-@dataclass(eq=False)
-class Connection:
-    """A stream between a gate and the server, with what is on its way."""
-
-    session: Session
-    server: int
-    up: deque[sync_pb2.SyncRequest] = field(default_factory=deque)
-    down: deque[sync_pb2.SyncResponse] = field(default_factory=deque)
-    lookups: list[tuple[int, int]] = field(default_factory=list)
-    """The versions that lookups under way will return, and the positions before them."""
 
 
 @dataclass(eq=False)
@@ -148,10 +69,6 @@ class Bounds:
     wants: int = 1
 
 
-class Violation(Exception):
-    """A gate decides from a state that a barrier promised to be gone."""
-
-
 class Parts:
     """The classes that a search runs; planted faults replace some."""
 
@@ -161,7 +78,7 @@ class Parts:
     leases: type[Leases] = Leases
 
 
-class World:
+class World(Clocks):
     """One state. `actions` lists what can happen next, `act` makes it happen."""
 
     def __init__(self, bounds: Bounds, parts: type[Parts]) -> None:
@@ -198,14 +115,6 @@ class World:
         self.log = parts.event_log(b"process no. %02d%02d" % (self.server, self.restarts))
         self.leases = parts.leases(now)
         self.policies = VersionPolicies(self.policy)
-
-    @property
-    def now(self) -> float:
-        return 100.0 + self.ticks * TICK
-
-    @property
-    def gate_now(self) -> float:
-        return 100.0 + self.ticks * TICK * GATE_CLOCK_RATE
 
     def actions(self, bounds: Bounds) -> Iterator[tuple[str, int]]:
         """Return what can happen next."""
@@ -321,23 +230,13 @@ class World:
 
     def _server_receives(self, _gate: Gate, connection: Connection) -> None:
         if connection.session.receive(connection.up.popleft(), self.now) is not None:
-            connection.lookups.append((self.groups, self.log.head))
+            connection.lookups.append(Lookup(self.groups, self.log.head))
 
     def _look_up_ends(self, _gate: Gate, connection: Connection) -> None:
-        version, since = connection.lookups.pop(0)
-        groups = sync_pb2.UserGroups(
-            partition=PARTITION,
-            user=USER,
-            outcome=user_groups_pb2.RESOLVE_OUTCOME_RESOLVED,
-            groups=(str(version),),
-        )
-        connection.session.offer(OfferedGroups(groups, since))
+        connection.offer(connection.lookups.pop(0))
 
     def _server_sends(self, _gate: Gate, connection: Connection) -> bool:
-        response = connection.session.next_response()
-        if response is not None:
-            connection.down.append(response)
-        return response is not None
+        return connection.server_sends()
 
     def _gate_receives(self, gate: Gate, connection: Connection) -> None:
         response = connection.down.popleft()
@@ -364,15 +263,8 @@ class World:
                 self.promised_policy = max(self.promised_policy, promise.policy)
                 self.promised_groups = max(self.promised_groups, promise.groups)
         for gate in self.gates:
-            replica = gate.replica
-            if self.gate_now >= gate.session.lease_until or not replica.confirmed:
-                continue
-            if gate.server != self.server:
-                continue
-            if replica.policy is not None and replica.policy < self.promised_policy:
-                raise Violation("a gate decides from an old policy")
-            if replica.groups is not None and replica.groups < self.promised_groups:
-                raise Violation("a gate decides from old groups")
+            if self.gate_now < gate.session.lease_until and gate.server == self.server:
+                gate.replica.check(self.promised_policy, self.promised_groups)
 
 
 _ON_SERVER: Final[Mapping[str, Callable[[World, Gate, type[Parts]], None]]] = {

@@ -153,8 +153,8 @@ def test_a_caller_that_is_too_slow_starts_anew(policies: Policies) -> None:
     assert kinds(session) == ["opened", "default unchanged", "gpu unchanged", "checkpoint"]
 
 
-class FleetChanges:
-    """Changes of a fleet, numbered from 1, of which the newest are known."""
+class ScriptedFleetEvents:
+    """Events of a fleet, numbered from 1, of which the newest are known."""
 
     def __init__(self, *events: Event) -> None:
         self.events = events
@@ -170,7 +170,7 @@ class FleetChanges:
         return self.events[cursor.sequence :] if is_known else None
 
 
-CHANGES = FleetChanges(
+EVENTS = ScriptedFleetEvents(
     Event("default", frozenset(("eve",))),
     Event("default", frozenset(("sue",))),
     POLICY_CHANGED,
@@ -179,8 +179,11 @@ CHANGES = FleetChanges(
 )
 
 
-def of_fleet(
-    policies: Policies, sources: Mapping[str, bytes], fleet: FleetChanges = CHANGES, **fields: Any
+def opened_after_a_move(
+    policies: Policies,
+    sources: Mapping[str, bytes],
+    fleet: ScriptedFleetEvents = EVENTS,
+    **fields: Any,
 ) -> tuple[list[str], list[str]]:
     """Open a stream of a caller that comes from another replica.
 
@@ -204,39 +207,44 @@ HELD = {"default": b"ldap", "gpu": b""}
 
 
 def test_a_caller_of_another_replica_keeps_the_groups_that_are_valid(policies: Policies) -> None:
-    kept, sent = of_fleet(policies, HELD, fleet_cursor=CHANGES.at(1))
+    kept, sent = opened_after_a_move(policies, HELD, fleet_cursor=EVENTS.at(1))
     assert kept == ["default"]
     assert sent == ["forget default sam sue", *UNCHANGED]
-    assert of_fleet(policies, HELD, fleet_cursor=CHANGES.at(5)) == (["default"], UNCHANGED)
+    assert opened_after_a_move(policies, HELD, fleet_cursor=EVENTS.at(5)) == (
+        ["default"],
+        UNCHANGED,
+    )
 
 
 def test_a_caller_keeps_no_groups_of_which_changes_may_be_missing(policies: Policies) -> None:
-    fleet = FleetChanges(*CHANGES.events)
+    fleet = ScriptedFleetEvents(*EVENTS.events)
     fleet.known_after = 2
     other = cursor_pb2.Cursor(epoch=b"other", sequence=5)
     for cursor in (fleet.at(1), other, None):
-        assert of_fleet(policies, HELD, fleet, fleet_cursor=cursor) == ([], UNCHANGED)
+        assert opened_after_a_move(policies, HELD, fleet, fleet_cursor=cursor) == ([], UNCHANGED)
 
 
 @pytest.mark.parametrize("source", [b"", b"another ldap"])
 def test_a_caller_keeps_no_groups_from_elsewhere(policies: Policies, source: bytes) -> None:
     sources = {"default": source, "gpu": source}
-    assert of_fleet(policies, sources, fleet_cursor=CHANGES.at(5)) == ([], UNCHANGED)
+    assert opened_after_a_move(policies, sources, fleet_cursor=EVENTS.at(5)) == ([], UNCHANGED)
 
 
 def test_a_caller_keeps_no_groups_of_partitions_that_it_does_not_get(policies: Policies) -> None:
     sources = {"default": b"ldap", "old": b"ldap"}
-    cursor = CHANGES.at(1)
-    kept, sent = of_fleet(policies, sources, fleet_cursor=cursor, partitions=["gpu", "old"])
+    cursor = EVENTS.at(1)
+    kept, sent = opened_after_a_move(
+        policies, sources, fleet_cursor=cursor, partitions=["gpu", "old"]
+    )
     assert kept == []
     assert not any("forget" in each for each in sent)
-    kept, sent = of_fleet(policies, sources, fleet_cursor=cursor, partitions=["default"])
+    kept, sent = opened_after_a_move(policies, sources, fleet_cursor=cursor, partitions=["default"])
     assert kept == ["default"]
     assert "forget default sam sue" in sent
 
 
 def test_a_checkpoint_names_the_change_of_the_fleet(log: EventLog, policies: Policies) -> None:
-    fleet = FleetChanges(*CHANGES.events)
+    fleet = ScriptedFleetEvents(*EVENTS.events)
     session = Session(log, policies, RIGHTS, "", fleet)
     session.receive(request("open"), 0)
 

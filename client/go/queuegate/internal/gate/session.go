@@ -38,7 +38,7 @@ type session struct {
 	epoch     []byte // nil if there is nothing to resume
 	announced []byte
 	applied   uint64
-	// fleetCursor is the change of the fleet up to which the state reaches; nil if that is not known.
+	// fleetCursor is from the last checkpoint; nil if that had none.
 	fleetCursor *queuegatev1.Cursor
 	lastPing    uint64
 	pings       []ping // without an answer, oldest first
@@ -134,7 +134,11 @@ func (s *session) release(now time.Duration) *queuegatev1.SyncRequest {
 // end stops deciding from this state: the server does not know it, or let this gate in. It drops all
 // groups but those of these partitions.
 func (s *session) end(keepGroupsOf ...string) {
-	s.epoch, s.fleetCursor = nil, nil
+	s.epoch = nil
+	if len(keepGroupsOf) == 0 {
+		// Otherwise it stays valid: until the next checkpoint, groups are only dropped.
+		s.fleetCursor = nil
+	}
 	s.leaseUntil.Store(int64(never))
 	s.replica.startAnew(keepGroupsOf)
 }
@@ -156,12 +160,7 @@ func (s *session) greeted(opened *queuegatev1.SyncOpened) error {
 	s.pingInterval = max(time.Duration(opened.GetPingIntervalMillis())*time.Millisecond, minPingInterval)
 	if !opened.GetResumed() {
 		// The lease of another server does not cover the state of this one.
-		fleetCursor := s.fleetCursor
 		s.end(opened.GetKeepGroupsOf()...)
-		if len(opened.GetKeepGroupsOf()) > 0 {
-			// The stream may end before the next checkpoint: until then, groups only go.
-			s.fleetCursor = fleetCursor
-		}
 	}
 	report := opened.GetReportDecisions()
 	s.replica.allow(rights{
