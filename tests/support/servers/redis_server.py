@@ -89,6 +89,9 @@ class RedisServer:
         while True:
             try:
                 socket.create_connection(("127.0.0.1", self.port), 10).close()
+                if self.ca is None:
+                    # Its port listens before its other sockets do.
+                    self.command("PING")
             except OSError:
                 if self.process.poll() is not None or time.monotonic() > end:
                     raise AssertionError((self.folder / "redis.log").read_text()) from None
