@@ -160,7 +160,7 @@ func (g *Gate) State() GateState { return gateStates[g.gate.State()] }
 // Decided returns how many questions were decided in this process.
 func (g *Gate) Decided() uint64 { return g.gate.Decided() }
 
-// Resets returns how often the server made the gate drop its state.
+// Resets returns how often the server has reset the gate: had it drop its lease and its groups.
 func (g *Gate) Resets() uint64 { return g.gate.Resets() }
 
 // OutboxCounts say what became of the decisions that a gate must report, since it was made.

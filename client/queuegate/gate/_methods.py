@@ -34,7 +34,7 @@ class GateMethods(ClientMethods):
 
     @property
     def resets(self) -> int:
-        """How often the server made the gate drop its state."""
+        """How often the server has reset the gate: had it drop its lease and its groups."""
         return self._reflector.resets
 
     @property

@@ -237,7 +237,7 @@ class Reflector:
                 answer = self.session.receive(response, now)
             except Exception as error:
                 self._note_reset()
-                self.session.reset()
+                self.session.drop_everything()
                 raise BrokenProtocol(str(error)) from error
             has_changed, self.replica.has_changed = self.replica.has_changed, False
         if has_changed:
@@ -257,7 +257,7 @@ class Reflector:
             self._log.ended(f"{code}: {why}" if code else why)
         if code in _REFUSALS:
             with self._lock:
-                self.session.end()
+                self.session.reset()
         if self._reporter is not None and _is_about_report(failure):
             self._reporter.divide(why)
         self.decider.grace = self._stale if code in _UNREACHABLE else 0.0
@@ -268,7 +268,7 @@ class Reflector:
         """Decide nothing any more."""
         self.is_closed = True
         with self._lock:
-            self.session.end()
+            self.session.reset()
         if self._outbox is not None:
             self._outbox.close()
 

@@ -72,7 +72,7 @@ class Held(NamedTuple):
     rules: int
     """The version of the rules by which the server decides."""
     resolver_fingerprint: bytes
-    """Identifies the settings of the resolver."""
+    """Empty if the groups are not shared."""
 
 
 Remembered: TypeAlias = tuple[Decision, UserEntry]
@@ -154,7 +154,7 @@ class LocalReplica:
             for name, held in self._held.items()
         ]
 
-    def start_anew(self, keep_groups_of: Collection[str] = ()) -> None:
+    def reset(self, keep_groups_of: Collection[str] = ()) -> None:
         """Drop all groups but those of these partitions, and decide from no policy before the
         server has confirmed it.
         """
@@ -164,7 +164,7 @@ class LocalReplica:
 
     def drop_policies(self) -> None:
         """Drop everything that is held, also policies that the server might confirm."""
-        self.start_anew()
+        self.reset()
         self.drop_parts()
         self._held.clear()
 

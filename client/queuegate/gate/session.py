@@ -49,7 +49,7 @@ class Replica(Protocol):
     def held(self) -> Iterable[sync_pb2.HeldPolicy]:
         """Return each complete policy in the form that `SyncOpen` has."""
 
-    def start_anew(self, keep_groups_of: Collection[str] = ()) -> None:
+    def reset(self, keep_groups_of: Collection[str] = ()) -> None:
         """Drop all groups but those of these partitions, and decide from no policy before the
         server has confirmed it.
         """
@@ -191,7 +191,7 @@ class GateSession:
         self.lease_until = min(self.lease_until, now)
         return sync_pb2.SyncRequest(release=sync_pb2.SyncRelease())
 
-    def end(self, keep_groups_of: Collection[str] = ()) -> None:
+    def reset(self, keep_groups_of: Collection[str] = ()) -> None:
         """Stop deciding from this state: the server does not know it, or let this gate in. Drop all
         groups but those of these partitions.
         """
@@ -200,11 +200,11 @@ class GateSession:
             # Otherwise it stays valid: until the next checkpoint, groups are only dropped.
             self._fleet_cursor = None
         self.lease_until = -math.inf
-        self._replica.start_anew(keep_groups_of)
+        self._replica.reset(keep_groups_of)
 
-    def reset(self) -> None:
+    def drop_everything(self) -> None:
         """Stop deciding, and have the next stream send everything."""
-        self.end()
+        self.reset()
         self._replica.drop_policies()
 
     def _greeted(self, opened: sync_pb2.SyncOpened) -> None:
@@ -216,7 +216,7 @@ class GateSession:
         self.ping_interval = opened.ping_interval_millis / 1_000
         if not opened.resumed:
             # The lease of another server does not cover the state of this one.
-            self.end(opened.keep_groups_of)
+            self.reset(opened.keep_groups_of)
         rights = opened.local_decisions, opened.assert_groups, opened.report_decisions
         self._replica.use_rights(GateRights(*rights))
 

@@ -110,8 +110,9 @@ class SyncOpen(_message.Message):
 
     @_builtins.property
     def fleet_cursor(self) -> _cursor_pb2.Cursor:
-        """The `fleet_cursor` of the last checkpoint that the caller has applied, if it had one. Another
-        replica of the fleet finds out from it which groups the caller may keep.
+        """The `fleet_cursor` of the last checkpoint that the caller has applied, if it had one; its epoch
+        has at most 64 bytes. Another replica of the fleet finds out from it which groups the caller
+        may keep.
         """
 
     @_builtins.property
@@ -580,9 +581,9 @@ class SyncCheckpoint(_message.Message):
     """The position."""
     @_builtins.property
     def fleet_cursor(self) -> _cursor_pb2.Cursor:
-        """The newest event of the fleet that the server had applied: its effects are among the changes
-        up to this position. Not set without a fleet, while the server does not follow it, or while a
-        change of its own is not in Redis yet.
+        """The newest event of the fleet that the server had applied: its invalidations are among the
+        changes up to this position; a reload may not have been carried out yet. Not set without a
+        fleet, while the server does not follow it, or while a change of its own is not in Redis yet.
         """
 
     def __init__(

@@ -11,6 +11,7 @@ begins), or a fail-over lost the status. Until the leases from before a new hist
 unknown replicas may exist.
 """
 
+import itertools
 import math
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final, NamedTuple
@@ -42,7 +43,7 @@ class Peer(NamedTuple):
     status: ReplicaStatus
     seen_at: float
     """When its newest status was first seen, on the own clock: it was written before."""
-    known_since: float = math.inf
+    known_since: float
     """When the first of its statuses was seen."""
 
     def is_silent(self, now: float) -> bool:
@@ -130,20 +131,18 @@ class Peers:
         """Return all that count, by the identity of their process."""
         return self._peers
 
-    def shared_names(self) -> list[str]:
+    def duplicate_names(self) -> list[str]:
         """Return the names that several running replicas have. A replica that another process has
         replaced sends no more heartbeats, so it does not count.
         """
         running = [peer for peer in self._peers.values() if peer.seen_at > peer.known_since]
         names = {peer.status.name for peer in running if peer.status.name == self._own_name}
-        for peer in running:
-            names |= {
-                other.status.name
-                for other in running
-                if other is not peer
-                and other.status.name == peer.status.name
-                and min(peer.seen_at, other.seen_at) > max(peer.known_since, other.known_since)
-            }
+        names |= {
+            one.status.name
+            for one, other in itertools.combinations(running, 2)
+            if one.status.name == other.status.name
+            and min(one.seen_at, other.seen_at) > max(one.known_since, other.known_since)
+        }
         return sorted(names)
 
     def _is_replaced(self, peer: Peer, now: float) -> bool:

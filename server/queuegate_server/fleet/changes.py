@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 from queuegate_server.engine import ServedPartition
 from queuegate_server.fleet.barrier import FleetBarrier
@@ -24,6 +24,19 @@ MAX_AT_ONCE: Final = 256
 """Changes that are being carried out or appended."""
 POLL_SECONDS: Final = 0.02
 """Between the heartbeats that ask whether the others have confirmed."""
+
+
+class _Made(NamedTuple, Generic[T]):
+    """A change that has been made here, and whose event has been appended."""
+
+    result: T
+    sequence: int
+    """Its number for the gates of this replica."""
+    event: LogPosition
+    barrier: FleetBarrier
+    """Waits for the other replicas."""
+    waited_out: Sequence[str] = ()
+    """The gates and replicas that were waited out."""
 
 
 class FleetChanges:
@@ -54,11 +67,8 @@ class FleetChanges:
             return dropped, self._hub.forget(partition, users)
 
         change = Change.forget(partition, users, is_awaited=wait)
-        (dropped, sequence), event, barrier = await self._to_the_end(self._begin(change, drop))
-        if not wait:
-            return Forgotten(dropped, event.cursor, ())
-        event, barrier, waited_out = await self._wait(change, event, barrier, sequence)
-        return Forgotten(dropped, event.cursor, waited_out)
+        made = await self._make(change, drop, wait=wait)
+        return Forgotten(made.result, made.event.cursor, made.waited_out)
 
     async def reload(self, *, wait: bool) -> Reloaded:
         """Read the policy again, as `queuegate_server.sync.changes.Changes` describes."""
@@ -68,11 +78,10 @@ class FleetChanges:
             return state, await self._hub.policy_shipped()
 
         change = Change("reload", is_awaited=wait)
-        (state, sequence), event, barrier = await self._to_the_end(self._begin(change, read))
-        event, barrier, waited_out = await self._wait(
-            change, event, barrier, sequence if wait else None, seconds=RELOAD_SECONDS
+        made = await self._make(change, read, wait=True, seconds=RELOAD_SECONDS)
+        return Reloaded(
+            made.result, made.event.cursor, made.waited_out, self._disagreeing(made.barrier)
         )
-        return Reloaded(state, event.cursor, waited_out, self._disagreeing(barrier))
 
     def _disagreeing(self, barrier: FleetBarrier) -> list[str]:
         """Return how replicas differ from this one after a reload."""
@@ -98,9 +107,6 @@ class FleetChanges:
         """Carry a change out even if the call that asked for it is cancelled: part of it may have
         taken effect.
         """
-        if len(self._work) >= MAX_AT_ONCE:
-            work.close()
-            raise NotReached("too many changes are under way, and nothing was done: try again")
         task = asyncio.create_task(work)
         self._work.add(task)
         task.add_done_callback(self._ended)
@@ -111,65 +117,80 @@ class FleetChanges:
         if not task.cancelled():
             task.exception()  # its caller may be gone
 
-    async def _begin(
-        self, change: Change, take_effect: Callable[[], Awaitable[T]]
-    ) -> tuple[T, LogPosition, FleetBarrier]:
-        """Carry a change out here, and append its event. Raises NotReached."""
-        pending = self._member.fence.begin(change.partition, change.users)
-        event = None
-        try:
-            done = await take_effect()
-            event, barrier = await self._append(change)
-        except StoreUnavailable as error:
-            raise self._not_reached(change, 1, f"Redis cannot be used ({error})") from error
-        finally:
-            self._member.fence.end(pending, event)
-        return done, event, barrier
-
-    async def _wait(
+    async def _make(
         self,
         change: Change,
-        event: LogPosition,
-        barrier: FleetBarrier,
-        sequence: int | None,
+        take_effect: Callable[[], Awaitable[tuple[T, int]]],
         *,
+        wait: bool,
         seconds: float = 0.0,
-    ) -> tuple[LogPosition, FleetBarrier, list[str]]:
-        """Wait until all others have carried a change out, and append its event again if Redis has
-        lost it. Raises NotReached.
+    ) -> _Made[T]:
+        """Make a change here and in the other replicas; again if Redis loses its event before all
+        of them have confirmed it. Raises NotReached.
 
         Args:
             change: The change.
-            event: Its event.
-            barrier: Waits for the other replicas.
-            sequence: The number of the change for gates of this replica; None not to wait for them.
+            take_effect: Makes it here; returns a result, and its number for the gates.
+            wait: Whether to wait for the other replicas.
             seconds: How long the change itself takes.
-
-        Returns:
-            The event that counts, its barrier, and the gates and replicas that were waited out.
         """
-        gates = asyncio.create_task(self._gates(sequence))
+        if len(self._work) >= MAX_AT_ONCE:
+            raise NotReached("too many changes are under way, and nothing was done: try again")
         reached = 1
         try:
             for _ in range(ATTEMPTS):
-                is_certain = await self._wait_for(barrier, event, seconds)
-                reached = max(reached, barrier.reached)
-                if is_certain:
-                    return event, barrier, [*await gates, *barrier.waited_out]
-                event, barrier = await self._append(change)
+                made = await self._to_the_end(self._make_here(change, take_effect))
+                if not wait:
+                    return made
+                waited_out = await self._wait(change, made, seconds)
+                if waited_out is not None:
+                    return made._replace(waited_out=waited_out)
+                reached = max(reached, made.barrier.reached)
             cause = f"Redis lost the event {ATTEMPTS} times"
         except StoreUnavailable as error:
             cause = f"Redis cannot be used ({error})"
-        finally:
-            gates.cancel()
+        self._member.send_later(change)
         raise self._not_reached(change, reached, cause)
 
-    async def _gates(self, sequence: int | None) -> list[str]:
-        return [] if sequence is None else await self._hub.barrier(sequence)
+    async def _make_here(
+        self, change: Change, take_effect: Callable[[], Awaitable[tuple[T, int]]]
+    ) -> _Made[T]:
+        """Make a change here, and append its event. Raises StoreUnavailable."""
+        pending = self._member.fence.begin(change.partition, change.users)
+        event = None
+        try:
+            result, sequence = await take_effect()
+            event = await self._append(change)
+        except StoreUnavailable:
+            self._member.send_later(change)  # here: the caller may be gone
+            raise
+        finally:
+            self._member.fence.end(pending, event)
+        barrier = FleetBarrier(
+            *(self._member.peers, event, self._clock()), has_event=self._member.log.has_event
+        )
+        return _Made(result, sequence, event, barrier)
+
+    async def _wait(self, change: Change, made: _Made[Any], seconds: float) -> list[str] | None:
+        """Wait until all others have made a change, and until no gate here decides without it if
+        somebody waits for that. Raises StoreUnavailable.
+
+        Returns:
+            The gates and replicas that were waited out; None if Redis has lost the event.
+        """
+        gates = asyncio.create_task(self._gates(change, made.sequence))
+        try:
+            if await self._has_reached_all(made.barrier, made.event, seconds):
+                return [*await gates, *made.barrier.waited_out]
+            return None
+        finally:
+            gates.cancel()
+
+    async def _gates(self, change: Change, sequence: int) -> list[str]:
+        return await self._hub.barrier(sequence) if change.is_awaited else []
 
     def _not_reached(self, change: Change, reached: int, cause: str) -> NotReached:
-        """Have a change sent later; return the error for its caller."""
-        self._member.send_later(change)
+        """Return the error for the caller."""
         total = 1 + len(self._member.peers.all())
         what = "invalidation" if change.kind == "forget" else "reload"
         reach = f"{reached} of {total} replicas"
@@ -180,20 +201,20 @@ class FleetChanges:
             " works again"
         )
 
-    async def _append(self, change: Change) -> tuple[LogPosition, FleetBarrier]:
-        """Append a change. Raises StoreUnavailable."""
+    async def _append(self, change: Change) -> LogPosition:
+        """Append an event. Raises StoreUnavailable."""
         try:
-            event = await self._member.append(change)
+            return await self._member.append(change)
         except StoreUnavailable:
             # It may be another history by now, which this replica has yet to follow.
             await self._member.heartbeat()
             if self._member.error is not None:
                 raise self._member.error from None
-            event = await self._member.append(change)
-        has_event = self._member.log.has_event
-        return event, FleetBarrier(self._member.peers, event, self._clock(), has_event=has_event)
+            return await self._member.append(change)
 
-    async def _wait_for(self, barrier: FleetBarrier, event: LogPosition, seconds: float) -> bool:
+    async def _has_reached_all(
+        self, barrier: FleetBarrier, event: LogPosition, seconds: float
+    ) -> bool:
         """Wait for the others. Return False if the event was lost meanwhile.
 
         Raises StoreUnavailable.

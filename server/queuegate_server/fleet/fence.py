@@ -11,7 +11,7 @@ from typing import Final
 from queuegate.v1 import cursor_pb2
 from queuegate_server.fleet.keys import LogPosition
 from queuegate_server.fleet.replica_log import ReplicaLog
-from queuegate_server.sync.event_log import Event as SyncEvent
+from queuegate_server.sync.event_log import StateChange
 
 
 class PendingInvalidation:
@@ -21,7 +21,7 @@ class PendingInvalidation:
         """Cover some users of a partition; all of them if none is named."""
         self.event: LogPosition | None = None
         """The event of the change; None while it has not been appended."""
-        self.invalidated: Final = SyncEvent(partition, frozenset(users))
+        self.invalidated: Final = StateChange(partition, frozenset(users))
 
     def covers(self, partition: str, user: str) -> bool:
         """Return whether the groups of a user are refused."""
@@ -30,7 +30,9 @@ class PendingInvalidation:
 
 
 class OrderFence:
-    """`shared_groups.Fence` and `sync.kept_groups.FleetEvents` by the events of a replica."""
+    """Implements `shared_groups.Fence` and `sync.kept_groups.FleetEvents` from the events that this
+    replica has applied.
+    """
 
     def __init__(self, log: ReplicaLog, is_behind: Callable[[], bool]) -> None:
         """Know of no pending change.
@@ -63,7 +65,7 @@ class OrderFence:
         position = self.position
         return None if position is None else position.cursor
 
-    def since(self, cursor: cursor_pb2.Cursor) -> Sequence[SyncEvent] | None:
+    def since(self, cursor: cursor_pb2.Cursor) -> Sequence[StateChange] | None:
         """Return what has been invalidated since an event; None while groups from then cannot be
         judged.
         """

@@ -25,7 +25,7 @@ def join(
     hub: SyncHub,
     clock: Callable[[], float],
 ) -> FleetMember:
-    """Return a replica, which joins the fleet when it is started. Streams of gates use its events.
+    """Return a replica, which joins the fleet when it is started.
 
     Args:
         fleet: The settings, with a URL.
@@ -39,7 +39,7 @@ def join(
     keys = Keys(fleet.prefix)
     store = StoreConnection(fleet, keys.tag)
     name = fleet.replica_name if worker is None else f"{fleet.replica_name}/{worker}"
-    member = FleetMember(
+    return FleetMember(
         name,
         Stream(store, keys, fleet.secret()),
         ReplicaLog(),
@@ -50,5 +50,3 @@ def join(
         hub=hub,
         clock=clock,
     )
-    hub.fleet_events = member.fence
-    return member

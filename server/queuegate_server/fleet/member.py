@@ -300,7 +300,7 @@ class FleetMember:
         """Log once what people must set right: replicas with another secret or the same name."""
         if self._has_warned:
             return
-        twice = self.peers.shared_names()
+        twice = self.peers.duplicate_names()
         if self.stream.rejected:
             _LOG.warning(
                 "others write statuses to Redis with another secret: is fleet.secret_file the same"

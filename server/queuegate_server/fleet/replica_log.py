@@ -11,8 +11,7 @@ from typing import Final
 
 from queuegate_server.fleet.events import Event
 from queuegate_server.fleet.keys import LogPosition
-from queuegate_server.sync.event_log import EPOCH_BYTES, EventLog
-from queuegate_server.sync.event_log import Event as SyncEvent
+from queuegate_server.sync.event_log import EPOCH_BYTES, EventLog, StateChange
 
 LEASE: Final = 2.0
 """Seconds for which a replica's cache may answer after it sent a heartbeat."""
@@ -20,6 +19,7 @@ ISOLATED_MAX_AGE: Final = 5.0
 """Seconds after the start of a lookup for which a replica that follows no events may use its
 answer: barriers wait as long, because no invalidation reaches it."""
 HEARTBEAT_INTERVAL: Final = 0.5
+MAX_LEFT_HISTORIES: Final = 10_000
 CLOCK_MARGIN: Final = 0.1
 """Seconds that others add to a lease, for clocks that run at different rates."""
 
@@ -37,6 +37,8 @@ class ReplicaLog:
         self._last_known: Sequence[LogPosition] = ()
         """The events that were known when this replica stopped following: the newest that was
         applied, and those ahead of it."""
+        self._left_histories: deque[bytes] = deque(maxlen=MAX_LEFT_HISTORIES)
+        """The epochs of histories after which this replica has followed another one."""
         self._events = EventLog(bytes(EPOCH_BYTES))
         self._nonces: deque[bytes] = deque()
         """The nonces of the events in the log, preceded by the nonce of the event before them."""
@@ -54,12 +56,15 @@ class ReplicaLog:
 
         A Redis promoted in a fail-over may lack events on which a barrier has relied: outdated
         groups in it would look valid. If its log has since grown beyond the events that are read,
-        such groups are refused because they are too old.
+        such groups are refused because they are too old. A Redis restored from a backup may have a
+        history that had ended: it lacks all events of those that followed.
 
         Args:
             events: The newest events of the history, up to the head.
             head: The newest event.
         """
+        if head.epoch in self._left_histories:
+            return True
         nonces = {head.sequence: head.nonce}
         for event in events:
             nonces[event.position.sequence - 1] = event.previous
@@ -101,6 +106,8 @@ class ReplicaLog:
             head: The newest event.
             sent_at: When the head was asked for.
         """
+        if self._last_known and self._last_known[0].epoch != head.epoch:
+            self._left_histories.append(self._last_known[0].epoch)
         known = _contiguous_suffix(events, head)
         self._events = EventLog(head.epoch, start=head.sequence - len(known))
         self._nonces = deque((known[0].previous if known else head.nonce,))
@@ -224,7 +231,7 @@ class ReplicaLog:
         """
         return self.has_event(since) and self._events.is_valid(partition, user, since.sequence)
 
-    def since(self, position: LogPosition) -> Sequence[SyncEvent] | None:
+    def since(self, position: LogPosition) -> Sequence[StateChange] | None:
         """Return the changes after an event; None if some of them are not remembered."""
         return self._events.since(position.sequence) if self.has_event(position) else None
 

@@ -37,11 +37,11 @@ POLL_SECONDS: Final = 0.002
 
 
 class Fence(Protocol):
-    """The fleet's order of events, as far as this replica has carried it out."""
+    """The fleet's order of events, as far as this replica has applied it."""
 
     @property
     def position(self) -> LogPosition | None:
-        """The newest event that was carried out; None while the order is not known."""
+        """The newest event that was applied; None while the order is not known."""
 
     def accepts(self, partition: str, user: str, since: LogPosition) -> bool:
         """Return whether groups that were looked up at a position are still valid."""
@@ -103,7 +103,7 @@ class PartitionGroups:
             clock: The clock of the lease, in seconds.
         """
         self.resolver_fingerprint: Final = codec.resolver_fingerprint
-        """Identifies the settings of the resolver."""
+        """The resolver fingerprint."""
         self._store = store
         self._codec = codec
         self._fence = fence

@@ -28,7 +28,7 @@ class GroupSharing:
 
         Args:
             fleet: The settings, with a URL.
-            fence: The order of events, as far as this replica has carried it out.
+            fence: The order of events, as far as this replica has applied it.
             lease: The lease of all caches.
             clock: The clock of the lease, in seconds.
             wall: The wall clock, in seconds.

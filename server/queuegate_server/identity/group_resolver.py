@@ -73,7 +73,7 @@ class GroupResolver:
         self.is_local = source.is_local
         """Whether `resolve` finishes without suspending."""
         self.resolver_fingerprint = b"" if shared is None else shared.resolver_fingerprint
-        """Identifies the settings of the resolver; empty if its groups are not shared."""
+        """Empty if the groups are not shared."""
         self._source = source
         self._cache = cache
         self._clock = clock

@@ -124,14 +124,14 @@ class ResolverManager:
         self._settings = settings
         self._clock = clock
         self._wall = wall
-        self._open: dict[ResolverKey, _OpenResolver] = {}
+        self._open_resolvers: dict[ResolverKey, _OpenResolver] = {}
         self._groups: dict[tuple[str, ResolverKey], GroupResolver] = {}
         self._lease = lease or CacheLease()
         self._lease.on_end(self._end_lease)
 
     def resolvers(self) -> list[tuple[str, GuardedResolver]]:
         """Return the resolvers in use, each with where it is defined: `settings`, `policy`."""
-        return [(key.defined_in, each.guarded) for key, each in self._open.items()]
+        return [(key.defined_in, each.guarded) for key, each in self._open_resolvers.items()]
 
     def _end_lease(self) -> None:
         for groups in self._groups.values():
@@ -155,7 +155,7 @@ class ResolverManager:
         unusable: list[UnusableResolver] = []
         for name, partition in partitions.items():
             try:
-                chosen[name] = await self._opened(partition)
+                chosen[name] = await self._group_resolver(partition)
             except UnusableResolver as error:
                 unusable.append(error)
         if unusable:
@@ -167,8 +167,8 @@ class ResolverManager:
         unused = [each for each, groups in self._groups.items() if groups not in used]
         unused_groups = [self._groups.pop(each) for each in unused]
         used_keys = {each for _, key in self._groups for each in _members(self._settings, key)}
-        unused_keys = self._open.keys() - used_keys
-        unused_resolvers = [self._open.pop(each).guarded for each in unused_keys]
+        unused_keys = self._open_resolvers.keys() - used_keys
+        unused_resolvers = [self._open_resolvers.pop(each).guarded for each in unused_keys]
         await asyncio.gather(*(each.close() for each in unused_groups))
         await asyncio.gather(*(each.close() for each in unused_resolvers))
 
@@ -176,7 +176,7 @@ class ResolverManager:
         """Close everything."""
         await self.close_unused(())
 
-    async def _opened(self, partition: Partition) -> GroupResolver:
+    async def _group_resolver(self, partition: Partition) -> GroupResolver:
         key = _key(self._settings, partition)
         groups = self._groups.get((partition.name, key))
         if groups is None:
@@ -198,7 +198,7 @@ class ResolverManager:
             return None
         settings: list[tuple[str, str, str, str]] = []
         for each in _members(self._settings, key):
-            _, resolver_type, options = self._open[each]
+            _, resolver_type, options = self._open_resolvers[each]
             if getattr(resolver_type, "is_of_host", False):
                 return None
             options_json = options.model_dump_json(fallback=repr)
@@ -210,9 +210,9 @@ class ResolverManager:
         """Return a resolver or a chain. Raises UnusableResolver."""
         members: list[GuardedResolver] = []
         for each in _members(self._settings, key):
-            known = self._open.get(each)
+            known = self._open_resolvers.get(each)
             if known is None:
-                known = self._open[each] = await self._open_resolver(partition, each)
+                known = self._open_resolvers[each] = await self._open_resolver(partition, each)
             members.append(known.guarded)
         chain = _chain(self._settings, key)
         return ResolverChain(key.name, members, chain.mode) if chain else members[0]

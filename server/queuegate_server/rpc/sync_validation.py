@@ -13,7 +13,7 @@ MAX_NAME_BYTES: Final = 256
 MAX_PARTITIONS: Final = 10_000
 MAX_PARTITION_CHARACTERS: Final = 1024 * 1024
 """Of the names of all partitions in one message."""
-MAX_CHECKSUM_BYTES: Final = 64
+MAX_DIGEST_BYTES: Final = 64
 MAX_FLEET_EPOCH_BYTES: Final = 64
 INSTANCE_BYTES: Final = 16
 MAX_RULES: Final = 100
@@ -84,8 +84,8 @@ def _check_partitions(request: sync_pb2.SyncOpen, violations: validation.Violati
         field = f"open.held[{index}]"
         validation.required_name(f"{field}.partition", held.partition, violations)
         for part in ("checksum", "resolver_fingerprint"):
-            if len(getattr(held, part)) > MAX_CHECKSUM_BYTES:
-                text = f"is longer than {MAX_CHECKSUM_BYTES} bytes"
+            if len(getattr(held, part)) > MAX_DIGEST_BYTES:
+                text = f"is longer than {MAX_DIGEST_BYTES} bytes"
                 violations.append((f"{field}.{part}", text))
 
 

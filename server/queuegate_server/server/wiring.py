@@ -124,8 +124,10 @@ def build_server(
         lease=lease,
         around=None if tracer is None else tracer.resolver,
     )
-    revision = None if worker is None else worker.revision
-    reloader = Reloader(settings, resolvers, engine, time.time, revision)
+    reloader = Reloader(
+        *(settings, resolvers, engine, time.time),
+        None if worker is None else worker.revision,
+    )
     readiness = Readiness(engine, reloader)
 
     listeners = Listeners(current, time.monotonic, time.time)
@@ -167,6 +169,7 @@ def build_server(
         )
         resolvers.share = sharing.of_partition
         readiness.fleet = fleet.view
+        hub.fleet_events = fleet.fence
     queue = AdmissionQueue(time.monotonic, settings.limits.max_wait, refused, unread)
     access = AccessServicer(
         engine,

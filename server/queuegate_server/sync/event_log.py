@@ -16,7 +16,7 @@ MAX_FORGOTTEN: Final = 1_000
 """Names in one event. More are the same as all users of the partition."""
 
 
-class Event(NamedTuple):
+class StateChange(NamedTuple):
     """A change: another policy, or groups of users that are no longer valid."""
 
     partition: str | None
@@ -30,7 +30,7 @@ class Event(NamedTuple):
             yield from ((self.partition, user) for user in self.users or (None,))
 
 
-POLICY_CHANGED: Final = Event(None)
+POLICY_CHANGED: Final = StateChange(None)
 
 
 class EventLog:
@@ -50,7 +50,7 @@ class EventLog:
         """The number of the newest change."""
         self._server = server
         self._max_events = max_events
-        self._events: deque[Event] = deque()
+        self._events: deque[StateChange] = deque()
         self._names = 0
         self._forgotten: dict[tuple[str, str | None], int] = {}
         """The newest change in which each user was forgotten; None for all of the partition."""
@@ -64,7 +64,7 @@ class EventLog:
         named; return the number of the change.
         """
         named = frozenset(users) if len(users) <= MAX_FORGOTTEN else frozenset()
-        return self._append(Event(partition, named))
+        return self._append(StateChange(partition, named))
 
     @property
     def tail(self) -> int:
@@ -84,7 +84,7 @@ class EventLog:
             return sequence <= self.head
         return len(epoch) == EPOCH_BYTES and epoch.startswith(self._server)
 
-    def since(self, sequence: int) -> list[Event]:
+    def since(self, sequence: int) -> list[StateChange]:
         """Return the changes after one, which must still be kept, oldest first."""
         return [*islice(reversed(self._events), self.head - sequence)][::-1]
 
@@ -95,7 +95,7 @@ class EventLog:
         )
         return self.has_all_since(since) and forgotten <= since
 
-    def _append(self, event: Event) -> int:
+    def _append(self, event: StateChange) -> int:
         self._events.append(event)
         self._names += len(event.users)
         self.head += 1

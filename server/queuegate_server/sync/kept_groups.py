@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple, Protocol
 
 from queuegate.v1 import cursor_pb2, sync_pb2
-from queuegate_server.sync.event_log import Event
+from queuegate_server.sync.event_log import StateChange
 
 
 class FleetEvents(Protocol):
@@ -12,12 +12,13 @@ class FleetEvents(Protocol):
 
     @property
     def cursor(self) -> cursor_pb2.Cursor | None:
-        """The newest event that was applied: its effects are in the event log of this server. None
-        while groups of other replicas cannot be judged.
+        """The newest event that was applied: its invalidations are in the event log of this server,
+        but a reload may not have been carried out yet. None while groups of other replicas cannot
+        be judged.
         """
 
-    def since(self, cursor: cursor_pb2.Cursor) -> Sequence[Event] | None:
-        """Return the effects of the events after one, and of changes of this replica that are not
+    def since(self, cursor: cursor_pb2.Cursor) -> Sequence[StateChange] | None:
+        """Return the changes by the events after one, and changes of this replica that are not
         applied as events yet; None if some might be missing.
         """
 
@@ -27,7 +28,7 @@ class KeptGroups(NamedTuple):
 
     partitions: Sequence[str]
     """The partitions whose groups these are."""
-    events: Sequence[Event]
+    events: Sequence[StateChange]
     """The changes that make some of them invalid."""
 
 
@@ -50,15 +51,15 @@ def kept_groups(
         fingerprints: The resolver fingerprint of each partition that the caller gets; empty if its
             groups are not shared.
     """
-    events = None
-    if fleet_events is not None and request.HasField("fleet_cursor"):
-        events = fleet_events.since(request.fleet_cursor)
-    if events is None:
-        return NOTHING_KEPT
     held = {each.partition: each.resolver_fingerprint for each in request.held}
     kept = {
         name
         for name, fingerprint in fingerprints.items()
         if fingerprint and held.get(name) == fingerprint
     }
+    if fleet_events is None or not request.HasField("fleet_cursor") or not kept:
+        return NOTHING_KEPT
+    events = fleet_events.since(request.fleet_cursor)
+    if events is None:
+        return NOTHING_KEPT
     return KeptGroups(sorted(kept), [event for event in events if event.partition in kept])

@@ -8,8 +8,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final, NamedTuple, Protocol
 
 from queuegate.policy.decision import RULES
-from queuegate.v1 import sync_pb2
-from queuegate_server.sync.event_log import MAX_FORGOTTEN, POLICY_CHANGED, Event, EventLog
+from queuegate.v1 import cursor_pb2, sync_pb2
+from queuegate_server.sync.event_log import MAX_FORGOTTEN, POLICY_CHANGED, EventLog, StateChange
 from queuegate_server.sync.kept_groups import NOTHING_KEPT, FleetEvents, KeptGroups, kept_groups
 
 LEASE: Final = 5.0
@@ -29,7 +29,7 @@ class ShippedPolicy(NamedTuple):
     unchanged: sync_pb2.SyncResponse
     """For a caller that holds a policy with this checksum, of whatever revision."""
     resolver_fingerprint: bytes = b""
-    """Identifies the settings of the resolver; empty if its groups are not shared."""
+    """Empty if the groups are not shared."""
 
 
 class InvalidSync(Exception):
@@ -114,6 +114,8 @@ class Session:
         self._changes: deque[sync_pb2.SyncResponse | str] = deque()
         """Messages to send. The name of a partition stands for the removal of its policy: a caller
         may claim to hold many."""
+        self._sent_cursor: cursor_pb2.Cursor | None = None
+        """The fleet cursor of the newest checkpoint."""
         self._ping: tuple[int, float] | None = None
         self._groups: deque[OfferedGroups] = deque()
         self.offered_bytes = 0
@@ -195,7 +197,7 @@ class Session:
         """
         if not self._is_open:
             return None
-        if not self._changes and self._position != self._log.head:
+        if not self._changes:
             self._collect_changes()
         if self._changes:
             change = self._changes.popleft()
@@ -236,7 +238,7 @@ class Session:
             fingerprints = {
                 name: policy.resolver_fingerprint for name, policy in self._wanted().items()
             }
-            self._start_anew(kept_groups(self._fleet_events, request, fingerprints))
+            self._reset(kept_groups(self._fleet_events, request, fingerprints))
 
     def _note_applied(self, sequence: int, now: float) -> None:
         if sequence > self._position:
@@ -245,7 +247,7 @@ class Session:
         if self._behind is not None and self.applied >= self._behind[0]:
             self._behind = None if self.applied == self._log.head else (self._log.head, now)
 
-    def _start_anew(self, kept: KeptGroups = NOTHING_KEPT) -> None:
+    def _reset(self, kept: KeptGroups = NOTHING_KEPT) -> None:
         """Have the caller drop its state, except these groups and policies that are confirmed."""
         self._position = self._log.head
         self._groups.clear()
@@ -256,8 +258,13 @@ class Session:
         self._add_policies()
 
     def _collect_changes(self) -> None:
+        if self._position == self._log.head:
+            # A change of this server becomes an event of the fleet after it was sent.
+            if self._ping is not None and self._fleet_cursor not in (None, self._sent_cursor):
+                self._changes.append(self._checkpoint())
+            return
         if not self._log.has_all_since(self._position):
-            self._start_anew()
+            self._reset()
             return
         events = self._log.since(self._position)
         self._position = self._log.head
@@ -265,9 +272,9 @@ class Session:
         if POLICY_CHANGED in events:
             self._add_policies()
         else:
-            self._add_checkpoint()
+            self._changes.append(self._checkpoint())
 
-    def _add_forgets(self, events: Iterable[Event]) -> None:
+    def _add_forgets(self, events: Iterable[StateChange]) -> None:
         for partition, users in _merged(events).items():
             if not self._partitions or partition in self._partitions:
                 forget = sync_pb2.Forget(partition=partition, users=users)
@@ -283,7 +290,7 @@ class Session:
                 self._changes.extend(policy.parts)
             elif revision != policy.revision:
                 self._changes.append(policy.unchanged)
-        self._add_checkpoint()
+        self._changes.append(self._checkpoint())
 
     def _remove_policies(self) -> None:
         """Have the caller drop the policies of partitions that it does not get."""
@@ -292,11 +299,14 @@ class Session:
             del self._sent[partition]
         self._changes.extend(removed)
 
-    def _add_checkpoint(self) -> None:
-        events = self._fleet_events
-        cursor = None if events is None else events.cursor
+    def _checkpoint(self) -> sync_pb2.SyncResponse:
+        cursor = self._sent_cursor = self._fleet_cursor
         checkpoint = sync_pb2.SyncCheckpoint(sequence=self._position, fleet_cursor=cursor)
-        self._changes.append(sync_pb2.SyncResponse(checkpoint=checkpoint))
+        return sync_pb2.SyncResponse(checkpoint=checkpoint)
+
+    @property
+    def _fleet_cursor(self) -> cursor_pb2.Cursor | None:
+        return None if self._fleet_events is None else self._fleet_events.cursor
 
     def _wanted(self) -> Mapping[str, ShippedPolicy]:
         shipped = self._policies.shipped
@@ -326,7 +336,7 @@ def _removal(partition: str) -> sync_pb2.SyncResponse:
     return sync_pb2.SyncResponse(policy=removed)
 
 
-def _merged(events: Iterable[Event]) -> Mapping[str, Collection[str]]:
+def _merged(events: Iterable[StateChange]) -> Mapping[str, Collection[str]]:
     """Return the users to forget by partition; none stands for all."""
     forgotten: dict[str, set[str]] = {}
     for partition, users in events:

@@ -260,6 +260,18 @@ async def redis_emptied(rounds: Rounds) -> AsyncIterator[None]:
 
 
 @contextlib.asynccontextmanager
+async def redis_restored(rounds: Rounds) -> AsyncIterator[None]:
+    """FLUSHALL, and when the barrier has returned, a restart with the content of before."""
+    redis = rounds.fleet.redis
+    assert redis.command("SAVE") == b"+OK\r\n"
+    redis.command("FLUSHALL")
+    yield
+    redis.kill()
+    redis.start()
+    (redis.folder / "dump.rdb").unlink()
+
+
+@contextlib.asynccontextmanager
 async def stream_trimmed(rounds: Rounds) -> AsyncIterator[None]:
     """XTRIM, again and again: events are gone before all have read them."""
     redis = rounds.fleet.redis
@@ -317,6 +329,7 @@ FAULTS: Final[Mapping[str, Fault]] = {
     "redis-stopped": redis_stopped,
     "redis-paused": redis_paused,
     "redis-emptied": redis_emptied,
+    "redis-restored": redis_restored,
     "stream-trimmed": stream_trimmed,
     "replica-stopped": replica_stopped,
     "replica-killed": replica_killed,

@@ -297,7 +297,7 @@ class World(Clocks):
         try:
             answer = self.session.receive(connection.down.popleft(), self.gate_now)
         except ValueError:  # the message breaks the protocol
-            self.session.reset()
+            self.session.drop_everything()
             self.replicas[connection.server].leases.remove(connection.session, self.now)
             self.connection = None
             return

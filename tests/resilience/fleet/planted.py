@@ -8,7 +8,7 @@ from queuegate_server.fleet.events import Event
 from queuegate_server.fleet.fence import OrderFence
 from queuegate_server.fleet.keys import LogPosition
 from queuegate_server.fleet.replica_log import LEASE, ReplicaLog
-from queuegate_server.sync.event_log import Event as SyncEvent
+from queuegate_server.sync.event_log import StateChange
 from queuegate_server.sync.kept_groups import NOTHING_KEPT, KeptGroups
 from queuegate_server.sync.session import Session
 from tests.resilience.fleet import modelled_replica, moving_gates
@@ -57,6 +57,14 @@ class ForgetsTheOrderThatItLost(ReplicaLog):
         return False
 
 
+class FollowsHistoriesThatHaveEnded(ReplicaLog):
+    """Follows a Redis that was restored to a history before the newest."""
+
+    def follow(self, events: list[Event], head: LogPosition, sent_at: float) -> None:
+        super().follow(events, head, sent_at)
+        self._left_histories.clear()
+
+
 class ForgetsNothingOnJoining(ReplicaLog):
     """Takes no event for missed."""
 
@@ -82,6 +90,10 @@ class NoLoss(Parts):
 
 class NoLossWhileAway(Parts):
     log = ForgetsTheOrderThatItLost
+
+
+class NoEnd(Parts):
+    log = FollowsHistoriesThatHaveEnded
 
 
 class RejoinsWithOldGroups(Parts):
@@ -114,6 +126,18 @@ PLANTED: Mapping[type[Parts], Bounds] = {
             *(("rewind", 0), ("tick", 0), ("tick", 0), ("tick", 0)),
         ),
     ),
+    NoEnd: replace(
+        _SMALL,
+        reads=1,
+        heartbeats=6,
+        restores=1,
+        begin=(
+            *(("look up", 0), ("lookup ends", 0), ("flush", 0)),
+            *(_BEATS[0] * 2 + _BEATS[1] * 2),
+            *(*(("tick", 0),) * 3, _CHANGE, ("event", 0), ("event", 1)),
+            *(_BEATS[1] + _BEATS[0] * 2),
+        ),
+    ),
     RejoinsWithOldGroups: replace(_SMALL, heartbeats=2, begin=(_CHANGE, *(("tick", 0),) * 3)),
     LeaseFromTheAnswer: replace(_SMALL, begin=(("send", 1), ("take", 1), _CHANGE)),
     ConfirmsBeforeApplying: replace(_SMALL, ticks=0, begin=(_CHANGE,)),
@@ -124,7 +148,7 @@ PLANTED: Mapping[type[Parts], Bounds] = {
 class KnowsNoPendingChanges(OrderFence):
     """Judges the groups of a gate by the events that were applied only."""
 
-    def since(self, cursor: cursor_pb2.Cursor) -> Sequence[SyncEvent] | None:
+    def since(self, cursor: cursor_pb2.Cursor) -> Sequence[StateChange] | None:
         if self._is_behind():
             return None
         return self._log.since(LogPosition.of_cursor(cursor.epoch, cursor.sequence))
@@ -133,7 +157,7 @@ class KnowsNoPendingChanges(OrderFence):
 class JudgesWhileBehind(OrderFence):
     """Judges the groups of a gate while a change of its own is not in Redis."""
 
-    def since(self, cursor: cursor_pb2.Cursor) -> Sequence[SyncEvent] | None:
+    def since(self, cursor: cursor_pb2.Cursor) -> Sequence[StateChange] | None:
         events = self._log.since(LogPosition.of_cursor(cursor.epoch, cursor.sequence))
         if events is None:
             return None
@@ -152,15 +176,15 @@ class NamesEventsAhead(OrderFence):
 class TakesUnknownEventsForNone(ReplicaLog):
     """Lets gates keep groups though it does not remember all events since."""
 
-    def since(self, position: LogPosition) -> Sequence[SyncEvent] | None:
+    def since(self, position: LogPosition) -> Sequence[StateChange] | None:
         return super().since(position) or ()
 
 
 class ForgetsNothingThatIsKept(Session):
     """Has a gate keep groups as they are."""
 
-    def _start_anew(self, kept: KeptGroups = NOTHING_KEPT) -> None:
-        super()._start_anew(KeptGroups(kept.partitions, ()))
+    def _reset(self, kept: KeptGroups = NOTHING_KEPT) -> None:
+        super()._reset(KeptGroups(kept.partitions, ()))
 
 
 class NoPendingChanges(modelled_replica.Parts):

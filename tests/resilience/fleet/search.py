@@ -10,7 +10,11 @@ from tests.resilience.fleet import modelled_replica, moving_gates, world
 from tests.resilience.protocol.search import search
 
 WIDE = (
-    (world.World, world.Parts, world.Bounds(ticks=4, changes=2, flushes=1, trims=1, rewinds=1)),
+    (
+        world.World,
+        world.Parts,
+        world.Bounds(ticks=4, changes=2, flushes=1, trims=1, rewinds=1, restores=1),
+    ),
     (
         moving_gates.World,
         modelled_replica.Parts,

@@ -2,13 +2,13 @@
 
 The protocol is the real one: `ReplicaLog`, `OrderFence`, `FleetBarrier` and `CacheLease`. Only
 what lies around it is modelled: heartbeats that Redis takes and answers late, lookups that take
-long, clocks, a Redis that is emptied, trimmed or goes back to an earlier state, and replicas that
-pause at any point. The groups of the one user are a version number; a second change is about
-another user.
+long, clocks, a Redis that is emptied, trimmed, loses an event or is restored to its state before it
+was emptied, and replicas that pause at any point. The groups of the one user are a version number;
+a second change is about another user.
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
 
 from queuegate_server.fleet.barrier import HEARTBEAT_TIMEOUT, FleetBarrier, Peers
@@ -75,6 +75,8 @@ class Redis:
     events: list[Event] = field(default_factory=list)
     statuses: dict[str, ReplicaStatus] = field(default_factory=dict)
     value: tuple[LogPosition, int] | None = None
+    backup: "Redis | None" = None
+    """Its state before it was emptied."""
 
     def begin(self) -> None:
         """Begin another history."""
@@ -155,6 +157,7 @@ class Bounds:
     flushes: int = 0
     trims: int = 0
     rewinds: int = 0
+    restores: int = 0
     begin: tuple[tuple[str, int], ...] = ()
     """The actions with which each sequence begins."""
 
@@ -174,7 +177,8 @@ class World:
         self.ticks = 0
         self.version = 0
         self.promised = 0
-        self.changes = self.flushes = self.trims = self.rewinds = self.nonces = 0
+        self.changes = self.flushes = self.trims = self.rewinds = self.restores = 0
+        self.nonces = 0
         self.redis = Redis()
         self.redis.begin()
         self.replicas = [Replica("abc"[index], parts) for index in range(bounds.replicas)]
@@ -204,6 +208,8 @@ class World:
             yield "trim", 0
         if self.rewinds < bounds.rewinds and self.redis.events:
             yield "rewind", 0
+        if self.restores < bounds.restores and self.redis.backup is not None:
+            yield "restore", 0
         if self.changes < bounds.changes:
             yield "change", 0
         for index, each in enumerate(self.replicas):
@@ -236,6 +242,9 @@ class World:
 
     def _flush(self) -> None:
         self.flushes += 1
+        self.redis.backup = replace(
+            self.redis, events=[*self.redis.events], statuses={**self.redis.statuses}
+        )
         self.redis.head, self.redis.statuses = None, {}
         self.redis.events, self.redis.value = [], None
 
@@ -250,6 +259,12 @@ class World:
         self.redis.head = LogPosition(
             lost.position.epoch, lost.position.sequence - 1, lost.previous
         )
+
+    def _restore(self) -> None:
+        self.restores += 1
+        backup = self.redis.backup
+        assert backup is not None
+        self.redis = replace(backup, epoch=self.redis.epoch)
 
     def _send(self, each: Replica, now: float, _parts: type[Parts]) -> None:
         each.heartbeats += 1
@@ -413,6 +428,7 @@ _ON_REDIS: Final[Mapping[str, Callable[[World], None]]] = {
     "flush": World._flush,
     "trim": World._trim,
     "rewind": World._rewind,
+    "restore": World._restore,
 }
 _ON_REPLICA: Final[Mapping[str, Callable[[World, Replica, float, type[Parts]], None]]] = {
     "change": World._change,

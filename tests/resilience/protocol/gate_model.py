@@ -57,7 +57,7 @@ class VersionReplica:
             ),
         )
 
-    def start_anew(self, keep_groups_of: Collection[str] = ()) -> None:
+    def reset(self, keep_groups_of: Collection[str] = ()) -> None:
         self.confirmed = False
         if PARTITION not in keep_groups_of:
             self.groups = None
@@ -77,7 +77,7 @@ class VersionReplica:
 
     def drop_policies(self) -> None:
         self.policy = None
-        self.start_anew()
+        self.reset()
 
     def use_rights(self, rights: GateRights) -> None:
         pass

@@ -40,9 +40,9 @@ class ConfirmsBeforeApplying(GateSession):
 class KeepsTheLeaseOfAnotherServer(GateSession):
     """Decides from a server's state under the lease that another one granted."""
 
-    def end(self, keep_groups_of: Collection[str] = ()) -> None:
+    def reset(self, keep_groups_of: Collection[str] = ()) -> None:
         lease_until = self.lease_until
-        super().end(keep_groups_of)
+        super().reset(keep_groups_of)
         self.lease_until = lease_until
 
 

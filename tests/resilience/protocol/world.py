@@ -245,7 +245,7 @@ class World(Clocks):
         try:
             answer = gate.session.receive(response, self.gate_now)
         except ValueError:  # the message breaks the protocol
-            gate.session.reset()
+            gate.session.drop_everything()
             self._cut(gate, connection)
             return
         if answer is not None:

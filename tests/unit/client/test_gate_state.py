@@ -166,7 +166,7 @@ def test_another_replica_may_let_a_gate_keep_groups(gate: Gate) -> None:
 
 def test_a_fleet_cursor_is_only_good_for_the_groups_that_came_before_it(gate: Gate) -> None:
     fleet = cursor_pb2.Cursor(epoch=b"fleet", sequence=7)
-    for end in (gate.session.end, gate.session.reset, gate.open):
+    for end in (gate.session.reset, gate.session.drop_everything, gate.open):
         gate.say(checkpoint=sync_pb2.SyncCheckpoint(sequence=1, fleet_cursor=fleet))
         assert gate.open(resumed=True).HasField("fleet_cursor")
         assert gate.open(resumed=True).HasField("fleet_cursor")

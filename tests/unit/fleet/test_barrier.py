@@ -195,17 +195,17 @@ def test_names_of_several_running_replicas() -> None:
         peers.merge([replace(first, serial=2)], 100.5)
         peers.merge([second], 101.0)
         peers.merge([replace(second, serial=2)], 101.5)
-        assert peers.shared_names() == [], "the first may have been replaced"
+        assert peers.duplicate_names() == [], "the first may have been replaced"
         peers.merge([replace(first, serial=3)], 101.6)
-        assert peers.shared_names() == ["a"]
+        assert peers.duplicate_names() == ["a"]
 
 
 def test_another_running_replica_of_the_own_name() -> None:
     mine = replace(A, name="me")
     peers = fleet(mine, B)
-    assert peers.shared_names() == [], "it may be the process that this one replaces"
+    assert peers.duplicate_names() == [], "it may be the process that this one replaces"
     peers.merge([replace(mine, serial=2), replace(B, serial=2)], 100.5)
-    assert peers.shared_names() == ["me"]
+    assert peers.duplicate_names() == ["me"]
 
 
 def test_replicas_that_were_not_seen_before_another_history_began_are_waited_for() -> None:

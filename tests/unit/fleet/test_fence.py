@@ -14,8 +14,7 @@ from queuegate_server.fleet.fence import OrderFence
 from queuegate_server.fleet.keys import LogPosition
 from queuegate_server.fleet.replica_log import ReplicaLog
 from queuegate_server.sync.changes import NotReached
-from queuegate_server.sync.event_log import POLICY_CHANGED
-from queuegate_server.sync.event_log import Event as SyncEvent
+from queuegate_server.sync.event_log import POLICY_CHANGED, StateChange
 
 EPOCH = b"e" * 16
 HEAD = LogPosition(EPOCH, 7, b"nonce 7")
@@ -89,13 +88,13 @@ def test_the_groups_of_gates_are_judged_by_pending_invalidations_too(world: Worl
     first = world.fence.begin("p", ["sue"])
     world.fence.begin("q", ())
     assert set(world.fence.since(HEAD.cursor) or ()) == {
-        SyncEvent("p", frozenset(("sue",))),
-        SyncEvent("q"),
+        StateChange("p", frozenset(("sue",))),
+        StateChange("q"),
     }
     world.fence.end(first, NEXT.position)
     assert world.log.apply(NEXT)
-    assert world.fence.since(HEAD.cursor) == [POLICY_CHANGED, SyncEvent("q")]
-    assert world.fence.since(NEXT.position.cursor) == [SyncEvent("q")]
+    assert world.fence.since(HEAD.cursor) == [POLICY_CHANGED, StateChange("q")]
+    assert world.fence.since(NEXT.position.cursor) == [StateChange("q")]
     assert world.fence.cursor == NEXT.position.cursor
 
 

@@ -173,6 +173,18 @@ def test_a_replica_that_lost_the_order_still_notices_lost_events() -> None:
     assert not log.has_lost_events([], at(0, OTHER)), "another history"
 
 
+def test_a_history_does_not_come_back_once_another_has_followed() -> None:
+    """Redis is emptied, users are invalidated, and then Redis is restored from a backup."""
+    log = following(3)
+    log.lose()
+    assert not log.has_lost_events([event(3)], at(3)), "it has not ended"
+    log.follow([], at(0, OTHER), 101.0)
+    log.lose()
+    assert log.has_lost_events([event(3)], at(3))
+    assert log.has_lost_events([event(8)], at(8)), "whatever comes after"
+    assert not log.has_lost_events([], at(0, OTHER))
+
+
 def test_a_head_that_redis_has_named_must_not_be_lost() -> None:
     log = following(3)
     assert log.heartbeat_answered(at(5), at(3), 101.0)

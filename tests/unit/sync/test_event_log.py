@@ -3,7 +3,7 @@
 import pytest
 
 from queuegate_server.sync import event_log
-from queuegate_server.sync.event_log import POLICY_CHANGED, Event, EventLog
+from queuegate_server.sync.event_log import POLICY_CHANGED, EventLog, StateChange
 
 SERVER = b"8 bytes."
 
@@ -15,7 +15,7 @@ def test_changes_are_numbered_and_kept() -> None:
     assert log.forget("default", ["a", "b"]) == 2
     assert log.forget("default") == 3
     assert log.since(3) == []
-    assert log.since(1) == [Event("default", frozenset("ab")), Event("default")]
+    assert log.since(1) == [StateChange("default", frozenset("ab")), StateChange("default")]
     assert log.since(0)[0] == POLICY_CHANGED
 
 
@@ -43,7 +43,7 @@ def test_names_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_many_names_are_all_users() -> None:
     log = EventLog(SERVER)
     log.forget("default", [str(number) for number in range(event_log.MAX_FORGOTTEN + 1)])
-    assert log.since(0) == [Event("default")]
+    assert log.since(0) == [StateChange("default")]
 
 
 def test_groups_are_valid_until_they_are_forgotten() -> None:

@@ -8,7 +8,7 @@ import pytest
 from queuegate.policy.decision import RULES
 from queuegate.v1 import cursor_pb2, sync_pb2, user_groups_pb2
 from queuegate_server.sync import session as module
-from queuegate_server.sync.event_log import POLICY_CHANGED, Event, EventLog
+from queuegate_server.sync.event_log import POLICY_CHANGED, EventLog, StateChange
 from queuegate_server.sync.session import (
     InvalidSync,
     OfferedGroups,
@@ -156,7 +156,7 @@ def test_a_caller_that_is_too_slow_starts_anew(policies: Policies) -> None:
 class ScriptedFleetEvents:
     """Events of a fleet, numbered from 1, of which the newest are known."""
 
-    def __init__(self, *events: Event) -> None:
+    def __init__(self, *events: StateChange) -> None:
         self.events = events
         self.known_after = 0
         self.cursor: cursor_pb2.Cursor | None = self.at(len(events))
@@ -165,17 +165,17 @@ class ScriptedFleetEvents:
     def at(sequence: int) -> cursor_pb2.Cursor:
         return cursor_pb2.Cursor(epoch=b"fleet", sequence=sequence)
 
-    def since(self, cursor: cursor_pb2.Cursor) -> Sequence[Event] | None:
+    def since(self, cursor: cursor_pb2.Cursor) -> Sequence[StateChange] | None:
         is_known = cursor.epoch == b"fleet" and cursor.sequence >= self.known_after
         return self.events[cursor.sequence :] if is_known else None
 
 
 EVENTS = ScriptedFleetEvents(
-    Event("default", frozenset(("eve",))),
-    Event("default", frozenset(("sue",))),
+    StateChange("default", frozenset(("eve",))),
+    StateChange("default", frozenset(("sue",))),
     POLICY_CHANGED,
-    Event("gpu", frozenset(("sam",))),
-    Event("default", frozenset(("sam", "sue"))),
+    StateChange("gpu", frozenset(("sam",))),
+    StateChange("default", frozenset(("sam", "sue"))),
 )
 
 
@@ -256,6 +256,29 @@ def test_a_checkpoint_names_the_change_of_the_fleet(log: EventLog, policies: Pol
     fleet.cursor = None
     log.forget("default", ["sam"])
     assert not checkpoint().HasField("fleet_cursor")
+
+
+def test_a_lease_comes_after_the_newest_change_of_the_fleet(
+    log: EventLog, policies: Policies
+) -> None:
+    """The event of a change of this server is applied after the change was sent."""
+    fleet = ScriptedFleetEvents(*EVENTS.events)
+    fleet.cursor = None
+    session = Session(log, policies, RIGHTS, "", fleet)
+    session.receive(request("open"), 0)
+    kinds(session)
+
+    def answers() -> list[str]:
+        session.receive(request("ping", id=1), 0)
+        return kinds(session)
+
+    assert answers() == ["pong"]
+    for position in (4, 5):
+        fleet.cursor = fleet.at(position)
+        assert answers() == ["checkpoint", "pong"]
+        assert answers() == ["pong"]
+    fleet.cursor = None
+    assert answers() == ["pong"], "what it has been sent before is still true"
 
 
 def forgotten(session: Session, log: EventLog, users: Iterable[list[str]]) -> list[str]:

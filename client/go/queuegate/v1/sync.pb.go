@@ -189,8 +189,9 @@ type SyncOpen struct {
 	Partitions []string `protobuf:"bytes,2,rep,name=partitions,proto3" json:"partitions,omitempty"`
 	// The last position that the caller has applied; not set if it has no state.
 	Resume *Cursor `protobuf:"bytes,3,opt,name=resume,proto3" json:"resume,omitempty"`
-	// The `fleet_cursor` of the last checkpoint that the caller has applied, if it had one. Another
-	// replica of the fleet finds out from it which groups the caller may keep.
+	// The `fleet_cursor` of the last checkpoint that the caller has applied, if it had one; its epoch
+	// has at most 64 bytes. Another replica of the fleet finds out from it which groups the caller
+	// may keep.
 	FleetCursor *Cursor `protobuf:"bytes,7,opt,name=fleet_cursor,json=fleetCursor,proto3" json:"fleet_cursor,omitempty"`
 	// The policies that the caller holds, at most 10 000.
 	Held []*HeldPolicy `protobuf:"bytes,4,rep,name=held,proto3" json:"held,omitempty"`
@@ -1175,9 +1176,9 @@ type SyncCheckpoint struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The position.
 	Sequence uint64 `protobuf:"varint,1,opt,name=sequence,proto3" json:"sequence,omitempty"`
-	// The newest event of the fleet that the server had applied: its effects are among the changes
-	// up to this position. Not set without a fleet, while the server does not follow it, or while a
-	// change of its own is not in Redis yet.
+	// The newest event of the fleet that the server had applied: its invalidations are among the
+	// changes up to this position; a reload may not have been carried out yet. Not set without a
+	// fleet, while the server does not follow it, or while a change of its own is not in Redis yet.
 	FleetCursor   *Cursor `protobuf:"bytes,2,opt,name=fleet_cursor,json=fleetCursor,proto3" json:"fleet_cursor,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

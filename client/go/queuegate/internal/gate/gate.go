@@ -128,7 +128,7 @@ func (g *Gate) Queues(question *Question) ([]string, bool) { return g.decider.qu
 // Decided returns how many questions were answered here.
 func (g *Gate) Decided() uint64 { return g.decider.decided.Load() }
 
-// Resets returns how often the server made this gate drop its state.
+// Resets returns how often the server has reset this gate.
 func (g *Gate) Resets() uint64 { return g.resets.Load() }
 
 // State says whether this gate decides by itself.
@@ -155,7 +155,7 @@ func (g *Gate) Close() {
 	}
 	g.mutex.Lock()
 	g.answer = g.session.release(g.decider.clock())
-	g.session.end()
+	g.session.reset()
 	g.mutex.Unlock()
 	close(g.closing)
 	signal(g.wake)
@@ -264,7 +264,7 @@ func (g *Gate) receive(response *queuegatev1.SyncResponse) error {
 	answer, err := g.session.receive(response, g.decider.clock())
 	if err != nil {
 		g.noteReset()
-		g.session.reset()
+		g.session.dropEverything()
 	}
 	if answer != nil && g.answer.GetRelease() == nil { // after a release nothing counts
 		g.answer = answer
@@ -296,7 +296,7 @@ func (g *Gate) ended(err error) time.Duration {
 	case codes.Unavailable, codes.Canceled: // the server is away, or shuts down
 		grace = g.options.Stale
 	case codes.PermissionDenied, codes.Unauthenticated, codes.Unimplemented:
-		g.session.end()
+		g.session.reset()
 	}
 	if g.reporter != nil && isAboutReport(err) {
 		g.reporter.divide(status.Convert(err).Message())

@@ -77,11 +77,11 @@ func (r *replica) allow(given rights) {
 	}
 }
 
-// startAnew drops all groups but those of some partitions, and decides from no policy before the
+// reset drops all groups but those of some partitions, and decides from no policy before the
 // server has confirmed it.
-func (r *replica) startAnew(keepGroupsOf []string) {
+func (r *replica) reset(keepGroupsOf []string) {
 	r.replace(nil, r.state.Load().rights)
-	r.users.keep(keepGroupsOf)
+	r.users.dropAllBut(keepGroupsOf)
 }
 
 // add adds a part of a policy; the last one makes it decide.

@@ -131,21 +131,21 @@ func (s *session) release(now time.Duration) *queuegatev1.SyncRequest {
 	return &queuegatev1.SyncRequest{Message: message}
 }
 
-// end stops deciding from this state: the server does not know it, or let this gate in. It drops all
+// reset stops deciding from this state: the server does not know it, or let this gate in. It drops all
 // groups but those of these partitions.
-func (s *session) end(keepGroupsOf ...string) {
+func (s *session) reset(keepGroupsOf ...string) {
 	s.epoch = nil
 	if len(keepGroupsOf) == 0 {
 		// Otherwise it stays valid: until the next checkpoint, groups are only dropped.
 		s.fleetCursor = nil
 	}
 	s.leaseUntil.Store(int64(never))
-	s.replica.startAnew(keepGroupsOf)
+	s.replica.reset(keepGroupsOf)
 }
 
-// reset stops deciding, and has the next stream send everything.
-func (s *session) reset() {
-	s.end()
+// dropEverything stops deciding, and has the next stream send everything.
+func (s *session) dropEverything() {
+	s.reset()
 	s.replica.dropParts()
 	clear(s.replica.held)
 }
@@ -160,7 +160,7 @@ func (s *session) greeted(opened *queuegatev1.SyncOpened) error {
 	s.pingInterval = max(time.Duration(opened.GetPingIntervalMillis())*time.Millisecond, minPingInterval)
 	if !opened.GetResumed() {
 		// The lease of another server does not cover the state of this one.
-		s.end(opened.GetKeepGroupsOf()...)
+		s.reset(opened.GetKeepGroupsOf()...)
 	}
 	report := opened.GetReportDecisions()
 	s.replica.allow(rights{

@@ -163,7 +163,7 @@ func TestServersThatDoNotFollowTheProtocol(t *testing.T) {
 			t.Error(name)
 		}
 		w.expect("alice", "root", policy.User) // the lease lasts
-		w.session.reset()
+		w.session.dropEverything()
 		w.expect("alice", "root", "")
 		if message := w.session.open().GetOpen(); message.Resume != nil || len(message.Held) > 0 {
 			t.Error(name, message)
@@ -415,7 +415,7 @@ func TestStale(t *testing.T) {
 	if stale("alice") != "false false" {
 		t.Error(stale("alice"))
 	}
-	w.session.end()
+	w.session.reset()
 	w.receive(opened(nil), whole("default", "alice"))
 	w.now = 0
 	if stale("alice") != "false false" { // there never was a lease

@@ -105,8 +105,8 @@ func (u *users) forget(partition string, names []string) {
 	}
 }
 
-// keep drops all users but those of some partitions.
-func (u *users) keep(partitions []string) {
+// dropAllBut drops all users but those of some partitions.
+func (u *users) dropAllBut(partitions []string) {
 	kept := make(map[string]bool, len(partitions))
 	for _, name := range partitions {
 		kept[name] = true
