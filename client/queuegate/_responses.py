@@ -282,7 +282,10 @@ _REPLICA_STATES: Final = {
 def fleet(response: policy_pb2.GetFleetResponse) -> _results.FleetInfo:
     """Return the replicas of a fleet."""
     return _results.FleetInfo(
-        tuple(map(_replica, response.replicas)), response.connected, response.agreed
+        tuple(map(_replica, response.replicas)),
+        response.connected,
+        response.agreed,
+        tuple(response.problems),
     )
 
 

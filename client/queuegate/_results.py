@@ -223,7 +223,9 @@ class FleetInfo:
     connected: bool
     """Whether the replica that was asked reaches Redis."""
     agreed: bool
-    """Whether all replicas follow the fleet and serve the same policy."""
+    """Whether all replicas follow the fleet and serve the same policy: there are no problems."""
+    problems: tuple[str, ...] = ()
+    """What people must set right, in sentences."""
 
     def __bool__(self) -> bool:
         return self.agreed

@@ -349,8 +349,11 @@ type FleetInfo struct {
 	Replicas []Replica
 	// Connected is true if the replica that was asked reaches Redis.
 	Connected bool
-	// Agreed is true if all replicas follow the fleet and serve the same policy.
+	// Agreed is true if all replicas follow the fleet and serve the same policy: there are no
+	// problems.
 	Agreed bool
+	// Problems are what people must set right, in sentences.
+	Problems []string
 }
 
 // Fleet returns the replicas of the fleet that the server belongs to.
@@ -361,7 +364,11 @@ func (c *Client) Fleet(ctx context.Context) (FleetInfo, error) {
 	if err != nil {
 		return FleetInfo{}, err
 	}
-	info := FleetInfo{Connected: response.GetConnected(), Agreed: response.GetAgreed()}
+	info := FleetInfo{
+		Connected: response.GetConnected(),
+		Agreed:    response.GetAgreed(),
+		Problems:  response.GetProblems(),
+	}
 	for _, replica := range response.GetReplicas() {
 		info.Replicas = append(info.Replicas, Replica{
 			Name:           replica.GetName(),

@@ -531,11 +531,13 @@ func TestTheReplicasOfAFleet(t *testing.T) {
 			Name: "a", State: queuegatev1.ReplicaState_REPLICA_STATE_SILENT, Lag: 3, SilentSeconds: 1.5,
 		}},
 		Connected: true,
+		Problems:  []string{"a is away"},
 	})
 	fleet, err := client.Fleet(t.Context())
 	want := FleetInfo{
 		Replicas:  []Replica{{Name: "a", State: "silent", Lag: 3, Silent: 1500 * time.Millisecond}},
 		Connected: true,
+		Problems:  []string{"a is away"},
 	}
 	if !reflect.DeepEqual(fleet, want) || err != nil {
 		t.Errorf("%+v, %v", fleet, err)

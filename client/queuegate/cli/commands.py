@@ -307,8 +307,15 @@ def reload(session: Session, *, wait: bool) -> Report:
     lines = [*render.diagnostics(answer.diagnostics, session.colours)]
     if answer.succeeded:
         lines.append(f"serving revision {answer.revision}")
-        if wait:
-            lines += _waited(answer.waited_out, "the policy before")
+        if not wait:
+            return Report(document, lines)
+        others = [each for each in answer.diagnostics if each.file == "fleet"]
+        if others:
+            lines += _waited_out(answer.waited_out)
+            message = "not every replica is known to serve the new policy: see the warnings"
+            problem = Problem(Exit.NO, "FLEET_DISAGREES", message)
+            return Report(document, lines, problem=problem)
+        lines += _waited(answer.waited_out, "the policy before")
         return Report(document, lines)
     message = f"the configuration is invalid; the server keeps serving revision {answer.revision}"
     problem = Problem(Exit.WRONG, "INVALID_CONFIGURATION", message)
@@ -324,7 +331,8 @@ def fleet(session: Session) -> Report:
     lines = [*render.fleet(answer, session.colours)]
     if answer.agreed:
         return Report(answer, lines)
-    status, code, message = Exit.NO, "FLEET_DISAGREES", render.disagreement(answer)
+    message = "; ".join(map(escape, answer.problems)) or "the replicas do not agree"
+    status, code = Exit.NO, "FLEET_DISAGREES"
     if not answer.replicas:
         message = "the server belongs to no fleet: fleet.url is not set"
         status, code = Exit.WRONG, "NO_FLEET"
@@ -374,5 +382,9 @@ def _application_fault(given: dict[str, Any]) -> str:
 
 def _waited(waited_out: tuple[str, ...], state: str) -> list[str]:
     """Return the lines about the gates and replicas that were waited for."""
-    lines = [f"{escape(name)} did not confirm, and its leases have ended" for name in waited_out]
-    return [*lines, f"no gate, and no other replica of a fleet, uses {state} any more"]
+    unused = f"no gate, and no other replica of a fleet, uses {state} any more"
+    return [*_waited_out(waited_out), unused]
+
+
+def _waited_out(names: tuple[str, ...]) -> list[str]:
+    return [f"{escape(name)}: not confirmed, but all leases have ended" for name in names]

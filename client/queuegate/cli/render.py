@@ -271,7 +271,9 @@ def fleet(answer: FleetInfo, colours: Colours) -> Iterator[str]:
             state = "alone" if replica.is_self else f"{state} for {replica.silent_seconds:.0f} s"
         paint = colours.good if replica.state is ReplicaState.FOLLOWING else colours.bad
         yield f"{escape(replica.name)}{' (asked)' if replica.is_self else ''}  {paint(state)}"
-        notes = [f"queuegate {escape(replica.version)}", _counted(replica.gates, "gate")]
+        notes = [f"queuegate {escape(replica.version)}"]
+        if replica.state is not ReplicaState.SILENT:
+            notes.append(_counted(replica.gates, "gate"))
         if replica.lag:
             notes.append(f"{_counted(replica.lag, 'change')} behind")
         checksum = escape(replica.policy_checksum[:CHECKSUM_SHOWN]) or "none"
@@ -281,17 +283,6 @@ def fleet(answer: FleetInfo, colours: Colours) -> Iterator[str]:
 
 def _counted(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
-
-
-def disagreement(answer: FleetInfo) -> str:
-    """Return why the replicas of a fleet do not agree."""
-    if not answer.connected:
-        return "the server cannot use Redis and works alone: its log has the cause"
-    others = [each for each in answer.replicas if each.state is not ReplicaState.FOLLOWING]
-    if others:
-        names = ", ".join(escape(each.name) for each in others)
-        return f"replicas that do not follow the fleet: {names}"
-    return "the replicas serve different policies: compare their files"
 
 
 def _queue(queue: PolicyQueue, colours: Colours) -> str:

@@ -422,15 +422,20 @@ class GetFleetResponse(_message.Message):
     REPLICAS_FIELD_NUMBER: _builtins.int
     CONNECTED_FIELD_NUMBER: _builtins.int
     AGREED_FIELD_NUMBER: _builtins.int
+    PROBLEMS_FIELD_NUMBER: _builtins.int
     connected: _builtins.bool
     """True if the server reaches Redis. If not, it works alone, and what it shows
     of the others is what it saw last.
     """
     agreed: _builtins.bool
-    """True if all replicas follow the fleet and serve the same policy."""
+    """True if there are no `problems`: all replicas follow the fleet and serve the same policy."""
     @_builtins.property
     def replicas(self) -> _containers.RepeatedCompositeFieldContainer[Global___FleetReplica]:
         """All replicas, sorted by name. Empty if the server belongs to no fleet."""
+
+    @_builtins.property
+    def problems(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """What people must set right, in sentences."""
 
     def __init__(
         self,
@@ -438,10 +443,11 @@ class GetFleetResponse(_message.Message):
         replicas: _abc.Iterable[Global___FleetReplica] | None = ...,
         connected: _builtins.bool = ...,
         agreed: _builtins.bool = ...,
+        problems: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["agreed", b"agreed", "connected", b"connected", "replicas", b"replicas"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["agreed", b"agreed", "connected", b"connected", "problems", b"problems", "replicas", b"replicas"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

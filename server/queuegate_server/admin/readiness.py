@@ -96,13 +96,15 @@ def versions() -> dict[str, str]:
 
 
 def _fleet(view: FleetView) -> dict[str, Any]:
+    problems = view.problems
     return {
         "connected": view.connected,
-        "agreed": view.agreed,
+        "agreed": not problems,
+        "problems": problems,
         "replicas": [
             {
                 "name": each.name,
-                "state": each.state,
+                "state": "alone" if each.is_self and each.state == "silent" else each.state,
                 "self": each.is_self,
                 "version": each.version,
                 "lag": each.lag,

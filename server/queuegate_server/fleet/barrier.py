@@ -236,7 +236,7 @@ class FleetBarrier:
                 self.waited_out.append(f"replica {peer.status.name}")
                 continue
             self.reached += 1
-            self.waited_out += confirmed
+            self.waited_out += [f"{gate} (replica {peer.status.name})" for gate in confirmed]
             if self._event.nonce.hex() in peer.status.failed:
                 self.failed.append(peer.status.name)
         return min(ends, default=None)

@@ -20,6 +20,9 @@ MAX_NAMES_BYTES: Final = 16 * 1024
 class Malformed(Exception):
     """A value is not one that a replica of this fleet has written."""
 
+    place: tuple[int, int] = (0, 0)
+    """The identifier of an entry of the stream."""
+
 
 class Change(NamedTuple):
     """Something that all replicas must do."""
@@ -68,20 +71,21 @@ def event_parts(position: LogPosition, previous: bytes, content: bytes) -> Seque
 
 
 def decode_event(
-    signer: Signer, epoch: bytes, sequence: int, fields: Mapping[bytes, bytes]
+    signer: Signer, epoch: bytes, place: tuple[int, int], fields: Mapping[bytes, bytes]
 ) -> Event:
-    """Return an entry of the stream as an event. Raises Malformed."""
+    """Return an entry of the stream, which has this identifier, as an event. Raises Malformed."""
+    sequence, after = place
     try:
         position = LogPosition(epoch, sequence, fields[b"id"])
         previous, content = fields[b"previous"], fields[b"event"]
-        if not signer.is_valid(fields[b"mac"], *event_parts(position, previous, content)):
-            raise Malformed("an event was not written by a replica of this fleet")
+        if after or not signer.is_valid(fields[b"mac"], *event_parts(position, previous, content)):
+            raise Malformed("was not written by a replica of this fleet")
         value = json.loads(content)
         change = Change(**value | {"users": frozenset(value["users"])})
         if change.kind not in ("forget", "reload"):
-            raise Malformed("an event is of a kind that this version does not know")
+            raise Malformed("is an event of a kind that this version does not know")
     except (KeyError, ValueError, TypeError) as error:
-        raise Malformed(f"an event cannot be read: {type(error).__name__}") from error
+        raise Malformed("is not an event") from error
     return Event(position, previous, change)
 
 

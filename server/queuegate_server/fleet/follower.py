@@ -72,6 +72,8 @@ class Follower:
         self._hub = hub
         self._clock = clock
         self._wake = wake
+        self._malformed: tuple[Malformed, float] | None = None
+        """The entry of the stream because of which it stopped, and when it was read."""
         self._own: dict[bytes, None] = {}
         self._following = asyncio.Event()
         self._applied = asyncio.Event()
@@ -90,6 +92,20 @@ class Follower:
     def do_not_expect(self, nonce: bytes) -> None:
         """Note that this event was not appended."""
         self._own.pop(nonce, None)
+
+    def take_stray_entry(self, head: LogPosition, sent_at: float) -> str:
+        """Describe a malformed entry after the newest event, once: this replica would read it
+        again and again. Return an empty text if there is none: replicas append no entry without
+        making it the newest event.
+
+        Args:
+            head: The newest event.
+            sent_at: When it was asked for.
+        """
+        if self._malformed is None or sent_at <= self._malformed[1]:
+            return ""
+        found, self._malformed = self._malformed[0], None
+        return str(found) if found.place > (head.sequence, 0) else ""
 
     async def join(self, events: list[Event], head: LogPosition, sent_at: float) -> None:
         """Follow a history from now on.
@@ -139,7 +155,9 @@ class Follower:
             except StoreUnavailable:
                 await asyncio.sleep(RETRY_SECONDS)
             except Malformed as error:
+                self._malformed = error, self._clock()
                 self.stop_following(str(error))
+                await asyncio.sleep(RETRY_SECONDS)
             except Exception:
                 _LOG.exception("unexpected error while applying an event of the fleet")
                 self.stop_following("an event cannot be applied")

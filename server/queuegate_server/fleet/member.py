@@ -8,8 +8,9 @@ reaches it.
 
 import asyncio
 import logging
+import math
 import os
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from typing import Final
 
 from queuegate_server.engine import Engine
@@ -22,7 +23,7 @@ from queuegate_server.fleet.keys import LogPosition
 from queuegate_server.fleet.replica_log import HEARTBEAT_INTERVAL, ReplicaLog
 from queuegate_server.fleet.status_reporter import StatusReporter
 from queuegate_server.fleet.stream import NONCE_BYTES, LogState, Stream
-from queuegate_server.fleet.view import fleet_view
+from queuegate_server.fleet.view import fleet_view, mistakes
 from queuegate_server.identity.lease import CacheLease
 from queuegate_server.policystore.reloader import Reloader
 from queuegate_server.sync.fleet_view import FleetView
@@ -33,6 +34,8 @@ APPEND_SECONDS: Final = 2.0
 TURN_POLL_SECONDS: Final = 0.002
 MAX_UNSENT: Final = 1_000
 """Changes that wait until Redis can be reached again; of more, all users are forgotten."""
+STRANGERS_SECONDS: Final = 60.0
+"""For how long a status with another secret counts as a mistake after it was written."""
 
 
 class NotAppended(StoreUnavailable):
@@ -82,7 +85,9 @@ class FleetMember:
         self._clock = clock
         self._logged = ""
         """The error that was logged last; empty while Redis can be used."""
-        self._has_warned = False
+        self._warned_of: Sequence[str] = ()
+        self._rejected = 0
+        self._has_strangers_until = -math.inf
         self._wake = asyncio.Event()
         self._answered = asyncio.Event()
         self._reporter = StatusReporter(
@@ -121,6 +126,7 @@ class FleetMember:
         return fleet_view(
             *(self.status, self.peers.all(), self.log.newest, self._clock()),
             is_reachable=self.is_reachable,
+            mistakes=self._mistakes(),
         )
 
     async def close(self) -> None:
@@ -213,7 +219,7 @@ class FleetMember:
             try:
                 await self._beat()
                 self._set_error(None)
-                self._warn_of_strangers()
+                self._warn_of_mistakes()
             except StoreUnavailable as error:
                 self._set_error(error)
             except Exception:
@@ -277,10 +283,11 @@ class FleetMember:
             if self.unsent:
                 self._wake.set()
                 return
+            fault = self.follower.take_stray_entry(head, sent_at)
             if self.log.has_lost_events(events, head):
-                _LOG.warning(
-                    "Redis has lost events: all replicas look up their cached groups again"
-                )
+                fault = "Redis has lost events"
+            if fault:
+                _LOG.warning("all replicas look up their cached groups again: %s", fault)
                 await self.stream.begin(head.epoch)
                 self._wake.set()
                 return
@@ -296,19 +303,18 @@ class FleetMember:
             _LOG.warning("Redis cannot be used, this replica works alone: %s", error)
         self.error = error
 
-    def _warn_of_strangers(self) -> None:
-        """Log once what people must set right: replicas with another secret or the same name."""
-        if self._has_warned:
-            return
-        twice = self.peers.duplicate_names()
-        if self.stream.rejected:
-            _LOG.warning(
-                "others write statuses to Redis with another secret: is fleet.secret_file the same"
-                " on all replicas? If it is another fleet, give it a fleet.prefix of its own"
-            )
-        if twice:
-            _LOG.warning(
-                "several running replicas are called %s: give each a fleet.replica of its own",
-                ", ".join(twice),
-            )
-        self._has_warned = bool(self.stream.rejected or twice)
+    def _warn_of_mistakes(self) -> None:
+        """Log mistakes that were not there before."""
+        found = self._mistakes()
+        for each in found:
+            if each not in self._warned_of:
+                _LOG.warning(each)
+        self._warned_of = found
+
+    def _mistakes(self) -> Sequence[str]:
+        if self.stream.rejected > self._rejected:
+            self._rejected = self.stream.rejected
+            self._has_strangers_until = self._clock() + STRANGERS_SECONDS
+        return mistakes(
+            self.peers.duplicate_names(), has_strangers=self._clock() < self._has_strangers_until
+        )

@@ -132,8 +132,10 @@ class Stream:
         self._status_signer = Signer(secret, "status")
         self._written: dict[str, tuple[int, bytes]] = {}
         """The statuses in the newest answer as they were written, and their numbers."""
+        self._rejected: set[bytes] | None = None
+        """The values in the newest answer that no replica of this fleet has written."""
         self.rejected = 0
-        """Statuses that no replica of this fleet has written."""
+        """How many of them have been written since the first answer."""
 
     async def heartbeat(
         self, status: ReplicaStatus, *, seconds: float = HEARTBEAT_BUDGET
@@ -227,8 +229,14 @@ class Stream:
                 size = 0
                 await asyncio.sleep(PAUSE_SECONDS)
             number, flat = entry
-            sequence = int(number.split(b"-")[0])
-            events.append(decode_event(self._event_signer, epoch, sequence, _pairs(flat)))
+            sequence, after = map(int, number.split(b"-"))
+            place = sequence, after
+            try:
+                events.append(decode_event(self._event_signer, epoch, place, _pairs(flat)))
+            except Malformed as error:
+                found = Malformed(f"the entry {sequence}-{after} of {self._events} {error}")
+                found.place = place
+                raise found from error
         return events
 
     def _answer(self, answer: Any) -> LogState:
@@ -242,14 +250,18 @@ class Stream:
         head = LogPosition(epoch, int(sequence), nonce) if is_sound else None
         statuses: list[ReplicaStatus] = []
         self._written.clear()
+        rejected: set[bytes] = set()
         for value in values:
             try:
                 status = decode_status(self._status_signer, value)
             except Malformed:
-                self.rejected += 1
+                rejected.add(value)
             else:
                 statuses.append(status)
                 self._written[status.instance] = (status.serial, value)
+        if self._rejected is not None:
+            self.rejected += len(rejected - self._rejected)
+        self._rejected = rejected
         return LogState(epoch, head, statuses, appended == [1])
 
 

@@ -1,6 +1,6 @@
 """The fleet as one of its replicas sees it, for people and monitoring."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Literal
 
 from queuegate_server.fleet.barrier import HEARTBEAT_TIMEOUT, Peer
@@ -16,6 +16,7 @@ def fleet_view(
     now: float,
     *,
     is_reachable: bool,
+    mistakes: Sequence[str],
 ) -> FleetView:
     """Return the fleet as a replica sees it.
 
@@ -25,13 +26,33 @@ def fleet_view(
         newest: The newest event that is known; None while the replica follows no history.
         now: The time on its own clock, in seconds.
         is_reachable: Whether it reaches Redis.
+        mistakes: Mistakes in the settings of replicas, in sentences.
     """
     statuses = [(own, 0.0), *((peer.status, now - peer.seen_at) for peer in peers.values())]
     replicas = [
         _replica_view(status, silent, newest, is_self=status is own, is_reachable=is_reachable)
         for status, silent in statuses
     ]
-    return FleetView(sorted(replicas), is_reachable)
+    return FleetView(sorted(replicas), is_reachable, mistakes)
+
+
+def mistakes(duplicate_names: Sequence[str], *, has_strangers: bool) -> Sequence[str]:
+    """Return sentences about mistakes in the settings of replicas.
+
+    Args:
+        duplicate_names: Names that several running replicas have.
+        has_strangers: Whether somebody writes statuses with another secret.
+    """
+    found = [
+        f"several running replicas are called {name}: give each a fleet.replica of its own"
+        for name in duplicate_names
+    ]
+    if has_strangers:
+        found.append(
+            "others write statuses to Redis with another secret: is fleet.secret_file the same on"
+            " all replicas? If it is another fleet, give it a fleet.prefix of its own"
+        )
+    return found
 
 
 def _replica_view(

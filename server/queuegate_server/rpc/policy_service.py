@@ -144,8 +144,12 @@ class PolicyServicer:
         if self._readiness is None or self._readiness.fleet is None:
             return policy_pb2.GetFleetResponse().SerializeToString()
         view = self._readiness.fleet()
+        problems = view.problems
         return policy_pb2.GetFleetResponse(
-            replicas=map(_replica, view.replicas), connected=view.connected, agreed=view.agreed
+            replicas=map(_replica, view.replicas),
+            connected=view.connected,
+            agreed=not problems,
+            problems=problems,
         ).SerializeToString()
 
 

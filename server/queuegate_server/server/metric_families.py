@@ -251,7 +251,7 @@ METRICS: Final[Mapping[str, tuple[type[Metric], str, tuple[str, ...]]]] = {
     ),
     "queuegate_fleet_statuses_rejected": (
         Counter,
-        "Statuses read from Redis that no replica of this fleet wrote: their MAC is not valid.",
+        "Statuses that others wrote to Redis: their MAC is not valid.",
         (),
     ),
     "queuegate_audit_records": (

@@ -113,8 +113,9 @@ def _content(path: Path) -> bytes:
 def _check_certificates(path: Path) -> Path:
     from cryptography import x509  # noqa: PLC0415 - takes time, and few servers need it
 
+    content = _content(path)
     try:
-        x509.load_pem_x509_certificates(_content(path))
+        x509.load_pem_x509_certificates(content)
     except ValueError:
         raise ValueError("the file must contain certificates in PEM") from None
     return path
@@ -171,7 +172,7 @@ class Fleet(Section):
             keys = sorted(self.model_fields_set - {"url"})
             if keys:
                 raise ValueError(
-                    f"{', '.join(keys)} requires url: set url, or remove these settings"
+                    f"without url, nothing else may be set: set url, or remove {', '.join(keys)}"
                 )
             return self
         if self.secret_file is None:

@@ -1,6 +1,6 @@
 """A fleet as one of its replicas sees it, for people and monitoring."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Literal, NamedTuple
 
 
@@ -29,6 +29,8 @@ class FleetView(NamedTuple):
     """Sorted by name."""
     connected: bool
     """Whether the replica that looks at the fleet reaches Redis."""
+    mistakes: Sequence[str] = ()
+    """Mistakes in the settings of replicas, in sentences."""
 
     @property
     def checksums(self) -> set[str]:
@@ -36,7 +38,31 @@ class FleetView(NamedTuple):
         return {each.checksum for each in self.replicas if each.state != "silent"}
 
     @property
-    def agreed(self) -> bool:
-        """Whether all replicas follow the fleet and serve the same policy."""
-        follow = all(each.state == "following" for each in self.replicas)
-        return self.connected and follow and len(self.checksums) == 1 and "" not in self.checksums
+    def problems(self) -> Sequence[str]:
+        """What people must set right, in sentences."""
+        return [*self._states(), *self._policies(), *self.mistakes]
+
+    def _states(self) -> Iterator[str]:
+        own = [each.name for each in self.replicas if each.is_self]
+        if not self.connected:
+            yield f"{', '.join(own)} cannot use Redis and works alone: its log says why"
+        silent = [
+            each.name for each in self.replicas if each.state == "silent" and not each.is_self
+        ]
+        if silent:
+            yield (
+                f"replicas that send no heartbeats: {', '.join(silent)}: they have stopped, or"
+                " cannot reach Redis"
+            )
+        joining = [each.name for each in self.replicas if each.state == "joining"]
+        if joining:
+            yield f"replicas that do not follow the fleet yet: {', '.join(joining)}"
+
+    def _policies(self) -> Iterator[str]:
+        without = [
+            each.name for each in self.replicas if each.state != "silent" and not each.checksum
+        ]
+        if without:
+            yield f"replicas without a policy: {', '.join(without)}: their logs say why"
+        if len(self.checksums - {""}) > 1:
+            yield "the replicas serve different policies: compare their files"

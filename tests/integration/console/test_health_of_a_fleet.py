@@ -21,6 +21,9 @@ def test_replicas_are_shown_and_missed(tmp_path: Path) -> None:
         assert "Redis answers" in health()
         assert "east this one" in health()
         fleet.servers["west"].process.kill()
-        eventually(lambda: "The replica west sends no heartbeats." in health(), expected=True)
+        eventually(
+            lambda: "Replicas that send no heartbeats: west: they have stopped" in health(),
+            expected=True,
+        )
         fleet.redis.stop()
-        eventually(lambda: "Redis cannot be used" in health(), expected=True)
+        eventually(lambda: "East cannot use Redis and works alone" in health(), expected=True)

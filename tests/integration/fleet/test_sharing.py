@@ -63,6 +63,25 @@ def test_garbage_in_redis_changes_nothing(fleet: Fleet, value: bytes) -> None:
     assert fleet.directory.asked("sam") == 1
 
 
+@pytest.mark.parametrize("place", ["*", "{head}-1", "{next}-0"])
+def test_a_stray_entry_among_the_events_is_dropped(fleet: Fleet, place: str) -> None:
+    """Such an entry lies after the newest event, where every replica would read it again."""
+    stops = [_stops(fleet, name) for name in NAMES]
+    head = int((fleet.redis.get("{queuegate}:sequence") or b"0").decode())
+    place = place.format(head=head, next=head + 1)
+    fleet.redis.command("XADD", "{queuegate}:events", place, "foo", "bar")
+    fleet.until_agreed()
+    fleet.until_barriers_are_quick()
+    fleet.until_agreed()
+    for before, name in zip(stops, NAMES, strict=True):
+        assert _stops(fleet, name) - before < 10
+        assert fleet.may(name)
+
+
+def _stops(fleet: Fleet, name: str) -> int:
+    return sum("stopped following" in each.get("event", "") for each in fleet.servers[name].logs)
+
+
 def test_the_value_of_somebody_else_changes_nothing(fleet: Fleet) -> None:
     value = ask_until_stored(fleet)
     fleet.directory.answer({"eve": dict(OTHERS)})

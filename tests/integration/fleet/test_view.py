@@ -2,6 +2,8 @@
 
 import json
 from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
 
 import pytest
 
@@ -46,12 +48,20 @@ def test_probes_and_metrics_show_the_fleet(fleet: Fleet) -> None:
     eventually(lambda: value(ops, "queuegate_fleet_lag"), 0.0)
 
 
-def test_a_reload_reaches_all_and_names_those_that_differ(fleet: Fleet) -> None:
+def test_a_reload_reaches_all_and_names_those_that_differ(
+    fleet: Fleet, capsys: pytest.CaptureFixture[str]
+) -> None:
     before = fleet.policy("b").read_text()
     fleet.policy("b").write_text(before.replace("alice staff", "alice"))
     result = fleet.clients["a"].reload(wait=True)
     assert result.succeeded
     assert "'b' serves another policy" in result.diagnostics[0].message
+    assert main(["reload", "--wait", "--address", fleet.servers["a"].address]) == 1
+    shown = capsys.readouterr()
+    assert "not every replica is known to serve the new policy" in shown.err
+    assert "uses the policy before any more" not in shown.out
+    [problem] = fleet.clients["a"].fleet().problems
+    assert problem == "the replicas serve different policies: compare their files"
     fleet.policy("b").write_text("partitions: broken")
     result = fleet.clients["a"].reload()
     assert "'b' cannot load its policy" in result.diagnostics[0].message
@@ -59,3 +69,27 @@ def test_a_reload_reaches_all_and_names_those_that_differ(fleet: Fleet) -> None:
     fleet.policy("b").write_text(before)
     assert fleet.clients["c"].reload(wait=True).diagnostics == ()
     eventually(lambda: fleet.clients["a"].fleet().agreed, True)
+
+
+def test_mistakes_in_the_settings_of_replicas_are_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other = tmp_path / "another secret"
+    other.write_text("6" * 64)
+    other.chmod(0o600)
+    with running_fleet(tmp_path, "a", "b") as fleet:
+        fleet.until_agreed()
+        fleet.start("c", replica="b")
+        eventually(lambda: len(fleet.clients["a"].fleet().problems), 1)
+        assert main(["fleet", "--address", fleet.servers["a"].address]) == 1
+        assert "several running replicas are called b: give each" in capsys.readouterr().err
+        fleet.servers["a"].wait_for_log(
+            "several running replicas are called b: give each a fleet.replica of its own"
+        )
+        fleet.start("d", secret_file=str(other))
+        for name in ("a", "d"):
+            eventually(partial(warns_of_secrets, fleet, name), True)
+
+
+def warns_of_secrets(fleet: Fleet, name: str) -> bool:
+    return any("with another secret" in each for each in fleet.clients[name].fleet().problems)

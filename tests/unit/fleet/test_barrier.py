@@ -55,7 +55,7 @@ def test_it_waits_for_confirmations_and_names_gates_that_were_waited_out() -> No
     assert barrier.next_end(100.1) == 100 + LEASES_TIMEOUT
     peers.merge([replace(confirmed(B, "gate 1"), serial=3)], 100.2)
     assert barrier.next_end(100.2) is None
-    assert (barrier.waited_out, barrier.reached) == (["gate 1"], 3)
+    assert (barrier.waited_out, barrier.reached) == (["gate 1 (replica b)"], 3)
 
 
 def test_a_silent_replica_is_waited_out() -> None:

@@ -30,7 +30,7 @@ def fields(change: Change = CHANGE) -> dict[bytes, bytes]:
 
 
 def test_an_event_is_read_as_it_was_written() -> None:
-    event = decode_event(SIGNER, POSITION.epoch, 7, fields())
+    event = decode_event(SIGNER, POSITION.epoch, (7, 0), fields())
     assert (event.position, event.previous, event.change) == (POSITION, b"before", CHANGE)
 
 
@@ -38,20 +38,23 @@ def test_an_event_is_read_as_it_was_written() -> None:
 def test_an_event_of_somebody_else_is_refused(field: bytes) -> None:
     for value in (b"", b"x", fields()[field] + b" "):
         with pytest.raises(Malformed):
-            decode_event(SIGNER, POSITION.epoch, 7, fields() | {field: value})
+            decode_event(SIGNER, POSITION.epoch, (7, 0), fields() | {field: value})
     with pytest.raises(Malformed):
-        decode_event(SIGNER, POSITION.epoch, 7, {k: v for k, v in fields().items() if k != field})
+        decode_event(
+            SIGNER, POSITION.epoch, (7, 0), {k: v for k, v in fields().items() if k != field}
+        )
 
 
 def test_an_event_cannot_be_moved_or_taken_to_another_fleet() -> None:
-    for signer, epoch, sequence in (
-        (SIGNER, POSITION.epoch, 8),
-        (SIGNER, b"o" * 16, 7),
-        (Signer(b"t" * 32, "event"), POSITION.epoch, 7),
-        (Signer(b"s" * 32, "status"), POSITION.epoch, 7),
+    for signer, epoch, place in (
+        (SIGNER, POSITION.epoch, (8, 0)),
+        (SIGNER, POSITION.epoch, (7, 1)),
+        (SIGNER, b"o" * 16, (7, 0)),
+        (Signer(b"t" * 32, "event"), POSITION.epoch, (7, 0)),
+        (Signer(b"s" * 32, "status"), POSITION.epoch, (7, 0)),
     ):
         with pytest.raises(Malformed):
-            decode_event(signer, epoch, sequence, fields())
+            decode_event(signer, epoch, place, fields())
 
 
 def test_many_users_are_all_users() -> None:
@@ -71,7 +74,7 @@ def test_an_event_of_a_later_version_is_not_taken_for_carried_out() -> None:
     mac = SIGNER.mac(*event_parts(POSITION, b"previous", content))
     written = {b"id": POSITION.nonce, b"previous": b"previous", b"event": content, b"mac": mac}
     with pytest.raises(Malformed):
-        decode_event(SIGNER, POSITION.epoch, POSITION.sequence, written)
+        decode_event(SIGNER, POSITION.epoch, (POSITION.sequence, 0), written)
 
 
 def test_a_status_of_a_later_version_is_read_as_far_as_it_is_known() -> None:

@@ -80,7 +80,7 @@ def test_without_a_url_there_is_none() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("secret_file: secret", "secret_file requires url"),
+        ("secret_file: secret", "without url, nothing else may be set"),
         ("url: redis://a", "url requires secret_file: make one with `openssl rand -hex 32`"),
         ("url: redis://a, secret_file: none", "the file cannot be read: No such file"),
         ("url: redis://a, secret_file: short", "must contain a secret of 32 to 4096 bytes"),
@@ -89,6 +89,7 @@ def test_without_a_url_there_is_none() -> None:
         ("url: redis://a, secret_file: secret, ca_file: ca.pem", "require TLS: use rediss://"),
         ("url: rediss://a, secret_file: secret, cert_file: ca.pem", "must be given together"),
         ("url: rediss://a, secret_file: secret, ca_file: short", "certificates in PEM"),
+        ("url: rediss://a, secret_file: secret, ca_file: none", "cannot be read: No such file"),
         (
             "url: redis://a, secret_file: secret, sentinel_password_file: short",
             "requires redis+sentinel://",

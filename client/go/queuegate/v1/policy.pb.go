@@ -788,8 +788,10 @@ type GetFleetResponse struct {
 	// True if the server reaches Redis. If not, it works alone, and what it shows
 	// of the others is what it saw last.
 	Connected bool `protobuf:"varint,2,opt,name=connected,proto3" json:"connected,omitempty"`
-	// True if all replicas follow the fleet and serve the same policy.
-	Agreed        bool `protobuf:"varint,3,opt,name=agreed,proto3" json:"agreed,omitempty"`
+	// True if there are no `problems`: all replicas follow the fleet and serve the same policy.
+	Agreed bool `protobuf:"varint,3,opt,name=agreed,proto3" json:"agreed,omitempty"`
+	// What people must set right, in sentences.
+	Problems      []string `protobuf:"bytes,4,rep,name=problems,proto3" json:"problems,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -843,6 +845,13 @@ func (x *GetFleetResponse) GetAgreed() bool {
 		return x.Agreed
 	}
 	return false
+}
+
+func (x *GetFleetResponse) GetProblems() []string {
+	if x != nil {
+		return x.Problems
+	}
+	return nil
 }
 
 // A replica of a fleet: a server, or a worker of one.
@@ -1016,11 +1025,12 @@ const file_queuegate_v1_policy_proto_rawDesc = "" +
 	"\x06cursor\x18\x04 \x01(\v2\x14.queuegate.v1.CursorR\x06cursor\x12\x1d\n" +
 	"\n" +
 	"waited_out\x18\x05 \x03(\tR\twaitedOut\"\x11\n" +
-	"\x0fGetFleetRequest\"\x80\x01\n" +
+	"\x0fGetFleetRequest\"\x9c\x01\n" +
 	"\x10GetFleetResponse\x126\n" +
 	"\breplicas\x18\x01 \x03(\v2\x1a.queuegate.v1.FleetReplicaR\breplicas\x12\x1c\n" +
 	"\tconnected\x18\x02 \x01(\bR\tconnected\x12\x16\n" +
-	"\x06agreed\x18\x03 \x01(\bR\x06agreed\"\xa3\x02\n" +
+	"\x06agreed\x18\x03 \x01(\bR\x06agreed\x12\x1a\n" +
+	"\bproblems\x18\x04 \x03(\tR\bproblems\"\xa3\x02\n" +
 	"\fFleetReplica\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x120\n" +
 	"\x05state\x18\x02 \x01(\x0e2\x1a.queuegate.v1.ReplicaStateR\x05state\x12\x12\n" +

@@ -102,19 +102,8 @@ class FleetHealth:
     """Of the policy of this replica."""
     replicas: tuple[ReplicaView, ...]
     """This one first."""
-
-    def problems(self) -> Iterator[str]:
-        """Yield what needs attention, as sentences."""
-        if not self.is_reachable:
-            yield "Redis cannot be used: this replica works alone."
-        for each in self.replicas:
-            if each.state == "silent":
-                if not each.is_self:
-                    yield f"The replica {each.name} sends no heartbeats."
-            elif each.state == "joining":
-                yield f"The replica {each.name} does not follow the fleet."
-            elif each.checksum != self.checksum:
-                yield f"The replica {each.name} serves another policy."
+    problems: tuple[str, ...]
+    """What people must set right, in sentences."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -282,7 +271,11 @@ def _fleet(member: "FleetMember") -> FleetHealth:
     view = member.view()
     shown = sorted(view.replicas, key=lambda each: (not each.is_self, each.name))
     return FleetHealth(
-        view.connected, len(member.unsent), member.status.checksum, tuple(shown[:MAX_REPLICAS])
+        view.connected,
+        len(member.unsent),
+        member.status.checksum,
+        tuple(shown[:MAX_REPLICAS]),
+        tuple(f"{each[0].upper()}{each[1:]}." for each in view.problems),
     )
 
 
@@ -314,7 +307,7 @@ def _problems(
     if lagging := sum(each.lag_seconds >= LAG_SECONDS for each in gates):
         yield f"{lagging} {'gate does' if lagging == 1 else 'gates do'} not confirm changes."
     if fleet is not None:
-        yield from fleet.problems()
+        yield from fleet.problems
     yield from (each.problem for each in others if each is not None and each.problem)
 
 
