@@ -154,7 +154,7 @@ _COMMON: Final = (
         callback=_seconds,
         metavar="SECONDS",
         help="How long to wait for an answer.  [default: 1; queues, who-can, tree and"
-        " reload: 30; invalidate --wait: 15]",
+        " reload: 30; invalidate: 5, with --wait: 15]",
     ),
     click.option("--tls-ca", metavar="FILE", help="Use TLS and trust these authorities."),
     click.option("--tls-cert", metavar="FILE", help="Use TLS with this client certificate."),

@@ -308,7 +308,7 @@ class FleetMember:
         found = self._mistakes()
         for each in found:
             if each not in self._warned_of:
-                _LOG.warning(each)
+                _LOG.warning("%s", each)
         self._warned_of = found
 
     def _mistakes(self) -> Sequence[str]:
