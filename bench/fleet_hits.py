@@ -38,7 +38,7 @@ def measure(scale: Scale, folder: Path) -> Part:
         "Checks over gRPC, one after the other: each question at the servers in turn. Without a "
         "fleet and at the first of two replicas the groups are known; the second finds them in "
         f"Redis. Microseconds. {scale.rounds} rounds of {users:,} users, of whom the second "
-        "replica knows none.",
+        "replica knows none, each on other server processes.",
         ("groups", "p50", "p99"),
     )
     seconds: dict[str, list[list[float]]] = {
@@ -46,13 +46,16 @@ def measure(scale: Scale, folder: Path) -> Part:
     }
     # Tests run beside others, where Redis may take longer.
     patience = {"read_timeout": "5s"} if scale.is_quick else {}
-    with (
-        big_directory(folder, Size(users * scale.rounds, 200)) as directory,
-        running_servers(folder, directory, 1) as [alone],
-        running_replicas(folder, directory, ("a", "b"), **patience) as [first, second],
-    ):
-        asyncio.run(_measure([alone, first, second], scale.rounds, users, seconds))
-        _expect_hits(second, users * scale.rounds)
+    names = [user(each) for each in range(users)]
+    with big_directory(folder, Size(users, 200)) as directory:
+        for _ in range(scale.rounds):
+            # Two processes of one program may differ by some percent for as long as they live.
+            with (
+                running_servers(folder, directory, 1) as [alone],
+                running_replicas(folder, directory, ("a", "b"), **patience) as [first, second],
+            ):
+                asyncio.run(_measure([alone, first, second], names, seconds))
+                _expect_hits(second, users)
     p50 = {name: [_microseconds(each, 50) for each in found] for name, found in seconds.items()}
     p99 = {name: [_microseconds(each, 99) for each in found] for name, found in seconds.items()}
     for name in seconds:
@@ -85,29 +88,27 @@ def measure(scale: Scale, folder: Path) -> Part:
 
 
 async def _measure(
-    servers: Sequence[Replica], rounds: int, users: int, seconds: dict[str, list[list[float]]]
+    servers: Sequence[Replica], names: Sequence[str], seconds: dict[str, list[list[float]]]
 ) -> None:
     async with AsyncExitStack() as stack:
         alone, first, second = [
             await stack.enter_async_context(aio.Client(each.address, timeout=60))
             for each in servers
         ]
-        for number in range(rounds):
-            names = [user(each) for each in range(number * users, (number + 1) * users)]
-            for client in (alone, first):
-                await _learn(client, names)
-            asked = [(_ALONE, alone), (_HERE, first), (_SHARED, second)]
-            again = [(_AGAIN_ALONE, alone), (_AGAIN, first), (_AGAIN_THERE, second)]
-            for round_of in (asked, again):
-                found: dict[str, list[float]] = {kind: [] for kind, _ in round_of}
-                for place, name in enumerate(names):
-                    # Each of the first two follows the other as often as the last: a server that
-                    # is asked twice in a row answers faster.
-                    swapped = round_of[1::-1] + round_of[2:]
-                    for kind, client in round_of if place % 2 else swapped:
-                        found[kind].append(await _timed(client, name))
-                for kind, times in found.items():
-                    seconds[kind].append(times)
+        for client in (alone, first):
+            await _learn(client, names)
+        asked = [(_ALONE, alone), (_HERE, first), (_SHARED, second)]
+        again = [(_AGAIN_ALONE, alone), (_AGAIN, first), (_AGAIN_THERE, second)]
+        for round_of in (asked, again):
+            found: dict[str, list[float]] = {kind: [] for kind, _ in round_of}
+            for place, name in enumerate(names):
+                # Each of the first two follows the other as often as the last: a server that is
+                # asked twice in a row answers faster.
+                swapped = round_of[1::-1] + round_of[2:]
+                for kind, client in round_of if place % 2 else swapped:
+                    found[kind].append(await _timed(client, name))
+            for kind, times in found.items():
+                seconds[kind].append(times)
 
 
 async def _learn(client: aio.Client, names: Sequence[str]) -> None:
