@@ -41,8 +41,8 @@ class Problem:
     """Never that of an answer."""
     reason: str
     """For programs: a value of the contract's `ErrorReason`, the name of a gRPC status, or
-    `WRONG_USAGE`, `CANNOT_READ`, `INVALID_CONFIGURATION`, `SERVICE_UNKNOWN`, `INCOMPLETE` and
-    `UNEXPECTED`.
+    `WRONG_USAGE`, `CANNOT_READ`, `INVALID_CONFIGURATION`, `SERVICE_UNKNOWN`, `INCOMPLETE`,
+    `FLEET_DISAGREES`, `NO_FLEET`, `REDIS_UNAVAILABLE` and `UNEXPECTED`.
     """
     message: str
     """For people, with the remedy."""
