@@ -225,7 +225,7 @@ class FleetInfo:
     agreed: bool
     """Whether all replicas follow the fleet and serve the same policy: there are no problems."""
     problems: tuple[str, ...] = ()
-    """What people must set right, in sentences."""
+    """What keeps the fleet from being healthy, in sentences for people."""
 
     def __bool__(self) -> bool:
         return self.agreed

@@ -352,7 +352,7 @@ type FleetInfo struct {
 	// Agreed is true if all replicas follow the fleet and serve the same policy: there are no
 	// problems.
 	Agreed bool
-	// Problems are what people must set right, in sentences.
+	// Problems are what keeps the fleet from being healthy, in sentences for people.
 	Problems []string
 }
 

@@ -157,7 +157,8 @@ class GateSession:
     def receive(self, response: sync_pb2.SyncResponse, now: float) -> sync_pb2.SyncRequest | None:
         """Take a message of the server and return the answer to it, if it needs one.
 
-        Raises ValueError for a message that breaks the protocol. The caller must `reset` then.
+        Raises ValueError for a message that breaks the protocol. The caller must `drop_everything`
+        then.
         """
         kind = response.WhichOneof("message")
         if not self._is_open and kind not in ("opened", None):

@@ -435,7 +435,7 @@ class GetFleetResponse(_message.Message):
 
     @_builtins.property
     def problems(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """What people must set right, in sentences."""
+        """What keeps the fleet from being healthy, in sentences for people."""
 
     def __init__(
         self,

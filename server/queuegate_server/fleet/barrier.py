@@ -137,11 +137,14 @@ class Peers:
         """
         running = [peer for peer in self._peers.values() if peer.seen_at > peer.known_since]
         names = {peer.status.name for peer in running if peer.status.name == self._own_name}
+        by_name: dict[str, list[Peer]] = {}
+        for peer in running:
+            by_name.setdefault(peer.status.name, []).append(peer)
         names |= {
-            one.status.name
-            for one, other in itertools.combinations(running, 2)
-            if one.status.name == other.status.name
-            and min(one.seen_at, other.seen_at) > max(one.known_since, other.known_since)
+            name
+            for name, peers in by_name.items()
+            for one, other in itertools.combinations(peers, 2)
+            if min(one.seen_at, other.seen_at) > max(one.known_since, other.known_since)
         }
         return sorted(names)
 

@@ -62,8 +62,11 @@ class FleetChanges:
         """Forget groups, as `queuegate_server.sync.changes.Changes` describes."""
         partition = served.partition.name
 
+        dropped = 0
+
         async def drop() -> tuple[int, int]:
-            dropped = await drop_groups(served, users)
+            nonlocal dropped
+            dropped += await drop_groups(served, users)
             return dropped, self._hub.forget(partition, users)
 
         change = Change.forget(partition, users, is_awaited=wait)
@@ -90,7 +93,7 @@ class FleetChanges:
             f"replica {name!r} cannot load its policy: its log says why" for name in barrier.failed
         ]
         disagreeing += [
-            f"replica {name!r} has not confirmed the reload: it may decide by the policy of before"
+            f"replica {name!r} has not confirmed the reload: it may still decide by the old policy"
             " until it has read its file again"
             for name in barrier.unconfirmed
         ]

@@ -17,11 +17,21 @@ MAX_NAMES_BYTES: Final = 16 * 1024
 """The size of all names in one event. More are the same as all users of the partition."""
 
 
+EntryId = tuple[int, int]
+"""The number of an event, and 0; others have written entries with other ids."""
+
+
 class Malformed(Exception):
     """A value is not one that a replica of this fleet has written."""
 
-    place: tuple[int, int] = (0, 0)
-    """The identifier of an entry of the stream."""
+
+class MalformedEntry(Malformed):
+    """An entry of the stream is not an event that a replica of this fleet has written."""
+
+    def __init__(self, entry_id: EntryId, fault: str) -> None:
+        """Name the entry by its id; the fault is the rest of a sentence about it."""
+        super().__init__(f"the entry {entry_id[0]}-{entry_id[1]} of the events {fault}")
+        self.entry_id: Final = entry_id
 
 
 class Change(NamedTuple):
@@ -71,21 +81,21 @@ def event_parts(position: LogPosition, previous: bytes, content: bytes) -> Seque
 
 
 def decode_event(
-    signer: Signer, epoch: bytes, place: tuple[int, int], fields: Mapping[bytes, bytes]
+    signer: Signer, epoch: bytes, entry_id: EntryId, fields: Mapping[bytes, bytes]
 ) -> Event:
-    """Return an entry of the stream, which has this identifier, as an event. Raises Malformed."""
-    sequence, after = place
+    """Return an entry of the stream as an event. Raises MalformedEntry."""
+    sequence, sub = entry_id
     try:
         position = LogPosition(epoch, sequence, fields[b"id"])
         previous, content = fields[b"previous"], fields[b"event"]
-        if after or not signer.is_valid(fields[b"mac"], *event_parts(position, previous, content)):
-            raise Malformed("was not written by a replica of this fleet")
+        if sub or not signer.is_valid(fields[b"mac"], *event_parts(position, previous, content)):
+            raise MalformedEntry(entry_id, "was not written by a replica of this fleet")
         value = json.loads(content)
         change = Change(**value | {"users": frozenset(value["users"])})
         if change.kind not in ("forget", "reload"):
-            raise Malformed("is an event of a kind that this version does not know")
+            raise MalformedEntry(entry_id, "is of a kind that this version does not know")
     except (KeyError, ValueError, TypeError) as error:
-        raise Malformed("is not an event") from error
+        raise MalformedEntry(entry_id, "cannot be read") from error
     return Event(position, previous, change)
 
 

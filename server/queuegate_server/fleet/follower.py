@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from queuegate_server.engine import Engine, NotReady
 from queuegate_server.fleet.connection import StoreUnavailable
-from queuegate_server.fleet.events import Change, Event, Malformed
+from queuegate_server.fleet.events import Change, Event, MalformedEntry
 from queuegate_server.fleet.fence import OrderFence
 from queuegate_server.fleet.keys import LogPosition
 from queuegate_server.fleet.replica_log import ISOLATED_MAX_AGE, ReplicaLog
@@ -72,8 +72,8 @@ class Follower:
         self._hub = hub
         self._clock = clock
         self._wake = wake
-        self._malformed: tuple[Malformed, float] | None = None
-        """The entry of the stream because of which it stopped, and when it was read."""
+        self._malformed: tuple[MalformedEntry, bytes, float] | None = None
+        """The entry because of which it stopped, in which history, and when it was read."""
         self._own: dict[bytes, None] = {}
         self._following = asyncio.Event()
         self._applied = asyncio.Event()
@@ -93,19 +93,22 @@ class Follower:
         """Note that this event was not appended."""
         self._own.pop(nonce, None)
 
-    def take_stray_entry(self, head: LogPosition, sent_at: float) -> str:
-        """Describe a malformed entry after the newest event, once: this replica would read it
-        again and again. Return an empty text if there is none: replicas append no entry without
-        making it the newest event.
+    def pop_stray_entry(self, head: LogPosition, sent_at: float) -> MalformedEntry | None:
+        """Return, once, a malformed entry after the newest event: this replica would read it again
+        and again. Replicas append no entry without making it the newest event.
 
         Args:
             head: The newest event.
             sent_at: When it was asked for.
         """
-        if self._malformed is None or sent_at <= self._malformed[1]:
-            return ""
-        found, self._malformed = self._malformed[0], None
-        return str(found) if found.place > (head.sequence, 0) else ""
+        if self._malformed is None:
+            return None
+        found, epoch, read_at = self._malformed
+        if epoch == head.epoch and sent_at <= read_at:
+            return None
+        self._malformed = None
+        is_stray = epoch == head.epoch and found.entry_id > (head.sequence, 0)
+        return found if is_stray else None
 
     async def join(self, events: list[Event], head: LogPosition, sent_at: float) -> None:
         """Follow a history from now on.
@@ -154,8 +157,10 @@ class Follower:
                         break
             except StoreUnavailable:
                 await asyncio.sleep(RETRY_SECONDS)
-            except Malformed as error:
-                self._malformed = error, self._clock()
+            except MalformedEntry as error:
+                if self._log.position is None or self._log.position.epoch != position.epoch:
+                    continue  # the reader waited for events of the history before
+                self._malformed = error, position.epoch, self._clock()
                 self.stop_following(str(error))
                 await asyncio.sleep(RETRY_SECONDS)
             except Exception:

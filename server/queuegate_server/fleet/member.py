@@ -34,7 +34,7 @@ APPEND_SECONDS: Final = 2.0
 TURN_POLL_SECONDS: Final = 0.002
 MAX_UNSENT: Final = 1_000
 """Changes that wait until Redis can be reached again; of more, all users are forgotten."""
-STRANGERS_SECONDS: Final = 60.0
+FOREIGN_STATUS_SECONDS: Final = 60.0
 """For how long a status with another secret counts as a mistake after it was written."""
 
 
@@ -87,7 +87,7 @@ class FleetMember:
         """The error that was logged last; empty while Redis can be used."""
         self._warned_of: Sequence[str] = ()
         self._rejected = 0
-        self._has_strangers_until = -math.inf
+        self._foreign_until = -math.inf
         self._wake = asyncio.Event()
         self._answered = asyncio.Event()
         self._reporter = StatusReporter(
@@ -283,10 +283,10 @@ class FleetMember:
             if self.unsent:
                 self._wake.set()
                 return
-            fault = self.follower.take_stray_entry(head, sent_at)
+            fault: object = self.follower.pop_stray_entry(head, sent_at)
             if self.log.has_lost_events(events, head):
                 fault = "Redis has lost events"
-            if fault:
+            if fault is not None:
                 _LOG.warning("all replicas look up their cached groups again: %s", fault)
                 await self.stream.begin(head.epoch)
                 self._wake.set()
@@ -314,7 +314,7 @@ class FleetMember:
     def _mistakes(self) -> Sequence[str]:
         if self.stream.rejected > self._rejected:
             self._rejected = self.stream.rejected
-            self._has_strangers_until = self._clock() + STRANGERS_SECONDS
+            self._foreign_until = self._clock() + FOREIGN_STATUS_SECONDS
         return mistakes(
-            self.peers.duplicate_names(), has_strangers=self._clock() < self._has_strangers_until
+            self.peers.duplicate_names(), has_foreign_statuses=self._clock() < self._foreign_until
         )

@@ -19,7 +19,8 @@ ISOLATED_MAX_AGE: Final = 5.0
 """Seconds after the start of a lookup for which a replica that follows no events may use its
 answer: barriers wait as long, because no invalidation reaches it."""
 HEARTBEAT_INTERVAL: Final = 0.5
-MAX_LEFT_HISTORIES: Final = 10_000
+MAX_ABANDONED_HISTORIES: Final = 10_000
+"""Histories that have ended and are remembered."""
 CLOCK_MARGIN: Final = 0.1
 """Seconds that others add to a lease, for clocks that run at different rates."""
 
@@ -37,7 +38,7 @@ class ReplicaLog:
         self._last_known: Sequence[LogPosition] = ()
         """The events that were known when this replica stopped following: the newest that was
         applied, and those ahead of it."""
-        self._left_histories: deque[bytes] = deque(maxlen=MAX_LEFT_HISTORIES)
+        self._abandoned_histories: deque[bytes] = deque(maxlen=MAX_ABANDONED_HISTORIES)
         """The epochs of histories after which this replica has followed another one."""
         self._events = EventLog(bytes(EPOCH_BYTES))
         self._nonces: deque[bytes] = deque()
@@ -63,7 +64,7 @@ class ReplicaLog:
             events: The newest events of the history, up to the head.
             head: The newest event.
         """
-        if head.epoch in self._left_histories:
+        if head.epoch in self._abandoned_histories:
             return True
         nonces = {head.sequence: head.nonce}
         for event in events:
@@ -107,7 +108,7 @@ class ReplicaLog:
             sent_at: When the head was asked for.
         """
         if self._last_known and self._last_known[0].epoch != head.epoch:
-            self._left_histories.append(self._last_known[0].epoch)
+            self._abandoned_histories.append(self._last_known[0].epoch)
         known = _contiguous_suffix(events, head)
         self._events = EventLog(head.epoch, start=head.sequence - len(known))
         self._nonces = deque((known[0].previous if known else head.nonce,))

@@ -113,7 +113,7 @@ class StatusReporter:
             has_failed: Whether the change could not be carried out.
         """
         more = len(waited_out) - MAX_NAMED
-        names = [*waited_out[:MAX_NAMED], *([f"{more} more of {self._name}"] if more > 0 else [])]
+        names = [*waited_out[:MAX_NAMED], *([f"{more} more"] if more > 0 else [])]
         self._confirmed[nonce] = confirmed = _Confirmed(self._clock(), names, has_failed)
         self._confirmed_bytes += confirmed.size
         self._drop_outdated()

@@ -2,7 +2,8 @@
 
 An event is appended only after the event that its writer took for the newest. So its MAC covers its
 place, and the numbers have no holes. A writer that finds another event in that place gets the next
-turn, so that replicas near Redis do not keep out one that is far away.
+turn, so that replicas near Redis do not keep out one that is far away. If somebody else has added
+an entry with a higher number, Redis accepts no event any more: another history begins.
 """
 
 import asyncio
@@ -70,12 +71,20 @@ end
 if turn then
   appended = 0
 elseif epoch == ARGV[1] and sequence == ARGV[2] and head == ARGV[3] then
-  redis.call('XADD', KEYS[4], 'MAXLEN', '~', ARGV[8], ARGV[4] .. '-0',
+  local added = redis.pcall('XADD', KEYS[4], 'MAXLEN', '~', ARGV[8], ARGV[4] .. '-0',
     'id', ARGV[5], 'previous', head, 'event', ARGV[6], 'mac', ARGV[7])
-  redis.call('SET', KEYS[2], ARGV[4])
-  redis.call('SET', KEYS[3], ARGV[5])
   redis.call('DEL', KEYS[6])
-  appended, sequence, head = 1, ARGV[4], ARGV[5]
+  if type(added) ~= 'table' then
+    redis.call('SET', KEYS[2], ARGV[4])
+    redis.call('SET', KEYS[3], ARGV[5])
+    appended, sequence, head = 1, ARGV[4], ARGV[5]
+  elseif string.find(added.err, 'equal or smaller', 1, true) then
+    redis.call('DEL', KEYS[2], KEYS[3], KEYS[4])
+    redis.call('SET', KEYS[1], ARGV[10])
+    epoch, sequence, head = ARGV[10], '0', ''
+  else
+    return added
+  end
 elseif epoch == ARGV[1] then
   redis.call('SET', KEYS[6], ARGV[5], 'PX', ARGV[9])
 end
@@ -168,7 +177,7 @@ class Stream:
         args = (
             *(head.epoch, head.sequence, head.nonce),
             *(position.sequence, nonce, content, mac, MAX_EVENTS),
-            int(TURN_SECONDS * 1_000),
+            *(int(TURN_SECONDS * 1_000), os.urandom(EPOCH_BYTES)),
         )
         return self._answer(
             await self._store.run_script(_APPEND, self._keys, args, seconds=COMMAND_BUDGET)
@@ -229,14 +238,8 @@ class Stream:
                 size = 0
                 await asyncio.sleep(PAUSE_SECONDS)
             number, flat = entry
-            sequence, after = map(int, number.split(b"-"))
-            place = sequence, after
-            try:
-                events.append(decode_event(self._event_signer, epoch, place, _pairs(flat)))
-            except Malformed as error:
-                found = Malformed(f"the entry {sequence}-{after} of {self._events} {error}")
-                found.place = place
-                raise found from error
+            sequence, sub = map(int, number.split(b"-"))
+            events.append(decode_event(self._event_signer, epoch, (sequence, sub), _pairs(flat)))
         return events
 
     def _answer(self, answer: Any) -> LogState:

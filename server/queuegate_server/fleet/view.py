@@ -36,18 +36,18 @@ def fleet_view(
     return FleetView(sorted(replicas), is_reachable, mistakes)
 
 
-def mistakes(duplicate_names: Sequence[str], *, has_strangers: bool) -> Sequence[str]:
+def mistakes(duplicate_names: Sequence[str], *, has_foreign_statuses: bool) -> Sequence[str]:
     """Return sentences about mistakes in the settings of replicas.
 
     Args:
         duplicate_names: Names that several running replicas have.
-        has_strangers: Whether somebody writes statuses with another secret.
+        has_foreign_statuses: Whether somebody writes statuses with another secret.
     """
     found = [
-        f"several running replicas are called {name}: give each a fleet.replica of its own"
+        f"several running replicas are named {name}: give each its own fleet.replica"
         for name in duplicate_names
     ]
-    if has_strangers:
+    if has_foreign_statuses:
         found.append(
             "others write statuses to Redis with another secret: is fleet.secret_file the same on"
             " all replicas? If it is another fleet, give it a fleet.prefix of its own"
@@ -66,7 +66,7 @@ def _replica_view(
     state: Literal["following", "joining", "silent"] = "following"
     if silent >= HEARTBEAT_TIMEOUT or (is_self and not is_reachable):
         state = "silent"
-    elif status.epoch != (None if newest is None else newest.epoch.hex()):
+    elif not status.epoch or (newest is not None and status.epoch != newest.epoch.hex()):
         state = "joining"
     behind = 0 if newest is None else newest.sequence - status.sequence
     return ReplicaView(

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 from queuegate_server.sync.session import CLOCK_MARGIN, LEASE, Session
 
-EARLIER_PROCESS: Final = "callers of the process before the current one"
+EARLIER_PROCESS: Final = "callers of the previous process"
 
 
 Caller = tuple[str, bytes]

@@ -39,13 +39,15 @@ class FleetView(NamedTuple):
 
     @property
     def problems(self) -> Sequence[str]:
-        """What people must set right, in sentences."""
+        """What keeps the fleet from being healthy, in sentences for people."""
         return [*self._states(), *self._policies(), *self.mistakes]
 
     def _states(self) -> Iterator[str]:
         own = [each.name for each in self.replicas if each.is_self]
         if not self.connected:
-            yield f"{', '.join(own)} cannot use Redis and works alone: its log says why"
+            # What it saw of the others is old.
+            yield f"replica {', '.join(own)} cannot use Redis and works alone: its log says why"
+            return
         silent = [
             each.name for each in self.replicas if each.state == "silent" and not each.is_self
         ]
@@ -63,6 +65,6 @@ class FleetView(NamedTuple):
             each.name for each in self.replicas if each.state != "silent" and not each.checksum
         ]
         if without:
-            yield f"replicas without a policy: {', '.join(without)}: their logs say why"
+            yield f"replicas that have not loaded their policy yet: {', '.join(without)}"
         if len(self.checksums - {""}) > 1:
             yield "the replicas serve different policies: compare their files"

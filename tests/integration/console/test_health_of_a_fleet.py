@@ -26,4 +26,6 @@ def test_replicas_are_shown_and_missed(tmp_path: Path) -> None:
             expected=True,
         )
         fleet.redis.stop()
-        eventually(lambda: "East cannot use Redis and works alone" in health(), expected=True)
+        eventually(
+            lambda: "Replica east cannot use Redis and works alone" in health(), expected=True
+        )

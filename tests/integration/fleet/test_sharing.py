@@ -65,16 +65,17 @@ def test_garbage_in_redis_changes_nothing(fleet: Fleet, value: bytes) -> None:
 
 @pytest.mark.parametrize("place", ["*", "{head}-1", "{next}-0"])
 def test_a_stray_entry_among_the_events_is_dropped(fleet: Fleet, place: str) -> None:
-    """Such an entry lies after the newest event, where every replica would read it again."""
+    """Every replica would read it again and again, because it lies after the newest event."""
     stops = [_stops(fleet, name) for name in NAMES]
-    head = int((fleet.redis.get("{queuegate}:sequence") or b"0").decode())
+    head = int(fleet.redis.get("{queuegate}:seq") or b"")
     place = place.format(head=head, next=head + 1)
-    fleet.redis.command("XADD", "{queuegate}:events", place, "foo", "bar")
+    answer = fleet.redis.command("XADD", "{queuegate}:events", place, "foo", "bar")
+    assert answer.startswith(b"$")
     fleet.until_agreed()
     fleet.until_barriers_are_quick()
     fleet.until_agreed()
     for before, name in zip(stops, NAMES, strict=True):
-        assert _stops(fleet, name) - before < 10
+        assert _stops(fleet, name) - before <= 3
         assert fleet.may(name)
 
 

@@ -171,3 +171,19 @@ async def test_a_head_that_no_replica_has_written_is_none(
     assert answer.head is None
     await redis.stream.begin(answer.epoch)
     assert (await redis.head()).sequence == 0
+
+
+@pytest.mark.parametrize("stays", [True, False])
+async def test_a_stray_entry_keeps_out_no_event(redis: Redis, *, stays: bool) -> None:
+    """Redis accepts no number below the highest that the stream has ever had."""
+    head = await redis.append(b"1", b"2")
+    redis.server.command("XADD", KEYS.events, "50-0", "foo", "bar")
+    if not stays:
+        redis.server.command("XDEL", KEYS.events, "50-0")
+    change = Change.forget("p", (), is_awaited=False)
+    refused = await redis.stream.append(head, change, b"3")
+    assert not refused.has_appended
+    assert refused.head is not None
+    assert refused.head.epoch != head.epoch
+    assert await redis.head() == refused.head
+    assert (await redis.append(b"3", b"4")).sequence == 2

@@ -82,9 +82,9 @@ def test_mistakes_in_the_settings_of_replicas_are_named(
         fleet.start("c", replica="b")
         eventually(lambda: len(fleet.clients["a"].fleet().problems), 1)
         assert main(["fleet", "--address", fleet.servers["a"].address]) == 1
-        assert "several running replicas are called b: give each" in capsys.readouterr().err
+        assert "several running replicas are named b: give each" in capsys.readouterr().err
         fleet.servers["a"].wait_for_log(
-            "several running replicas are called b: give each a fleet.replica of its own"
+            "several running replicas are named b: give each its own fleet.replica"
         )
         fleet.start("d", secret_file=str(other))
         for name in ("a", "d"):

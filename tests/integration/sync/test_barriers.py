@@ -183,7 +183,7 @@ def test_a_gate_that_was_killed_is_waited_out(
 def test_gates_of_the_process_before_are_waited_out(server: RunningServer) -> None:
     with client_without_retries(server) as asking:
         [who] = asking.invalidate(["sam"], wait=True).waited_out
-        assert "before the current one" in who
+        assert "previous process" in who
         assert asking.invalidate(["sam"], wait=True).waited_out == ()
 
 

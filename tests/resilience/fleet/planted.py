@@ -62,7 +62,7 @@ class FollowsHistoriesThatHaveEnded(ReplicaLog):
 
     def follow(self, events: list[Event], head: LogPosition, sent_at: float) -> None:
         super().follow(events, head, sent_at)
-        self._left_histories.clear()
+        self._abandoned_histories.clear()
 
 
 class ForgetsNothingOnJoining(ReplicaLog):

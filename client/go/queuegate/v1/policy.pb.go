@@ -790,7 +790,7 @@ type GetFleetResponse struct {
 	Connected bool `protobuf:"varint,2,opt,name=connected,proto3" json:"connected,omitempty"`
 	// True if there are no `problems`: all replicas follow the fleet and serve the same policy.
 	Agreed bool `protobuf:"varint,3,opt,name=agreed,proto3" json:"agreed,omitempty"`
-	// What people must set right, in sentences.
+	// What keeps the fleet from being healthy, in sentences for people.
 	Problems      []string `protobuf:"bytes,4,rep,name=problems,proto3" json:"problems,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -103,7 +103,7 @@ class FleetHealth:
     replicas: tuple[ReplicaView, ...]
     """This one first."""
     problems: tuple[str, ...]
-    """What people must set right, in sentences."""
+    """What keeps the fleet from being healthy, as sentences."""
 
 
 @dataclass(frozen=True, slots=True)

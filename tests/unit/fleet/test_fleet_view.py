@@ -1,0 +1,55 @@
+"""What a replica says of its fleet."""
+
+from dataclasses import replace
+
+from queuegate_server.fleet.barrier import HEARTBEAT_TIMEOUT, Peer
+from queuegate_server.fleet.events import ReplicaStatus
+from queuegate_server.fleet.keys import LogPosition
+from queuegate_server.fleet.view import fleet_view
+from queuegate_server.sync.fleet_view import FleetView
+
+NEWEST = LogPosition(b"e" * 16, 3, b"3")
+ONE = ReplicaStatus("1", "one", 1, epoch=NEWEST.epoch.hex(), sequence=3, checksum="c")
+TWO = replace(ONE, instance="2", name="two")
+
+
+def view(
+    own: ReplicaStatus,
+    other: ReplicaStatus,
+    *,
+    newest: LogPosition | None = NEWEST,
+    silent: float = 0.0,
+    is_reachable: bool = True,
+) -> FleetView:
+    peers = {other.instance: Peer(other, 100.0, 90.0)}
+    return fleet_view(own, peers, newest, 100.0 + silent, is_reachable=is_reachable, mistakes=())
+
+
+def test_a_fleet_without_problems() -> None:
+    assert view(ONE, TWO).problems == []
+
+
+def test_a_replica_that_follows_nothing_says_so_of_itself_only() -> None:
+    starting = replace(ONE, epoch="", sequence=0)
+    assert view(starting, TWO, newest=None).problems == [
+        "replicas that do not follow the fleet yet: one"
+    ]
+
+
+def test_a_replica_that_is_cut_off_says_nothing_of_the_others() -> None:
+    cut_off = replace(ONE, epoch="", sequence=0)
+    shown = view(cut_off, TWO, newest=None, silent=HEARTBEAT_TIMEOUT + 1, is_reachable=False)
+    assert shown.problems == ["replica one cannot use Redis and works alone: its log says why"]
+
+
+def test_each_kind_of_problem_is_named() -> None:
+    assert view(ONE, replace(TWO, epoch="ff", checksum="")).problems == [
+        "replicas that do not follow the fleet yet: two",
+        "replicas that have not loaded their policy yet: two",
+    ]
+    assert view(ONE, replace(TWO, checksum="d")).problems == [
+        "the replicas serve different policies: compare their files"
+    ]
+    assert view(ONE, TWO, silent=HEARTBEAT_TIMEOUT + 1).problems == [
+        "replicas that send no heartbeats: two: they have stopped, or cannot reach Redis"
+    ]
