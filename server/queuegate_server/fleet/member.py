@@ -283,11 +283,13 @@ class FleetMember:
             if self.unsent:
                 self._wake.set()
                 return
-            fault: object = self.follower.pop_stray_entry(head, sent_at)
-            if self.log.has_lost_events(events, head):
-                fault = "Redis has lost events"
-            if fault is not None:
-                _LOG.warning("all replicas look up their cached groups again: %s", fault)
+            stray = self.follower.pop_stray_entry(head, sent_at)
+            has_lost_events = self.log.has_lost_events(events, head)
+            if has_lost_events or stray is not None:
+                _LOG.warning(
+                    "all replicas look up their cached groups again: %s",
+                    "Redis has lost events" if has_lost_events else stray,
+                )
                 await self.stream.begin(head.epoch)
                 self._wake.set()
                 return
