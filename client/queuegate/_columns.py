@@ -78,7 +78,7 @@ def results(
         )
     absent = CheckFailure(ServerError("the server omitted a result", code="INTERNAL"))
     outcomes: list[Decision | CheckFailure] = [absent]
-    outcomes += [_responses.decision(each) for each in response.decisions]
+    outcomes += [_responses.decided(each) for each in response.decisions]
     try:
         found = [outcomes[index] for index in response.decision_indexes]
         for error in response.errors:

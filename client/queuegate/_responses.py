@@ -17,7 +17,7 @@ from queuegate._requests import ACCESS_TYPES
 from queuegate._types import CheckFailure, Decision
 from queuegate._users import AccessGrant, ListedUser, UnexpandedGroup, UsableQueue, UserPage
 from queuegate.exceptions import ServerError
-from queuegate.policy.decision import Access, Reason
+from queuegate.policy.decision import OUTCOMES, Access, Reason
 from queuegate.policy.explain import StepOutcome
 from queuegate.policy.reach import SubjectKind
 from queuegate.v1 import access_pb2, policy_pb2, user_groups_pb2
@@ -71,10 +71,21 @@ def groups(message: access_pb2.ExplainGroups) -> _types.ExplainedGroups:
 def decision(
     response: access_pb2.CheckQueueAccessResponse | access_pb2.CheckApplicationAccessResponse,
 ) -> Decision:
-    """Return the decision about a question."""
+    """Return the decision about a question.
+
+    Raises ServerError if `allowed` contradicts the reason: then neither can be believed.
+    """
+    reason = _REASONS.get(response.reason, Reason.UNSPECIFIED)
+    outcome = OUTCOMES.get(reason)
+    if outcome is not None and outcome.grants is not response.allowed:
+        said = "allowed" if response.allowed else "denied"
+        raise ServerError(
+            f"the server's answer contradicts itself: {said}, with the reason {reason}",
+            code="INTERNAL",
+        )
     return Decision(
         response.allowed,
-        _REASONS.get(response.reason, Reason.UNSPECIFIED),
+        reason,
         response.matched_queue,
         response.matched_subject,
         response.policy_revision,
@@ -82,6 +93,16 @@ def decision(
         if isinstance(response, access_pb2.CheckQueueAccessResponse)
         else "",
     )
+
+
+def decided(
+    response: access_pb2.CheckQueueAccessResponse | access_pb2.CheckApplicationAccessResponse,
+) -> Decision | CheckFailure:
+    """Return the result of one question of many, which fails alone."""
+    try:
+        return decision(response)
+    except ServerError as error:
+        return CheckFailure(error)
 
 
 def results(
@@ -105,7 +126,7 @@ def results(
     for result in response.results:
         index, outcome = len(found), result.WhichOneof("outcome")
         if outcome == "decision":
-            found.append(decision(result.decision))
+            found.append(decided(result.decision))
             continue
         if outcome == "error":
             failures[index] = CheckFailure(_errors.from_item(result.error))

@@ -70,6 +70,50 @@ async def test_an_empty_response_is_denied(ask: Ask, script: Script) -> None:
     assert decision.reason is Reason.UNSPECIFIED
 
 
+@pytest.mark.parametrize("allowed", [True, False])
+@pytest.mark.parametrize("reason", access_pb2.Reason.values())
+async def test_an_answer_that_contradicts_its_reason_is_an_error(
+    ask: Ask, script: Script, allowed: bool, reason: access_pb2.Reason.ValueType
+) -> None:
+    """Of every reason: neither the one nor the other can be believed."""
+    denied = access_pb2.Reason.Name(reason) in {
+        "REASON_NO_MATCH",
+        "REASON_UNKNOWN_USER",
+        "REASON_RECOVERY_QUEUE",
+        "REASON_UNKNOWN_QUEUE",
+    }
+    answer = access_pb2.CheckQueueAccessResponse(allowed=allowed, reason=reason)
+    of_application = access_pb2.CheckApplicationAccessResponse(allowed=allowed, reason=reason)
+    script.answers["CheckQueueAccess"] = answer
+    script.answers["ExplainQueueAccess"] = access_pb2.ExplainQueueAccessResponse(decision=answer)
+    script.answers["CheckApplicationAccess"] = of_application
+    script.answers["ExplainApplicationAccess"] = access_pb2.ExplainApplicationAccessResponse(
+        decision=of_application
+    )
+    script.answers["BatchCheckQueueAccess"] = access_pb2.BatchCheckQueueAccessResponse(
+        results=[access_pb2.CheckResult(decision=answer)]
+    )
+    application = queuegate.Application("root.a", "ann")
+    about_application = queuegate.ApplicationCheck("alice", "view", application)
+    calls: list[tuple[Any, ...]] = [
+        ("check", "alice", "root.a"),
+        ("explain", "alice", "root.a"),
+        ("check_application", about_application),
+        ("explain_application", about_application),
+    ]
+    [result] = await ask("check_many", [queuegate.Check("alice", "root.a")])
+    if not reason or allowed is not denied:
+        assert bool(result) is allowed
+        for call in calls:
+            assert bool(await ask(*call)) is allowed
+        return
+    assert isinstance(result, queuegate.CheckFailure)
+    assert isinstance(result.error, queuegate.ServerError)
+    for call in calls:
+        with pytest.raises(queuegate.ServerError, match="contradicts itself"):
+            await ask(*call)
+
+
 async def test_explain(ask: Ask) -> None:
     explanation = await ask("explain", "alice", "root.a", access="admin")
     assert explanation

@@ -106,7 +106,7 @@ func (c *Client) CheckApplication(ctx context.Context, question ApplicationCheck
 	if err != nil {
 		return Decision{}, err
 	}
-	return decisionOf(response), nil
+	return decisionOf(response)
 }
 
 // CheckApplications checks many questions about applications at once, as CheckMany does about
@@ -152,9 +152,11 @@ func (c *Client) ExplainApplication(
 	if err != nil {
 		return ApplicationExplanation{}, err
 	}
-	explained := ApplicationExplanation{
-		Decision: decisionOf(response.GetDecision()), Groups: groupsOf(response.GetGroups()),
+	decision, err := decisionOf(response.GetDecision())
+	if err != nil {
+		return ApplicationExplanation{}, err
 	}
+	explained := ApplicationExplanation{Decision: decision, Groups: groupsOf(response.GetGroups())}
 	for _, step := range response.GetSteps() {
 		list := applicationLists.of(int32(step.GetList()))
 		explained.Steps = append(explained.Steps, ApplicationStep{list, step.GetQueue(), step.GetAclText()})

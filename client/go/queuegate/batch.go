@@ -137,7 +137,7 @@ func unpackBatch[Decided interface {
 		found := &results[places[i]]
 		*found = omitted
 		if decision := each.GetDecision(); decision != none {
-			*found = Result{Decision: decisionOf(decision)}
+			*found = resultOf(decision)
 		} else if failed := each.GetError(); failed != nil {
 			found.Err = failureOfItem(failed)
 		} else if first := int(each.GetSameErrorAs()); first < i && given[first].GetError() != nil &&
@@ -146,6 +146,12 @@ func unpackBatch[Decided interface {
 		}
 	}
 	return nil
+}
+
+// resultOf returns the result of one question of many, which fails alone.
+func resultOf(response answer) Result {
+	decision, err := decisionOf(response)
+	return Result{Decision: decision, Err: err}
 }
 
 func hasField(message proto.Message, name protoreflect.Name) bool {
@@ -269,15 +275,15 @@ func unpackColumns(
 	if len(indexes) != len(places) {
 		return contractViolated("the server answered %d questions with %d results", len(places), len(indexes))
 	}
-	outcomes := []Result{omitted}
+	different := []Result{omitted}
 	for _, each := range response.GetDecisions() {
-		outcomes = append(outcomes, Result{Decision: decisionOf(each)})
+		different = append(different, resultOf(each))
 	}
 	for i, index := range indexes {
-		if int(index) >= len(outcomes) {
+		if int(index) >= len(different) {
 			return contractViolated("the response does not match the request")
 		}
-		results[places[i]] = outcomes[index]
+		results[places[i]] = different[index]
 	}
 	for _, each := range response.GetErrors() {
 		failed := Result{Err: failureOfItem(each.GetError())}

@@ -203,6 +203,10 @@ func TestResponsesThatBreakTheContract(t *testing.T) {
 		return &queuegatev1.BatchCheckQueueAccessResponse{Results: results}
 	}
 	granted := []*queuegatev1.CheckQueueAccessResponse{{Allowed: true}}
+	contradiction := &queuegatev1.CheckQueueAccessResponse{
+		Allowed: true, Reason: queuegatev1.Reason_REASON_UNKNOWN_QUEUE}
+	contradictory := &queuegatev1.CheckResult{
+		Outcome: &queuegatev1.CheckResult_Decision{Decision: contradiction}}
 	for name, each := range map[string]struct {
 		questions []Check
 		answer    any
@@ -213,6 +217,11 @@ func TestResponsesThatBreakTheContract(t *testing.T) {
 		"one result":    {two, batch(allowed), "2 questions with 1 results", ""},
 		"three results": {two, batch(allowed, allowed, allowed), "2 questions with 3 results", ""},
 		"no outcome":    {two, batch(failed, &queuegatev1.CheckResult{}), "", "omitted"},
+		"contradiction": {two, batch(failed, contradictory), "", "allowed, with the reason unknown_queue"},
+		"contradiction in columns": {columns, &queuegatev1.CheckQueueAccessColumnsResponse{
+			Decisions:       []*queuegatev1.CheckQueueAccessResponse{contradiction},
+			DecisionIndexes: repeated(uint32(1), 64),
+		}, "", "allowed, with the reason unknown_queue"},
 		"same as yes":   {two, batch(allowed, same(0)), "", "omitted"},
 		"same as later": {two, batch(allowed, same(7)), "", "omitted"},
 		"same as none":  {two, batch(same(0), same(1)), "", "omitted"},

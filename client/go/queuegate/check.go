@@ -19,34 +19,6 @@ const (
 	Admin  Access = "admin"
 )
 
-// Reason is why access was granted or denied.
-type Reason string
-
-// The reasons.
-const (
-	// ReasonUnspecified is a reason of a server that is newer than this client.
-	ReasonUnspecified Reason = "unspecified"
-	// ReasonWildcard: granted, an ACL allows everyone.
-	ReasonWildcard Reason = "wildcard"
-	// ReasonUser: granted, an ACL lists the user.
-	ReasonUser Reason = "user"
-	// ReasonGroup: granted, an ACL lists a group of the user.
-	ReasonGroup Reason = "group"
-	// ReasonNoMatch: denied, no ACL from the queue up to the root lists the user or a group.
-	ReasonNoMatch Reason = "no_match"
-	// ReasonUnknownUser: denied, the decision depends on groups, and the resolver does not know
-	// the user.
-	ReasonUnknownUser Reason = "unknown_user"
-	// ReasonRecoveryQueue: denied, nobody may submit to the recovery queue or below it.
-	ReasonRecoveryQueue Reason = "recovery_queue"
-	// ReasonACLsDisabled: granted, the scheduler does not enforce ACLs.
-	ReasonACLsDisabled Reason = "acls_disabled"
-	// ReasonClusterAdmin: granted, the user administers the cluster.
-	ReasonClusterAdmin Reason = "cluster_admin"
-	// ReasonOwner: granted, the user owns the application.
-	ReasonOwner Reason = "owner"
-)
-
 // A Check is a question: may this user use this queue?
 type Check struct {
 	// User is the name of the user. Required.
@@ -142,7 +114,7 @@ func (c *Client) Check(ctx context.Context, question Check) (Decision, error) {
 	if err != nil {
 		return Decision{}, err
 	}
-	return decisionOf(response), nil
+	return decisionOf(response)
 }
 
 // Explain does what Check does, and returns the evaluated ACLs and the origin of the groups.
@@ -166,8 +138,12 @@ func (c *Client) Explain(ctx context.Context, question Check) (Explanation, erro
 	if err != nil {
 		return Explanation{}, err
 	}
+	decision, err := decisionOf(response.GetDecision())
+	if err != nil {
+		return Explanation{}, err
+	}
 	explained := Explanation{
-		Decision:       decisionOf(response.GetDecision()),
+		Decision:       decision,
 		Groups:         groupsOf(response.GetGroups()),
 		EvaluatedQueue: response.GetEvaluatedQueue(),
 	}
@@ -369,10 +345,21 @@ type answer interface {
 	GetPolicyRevision() uint64
 }
 
-func decisionOf(response answer) Decision {
+// decisionOf returns the decision in a response, or an error if whether it allows contradicts its
+// reason: then neither can be believed.
+func decisionOf(response answer) (Decision, error) {
+	reason := reasons.of(int32(response.GetReason()))
+	if grants, known := reasonGrants[reason]; known && grants != response.GetAllowed() {
+		said := "denied"
+		if response.GetAllowed() {
+			said = "allowed"
+		}
+		return Decision{}, contractViolated(
+			"the server's answer contradicts itself: %s, with the reason %s", said, reason)
+	}
 	decision := Decision{
 		Allowed:        response.GetAllowed(),
-		Reason:         reasons.of(int32(response.GetReason())),
+		Reason:         reason,
 		MatchedQueue:   response.GetMatchedQueue(),
 		MatchedSubject: response.GetMatchedSubject(),
 		PolicyRevision: response.GetPolicyRevision(),
@@ -380,7 +367,7 @@ func decisionOf(response answer) Decision {
 	if queue, ok := response.(*queuegatev1.CheckQueueAccessResponse); ok {
 		decision.EvaluatedQueue = queue.GetEvaluatedQueue()
 	}
-	return decision
+	return decision, nil
 }
 
 func groupsOf(groups *queuegatev1.ExplainGroups) ExplainedGroups {

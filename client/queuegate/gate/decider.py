@@ -9,16 +9,15 @@ from queuegate._types import Decision, StaleDecision
 from queuegate.gate.replica import NO_GROUPS, Held, LocalReplica, Remembered, State, UserEntry
 from queuegate.gate.session import GateSession, clock
 from queuegate.policy import decide as core
-from queuegate.policy.decision import RULES, UNKNOWN_USER, Access, Reason
+from queuegate.policy.decision import OUTCOMES, RULES, UNKNOWN_USER, Access
 from queuegate.policy.names import is_at_or_below, is_user_name
 
 _MAX_PLAIN: Final = 256
 """Characters of names that surely are not too long for the server."""
 _MAX_GROUPS: Final = 1_000
 _WITHOUT_GROUPS: Final = frozenset(
-    {Reason.USER, Reason.WILDCARD, Reason.ACLS_DISABLED, Reason.RECOVERY_QUEUE}
+    reason for reason, outcome in OUTCOMES.items() if not outcome.depends_on_groups
 )
-"""Decisions for these reasons do not depend on the groups of the user; others might."""
 _ACCESS: Final = {str(access): access for access in Access}
 
 Question = tuple[str, str, str, str, Iterable[str], str]

@@ -1,6 +1,8 @@
 """The kinds of access to a queue, and decisions about them."""
 
+from collections.abc import Mapping
 from enum import StrEnum, auto
+from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from queuegate.policy.names import RECOVERY_QUEUE
@@ -51,6 +53,38 @@ class Reason(StrEnum):
 
     # As for Access.
     __hash__ = str.__hash__
+
+
+class Outcome(NamedTuple):
+    """What a reason says about a decision."""
+
+    grants: bool
+    """Whether access is granted."""
+    depends_on_groups: bool
+    """Whether other groups of the user might have led to another decision."""
+
+
+OUTCOMES: Final[Mapping[Reason, Outcome]] = MappingProxyType(
+    {
+        Reason.WILDCARD: Outcome(grants=True, depends_on_groups=False),
+        Reason.USER: Outcome(grants=True, depends_on_groups=False),
+        Reason.GROUP: Outcome(grants=True, depends_on_groups=True),
+        Reason.NO_MATCH: Outcome(grants=False, depends_on_groups=True),
+        Reason.UNKNOWN_USER: Outcome(grants=False, depends_on_groups=True),
+        Reason.RECOVERY_QUEUE: Outcome(grants=False, depends_on_groups=False),
+        Reason.ACLS_DISABLED: Outcome(grants=True, depends_on_groups=False),
+        # Either the user or a group is listed among the administrators.
+        Reason.CLUSTER_ADMIN: Outcome(grants=True, depends_on_groups=True),
+        Reason.OWNER: Outcome(grants=True, depends_on_groups=False),
+        Reason.UNKNOWN_QUEUE: Outcome(grants=False, depends_on_groups=False),
+    }
+)
+"""The outcome of each reason, but for UNSPECIFIED, which stands for reasons that are not known.
+
+Everything else that needs to know whether a reason grants access (metrics, audit records, both
+clients, the contract) is derived from this table, or compared with it by
+`tests/unit/policy/test_reasons.py`.
+"""
 
 
 class Decision(NamedTuple):

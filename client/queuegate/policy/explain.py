@@ -36,7 +36,7 @@ class StepOutcome(StrEnum):
     """The user, or one of the user's groups, administers the cluster."""
 
 
-_GRANTED = {
+GRANTED = {
     Reason.WILDCARD: StepOutcome.WILDCARD,
     Reason.USER: StepOutcome.USER,
     Reason.GROUP: StepOutcome.GROUP,
@@ -125,4 +125,4 @@ def _outcome_if_granted(decision: Decision | None, queue: str, acl: Acl) -> Step
         Reason.GROUP: subject in acl.groups,
         Reason.CLUSTER_ADMIN: True,
     }[decision.reason]
-    return _GRANTED[decision.reason] if holds else None
+    return GRANTED[decision.reason] if holds else None

@@ -7,29 +7,18 @@ from google.protobuf.timestamp_pb2 import Timestamp
 
 from queuegate.policy.acl import Acl
 from queuegate.policy.decide import evaluated_instead
-from queuegate.policy.decision import Access, Decision, Reason
+from queuegate.policy.decision import OUTCOMES, Access, Decision
 from queuegate.policy.explain import Explanation, Step, StepOutcome
 from queuegate.policy.reach import Grant, SubjectKind
 from queuegate.v1 import access_pb2, policy_pb2
 from queuegate_server.engine import E, Explained, GroupsOrigin, Query
 from queuegate_server.formats.diagnostics import Diagnostic, Severity
 
-REASONS: Final = {
-    Reason.WILDCARD: access_pb2.REASON_WILDCARD,
-    Reason.USER: access_pb2.REASON_USER,
-    Reason.GROUP: access_pb2.REASON_GROUP,
-    Reason.NO_MATCH: access_pb2.REASON_NO_MATCH,
-    Reason.UNKNOWN_USER: access_pb2.REASON_UNKNOWN_USER,
-    Reason.RECOVERY_QUEUE: access_pb2.REASON_RECOVERY_QUEUE,
-    Reason.ACLS_DISABLED: access_pb2.REASON_ACLS_DISABLED,
-    Reason.CLUSTER_ADMIN: access_pb2.REASON_CLUSTER_ADMIN,
-    Reason.OWNER: access_pb2.REASON_OWNER,
-    Reason.UNKNOWN_QUEUE: access_pb2.REASON_UNKNOWN_QUEUE,
-}
+REASONS: Final = {reason: access_pb2.Reason.Value(f"REASON_{reason.name}") for reason in OUTCOMES}
 ERROR: Final = 0
 """Stands for the reason of a check that could not be decided."""
 DENIED_REASONS: Final = frozenset(
-    {access_pb2.REASON_NO_MATCH, access_pb2.REASON_UNKNOWN_USER, access_pb2.REASON_RECOVERY_QUEUE}
+    REASONS[reason] for reason, outcome in OUTCOMES.items() if not outcome.grants
 )
 ACCESS_TYPES: Final = {
     None: access_pb2.ACCESS_TYPE_UNSPECIFIED,

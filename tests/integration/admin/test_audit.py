@@ -13,7 +13,7 @@ from queuegate.v1 import access_pb2, access_pb2_grpc
 from queuegate.v1.user_group_information_pb2 import UserGroupInformation
 from tests.support.eventually import eventually
 from tests.support.fakes.scripted_directory import settings_file
-from tests.support.servers.admin_port import ops_address, value
+from tests.support.servers.admin_port import LISTEN, ops_address, value
 from tests.support.servers.audited_server import (
     ALLOWED,
     DENIED,
@@ -103,6 +103,37 @@ def test_which_decisions_are_recorded(
             assert record["action"] == ("view" if record["queue"] else "modify")
             assert record["owner"] == "alice"
     assert not (tmp_path / "audit.log").stat().st_mode & 0o137
+
+
+@pytest.mark.usefixtures("transport")
+def test_a_move_to_a_queue_that_does_not_exist(tmp_path: Path) -> None:
+    """A denial that no list of names decides counts as one, and is recorded as one."""
+    (tmp_path / "fair.xml").write_text(
+        "<allocations><queue name='root'><aclSubmitApps>*</aclSubmitApps></queue></allocations>"
+    )
+    policy = {"path": str(tmp_path / "fair.xml"), "format": "fair-scheduler"}
+    settings = {"policy": policy, "audit": {"path": str(tmp_path / "audit.log")}}
+    application = queuegate.Application("root.default", "ann")
+    move = queuegate.ApplicationCheck(
+        "ann", "move", application, groups=["g"], target_queue="root.none"
+    )
+    with (
+        running_server("--config", settings_file(tmp_path, settings), *LISTEN) as server,
+        queuegate.Client(server.address, timeout=60) as client,
+    ):
+        denied = client.check_application(move)
+        assert (denied.allowed, denied.reason) == (False, queuegate.Reason.UNKNOWN_QUEUE)
+        assert client.check_applications([move, move]) == [denied, denied]
+        assert client.explain_application(move).decision == denied
+        ops = ops_address(server)
+        assert value(ops, "queuegate_decisions_total", "denied", "unknown_queue") == 4
+        assert value(ops, "queuegate_decisions_total", "allowed", "unknown_queue") == 0
+        eventually(lambda: (tmp_path / "audit.log").read_bytes().count(b"\n"), 4)
+    records = audit_records(tmp_path)
+    assert {decision_of(each) for each in records} == {
+        ("ann", "root.default", "denied", "unknown_queue")
+    }
+    assert {each["target_queue"] for each in records} == {"root.none"}
 
 
 def test_the_fields_of_a_record(tmp_path: Path) -> None:

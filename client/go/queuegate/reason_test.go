@@ -1,0 +1,45 @@
+package queuegate
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	queuegatev1 "github.com/queuegate/queuegate/client/go/queuegate/v1"
+)
+
+// TestContradictions asks about every reason of the contract with either answer: only one of them
+// may be believed.
+func TestContradictions(t *testing.T) {
+	if len(reasonGrants) != len(queuegatev1.Reason_name)-1 {
+		t.Errorf("%d reasons have an outcome, of %d", len(reasonGrants), len(queuegatev1.Reason_name)-1)
+	}
+	server := startFake(t)
+	client := server.connect(t, Config{})
+	for number, name := range queuegatev1.Reason_name {
+		reason := Reason(strings.ToLower(strings.TrimPrefix(name, "REASON_")))
+		grants, known := reasonGrants[reason]
+		if known == (reason == ReasonUnspecified) {
+			t.Errorf("%s: whether it grants is in the table: %t", reason, known)
+		}
+		for _, allowed := range []bool{true, false} {
+			answer := &queuegatev1.CheckQueueAccessResponse{Allowed: allowed, Reason: queuegatev1.Reason(number)}
+			server.always(answer)
+			decision, err := client.Check(t.Context(), Check{User: "alice", Queue: "root"})
+			if !known || allowed == grants {
+				if decision.Allowed != allowed || decision.Reason != reason || err != nil {
+					t.Error(reason, allowed, decision, err)
+				}
+				continue
+			}
+			if decision != (Decision{}) || !errors.Is(err, ErrServer) {
+				t.Error(reason, allowed, decision, err)
+			}
+			server.always(&queuegatev1.ExplainQueueAccessResponse{Decision: answer})
+			explained, err := client.Explain(t.Context(), Check{User: "alice", Queue: "root"})
+			if explained.Allowed || !errors.Is(err, ErrServer) {
+				t.Error(reason, allowed, explained, err)
+			}
+		}
+	}
+}
