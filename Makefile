@@ -9,8 +9,9 @@ UV     := $(TOOLS)/uv/bin/uv
 BUF    := BUF_CACHE_DIR=../.cache/buf ../$(BIN)/buf
 MKDOCS := NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs
 PIP    := $(BIN)/python -m pip --disable-pip-version-check
-# Shows what pip does, a line for each package.
-SHOWN  := | sed -nE 's/^Collecting ([^ ]+).*/  \1/p; s/^ *Building wheel for ([^ ]+).* started$$/  compiling \1/p; s/^Installing collected.*/  installing/p'
+# Shows what pip does, a line for each package, at once even through a pipe.
+UNBUFFERED = $(shell sed -u '' </dev/null 2>/dev/null && echo -u)
+SHOWN  = | sed $(UNBUFFERED) -nE 's/^Collecting ([^ ]+).*/  \1/p; s/^ *Building wheel for ([^ ]+).* started$$/  compiling \1/p; s/^Installing collected.*/  installing/p'
 # Installed once per content of these files; the stamps live and die with the environment.
 SERVE  := $(VENV)/.installed-for-serve
 CHECK  := $(VENV)/.installed-for-check
@@ -51,7 +52,8 @@ SHELL := bash
 help: ## list the commands
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1|/p' $(firstword $(MAKEFILE_LIST)) | awk -F'|' '{ printf "%-20s %s\n", $$1, $$2 }'
 
-serve: $(SERVE) ## serve examples/queues.yaml on loopback
+serve: $(SERVE) ## serve examples/queues.yaml on 127.0.0.1:50051 (POLICY=file, LISTEN=host:port)
+	@$(refuse_port_in_use)
 	@exec $(BIN)/queuegate-server serve --policy $(POLICY) --listen $(LISTEN)
 
 test: check audit $(TEST) ## run linters, type checker, audit and all tests
@@ -180,7 +182,7 @@ $(CHECK): tests/requirements.txt pyproject.toml | $(BIN)/pip
 $(TEST): $(CHECK) deploy/requirements.txt deploy/image-requirements.txt \
 		deploy/build-requirements.txt deploy/sbom-requirements.txt \
 		tests/e2e/packaging/floor-requirements.txt
-	@$(ensure_programs)
+	@PYTHON=$(BIN)/python tests/support/install-programs
 	@echo "Installing what the tests need into $(VENV) ..."
 	@$(PIP) install --require-hashes --no-build-isolation -r deploy/image-requirements.txt $(SHOWN)
 	@$(PIP) download --quiet --require-hashes --only-binary :all: --dest $(WHEELS) \
@@ -211,6 +213,17 @@ lock = $(UV) pip compile --quiet --universal --python-version 3.11 --generate-ha
 
 report = $(PIP) install --quiet --dry-run --ignore-installed --no-deps --report $(1) $(2)
 
+# The server says the same in the words of its own options.
+define refuse_port_in_use
+address="$(LISTEN)"; \
+case "$$address" in unix:*) ;; *:*) \
+	if (exec 3<>"/dev/tcp/$${address%:*}/$${address##*:}") 2>/dev/null; then \
+		echo "Another process listens on $$address. End it, or choose another port: make serve LISTEN=127.0.0.1:50052" >&2; \
+		exit 2; \
+	fi;; \
+esac
+endef
+
 # 3.11 to 3.14 first: all pinned packages have wheels for them.
 define find_python
 for newest in 14 99; do \
@@ -239,38 +252,5 @@ if ! "$$python" -c "import ensurepip, venv" 2>/dev/null; then \
 		echo "    $${as_root:+sudo }apt-get install $$package" >&2; \
 		exit 2; \
 	fi; \
-fi
-endef
-
-# The tests run a slapd, a KDC, a Redis, shells and a browser of their own, and the LDAP driver is
-# compiled.
-define ensure_programs
-missing=; \
-PATH="$$PATH:/usr/sbin"; \
-command -v slapd >/dev/null || missing="$$missing slapd"; \
-command -v ldapadd >/dev/null || missing="$$missing ldap-utils"; \
-command -v krb5kdc >/dev/null || missing="$$missing krb5-kdc"; \
-command -v kadmin.local >/dev/null || missing="$$missing krb5-admin-server"; \
-ls /usr/lib/*/sasl2/libgssapiv2.so >/dev/null 2>&1 || missing="$$missing libsasl2-modules-gssapi-mit"; \
-command -v redis-server valkey-server >/dev/null || missing="$$missing redis-server"; \
-command -v zsh >/dev/null || missing="$$missing zsh"; \
-command -v fish >/dev/null || missing="$$missing fish"; \
-command -v chromium >/dev/null || missing="$$missing chromium"; \
-command -v gcc >/dev/null || missing="$$missing gcc libc6-dev"; \
-test -e /usr/include/ldap.h || missing="$$missing libldap2-dev"; \
-test -e /usr/include/sasl/sasl.h || missing="$$missing libsasl2-dev"; \
-$(BIN)/python -c "import os, sysconfig as s; raise SystemExit(not os.path.exists(s.get_path('include') + '/Python.h'))" \
-	|| missing="$$missing python3-dev"; \
-as_root=; \
-if [ "$$(id -u)" != 0 ]; then as_root="sudo"; fi; \
-if [ -n "$$missing" ] && command -v apt-get >/dev/null \
-	&& { [ -z "$$as_root" ] || sudo -n true 2>/dev/null; }; then \
-	echo "Installing$$missing ..."; \
-	$${as_root:+sudo -n} apt-get update -qq && \
-	$${as_root:+sudo -n} env DEBIAN_FRONTEND=noninteractive RUNLEVEL=1 apt-get install -y -qq --no-install-recommends $$missing || exit 2; \
-elif [ -n "$$missing" ]; then \
-	echo "The tests need$$missing. Run this, then try again:" >&2; \
-	echo "    $${as_root:+sudo }env RUNLEVEL=1 apt-get install$$missing" >&2; \
-	exit 2; \
 fi
 endef

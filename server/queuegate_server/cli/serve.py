@@ -85,7 +85,7 @@ def serve(
         return
     content = _content(config)
     settings = _settings(read, content)
-    logs.configure(settings.log.level, settings.log.format)
+    logs.configure(settings.log.level, settings.log.format, hold_back=True)
     if settings.workers > 1:
         _supervise(settings, config, content, read)
     else:
@@ -191,12 +191,13 @@ def _supervise(settings: Settings, config: Path | None, content: bytes | None, r
 
 
 def _print(lines: Sequence[str]) -> None:
+    """Print the announcement, and then what the log has held back until now."""
     try:
-        for line in lines:
-            click.echo(line)
+        click.echo("\n".join(lines))
     except OSError as error:
         resources.drop_unwritten_output()
         _LOG.warning("standard output cannot be written", extra={"reason": error.strerror})
+    logs.release()
 
 
 def _announcement(
@@ -222,12 +223,20 @@ def _announcement(
     if policy.partitions and partition not in policy.partitions:
         partition = next(iter(policy.partitions))
     user, queue = _example(policy, partition)
-    script = Path(sys.argv[0]).with_name("queuegate")
-    command = [str(script) if script.is_file() else "queuegate", "--address", address]
+    command = [_client_command(), "--address", address]
     command += [*options, "check", user, queue]
     if partition != DEFAULT_PARTITION:
         command += ["--partition", partition]
     return [first, f"ask it: {shlex.join(command)}"]
+
+
+def _client_command() -> str:
+    """Return how a shell in the working directory calls the client that is installed here."""
+    script = Path(sys.argv[0]).with_name("queuegate").absolute()
+    if not script.is_file():
+        return "queuegate"
+    folder = Path.cwd()
+    return str(script.relative_to(folder) if script.is_relative_to(folder) else script)
 
 
 def _credentials(listener: Listener, callers: Callers) -> list[str] | None:

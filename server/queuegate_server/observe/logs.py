@@ -1,5 +1,8 @@
 """Structured logs on stderr: JSON, or readable lines on a terminal.
 
+Until a server has announced where it serves, the lines below a warning are held back: people read
+the announcement first.
+
 The rest of the server logs through the standard `logging` module, with constant messages and
 fields in `extra`; only this module knows structlog. If nobody reads stderr, lines are dropped and
 counted, so that a log that hangs does not hang the server.
@@ -11,6 +14,8 @@ import re
 import select
 import sys
 from collections.abc import MutableMapping
+from datetime import UTC, datetime
+from logging.handlers import MemoryHandler
 from typing import Any, Final, TextIO
 
 import structlog
@@ -18,16 +23,28 @@ import structlog
 from queuegate_server.formats.diagnostics import printable
 from queuegate_server.observe.log_sampling import SAMPLER
 
+
+def _add_time(form: str) -> Any:
+    """Return a processor that adds when a record was created: it may be written later."""
+
+    def add(_logger: object, _name: str, event: MutableMapping[str, Any]) -> Any:
+        created = datetime.fromtimestamp(event["_record"].created, UTC)
+        event["timestamp"] = created.strftime(form)
+        return event
+
+    return add
+
+
 _FULL: Final[list[Any]] = [
     structlog.stdlib.add_log_level,
     structlog.stdlib.add_logger_name,
     structlog.stdlib.ExtraAdder(),
-    structlog.processors.TimeStamper(fmt="iso", utc=True),
+    _add_time("%Y-%m-%dT%H:%M:%S.%fZ"),
 ]
 _BRIEF: Final[list[Any]] = [
     structlog.stdlib.add_log_level,
     structlog.stdlib.ExtraAdder(),
-    structlog.processors.TimeStamper(fmt="%H:%M:%SZ", utc=True),
+    _add_time("%H:%M:%SZ"),
 ]
 """For people at a terminal: without the date, and without the name of the logger."""
 _INDENT: Final = "    "
@@ -35,6 +52,8 @@ _COLUMNS: Final = 100
 """The width of a terminal that does not say how wide it is."""
 _COLOUR: Final = re.compile(r"\x1b\[[0-9;]*m")
 WRITE_TIMEOUT_MS: Final = 100
+MAX_HELD_LINES: Final = 1_000
+"""Lines that are held back before the announcement."""
 
 
 class StderrHandler(logging.StreamHandler[TextIO]):
@@ -80,7 +99,7 @@ class StderrHandler(logging.StreamHandler[TextIO]):
         self._torn = False
 
 
-def configure(level: str, form: str, *, worker: int | None = None) -> None:
+def configure(level: str, form: str, *, worker: int | None = None, hold_back: bool = False) -> None:
     """Send all logs of the process to stderr; a later call replaces an earlier one.
 
     Text is escaped in both forms, so that a value cannot forge a line.
@@ -89,6 +108,8 @@ def configure(level: str, form: str, *, worker: int | None = None) -> None:
         level: The name of a level of the logging module, in lower case.
         form: `json`, `console`, or `auto` (`console` if stderr is a terminal).
         worker: A field of each line, if given.
+        hold_back: Whether lines below a warning wait for `release`, for the next warning, or for
+            the end of the process.
     """
     on_terminal = sys.stderr.isatty()
     adding = _FULL
@@ -118,11 +139,23 @@ def configure(level: str, form: str, *, worker: int | None = None) -> None:
     )
     # No line contains these, and each costs time when many calls fail.
     logging.logThreads = logging.logProcesses = logging.logMultiprocessing = False
+    release()
     root = logging.getLogger()
     root.handlers = [handler]
+    if hold_back:
+        root.handlers = [MemoryHandler(MAX_HELD_LINES, logging.WARNING, handler)]
     root.setLevel(level.upper())
     for chatty in ("asyncio", "grpc", "watchfiles"):
         logging.getLogger(chatty).setLevel(max(root.level, logging.WARNING))
+
+
+def release() -> None:
+    """Write the lines that are held back, and hold back no more."""
+    root = logging.getLogger()
+    for handler in root.handlers:
+        if isinstance(handler, MemoryHandler) and handler.target is not None:
+            root.handlers = [handler.target]
+            handler.close()
 
 
 def _is_writable(descriptor: int, milliseconds: int) -> bool:

@@ -4,6 +4,7 @@ import contextlib
 import io
 import json
 import logging
+import sys
 from collections.abc import Callable, Iterator
 
 import hypothesis
@@ -109,3 +110,50 @@ def test_lines_of_a_worker_carry_its_index() -> None:
         logging.getLogger("queuegate_server.test").info("here")
 
     assert json.loads(written_by(log))["worker"] == 3
+
+
+def test_lines_are_held_back_until_they_are_released() -> None:
+    def log() -> None:
+        logs.configure("info", "json", hold_back=True)
+        logger = logging.getLogger("queuegate_server.test")
+        logger.info("before")
+        sys.stderr.write("announcement\n")
+        logs.release()
+        logger.info("after")
+
+    announcement, *lines = written_by(log).splitlines()
+    assert announcement == "announcement"
+    assert [json.loads(line)["event"] for line in lines] == ["before", "after"]
+
+
+def test_a_warning_is_written_at_once_with_all_lines_before_it() -> None:
+    def log() -> None:
+        logs.configure("info", "json", hold_back=True)
+        logger = logging.getLogger("queuegate_server.test")
+        logger.info("before")
+        logger.warning("a fault")
+        logger.info("held")
+
+    assert [json.loads(line)["event"] for line in written_by(log).splitlines()] == [
+        "before",
+        "a fault",
+    ]
+
+
+def test_lines_that_are_held_back_survive_another_configuration() -> None:
+    def log() -> None:
+        logs.configure("info", "json", hold_back=True)
+        logging.getLogger("queuegate_server.test").info("before")
+        logs.configure("info", "json")
+
+    assert json.loads(written_by(log))["event"] == "before"
+
+
+def test_the_time_is_that_of_the_event() -> None:
+    def log() -> None:
+        logs.configure("info", "json")
+        record = logging.makeLogRecord({"msg": "earlier", "levelno": 20, "levelname": "INFO"})
+        record.created = 86_400.25
+        logging.getLogger().handle(record)
+
+    assert json.loads(written_by(log))["timestamp"] == "1970-01-02T00:00:00.250000Z"
