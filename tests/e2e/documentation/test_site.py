@@ -4,9 +4,12 @@ import os
 import re
 import subprocess
 import sys
+from html import unescape
 from pathlib import Path
 
 import pytest
+
+from tests.e2e.documentation.reader import CHECKOUT
 
 
 @pytest.fixture(scope="module")
@@ -40,3 +43,30 @@ def test_pages_load_nothing_from_elsewhere(site: Path) -> None:
 
 def test_programs_of_the_site_are_not_part_of_it(site: Path) -> None:
     assert list(site.rglob("*.py")) == []
+
+
+def test_no_page_shows_the_escapes_of_its_source(site: Path) -> None:
+    """Markdown needs `\\|` in tables; a reader would copy it into a command."""
+    escape = re.compile(r"\\(?:[|<>*_`#\[\]]|&[lg]t;)")
+    shown = {
+        page.relative_to(site): found
+        for page in site.rglob("*.html")
+        if (found := escape.findall(re.sub(r"(?s)<(pre|script)\b.*?</\1>", "", page.read_text())))
+    }
+    assert shown == {}
+
+
+def test_the_start_page_has_the_commands_and_tables_of_the_readme(site: Path) -> None:
+    start = (site / "index.html").read_text()
+    text = unescape(re.sub(r"<[^>]+>", "", start))
+    readme = (CHECKOUT / "README.md").read_text()
+    for command in ("make serve", "make test", ".venv/bin/queuegate check"):
+        assert command in text
+    assert re.findall(r'<label for="__tabbed_1_\d">(\w+)', start) == ["Python", "Go", "grpcurl"]
+    tables = [row for row in readme.splitlines() if row.startswith("| ")]
+    assert len(tables) > 10
+    for row in tables:
+        for cell in row.strip("| ").split(" | "):
+            shown = re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", cell).replace("`", "").replace("*", "")
+            assert shown in text, cell
+    assert "<!-- README" not in start
