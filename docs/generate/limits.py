@@ -6,10 +6,13 @@ from typing import Final
 from docs.generate.markdown import page, table
 from queuegate import _channel, user_info
 from queuegate.gate import outbox, replica
+from queuegate_server.admin import connections as ports
 from queuegate_server.admin import http
 from queuegate_server.admission import bodies, connections, review
 from queuegate_server.admission import settings as admission
 from queuegate_server.config_fields import written_size
+from queuegate_server.console import app, forms, sessions, turns, views
+from queuegate_server.console.pages import change
 from queuegate_server.files import configmap, watcher
 from queuegate_server.formats import source_text, xml_reader, yaml_reader
 from queuegate_server.formats.yunikorn import placement
@@ -65,6 +68,9 @@ def generate() -> str:
         "## Calls and connections",
         "Calls beyond one of them end with `RESOURCE_EXHAUSTED`, unless the table says otherwise.",
         table(head, _connections()),
+        "## The web console",
+        "A request beyond one of them is answered with an HTTP error.",
+        table(head, _console()),
         "## Gates",
         "The first seven are for callers of `SyncService`; our clients keep them.",
         table(head, _gates()),
@@ -165,8 +171,34 @@ def _connections() -> list[tuple[str, str]]:
         ("`ValidatePolicy` at once", _count(policy_service.MAX_VALIDATIONS)),
         ("Watches of the health service", _count(health.MAX_WATCHES)),
         (
-            "Connections of the operations port; further ones wait for a moment, and are closed",
-            _count(http.MAX_CONNECTIONS),
+            "Connections of the operations port, with handshakes; a new one replaces the oldest",
+            _count(ports.MAX_CONNECTIONS),
+        ),
+        ("Time for a connection of the operations port", f"{ports.CONNECTION_SECONDS:g} s"),
+        ("First line of a request to the operations port", _size(http.MAX_LINE_BYTES)),
+    ]
+
+
+def _console() -> list[tuple[str, str]]:
+    between = 1 / sessions.FAILURES_PER_SECOND
+    return [
+        ("Pages that are made for known callers at once", _count(app.MAX_REQUESTS)),
+        ("Time for such a page", f"{app.REQUEST_SECONDS:g} s"),
+        ("First line of a request", _size(app.MAX_LINE_BYTES)),
+        ("Form", _size(views.SMALL_FORM_BYTES)),
+        ("Form of the page Change, with its file", _size(change.MAX_FORM_BYTES)),
+        ("Claims on the page Change", _size(change.MAX_CLAIMS_BYTES)),
+        ("Proposals that are compared, one at a time, or wait", _count(turns.MAX_WAITING)),
+        ("Fields of a form", _count(forms.MAX_FIELDS)),
+        ("Time in which a form must arrive", f"{forms.READ_SECONDS:g} s"),
+        (
+            "Sessions of a caller; a new one ends the oldest one",
+            _count(sessions.MAX_SESSIONS_OF_CALLER),
+        ),
+        ("Sessions", _count(sessions.MAX_SESSIONS)),
+        (
+            f"Invalid tokens of an address at once; then one in {between:g} s, or 429",
+            _count(sessions.FAILURES_AT_ONCE),
         ),
     ]
 

@@ -16,6 +16,7 @@ from typing import Any, Final
 
 from aiohttp import web
 
+from queuegate_server.admin.connections import malformed
 from queuegate_server.files.certificates import CertificateReloader
 from queuegate_server.files.peer_certificate import peer_certificate
 from queuegate_server.runtime.tcp import address_of, open_tcp
@@ -85,6 +86,17 @@ class Connection(web.RequestHandler):
         self._all.pop(self, None)
         self.task.cancel()
         super().connection_lost(exc)
+
+    def handle_error(
+        self,
+        request: web.BaseRequest,
+        status: int = 500,
+        exc: BaseException | None = None,
+        message: str | None = None,
+    ) -> web.StreamResponse:
+        """Answer without the name and version of the library."""
+        del message
+        return malformed(request, status, exc, _LOG)
 
 
 class Connections:

@@ -5,6 +5,7 @@ import logging
 import re
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping
+from contextlib import nullcontext
 from http import HTTPStatus
 from importlib import resources
 from math import ceil
@@ -16,6 +17,7 @@ from aiohttp import web
 from queuegate_server.admin.http import ADMIT, Site
 from queuegate_server.console.callers import (
     HttpCall,
+    identifies_itself,
     is_embedded_elsewhere,
     is_loopback_host,
     is_own_origin,
@@ -38,7 +40,6 @@ from queuegate_server.rpc.authentication import Authenticator, Principal, set_cu
 from queuegate_server.rpc.authorization import RateLimiter
 from queuegate_server.rpc.errors import (
     PermissionDenied,
-    RateLimited,
     Unauthenticated,
     to_status,
 )
@@ -60,7 +61,10 @@ _EXPLAINED: Final = {
     403: "Pages cannot be loaded by other sites, except by links.",
     404: "There is no such page.",
     405: "The page cannot be used in this way.",
+    400: "The request is malformed.",
+    408: "The form took too long to arrive.",
     413: "The form is too large.",
+    415: "This form cannot be sent with this content type.",
     503: "Too many pages are being loaded: load it again.",
     421: "This port is on loopback: open the console by the name localhost or its IP address.",
 }
@@ -86,15 +90,6 @@ _HTTP: Final = {
 """The HTTP status of a call's status; others are 500."""
 
 _Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
-
-
-class TooManyAttempts(RateLimited):
-    """A peer has presented too many tokens that are not valid."""
-
-    def __init__(self, retry_after: float) -> None:
-        """Keep the seconds until the next attempt."""
-        super().__init__(retry_after)
-        self.args = (f"too many failed attempts: try again in {ceil(retry_after)} s",)
 
 
 def console_site(
@@ -181,10 +176,22 @@ class Console:
         self, route: Route, request: web.Request, principal: Principal
     ) -> View | Redirect:
         """Return the result of a page for a caller who has the role for it."""
+        set_current_principal(principal)
+        turn = nullcontext() if route.large_forms is None else route.large_forms.turn()
+        async with turn:
+            return await self._answer(route, request, principal)
+
+    async def _answer(
+        self, route: Route, request: web.Request, principal: Principal
+    ) -> View | Redirect:
         form: Mapping[str, str] = {}
         if route.method == "POST":
-            form = await self._form(request, route.max_form_bytes, principal.name)
-        set_current_principal(principal)
+            form = await self._form(
+                request,
+                route.max_form_bytes,
+                principal.name,
+                with_files=route.large_forms is not None,
+            )
         if route.role is Role.ADMIN:
             fields = {"caller": principal.name, "path": route.path}
             _LOG.info("page of an administrator", extra=fields)
@@ -208,25 +215,17 @@ class Console:
             raise Unauthenticated("a proxy must send the bearer token of its caller")
         return principal
 
-    def _check_attempts(self, address: str) -> None:
-        """Raise RateLimited if an address has presented too many invalid tokens."""
-        if (delay := self._failures.wait(address)) > 0:
-            self._count("refused")
-            raise TooManyAttempts(delay)
-
-    def _failed(self, address: str) -> None:
-        self._failures.add(address)
-        self._count("failure")
-
     def _count(self, result: str) -> None:
         self._services.sign_ins[result] += 1
 
-    async def _form(self, request: web.Request, most: int, caller: str) -> dict[str, str]:
+    async def _form(
+        self, request: web.Request, most: int, caller: str, *, with_files: bool = False
+    ) -> dict[str, str]:
         """Return the fields of a form that a page of the console has sent."""
         if not is_own_origin(request):
             raise PermissionDenied("the form was sent by another site")
         try:
-            fields = _first_values(await posted_fields(request, most))
+            fields = _first_values(await posted_fields(request, most, with_files=with_files))
         except ValueError:
             raise web.HTTPBadRequest from None
         session = request.cookies.get(COOKIE, "")
@@ -236,9 +235,9 @@ class Console:
 
     def _check_site(self, request: web.Request) -> None:
         """Refuse pages inside of other sites, and requests to loopback by another name, unless a
-        header proves their caller.
+        token in a header identifies their caller.
         """
-        if "Authorization" in request.headers:
+        if identifies_itself(request, self._authenticator):
             return
         if self._local_port and not is_loopback_host(request):
             raise web.HTTPMisdirectedRequest
@@ -266,21 +265,16 @@ class Console:
         call = HttpCall(request, form.get("token", "").strip(), local_port=self._local_port)
         to = form.get("next", "")
         try:
-            self._check_attempts(call.address)
             principal = self._token_owner(call)
-        except TooManyAttempts as error:
-            return self._sign_in_page(request, str(error), status=429, to=to)
         except (Unauthenticated, PermissionDenied) as error:
-            self._failed(call.address)
-            _LOG.warning("a sign-in has failed", extra={"peer": call.address, "reason": str(error)})
-            return self._sign_in_page(request, str(error), status=403, to=to)
+            return self._refused_sign_in(request, call.address, str(error), to)
         self._count("success")
         _LOG.info("signed in", extra={"caller": principal.name, "peer": call.address})
         self._sessions.end(request.cookies.get(COOKIE, ""))
         response = _redirect(to)
         response.set_cookie(
             COOKIE,
-            self._sessions.begin(form["token"].strip()),
+            self._sessions.begin(form["token"].strip(), principal.name),
             path=PREFIX,
             max_age=int(SESSION_SECONDS),
             httponly=True,
@@ -288,6 +282,21 @@ class Console:
             secure=self._secure,
         )
         return response
+
+    def _refused_sign_in(
+        self, request: web.Request, address: str, reason: str, to: str
+    ) -> web.Response:
+        """Refuse a token. An address that has presented many gets no other answer for a while, and
+        no line in the log. Tokens that are valid are never refused: others may share the address.
+        """
+        if (delay := self._failures.wait(address)) > 0:
+            self._count("refused")
+            text = f"too many failed attempts: try again in {ceil(delay)} s"
+            return self._sign_in_page(request, text, status=429, to=to)
+        self._failures.add(address)
+        self._count("failure")
+        _LOG.warning("a sign-in has failed", extra={"peer": address, "reason": reason})
+        return self._sign_in_page(request, reason, status=403, to=to)
 
     def _token_owner(self, call: HttpCall) -> Principal:
         principal = self._authenticator.identify(call)
@@ -366,6 +375,11 @@ class Console:
             response = _redirect(error.headers["Location"], error.status)
         except web.HTTPException as error:
             response = self._message(request, error.status, _EXPLAINED.get(error.status, ""), None)
+        except Exception as error:  # the boundary: every error becomes a page
+            status = to_status(error)
+            response = self._message(
+                request, _HTTP.get(status.code, 500), status.proto.message, None
+            )
         response.headers.update(HEADERS)
         return response
 

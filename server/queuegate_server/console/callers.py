@@ -4,15 +4,22 @@ So the authenticator of gRPC identifies them, by the same settings.
 """
 
 import ipaddress
+import re
 import ssl
 from collections.abc import Iterable, Mapping
 from typing import Final
-from urllib.parse import urlsplit
 
 from aiohttp import web
 
+from queuegate_server.rpc.authentication import Authenticator
+from queuegate_server.rpc.errors import PermissionDenied, Unauthenticated
+
 _FORWARDED: Final = ("Forwarded", "X-Forwarded-For", "X-Real-IP", "Via")
 """Headers of proxies."""
+_HOST: Final = re.compile(
+    r"(?:\[(?P<ipv6>[0-9A-Fa-f:.]+)\]|(?P<name>[0-9A-Za-z.-]+))(?::[0-9]*)?", re.ASCII
+)
+"""A name or address, and perhaps a port."""
 
 
 class HttpCall:
@@ -72,13 +79,37 @@ class HttpCall:
         return str(name[0]) if name else ""
 
 
+def identifies_itself(request: web.Request, authenticator: Authenticator) -> bool:
+    """Return whether a token in the headers identifies the caller. Other sites cannot send it."""
+    if "Authorization" not in request.headers:
+        return False
+    try:
+        return authenticator.identify(HttpCall(request, None, local_port=False)).has_token
+    except (Unauthenticated, PermissionDenied):
+        return False
+
+
 def is_loopback_host(request: web.Request) -> bool:
     """Return whether a request names this machine: other names may be rebound by their owner."""
+    hosts = request.headers.getall("Host", [""])
+    if not request.raw_path.startswith("/"):
+        hosts = [*hosts, request.raw_path.partition("://")[2].partition("/")[0]]
+    return all(map(_is_loopback, hosts))
+
+
+def _is_loopback(host: str) -> bool:
+    parts = _HOST.fullmatch(host)
+    if parts is None:
+        return False
+    name = (parts["ipv6"] or parts["name"].removesuffix(".")).lower()
+    if name == "localhost":
+        return True
     try:
-        host = urlsplit(f"//{request.headers.get('Host', '')}").hostname or ""
-        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+        address = ipaddress.ip_address(name)
     except ValueError:
         return False
+    mapped = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
+    return (mapped or address).is_loopback
 
 
 def is_embedded_elsewhere(request: web.Request) -> bool:
@@ -96,17 +127,15 @@ def is_embedded_elsewhere(request: web.Request) -> bool:
 
 def is_own_origin(request: web.Request) -> bool:
     """Return whether a request that changes something comes from a page of the console."""
-    site = request.headers.get("Sec-Fetch-Site")
-    if site is not None:
+    sites = request.headers.getall("Sec-Fetch-Site", [])
+    if sites:
         # Beside it, `Origin` is `null`: pages of the console send no referrer.
-        return site == "same-origin"
-    origin = request.headers.get("Origin")
-    if origin is None:
+        return sites == ["same-origin"]
+    origins = request.headers.getall("Origin", [])
+    if not origins:
         return True  # a program; the form's token is checked, too
-    try:
-        return urlsplit(origin).netloc.lower() == request.headers.get("Host", "").lower()
-    except ValueError:
-        return False
+    own = f"{request.scheme}://{request.headers.get('Host', '')}".lower()
+    return [each.lower() for each in origins] == [own]
 
 
 def _subject(der: bytes) -> bytes:

@@ -8,6 +8,7 @@ import hashlib
 import hmac
 import secrets
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Final
 
 from cachetools import LRUCache, TTLCache
@@ -16,10 +17,18 @@ from queuegate_server.throttling import TokenBucket
 
 SESSION_SECONDS: Final = 8 * 3600.0
 MAX_SESSIONS: Final = 1_000
+MAX_SESSIONS_OF_CALLER: Final = 20
+"""So that a program that signs in again and again ends no session of another caller."""
 FAILURES_PER_SECOND: Final = 0.2
 FAILURES_AT_ONCE: Final = 10
 MAX_PEERS: Final = 10_000
 """Addresses whose failures are remembered."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Session:
+    token: str = field(repr=False)
+    caller: str
 
 
 class Sessions:
@@ -31,22 +40,28 @@ class Sessions:
         Args:
             clock: A monotonic clock, in seconds.
         """
-        self._tokens: TTLCache[str, str] = TTLCache(MAX_SESSIONS, SESSION_SECONDS, timer=clock)
+        self._sessions: TTLCache[str, _Session] = TTLCache(
+            MAX_SESSIONS, SESSION_SECONDS, timer=clock
+        )
         self._secret = secrets.token_bytes(32)
 
-    def begin(self, token: str) -> str:
-        """Return the id of a new session."""
+    def begin(self, token: str, caller: str) -> str:
+        """Return the id of a new session. It ends the oldest one of a caller who has many."""
+        own = [name for name, each in self._sessions.items() if each.caller == caller]
+        for oldest in own[: max(0, len(own) + 1 - MAX_SESSIONS_OF_CALLER)]:
+            self.end(oldest)
         session = secrets.token_urlsafe(32)
-        self._tokens[session] = token
+        self._sessions[session] = _Session(token, caller)
         return session
 
     def token(self, session: str) -> str | None:
         """Return the token of a session; None if there is no such session, or no longer."""
-        return self._tokens.get(session)
+        found = self._sessions.get(session)
+        return None if found is None else found.token
 
     def end(self, session: str) -> None:
         """End a session, if there is one."""
-        self._tokens.pop(session, None)
+        self._sessions.pop(session, None)
 
     def form_token(self, session: str, caller: str) -> str:
         """Return the token that a form must send back, which other sites cannot read.

@@ -8,6 +8,7 @@ from urllib.parse import urlencode
 from queuegate.policy.decision import Access
 from queuegate_server.admin.readiness import Readiness
 from queuegate_server.console.annotations import Annotator
+from queuegate_server.console.turns import Turns
 from queuegate_server.engine import Engine
 from queuegate_server.identity.manager import ResolverManager
 from queuegate_server.observe.audit import AuditLog
@@ -124,6 +125,9 @@ class Route(NamedTuple):
     handler: Handler
     role: Role = Role.READ
     max_form_bytes: int = SMALL_FORM_BYTES
+    large_forms: Turns | None = None
+    """The turns of its forms, which may have files, from before a form is read; None: its forms are
+    small."""
 
 
 class Page(NamedTuple):

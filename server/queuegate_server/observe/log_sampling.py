@@ -18,11 +18,20 @@ MAX_LINES: Final = 5
 WINDOW_SECONDS: Final = 1.0
 MAX_WINDOWS: Final = 1024
 """How many different lines are tracked; beyond that the oldest is forgotten."""
+MAX_FOREIGN_MESSAGE: Final = 500
+"""Characters of a message of a library, which may quote what a client has sent."""
+LIBRARIES: Final = "queuegate_server.libraries"
+"""The logger of the warnings of libraries."""
+_OWN: Final = "queuegate"
 _SAMPLED: Final = (
+    "queuegate_server.admin",
     "queuegate_server.admission",
+    "queuegate_server.console",
     "queuegate_server.identity",
+    LIBRARIES,
     "queuegate_server.rpc",
     "queuegate_server.sync",
+    "aiohttp",
     "asyncio",
     "grpc",
     "opentelemetry",
@@ -115,6 +124,13 @@ class LogSampler(logging.Filter):
         logging.getLogger(last.name).log(
             last.levelno, "similar log lines were suppressed", extra=fields
         )
+
+
+def shorten_foreign_message(record: logging.LogRecord) -> bool:
+    """Shorten the message of a library. A filter, which lets every line pass."""
+    if not record.name.startswith(_OWN):
+        record.msg, record.args = record.getMessage()[:MAX_FOREIGN_MESSAGE], ()
+    return True
 
 
 def _key(name: str, level: int, message: str, fields: Mapping[str, object]) -> _Key:

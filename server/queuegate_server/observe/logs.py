@@ -13,6 +13,7 @@ import os
 import re
 import select
 import sys
+import warnings
 from collections.abc import MutableMapping
 from datetime import UTC, datetime
 from logging.handlers import MemoryHandler
@@ -21,7 +22,12 @@ from typing import Any, Final, TextIO
 import structlog
 
 from queuegate_server.formats.diagnostics import printable
-from queuegate_server.observe.log_sampling import SAMPLER
+from queuegate_server.observe.log_sampling import (
+    LIBRARIES,
+    MAX_FOREIGN_MESSAGE,
+    SAMPLER,
+    shorten_foreign_message,
+)
 
 
 def _add_time(form: str) -> Any:
@@ -131,6 +137,7 @@ def configure(level: str, form: str, *, worker: int | None = None, hold_back: bo
         rendering.insert(0, lambda _logger, _name, event: {**event, "worker": worker})
     handler = StderrHandler()
     handler.addFilter(SAMPLER)
+    handler.addFilter(shorten_foreign_message)
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(
             foreign_pre_chain=adding,
@@ -147,6 +154,27 @@ def configure(level: str, form: str, *, worker: int | None = None, hold_back: bo
     root.setLevel(level.upper())
     for chatty in ("asyncio", "grpc", "watchfiles"):
         logging.getLogger(chatty).setLevel(max(root.level, logging.WARNING))
+    warnings.showwarning = _log_warning
+    # By default Python keeps every different warning for ever, to print it once.
+    warnings.simplefilter("always", append=True)
+
+
+def _log_warning(  # noqa: PLR0917 - the signature is Python's
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    lineno: int,
+    file: TextIO | None = None,
+    line: str | None = None,
+) -> None:
+    """Log a warning of Python or of a library: its text may come from a client."""
+    del file, line
+    fields = {
+        "category": category.__name__,
+        "warning": str(message)[:MAX_FOREIGN_MESSAGE],
+        "place": f"{filename}:{lineno}",
+    }
+    logging.getLogger(LIBRARIES).warning("a library warns", extra=fields)
 
 
 def release() -> None:

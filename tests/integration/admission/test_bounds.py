@@ -148,6 +148,24 @@ def closed_at(connection: socket.socket) -> float:
     return time.monotonic()
 
 
+@pytest.mark.parametrize(
+    "sent",
+    [
+        b"GET /mutate HTTP/1.1\r\nHost: x\r\nX: \x00\r\n\r\n",
+        b"\x00\x01\x1b[2J\r\n\r\n",
+        b"POST /mutate HTTP/1.1\r\nHost: x\r\nContent-Length: x\r\n\r\n",
+        b"POST /mutate HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
+    ],
+)
+def test_what_is_not_http(webhook: Webhook, sent: bytes) -> None:
+    with raw_connection(webhook) as connection:
+        connection.sendall(sent)
+        answer = b"".join(iter(lambda: connection.recv(65_536), b""))
+    assert answer.split()[1] == b"400"
+    assert b"\r\nServer: queuegate\r\n" in answer
+    assert "aiohttp.server" not in {entry["logger"] for entry in webhook.server.logs}
+
+
 def test_slow_clients(webhook: Webhook) -> None:
     """Clients that stop in the middle lose the connection; meanwhile others are answered."""
     host, port = webhook.address.rsplit(":", 1)

@@ -1,5 +1,6 @@
 """The operations port with TLS: probes without a certificate, callers with one, and reloads."""
 
+import contextlib
 import hashlib
 import socket
 import ssl
@@ -13,6 +14,8 @@ import pytest
 import trustme
 from cryptography import x509
 
+from queuegate_server.admin.connections import MAX_CONNECTIONS
+from queuegate_server.runtime.resources import raise_file_limit
 from tests.integration.security.authorities import Authority, configured
 from tests.support.console_http import Browser
 from tests.support.eventually import eventually
@@ -165,3 +168,31 @@ def test_an_unusable_certificate(tmp_path: Path, workers: int) -> None:
     )
     assert ended.returncode == 2
     assert f"ops.tls: {tmp_path}/none.pem" in ended.stderr
+
+
+def test_handshakes_count_as_connections(setup: Setup) -> None:
+    """Clients that never begin their handshake neither take descriptors nor keep others out."""
+    raise_file_limit()
+    with contextlib.ExitStack() as stack:
+        silent = [
+            stack.enter_context(socket.create_connection(("127.0.0.1", setup.port), timeout=60))
+            for _ in range(600)
+        ]
+        # The oldest ones have made room.
+        for connection in silent[: 600 - MAX_CONNECTIONS]:
+            with contextlib.suppress(ConnectionResetError):
+                assert connection.recv(1) == b""
+        descriptors = len([*Path(f"/proc/{setup.server.pid}/fd").iterdir()])
+        assert descriptors < MAX_CONNECTIONS + 100
+        assert setup.browser().get("/livez").text == "ok\n"
+
+
+def test_what_is_not_tls_is_forgotten(setup: Setup) -> None:
+    for sent in (b"GET / HTTP/1.1\r\n\r\n", b"\x16\x03\x01\x00\x01\x00", b"\x00" * 100):
+        with socket.create_connection(("127.0.0.1", setup.port), timeout=60) as connection:
+            connection.sendall(sent)
+            with contextlib.suppress(ConnectionResetError):
+                while connection.recv(1_000):
+                    pass
+    assert setup.browser().get("/livez").text == "ok\n"
+    assert not [each for each in setup.server.logs if each["level"] == "error"]

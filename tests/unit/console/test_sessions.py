@@ -5,6 +5,7 @@ from queuegate_server.console.sessions import (
     FAILURES_PER_SECOND,
     MAX_PEERS,
     MAX_SESSIONS,
+    MAX_SESSIONS_OF_CALLER,
     SESSION_SECONDS,
     FailedAttempts,
     Sessions,
@@ -15,7 +16,7 @@ from tests.support.fakes.clock import ManualClock
 def test_a_session_ends_by_itself_or_when_it_is_ended() -> None:
     clock = ManualClock()
     sessions = Sessions(clock)
-    first, second = sessions.begin("one"), sessions.begin("two")
+    first, second = sessions.begin("one", "a"), sessions.begin("two", "b")
     assert first != second
     assert (sessions.token(first), sessions.token(second)) == ("one", "two")
     sessions.end(first)
@@ -27,9 +28,17 @@ def test_a_session_ends_by_itself_or_when_it_is_ended() -> None:
 
 def test_sessions_are_bounded() -> None:
     sessions = Sessions(ManualClock())
-    ids = [sessions.begin(str(number)) for number in range(MAX_SESSIONS + 1)]
+    ids = [sessions.begin(str(number), str(number)) for number in range(MAX_SESSIONS + 1)]
     assert sum(sessions.token(each) is not None for each in ids) == MAX_SESSIONS
     assert sessions.token(ids[-1]) == str(MAX_SESSIONS)
+
+
+def test_a_caller_ends_no_session_of_another() -> None:
+    sessions = Sessions(ManualClock())
+    other = sessions.begin("other", "token:b")
+    own = [sessions.begin("own", "token:a") for _ in range(MAX_SESSIONS)]
+    assert sessions.token(other) == "other"
+    assert [each for each in own if sessions.token(each)] == own[-MAX_SESSIONS_OF_CALLER:]
 
 
 def test_a_form_token_is_of_one_session_and_caller() -> None:

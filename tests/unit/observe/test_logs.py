@@ -152,7 +152,9 @@ def test_lines_that_are_held_back_survive_another_configuration() -> None:
 def test_the_time_is_that_of_the_event() -> None:
     def log() -> None:
         logs.configure("info", "json")
-        record = logging.makeLogRecord({"msg": "earlier", "levelno": 20, "levelname": "INFO"})
+        record = logging.makeLogRecord(
+            {"name": "queuegate", "msg": "earlier", "levelno": 20, "levelname": "INFO"}
+        )
         record.created = 86_400.25
         logging.getLogger().handle(record)
 

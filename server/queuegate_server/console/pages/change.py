@@ -9,6 +9,7 @@ from typing import Any, Final, NamedTuple
 
 from queuegate.policy.yarn_acl import Semantics
 from queuegate_server.analysis.access_changes import GroupsByUser
+from queuegate_server.console.turns import Turns
 from queuegate_server.console.views import Page, Route, Services, View, Visit
 from queuegate_server.engine import Snapshot
 from queuegate_server.files.safe_open import read_regular, remedy
@@ -20,13 +21,11 @@ from queuegate_server.policystore import parser_process, proposal
 from queuegate_server.policystore.parser_process import ParserFailed
 from queuegate_server.policystore.parsing import File, ParseJob, PolicyText
 from queuegate_server.policystore.proposal import MAX_GROUPS, ProposalJob, served_lines
-from queuegate_server.rpc.errors import Overloaded
 from queuegate_server.rpc.policy_service import MAX_CONTENT_BYTES
 from queuegate_server.settings.model import PolicySource
 
-MAX_PROPOSALS: Final = 4
-"""Proposals that are assessed, one at a time, or wait."""
-MAX_FORM_BYTES: Final = MAX_CONTENT_BYTES + 256 * 1024
+MAX_CLAIMS_BYTES: Final = 256 * 1024
+MAX_FORM_BYTES: Final = MAX_CONTENT_BYTES + MAX_CLAIMS_BYTES + 16 * 1024
 MAX_SHOWN_TEXT: Final = 256 * 1024
 """Characters of a policy that are sent back in the form."""
 MAX_REASONS: Final = 10
@@ -172,9 +171,12 @@ async def assess(visit: Visit) -> View:
         error = "Paste a policy, or choose a file."
     elif len(text.encode()) > MAX_CONTENT_BYTES:
         error = f"The policy is longer than {MAX_CONTENT_BYTES} bytes: run queuegate-server diff."
+    elif len(claims.encode()) > MAX_CLAIMS_BYTES:
+        error = f"The claims are longer than {MAX_CLAIMS_BYTES} bytes: run queuegate-server prove."
+        claims = ""
     else:
         try:
-            found = await _turns.run(services, sources[source], text, claims, by_people=by_people)
+            found = await _assessment(services, sources[source], text, claims, by_people=by_people)
         except ParserFailed as failed:
             error = f"The policy cannot be assessed: {failed} ({failed.remedy})"
         except OSError as failed:
@@ -202,36 +204,6 @@ def _source_names(services: Services) -> tuple[str, ...]:
         str(each.path or each.configs or each.defaults or "the embedded default")
         for each in services.settings.sources
     )
-
-
-class _Turns:
-    """Assesses one proposal at a time: each takes a child process, and perhaps a directory."""
-
-    def __init__(self) -> None:
-        self._lock = asyncio.Lock()
-        self._waiting = 0
-
-    async def run(
-        self,
-        services: Services,
-        source: PolicySource,
-        text: str,
-        claims: str,
-        *,
-        by_people: bool,
-    ) -> Assessment:
-        """Return an assessment. Raises Overloaded, ParserFailed and OSError."""
-        if self._waiting >= MAX_PROPOSALS:
-            raise Overloaded(f"{MAX_PROPOSALS} proposals are being assessed or wait")
-        self._waiting += 1
-        try:
-            async with self._lock:
-                return await _assessment(services, source, text, claims, by_people=by_people)
-        finally:
-            self._waiting -= 1
-
-
-_turns: Final = _Turns()
 
 
 async def _assessment(
@@ -387,6 +359,13 @@ PAGE: Final = Page(
     "change",
     (
         Route("GET", "change", form),
-        Route("POST", "change", assess, max_form_bytes=MAX_FORM_BYTES),
+        Route(
+            "POST",
+            "change",
+            assess,
+            max_form_bytes=MAX_FORM_BYTES,
+            # Each takes a child process, and perhaps a directory.
+            large_forms=Turns("proposals"),
+        ),
     ),
 )
