@@ -13,8 +13,8 @@ from queuegate.policy.decision import Access
 from queuegate_server.formats.diagnostics import Diagnostics, Positioned, TooManyErrors
 from queuegate_server.formats.registry import YUNIKORN, FormatOptions
 from queuegate_server.formats.yaml_reader import read_yaml
-from queuegate_server.formats.yarn.load import read_site
 from queuegate_server.formats.yarn.schedulers import SCHEDULERS
+from queuegate_server.formats.yarn.site import read_site
 from queuegate_server.formats.yunikorn.load import normalized_name
 from queuegate_server.formats.yunikorn.model import decode
 
@@ -51,7 +51,7 @@ def acl_positions(
 
     def add(key: AclKey, acl: Positioned | None, queue: Positioned | None) -> None:
         if place := acl or queue:
-            found[key] = Place(file, place.line, place.column)
+            found[key] = Place(getattr(place, "file", "") or file, place.line, place.column)
 
     with suppress(TooManyErrors):
         if format_name == YUNIKORN:
@@ -61,12 +61,12 @@ def acl_positions(
                     add(AclKey(name, queue.path, Access.SUBMIT), queue.submit_acl, queue.position)
                     add(AclKey(name, queue.path, Access.ADMIN), queue.admin_acl, queue.position)
             return found
-        scheduler = SCHEDULERS[format_name](data, Diagnostics(file))
+        site, _ = read_site(options.yarn.site, options.yarn.semantics)
+        scheduler = SCHEDULERS[format_name](data, Diagnostics(file), site.configuration)
         name = options.yarn.partition
         for entry in scheduler.queues if scheduler else ():
             add(AclKey(name, entry.path, Access.SUBMIT), entry.submit, entry.position)
             add(AclKey(name, entry.path, Access.ADMIN), entry.admin, entry.position)
-        site, _ = read_site(options.yarn)
         if options.yarn.site is not None:
             at = site.admins_position
             key = AclKey(name, CLUSTER, Access.ADMIN)

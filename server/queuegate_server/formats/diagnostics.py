@@ -39,7 +39,10 @@ class Diagnostic:
 
 
 class Positioned(Protocol):
-    """Anything with a position in a file, counted from 1."""
+    """Anything with a position in a file, counted from 1.
+
+    A `file` that is not empty says which one, where several files are read together.
+    """
 
     @property
     def line(self) -> int:
@@ -67,7 +70,7 @@ class Diagnostics:
 
     def __init__(self, file: str) -> None:
         """Create an empty list for a file, by the name that the diagnostics show."""
-        self._file = file
+        self.file: Final = file
         self._kept: dict[Severity, list[Diagnostic]] = {severity: [] for severity in Severity}
         self._has_more_errors = False
         self._suppressed_warnings = 0
@@ -114,18 +117,19 @@ class Diagnostics:
         remedy = "fix those above first"
         if self._has_more_errors:
             message = f"more than {MAX_DIAGNOSTICS} errors: the rest of the file was not checked"
-            found.append(Diagnostic(self._file, 0, 0, Severity.ERROR, message, remedy))
+            found.append(Diagnostic(self.file, 0, 0, Severity.ERROR, message, remedy))
         if self._suppressed_warnings:
             message = f"{self._suppressed_warnings} more warnings are not shown"
-            found.append(Diagnostic(self._file, 0, 0, Severity.WARNING, message, remedy))
+            found.append(Diagnostic(self.file, 0, 0, Severity.WARNING, message, remedy))
         return tuple(found)
 
     def _add(
         self, severity: Severity, position: Positioned | None, message: str, remedy: str, queue: str
     ) -> None:
         line, column = (position.line, position.column) if position else (0, 0)
+        file = getattr(position, "file", "") or self.file
         self._kept[severity].append(
-            Diagnostic(self._file, line, column, severity, message, remedy, queue)
+            Diagnostic(file, line, column, severity, message, remedy, queue)
         )
 
 

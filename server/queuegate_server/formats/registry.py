@@ -14,9 +14,9 @@ from queuegate_server.formats.yarn.load import (
     lint_scheduler,
     lint_site,
     load_scheduler,
-    read_site,
 )
 from queuegate_server.formats.yarn.schedulers import SCHEDULERS
+from queuegate_server.formats.yarn.site import read_site
 from queuegate_server.formats.yunikorn.lint import lint_queues
 from queuegate_server.formats.yunikorn.load import RESOLVER_TYPES, load_queues
 
@@ -139,7 +139,7 @@ def lint_policy(
     _check_format(format_name)
     if format_name == YUNIKORN:
         return list(lint_queues(data, file, acl_names=options.acl_names_of))
-    return list(lint_scheduler(format_name, data, file, options.yarn.semantics))
+    return list(lint_scheduler(format_name, data, file, options.yarn))
 
 
 def check_file(
@@ -163,7 +163,7 @@ def check_file(
     if format_name == YARN_SITE:
         yarn = replace(options.yarn, site=(data, file))
         warnings = lint_site(yarn) if with_lint else ()
-        return sort_diagnostics((*read_site(yarn)[1], *warnings))
+        return sort_diagnostics((*read_site(yarn.site, yarn.semantics)[1], *warnings))
     diagnostics = load_policy(format_name, data, file, options).diagnostics
     if not with_lint or has_errors(diagnostics):
         return sort_diagnostics(diagnostics)

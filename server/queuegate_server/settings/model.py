@@ -71,8 +71,9 @@ class PolicySource(Section):
     )
     yarn_site: FilePath | None = Field(
         None,
-        description="The cluster's yarn-site.xml, for yarn.acl.enable and yarn.admin.acl. Without "
-        "it ACLs are enforced and the cluster has no administrators.",
+        description="The ResourceManager's yarn-site.xml, for yarn.acl.enable, yarn.admin.acl and "
+        "the keys that count beside capacity-scheduler.xml. Without it ACLs are enforced and the "
+        "cluster has no administrators.",
     )
     spark_defaults: FilePath | None = Field(
         None, description="The spark-defaults.conf of the Spark applications in these partitions."

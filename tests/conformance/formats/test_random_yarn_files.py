@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from queuegate_server.formats.diagnostics import Diagnostics
 from queuegate_server.formats.registry import load_policy
-from queuegate_server.formats.yarn.properties import read_properties
+from queuegate_server.formats.yarn.properties import Configuration
 from tests.support.oracles.hadoop_files import Refused, allocations, properties
 
 KEYS = st.sampled_from(
@@ -54,8 +54,9 @@ def test_random_properties(stated: list[tuple[dict[str, str], list[tuple[str, st
     )
     text = f"<configuration>{inner}</configuration>"
     diagnostics = Diagnostics("f")
-    found = read_properties(text.encode(), diagnostics, is_read=lambda _: False)
-    assert found is not None
+    configuration = Configuration()
+    assert configuration.add(text.encode(), diagnostics, is_read=lambda _: False)
+    found = configuration.read(diagnostics, is_read=lambda _: False)
     assert {name: value.text for name, value in found.items()} == properties(text)
     assert not diagnostics.error_count
 

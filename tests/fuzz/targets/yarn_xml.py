@@ -19,7 +19,8 @@ from queuegate.policy.yarn_acl import Semantics
 from queuegate_server.formats.diagnostics import has_errors
 from queuegate_server.formats.registry import FormatOptions, check_file, load_policy
 from queuegate_server.formats.yarn.convert import convert
-from queuegate_server.formats.yarn.load import YarnOptions, read_site
+from queuegate_server.formats.yarn.load import YarnOptions
+from queuegate_server.formats.yarn.site import read_site
 from tests.fuzz.targets.diagnostics import judge_diagnostics
 from tests.support.generators.yarn import configuration
 from tests.support.oracles.hadoop_files import allocations, capacity_queues, properties
@@ -185,7 +186,7 @@ def _judge_converted(data: bytes, kind: str, yarn: YarnOptions, partition: Parti
 
 def _site(data: bytes) -> None:
     options = YarnOptions(site=(data, _FILE))
-    site, diagnostics = read_site(options)
+    site, diagnostics = read_site(options.site, options.semantics)
     judge_diagnostics(diagnostics, _FILE)
     check = partial(check_file, SITE, data, _FILE, FormatOptions(yarn=options))
     judge_diagnostics(check(with_lint=True), _FILE)

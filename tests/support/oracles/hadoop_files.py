@@ -18,9 +18,9 @@ def properties(text: str | bytes) -> dict[str, str]:
     found: dict[str, str] = {}
     final = set()
     for element in ET.fromstring(text).iter("property"):  # noqa: S314 - the test's own text
-        name = trim(element.get("name", ""))
-        value = element.get("value", "")
-        is_final = element.get("final", "").strip() == "true"
+        name = element.get("name", "")
+        value = element.get("value")
+        is_final = element.get("final") == "true"
         for child in element:
             said = child.text or ""
             if child.tag == "name" and said:
@@ -28,8 +28,8 @@ def properties(text: str | bytes) -> dict[str, str]:
             elif child.tag == "value" and said:
                 value = said
             elif child.tag == "final":
-                is_final = said.strip() == "true"
-        if name and value and name not in final:
+                is_final = said == "true"
+        if name and value is not None and name not in final:
             found[name] = value
         if name and is_final:
             final.add(name)

@@ -5,9 +5,11 @@ import pytest
 from queuegate.policy.decide import decide
 from queuegate.policy.decision import Access, Reason
 from queuegate.policy.explain import explain
+from queuegate.policy.yarn_acl import Semantics
 from queuegate_server.formats.diagnostics import Severity, has_errors
 from queuegate_server.formats.registry import FormatOptions, load_policy
-from queuegate_server.formats.yarn.load import YarnOptions, read_site
+from queuegate_server.formats.yarn.load import YarnOptions
+from queuegate_server.formats.yarn.site import read_site
 from tests.support.generators.yarn_files import CAPACITY, prop, site
 
 
@@ -30,7 +32,7 @@ from tests.support.generators.yarn_files import CAPACITY, prop, site
 )
 def test_warnings_about_yarn_site(properties: str, expected: list[str]) -> None:
     data = f"<configuration>{properties}</configuration>".encode()
-    _, found = read_site(YarnOptions(site=(data, "s")))
+    _, found = read_site((data, "s"), Semantics.DOCUMENTED)
     assert len(found) == len(expected)
     for words in expected:
         assert any(words in diagnostic.message and diagnostic.remedy for diagnostic in found)
@@ -48,7 +50,7 @@ def test_warnings_about_yarn_site(properties: str, expected: list[str]) -> None:
         ("${user.name}", {"user.name": "x"}, "environment of Hadoop's process"),
         ("${env.USER:-x}", {}, "environment of Hadoop's process"),
         ("${a}", {"a": "${b}", "b": "${a}"}, '"a" contains itself'),
-        ("${a0}", {f"a{n}": f"${{a{n + 1}}}" for n in range(30)}, "more than 20 variables"),
+        ("${a0}", {f"a{n}": f"${{a{n + 1}}}" for n in range(30)}, "20 variables or more"),
         ("${a}", {"a": "${b}${c}", "b": "x" * 600_000, "c": "y" * 600_000}, "too long"),
     ],
 )
@@ -104,7 +106,7 @@ def test_a_switch_that_depends_on_another_file_is_refused() -> None:
     text = prop("yarn.acl.enable", "${acls}")
     for more, is_enabled in (("", None), (prop("acls", "true"), True), (prop("acls", "no"), False)):
         data = f"<configuration>{text}{more}{prop('yarn.admin.acl', ' ')}</configuration>".encode()
-        found, diagnostics = read_site(YarnOptions(site=(data, "s")))
+        found, diagnostics = read_site((data, "s"), Semantics.DOCUMENTED)
         assert has_errors(diagnostics) is (is_enabled is None)
         assert is_enabled is None or found.acls_enabled is is_enabled
 
@@ -125,7 +127,7 @@ def test_a_switch_that_depends_on_another_file_is_refused() -> None:
 def test_what_hadoop_reads_anywhere_is_not_ignored(text: str, is_refused: bool) -> None:
     """Hadoop enforces ACLs with such a file, so it must not turn them off here."""
     data = f"<configuration>{text.format(prop('yarn.acl.enable', 'true'))}</configuration>".encode()
-    found, diagnostics = read_site(YarnOptions(site=(data, "s")))
+    found, diagnostics = read_site((data, "s"), Semantics.DOCUMENTED)
     errors = [one for one in diagnostics if one.severity is Severity.ERROR]
     assert bool(errors) is is_refused, errors
     assert is_refused or found.acls_enabled

@@ -19,12 +19,11 @@ from queuegate_server.formats.diagnostics import (
     has_errors,
     quoted,
 )
-from queuegate_server.formats.yarn.properties import Text, boolean, read_properties
+from queuegate_server.formats.yarn.properties import Configuration
 from queuegate_server.formats.yarn.schedulers import SCHEDULERS, SchedulerFile
+from queuegate_server.formats.yarn.site import NOBODY, read_site
+from queuegate_server.formats.yarn.variables import Text
 
-NOBODY: Final = " "
-ENABLE: Final = "yarn.acl.enable"
-ADMINS: Final = "yarn.admin.acl"
 _MAX_SHOWN_NAMES: Final = 10
 _LINE_BREAK_OR_TAB: Final = re.compile(r"[\t\n\r]")
 _BLANK_AT_COMMA: Final = re.compile(r"^[^ ]*(?:, | ,)")
@@ -43,18 +42,6 @@ class YarnOptions:
     nobody administers the cluster."""
     daemon_user: str = ""
     """The user that the ResourceManager runs as, always an administrator."""
-
-
-class Site(NamedTuple):
-    """The settings in a yarn-site.xml."""
-
-    acls_enabled: bool
-    admins: str
-    admins_position: Text | None = None
-    """The value of `yarn.admin.acl`, if it is set."""
-
-
-_ENFORCED: Final = Site(acls_enabled=True, admins=NOBODY)
 
 
 class LoadedScheduler(NamedTuple):
@@ -77,8 +64,8 @@ def load_scheduler(
 ) -> tuple[LoadedScheduler | None, tuple[Diagnostic, ...]]:
     """Return what a cluster's files define, None after an error, and all diagnostics."""
     diagnostics = Diagnostics(file)
-    scheduler = _read_scheduler_file(format_name, data, diagnostics)
-    site, site_diagnostics = read_site(options)
+    site, site_diagnostics = read_site(options.site, options.semantics)
+    scheduler = _read_scheduler_file(format_name, data, diagnostics, site.configuration)
     if scheduler is None or diagnostics.error_count or has_errors(site_diagnostics):
         return None, (*diagnostics.sorted(), *site_diagnostics)
     semantics = options.semantics
@@ -115,48 +102,12 @@ def _and_daemon(admins: Acl, user: str, semantics: Semantics) -> Acl:
 
 
 def _read_scheduler_file(
-    format_name: str, data: bytes, diagnostics: Diagnostics
+    format_name: str, data: bytes, diagnostics: Diagnostics, site: Configuration
 ) -> SchedulerFile | None:
     """Return the content of a file; None if it is unusable or has too many errors."""
     with suppress(TooManyErrors):
-        return SCHEDULERS[format_name](data, diagnostics)
+        return SCHEDULERS[format_name](data, diagnostics, site)
     return None
-
-
-def read_site(options: YarnOptions) -> tuple[Site, tuple[Diagnostic, ...]]:
-    """Return what yarn-site.xml sets, and all diagnostics.
-
-    Properties that the file does not set have Hadoop's defaults: ACLs are disabled, and everyone
-    administers the cluster. Without a file ACLs are enforced.
-    """
-    if options.site is None:
-        return _ENFORCED, ()
-    data, file = options.site
-    diagnostics = Diagnostics(file)
-    properties = None
-    with suppress(TooManyErrors):
-        properties = read_properties(
-            data, diagnostics, is_read=lambda name: name in {ENABLE, ADMINS}
-        )
-    if properties is None:
-        return _ENFORCED, diagnostics.sorted()
-    switch, admins = properties.get(ENABLE), properties.get(ADMINS)
-    stated = boolean(switch) if switch else None
-    if not stated:
-        message = f"{ENABLE} is not set, and false by default"
-        if switch is not None:
-            message = f"{ENABLE} is {quoted(switch.text)}"
-            message += "" if stated is False else ", which is neither true nor false, so false"
-        message += ": access is granted to everyone"
-        if options.semantics is Semantics.HADOOP:
-            message += ", except that the fair scheduler still checks submission"
-        diagnostics.warning(switch, message, "set it to true")
-    text = admins.text if admins else WILDCARD
-    if stated and text.strip() == WILDCARD:
-        message = f"{ADMINS} is {'*' if admins else 'not set, and * by default'}:"
-        message += " everyone administers the cluster, and no queue is protected"
-        diagnostics.warning(admins, message, "list a few users and groups, or write a single space")
-    return Site(bool(stated), text, admins), diagnostics.sorted()
 
 
 def ambiguity(text: str, semantics: Semantics) -> Ambiguity | None:
@@ -185,24 +136,25 @@ def ambiguity(text: str, semantics: Semantics) -> Ambiguity | None:
 
 
 def lint_scheduler(
-    format_name: str, data: bytes, file: str, semantics: Semantics
+    format_name: str, data: bytes, file: str, options: YarnOptions
 ) -> tuple[Diagnostic, ...]:
     """Return the warnings about a scheduler's file, sorted; none if it cannot be read."""
-    scheduler = _read_scheduler_file(format_name, data, Diagnostics(file))
+    site, _ = read_site(options.site, options.semantics)
+    scheduler = _read_scheduler_file(format_name, data, Diagnostics(file), site.configuration)
     if scheduler is None:
         return ()
     diagnostics = Diagnostics(file)
     _open_root(scheduler, diagnostics)
     for queue in scheduler.queues:
         for text in (queue.submit, queue.admin):
-            if text and (found := ambiguity(text.text, semantics)):
+            if text and (found := ambiguity(text.text, options.semantics)):
                 diagnostics.warning(text, found.message, found.remedy, queue.path)
     return diagnostics.sorted()
 
 
 def lint_site(options: YarnOptions) -> tuple[Diagnostic, ...]:
     """Return the warnings about `yarn.admin.acl` in a yarn-site.xml; none without one."""
-    site, _ = read_site(options)
+    site, _ = read_site(options.site, options.semantics)
     if options.site is None or site.admins_position is None:
         return ()
     diagnostics = Diagnostics(options.site[1])

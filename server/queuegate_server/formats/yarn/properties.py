@@ -1,95 +1,161 @@
-"""The properties of a Hadoop configuration file, by the rules of Hadoop's `Configuration`.
+"""The properties of Hadoop's configuration files, by the rules of Hadoop's `Configuration`.
 
-Names are trimmed, values are not. An empty value sets nothing. The last property of a name
-wins, unless an earlier one is final. Included files are not read.
-
-Hadoop looks a variable up in its process first and then among its properties
-(`Configuration.substituteVars`). Only the properties of the same file are known here, so a
-variable that may come from elsewhere is an error; its value is never guessed.
+Files are laid over each other. The last property of a name wins, unless an earlier one is final. An
+element without text sets nothing, but may be final. Values are not trimmed, and names only if they
+are elements. Included files are not read.
 """
 
-import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import Final
 
 from queuegate.policy.yarn_acl import TRIMMED
-from queuegate_server.formats.diagnostics import Diagnostics, Positioned, quoted
-from queuegate_server.formats.source_text import MAX_BYTES
+from queuegate_server.formats.diagnostics import Diagnostics, quoted
 from queuegate_server.formats.xml_reader import Element, read_xml
+from queuegate_server.formats.yarn.variables import ExpansionBudget, Text, VariableError, expand
 
-_VARIABLE: Final = re.compile(r"\$\{([^}$ ]+)\}")
-_MAX_SUBSTITUTIONS: Final = 20
-"""Hadoop's own bound, `MAX_SUBST` of its `Configuration`."""
-_MAX_VALUE_LENGTH: Final = 1_048_576
-_PROCESS_PREFIXES: Final = (
-    "env.",
-    "file.",
-    "java.",
-    "jdk.",
-    "line.",
-    "os.",
-    "path.",
-    "sun.",
-    "user.",
-)
-"""Prefixes of the names that Hadoop takes from its environment and from the virtual machine."""
-_READ_ANYWHERE: Final = frozenset({"property", "name", "value", "final", "include"})
+_READ_ANYWHERE: Final = frozenset({"fallback", "final", "include", "name", "property", "value"})
 """The elements that Hadoop reads, whatever they are in."""
 _IN_PROPERTY: Final = frozenset({"name", "value", "final"})
 _NOTHING: Final[frozenset[str]] = frozenset()
 
 
-class Text(NamedTuple):
-    """A value and its position."""
+class Configuration:
+    """The properties of files that are laid over each other."""
 
-    line: int
-    column: int
-    text: str
+    def __init__(self) -> None:
+        """Start without properties."""
+        self._values: dict[str, Text] = {}
+        self._final: dict[str, Text] = {}
+        """By name: the property that is final, without its value."""
+        self._not_plain: dict[str, Element] = {}
+        """By name: the element of the value, or of the name, that contains more than text."""
+        self._files: list[str] = []
 
+    def copy(self) -> "Configuration":
+        """Return a copy, over which other files can be laid."""
+        copy = Configuration()
+        copy._values, copy._final = dict(self._values), dict(self._final)
+        copy._not_plain, copy._files = dict(self._not_plain), list(self._files)
+        return copy
 
-def read_properties(
-    data: bytes, diagnostics: Diagnostics, *, is_read: Callable[[str], bool]
-) -> dict[str, Text] | None:
-    """Return the properties of a file by name, or None if it is not a Hadoop configuration.
+    def add(self, data: bytes, diagnostics: Diagnostics, *, is_read: Callable[[str], bool]) -> bool:
+        """Lay a file over those before it; False, and an error, if it is not such a file.
 
-    `is_read` selects the properties that matter: only their variables are replaced, and only
-    their values must be plain text.
-    """
-    root = read_xml(data, diagnostics)
-    if root is None:
-        return None
-    if root.name != "configuration":
-        message = f"the top element is <{root.name}>, not <configuration>"
-        diagnostics.error(root, message, "use a configuration file of Hadoop")
-        return None
-    found: dict[str, Text] = {}
-    final: set[str] = set()
-    for element in _property_elements(root, diagnostics):
-        stated = _read_property(element)
-        if stated.not_plain is not None and is_read(stated.name):
-            message = f"the value of {quoted(stated.name)} is not plain text"
-            remedy = "remove the elements, processing instructions and CDATA sections from it"
-            diagnostics.error(stated.not_plain, message, remedy)
-        _add(stated, found, final, diagnostics)
-    original = dict(found)
-    budget = ExpansionBudget()
-    for name, value in original.items():
-        if "${" not in value.text or not is_read(name):
-            continue
-        try:
-            found[name] = value._replace(text=expand(name, original, budget))
-        except VariableError as error:
-            message = f"a variable in {quoted(name)} cannot be replaced: {error}"
-            diagnostics.error(error.position, message, "write its value instead", "")
-            if budget.left < 0:
-                break
-    return found
+        Args:
+            data: The content.
+            diagnostics: Those of this file.
+            is_read: Selects the properties of which a replaced value in another file is reported.
+        """
+        root = read_xml(data, diagnostics)
+        if root is None:
+            return False
+        if root.name != "configuration":
+            message = f"the top element is <{root.name}>, not <configuration>"
+            diagnostics.error(root, message, "use a configuration file of Hadoop")
+            return False
+        for element in _property_elements(root, diagnostics):
+            self._add(_read_property(element, diagnostics), diagnostics, is_read)
+        self._files.append(diagnostics.file)
+        return True
+
+    def read(self, diagnostics: Diagnostics, *, is_read: Callable[[str], bool]) -> dict[str, Text]:
+        """Return the properties by name, with the variables replaced in those that `is_read`
+        selects. These must be plain text. Add an error for each that cannot be read.
+        """
+        found = dict(self._values)
+        budget = ExpansionBudget()
+        for name, value in self._values.items():
+            if not is_read(name):
+                continue
+            if element := self._not_plain.get(name):
+                message = f"the value of {quoted(name)} is not plain text"
+                remedy = "remove the elements, processing instructions and CDATA sections from it"
+                position = Text(element.line, element.column, "", value.file)
+                diagnostics.error(position, message, remedy)
+            if "${" not in value.text:
+                continue
+            try:
+                found[name] = value._replace(text=self.expand(name, budget))
+            except VariableError as error:
+                message = f"a variable in {quoted(name)} cannot be replaced: {error}"
+                diagnostics.error(error.position, message, "write its value instead", "")
+                if budget.left < 0:
+                    break
+        return found
+
+    def expand(self, name: str, budget: ExpansionBudget) -> str:
+        """Return the value of a property that is set, with its variables replaced.
+
+        Raises:
+            VariableError: A variable is unknown or recursive, or the value becomes too long.
+        """
+        files = self._files
+        return expand(name, self._values, budget, " or ".join(files) if files[1:] else "this file")
+
+    def _add(
+        self, stated: "_Property", diagnostics: Diagnostics, is_read: Callable[[str], bool]
+    ) -> None:
+        """Apply Hadoop's rules for repeated, final and empty properties."""
+        name, position, value = stated.name, stated.element, stated.value
+        if not name:
+            message = "a property without a name sets nothing"
+            diagnostics.warning(position, message, "give it a name")
+            return
+        if value is None:
+            if is_acl(name):
+                message = f"{quoted(name)} has an empty value, which sets nothing"
+                message += ", and is final: later values are ignored" if stated.is_final else ""
+                remedy = "for nobody write a single space as the value"
+                diagnostics.warning(position, message, remedy)
+        elif final := self._final.get(name):
+            self._report_final(stated, final, diagnostics)
+        else:
+            self._report_replaced(stated, diagnostics, is_read)
+            self._values[name] = value
+            self._not_plain.pop(name, None)
+            if stated.not_plain:
+                self._not_plain[name] = stated.not_plain
+        if stated.is_final:
+            place = Text(position.line, position.column, "", diagnostics.file)
+            self._final.setdefault(name, place)
+
+    def _report_final(self, stated: "_Property", final: Text, diagnostics: Diagnostics) -> None:
+        message = f"{quoted(stated.name)} is final "
+        kept = self._values.get(stated.name)
+        if final.file == diagnostics.file:
+            message += "above, so this value is ignored"
+        elif kept is None:
+            message += f"and empty in {_place(final)}, so this value is ignored"
+        elif stated.value is None or kept.text == stated.value.text:
+            return
+        else:
+            message += f"in {_place(final)}, so this value is ignored: {quoted(kept.text)} counts"
+        diagnostics.warning(stated.element, message, "remove one of them")
+
+    def _report_replaced(
+        self, stated: "_Property", diagnostics: Diagnostics, is_read: Callable[[str], bool]
+    ) -> None:
+        replaced, value = self._values.get(stated.name), stated.value
+        if replaced is None or value is None:
+            return
+        name, remedy = quoted(stated.name), "remove one of them"
+        if replaced.file == diagnostics.file:
+            message = f"{name} is already set above; this value replaces that one"
+            diagnostics.warning(stated.element, message, remedy)
+        elif is_read(stated.name) and replaced.text != value.text:
+            message = f"{name} is also set in {_place(value)}, which replaces this value"
+            diagnostics.warning(replaced, message, remedy)
 
 
 def boolean(text: Text) -> bool | None:
     """Return a value as a boolean, as Hadoop reads it; None if it is neither true nor false."""
     return {"true": True, "false": False}.get(text.text.strip(TRIMMED).lower())
+
+
+def is_acl(name: str) -> bool:
+    """Return whether a property is an ACL, by its name."""
+    return name == "yarn.admin.acl" or name.rpartition(".")[2].startswith("acl_")
 
 
 @dataclass(slots=True)
@@ -102,35 +168,15 @@ class _Property:
     """The element of the value or the name if it contains more than text."""
 
 
-def _add(
-    stated: _Property, properties: dict[str, Text], final: set[str], diagnostics: Diagnostics
-) -> None:
-    """Apply Hadoop's rules for repeated, final and empty properties."""
-    name, position, remedy = quoted(stated.name), stated.element, "remove one of them"
-    if not stated.name:
-        diagnostics.warning(position, "a property without a name sets nothing", "give it a name")
-        return
-    if stated.value is None:
-        message = f"{name} has an empty value, which sets nothing"
-        remedy = "for nobody write a single space as the value"
-        diagnostics.warning(position, message, remedy)
-    elif stated.name in final:
-        message = f"{name} is final above, so this value is ignored"
-        diagnostics.warning(position, message, remedy)
-    else:
-        if stated.name in properties:
-            message = f"{name} is already set above; this value replaces that one"
-            diagnostics.warning(position, message, remedy)
-        properties[stated.name] = stated.value
-    if stated.is_final:
-        final.add(stated.name)
+def _place(text: Text) -> str:
+    return f"{text.file}:{text.line}:{text.column}"
 
 
 def _property_elements(root: Element, diagnostics: Diagnostics) -> Iterator[Element]:
     stack = [iter(root.children)]
     while stack:
         for element in stack[-1]:
-            name = element.name.rpartition(":")[2]
+            name = _local(element.name)
             if name == "property":
                 _check_nesting(element, _IN_PROPERTY, diagnostics)
                 yield element
@@ -138,8 +184,13 @@ def _property_elements(root: Element, diagnostics: Diagnostics) -> Iterator[Elem
                 stack.append(iter(element.children))
                 break
             elif name == "include":
-                message = "included files are not read"
-                diagnostics.error(element, message, "copy their properties into this file")
+                file = quoted(_attributes(element).get("href", ""))
+                message = f"included files are not read, and so neither is {file}"
+                remedy = "copy its properties to this place, and remove the include"
+                diagnostics.error(element, message, remedy)
+            elif name == "fallback":
+                message = "<fallback> is outside an include: Hadoop ignores the properties after it"
+                diagnostics.error(element, message, "remove it")
             else:
                 _check_nesting(element, _NOTHING, diagnostics)
         else:
@@ -151,97 +202,48 @@ def _check_nesting(element: Element, expected: frozenset[str], diagnostics: Diag
     stack = [(child, expected) for child in element.children]
     while stack:
         inner, expected = stack.pop()
-        if inner.name in _READ_ANYWHERE and inner.name not in expected:
+        name = _local(inner.name)
+        if name in _READ_ANYWHERE and name not in expected:
             message = f"<{inner.name}> is inside <{element.name}>, where only Hadoop reads it"
             diagnostics.error(inner, message, "move it out, or remove it")
             return
         stack += [(below, _NOTHING) for below in inner.children]
 
 
-def _read_property(element: Element) -> _Property:
+def _read_property(element: Element, diagnostics: Diagnostics) -> _Property:
     found = _Property(element)
-    attributes = element.attributes
-    found.name = attributes.get("name", "").strip(TRIMMED)
-    if attributes.get("value"):
-        found.value = Text(element.line, element.column, attributes["value"])
-    found.is_final = attributes.get("final", "").strip() == "true"
+    file, attributes = diagnostics.file, _attributes(element)
+    # Hadoop trims the text of elements only, and takes even an empty attribute for a value.
+    found.name = attributes.get("name", "")
+    if "value" in attributes:
+        found.value = Text(element.line, element.column, attributes["value"], file)
+    final = attributes.get("final", "")
     for child in element.children:
-        if child.name in {"name", "value"} and (child.children or not child.is_plain):
+        name = _local(child.name)
+        if name in {"name", "value"} and (child.children or not child.is_plain):
             found.not_plain = child
-        match child.name:
+        match name:
             case "name" if child.text:
                 found.name = child.text.strip(TRIMMED)
             case "value" if child.text:
-                found.value = Text(child.line, child.column, child.text)
+                found.value = Text(child.line, child.column, child.text, file)
             case "final":
-                found.is_final = child.text.strip() == "true"
+                final = child.text
             case _:
                 pass
+    if found.name != found.name.strip(TRIMMED):
+        message = f"Hadoop does not find the name {quoted(found.name)}: it trims no attributes"
+        diagnostics.warning(element, message, "remove the white space around the name")
+    found.is_final = final == "true"
+    if not found.is_final and final.strip().lower() == "true":
+        message = f"final is {quoted(final)}, which Hadoop does not take for true"
+        diagnostics.warning(element, message, "write true in lower case, without white space")
     return found
 
 
-class VariableError(ValueError):
-    """A variable cannot be replaced; the message gives the reason."""
-
-    def __init__(self, message: str, position: Positioned) -> None:
-        """Keep the message and the position of the value that contains the variable."""
-        super().__init__(message)
-        self.position = position
+def _local(name: str) -> str:
+    return name.rpartition(":")[2]
 
 
-@dataclass(slots=True)
-class ExpansionBudget:
-    """The number of characters that replacing variables may still produce in a file, so that a
-    small file cannot fill the memory.
-    """
-
-    left: int = MAX_BYTES
-
-
-def expand(name: str, properties: Mapping[str, Text], budget: ExpansionBudget) -> str:
-    """Return the value of a property with its variables replaced.
-
-    Raises:
-        VariableError: A variable is unknown or recursive, or the value becomes too long.
-    """
-    values = [properties[name]]
-    text = values[0].text
-    for _ in range(_MAX_SUBSTITUTIONS):
-        found = _VARIABLE.search(text)
-        if found is None:
-            return text
-        variable = found[1]
-        position = next((one for one in reversed(values) if found[0] in one.text), values[0])
-        if variable.startswith(_PROCESS_PREFIXES):
-            message = f"{quoted(variable)} comes from the environment of Hadoop's process"
-            raise VariableError(message, position)
-        if variable not in properties:
-            raise VariableError(f"{quoted(variable)} is not set in this file", position)
-        value = properties[variable]
-        budget.left -= len(text) + len(value.text)
-        if budget.left < 0:
-            message = "all values of the file together become too long"
-            raise VariableError(message, position)
-        if variable in _reachable(value.text, properties):
-            raise VariableError(f"{quoted(variable)} contains itself", value)
-        values.append(value)
-        text = f"{text[: found.start()]}{value.text}{text[found.end() :]}"
-        if len(text) > _MAX_VALUE_LENGTH:
-            raise VariableError(f"{quoted(variable)} makes the value too long", position)
-    if _VARIABLE.search(text):
-        raise VariableError(f"there are more than {_MAX_SUBSTITUTIONS} variables", values[0])
-    return text
-
-
-def _reachable(text: str, properties: Mapping[str, Text]) -> set[str]:
-    """Return the variables in a text and in their values, up to the bound on substitutions."""
-    reachable: set[str] = set()
-    stack = [text]
-    while stack:
-        for found in _VARIABLE.finditer(stack.pop()):
-            if found[1] not in reachable and found[1] in properties:
-                reachable.add(found[1])
-                stack.append(properties[found[1]].text)
-            if len(reachable) >= _MAX_SUBSTITUTIONS:
-                return reachable
-    return reachable
+def _attributes(element: Element) -> Mapping[str, str]:
+    return {_local(name): value for name, value in element.attributes.items()}

@@ -12,7 +12,9 @@ from queuegate.policy.names import ROOT, SEPARATOR
 from queuegate.policy.yarn_acl import TRIMMED
 from queuegate_server.formats.diagnostics import Diagnostics, Position, Positioned, quoted
 from queuegate_server.formats.xml_reader import Element, read_xml
-from queuegate_server.formats.yarn.properties import Text, read_properties
+from queuegate_server.formats.yarn.properties import Configuration
+from queuegate_server.formats.yarn.site import ADMINS, ENABLE
+from queuegate_server.formats.yarn.variables import Text
 
 _FAIR_ACLS: Final = {"aclSubmitApps": "submit", "aclAdministerApps": "admin"}
 """The attributes of `QueueEntry` by the names of the elements."""
@@ -81,8 +83,13 @@ class SchedulerFile:
     """True if a name without dots refers to the queue of that name, wherever it is."""
 
 
-def _read_fair_scheduler(data: bytes, diagnostics: Diagnostics) -> SchedulerFile | None:
-    """Return the queues of a file, the root first; None if it is not an allocation file."""
+def _read_fair_scheduler(
+    data: bytes, diagnostics: Diagnostics, _: Configuration
+) -> SchedulerFile | None:
+    """Return the queues of a file, the root first; None if it is not an allocation file.
+
+    yarn-site.xml has nothing that this scheduler reads as a queue or an ACL.
+    """
     top = read_xml(data, diagnostics)
     if top is None:
         return None
@@ -167,11 +174,17 @@ class _FairSchedulerReader:
                 setattr(queue, attribute, Text(child.line, child.column, child.text))
 
 
-def _read_capacity_scheduler(data: bytes, diagnostics: Diagnostics) -> SchedulerFile | None:
-    """Return the queues of a file, the root first; None if it is not such a file."""
-    properties = read_properties(data, diagnostics, is_read=_is_read)
-    if properties is None:
+def _read_capacity_scheduler(
+    data: bytes, diagnostics: Diagnostics, site: Configuration
+) -> SchedulerFile | None:
+    """Return the queues of a file, the root first; None if it is not such a file.
+
+    As in Hadoop, the file is laid over the configuration of the ResourceManager.
+    """
+    configuration = site.copy()
+    if not configuration.add(data, diagnostics, is_read=_is_read):
         return None
+    properties = configuration.read(diagnostics, is_read=_is_read)
     found = SchedulerFile(
         f".{_CAPACITY_SUBMIT}",
         f".{_CAPACITY_ADMIN}",
@@ -237,6 +250,11 @@ def _paths(properties: dict[str, Text], diagnostics: Diagnostics) -> dict[str, P
 def _check_keys(
     properties: dict[str, Text], paths: dict[str, Positioned], diagnostics: Diagnostics
 ) -> None:
+    for key in (ENABLE, ADMINS):
+        text = properties.get(key)
+        if text is not None and text.file == diagnostics.file:
+            message = f"{key} has no effect in this file: Hadoop reads it before this one"
+            diagnostics.warning(text, message, "set it in yarn-site.xml")
     for key, text in properties.items():
         path, _, last = key.removeprefix(_PREFIX).rpartition(SEPARATOR)
         if not key.startswith(_PREFIX) or not last.lower().startswith("acl_"):
@@ -253,8 +271,11 @@ def _check_keys(
             )
 
 
-SCHEDULERS: Final[Mapping[str, Callable[[bytes, Diagnostics], SchedulerFile | None]]] = {
+_Reader = Callable[[bytes, Diagnostics, Configuration], SchedulerFile | None]
+
+SCHEDULERS: Final[Mapping[str, _Reader]] = {
     "fair-scheduler": _read_fair_scheduler,
     "capacity-scheduler": _read_capacity_scheduler,
 }
-"""The readers of the schedulers' files, by the name of the format."""
+"""The readers of the schedulers' files, by the name of the format. They get the content, its
+diagnostics, and the properties of yarn-site.xml."""

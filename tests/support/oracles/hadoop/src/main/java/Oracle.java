@@ -95,15 +95,26 @@ public final class Oracle {
     }
   }
 
-  /** The values of {@code names}: as the ResourceManager reads them, and as its scheduler does. */
+  /**
+   * The values of {@code names}: as the ResourceManager reads them ({@code site}), and as its
+   * scheduler does. A value that Hadoop refuses is an object with its message.
+   */
   private static void values(JsonNode question, ObjectNode answer) {
     Configuration site = resourceManager(question);
     Configuration merged = scheduler(question);
     ObjectNode inSite = answer.putObject("site");
     ObjectNode inScheduler = answer.putObject("scheduler");
     for (JsonNode name : question.get("names")) {
-      inSite.put(name.asText(), site.get(name.asText()));
-      inScheduler.put(name.asText(), merged.get(name.asText()));
+      value(site, name.asText(), inSite);
+      value(merged, name.asText(), inScheduler);
+    }
+  }
+
+  private static void value(Configuration from, String name, ObjectNode to) {
+    try {
+      to.put(name, from.get(name));
+    } catch (IllegalStateException error) {
+      to.putObject(name).put("error", error.getMessage());
     }
   }
 

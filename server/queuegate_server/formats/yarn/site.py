@@ -1,0 +1,71 @@
+"""yarn-site.xml -> whether ACLs are enforced, who administers the cluster, and all properties."""
+
+from typing import Final, NamedTuple
+
+from queuegate.policy.acl import WILDCARD
+from queuegate.policy.yarn_acl import Semantics
+from queuegate_server.formats.diagnostics import Diagnostic, Diagnostics, TooManyErrors, quoted
+from queuegate_server.formats.yarn.properties import Configuration, boolean
+from queuegate_server.formats.yarn.variables import Text
+
+NOBODY: Final = " "
+ENABLE: Final = "yarn.acl.enable"
+ADMINS: Final = "yarn.admin.acl"
+
+
+class Site(NamedTuple):
+    """The settings in a yarn-site.xml."""
+
+    acls_enabled: bool
+    admins: str
+    configuration: Configuration
+    """All its properties, over which the capacity scheduler lays its own file."""
+    admins_position: Text | None = None
+    """The value of `yarn.admin.acl`, if it is set."""
+
+
+def read_site(
+    site: tuple[bytes, str] | None, semantics: Semantics
+) -> tuple[Site, tuple[Diagnostic, ...]]:
+    """Return what yarn-site.xml sets, and all diagnostics.
+
+    Properties that the file does not set have Hadoop's defaults: ACLs are disabled, and everyone
+    administers the cluster. Without a file ACLs are enforced.
+
+    Args:
+        site: The content of the file, and its name.
+        semantics: The semantics of ACLs.
+    """
+    configuration = Configuration()
+    enforced = Site(acls_enabled=True, admins=NOBODY, configuration=configuration)
+    if site is None:
+        return enforced, ()
+    data, file = site
+    diagnostics = Diagnostics(file)
+    try:
+        if not configuration.add(data, diagnostics, is_read=_is_read):
+            return enforced, diagnostics.sorted()
+        properties = configuration.read(diagnostics, is_read=_is_read)
+    except TooManyErrors:
+        return enforced, diagnostics.sorted()
+    switch, admins = properties.get(ENABLE), properties.get(ADMINS)
+    stated = boolean(switch) if switch else None
+    if not stated:
+        message = f"{ENABLE} is not set, and false by default"
+        if switch is not None:
+            message = f"{ENABLE} is {quoted(switch.text)}"
+            message += "" if stated is False else ", which is neither true nor false, so false"
+        message += ": access is granted to everyone"
+        if semantics is Semantics.HADOOP:
+            message += ", except that the fair scheduler still checks submission"
+        diagnostics.warning(switch, message, "set it to true")
+    text = admins.text if admins else WILDCARD
+    if stated and text.strip() == WILDCARD:
+        message = f"{ADMINS} is {'*' if admins else 'not set, and * by default'}:"
+        message += " everyone administers the cluster, and no queue is protected"
+        diagnostics.warning(admins, message, "list a few users and groups, or write a single space")
+    return Site(bool(stated), text, configuration, admins), diagnostics.sorted()
+
+
+def _is_read(name: str) -> bool:
+    return name in {ENABLE, ADMINS}

@@ -1,0 +1,116 @@
+"""The variables in the values of Hadoop's properties.
+
+Hadoop looks a variable up in its process first and then among all its properties
+(`Configuration.substituteVars`). Only the properties of the given files are known here, so a
+variable that may come from elsewhere is an error; its value is never guessed.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from queuegate.policy.yarn_acl import TRIMMED
+from queuegate_server.formats.diagnostics import Positioned, quoted
+from queuegate_server.formats.source_text import MAX_BYTES
+
+_VARIABLE: Final = re.compile(r"\$\{([^}$ ]+)\}")
+_MAX_SUBSTITUTIONS: Final = 20
+"""Hadoop's own bound, `MAX_SUBST` of its `Configuration`, which refuses that many."""
+_MAX_VALUE_LENGTH: Final = 1_048_576
+_PROCESS_PREFIXES: Final = (
+    *("awt.", "env.", "file.", "java.", "jdk.", "line.", "native.", "os.", "path.", "proc_"),
+    *("stderr.", "stdout.", "sun.", "user."),
+)
+"""Prefixes of the names that Hadoop takes from its environment and from the virtual machine."""
+_PROCESS_NAMES: Final = frozenset(
+    {
+        *("hadoop.home.dir", "hadoop.id.str", "hadoop.log.dir", "hadoop.log.file"),
+        *("hadoop.policy.file", "hadoop.root.logger", "hadoop.security.logger"),
+        *("rm.audit.logger", "service.libdir", "yarn.home.dir", "yarn.id.str", "yarn.log.dir"),
+        *("yarn.log.file", "yarn.policy.file", "yarn.root.logger"),
+    }
+)
+"""The names that Hadoop's start scripts give to the virtual machine."""
+
+
+class Text(NamedTuple):
+    """A value and its position."""
+
+    line: int
+    column: int
+    text: str
+    file: str = ""
+    """The file that it is in; empty where only one file is read."""
+
+
+class VariableError(ValueError):
+    """A variable cannot be replaced; the message gives the reason."""
+
+    def __init__(self, message: str, position: Positioned) -> None:
+        """Keep the message and the position of the value that contains the variable."""
+        super().__init__(message)
+        self.position = position
+
+
+@dataclass(slots=True)
+class ExpansionBudget:
+    """The number of characters that replacing variables may still produce in a file, so that a
+    small file cannot fill the memory.
+    """
+
+    left: int = MAX_BYTES
+
+
+def expand(name: str, properties: Mapping[str, Text], budget: ExpansionBudget, files: str) -> str:
+    """Return the value of a property with its variables replaced.
+
+    Args:
+        name: The name of the property, which is set.
+        properties: All properties by name, as they are written.
+        budget: What all values together may still produce.
+        files: Where the properties come from, for messages.
+
+    Raises:
+        VariableError: A variable is unknown or recursive, or the value becomes too long.
+    """
+    values = [properties[name]]
+    text = values[0].text
+    for _ in range(_MAX_SUBSTITUTIONS):
+        found = _VARIABLE.search(text)
+        if found is None:
+            return text
+        variable = found[1].strip(TRIMMED)
+        position = next((one for one in reversed(values) if found[0] in one.text), values[0])
+        if variable.startswith(_PROCESS_PREFIXES) or variable in _PROCESS_NAMES:
+            message = f"{quoted(variable)} comes from the environment of Hadoop's process"
+            raise VariableError(message, position)
+        if variable not in properties:
+            raise VariableError(f"{quoted(variable)} is not set in {files}", position)
+        value = properties[variable]
+        budget.left -= len(text) + len(value.text)
+        if budget.left < 0:
+            message = "all values of the file together become too long"
+            raise VariableError(message, position)
+        if variable in _reachable(value.text, properties):
+            raise VariableError(f"{quoted(variable)} contains itself", value)
+        values.append(value)
+        text = f"{text[: found.start()]}{value.text}{text[found.end() :]}"
+        if len(text) > _MAX_VALUE_LENGTH:
+            raise VariableError(f"{quoted(variable)} makes the value too long", position)
+    raise VariableError(f"there are {_MAX_SUBSTITUTIONS} variables or more", values[0])
+
+
+def _reachable(text: str, properties: Mapping[str, Text]) -> set[str]:
+    """Return the variables in a text and in their values, up to the bound on substitutions."""
+    reachable: set[str] = set()
+    stack = [text]
+    while stack:
+        for found in _VARIABLE.finditer(stack.pop()):
+            name = found[1].strip(TRIMMED)
+            if name not in reachable and name in properties:
+                reachable.add(name)
+                stack.append(properties[name].text)
+            if len(reachable) >= _MAX_SUBSTITUTIONS:
+                return reachable
+    return reachable

@@ -1,0 +1,52 @@
+"""Random pairs of a yarn-site.xml and a capacity-scheduler.xml that lies over it."""
+
+import random
+from typing import Final
+from xml.sax.saxutils import escape, quoteattr
+
+PREFIX: Final = "yarn.scheduler.capacity."
+NAMES: Final = (
+    *("yarn.acl.enable", "yarn.admin.acl", "team", "other", ""),
+    *(
+        f"{PREFIX}{path}.{key}"
+        for path in ("root", "root.a", "root.b", "root.a.c")
+        for key in ("queues", "acl_submit_applications", "acl_administer_queue")
+    ),
+)
+"""The properties that are set, and asked for. Without a name nothing is set."""
+_ACLS: Final = (
+    *(" ", " ", "*", "bob", "alice,bob ops", " ops", "${team}", "${other} ops", "", ""),
+    *("${team},${other}", "${nosuch}", "x${${which}}", "$ {team} ${} ${a b}", "\n bob\n"),
+)
+_QUEUES: Final = ("a", "a,b", " b , a ", "c", "${team}", "")
+_FINAL: Final = (*("",) * 6, *("true",) * 4, " true ", "TRUE", "false")
+
+
+def layers(chance: random.Random) -> tuple[str, str]:
+    """Return the text of a yarn-site.xml and that of a capacity-scheduler.xml."""
+    return _file(chance, chance.randrange(10)), _file(chance, chance.randrange(14))
+
+
+def _file(chance: random.Random, length: int) -> str:
+    properties = "\n".join(_property(chance) for _ in range(length))
+    return f"<configuration>\n{properties}\n</configuration>\n"
+
+
+def _property(chance: random.Random) -> str:
+    name = chance.choice(NAMES)
+    value = chance.choice(_QUEUES if name.endswith("queues") else _ACLS)
+    if name == "yarn.acl.enable":
+        value = chance.choice(["true", " TRUE ", "no", "", "${team}"])
+    elif name in {"team", "other"}:
+        value = chance.choice(["ann", "true", "a", "${team}", "${other}", ""])
+    final = chance.choice(_FINAL)
+    if chance.random() < 0.2:
+        name = chance.choice([name, name, f" {name}"])
+        said = f" final={quoteattr(final)}" if final else ""
+        return f"<property name={quoteattr(name)} value={quoteattr(value)}{said}/>"
+    said = f"<final>{final}</final>" if final else ""
+    name = chance.choice([name, name, f"\n  {name} "])
+    return (
+        f"<property><name>{escape(name)}</name><value>{escape(value)}</value>{said}"
+        f"{'<description>why</description>' if chance.random() < 0.1 else ''}</property>"
+    )
