@@ -14,6 +14,13 @@ NAMES: Final = (
     ),
 )
 """The properties that are set, and asked for. Without a name nothing is set."""
+_USUAL: Final = (
+    *(("yarn.acl.enable", "true"), ("yarn.admin.acl", "yarn")),
+    *(("team", "ann"), ("other", "bob"), ("which", "other")),
+    *((f"{PREFIX}root.queues", "a,b"), (f"{PREFIX}root.a.queues", "c")),
+    *((f"{PREFIX}root.acl_{each}", " ") for each in ("submit_applications", "administer_queue")),
+)
+"""What most pairs have, so that most of them load."""
 _ACLS: Final = (
     *(" ", " ", "*", "bob", "alice,bob ops", " ops", "${team}", "${other} ops", "", ""),
     *("${team},${other}", "${nosuch}", "x${${which}}", "$ {team} ${} ${a b}", "\n bob\n"),
@@ -24,12 +31,18 @@ _FINAL: Final = (*("",) * 6, *("true",) * 4, " true ", "TRUE", "false")
 
 def layers(chance: random.Random) -> tuple[str, str]:
     """Return the text of a yarn-site.xml and that of a capacity-scheduler.xml."""
-    return _file(chance, chance.randrange(10)), _file(chance, chance.randrange(14))
-
-
-def _file(chance: random.Random, length: int) -> str:
-    properties = "\n".join(_property(chance) for _ in range(length))
-    return f"<configuration>\n{properties}\n</configuration>\n"
+    files: tuple[list[str], list[str]] = [], []
+    for name, value in _USUAL:
+        if chance.random() < 0.9:
+            at = 0 if name.startswith("yarn.a") else chance.randrange(2)
+            files[at].append(_written(chance, name, value))
+    for file in files:
+        file += [_property(chance) for _ in range(chance.randrange(6))]
+        chance.shuffle(file)
+    site, scheduler = (
+        "\n".join(["<configuration>", *file, "</configuration>\n"]) for file in files
+    )
+    return site, scheduler
 
 
 def _property(chance: random.Random) -> str:
@@ -39,6 +52,10 @@ def _property(chance: random.Random) -> str:
         value = chance.choice(["true", " TRUE ", "no", "", "${team}"])
     elif name in {"team", "other"}:
         value = chance.choice(["ann", "true", "a", "${team}", "${other}", ""])
+    return _written(chance, name, value)
+
+
+def _written(chance: random.Random, name: str, value: str) -> str:
     final = chance.choice(_FINAL)
     if chance.random() < 0.2:
         name = chance.choice([name, name, f" {name}"])
