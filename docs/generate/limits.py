@@ -14,11 +14,12 @@ from queuegate_server.config_fields import written_size
 from queuegate_server.console import app, forms, sessions, turns, views
 from queuegate_server.console.pages import change
 from queuegate_server.files import configmap, watcher
-from queuegate_server.formats import source_text, xml_reader, yaml_reader
+from queuegate_server.formats import diagnostics, source_text, xml_reader, yaml_reader
 from queuegate_server.formats.yunikorn import placement
 from queuegate_server.identity import guarded_resolver, members
 from queuegate_server.identity.resolvers.ldap import fields, filters, options
 from queuegate_server.policystore import parser_process as parser
+from queuegate_server.policystore import parsing, proposal
 from queuegate_server.rpc import (
     access_service,
     admission_queue,
@@ -147,6 +148,8 @@ def _reloads() -> list[tuple[str, str]]:
             f"{parser.MIN_CPU_SECONDS} s, and {parser.CPU_SECONDS_PER_MIB} s for each MiB of text",
         ),
         ("Time", f"{parser.WALL_SECONDS_PER_CPU_SECOND} times the processor time"),
+        ("Findings of all files, also of `ValidatePolicy`", _size(parsing.MAX_DIAGNOSTICS_BYTES)),
+        ("Message or remedy of a finding", f"{_count(diagnostics.MAX_MESSAGE)} characters"),
     ]
 
 
@@ -189,6 +192,7 @@ def _console() -> list[tuple[str, str]]:
         ("Form of the page Change, with its file", _size(change.MAX_FORM_BYTES)),
         ("Claims on the page Change", _size(change.MAX_CLAIMS_BYTES)),
         ("Proposals that are compared, one at a time, or wait", _count(turns.MAX_WAITING)),
+        ("Result of the comparison of a proposal", _size(proposal.MAX_RESULT_BYTES)),
         ("Fields of a form", _count(forms.MAX_FIELDS)),
         ("Time in which a form must arrive", f"{forms.READ_SECONDS:g} s"),
         (

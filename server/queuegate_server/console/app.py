@@ -24,7 +24,7 @@ from queuegate_server.console.callers import (
 )
 from queuegate_server.console.forms import posted_fields
 from queuegate_server.console.pages import PAGES
-from queuegate_server.console.rendering import environment
+from queuegate_server.console.rendering import environment, render
 from queuegate_server.console.sessions import SESSION_SECONDS, FailedAttempts, Sessions
 from queuegate_server.console.views import (
     PREFIX,
@@ -51,6 +51,7 @@ MAX_LINE_BYTES: Final = 16 * 1024
 """A URL holds the path of a queue, with three characters for each of its 4 096 bytes."""
 MAX_REQUESTS: Final = 32
 REQUEST_SECONDS: Final = 60.0
+_CALLER: Final = "queuegate.caller"
 _SIGN_IN: Final = "sign-in"
 _SIGN_OUT: Final = "sign-out"
 _LOOPBACK: Final = "loopback"
@@ -146,29 +147,20 @@ class Console:
 
     def _handler(self, route: Route) -> _Handler:
         async def answer(request: web.Request) -> web.StreamResponse:
-            shown: Principal | None = None
             try:
-                shown = principal = self._identify(request)
-                principal.require(route.role)
-                if self._rates is not None:
-                    self._rates.acquire(principal.name)
-                with request[ADMIT]():
-                    result = await self._result(route, request, principal)
-            except web.HTTPException:
-                raise
+                principal = self._identify(request)
             except Unauthenticated as error:
-                return self._sign_in_page(request, str(error), status=_UNAUTHENTICATED)
-            except Exception as error:  # the boundary: every error becomes a page
-                status = to_status(error)
-                return self._message(
-                    request, _HTTP.get(status.code, 500), status.proto.message, shown
-                )
+                return await self._sign_in_page(request, str(error), status=_UNAUTHENTICATED)
+            request[_CALLER] = principal
+            principal.require(route.role)
+            if self._rates is not None:
+                self._rates.acquire(principal.name)
+            with request[ADMIT]():
+                result = await self._result(route, request, principal)
             if isinstance(result, Redirect):
                 raise web.HTTPSeeOther(result.to)
             async with self._rendering:
-                # Calls get their turn between pages.
-                await asyncio.sleep(0)
-                return self._page(request, result, shown)
+                return await self._page(request, result, principal)
 
         return answer
 
@@ -255,19 +247,19 @@ class Console:
         return web.Response(body=body, content_type=content_type, charset="utf-8")
 
     async def _sign_in_form(self, request: web.Request) -> web.StreamResponse:
-        return self._sign_in_page(request, "", to=request.query.get("next", ""))
+        return await self._sign_in_page(request, "", to=request.query.get("next", ""))
 
     async def _sign_in(self, request: web.Request) -> web.StreamResponse:
         try:
             form = await self._form(request, SMALL_FORM_BYTES, "")
         except PermissionDenied as error:
-            return self._message(request, 403, str(error), None)
+            return await self._message(request, 403, str(error))
         call = HttpCall(request, form.get("token", "").strip(), local_port=self._local_port)
         to = form.get("next", "")
         try:
             principal = self._token_owner(call)
         except (Unauthenticated, PermissionDenied) as error:
-            return self._refused_sign_in(request, call.address, str(error), to)
+            return await self._refused_sign_in(request, call.address, str(error), to)
         self._count("success")
         _LOG.info("signed in", extra={"caller": principal.name, "peer": call.address})
         self._sessions.end(request.cookies.get(COOKIE, ""))
@@ -283,7 +275,7 @@ class Console:
         )
         return response
 
-    def _refused_sign_in(
+    async def _refused_sign_in(
         self, request: web.Request, address: str, reason: str, to: str
     ) -> web.Response:
         """Refuse a token. An address that has presented many gets no other answer for a while, and
@@ -292,11 +284,11 @@ class Console:
         if (delay := self._failures.wait(address)) > 0:
             self._count("refused")
             text = f"too many failed attempts: try again in {ceil(delay)} s"
-            return self._sign_in_page(request, text, status=429, to=to)
+            return await self._sign_in_page(request, text, status=429, to=to)
         self._failures.add(address)
         self._count("failure")
         _LOG.warning("a sign-in has failed", extra={"peer": address, "reason": reason})
-        return self._sign_in_page(request, reason, status=403, to=to)
+        return await self._sign_in_page(request, reason, status=403, to=to)
 
     def _token_owner(self, call: HttpCall) -> Principal:
         principal = self._authenticator.identify(call)
@@ -309,13 +301,13 @@ class Console:
         try:
             await self._form(request, SMALL_FORM_BYTES, self._identify(request).name)
         except (Unauthenticated, PermissionDenied) as error:
-            return self._message(request, 403, str(error), None)
+            return await self._message(request, 403, str(error))
         self._sessions.end(request.cookies.get(COOKIE, ""))
         response = _redirect("")
         response.del_cookie(COOKIE, path=PREFIX)
         return response
 
-    def _sign_in_page(
+    async def _sign_in_page(
         self, request: web.Request, error: str, *, status: int = 200, to: str = ""
     ) -> web.Response:
         """Return the form, which leads back to the page that was asked for."""
@@ -330,23 +322,24 @@ class Console:
             "form_token": self._sessions.form_token("" if has_ended else session, ""),
             "local": self._local_port,
         }
-        response = self._page(request, View("sign_in.html", "Sign in", model, status), None)
+        response = await self._page(request, View("sign_in.html", "Sign in", model, status), None)
         if status == _UNAUTHENTICATED:
             response.headers["WWW-Authenticate"] = "Bearer"
         if has_ended and COOKIE in request.cookies:
             response.del_cookie(COOKIE, path=PREFIX)
         return response
 
-    def _message(
-        self, request: web.Request, status: int, text: str, principal: Principal | None
-    ) -> web.Response:
+    async def _message(self, request: web.Request, status: int, text: str) -> web.Response:
         view = View("message.html", HTTPStatus(status).phrase, {"text": text}, status)
-        return self._page(request, view, principal)
+        return await self._page(request, view, request.get(_CALLER))
 
-    def _page(self, request: web.Request, view: View, principal: Principal | None) -> web.Response:
+    async def _page(
+        self, request: web.Request, view: View, principal: Principal | None
+    ) -> web.Response:
         session = request.cookies.get(COOKIE, "")
         is_fragment = "HX-Request" in request.headers and "HX-Boosted" in request.headers
-        text = self._templates.get_template(view.template).render(
+        body = await render(
+            self._templates.get_template(view.template),
             layout="fragment.html" if is_fragment else "base.html",
             title=view.title,
             page=view.model,
@@ -360,7 +353,7 @@ class Console:
             ),
         )
         return web.Response(
-            body=text.encode(errors="replace"),
+            body=body,
             status=view.status,
             content_type="text/html",
             charset="utf-8",
@@ -374,12 +367,12 @@ class Console:
         except web.HTTPRedirection as error:
             response = _redirect(error.headers["Location"], error.status)
         except web.HTTPException as error:
-            response = self._message(request, error.status, _EXPLAINED.get(error.status, ""), None)
+            text = _EXPLAINED.get(error.status, "")
+            response = await self._message(request, error.status, text)
         except Exception as error:  # the boundary: every error becomes a page
-            status = to_status(error)
-            response = self._message(
-                request, _HTTP.get(status.code, 500), status.proto.message, None
-            )
+            found = to_status(error)
+            status = _HTTP.get(found.code, 500)
+            response = await self._message(request, status, found.proto.message)
         response.headers.update(HEADERS)
         return response
 

@@ -1,17 +1,20 @@
 """Templates: every text in them is escaped, shown visibly and shortened."""
 
+import asyncio
 import time
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from markupsafe import Markup
 
 from queuegate_server.console.views import Url, url
 from queuegate_server.formats.diagnostics import printable
+from queuegate_server.runtime.event_loop import PAUSE_SECONDS
 
 MAX_TEXT: Final = 1_000
 """Characters of a text that are shown: names have at most 1 024 bytes."""
+_STEP_SECONDS: Final = 2e-3
 _SHORTEST: Final = 0.1e-3
 _WHOLE_MILLISECONDS: Final = 10e-3
 """The latency from which tenths of a millisecond do not matter."""
@@ -45,6 +48,18 @@ def environment() -> Environment:
     )
     env.globals.update(url=url)
     return env
+
+
+async def render(template: Template, **values: object) -> bytes:
+    """Return a page; other work runs between its parts."""
+    page = bytearray()
+    began = time.monotonic()
+    for part in template.generate(values):
+        page += part.encode(errors="replace")
+        if time.monotonic() - began > _STEP_SECONDS:
+            await asyncio.sleep(PAUSE_SECONDS)
+            began = time.monotonic()
+    return bytes(page)
 
 
 def moment(wall_seconds: float) -> str:

@@ -9,6 +9,10 @@ from typing import Final, Protocol
 MAX_DIAGNOSTICS: Final = 10_000
 """The number of errors, and the number of warnings, that are kept of one file."""
 MAX_QUOTED: Final = 100
+MAX_MESSAGE: Final = 1_000
+"""Characters of a message or a remedy, which may quote a text from outside."""
+MAX_PATH: Final = 4_096
+"""Characters of the path of a queue."""
 
 
 class Severity(StrEnum):
@@ -30,6 +34,12 @@ class Diagnostic:
     remedy: str = ""
     queue: str = ""
     """The path of the queue that it is about; empty if it is about none."""
+
+    def __post_init__(self) -> None:
+        """Shorten texts that quote too much of what they are about."""
+        for name, most in (("message", MAX_MESSAGE), ("remedy", MAX_MESSAGE), ("queue", MAX_PATH)):
+            if len(text := getattr(self, name)) > most:
+                object.__setattr__(self, name, shortened(text, most))
 
     def __str__(self) -> str:
         """Return `file:line:column: severity: message (remedy)`, one printable line."""
@@ -148,9 +158,13 @@ def has_errors(diagnostics: Iterable[Diagnostic]) -> bool:
 
 def quoted(text: str) -> str:
     """Return a text from a file in quotes, on one line and with a bounded length."""
-    if len(text) > MAX_QUOTED:
-        text = f"{text[:MAX_QUOTED]}…"
+    text = shortened(text, MAX_QUOTED)
     return json.dumps(text, ensure_ascii=not text.isprintable())
+
+
+def shortened(text: str, most: int) -> str:
+    """Return a text, or as many characters of a longer one, with an ellipsis."""
+    return text if len(text) <= most else f"{text[:most]}…"
 
 
 def printable(text: str) -> str:

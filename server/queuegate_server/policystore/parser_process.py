@@ -24,6 +24,7 @@ from queuegate.policy.yarn_acl import Semantics, parse_yarn
 from queuegate_server.formats.diagnostics import Diagnostic, Severity
 from queuegate_server.policystore.parsing import (
     FAILED,
+    MAX_DIAGNOSTICS_BYTES,
     OUT_OF_MEMORY,
     CheckJob,
     ParsedPolicies,
@@ -46,6 +47,7 @@ WALL_SECONDS_PER_CPU_SECOND: Final = 4
 """On a busy machine a niced process gets little processor time."""
 NICENESS: Final = 5
 """Calls come first, but a busy machine must not keep a reload waiting for long."""
+_MAX_CHECK_BYTES: Final = 2 * MAX_DIAGNOSTICS_BYTES
 MAX_TRACEBACK_BYTES: Final = 10_000
 _REMEDIES: Final[Mapping[int | None, str]] = {
     errno.EAGAIN: "raise the limits on processes and memory",
@@ -97,19 +99,22 @@ async def check(job: CheckJob) -> tuple[Diagnostic, ...]:
 
 
 async def _run(job: ParseJob | CheckJob) -> ParsedPolicies:
-    output = await run_job("queuegate_server.policystore.parsing", job)
+    # Without policies there are only diagnostics, which are bounded.
+    output_bytes = _MAX_CHECK_BYTES if isinstance(job, CheckJob) else None
+    output = await run_job("queuegate_server.policystore.parsing", job, output_bytes)
     try:
         return await decode(io.BytesIO(output))
     except ValueError:
         raise ParserFailed("the parser's result is not complete", "report it") from None
 
 
-async def run_job(module: str, job: object) -> bytearray:
+async def run_job(module: str, job: object, output_bytes: int | None = None) -> bytearray:
     """Return the output of a child that runs a job, which may have text from outside.
 
     Args:
         module: The module whose `run_child` runs it.
         job: The job, whose size sets the limits of the child.
+        output_bytes: How much it may write; None: as much as it may have in memory.
 
     Raises:
         ParserFailed: The child reached a limit or broke down.
@@ -118,6 +123,8 @@ async def run_job(module: str, job: object) -> bytearray:
     # The child's result is no pickle, because the child reads text from outside.
     text = pickle.dumps(job)
     limits = _limits(len(text))
+    if output_bytes is not None:
+        limits = replace(limits, output_bytes=output_bytes)
     try:
         completed = await child_process.run(_command(module), limits, text=[text])
     except TimeoutError:
@@ -126,7 +133,10 @@ async def run_job(module: str, job: object) -> bytearray:
             "give the machine more processor time, or make the policy smaller or simpler",
         ) from None
     except OutputTooLong:
-        raise _too_large(limits) from None
+        raise ParserFailed(
+            f"the result of the parser is larger than {limits.output_bytes // _MIB} MiB",
+            "make the policy smaller or simpler; aliases and merge keys multiply it",
+        ) from None
     if completed.status:
         raise _failure(completed, limits)
     return completed.output

@@ -44,8 +44,10 @@ FAILED: Final = 4
 
 _QUEUES: Final = 500
 _NUMBERS: Final = 5_000
-_DIAGNOSTICS: Final = 200
+_DIAGNOSTICS: Final = 50
 """How many of each kind a line has, at most."""
+MAX_DIAGNOSTICS_BYTES: Final = 4 * 1024 * 1024
+"""Of the diagnostics of a result, as they are sent."""
 
 
 class File(NamedTuple):
@@ -242,10 +244,26 @@ def encode_result(parsed: ParsedPolicies, acl_names: Mapping[str, AclNames]) -> 
     for partition in parsed.partitions.values():
         names = acl_names.get(partition.name, AclNames.YUNIKORN)
         yield from _encode_partition(partition, names)
-    for part in _parts(parsed.diagnostics, _DIAGNOSTICS):
-        yield _line("diagnostics", [astuple(each) for each in part])
+    yield from _encode_diagnostics(parsed.diagnostics)
     end = [parsed.files, parsed.empty, parsed.spark_defaults, parsed.formats, parsed.checksum]
     yield _line("end", end)
+
+
+def _encode_diagnostics(diagnostics: Sequence[Diagnostic]) -> Iterator[bytes]:
+    """Return the lines of diagnostics, and of one more for those that exceed the bound."""
+    size = 0
+    for start in range(0, len(diagnostics), _DIAGNOSTICS):
+        part = diagnostics[start : start + _DIAGNOSTICS]
+        line = _line("diagnostics", [astuple(each) for each in part])
+        size += len(line)
+        if size > MAX_DIAGNOSTICS_BYTES:
+            rest = diagnostics[start:]
+            severity = Severity.ERROR if has_errors(rest) else Severity.WARNING
+            message = f"{len(rest)} more findings are not shown: they are too long together"
+            left_out = Diagnostic(rest[0].file, 0, 0, severity, message, "fix those above first")
+            yield _line("diagnostics", [astuple(left_out)])
+            return
+        yield line
 
 
 def _encode_partition(partition: Partition, names: AclNames) -> Iterator[bytes]:

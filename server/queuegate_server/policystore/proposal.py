@@ -1,11 +1,13 @@
 """A policy that somebody proposes: its findings, and what it changes for people.
 
 A child process compares it with the policies that are served and proves claims about it, because
-its text comes from outside. The result is one JSON document of bounded size.
+its text comes from outside. Its result has bounds on lists, texts and bytes, and comes in lines,
+each of which takes the receiver about a millisecond.
 """
 
 import asyncio
 import io
+import itertools
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
@@ -25,6 +27,7 @@ from queuegate_server.formats.diagnostics import (
     Diagnostic,
     Diagnostics,
     has_errors,
+    shortened,
     sort_diagnostics,
 )
 from queuegate_server.formats.registry import YUNIKORN, detect_format, lint_policy
@@ -38,6 +41,7 @@ from queuegate_server.policystore.parsing import (
     format_options,
     parse,
 )
+from queuegate_server.runtime.event_loop import PAUSE_SECONDS
 
 SERVED: Final = "the policy that is served"
 MAX_FINDINGS: Final = 200
@@ -47,6 +51,18 @@ MAX_NAMES: Final = 50
 MAX_CLAIMS: Final = 200
 MAX_GROUPS: Final = 2_000
 """Groups whose members are listed to compare people."""
+MAX_NAME_BYTES: Final = 1_024
+"""As in calls."""
+MAX_TEXT: Final = 1_000
+"""Characters of a text, such as a name or a claim."""
+MAX_PATH: Final = 4_096
+"""Characters of a path or a command, which are of no use unless they are complete."""
+MAX_LIST_BYTES: Final = 1024 * 1024
+"""Of the changes, and of the decisions that refute claims, as JSON."""
+MAX_RESULT_BYTES: Final = 8 * 1024 * 1024
+_LINE_BYTES: Final = 16 * 1024
+_COMPLETE: Final = frozenset({"command", "queue", "place"})
+"""The keys of paths and commands."""
 
 
 class ProposalJob(NamedTuple):
@@ -73,9 +89,86 @@ def served_lines(
     return encode_result(plain, acl_names)
 
 
+async def run(job: ProposalJob) -> dict[str, Any]:
+    """Return the result of `assess`, from a child process; other work runs between its lines.
+
+    Raises:
+        ParserFailed: The child reached a limit or broke down.
+        OSError: No child can be started.
+    """
+    output = await parser_process.run_job(__name__, job, MAX_RESULT_BYTES)
+    result: dict[str, Any] = {}
+    for line in io.BytesIO(output):
+        (*above, name), value = json.loads(line)
+        holder = result
+        for each in above:
+            holder = holder[each]
+        if isinstance(value, list):
+            holder.setdefault(name, []).extend(value)
+        else:
+            holder[name] = value
+        await asyncio.sleep(PAUSE_SECONDS)
+    return result
+
+
 def run_child() -> None:
     """Run the job on standard input, and end."""
-    end_child(lambda job: [json.dumps(assess(job)).encode()])
+    end_child(lambda job: _lines((), _cut_texts(assess(job))))
+
+
+def _lines(above: tuple[str, ...], result: Mapping[str, Any]) -> Iterator[bytes]:
+    """Yield lines of JSON, each with a path and the value there, or a part of a list."""
+    for name, value in result.items():
+        path = (*above, name)
+        if isinstance(value, dict):
+            yield _line(path, {})
+            yield from _lines(path, value)
+        elif isinstance(value, list):
+            yield _line(path, [])
+            for part in _parts(value):
+                yield _line(path, part)
+        else:
+            yield _line(path, value)
+
+
+def _line(path: tuple[str, ...], value: object) -> bytes:
+    return json.dumps([path, value]).encode() + b"\n"
+
+
+def _parts(items: Iterable[Any]) -> Iterator[list[Any]]:
+    part: list[Any] = []
+    size = 0
+    for item in items:
+        part.append(item)
+        size += len(json.dumps(item))
+        if size > _LINE_BYTES:
+            yield part
+            part, size = [], 0
+    if part:
+        yield part
+
+
+def _cut_texts(value: Any, key: str = "") -> Any:
+    """Return a value with no text that is too long."""
+    if isinstance(value, str):
+        return shortened(value, MAX_PATH if key in _COMPLETE else MAX_TEXT)
+    if isinstance(value, dict):
+        return {name: _cut_texts(each, name) for name, each in value.items()}
+    if isinstance(value, list):
+        return [_cut_texts(each, key) for each in value]
+    return value
+
+
+def _some(entries: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the first entries that are not too long together."""
+    found = []
+    size = 0
+    for entry in entries:
+        size += len(json.dumps(_cut_texts(entry)))
+        if size > MAX_LIST_BYTES:
+            break
+        found.append(entry)
+    return found
 
 
 class _ServedPolicy(PolicyFile):
@@ -142,24 +235,31 @@ def _compared(
     old: PolicyFile, new: PolicyFile, people: Mapping[str, GroupsByUser] | None
 ) -> dict[str, Any]:
     changes = [*access_changes(old, new, people, ())]
+    shown = _some(
+        {
+            "partition": each.partition,
+            "queue": each.queue,
+            "access": str(each.access),
+            "gained": _affected(each.gained),
+            "lost": _affected(each.lost),
+            "below": each.below,
+            "partly_below": each.partly_below,
+            "place": str(each.place) if each.place.line else "",
+        }
+        for each in changes[:MAX_CHANGES]
+    )
     return {
-        "added_partitions": sorted(new.partitions.keys() - old.partitions),
-        "removed_partitions": sorted(old.partitions.keys() - new.partitions),
-        "changes": [
-            {
-                "partition": each.partition,
-                "queue": each.queue,
-                "access": str(each.access),
-                "gained": _affected(each.gained),
-                "lost": _affected(each.lost),
-                "below": each.below,
-                "partly_below": each.partly_below,
-                "place": str(each.place) if each.place.line else "",
-            }
-            for each in changes[:MAX_CHANGES]
-        ],
-        "changes_not_shown": max(0, len(changes) - MAX_CHANGES),
+        "added_partitions": _first(sorted(new.partitions.keys() - old.partitions)),
+        "removed_partitions": _first(sorted(old.partitions.keys() - new.partitions)),
+        "changes": shown,
+        "changes_not_shown": len(changes) - len(shown),
     }
+
+
+def _first(names: Sequence[str]) -> list[str]:
+    """Return the first names, and how many more there are."""
+    more = [f"and {len(names) - MAX_NAMES} more"] if len(names) > MAX_NAMES else []
+    return [*names[:MAX_NAMES], *more]
 
 
 def _groups(old: PolicyFile, new: PolicyFile) -> dict[str, list[str]] | None:
@@ -187,7 +287,8 @@ def _groups_that_matter(old: Partition, new: Partition) -> set[str]:
         for path in paths - {CLUSTER}:
             if (queue := partition.queues.get(path)) is not None:
                 found |= queue.submit_acl.groups | queue.admin_acl.groups
-    return found
+    # No directory is asked for longer names, and no caller can have them.
+    return {name for name in found if len(name.encode(errors="replace")) <= MAX_NAME_BYTES}
 
 
 def _affected(side: Affected) -> dict[str, Any]:
@@ -221,7 +322,7 @@ def _proved(old: PolicyFile, new: PolicyFile, claims: File) -> dict[str, Any]:
         "error": "",
         "findings": [],
         "notes": prover.notes[:MAX_FINDINGS],
-        "proofs": [*map(_proof, proofs)],
+        "proofs": _proofs(proofs),
     }
 
 
@@ -230,16 +331,23 @@ def _no_claims(error: str, diagnostics: Iterable[Diagnostic]) -> dict[str, Any]:
     return {"error": error, "findings": [*map(_finding, shown)], "notes": [], "proofs": []}
 
 
-def _proof(proof: Proof) -> dict[str, Any]:
-    return {
-        "text": proof.stated.text,
-        "line": proof.stated.line,
-        "proved": proof.refutation is None,
-        "shown": [
-            {"text": each.text, "place": str(each.place), "command": each.command}
-            for each in proof.shown
-        ],
-    }
+def _proofs(proofs: Sequence[Proof]) -> list[dict[str, Any]]:
+    """Return all claims, and what refutes the first ones."""
+    refuting = _some(
+        {"text": each.text, "place": str(each.place), "command": each.command}
+        for proof in proofs
+        for each in proof.shown
+    )
+    shown = iter(refuting)
+    return [
+        {
+            "text": proof.stated.text,
+            "line": proof.stated.line,
+            "proved": proof.refutation is None,
+            "shown": [*itertools.islice(shown, len(proof.shown))],
+        }
+        for proof in proofs
+    ]
 
 
 def _finding(found: Diagnostic) -> dict[str, Any]:

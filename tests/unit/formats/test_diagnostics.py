@@ -5,7 +5,15 @@ import gc
 import pytest
 
 from queuegate_server.formats import diagnostics as module
-from queuegate_server.formats.diagnostics import Diagnostics, TooManyErrors, quoted
+from queuegate_server.formats.diagnostics import (
+    MAX_MESSAGE,
+    MAX_PATH,
+    Diagnostic,
+    Diagnostics,
+    Severity,
+    TooManyErrors,
+    quoted,
+)
 from queuegate_server.formats.registry import lint_policy, load_policy
 from queuegate_server.formats.yaml_reader import ScalarNode, read_yaml
 
@@ -117,3 +125,9 @@ def test_a_document_leaves_no_cycles_behind(format_name: str, text: str) -> None
         gc.enable()
     # Other threads, and what is done for the first time, leave some now and then.
     assert min(found) < 50
+
+
+def test_texts_that_quote_too_much_are_shortened() -> None:
+    found = Diagnostic("f", 1, 1, Severity.ERROR, "m" * 10_000, "r" * 10_000, "root." * 10_000)
+    assert (found.message, found.remedy) == (f"{'m' * MAX_MESSAGE}…", f"{'r' * MAX_MESSAGE}…")
+    assert len(found.queue) == MAX_PATH + 1

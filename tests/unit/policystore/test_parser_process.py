@@ -18,7 +18,7 @@ from queuegate.policy.decide import decide
 from queuegate.policy.decision import Access
 from queuegate.policy.tree import Partition
 from queuegate.policy.yarn_acl import Semantics
-from queuegate_server.formats.diagnostics import Severity
+from queuegate_server.formats.diagnostics import Diagnostic, Severity, has_errors
 from queuegate_server.policystore import parser_process, parsing
 from queuegate_server.policystore.parser_process import ParserFailed
 from queuegate_server.policystore.parsing import (
@@ -179,7 +179,7 @@ def _fake(monkeypatch: pytest.MonkeyPatch, program: str) -> None:
         ),
         ("bytes(1 << 40)", "failed unexpectedly (status 1)"),
         (f"sys.exit({parsing.OUT_OF_MEMORY})", "more than 64 MiB of memory"),
-        ("while True: sys.stdout.write('x' * 65536)", "more than 64 MiB of memory"),
+        ("while True: sys.stdout.write('x' * 65536)", "larger than 8 MiB"),
         ("import os; os.kill(os.getpid(), 9)", "ran out of memory"),
         ("import os; os.kill(os.getpid(), 11)", "failed unexpectedly (status -11)"),
         (f"sys.exit({parsing.FAILED})", "failed unexpectedly"),
@@ -276,3 +276,19 @@ def test_the_child_imports_no_server() -> None:
     found = subprocess.check_output([sys.executable, "-c", program], text=True).split()
     assert "queuegate_server" in found
     assert not {"grpc", "google", "pydantic", "asyncio", "uvloop", "watchfiles"} & {*found}
+
+
+async def test_findings_are_bounded_in_bytes() -> None:
+    """And an error among those that are left out still makes the policy invalid."""
+    warnings = [
+        Diagnostic("f", line, 1, Severity.WARNING, "m" * 1_000, "r" * 1_000)
+        for line in range(1, 10_001)
+    ]
+    error = Diagnostic("f", 20_000, 1, Severity.ERROR, "the last one")
+    parsed = ParsedPolicies({}, {}, (*warnings, error), frozenset(), {}, {}, "")
+    lines = [*parsing.encode_result(parsed, {})]
+    assert sum(map(len, lines)) < parsing.MAX_DIAGNOSTICS_BYTES + 10_000
+    found = (await parser_process.decode(lines)).diagnostics
+    assert len(found) > 1_000
+    assert "more findings are not shown" in found[-1].message
+    assert has_errors(found)

@@ -1,6 +1,5 @@
 """A proposed policy, assessed in a child process."""
 
-import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -9,7 +8,7 @@ import pytest
 from queuegate.policy.tree import Partition
 from queuegate_server.analysis.access_changes import GroupsByUser
 from queuegate_server.formats.registry import load_policy
-from queuegate_server.policystore import parser_process, proposal
+from queuegate_server.policystore import proposal
 from queuegate_server.policystore.parsing import File, ParseJob, PolicyText
 from queuegate_server.policystore.proposal import ProposalJob, served_lines
 
@@ -66,9 +65,7 @@ async def assessed(
         people,
         wants_groups=people is None,
     )
-    output = await parser_process.run_job(proposal.__name__, job)
-    found: dict[str, Any] = json.loads(output)
-    return found
+    return await proposal.run(job)
 
 
 def changes(found: dict[str, Any]) -> dict[tuple[str, str], tuple[list[str], list[str], str]]:

@@ -2,7 +2,6 @@
 
 import asyncio
 import functools
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
@@ -17,7 +16,7 @@ from queuegate_server.formats.registry import YUNIKORN, detect_format
 from queuegate_server.formats.source_text import MAX_BYTES
 from queuegate_server.identity.members import MemberListing
 from queuegate_server.identity.registry import types
-from queuegate_server.policystore import parser_process, proposal
+from queuegate_server.policystore import proposal
 from queuegate_server.policystore.parser_process import ParserFailed
 from queuegate_server.policystore.parsing import File, ParseJob, PolicyText
 from queuegate_server.policystore.proposal import MAX_GROUPS, ProposalJob, served_lines
@@ -212,7 +211,7 @@ async def _assessment(
     snapshot = services.engine.snapshot
     job = await _job(services, snapshot, source, text.encode(), claims)
     job = job._replace(wants_groups=by_people)
-    result = await _result(job)
+    result = await proposal.run(job)
     incomplete: list[str] = []
     compared = "changes" in result
     if by_people and compared and result["changes"]:
@@ -223,7 +222,7 @@ async def _assessment(
             )
         else:
             people = await _people(snapshot, result["groups"], incomplete)
-            result = await _result(job._replace(people=people, wants_groups=False))
+            result = await proposal.run(job._replace(people=people, wants_groups=False))
     return Assessment(
         snapshot.policy.revision,
         result["valid"],
@@ -288,11 +287,6 @@ async def _job(
 def _resolver_types() -> frozenset[str]:
     # Looking for entry points takes up to 20 ms.
     return types()
-
-
-async def _result(job: ProposalJob) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(await parser_process.run_job(proposal.__name__, job))
-    return found
 
 
 async def _people(
