@@ -154,8 +154,8 @@ def plan(
         token_file = token_file_from_environment()
     if token_file is not None and tls is None and not parsed.is_local:
         raise ValueError(
-            f"refusing to send the token to {parsed.text} unencrypted: configure TLS"
-            " (tls, --tls-ca or QUEUEGATE_CA_FILE)"
+            f"refusing to send the token to {parsed.text} unencrypted: use TLS, with"
+            " Tls(ca_file=…) or QUEUEGATE_CA_FILE"
         )
     options = [*_OPTIONS, *_retry_options(retry)]
     if tls is not None and tls.server_name is not None:
@@ -218,10 +218,16 @@ def _check_with_openssl(tls: Tls) -> None:
     if tls.certificate_file is not None and tls.key_file is not None:
         try:
             context.load_cert_chain(tls.certificate_file, tls.key_file, password=_no_password)
-        except ssl.SSLError:
+        except ssl.SSLError as error:
+            certificate, key = str(tls.certificate_file), str(tls.key_file)
+            if error.reason == "KEY_VALUES_MISMATCH":
+                raise ValueError(
+                    f"certificate_file {certificate!r} and key_file {key!r} do not match: give the"
+                    " private key of this certificate"
+                ) from None
             raise ValueError(
-                f"certificate_file {str(tls.certificate_file)!r} and key_file must be a PEM"
-                " certificate and its private key without a passphrase"
+                f"certificate_file {certificate!r} must hold a PEM certificate, and"
+                f" key_file {key!r} its private key without a passphrase"
             ) from None
 
 

@@ -41,8 +41,8 @@ _TOO_LARGE: Final = "larger than max"
 _AT_THE_CLIENT: Final = "CLIENT: Received"
 
 _CLOSED_TLS: Final = (
-    "{address} closed the connection: if it requires a client certificate, give certificate_file"
-    " and key_file of Tls, or --tls-cert and --tls-key; if it does not speak TLS, ask without"
+    "{address} closed the connection: if it requires a client certificate, give"
+    " Tls(certificate_file=…, key_file=…); if it does not speak TLS, connect without it"
 )
 
 _NO_GRPC: Final = (
@@ -53,14 +53,14 @@ _NO_GRPC: Final = (
 _TLS_CAUSES: Final = {
     "alpn": _NO_GRPC,
     "hostname verification": (
-        "the certificate of {address} has another name: give the name in it with"
-        " Tls(server_name=…) or --tls-server-name"
+        "the certificate of {address} is for another name: give the name in it with"
+        " Tls(server_name=…)"
     ),
     "certificate_verify_failed": (
         "the certificate of {address} is not trusted: give the authorities to trust with"
-        " Tls(ca_file=…) or --tls-ca"
+        " Tls(ca_file=…)"
     ),
-    "wrong_version_number": "{address} does not speak TLS: ask without TLS, or at another port",
+    "wrong_version_number": "{address} does not speak TLS: connect without it, or to another port",
     "socket closed": _CLOSED_TLS,
     "handshake": _CLOSED_TLS,
     "ssl": _CLOSED_TLS,
@@ -68,8 +68,8 @@ _TLS_CAUSES: Final = {
 """Messages to a client that uses TLS, by what gRPC reports, which it does only in words."""
 
 _CLOSED_PLAINTEXT: Final = (
-    "{address} closed the connection: if it requires TLS, give Tls(ca_file=…), --tls-ca or"
-    " QUEUEGATE_CA_FILE, and --tls-cert and --tls-key if it also requires a client certificate"
+    "{address} closed the connection: if it requires TLS, give Tls(ca_file=…) or QUEUEGATE_CA_FILE,"
+    " and Tls(certificate_file=…, key_file=…) if it also requires a client certificate"
 )
 
 _CLOSED: Final = "{address} closed the connection"

@@ -127,7 +127,7 @@ def test_files_are_checked_when_the_client_is_made(tmp_path: Path) -> None:
         queuegate.Client(tls=queuegate.Tls(tmp_path / "nosuch.pem"))
     with pytest.raises(ValueError, match=r"ca_file .*garbage\.pem' does not contain a PEM"):
         queuegate.Client(tls=queuegate.Tls(garbage))
-    with pytest.raises(ValueError, match=r"client\.pem' and key_file must be"):
+    with pytest.raises(ValueError, match=r"client\.pem' and key_file .*server\.key' do not match"):
         queuegate.Client(
             tls=queuegate.Tls(certificate_file=TLS / "client.pem", key_file=TLS / "server.key")
         )

@@ -61,8 +61,12 @@ SOON_AFTER = error_details_pb2.RetryInfo(retry_delay=Duration(seconds=5, nanos=9
 
 
 FAILURES: list[tuple[Fault, int, str]] = [
-    (Fault(Code.INVALID_ARGUMENT, "x", "INVALID_FIELD", [BAD_REQUEST]), 2, "queue: is\\x1b odd"),
-    (Fault(Code.INVALID_ARGUMENT, "x", "INVALID_FIELD", [NO_USER]), 2, "user name: is odd"),
+    (
+        Fault(Code.INVALID_ARGUMENT, "x", "INVALID_FIELD", [BAD_REQUEST]),
+        2,
+        "QUEUE 'root.a' is\\x1b odd",
+    ),
+    (Fault(Code.INVALID_ARGUMENT, "x", "INVALID_FIELD", [NO_USER]), 2, "USER 'alice' is odd"),
     (Fault(Code.NOT_FOUND, "no partition 'gpu'", "UNKNOWN_PARTITION"), 2, "no partition 'gpu'"),
     (Fault(Code.PERMISSION_DENIED, "not you", "CALLER_NOT_PERMITTED"), 2, "not you"),
     (
@@ -130,7 +134,7 @@ def test_failures_for_programs(
         ("check alice -o json", "WRONG_USAGE", "Missing argument 'QUEUE'."),
         ("chek -ojson", "WRONG_USAGE", "No such command 'chek'."),
         ("health --nosuch --output=json", "WRONG_USAGE", "No such option '--nosuch'."),
-        ("health -o json --address nosuch", "WRONG_USAGE", "address 'nosuch': not a host"),
+        ("health -o json --address nosuch", "WRONG_USAGE", "--address 'nosuch': not a host"),
         ("health -o json --tls-ca /nosuch", "CANNOT_READ", "cannot read /nosuch: No such file"),
         ("health -o json --service nosuch", "SERVICE_UNKNOWN", "the server has no service nosuch"),
     ],
@@ -185,10 +189,10 @@ def test_a_reload_of_a_faulty_configuration(script: Script, capsys: Capture) -> 
 
 WRONG: list[tuple[list[str], str]] = [
     (["health", "--service", "nosuch"], "the server has no service nosuch"),
-    (["check", "", "root"], "user must not be empty"),
-    (["check", "\udcff", "root"], "user is not valid Unicode: '\\udcff'"),
-    (["check", "alice", "root", "--group", ""], "groups[0] must not be empty"),
-    (["--address", "nosuch", "health"], "address 'nosuch': not a host and a port; use HOST:PORT"),
+    (["check", "", "root"], "USER must not be empty"),
+    (["check", "\udcff", "root"], "USER is not valid Unicode: '\\udcff'"),
+    (["check", "alice", "root", "--group", ""], "--group must not be empty"),
+    (["--address", "nosuch", "health"], "--address 'nosuch': not a host and a port; use HOST:PORT"),
     (["--tls-ca", "/nosuch.pem", "health"], "cannot read /nosuch.pem: No such file or directory"),
     (["--tls-ca", str(TLS / "README.md"), "health"], "does not contain a PEM certificate"),
 ]
@@ -253,11 +257,16 @@ def test_tls(capsys: Capture) -> None:
 @pytest.mark.parametrize(
     ("is_encrypted", "asks_for_client", "options", "message"),
     [
-        (True, False, [*CA, "--tls-server-name", "other.test"], "has another name: give the name"),
+        (
+            True,
+            False,
+            [*CA, "--tls-server-name", "other.test"],
+            "is for another name: give the name",
+        ),
         (True, False, ["--tls-ca", str(TLS / "other-ca.pem")], "is not trusted: give the author"),
         (True, False, [], "closed the connection: if it requires TLS, give"),
         (True, True, CA, "closed the connection: if it requires a client certificate, give"),
-        (False, False, CA, "does not speak TLS: ask without TLS, or at another port"),
+        (False, False, CA, "does not speak TLS: connect without it, or to another port"),
     ],
     ids=["other name", "other authority", "plaintext", "no certificate", "plaintext server"],
 )
@@ -278,7 +287,7 @@ def test_tls_that_does_not_fit(
     ("encrypted", "message"),
     [
         (False, "is not a gRPC server: give an address of the server's `listen` (127.0.0.1:50051"),
-        (True, "does not speak TLS: ask without TLS, or at another port"),
+        (True, "does not speak TLS: connect without it, or to another port"),
     ],
     ids=["plaintext", "TLS"],
 )

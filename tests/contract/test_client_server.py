@@ -5,7 +5,6 @@ must be what callers see.
 import asyncio
 import inspect
 import json
-import sys
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from pathlib import Path
@@ -199,8 +198,7 @@ COMMANDS = [
     ("check alice root.dev", 0, "allowed: alice may submit to root.dev: an ACL of root.dev lists"),
     ("check eve root.closed --group g", 1, "denied: eve may not submit to root.closed"),
     ("explain eve root.dev.new --group g", 1, "root.dev.new does not exist; decided at root.dev"),
-    ("check eve ROOT.Dve --group g", 1, "\nROOT.Dve does not exist; decided at root\n"),
-    ("check eve root.new --group g", 1, "root.new does not exist; decided at root\n"),
+    ("check eve ROOT.Dve --group g", 1, "\nROOT.Dve does not exist; decided at root"),
     ("queues eve --group g", 0, "root.open"),
     ("resolve alice --partition gpu", 0, "alice: alice"),
     ("policy", 0, "dev  submit 'alice group1001'"),
@@ -208,7 +206,7 @@ COMMANDS = [
     ("health", 0, "serving"),
     ("invalidate --all", 0, "dropped"),
     ("check alice root --partition nosuch", 2, "nosuch"),
-    ("check alice nosuch", 2, "queue: is not a full queue path"),
+    ("check alice nosuch", 2, "QUEUE 'nosuch' is not a full queue path"),
 ]
 
 
@@ -227,16 +225,11 @@ def test_a_name_that_is_not_in_the_cache_gets_a_hint(
     with queuegate.Client(address, timeout=60) as client:
         client.resolve("casey")
     invalidate = ["--address", address, "--timeout", "20", "invalidate"]
-    hint = "this server has no such name in its cache; names are case-sensitive\n"
+    hint = "no such name is in this server's cache; names are case-sensitive\n"
     cases = (("Casey", "0 cached answers", hint), ("casey", "1 cached answer", ""))
     for user, dropped, errors in cases:
         assert main([*invalidate, user]) == 0
         assert capsys.readouterr() == (f"dropped {dropped}\n", errors)
-
-
-def use_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("NO_COLOR", "1")
-    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
 
 
 @pytest.mark.parametrize(
@@ -253,22 +246,16 @@ def use_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
         ("check eve root.new", "root.new does not exist; decided at root\n"),
     ],
 )
-def test_a_queue_is_suggested_on_a_terminal(
-    address: str,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-    line: str,
-    text: str,
+def test_a_queue_is_suggested(
+    address: str, capsys: pytest.CaptureFixture[str], line: str, text: str
 ) -> None:
-    use_a_terminal(monkeypatch)
     assert main(["--address", address, "--timeout", "20", *line.split(), "--group", "g"]) == 1
     assert text in capsys.readouterr().out
 
 
 def test_no_queue_is_suggested_to_callers_who_may_not_read(
-    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    use_a_terminal(monkeypatch)
     policy = ("--policy", str(folder / "queues.yaml"))
     with running_server(*policy, "--set", "callers.loopback.roles=[check]") as server:
         line = "check eve root.dve --group g --timeout 20"

@@ -98,7 +98,7 @@ WRONG: list[tuple[str, str]] = [
     ("check a root --policy /nosuch.yaml", "/nosuch.yaml: error: cannot be read: No such file"),
     ("check a root --policy LICENSE", "LICENSE:93:36: error: invalid YAML"),
     ("check a root --config /nosuch.yaml", "/nosuch.yaml: error: cannot be read: No such file"),
-    ("check a rooot --policy examples/queues.yaml", "queue: is not a full queue path"),
+    ("check a rooot --policy examples/queues.yaml", "QUEUE 'rooot' is not a full queue path"),
     ("check a root --partition x --policy examples/queues.yaml", "partition 'x' does not exist"),
     (
         "check a root --policy examples/queues.yaml --address 127.0.0.1:1",

@@ -82,7 +82,7 @@ OFFLINE: list[tuple[str, int, str, str]] = [
     ),
     ("who-can admin root.engineering", 0, "maria     the user in the admin ACL of", "may assert"),
     ("who-can submit root.@recovery@", 0, "", "nobody may submit to root.@recovery@"),
-    ("who-can submit nosuch", 2, "", "queue: is not a full queue path"),
+    ("who-can submit nosuch", 2, "", "QUEUE 'nosuch' is not a full queue path"),
     ("who-can submit root --page-size 2000", 2, "", "2000 is not in the range 1<=x<=1000"),
     ("tree --prefix root.nosuch", 0, "", "there is no queue root.nosuch"),
 ]

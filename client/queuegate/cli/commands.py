@@ -1,6 +1,5 @@
 """The commands: the calls that they make, and their exit statuses."""
 
-import sys
 import time
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final
@@ -127,14 +126,12 @@ def _meant(
 ) -> str:
     """Return the queue to suggest to people; empty if the one asked about exists.
 
-    It takes another call, for which the caller may not have the role. So a server gets it only
-    from a person at a terminal: scripts may check many queues before they are made. Both calls
-    end within the time limit of the first.
+    It takes another call, for which the caller may not have the role. Documents for programs have
+    no suggestion, and need no such call. Both calls end within the time limit of the first.
     """
     is_text = session.output in {None, FORMATS[0]}
-    may_ask = session.is_offline or sys.stdout.isatty()
     left = (session.timeout or TIMEOUT) - (time.monotonic() - started)
-    if not (answer.evaluated_queue and is_text and may_ask and left > 0):
+    if not (answer.evaluated_queue and is_text and left > 0):
         return ""
     return similar_queue(client, asked, answer.evaluated_queue, left)
 
@@ -272,10 +269,10 @@ def invalidate(
     lines = [f"dropped {answer.dropped} cached answer{'' if answer.dropped == 1 else 's'}"]
     if wait:
         document["waited_out"] = answer.waited_out
-        lines += _waited(answer.waited_out, "the groups before")
+        lines += _waited(answer.waited_out, "groups from before the call")
     # A call that waits also reaches gates, so it has an effect without an answer to drop.
     nothing = not everyone and not wait and not answer.dropped
-    note = "this server has no such name in its cache; names are case-sensitive" if nothing else ""
+    note = "no such name is in this server's cache; names are case-sensitive" if nothing else ""
     return Report(document, lines, note=note)
 
 
@@ -315,7 +312,7 @@ def reload(session: Session, *, wait: bool) -> Report:
             message = "not every replica is known to serve the new policy: see the warnings"
             problem = Problem(Exit.NO, "FLEET_DISAGREES", message)
             return Report(document, lines, problem=problem)
-        lines += _waited(answer.waited_out, "the policy before")
+        lines += _waited(answer.waited_out, "the old policy")
         return Report(document, lines)
     message = f"the configuration is invalid; the server keeps serving revision {answer.revision}"
     problem = Problem(Exit.WRONG, "INVALID_CONFIGURATION", message)
@@ -382,9 +379,11 @@ def _application_fault(given: dict[str, Any]) -> str:
 
 def _waited(waited_out: tuple[str, ...], state: str) -> list[str]:
     """Return the lines about the gates and replicas that were waited for."""
-    unused = f"no gate, and no other replica of a fleet, uses {state} any more"
-    return [*_waited_out(waited_out), unused]
+    return [*_waited_out(waited_out), f"no shim and no other server decides from {state} any more"]
 
 
 def _waited_out(names: tuple[str, ...]) -> list[str]:
-    return [f"{escape(name)}: not confirmed, but all leases have ended" for name in names]
+    return [
+        f"{escape(name)} did not confirm; it has stopped deciding, because its leases have expired"
+        for name in names
+    ]

@@ -1,10 +1,16 @@
 """Exit statuses, and the messages for failures."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import IntEnum
 from math import ceil
-from typing import Final
+from typing import Any
 
+from queuegate.cli.wording import (
+    argument_in_command_words,
+    in_command_words,
+    violations_in_command_words,
+)
 from queuegate.exceptions import (
     CouldNotAsk,
     DeadlineExceeded,
@@ -15,9 +21,6 @@ from queuegate.exceptions import (
     RequestRejected,
     ServerUnavailable,
 )
-
-_ARGUMENTS: Final = {"user.user": "user name", "user": "user name"}
-"""Names of request fields on the command line."""
 
 
 class Exit(IntEnum):
@@ -50,15 +53,16 @@ class Problem:
     """The whole seconds after which the server suggests a retry."""
 
 
-def problem_of(error: Exception) -> Problem:
-    """Return how to report an exception."""
+def problem_of(error: Exception, question: Mapping[str, Any]) -> Problem:
+    """Return how to report an exception, given the arguments of the command by their names."""
     match error:
         case QueuegateError():
             status = Exit.WRONG if isinstance(error, RequestRejected) else Exit.NO_ANSWER
             reason = error.reason or error.code
-            return Problem(status, reason, _with_remedy(error), _retry_after(error))
+            message = _with_remedy(error, question)
+            return Problem(status, reason, message, _retry_after(error))
         case ValueError():
-            return Problem(Exit.WRONG, "WRONG_USAGE", str(error))
+            return Problem(Exit.WRONG, "WRONG_USAGE", argument_in_command_words(str(error)))
         case OSError() if error.filename is not None:
             message = f"cannot read {error.filename}: {error.strerror}"
             return Problem(Exit.WRONG, "CANNOT_READ", message)
@@ -66,12 +70,10 @@ def problem_of(error: Exception) -> Problem:
     return Problem(Exit.NO_ANSWER, "UNEXPECTED", message)
 
 
-def _with_remedy(error: QueuegateError) -> str:
+def _with_remedy(error: QueuegateError, question: Mapping[str, Any]) -> str:
     match error:
         case InvalidArgument() if error.violations:
-            return "; ".join(
-                f"{_ARGUMENTS.get(field, field)}: {text}" for field, text in error.violations
-            )
+            return violations_in_command_words(error.violations, question)
         case NotPermitted() if error.code == "UNAUTHENTICATED":
             return (
                 f"{error.message}: give a token that the server knows (--token-file) or a"
@@ -86,7 +88,7 @@ def _with_remedy(error: QueuegateError) -> str:
             return f"{error.message}: allow more time with --timeout"
         case GroupsUnavailable() if (seconds := _retry_after(error)) is not None:
             return f"{error.message}; try again in {seconds} s"
-    return error.message
+    return in_command_words(error.message)
 
 
 def _retry_after(error: QueuegateError) -> int | None:

@@ -1,9 +1,12 @@
 """The options of `queuegate`, and the shape of its commands. Imports no gRPC: `--help` is fast."""
 
 import functools
+import shlex
+import stat
 import sys
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -12,7 +15,7 @@ from queuegate import _validation
 from queuegate._address import DEFAULT_ADDRESS
 from queuegate._types import Check
 from queuegate.cli.output import FORMATS, TABLE, Report, answer
-from queuegate.cli.terminal import Colours, colours_for
+from queuegate.cli.terminal import Colours, colours_for, escape
 from queuegate.policy.acl import AclNames
 from queuegate.policy.decision import Access
 from queuegate.policy.names import DEFAULT_PARTITION, partition_name
@@ -91,6 +94,8 @@ class Session:
         from queuegate._client import Client  # noqa: PLC0415
         from queuegate._settings import Tls  # noqa: PLC0415
 
+        if self.token_file is not None and (warning := exposed_secret(self.token_file)):
+            sys.stderr.write(f"warning: --token-file {escape(warning)}\n")
         files = (self.tls_ca, self.tls_cert, self.tls_key, self.tls_server_name)
         tls = Tls(*files) if any(file is not None for file in files) else None
         return Client(
@@ -130,6 +135,32 @@ class Group(Command, click.Group):
         """Write the options, then the commands."""
         super().format_options(ctx, formatter)
         self.format_commands(ctx, formatter)
+
+
+def exposed_secret(file: str) -> str:
+    """Return a warning if other users of this machine can read a file; empty if not."""
+    try:
+        mode = Path(file).stat().st_mode
+    except OSError:
+        return ""  # reading it reports why
+    if not mode & (stat.S_IRGRP | stat.S_IROTH):
+        return ""
+    return f"{file}: other users can read it; run: chmod 600 {shlex.quote(file)}"
+
+
+def _groups(_: click.Context, __: click.Parameter, names: tuple[str, ...]) -> tuple[str, ...]:
+    """Refuse names that no ACL can list: they are mistakes, and would only be denied."""
+    for name in names:
+        parts = [part.strip() for part in name.split(",")]
+        if parts == [name]:
+            continue
+        options = " ".join(f"--group {shlex.quote(part)}" for part in parts if part)
+        fault = "a comma" if len(parts) > 1 else "a space at either end"
+        raise click.BadParameter(
+            f"{name!r}: no ACL can list a name with {fault}; write {options or 'a name'}"
+            " (a space within a name works only with YARN's `semantics: hadoop`)"
+        )
+    return names
 
 
 def _seconds(_: click.Context, __: click.Parameter, text: str | None) -> float | None:
@@ -214,7 +245,7 @@ def _with_session(function: Callable[..., Report], formats: tuple[str, ...]) -> 
         if fault := _session_fault(session):
             raise click.UsageError(fault, context)
         question = {name: given[name] for name in _ASKED if given.get(name)}
-        return answer(lambda: function(session, **given), question, output)
+        return answer(lambda: function(session, **given), question, output, given)
 
     return with_session
 
@@ -310,6 +341,7 @@ def groups_options(function: Callable[..., Any]) -> Callable[..., Any]:
         "--group",
         "groups",
         multiple=True,
+        callback=_groups,
         metavar="GROUP",
         help="A group of the user; repeatable. Without any, the server resolves them.",
     )(function)

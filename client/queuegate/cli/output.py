@@ -6,6 +6,7 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, Final
 
 import click
@@ -39,13 +40,19 @@ class Report:
     """The heads and the rows for `--output table`."""
 
 
-def answer(ask: Callable[[], Report], question: Mapping[str, Any], output: str) -> int:
+def answer(
+    ask: Callable[[], Report],
+    question: Mapping[str, Any],
+    output: str,
+    arguments: Mapping[str, Any] = MappingProxyType({}),
+) -> int:
     """Print the report of a command, or its failure; return the exit status.
 
     Args:
         ask: The command.
         question: The fields of the question that documents repeat.
         output: The format.
+        arguments: All arguments of the command, which messages quote.
     """
     try:
         report = ask()
@@ -54,7 +61,7 @@ def answer(ask: Callable[[], Report], question: Mapping[str, Any], output: str) 
     except click.UsageError:
         raise
     except Exception as error:
-        return _fail(problem_of(error), question, output)
+        return _fail(problem_of(error, arguments), question, output)
     if output in _WRITERS:
         problem = _error(report.problem) if report.problem else {}
         lines: Iterable[str] = [_WRITERS[output]({**question, **plain(report.document), **problem})]

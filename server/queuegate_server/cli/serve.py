@@ -9,6 +9,7 @@ import sys
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
+from typing import Final
 
 import click
 
@@ -35,6 +36,13 @@ from queuegate_server.transports.registry import set_grpc_environment
 _LOG = logging.getLogger("queuegate_server.cli")
 
 
+LISTEN: Final = "--listen"
+_LISTEN_ADVICE: Final = (
+    "--listen takes an address that other machines cannot reach, such as 127.0.0.1:50051, "
+    "[::1]:50051 or unix:/run/queuegate.sock. For any other, say how it is protected:\n"
+    "  --set 'listen=[{address: 0.0.0.0:50051, tls: {certificate_file: …, key_file: …}}]'\n"
+    "  --set 'listen=[{address: 0.0.0.0:50051, insecure: true}]'"
+)
 _Read = partial[Settings]
 """Reads the settings, of which it is given the content of the file if that has been read."""
 
@@ -72,7 +80,7 @@ def serve(
     if policy is not None:
         options.append(Override("--policy", ("policy", "path"), policy))
     if listen:
-        options.append(Override("--listen", ("listen",), list(listen)))
+        options.append(Override(LISTEN, ("listen",), list(listen)))
 
     read = partial(load_settings, config, os.environ, options)
     resources.raise_file_limit()
@@ -107,7 +115,10 @@ def _settings(read: _Read, content: bytes | None) -> Settings:
     try:
         return read(content)
     except SettingsError as error:
-        raise Failure(f"the settings are not valid\n{error}") from None
+        advice = ""
+        if any(each.file == LISTEN for each in error.diagnostics):
+            advice = f"\n{_LISTEN_ADVICE}"
+        raise Failure(f"the settings are not valid\n{error}{advice}") from None
 
 
 def _serve_as_worker(spec: WorkerSpec, read: _Read) -> None:

@@ -1,22 +1,32 @@
 """`queuegate-server token`."""
 
 import hashlib
+import os
 import re
 import secrets
+from pathlib import Path
 from typing import Final
 
 import click
+
+from queuegate_server.cli.command import FILE, Failure
 
 TOKEN_BYTES: Final = 32
 
 
 @click.command()
 @click.argument("name")
-def token(name: str) -> None:
+@click.option(
+    "-o",
+    "--output",
+    type=FILE,
+    help="Write the token into this new file, which only you can read, and print the line alone.",
+)
+def token(name: str, output: Path | None) -> None:
     """Generate a bearer token for the caller NAME.
 
-    The token is printed once and not stored: give it to the caller in a file, and add the printed
-    line, which contains only its SHA-256, to callers.token_file of the server.
+    The token is printed or written once and not stored: give it to the caller in a file, and add
+    the printed line, which contains only its SHA-256, to callers.token_file of the server.
     """
     from queuegate_server.settings.callers import TOKEN_NAME  # noqa: PLC0415 - slow, not for --help
 
@@ -27,5 +37,22 @@ def token(name: str) -> None:
             param_hint="NAME",
         )
     value = f"qg_{secrets.token_urlsafe(TOKEN_BYTES)}"
-    click.echo(f"token, shown only now: {value}")
-    click.echo(f"line for callers.token_file: {name}:{hashlib.sha256(value.encode()).hexdigest()}")
+    line = f"{name}:{hashlib.sha256(value.encode()).hexdigest()}"
+    if output is None:
+        click.echo(f"token, shown only now: {value}")
+        click.echo(f"line for callers.token_file: {line}")
+        return
+    _write(output, value)
+    click.echo(line)
+
+
+def _write(file: Path, value: str) -> None:
+    """Write a secret into a new file that only its owner can read. Raises Failure."""
+    try:
+        descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        with os.fdopen(descriptor, "w", encoding="ascii") as stream:
+            stream.write(f"{value}\n")
+    except FileExistsError:
+        raise Failure(f"{file}: exists; name a new file, or remove this one first") from None
+    except OSError as error:
+        raise Failure(f"{file}: cannot be written: {error.strerror or error}") from None

@@ -17,6 +17,7 @@ from queuegate_server.config_fields import Section
 
 MAX_SOCKET_PATH_BYTES: Final = 107
 MAX_PORT: Final = 65_535
+DEFAULT_PORT: Final = 50_051
 _PORT: Final = re.compile(r"[0-9]{1,5}")
 _HOST: Final = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9.]{0,252}[A-Za-z0-9])?")
 MAX_MODE: Final = 0o777
@@ -85,8 +86,10 @@ def parse_address(text: str) -> ListenAddress:
         return ListenAddress(text, path=path)
     host, colon, port_text = text.rpartition(":")
     bracketed = host.startswith("[") and host.endswith("]")
+    if _is_host(text):
+        raise MalformedAddress(f"the port is missing: write {text}:{DEFAULT_PORT}")
     if not colon or not host or (":" in host and not bracketed):
-        raise MalformedAddress("not an address: use host:port, [ipv6]:port or unix:/path")
+        raise MalformedAddress("not an address: write host:port, [ipv6]:port or unix:/path")
     if not _is_port(port_text):
         raise MalformedAddress(f"the port must be a number from 0 to {MAX_PORT}")
     return ListenAddress(text, host=host[1:-1] if bracketed else host, port=int(port_text))
@@ -231,4 +234,4 @@ ListenerList = Annotated[
     AfterValidator(_unique),
     Field(min_length=1),
 ]
-DEFAULT_LISTENERS: Final = (Listener(address="127.0.0.1:50051"),)
+DEFAULT_LISTENERS: Final = (Listener(address=f"127.0.0.1:{DEFAULT_PORT}"),)

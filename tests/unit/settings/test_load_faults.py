@@ -134,7 +134,7 @@ MEMBERS = "resolvers:\n  a: {type: os}\n  b: {type: test}\n"
         ("listen: []", "1:1: error: listen: must not be empty"),
         (
             "listen: ['']",
-            "1:10: error: listen[0]: not an address: use host:port, [ipv6]:port or unix:/path",
+            "1:10: error: listen[0]: not an address: write host:port, [ipv6]:port or unix:/path",
         ),
         (
             "listen:\n  - a:1\n  - a:70000",

@@ -1,0 +1,97 @@
+"""Messages of the client and the server, in the words of the command line."""
+
+import re
+import shlex
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from queuegate.exceptions import Violation
+from queuegate.policy.names import ROOT, SEPARATOR, queue_path, similar_name
+
+_ARGUMENTS: Final = {
+    "user.user": "USER",
+    "user": "USER",
+    "users": "USER",
+    "user.groups": "--group",
+    "groups": "--group",
+    "queue": "QUEUE",
+    "application.queue": "--queue",
+    "application.owner": "--owner",
+    "application.view_acl": "--view-acl",
+    "application.modify_acl": "--modify-acl",
+    "spark.properties": "--property",
+    "spark.spark_user": "--spark-user",
+    "spark.process_user": "--process-user",
+    "target_queue": "--target-queue",
+    "real_user": "--real-user",
+    "partition": "--partition",
+    "prefix": "--prefix",
+    "service": "--service",
+    "address": "--address",
+    "timeout": "--timeout",
+    "token_file": "--token-file",
+}
+"""Arguments of the Python client and fields of requests that a message begins with."""
+_FIRST: Final = re.compile(rf"({'|'.join(map(re.escape, _ARGUMENTS))})(?:\[(\d+)\])?(?=[: ])")
+_ANYWHERE: Final = {
+    "Tls(certificate_file=…, key_file=…)": "--tls-cert and --tls-key",
+    "Tls(ca_file=…)": "--tls-ca",
+    "Tls(server_name=…)": "--tls-server-name",
+    "certificate_file": "--tls-cert",
+    "key_file": "--tls-key",
+    "ca_file": "--tls-ca",
+    "server_name": "--tls-server-name",
+}
+"""Terms of the Python client that stand within a message."""
+_TERM: Final = re.compile("|".join(map(re.escape, _ANYWHERE)))
+
+
+def in_command_words(message: str) -> str:
+    """Return a message of the Python client with options in place of Python's terms."""
+    return _TERM.sub(lambda found: _ANYWHERE[found[0]], message)
+
+
+def argument_in_command_words(message: str) -> str:
+    """Return a message that begins with an argument of the Python client, by its option."""
+    found = _FIRST.match(message)
+    if found is not None:
+        message = _ARGUMENTS[found[1]] + message[found.end() :]
+    return in_command_words(message)
+
+
+def violations_in_command_words(
+    violations: Iterable[Violation], question: Mapping[str, object]
+) -> str:
+    """Return what is wrong with the arguments of a command, with their values.
+
+    Args:
+        violations: The fields of the request that the server refuses.
+        question: What the command asks, by the names of its arguments.
+    """
+    return "; ".join(
+        f"{_argument(field, question)} {text}{_hint(field, question)}" for field, text in violations
+    )
+
+
+def _argument(field: str, question: Mapping[str, object]) -> str:
+    """Return an argument by its name on the command line, and its value if it was given."""
+    name, _, index = field.removesuffix("]").partition("[")
+    argument = _ARGUMENTS.get(name, field)
+    value = question.get("user" if name == "user.user" else name.rpartition(".")[2])
+    if index and isinstance(value, tuple | list) and int(index) < len(value):
+        value = value[int(index)]
+    return f"{argument} {value!r}" if isinstance(value, str) and value else argument
+
+
+def _hint(field: str, question: Mapping[str, object]) -> str:
+    """Return which command was probably meant, if the value is not the path of a queue."""
+    user, queue = question.get("user"), question.get("queue")
+    if field != "queue" or not isinstance(queue, str) or queue_path(queue):
+        return ""
+    if isinstance(user, str) and queue_path(user):
+        return f"; USER comes first: {shlex.quote(queue)} {shlex.quote(user)}"
+    top, _, rest = queue.partition(SEPARATOR)
+    path = f"{ROOT}{SEPARATOR}{queue}"
+    if similar_name(top, (ROOT,)):
+        path = f"{ROOT}{SEPARATOR}{rest}" if rest else ROOT
+    return f"; did you mean {path}?" if queue_path(path) else ""
