@@ -17,12 +17,13 @@ from queuegate.exceptions import QueuegateError
 from queuegate.v1 import sync_pb2
 from queuegate.v1.access_pb2_grpc import AccessServiceStub
 from queuegate.v1.policy_pb2_grpc import PolicyServiceStub
-from queuegate.v1.sync_pb2_grpc import SyncServiceStub
 from queuegate.v1.user_groups_pb2_grpc import UserGroupServiceStub
 
 # The messages of the standard health service have one field each, number 1: a string in the
 # request, an enum in the response. The wrapper messages of protobuf have the same encoding.
 _HEALTH_METHOD: Final = "/grpc.health.v1.Health/Check"
+_SYNC_METHOD: Final = "/queuegate.v1.SyncService/Sync"
+_serialized: Final[Callable[[sync_pb2.SyncRequest], bytes]] = sync_pb2.SyncRequest.SerializeToString
 
 _Request = TypeVar("_Request")
 _Response = TypeVar("_Response")
@@ -116,10 +117,13 @@ class BlockingCalls:
         return response
 
     def sync(
-        self, requests: Iterator[sync_pb2.SyncRequest]
-    ) -> "grpc._CallIterator[sync_pb2.SyncResponse]":
-        """Open a stream of SyncService. Raises ValueError if the client is closed."""
-        return SyncServiceStub(self._channel).Sync(requests, metadata=self._plan.metadata)
+        self, requests: Iterator[sync_pb2.SyncRequest], read: Callable[[bytes], _Response]
+    ) -> "grpc._CallIterator[_Response]":
+        """Open a stream of SyncService, whose messages are read by a function. Raises ValueError
+        if the client is closed.
+        """
+        method = self._channel.stream_stream(_SYNC_METHOD, _serialized, read)
+        return method(requests, metadata=self._plan.metadata)
 
     def sync_failure(self, error: grpc.RpcError) -> QueuegateError:
         """Return the exception for a stream of SyncService that has failed."""
@@ -210,9 +214,12 @@ class AsyncCalls:
                 f"the {self._owner} belongs to another event loop: create one in each"
             )
 
-    def sync(self) -> "grpc.aio.StreamStreamCall[sync_pb2.SyncRequest, sync_pb2.SyncResponse]":
-        """Open a stream of SyncService."""
-        return SyncServiceStub(self._channel).Sync(metadata=self._plan.metadata)
+    def sync(
+        self, read: Callable[[bytes], _Response]
+    ) -> "grpc.aio.StreamStreamCall[sync_pb2.SyncRequest, _Response]":
+        """Open a stream of SyncService, whose messages are read by a function."""
+        method = self._channel.stream_stream(_SYNC_METHOD, _serialized, read)
+        return method(metadata=self._plan.metadata)
 
     def sync_failure(self, error: grpc.RpcError) -> QueuegateError:
         """Return the exception for a stream of SyncService that has failed."""

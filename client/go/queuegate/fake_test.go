@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -53,14 +54,52 @@ type syncFake struct {
 
 type fakeStream struct {
 	grpc.BidiStreamingServer[queuegatev1.SyncRequest, queuegatev1.SyncResponse]
-	end     chan error
-	skipped []*queuegatev1.SyncReport
+	end      chan error
+	requests chan *queuegatev1.SyncRequest // closed when the stream has ended
+	answers  atomic.Bool                   // whether pings are answered as they come
+	sending  sync.Mutex
+	skipped  []*queuegatev1.SyncReport
+}
+
+// receive reads what the gate sends, so that a test need not read for the gate to keep its lease.
+func (s *fakeStream) receive() {
+	defer close(s.requests)
+	for {
+		request, err := s.Recv()
+		if err != nil {
+			return
+		}
+		if ping := request.GetPing(); ping != nil && s.answers.Load() {
+			if s.transmit(pongTo(ping)) != nil {
+				return
+			}
+			continue
+		}
+		select {
+		case s.requests <- request:
+		case <-s.Context().Done():
+			return
+		}
+	}
+}
+
+func (s *fakeStream) transmit(response *queuegatev1.SyncResponse) error {
+	s.sending.Lock()
+	defer s.sending.Unlock()
+	return s.Send(response)
+}
+
+func pongTo(ping *queuegatev1.SyncPing) *queuegatev1.SyncResponse {
+	return &queuegatev1.SyncResponse{Message: &queuegatev1.SyncResponse_Pong{Pong: &queuegatev1.SyncPong{Id: ping.Id}}}
 }
 
 func (f syncFake) Sync(
 	stream grpc.BidiStreamingServer[queuegatev1.SyncRequest, queuegatev1.SyncResponse],
 ) error {
-	opened := &fakeStream{BidiStreamingServer: stream, end: make(chan error)}
+	opened := &fakeStream{
+		BidiStreamingServer: stream, end: make(chan error), requests: make(chan *queuegatev1.SyncRequest, 10_000),
+	}
+	go opened.receive()
 	select {
 	case f.streams <- opened:
 	case <-stream.Context().Done():

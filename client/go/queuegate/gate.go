@@ -113,7 +113,9 @@ func NewGate(config GateConfig) (*Gate, error) {
 	if err != nil {
 		return nil, err
 	}
-	made, err := client.gate(config, func(ctx context.Context) (stream, error) { return client.sync.Sync(ctx) })
+	made, err := client.gate(config, func(ctx context.Context) (stream, error) {
+		return client.sync.Sync(ctx, grpc.MaxCallRecvMsgSize(gate.ReceiveLimit))
+	})
 	if err != nil {
 		client.Close()
 		return nil, fmt.Errorf("queuegate: GateConfig.Outbox: %w", err)

@@ -35,9 +35,9 @@ func nextStream(t *testing.T, server *fake) (*fakeStream, *queuegatev1.SyncOpen)
 	t.Helper()
 	select {
 	case stream := <-server.streams:
-		first, err := stream.Recv()
-		if err != nil || first.GetOpen() == nil {
-			t.Fatal(first, err)
+		first := <-stream.requests
+		if first.GetOpen() == nil {
+			t.Fatal(first)
 		}
 		return stream, first.GetOpen()
 	case <-time.After(time.Minute):
@@ -50,15 +50,15 @@ func nextStream(t *testing.T, server *fake) (*fakeStream, *queuegatev1.SyncOpen)
 func (s *fakeStream) until(t *testing.T, is func(*queuegatev1.SyncRequest) bool) *queuegatev1.SyncRequest {
 	t.Helper()
 	for {
-		request, err := s.Recv()
-		if err != nil {
-			t.Fatal(err)
+		request := <-s.requests
+		if request == nil {
+			t.Fatal("the stream has ended")
 		}
 		if is(request) {
 			return request
 		}
 		if ping := request.GetPing(); ping != nil {
-			s.send(t, &queuegatev1.SyncResponse{Message: &queuegatev1.SyncResponse_Pong{Pong: &queuegatev1.SyncPong{Id: ping.Id}}})
+			s.send(t, pongTo(ping))
 		}
 		if report := request.GetReport(); report != nil {
 			s.skipped = append(s.skipped, report)
@@ -80,17 +80,18 @@ func (s *fakeStream) report(t *testing.T) *queuegatev1.SyncReport {
 func (s *fakeStream) send(t *testing.T, responses ...*queuegatev1.SyncResponse) {
 	t.Helper()
 	for _, response := range responses {
-		if err := s.Send(response); err != nil {
+		if err := s.transmit(response); err != nil {
 			t.Fatal(err)
 		}
 	}
 }
 
-// greet makes a gate decide by a policy that lets a user in; the change is of the first message.
+// greet makes a gate decide by a policy that lets a user in, and keeps its lease; the change is of the
+// first message.
 func (s *fakeStream) greet(t *testing.T, user string, change func(*queuegatev1.SyncOpened)) {
 	t.Helper()
 	opened := &queuegatev1.SyncOpened{
-		Epoch: []byte("epoch"), LeaseMillis: 60_000, PingIntervalMillis: 1_000, LocalDecisions: true,
+		Epoch: []byte("epoch"), LeaseMillis: 5_000, PingIntervalMillis: 1_000, LocalDecisions: true,
 	}
 	if change != nil {
 		change(opened)
@@ -104,10 +105,11 @@ func (s *fakeStream) greet(t *testing.T, user string, change func(*queuegatev1.S
 	s.until(t, func(request *queuegatev1.SyncRequest) bool {
 		ping := request.GetPing()
 		if ping != nil {
-			s.send(t, &queuegatev1.SyncResponse{Message: &queuegatev1.SyncResponse_Pong{Pong: &queuegatev1.SyncPong{Id: ping.Id}}})
+			s.send(t, pongTo(ping))
 		}
 		return ping != nil
 	})
+	s.answers.Store(opened.LeaseMillis > 1)
 }
 
 func policyPart(user string) *queuegatev1.SyncResponse {
@@ -402,8 +404,8 @@ func givesUpItsLease(t *testing.T, isLive bool) {
 		}()
 		released := false
 		for !released {
-			request, err := stream.Recv()
-			if err != nil {
+			request := <-stream.requests
+			if request == nil {
 				break
 			}
 			released = request.GetRelease() != nil

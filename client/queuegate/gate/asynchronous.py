@@ -11,13 +11,14 @@ from queuegate._async_client import Client
 from queuegate._settings import DEFAULT_RETRY, FilePath, Retry, Tls
 from queuegate.exceptions import ServerUnavailable
 from queuegate.gate._async_methods import AsyncGateMethods
+from queuegate.gate.checks import BrokenProtocol, read_response
 from queuegate.gate.reflector import RELEASE_SECONDS, WATCH_SECONDS, Reflector, guarded
 from queuegate.v1 import sync_pb2
 
 _STREAM_ENDED: Final = (grpc.RpcError, asyncio.InvalidStateError)
 """How sending fails on a stream that has ended."""
-_Outgoing: TypeAlias = "asyncio.Queue[sync_pb2.SyncRequest | None]"
-_Stream: TypeAlias = "grpc.aio.StreamStreamCall[sync_pb2.SyncRequest, sync_pb2.SyncResponse]"
+_Response: TypeAlias = "sync_pb2.SyncResponse | BrokenProtocol"
+_Stream: TypeAlias = "grpc.aio.StreamStreamCall[sync_pb2.SyncRequest, _Response]"
 
 
 class Gate(AsyncGateMethods, Client):
@@ -65,7 +66,8 @@ class Gate(AsyncGateMethods, Client):
             raise
         self._decide = self._reflector.decider.decide
         self._loop = asyncio.get_running_loop()
-        self._outgoing: _Outgoing = asyncio.Queue()
+        self._woken = asyncio.Event()
+        """Says that there is something to send; each stream has its own."""
         self._running = self._loop.create_task(self._follow())
 
     async def close(self) -> None:
@@ -81,7 +83,7 @@ class Gate(AsyncGateMethods, Client):
 
     def _wake(self) -> None:
         self._calls.check_loop()
-        self._outgoing.put_nowait(None)
+        self._woken.set()
 
     async def _follow(self) -> None:
         """Keep a stream open."""
@@ -100,9 +102,9 @@ class Gate(AsyncGateMethods, Client):
 
     async def _open_stream(self, opened: sync_pb2.SyncRequest) -> Exception | None:
         """Send and receive until the stream ends; return why."""
-        self._outgoing = asyncio.Queue()
+        self._woken = asyncio.Event()
         try:
-            stream = self._calls.sync()
+            stream = self._calls.sync(read_response)
         except Exception as error:  # the channel is closed
             return error
         failure: Exception | None = None
@@ -113,9 +115,7 @@ class Gate(AsyncGateMethods, Client):
             async for response in stream:
                 greeted.set()
                 self._calls.has_worked = True
-                answer = self._reflector.receive(response)
-                if answer is not None:
-                    self._outgoing.put_nowait(answer)
+                self._reflector.receive(response)
         except grpc.RpcError as error:
             failure = self._calls.sync_failure(error)
         except Exception as error:  # a message breaks the protocol
@@ -133,7 +133,7 @@ class Gate(AsyncGateMethods, Client):
         self, stream: _Stream, opened: sync_pb2.SyncRequest, greeted: asyncio.Event
     ) -> None:
         """Send what is to be sent. Ends with an error if the stream has ended."""
-        number = self._reflector.stream
+        number, woken = self._reflector.stream, self._woken
         await stream.write(opened)
         # A write that fails hides the status with which the server refuses a stream.
         await greeted.wait()
@@ -142,9 +142,8 @@ class Gate(AsyncGateMethods, Client):
                 await stream.write(request)
             with suppress(TimeoutError):
                 async with asyncio.timeout(self._reflector.idle_seconds):
-                    answer = await self._outgoing.get()
-                if answer is not None:
-                    await stream.write(answer)
+                    await woken.wait()
+            woken.clear()
         await stream.write(self._reflector.released())
 
     async def _watch(self, stream: _Stream) -> None:

@@ -2,21 +2,20 @@
 
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from functools import partial
-from queue import Empty, SimpleQueue
-from typing import ClassVar, Final, TypeAlias
+from typing import ClassVar, Final
 
 import grpc
 
 from queuegate._client import Client
 from queuegate._settings import DEFAULT_RETRY, FilePath, Retry, Tls
 from queuegate.gate._methods import GateMethods
+from queuegate.gate.checks import read_response
 from queuegate.gate.reflector import RELEASE_SECONDS, WATCH_SECONDS, Reflector, guarded
 from queuegate.v1 import sync_pb2
 
 _CLOSE_SECONDS: Final = 2.0
-_Outgoing: TypeAlias = "SimpleQueue[sync_pb2.SyncRequest | None]"
 
 
 class Gate(GateMethods, Client):
@@ -86,7 +85,8 @@ class Gate(GateMethods, Client):
             undo.callback(self._reflector.close)
             super().__init__(address, timeout=timeout, tls=tls, token_file=token_file, retry=retry)
             self._decide = self._reflector.decider.decide
-            self._outgoing: _Outgoing = SimpleQueue()
+            self._woken = threading.Event()
+            """Says that there is something to send; each stream has its own."""
             self._stream: grpc.Call | None = None
             self._closing = threading.Event()
             self._changed = threading.Event()
@@ -122,7 +122,7 @@ class Gate(GateMethods, Client):
         self._threads.append(thread)
 
     def _wake(self) -> None:
-        self._outgoing.put(None)
+        self._woken.set()
 
     def _note_change(self) -> None:
         self._changed.set()
@@ -131,17 +131,15 @@ class Gate(GateMethods, Client):
         """Keep a stream open."""
         pause = 0.0
         while not self._closing.wait(pause):
-            outgoing = self._outgoing = SimpleQueue()
-            requests = self._requests(outgoing, self._reflector.opened(), self._reflector.stream)
+            woken = self._woken = threading.Event()
+            requests = self._requests(woken, self._reflector.opened(), self._reflector.stream)
             failure: Exception | None = None
             stream: grpc.Call | None = None
             try:
-                stream = self._stream = self._calls.sync(requests)
+                stream = self._stream = self._calls.sync(requests, read_response)
                 for response in stream:
                     self._calls.has_worked = True
-                    answer = self._reflector.receive(response)
-                    if answer is not None:
-                        outgoing.put(answer)
+                    self._reflector.receive(response)
             except grpc.RpcError as error:
                 failure = self._calls.sync_failure(error)
             except Exception as error:  # the channel is closed, or a message breaks the protocol
@@ -151,18 +149,16 @@ class Gate(GateMethods, Client):
             pause = self._reflector.ended(failure)
 
     def _requests(
-        self, outgoing: _Outgoing, opened: sync_pb2.SyncRequest, stream: int
+        self, woken: threading.Event, opened: sync_pb2.SyncRequest, stream: int
     ) -> Iterator[sync_pb2.SyncRequest]:
         """Return what is to be sent, as long as this is the stream. Called in a thread of gRPC,
         which waits in between while the server takes nothing.
         """
         yield opened
-        while outgoing is self._outgoing and not self._reflector.is_closed:
+        while woken is self._woken and not self._reflector.is_closed:
             yield from self._reflector.due(stream)
-            with suppress(Empty):
-                answer = outgoing.get(timeout=self._reflector.idle_seconds)
-                if answer is not None:
-                    yield answer
+            woken.wait(self._reflector.idle_seconds)
+            woken.clear()
         if self._reflector.is_closed:
             yield self._reflector.released()
 

@@ -6,6 +6,7 @@ import io
 import logging
 import os
 import threading
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +16,7 @@ from google.protobuf.message import DecodeError
 from google.protobuf.proto import parse_length_prefixed, serialize_length_prefixed
 
 from queuegate._settings import FilePath
+from queuegate.gate.checks import text_to_log
 from queuegate.v1 import sync_pb2
 
 MAX_BYTES: Final = 64 * 1024 * 1024
@@ -158,20 +160,24 @@ class Outbox:
             except OSError:
                 _LOG.exception("%s cannot be removed: another gate would report it again", path)
 
-    def reject(self, decision: sync_pb2.LocalDecision, why: str) -> None:
-        """Set a decision aside that the server does not accept."""
-        path, record = self._folder / _REJECTED, _record(decision)
-        message = "the server does not accept a decision, which is now in %s: %s: %s"
-        _LOG.error(message, path, why, decision)
+    def reject(self, decisions: Sequence[sync_pb2.LocalDecision], why: str) -> None:
+        """Set decisions aside that the server does not accept; `why` is about the first one. They
+        are logged together: a server may refuse a thousand at once.
+        """
+        path = self._folder / _REJECTED
+        records = b"".join(map(_record, decisions))
+        message = "the server does not accept %d decisions, which are now in %s; the first: %s: %s"
+        _LOG.error(message, len(decisions), path, text_to_log(why), text_to_log(str(decisions[0])))
         with self._lock:
-            self._rejected += 1
+            self._rejected += len(decisions)
             try:
                 with path.open("ab") as file:
-                    file.write(record)
+                    file.write(records)
             except OSError:
-                _LOG.exception("this decision is only in this log: %s", decision)
+                for each in decisions:
+                    _LOG.exception("this decision is only in this log: %s", each)
             else:
-                self._size += len(record)
+                self._size += len(records)
 
     def close(self) -> None:
         """Keep what waits for the next gate that uses the folder."""

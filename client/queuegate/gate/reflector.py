@@ -14,7 +14,9 @@ from typing import Final
 from queuegate import _validation
 from queuegate._settings import FilePath
 from queuegate._types import Decision
-from queuegate.exceptions import InvalidArgument, MessageTooLarge, QueuegateError
+from queuegate.exceptions import CouldNotAsk, InvalidArgument, MessageTooLarge, QueuegateError
+from queuegate.gate import bounds, checks
+from queuegate.gate.checks import BrokenProtocol
 from queuegate.gate.decider import Decider, Question
 from queuegate.gate.outbox import Outbox, OutboxCounts
 from queuegate.gate.replica import LocalReplica
@@ -64,10 +66,6 @@ class GateState(StrEnum):
     """The server does not let it decide, or demands reports and there is no outbox."""
     CLOSED = auto()
     """It is closed, or this process is a fork of the one that made it."""
-
-
-class BrokenProtocol(Exception):
-    """The server has sent a message that breaks the protocol; the text says how."""
 
 
 class Reflector:
@@ -125,10 +123,13 @@ class Reflector:
         self.stream = 0
         """The number of the newest stream."""
         self._wanted: dict[tuple[str, str], None] = {}
+        self._answer: sync_pb2.SyncRequest | None = None
+        """The answer to the newest message that needs one. It also stands for those before it."""
         self._pongs = 0
         """How many pings the server has answered on this stream."""
         self._next_ping = 0.0
         self._last_progress = 0.0
+        self._last_pong = 0.0
         self._last_watch = 0.0
         self._pause = FIRST_PAUSE
         self._log = StreamLog(named, has_outbox=self._outbox is not None)
@@ -154,8 +155,9 @@ class Reflector:
             self.stream += 1
             self.has_stream = True
             self._wanted.clear()
+            self._answer = None
             self._pongs = 0
-            self._last_progress = self._last_watch = clock()
+            self._last_progress = self._last_pong = self._last_watch = clock()
             self._next_ping = 0.0
             opened = self.session.open()
         if self._reporter is not None:
@@ -163,12 +165,15 @@ class Reflector:
         return opened
 
     def due(self, stream: int) -> list[sync_pb2.SyncRequest]:
-        """Return the messages to send now, besides answers; none on a stream that was replaced."""
+        """Return the messages to send now; none on a stream that was replaced."""
         now = clock()
         requests: list[sync_pb2.SyncRequest] = []
         with self._lock:
             if stream != self.stream:
                 return []
+            if self._answer is not None:
+                requests.append(self._answer)
+                self._answer = None
             if now >= self._next_ping:
                 self._next_ping = now + self.session.ping_interval
                 requests.append(self.session.ping(now))
@@ -201,23 +206,36 @@ class Reflector:
             self._last_watch = now
             if late > WATCH_SECONDS:
                 self._last_progress = min(now, self._last_progress + late)
+                self._last_pong = min(now, self._last_pong + late)
             return self.is_dead
 
     @property
     def is_dead(self) -> bool:
         """Whether the server has not answered pings for too long."""
-        return clock() - self._last_progress > SILENCE
+        return self._silence > 0
+
+    @property
+    def _silence(self) -> float:
+        """How long, in seconds, no ping was answered if that is too long; otherwise 0."""
+        now = clock()
+        # Policies take their time; but a server that sends them without end is of no use.
+        if now - self._last_pong > bounds.MAX_TRANSFER_SECONDS:
+            return bounds.MAX_TRANSFER_SECONDS
+        return SILENCE if now - self._last_progress > SILENCE else 0.0
 
     @property
     def idle_seconds(self) -> float:
         """How long nothing needs to be sent, unless `wake` is called."""
         return max(0.0, self._next_ping - clock())
 
-    def receive(self, response: sync_pb2.SyncResponse) -> sync_pb2.SyncRequest | None:
-        """Apply a message of the server and return the answer, if it needs one.
+    def receive(self, response: sync_pb2.SyncResponse | BrokenProtocol) -> None:
+        """Apply a message of the server, and send the answer, if it needs one.
 
         Raises BrokenProtocol for a message that breaks the protocol; then everything is dropped.
         """
+        if isinstance(response, BrokenProtocol):
+            self._drop_everything()
+            raise response
         with self._lock:
             now = clock()
             if response.WhichOneof("message") in _PROGRESS:
@@ -230,6 +248,7 @@ class Reflector:
             elif response.HasField("pong"):
                 self._pause = FIRST_PAUSE
                 self._pongs += 1
+                self._last_pong = now
                 # The server may answer pings, and end each stream by what it is sent then.
                 if self._pongs > 1:
                     self._log.lasts()
@@ -239,20 +258,23 @@ class Reflector:
                 self._note_reset()
                 self.session.drop_everything()
                 raise BrokenProtocol(str(error)) from error
+            if answer is not None and not _is_release(self._answer):
+                self._answer = answer
             has_changed, self.replica.has_changed = self.replica.has_changed, False
         if has_changed:
             self._on_change()
-        if response.HasField("reported"):
+        if answer is not None or response.HasField("reported"):
             self._wake()
-        return answer
 
     def ended(self, failure: Exception | None) -> float:
         """Note that the stream has ended, and why; return the seconds until the next one."""
         self.has_stream = False
         code = failure.code if isinstance(failure, QueuegateError) else ""
-        why = str(failure or "the server has ended it")
-        if code == "CANCELLED" and self.is_dead:
-            why = f"the server has answered no ping for {SILENCE:g} s"
+        why = checks.text_to_log(str(failure or "the server has ended it"))
+        if isinstance(failure, BrokenProtocol):
+            why = f"the server does not follow the protocol: {why}"
+        if code == "CANCELLED" and (silence := self._silence):
+            why = f"the server has answered no ping for {silence:g} s"
         if not self.is_closed:
             self._log.ended(f"{code}: {why}" if code else why)
         if code in _REFUSALS:
@@ -262,7 +284,10 @@ class Reflector:
             self._reporter.divide(why)
         self.decider.grace = self._stale if code in _UNREACHABLE else 0.0
         pause, self._pause = self._pause, min(2 * self._pause, LONGEST_PAUSE)
-        return pause * random.uniform(0.5, 1.0)  # noqa: S311 - no secret
+        pause *= random.uniform(0.5, 1.0)  # noqa: S311 - no secret
+        if isinstance(failure, CouldNotAsk) and failure.retry_after is not None:
+            pause = max(pause, min(failure.retry_after, bounds.MAX_RETRY_SECONDS))
+        return pause
 
     def close(self) -> None:
         """Decide nothing any more."""
@@ -290,6 +315,11 @@ class Reflector:
         self.session.lease_until = -math.inf
         if self._outbox is not None:
             self._outbox.abandon()
+
+    def _drop_everything(self) -> None:
+        with self._lock:
+            self._note_reset()
+            self.session.drop_everything()
 
     def _note_reset(self) -> None:
         """Count that the policies that decide are dropped, if there are any."""
@@ -333,6 +363,10 @@ class Reflector:
         )
         record.time.GetCurrentTime()
         return self._outbox is not None and self._outbox.append(record)
+
+
+def _is_release(answer: sync_pb2.SyncRequest | None) -> bool:
+    return answer is not None and answer.HasField("release")
 
 
 def _is_about_report(failure: Exception | None) -> bool:

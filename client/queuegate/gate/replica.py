@@ -13,11 +13,12 @@ from types import MappingProxyType
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from queuegate._types import Decision
+from queuegate.gate import bounds
 from queuegate.gate.session import GateRights
 from queuegate.policy import acl
 from queuegate.policy import decision as core
 from queuegate.policy.acl import Acl, AclNames
-from queuegate.policy.names import partition_name
+from queuegate.policy.names import ROOT, partition_name
 from queuegate.policy.tree import Cluster, Partition, PartitionBuilder, QueueAcls
 from queuegate.policy.yarn_acl import Semantics, parse_yarn
 from queuegate.v1 import sync_pb2, user_groups_pb2
@@ -53,6 +54,12 @@ class UserEntry:
         self.refresh_at = refresh_at
         """When the next use asks for the groups again."""
 
+    @property
+    def size(self) -> int:
+        """About how many bytes the groups take."""
+        groups = self.groups or ()
+        return sum(map(len, groups)) + bounds.GROUP_OVERHEAD_BYTES * len(groups)
+
     def end(self) -> None:
         """End what was decided from these groups."""
         self.expires_at = self.refresh_at = -math.inf
@@ -60,6 +67,18 @@ class UserEntry:
 
 NO_GROUPS: Final = UserEntry(("", ""), None, math.inf, math.inf)
 """Stands for the entry of a decision that used no groups that the gate holds."""
+
+
+class PolicySize(NamedTuple):
+    """The size of one policy, or of several together."""
+
+    queues: int = 0
+    bytes: int = 0
+    """Of the parts, as they are sent."""
+
+    def plus(self, other: "PolicySize", sign: int = 1) -> "PolicySize":
+        """Return the sum; with `sign=-1` the difference."""
+        return PolicySize(self.queues + sign * other.queues, self.bytes + sign * other.bytes)
 
 
 class Held(NamedTuple):
@@ -73,6 +92,7 @@ class Held(NamedTuple):
     """The version of the rules by which the server decides."""
     resolver_fingerprint: bytes
     """Empty if the groups are not shared."""
+    size: "PolicySize"
 
 
 Remembered: TypeAlias = tuple[Decision, UserEntry]
@@ -138,9 +158,15 @@ class LocalReplica:
         self.state = State(MappingProxyType({}), GateRights(), is_complete=is_complete)
         self.users: dict[tuple[str, str], UserEntry] = {}
         """By partition and name, those that were asked for last at the end."""
+        self._group_bytes = 0
         self._held: dict[str, Held] = {}
         """All complete policies, also those that are not confirmed."""
+        self._held_size = PolicySize()
         self._first: sync_pb2.PolicyPart | None = None
+        self._part_size = PolicySize()
+        """The size of the parts of a policy that is not complete."""
+        self._has_root = False
+        """Whether these parts have the root; otherwise the builder adds one."""
         self._builder = PartitionBuilder("")
 
     def held(self) -> Iterable[sync_pb2.HeldPolicy]:
@@ -161,23 +187,27 @@ class LocalReplica:
         self._replace(MappingProxyType({}))
         kept = frozenset(keep_groups_of)
         self.users = {key: entry for key, entry in self.users.items() if key[0] in kept}
+        self._group_bytes = sum(each.size for each in self.users.values())
 
     def drop_policies(self) -> None:
         """Drop everything that is held, also policies that the server might confirm."""
         self.reset()
         self.drop_parts()
         self._held.clear()
+        self._held_size = PolicySize()
 
     def add_part(self, part: sync_pb2.PolicyPart) -> None:
         """Add a part of a policy; the last one makes it decide. Raises ValueError."""
         name = part.partition
         if part.removed:
-            self._held.pop(name, None)
+            self.drop_parts()
+            self._drop_policy(name)
             self._replace({n: h for n, h in self.state.policies.items() if n != name})
             return
         if part.unchanged:
+            self.drop_parts()
             held = self._held.get(name)
-            if held is None:
+            if held is None or held.checksum != part.checksum:
                 raise ValueError(f"the policy of {name!r} cannot be unchanged: it is not held")
             self._decide_from(
                 held._replace(
@@ -190,9 +220,12 @@ class LocalReplica:
         if part.first:
             self._first = part
             self._builder = _builder(part)
+            self._part_size = PolicySize()
+            self._has_root = bool(part.queues) and part.queues[0].path == ROOT
         first = self._first
         if first is None or first.partition != name:
             raise ValueError(f"the parts of the policy of {name!r} are not complete")
+        self._count(part)
         check = None if first.HasField("cluster") else acl.check
         queues = []
         for queue in part.queues:
@@ -206,18 +239,20 @@ class LocalReplica:
             self._first = None
             self._decide_from(
                 Held(
-                    self._builder.build(),
+                    self._build(name),
                     first.checksum,
                     first.revision,
                     first.use_given_groups,
                     first.rules,
                     first.resolver_fingerprint,
+                    self._part_size,
                 )
             )
 
     def drop_parts(self) -> None:
         """Drop the parts of a policy that is not complete."""
         self._first = None
+        self._builder = PartitionBuilder("")
 
     def use_rights(self, rights: GateRights) -> None:
         """Decide with these rights, and drop the decisions that were made with others."""
@@ -234,17 +269,20 @@ class LocalReplica:
             return  # the known groups are valid until they expire
         key = (groups.partition, groups.user)
         known = self.users.pop(key, None)
-        lifetime = groups.lifetime_millis / 1_000
+        lifetime = min(groups.lifetime_millis / 1_000, bounds.MAX_LIFETIME_SECONDS)
         expires_at, refresh_at = asked_at + lifetime, asked_at + REFRESH_AFTER * lifetime
         if known is not None and known.groups == found:
             known.expires_at, known.refresh_at = expires_at, refresh_at
             self.users[key] = known
             return
         if known is not None:
-            known.end()
-        while len(self.users) >= MAX_USERS:
-            self.users.pop(next(iter(self.users))).end()
-        self.users[key] = UserEntry(key, found, expires_at, refresh_at)
+            self._end(known)
+        entry = UserEntry(key, found, expires_at, refresh_at)
+        room = bounds.MAX_GROUP_BYTES - entry.size
+        while self.users and (len(self.users) >= MAX_USERS or self._group_bytes > room):
+            self._end(self.users.pop(next(iter(self.users))))
+        self.users[key] = entry
+        self._group_bytes += entry.size
 
     def forget(self, partition: str, users: Iterable[str]) -> None:
         """Drop the groups of users; of all users of the partition if none is named."""
@@ -252,11 +290,44 @@ class LocalReplica:
         for key in keys or [key for key in self.users if key[0] == partition]:
             entry = self.users.pop(key, None)
             if entry is not None:
-                entry.end()
+                self._end(entry)
+
+    def _end(self, entry: UserEntry) -> None:
+        self._group_bytes -= entry.size
+        entry.end()
+
+    def _count(self, part: sync_pb2.PolicyPart) -> None:
+        """Count a part of a policy. Raises ValueError if the policies would exceed the bounds."""
+        held = self._held.get(part.partition)
+        if held is None and len(self._held) >= bounds.MAX_PARTITIONS:
+            raise ValueError(f"there are more than {bounds.MAX_PARTITIONS} partitions")
+        self._part_size = self._part_size.plus(PolicySize(len(part.queues), part.ByteSize()))
+        together = self._held_size.plus(self._part_size)
+        if held is not None:
+            together = together.plus(held.size, sign=-1)
+        if together.queues > bounds.MAX_QUEUES:
+            raise ValueError(f"the policies have more than {bounds.MAX_QUEUES} queues")
+        if together.bytes > bounds.MAX_POLICY_BYTES:
+            raise ValueError(f"the policies have more than {bounds.MAX_POLICY_BYTES} bytes")
+
+    def _build(self, name: str) -> Partition:
+        """Return the complete partition. Raises ValueError if a queue was sent twice."""
+        partition = self._builder.build()
+        self._builder = PartitionBuilder("")
+        if len(partition.queues) != self._part_size.queues + (not self._has_root):
+            raise ValueError(f"the policy of {name!r} has a queue twice")
+        return partition
+
+    def _drop_policy(self, name: str) -> None:
+        held = self._held.pop(name, None)
+        if held is not None:
+            self._held_size = self._held_size.plus(held.size, sign=-1)
 
     def _decide_from(self, held: Held) -> None:
         name = held.partition.name
+        self._drop_policy(name)
         self._held[name] = held
+        self._held_size = self._held_size.plus(held.size)
         self._replace({**self.state.policies, name: held})
         self.has_changed = True
 

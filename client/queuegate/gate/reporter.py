@@ -78,7 +78,7 @@ class Reporter:
                 return
             group = self._groups[0]
             if len(group) == 1:
-                self._outbox.reject(group[0], why)
+                self._outbox.reject(group, why)
                 self._drop_group()
                 return
             self._in_flight = 0
@@ -89,8 +89,8 @@ class Reporter:
         """Set the decisions aside that the server refuses; the others are confirmed."""
         group = self._groups[0]
         faults = {each.index: each.fault for each in refused if each.index < len(group)}
-        for index, fault in faults.items():
-            self._outbox.reject(group[index], fault)
+        if faults:
+            self._outbox.reject([group[index] for index in faults], next(iter(faults.values())))
         self._outbox.confirmed += len(group) - len(faults)
 
     def _drop_group(self) -> None:

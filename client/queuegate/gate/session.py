@@ -11,8 +11,9 @@ from collections.abc import Callable, Collection, Iterable
 from functools import partial
 from typing import Final, NamedTuple, Protocol
 
+from queuegate.gate import bounds, checks
 from queuegate.policy.decision import RULES
-from queuegate.v1 import cursor_pb2, sync_pb2, user_groups_pb2
+from queuegate.v1 import cursor_pb2, sync_pb2
 
 WANT_AGAIN: Final = 10.0
 """Seconds after which the groups of a user are asked for again that have not come."""
@@ -92,7 +93,7 @@ class GateSession:
         self._replica = replica
         self._name = name
         self._instance = os.urandom(16)
-        self._partitions = tuple(partitions)
+        self._partitions = frozenset(partitions)
         self._lease = 0.0
         self._is_open = False
         """Whether the server has answered the first message of the stream."""
@@ -100,9 +101,12 @@ class GateSession:
         self._announced = b""
         self._applied = 0
         self._fleet_cursor: cursor_pb2.Cursor | None = None
+        self._part_of = ""
+        """The partition whose policy is being sent; empty between policies."""
         self._wanted: dict[tuple[str, str], float] = {}
-        """When users were asked for whose groups have not come yet, and until when those are not
-        asked for again that could not be looked up."""
+        """When users were asked for whose groups have not come yet."""
+        self._deferred: dict[tuple[str, str], float] = {}
+        """Until when users are not asked for again whose groups could not be had."""
         self._last_ping = 0
         self._pings: dict[int, float] = {}
 
@@ -111,11 +115,12 @@ class GateSession:
         self._is_open = False
         self._pings.clear()
         self._wanted.clear()
-        self._replica.drop_parts()
+        self._deferred.clear()
+        self._drop_parts()
         message = sync_pb2.SyncOpen(
             name=self._name,
-            partitions=self._partitions,
-            held=self._replica.held(),
+            partitions=sorted(self._partitions),
+            held=_announced(self._replica.held()),
             fleet_cursor=self._fleet_cursor,
             instance=self._instance,
             rules=[RULES],
@@ -135,40 +140,48 @@ class GateSession:
 
     def want(self, partition: str, users: Iterable[str], now: float) -> sync_pb2.SyncRequest:
         """Ask for the groups of users, at this monotonic time or later."""
-        old = [key for key, asked_at in self._wanted.items() if now >= asked_at + WANT_AGAIN]
-        for key in old:
+        for key in [key for key, at in self._wanted.items() if now >= at + WANT_AGAIN]:
             del self._wanted[key]
+        for key in [key for key, until in self._deferred.items() if now >= until]:
+            del self._deferred[key]
         names = list(users)
         self._wanted.update(dict.fromkeys(((partition, user) for user in names), now))
         return sync_pb2.SyncRequest(want=sync_pb2.SyncWant(partition=partition, users=names))
 
     def is_wanted(self, partition: str, user: str, now: float) -> bool:
         """Return whether the groups of a user have been asked for and may still come, or could
-        not be looked up a short while ago.
+        not be had a short while ago.
         """
-        asked_at = self._wanted.get((partition, user))
+        key = (partition, user)
+        if now < self._deferred.get(key, -math.inf):
+            return True
+        asked_at = self._wanted.get(key)
         return asked_at is not None and now < asked_at + WANT_AGAIN
 
     @property
     def waiting(self) -> int:
-        """For how many users groups may still come."""
-        return len(self._wanted)
+        """For how many users groups may still come, or are not asked for again yet."""
+        return len(self._wanted) + len(self._deferred)
 
     def receive(self, response: sync_pb2.SyncResponse, now: float) -> sync_pb2.SyncRequest | None:
         """Take a message of the server and return the answer to it, if it needs one.
 
-        Raises ValueError for a message that breaks the protocol. The caller must `drop_everything`
-        then.
+        Raises ValueError for a message that breaks the protocol or is beyond the bounds. The caller
+        must `drop_everything` then.
         """
+        checks.check(response)
         kind = response.WhichOneof("message")
         if not self._is_open and kind not in ("opened", None):
             raise ValueError("the first message must be `opened`")
+        if self._part_of and kind in ("pong", "checkpoint"):
+            # It would cover a state of which this gate has a part.
+            raise ValueError(f"`{kind}` came before the policy of {self._part_of!r} was complete")
         if kind == "pong":
             self._start_lease(response.pong.id)
         elif kind == "opened":
             self._greeted(response.opened)
         elif kind == "policy":
-            self._replica.add_part(response.policy)
+            self._add_part(response.policy)
         elif kind == "forget":
             self._replica.forget(response.forget.partition, response.forget.users)
         elif kind == "user_groups":
@@ -206,20 +219,33 @@ class GateSession:
     def drop_everything(self) -> None:
         """Stop deciding, and have the next stream send everything."""
         self.reset()
+        self._part_of = ""
         self._replica.drop_policies()
 
     def _greeted(self, opened: sync_pb2.SyncOpened) -> None:
-        if not opened.lease_millis or not opened.ping_interval_millis:
-            raise ValueError("`opened` must have a lease and a ping interval")
+        if opened.resumed and opened.epoch != self._epoch:
+            raise ValueError("`opened` resumes from a position that this gate does not have")
         self._is_open = True
         self._announced = opened.epoch
         self._lease = opened.lease_millis / 1_000
-        self.ping_interval = opened.ping_interval_millis / 1_000
+        self.ping_interval = max(bounds.MIN_PING_SECONDS, opened.ping_interval_millis / 1_000)
+        self._drop_parts()
         if not opened.resumed:
             # The lease of another server does not cover the state of this one.
             self.reset(opened.keep_groups_of)
         rights = opened.local_decisions, opened.assert_groups, opened.report_decisions
         self._replica.use_rights(GateRights(*rights))
+
+    def _add_part(self, part: sync_pb2.PolicyPart) -> None:
+        if self._partitions and part.partition not in self._partitions:
+            raise ValueError(f"this gate does not follow the partition {part.partition!r}")
+        self._replica.add_part(part)
+        is_complete = part.last or part.removed or part.unchanged
+        self._part_of = "" if is_complete else part.partition
+
+    def _drop_parts(self) -> None:
+        self._part_of = ""
+        self._replica.drop_parts()
 
     def _receive_groups(self, groups: sync_pb2.UserGroups, now: float) -> None:
         """Take the groups of a user. They may have been on their way for long, while this process
@@ -229,9 +255,12 @@ class GateSession:
         asked_at = self._wanted.pop(key, None)
         if asked_at is None:
             return
-        if groups.outcome == user_groups_pb2.RESOLVE_OUTCOME_UNAVAILABLE:
-            self._wanted[key] = now - WANT_AGAIN + groups.lifetime_millis / 1_000
-        self._replica.set_groups(groups, asked_at)
+        lifetime = min(groups.lifetime_millis / 1_000, bounds.MAX_LIFETIME_SECONDS)
+        is_usable = checks.has_usable_groups(groups)
+        if not is_usable or lifetime < bounds.MIN_LOOKUP_SECONDS:
+            self._deferred[key] = now + max(lifetime, bounds.MIN_LOOKUP_SECONDS)
+        if is_usable:
+            self._replica.set_groups(groups, asked_at)
 
     def _start_lease(self, ping_id: int) -> None:
         """Extend the lease to that of a ping: it runs from when the ping was sent."""
@@ -240,3 +269,15 @@ class GateSession:
         sent_at = self._pings.pop(ping_id, None)
         if sent_at is not None:
             self.lease_until = max(self.lease_until, sent_at + self._lease)
+
+
+def _announced(held: Iterable[sync_pb2.HeldPolicy]) -> list[sync_pb2.HeldPolicy]:
+    """Return as many policies as a server lets a gate announce. The others are sent again."""
+    announced: list[sync_pb2.HeldPolicy] = []
+    size = 0
+    for policy in held:
+        size += len(policy.partition.encode())
+        if size > bounds.MAX_ANNOUNCED_BYTES or len(announced) == bounds.MAX_PARTITIONS:
+            break
+        announced.append(policy)
+    return announced

@@ -4,6 +4,7 @@ import logging
 from collections.abc import Iterable
 from typing import Final
 
+from queuegate.gate.checks import text_to_log
 from queuegate.v1 import sync_pb2
 
 MAX_ENDS: Final = 8
@@ -13,6 +14,7 @@ _FORBIDDEN: Final = (
     " version of the client does not know its rules"
 )
 _NO_OUTBOX: Final = "the server demands a report of each decision: give the gate an outbox"
+_MAX_LISTED: Final = 10
 _LOG: Final = logging.getLogger("queuegate.gate")
 
 
@@ -40,7 +42,7 @@ class StreamLog:
             _LOG.warning(
                 "the server does not have these partitions of a gate: %s; it has: %s",
                 ", ".join(sorted(missing)),
-                ", ".join(sorted(opened.partitions)) or "none of them",
+                _listed(opened.partitions),
             )
         self._missing |= missing
         obstacle = ""
@@ -63,3 +65,9 @@ class StreamLog:
         if self._ends:
             self._ends.clear()
             _LOG.info("the stream of a gate is back")
+
+
+def _listed(partitions: Iterable[str]) -> str:
+    names = sorted(partitions)
+    more = ", ..." if len(names) > _MAX_LISTED else ""
+    return text_to_log(", ".join(names[:_MAX_LISTED]) + more) or "none of them"

@@ -77,7 +77,7 @@ BROKEN: dict[str, Callable[[], Any]] = {
     "are not complete": lambda: part(first=False),
     "at most one space": lambda: part(queues=[{"path": "root", "submit_acl": "a b c"}]),
     "after its parent": lambda: part(queues=[{"path": "root"}, {"path": "root.a.b"}]),
-    "it is not held": lambda: part(unchanged=True),
+    "it is not held": lambda: part(unchanged=True, queues=[]),
 }
 
 

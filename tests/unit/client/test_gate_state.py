@@ -31,6 +31,7 @@ class Gate:
         self.open()
         for name in partitions or ("default",):
             self.say(policy=policy(name))
+        self.say(checkpoint=sync_pb2.SyncCheckpoint(sequence=1))
 
     def say(self, **message: Any) -> None:
         self.session.receive(sync_pb2.SyncResponse(**message), self.clock())
@@ -149,7 +150,9 @@ def test_another_replica_may_let_a_gate_keep_groups(gate: Gate) -> None:
     assert [each.resolver_fingerprint for each in opened.held] == [b"ldap"]
     gate.say(forget=sync_pb2.Forget(partition="default", users=["eve"]))
     gate.say(
-        policy=sync_pb2.PolicyPart(partition="default", unchanged=True, resolver_fingerprint=b"ad")
+        policy=sync_pb2.PolicyPart(
+            partition="default", unchanged=True, checksum=b"1", resolver_fingerprint=b"ad"
+        )
     )
     gate.say(checkpoint=sync_pb2.SyncCheckpoint(sequence=9))
     assert gate.check("sam") is None, "the lease of another server"
@@ -159,7 +162,7 @@ def test_another_replica_may_let_a_gate_keep_groups(gate: Gate) -> None:
     opened = gate.open(keep_groups_of=("other",))
     assert not opened.HasField("fleet_cursor"), "the last checkpoint had none"
     assert [each.resolver_fingerprint for each in opened.held] == [b"ad"]
-    gate.say(policy=sync_pb2.PolicyPart(partition="default", unchanged=True))
+    gate.say(policy=sync_pb2.PolicyPart(partition="default", unchanged=True, checksum=b"1"))
     gate.lease()
     assert gate.check("sam") is None
 
@@ -181,7 +184,7 @@ def test_a_gate_keeps_its_fleet_cursor_until_the_next_checkpoint(gate: Gate) -> 
     gate.learn("sam", "staff")
     gate.open(keep_groups_of=("default",))
     assert gate.open(keep_groups_of=("default",)).fleet_cursor == fleet
-    gate.say(policy=sync_pb2.PolicyPart(partition="default", unchanged=True))
+    gate.say(policy=sync_pb2.PolicyPart(partition="default", unchanged=True, checksum=b"1"))
     gate.lease()
     assert gate.check("sam")
 

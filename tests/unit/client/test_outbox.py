@@ -263,7 +263,7 @@ def test_a_rejected_decision_is_kept_and_logged(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     box = Outbox(tmp_path)
-    box.reject(decision(1), "no such reason")
+    box.reject([decision(1)], "no such reason")
     assert (box.counts.rejected, names(tmp_path)) == (1, ["rejected"])
     assert "no such reason" in caplog.text
     assert "user 1" in caplog.text

@@ -201,6 +201,7 @@ def test_only_a_gate_that_has_state_is_reset(reflector: Reflector) -> None:
     reflector.opened()
     reflector.receive(opened())
     greet(reflector)
+    reflector.receive(sync_pb2.SyncResponse(checkpoint=sync_pb2.SyncCheckpoint(sequence=1)))
     greet(reflector, resumed=True)
     assert reflector.resets == 0
     reflector.opened()

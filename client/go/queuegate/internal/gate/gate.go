@@ -265,12 +265,20 @@ func (g *Gate) receive(response *queuegatev1.SyncResponse) error {
 	if err != nil {
 		g.noteReset()
 		g.session.dropEverything()
+		return err
 	}
 	if answer != nil && g.answer.GetRelease() == nil { // after a release nothing counts
 		g.answer = answer
 		signal(g.wake)
 	}
-	return err
+	return nil
+}
+
+func (g *Gate) dropEverything() {
+	g.mutex.Lock()
+	defer g.mutex.Unlock()
+	g.noteReset()
+	g.session.dropEverything()
 }
 
 // noteReset counts that the policies that decide are dropped, if there are any.
@@ -286,7 +294,8 @@ func (g *Gate) ended(err error) time.Duration {
 	defer g.mutex.Unlock()
 	if !g.isClosed.Load() {
 		why := err
-		if !errors.Is(err, errSilent) && !errors.Is(err, errEnded) {
+		var silent silentError
+		if !errors.As(err, &silent) && !errors.Is(err, errEnded) {
 			why = g.options.Explain(err, g.hasAnswered)
 		}
 		g.log.ended(why)
@@ -304,7 +313,17 @@ func (g *Gate) ended(err error) time.Duration {
 	g.decider.grace.Store(int64(grace))
 	pause := g.pause
 	g.pause = min(2*pause, longestPause)
-	return pause/2 + rand.N(pause/2)
+	return max(pause/2+rand.N(pause/2), min(retryDelay(err), maxRetry))
+}
+
+// retryDelay returns after what time the server wants to be asked again; zero if it does not say.
+func retryDelay(err error) time.Duration {
+	for _, detail := range status.Convert(err).Details() {
+		if retry, is := detail.(*errdetails.RetryInfo); is {
+			return retry.GetRetryDelay().AsDuration()
+		}
+	}
+	return 0
 }
 
 // isAboutReport returns whether a stream has ended because of a report. No other message is long.

@@ -2,18 +2,17 @@ package gate
 
 import (
 	"context"
-	"sync/atomic"
 	"testing"
 	"time"
 )
 
 // A stream without progress ends; one that is over is not watched any more.
 func TestAStreamWithoutProgressEnds(t *testing.T) {
-	var progress atomic.Bool
+	var stream watched
 	looks, ended := make(chan time.Time), make(chan struct{})
-	go watch(t.Context(), looks, &progress, func() { close(ended) })
+	go watch(t.Context(), looks, &stream, func() { close(ended) })
 	for range 3 {
-		progress.Store(true)
+		stream.progress.Store(true)
 		for range maxSilentLooks - 1 {
 			select {
 			case looks <- time.Now():
@@ -33,5 +32,5 @@ func TestAStreamWithoutProgressEnds(t *testing.T) {
 	}
 	over, cancel := context.WithCancel(t.Context())
 	cancel()
-	watch(over, looks, &progress, func() { t.Error("it is over") })
+	watch(over, looks, &stream, func() { t.Error("it is over") })
 }

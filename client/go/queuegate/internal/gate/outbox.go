@@ -241,20 +241,31 @@ func (o *Outbox) keepCopy(damaged segment, readable int, fault error) {
 	}
 }
 
-// reject sets a decision aside that the server does not accept.
-func (o *Outbox) reject(decision *queuegatev1.LocalDecision, fault string) {
+// reject sets decisions aside that the server does not accept; the fault is that of the first one. They
+// are logged together: a server may refuse a thousand at once.
+func (o *Outbox) reject(decisions []*queuegatev1.LocalDecision, fault string) {
 	o.mutex.Lock()
 	defer o.mutex.Unlock()
-	o.counts.Rejected++
+	o.counts.Rejected += uint64(len(decisions))
 	path := filepath.Join(o.folder, rejectedName)
-	record, err := appendRecord(nil, decision)
-	if err == nil {
-		err = appendFile(path, record)
+	var records []byte
+	var err error
+	for _, each := range decisions {
+		if err == nil {
+			records, err = appendRecord(records, each)
+		}
 	}
-	slog.Error("the server does not accept a decision of a gate, which is set aside",
-		"fault", fault, "decision", decision, "file", path, "error", err)
 	if err == nil {
-		o.counts.WaitingBytes += int64(len(record))
+		err = appendFile(path, records)
+	}
+	slog.Error("the server does not accept decisions of a gate, which are set aside", "decisions", len(decisions),
+		"file", path, "fault", textToLog(fault), "first", decisions[0], "error", err)
+	if err == nil {
+		o.counts.WaitingBytes += int64(len(records))
+		return
+	}
+	for _, each := range decisions {
+		slog.Error("this decision is only in this log", "decision", each)
 	}
 }
 

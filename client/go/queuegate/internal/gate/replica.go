@@ -7,6 +7,8 @@ import (
 	"maps"
 	"sync/atomic"
 
+	"google.golang.org/protobuf/proto"
+
 	"github.com/queuegate/queuegate/client/go/queuegate/internal/policy"
 	queuegatev1 "github.com/queuegate/queuegate/client/go/queuegate/v1"
 )
@@ -27,7 +29,18 @@ type held struct {
 	useGivenGroups      bool
 	rules               uint32 // the version of the rules by which the server decides
 	resolverFingerprint []byte // identifies the settings of the resolver
+	size                size
 }
+
+// A size is that of one policy, or of several together.
+type size struct {
+	queues int
+	bytes  int // of the parts, as they are sent
+}
+
+func (s size) plus(other size) size { return size{s.queues + other.queues, s.bytes + other.bytes} }
+
+func (s size) minus(other size) size { return size{s.queues - other.queues, s.bytes - other.bytes} }
 
 // A state is everything that decides but for the groups of users. Immutable: a change makes another
 // one, and a decision holds if its state is still the present one after it was made.
@@ -44,9 +57,12 @@ type replica struct {
 	partial  bool // it follows only some partitions
 	onPolicy func()
 
-	held    map[string]*held // all complete policies, also those that are not confirmed
-	first   *queuegatev1.PolicyPart
-	builder *policy.Builder
+	held     map[string]*held // all complete policies, also those that are not confirmed
+	heldSize size
+	first    *queuegatev1.PolicyPart
+	builder  *policy.Builder
+	partSize size // of the parts of a policy that is not complete
+	hasRoot  bool // whether these parts have the root; otherwise the builder adds one
 }
 
 func newReplica(partial bool, onPolicy func()) *replica {
@@ -89,13 +105,15 @@ func (r *replica) add(part *queuegatev1.PolicyPart) error {
 	name := part.GetPartition()
 	switch {
 	case part.GetRemoved():
-		delete(r.held, name)
+		r.dropParts()
+		r.drop(name)
 		r.change(name, nil)
 		return nil
 	case part.GetUnchanged():
+		r.dropParts()
 		known := r.held[name]
 		if known == nil || !bytes.Equal(known.checksum, part.GetChecksum()) {
-			return fmt.Errorf("the policy of %q is not held", name)
+			return fmt.Errorf("the policy of %q cannot be unchanged: it is not held", name)
 		}
 		changed := *known
 		changed.revision, changed.useGivenGroups = part.GetRevision(), part.GetUseGivenGroups()
@@ -103,9 +121,13 @@ func (r *replica) add(part *queuegatev1.PolicyPart) error {
 		r.decideFrom(&changed)
 		return nil
 	case part.GetFirst():
-		r.first, r.builder = part, builderOf(part)
+		r.first, r.builder, r.partSize = part, builderOf(part), size{}
+		r.hasRoot = len(part.GetQueues()) > 0 && part.GetQueues()[0].GetPath() == "root"
 	case r.first == nil || r.first.GetPartition() != name:
 		return errors.New("the first part of a policy is missing")
+	}
+	if err := r.count(part); err != nil {
+		return err
 	}
 	for _, queue := range part.GetQueues() {
 		if err := r.builder.Add(queue.GetPath(), queue.GetSubmitAcl(), queue.GetAdminAcl()); err != nil {
@@ -114,12 +136,18 @@ func (r *replica) add(part *queuegatev1.PolicyPart) error {
 	}
 	part.Queues = nil // of a first part, which is kept
 	if part.GetLast() {
-		made := r.builder.Build()
-		first := r.first
+		made, first, sent := r.builder.Build(), r.first, r.partSize
+		expected := sent.queues
+		if !r.hasRoot {
+			expected++
+		}
 		r.dropParts()
+		if made.Size() != expected {
+			return fmt.Errorf("the policy of %q has a queue twice", name)
+		}
 		r.decideFrom(&held{
 			name, made, first.GetChecksum(), first.GetRevision(), first.GetUseGivenGroups(), first.GetRules(),
-			first.GetResolverFingerprint(),
+			first.GetResolverFingerprint(), sent,
 		})
 	}
 	return nil
@@ -128,8 +156,37 @@ func (r *replica) add(part *queuegatev1.PolicyPart) error {
 // dropParts drops the parts of a policy that is not complete.
 func (r *replica) dropParts() { r.first, r.builder = nil, nil }
 
+// count counts a part of a policy. An error says that the policies would exceed the bounds.
+func (r *replica) count(part *queuegatev1.PolicyPart) error {
+	known := r.held[part.GetPartition()]
+	if known == nil && len(r.held) >= maxPartitions {
+		return fmt.Errorf("there are more than %d partitions", maxPartitions)
+	}
+	r.partSize = r.partSize.plus(size{len(part.GetQueues()), proto.Size(part)})
+	together := r.heldSize.plus(r.partSize)
+	if known != nil {
+		together = together.minus(known.size)
+	}
+	if together.queues > maxQueues {
+		return fmt.Errorf("the policies have more than %d queues", maxQueues)
+	}
+	if together.bytes > maxPolicyBytes {
+		return fmt.Errorf("the policies have more than %d bytes", maxPolicyBytes)
+	}
+	return nil
+}
+
+func (r *replica) drop(name string) {
+	if known := r.held[name]; known != nil {
+		r.heldSize = r.heldSize.minus(known.size)
+		delete(r.held, name)
+	}
+}
+
 func (r *replica) decideFrom(made *held) {
+	r.drop(made.name)
 	r.held[made.name] = made
+	r.heldSize = r.heldSize.plus(made.size)
 	r.change(made.name, made)
 	r.onPolicy()
 }

@@ -1,6 +1,7 @@
 package gate
 
 import (
+	"maps"
 	"slices"
 
 	queuegatev1 "github.com/queuegate/queuegate/client/go/queuegate/v1"
@@ -53,8 +54,13 @@ func (r *reporter) confirmed(answer *queuegatev1.SyncReported) {
 			faults[refused.GetIndex()] = refused.GetFault()
 		}
 	}
-	for index, fault := range faults {
-		r.outbox.reject(group[index], fault)
+	if len(faults) > 0 {
+		var rejected []*queuegatev1.LocalDecision
+		indexes := slices.Sorted(maps.Keys(faults))
+		for _, index := range indexes {
+			rejected = append(rejected, group[index])
+		}
+		r.outbox.reject(rejected, faults[indexes[0]])
 	}
 	r.outbox.confirm(len(group) - len(faults))
 	r.drop()
@@ -72,7 +78,7 @@ func (r *reporter) divide(fault string) {
 		r.groups = slices.Replace(r.groups, 0, 1, group[:half], group[half:])
 		return
 	}
-	r.outbox.reject(group[0], fault)
+	r.outbox.reject(group, fault)
 	r.drop()
 }
 

@@ -1,8 +1,11 @@
 package gate
 
 import (
+	"bytes"
 	"crypto/rand"
 	"errors"
+	"fmt"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -10,13 +13,8 @@ import (
 	queuegatev1 "github.com/queuegate/queuegate/client/go/queuegate/v1"
 )
 
-const (
-	// maxPings is how many pings may be without an answer; those before them are too old to grant a
-	// lease.
-	maxPings = 32
-	// maxHeld is how many policies may be announced as held; further ones are sent again.
-	maxHeld = 10_000
-)
+// maxPings is how many pings may be without an answer; those before them are too old to grant a lease.
+const maxPings = 32
 
 // A session is the protocol of a gate, over all its streams: which state it may decide from, and
 // until when. Messages and times come in, messages come out. The rules are in sync.proto.
@@ -33,7 +31,8 @@ type session struct {
 	instance   []byte
 	canReport  bool
 
-	isOpen    bool // the server has answered the first message of the stream
+	isOpen    bool   // the server has answered the first message of the stream
+	partOf    string // the partition whose policy is being sent; empty between policies
 	lease     time.Duration
 	epoch     []byte // nil if there is nothing to resume
 	announced []byte
@@ -63,18 +62,20 @@ func newSession(r *replica, w *wants, name string, partitions []string, canRepor
 func (s *session) open() *queuegatev1.SyncRequest {
 	s.isOpen = false
 	s.pings = nil
-	s.replica.dropParts()
+	s.dropParts()
 	s.wants.clear()
 	message := &queuegatev1.SyncOpen{
 		Name: s.name, Partitions: s.partitions, Instance: s.instance, Rules: []uint32{policy.Rules},
 		FleetCursor: s.fleetCursor,
 	}
-	for name, policy := range s.replica.held {
-		if len(message.Held) < maxHeld {
-			message.Held = append(message.Held, &queuegatev1.HeldPolicy{
-				Partition: name, Checksum: policy.checksum, ResolverFingerprint: policy.resolverFingerprint,
-			})
+	announced := 0
+	for name, policy := range s.replica.held { // others are sent again
+		if announced += len(name); announced > maxAnnouncedBytes || len(message.Held) == maxPartitions {
+			break
 		}
+		message.Held = append(message.Held, &queuegatev1.HeldPolicy{
+			Partition: name, Checksum: policy.checksum, ResolverFingerprint: policy.resolverFingerprint,
+		})
 	}
 	if s.epoch != nil {
 		message.Resume = &queuegatev1.Cursor{Epoch: s.epoch, Sequence: s.applied}
@@ -94,12 +95,22 @@ func (s *session) ping(now time.Duration) *queuegatev1.SyncRequest {
 }
 
 // receive takes a message of the server and returns the answer to it, if it needs one. An error says
-// that the message breaks the protocol; the caller must reset the session then.
+// that the message breaks the protocol or is beyond the bounds; the caller must drop everything then.
 func (s *session) receive(
 	response *queuegatev1.SyncResponse, now time.Duration,
 ) (*queuegatev1.SyncRequest, error) {
 	if response.GetMessage() != nil && response.GetOpened() == nil && !s.isOpen {
 		return nil, errors.New("the first message must be `opened`")
+	}
+	if err := check(response); err != nil {
+		return nil, err
+	}
+	if s.partOf != "" {
+		// It would cover a state of which this gate has a part.
+		switch response.GetMessage().(type) {
+		case *queuegatev1.SyncResponse_Pong, *queuegatev1.SyncResponse_Checkpoint:
+			return nil, fmt.Errorf("a pong or checkpoint came before the policy of %q was complete", s.partOf)
+		}
 	}
 	switch message := response.GetMessage().(type) {
 	case *queuegatev1.SyncResponse_Pong:
@@ -107,7 +118,7 @@ func (s *session) receive(
 	case *queuegatev1.SyncResponse_Opened:
 		return nil, s.greeted(message.Opened)
 	case *queuegatev1.SyncResponse_Policy:
-		return nil, s.replica.add(message.Policy)
+		return nil, s.addPart(message.Policy)
 	case *queuegatev1.SyncResponse_Forget:
 		s.replica.users.forget(message.Forget.GetPartition(), message.Forget.GetUsers())
 	case *queuegatev1.SyncResponse_UserGroups:
@@ -146,18 +157,40 @@ func (s *session) reset(keepGroupsOf ...string) {
 // dropEverything stops deciding, and has the next stream send everything.
 func (s *session) dropEverything() {
 	s.reset()
-	s.replica.dropParts()
+	s.dropParts()
 	clear(s.replica.held)
+	s.replica.heldSize = size{}
+}
+
+func (s *session) addPart(part *queuegatev1.PolicyPart) error {
+	name := part.GetPartition()
+	if len(s.partitions) > 0 && !slices.Contains(s.partitions, name) {
+		return fmt.Errorf("this gate does not follow the partition %q", name)
+	}
+	isComplete := part.GetLast() || part.GetRemoved() || part.GetUnchanged()
+	if err := s.replica.add(part); err != nil {
+		return err
+	}
+	if s.partOf = name; isComplete {
+		s.partOf = ""
+	}
+	return nil
+}
+
+func (s *session) dropParts() {
+	s.partOf = ""
+	s.replica.dropParts()
 }
 
 func (s *session) greeted(opened *queuegatev1.SyncOpened) error {
-	if opened.GetLeaseMillis() == 0 || opened.GetPingIntervalMillis() == 0 {
-		return errors.New("`opened` must have a lease and a ping interval")
+	if opened.GetResumed() && (s.epoch == nil || !bytes.Equal(opened.GetEpoch(), s.epoch)) {
+		return errors.New("`opened` resumes from a position that this gate does not have")
 	}
 	s.isOpen = true
+	s.dropParts()
 	s.announced = opened.GetEpoch()
-	s.lease = time.Duration(opened.GetLeaseMillis()) * time.Millisecond
-	s.pingInterval = max(time.Duration(opened.GetPingIntervalMillis())*time.Millisecond, minPingInterval)
+	s.lease = millis(opened.GetLeaseMillis())
+	s.pingInterval = max(millis(opened.GetPingIntervalMillis()), minPing)
 	if !opened.GetResumed() {
 		// The lease of another server does not cover the state of this one.
 		s.reset(opened.GetKeepGroupsOf()...)
@@ -186,23 +219,18 @@ func (s *session) startLease(id uint64) {
 // so their lifetime is counted from then, however long they were under way.
 func (s *session) setGroups(given *queuegatev1.UserGroups, now time.Duration) {
 	key := userKey{given.GetPartition(), given.GetUser()}
-	lifetime := time.Duration(min(given.GetLifetimeMillis(), maxLifetimeMillis)) * time.Millisecond
-	outcome := given.GetOutcome()
-	exists := outcome == queuegatev1.ResolveOutcome_RESOLVE_OUTCOME_RESOLVED
-	if !exists && outcome != queuegatev1.ResolveOutcome_RESOLVE_OUTCOME_NOT_FOUND {
-		s.wants.answer(key, now+max(lifetime, refreshRetry))
+	longest := uint64(maxLifetime / time.Millisecond)
+	lifetime := time.Duration(min(given.GetLifetimeMillis(), longest)) * time.Millisecond
+	if !hasUsableGroups(given) {
+		s.wants.answer(key, now+max(lifetime, minLookup))
 		return // known groups hold until they expire
 	}
+	exists := given.GetOutcome() == queuegatev1.ResolveOutcome_RESOLVE_OUTCOME_RESOLVED
 	var again time.Duration
-	if lifetime < refreshRetry {
-		again = now + refreshRetry
+	if lifetime < minLookup {
+		again = now + minLookup
 	}
 	if askedAt, isAsked := s.wants.answer(key, again); isAsked {
 		s.replica.users.set(key, exists, given.GetGroups(), askedAt, lifetime)
 	}
 }
-
-const (
-	minPingInterval   = 100 * time.Millisecond
-	maxLifetimeMillis = 1000 * 60 * 60 * 24
-)

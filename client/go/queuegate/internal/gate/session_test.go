@@ -177,10 +177,10 @@ func TestServersThatDoNotFollowTheProtocol(t *testing.T) {
 
 func TestAnnouncedPoliciesAreBounded(t *testing.T) {
 	w := newWorld(t)
-	for i := range maxHeld + 1 {
+	for i := range maxPartitions + 1 {
 		w.decider.replica.held[fmt.Sprint("p", i)] = &held{}
 	}
-	if held := w.session.open().GetOpen().GetHeld(); len(held) != maxHeld {
+	if held := w.session.open().GetOpen().GetHeld(); len(held) != maxPartitions {
 		t.Error(len(held))
 	}
 }
@@ -328,7 +328,7 @@ func TestGroupsThatLiveTooShortAreNotAskedForAgainAtOnce(t *testing.T) {
 	if taken := w.decider.wants.take(w.now); len(taken) > 0 {
 		t.Error(taken)
 	}
-	w.now += refreshRetry
+	w.now += minLookup
 	w.expect("eve", "root", "")
 	if taken := w.decider.wants.take(w.now); len(taken) != 1 {
 		t.Error(taken)
@@ -489,7 +489,7 @@ func TestPartitions(t *testing.T) {
 		if answer, decided := newWorld(t).live(policies...).decider.decide(question); decided != each.all || answer.Allowed != each.all {
 			t.Error(each, answer, decided)
 		}
-		if answer, decided := newWorld(t, "gpu").live(policies...).decider.decide(question); decided != each.some || answer.Allowed != each.some {
+		if answer, decided := newWorld(t, "default", "gpu", "[rm]gpu").live(policies...).decider.decide(question); decided != each.some || answer.Allowed != each.some {
 			t.Error(each, answer, decided)
 		}
 	}

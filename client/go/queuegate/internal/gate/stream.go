@@ -3,7 +3,9 @@ package gate
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -23,13 +25,52 @@ const silence = 3 * time.Second
 // maxSilentLooks is how often in a row the watchdog may look and see no progress.
 const maxSilentLooks = 6
 
+// ReceiveLimit is the limit of gRPC for messages on the stream. It differs from the limits of servers,
+// whose errors look the same.
+const ReceiveLimit = maxMessageBytes + 1
+
+var tooLarge = fmt.Sprintf("vs. %d)", ReceiveLimit)
+
+// isTooLarge returns whether the server has sent too large a message.
+func isTooLarge(err error) bool {
+	return status.Code(err) == codes.ResourceExhausted && strings.Contains(err.Error(), tooLarge)
+}
+
 // protocolViolated is how a stream ends whose messages make no sense. Servers do not use it.
 const protocolViolated = codes.DataLoss
 
-var (
-	errSilent = status.Errorf(codes.Unavailable, "the server has answered no ping for %v", silence)
-	errEnded  = errors.New("the server has ended it")
-)
+// maxUnansweredLooks is how often in a row the watchdog may look and see no pong, also while policies
+// come: a server that sends them without end is of no use.
+const maxUnansweredLooks = int(maxTransfer / (silence / maxSilentLooks))
+
+var errEnded = errors.New("the server has ended it")
+
+// A silentError is how a stream ends whose server does not answer pings.
+type silentError struct{ length time.Duration }
+
+func (e silentError) Error() string {
+	return fmt.Sprintf("the server has answered no ping for %v", e.length)
+}
+
+func (e silentError) GRPCStatus() *status.Status { return status.New(codes.Unavailable, e.Error()) }
+
+// A watched stream is one that the watchdog looks at.
+type watched struct {
+	progress atomic.Bool // since the last look
+	pong     atomic.Bool // since the last look
+	silence  atomic.Int64
+}
+
+func (w *watched) note(response *queuegatev1.SyncResponse) {
+	isPong := response.GetPong() != nil
+	if isPong {
+		w.pong.Store(true)
+	}
+	// Opened and policies show that the server works, too.
+	if isPong || response.GetOpened() != nil || response.GetPolicy() != nil {
+		w.progress.Store(true)
+	}
+}
 
 // run keeps a stream open.
 func (g *Gate) run(ctx context.Context) {
@@ -47,13 +88,10 @@ func (g *Gate) run(ctx context.Context) {
 func (g *Gate) stream(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	var isSilent, progress atomic.Bool
+	var look watched
 	looks := time.NewTicker(silence / maxSilentLooks)
 	defer looks.Stop()
-	go watch(ctx, looks.C, &progress, func() {
-		isSilent.Store(true)
-		cancel()
-	})
+	go watch(ctx, looks.C, &look, cancel)
 	stream, err := g.options.Open(ctx)
 	if err != nil {
 		return err
@@ -70,39 +108,55 @@ func (g *Gate) stream(ctx context.Context) error {
 	}()
 	for {
 		response, err := stream.Recv()
-		if isSilent.Load() {
-			return errSilent
+		if length := look.silence.Load(); length > 0 {
+			return silentError{time.Duration(length)}
 		}
 		if errors.Is(err, io.EOF) {
 			return errEnded
 		}
+		if isTooLarge(err) {
+			g.dropEverything()
+			return status.Errorf(protocolViolated,
+				"the server does not follow the protocol: a message has more than %d bytes", maxMessageBytes)
+		}
 		if err != nil {
 			return err
 		}
-		if isProgress(response) {
-			progress.Store(true)
-		}
+		look.note(response)
 		if err := g.receive(response); err != nil {
 			return status.Errorf(protocolViolated, "the server does not follow the protocol: %v", err)
 		}
 	}
 }
 
-// watch calls end once there is no progress for too long. It counts looks, not time: those that this
+// watch calls end once no ping was answered for too long. It counts looks, not time: those that this
 // process missed while it was held up do not count, since answers of the server may wait to be read. A
 // ticker does not deliver them later.
-func watch(ctx context.Context, looks <-chan time.Time, progress *atomic.Bool, end func()) {
-	for silent := 0; silent < maxSilentLooks; silent++ {
+func watch(ctx context.Context, looks <-chan time.Time, stream *watched, end func()) {
+	for silent, unanswered := 0, 0; ; {
 		select {
 		case <-ctx.Done():
 			return
 		case <-looks:
 		}
-		if progress.Swap(false) {
-			silent = -1
+		silent, unanswered = silent+1, unanswered+1
+		if stream.progress.Swap(false) {
+			silent = 0
 		}
+		if stream.pong.Swap(false) {
+			unanswered = 0
+		}
+		switch {
+		case unanswered >= maxUnansweredLooks:
+			stream.silence.Store(int64(maxTransfer))
+		case silent >= maxSilentLooks:
+			stream.silence.Store(int64(silence))
+		default:
+			continue
+		}
+		end()
+		return
 	}
-	end()
 }
 
 // send sends messages when they are due, for as long as the stream lasts.
@@ -133,9 +187,4 @@ func (g *Gate) send(
 		case <-g.wake:
 		}
 	}
-}
-
-// isProgress returns whether a message shows that the server takes messages and works on them.
-func isProgress(response *queuegatev1.SyncResponse) bool {
-	return response.GetOpened() != nil || response.GetPong() != nil || response.GetPolicy() != nil
 }

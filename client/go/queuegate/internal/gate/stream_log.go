@@ -10,6 +10,9 @@ import (
 // maxLoggedEnds is how many different reasons for ends of streams are logged until a stream lasts.
 const maxLoggedEnds = 8
 
+// maxListed is how many partitions of the server are logged.
+const maxListed = 10
+
 const (
 	forbidden = "the server does not let it decide, by its setting sync.local_decisions, or because this" +
 		" version of the client does not know its rules"
@@ -43,7 +46,7 @@ func (l *streamLog) opened(opened *queuegatev1.SyncOpened) {
 	}
 	if len(missing) > 0 {
 		slog.Warn("the server does not have these partitions of a gate",
-			"missing", missing, "has", opened.GetPartitions())
+			"missing", missing, "has", listed(opened.GetPartitions()))
 	}
 	obstacle := ""
 	switch {
@@ -60,9 +63,9 @@ func (l *streamLog) opened(opened *queuegatev1.SyncOpened) {
 
 // ended logs why a stream has ended, unless it was logged since the last stream that lasted.
 func (l *streamLog) ended(err error) {
-	if end := err.Error(); !l.ends[end] && len(l.ends) < maxLoggedEnds {
+	if end := textToLog(err.Error()); !l.ends[end] && len(l.ends) < maxLoggedEnds {
 		l.ends[end] = true
-		slog.Warn("the stream of a gate has ended", "error", err)
+		slog.Warn("the stream of a gate has ended", "error", end)
 	}
 }
 
@@ -72,4 +75,11 @@ func (l *streamLog) lasts() {
 		clear(l.ends)
 		slog.Info("the stream of a gate is back")
 	}
+}
+
+func listed(partitions []string) []string {
+	if len(partitions) <= maxListed {
+		return partitions
+	}
+	return append(slices.Clone(partitions[:maxListed]), "...")
 }

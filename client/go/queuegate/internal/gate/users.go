@@ -47,11 +47,21 @@ func (e *userEntry) live(from time.Duration, lifetime time.Duration) {
 
 func (e *userEntry) drop() { e.expiresAt.Store(int64(never)) }
 
+// size returns about how many bytes the groups take.
+func (e *userEntry) size() int {
+	sum := groupOverheadBytes * len(e.groups)
+	for _, group := range e.groups {
+		sum += len(group)
+	}
+	return sum
+}
+
 // users are those whose groups are known. An entry that is no longer one of them decides nothing,
 // although decisions that were made with it are still remembered.
 type users struct {
 	mutex   sync.RWMutex
 	entries map[userKey]*userEntry
+	bytes   int // of the groups of all entries, about
 }
 
 func (u *users) find(partition, name string) *userEntry {
@@ -70,17 +80,25 @@ func (u *users) set(key userKey, exists bool, groups []string, from, lifetime ti
 		return
 	}
 	if known != nil {
-		known.drop()
-	} else if len(u.entries) >= maxUsers {
-		for other, entry := range u.entries { // any of them
-			entry.drop()
-			delete(u.entries, other)
-			break
-		}
+		u.drop(known)
 	}
 	entry := &userEntry{key: key, exists: exists, groups: groups}
+	room := maxGroupBytes - entry.size()
+	for _, other := range u.entries { // any of them
+		if len(u.entries) < maxUsers && u.bytes <= room {
+			break
+		}
+		u.drop(other)
+	}
 	entry.live(from, lifetime)
 	u.entries[key] = entry
+	u.bytes += entry.size()
+}
+
+func (u *users) drop(entry *userEntry) {
+	entry.drop()
+	delete(u.entries, entry.key)
+	u.bytes -= entry.size()
 }
 
 // forget drops users of a partition; all of them if none is named.
@@ -88,10 +106,8 @@ func (u *users) forget(partition string, names []string) {
 	u.mutex.Lock()
 	defer u.mutex.Unlock()
 	for _, name := range names {
-		key := userKey{partition, name}
-		if entry := u.entries[key]; entry != nil {
-			entry.drop()
-			delete(u.entries, key)
+		if entry := u.entries[userKey{partition, name}]; entry != nil {
+			u.drop(entry)
 		}
 	}
 	if len(names) > 0 {
@@ -99,8 +115,7 @@ func (u *users) forget(partition string, names []string) {
 	}
 	for key, entry := range u.entries {
 		if key.partition == partition {
-			entry.drop()
-			delete(u.entries, key)
+			u.drop(entry)
 		}
 	}
 }
@@ -115,8 +130,7 @@ func (u *users) dropAllBut(partitions []string) {
 	defer u.mutex.Unlock()
 	for key, entry := range u.entries {
 		if !kept[key.partition] {
-			entry.drop()
-			delete(u.entries, key)
+			u.drop(entry)
 		}
 	}
 }

@@ -1,0 +1,140 @@
+package queuegate
+
+import (
+	"bytes"
+	"fmt"
+	"log/slog"
+	"math"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc/codes"
+
+	"github.com/queuegate/queuegate/client/go/queuegate/internal/policy"
+	queuegatev1 "github.com/queuegate/queuegate/client/go/queuegate/v1"
+)
+
+// A sharedBuffer is the log of a test, which goroutines write.
+type sharedBuffer struct {
+	mutex  sync.Mutex
+	buffer bytes.Buffer
+}
+
+func (b *sharedBuffer) Write(text []byte) (int, error) {
+	b.mutex.Lock()
+	defer b.mutex.Unlock()
+	return b.buffer.Write(text)
+}
+
+func (b *sharedBuffer) String() string {
+	b.mutex.Lock()
+	defer b.mutex.Unlock()
+	return b.buffer.String()
+}
+
+func captureLog(t *testing.T) *sharedBuffer {
+	t.Helper()
+	logged, before := &sharedBuffer{}, slog.Default()
+	slog.SetDefault(slog.New(slog.NewTextHandler(logged, nil)))
+	t.Cleanup(func() { slog.SetDefault(before) })
+	return logged
+}
+
+func greeting(change func(*queuegatev1.SyncOpened)) *queuegatev1.SyncResponse {
+	opened := &queuegatev1.SyncOpened{
+		Epoch: []byte("epoch"), LeaseMillis: 5_000, PingIntervalMillis: 1_000, LocalDecisions: true,
+	}
+	change(opened)
+	return &queuegatev1.SyncResponse{Message: &queuegatev1.SyncResponse_Opened{Opened: opened}}
+}
+
+func partOf(partition string, isFirst bool, queues ...*queuegatev1.PolicyQueue) *queuegatev1.SyncResponse {
+	return &queuegatev1.SyncResponse{Message: &queuegatev1.SyncResponse_Policy{Policy: &queuegatev1.PolicyPart{
+		Partition: partition, First: isFirst, Rules: policy.Rules, Queues: queues,
+	}}}
+}
+
+// A server that breaks the protocol or its bounds is left: the gate asks, and its log says why.
+func TestServersThatAreNotBelieved(t *testing.T) {
+	unchanged := func(*queuegatev1.SyncOpened) {}
+	for want, send := range map[string]func(*fakeStream){
+		"a lease of 4294967295 ms; the longest is 5000 ms": func(s *fakeStream) {
+			_ = s.transmit(greeting(func(o *queuegatev1.SyncOpened) { o.LeaseMillis = math.MaxUint32 }))
+		},
+		"a ping interval of 4294967295 ms": func(s *fakeStream) {
+			_ = s.transmit(greeting(func(o *queuegatev1.SyncOpened) { o.PingIntervalMillis = math.MaxUint32 }))
+		},
+		"a message has more than 4194304 bytes": func(s *fakeStream) {
+			_ = s.transmit(greeting(unchanged))
+			_ = s.transmit(partOf("default", true, &queuegatev1.PolicyQueue{Path: strings.Repeat("x", 5<<20)}))
+		},
+		"more than 67108864 bytes": func(s *fakeStream) { // parts without end
+			_ = s.transmit(greeting(unchanged))
+			acl := strings.Repeat("a", 1<<20)
+			for number := 0; ; number++ {
+				queue := &queuegatev1.PolicyQueue{Path: fmt.Sprint("root.q", number), SubmitAcl: acl}
+				if s.transmit(partOf("default", number == 0, queue)) != nil {
+					return
+				}
+			}
+		},
+		"more than 250000 queues": func(s *fakeStream) {
+			_ = s.transmit(greeting(unchanged))
+			for number := 0; ; {
+				var queues []*queuegatev1.PolicyQueue
+				for range 10_000 {
+					queues = append(queues, &queuegatev1.PolicyQueue{Path: fmt.Sprint("root.q", number)})
+					number++
+				}
+				if s.transmit(partOf("default", number == 10_000, queues...)) != nil {
+					return
+				}
+			}
+		},
+	} {
+		t.Run(want, func(t *testing.T) {
+			logged := captureLog(t)
+			server := startFake(t)
+			gate := startGate(t, server, GateConfig{})
+			stream, _ := nextStream(t, server)
+			stream.answers.Store(true)
+			go send(stream)
+			<-stream.Context().Done()
+			eventually(t, "the end is logged", func() bool { return strings.Contains(logged.String(), want) })
+			if !strings.Contains(logged.String(), "does not follow the protocol") {
+				t.Error(logged.String())
+			}
+			if _, decided := gate.decide(&Check{User: "alice", Queue: "root"}); decided || gate.State() != GateConnecting {
+				t.Error("it decides from what it was sent")
+			}
+			if decision, err := gate.Check(t.Context(), Check{User: "alice", Queue: "root"}); err != nil || decision.PolicyRevision != 7 {
+				t.Error("it does not ask:", decision, err)
+			}
+		})
+	}
+}
+
+// A gate obeys the retry delay of a server that refuses its stream, and keeps its decisions.
+func TestARefusedGateWaits(t *testing.T) {
+	server := startFake(t)
+	gate := startGate(t, server, GateConfig{Outbox: t.TempDir()})
+	stream, _ := nextStream(t, server)
+	stream.greet(t, "alice", func(opened *queuegatev1.SyncOpened) { opened.ReportDecisions = true })
+	becomes(t, gate, GateLive)
+	if _, decided := gate.decide(&Check{User: "alice", Queue: "root"}); !decided {
+		t.Fatal("not decided")
+	}
+	stream.report(t)
+	refusedAt := time.Now()
+	stream.end <- detailed(codes.ResourceExhausted, "too fast", "RATE_LIMITED", retryAfter(1500*time.Millisecond))
+	stream, _ = nextStream(t, server)
+	if waited := time.Since(refusedAt); waited < 1500*time.Millisecond {
+		t.Error(waited)
+	}
+	stream.greet(t, "alice", func(opened *queuegatev1.SyncOpened) { opened.ReportDecisions = true })
+	if report := stream.report(t); len(report.Decisions) != 1 || gate.OutboxCounts().Rejected != 0 {
+		t.Error(report, gate.OutboxCounts())
+	}
+}

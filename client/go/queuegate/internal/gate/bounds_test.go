@@ -1,0 +1,245 @@
+package gate
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/queuegate/queuegate/client/go/queuegate/internal/policy"
+	queuegatev1 "github.com/queuegate/queuegate/client/go/queuegate/v1"
+)
+
+func queuesOf(paths ...string) (queues []*queuegatev1.PolicyQueue) {
+	for _, path := range paths {
+		queues = append(queues, &queuegatev1.PolicyQueue{Path: path, SubmitAcl: "bob"})
+	}
+	return queues
+}
+
+// policyOf returns a complete policy of some queues.
+func policyOf(partition string, paths ...string) *queuegatev1.SyncResponse {
+	return part(&queuegatev1.PolicyPart{Partition: partition, First: true, Last: true, Queues: queuesOf(paths...)})
+}
+
+func changed(response *queuegatev1.SyncResponse, change func(*queuegatev1.PolicyPart)) *queuegatev1.SyncResponse {
+	change(response.GetPolicy())
+	return response
+}
+
+// A message beyond the bounds is an error, after which the gate holds nothing.
+func TestMessagesBeyondTheBounds(t *testing.T) {
+	type opening = *queuegatev1.SyncOpened
+	type piece = *queuegatev1.PolicyPart
+	long := strings.Repeat("x", maxNameBytes+1)
+	begun := part(&queuegatev1.PolicyPart{Partition: "default", First: true, Queues: queuesOf("root")})
+	for want, wrong := range map[string][]*queuegatev1.SyncResponse{
+		"a lease of 5001 ms":            {opened(func(o opening) { o.LeaseMillis = 5_001 })},
+		"a lease of 4294967295 ms":      {opened(func(o opening) { o.LeaseMillis = math.MaxUint32 })},
+		"a ping interval of 4294967295": {opened(func(o opening) { o.PingIntervalMillis = math.MaxUint32 })},
+		"opened.epoch":                  {opened(func(o opening) { o.Epoch = make([]byte, maxEpochBytes+1) })},
+		"opened.partitions":             {opened(func(o opening) { o.Partitions = []string{long} })},
+		"opened.partitions` has 10001":  {opened(func(o opening) { o.Partitions = slices.Repeat([]string{"p"}, maxPartitions+1) })},
+		"opened.keep_groups_of":         {opened(func(o opening) { o.KeepGroupsOf = []string{""} })},
+		"that this gate does not have":  {opened(func(o opening) { o.Resumed, o.Epoch = true, []byte("other") })},
+		"policy.partition":              {policyOf(""), policyOf(long)},
+		"policy.checksum":               {changed(policyOf("p"), func(p piece) { p.Checksum = make([]byte, maxDigestBytes+1) })},
+		"policy.resolver_fingerprint":   {changed(policyOf("p"), func(p piece) { p.ResolverFingerprint = make([]byte, maxDigestBytes+1) })},
+		"both removed and unchanged":    {part(&queuegatev1.PolicyPart{Partition: "p", Removed: true, Unchanged: true})},
+		"with queues":                   {changed(policyOf("p", "root"), func(p piece) { p.Removed = true })},
+		"the path of a queue":           {policyOf("p", "")},
+		"must have 1 to 4096 bytes":     {policyOf("p", "root."+strings.Repeat("a", maxPathBytes))},
+		"a queue twice":                 {policyOf("p", "root", "root.a", "root.a")},
+		"has a queue twice":             {policyOf("p", "root.a", "root.a")},
+		"of \"p\" has a queue twice":    {policyOf("p", "root.a", "root")},
+		"was complete":                  {begun, checkpoint(2)},
+		"of \"default\" was complete":   {begun, pong(1)},
+		"forget.users":                  {forget("default", slices.Repeat([]string{"u"}, maxForgotten+1)...)},
+		"checkpoint.fleet_cursor.epoch": {{Message: &queuegatev1.SyncResponse_Checkpoint{
+			Checkpoint: &queuegatev1.SyncCheckpoint{FleetCursor: &queuegatev1.Cursor{Epoch: make([]byte, maxDigestBytes+1)}},
+		}}},
+		"reported.refused": {{Message: &queuegatev1.SyncResponse_Reported{
+			Reported: &queuegatev1.SyncReported{Refused: make([]*queuegatev1.RefusedDecision, maxRefused+1)},
+		}}},
+	} {
+		w := newWorld(t).live(whole("default", "alice"))
+		var err error
+		for _, each := range wrong {
+			_, err = w.session.receive(proto.CloneOf(each), w.now)
+		}
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v instead of %q", err, want)
+		}
+		w.session.dropEverything()
+		w.expect("alice", "root", "")
+		if message := w.session.open().GetOpen(); message.Resume != nil || len(message.Held) > 0 {
+			t.Error(want, message)
+		}
+		w.receive(opened(nil), whole("default", "alice"), checkpoint(1))
+		w.renew()
+		w.expect("alice", "root", policy.User)
+	}
+}
+
+// A gate that names its partitions takes no others.
+func TestAPartitionThatIsNotFollowed(t *testing.T) {
+	w := newWorld(t, "default").live(whole("default", "alice"))
+	if _, err := w.session.receive(whole("gpu", "alice"), w.now); err == nil || !strings.Contains(err.Error(), `"gpu"`) {
+		t.Error(err)
+	}
+}
+
+// Parts that were begun before another `opened` are not completed after it.
+func TestPartsDoNotOutliveAReset(t *testing.T) {
+	w := newWorld(t).live(whole("default", "alice"))
+	w.receive(part(&queuegatev1.PolicyPart{Partition: "default", First: true, Queues: queuesOf("root")}), opened(nil))
+	last := part(&queuegatev1.PolicyPart{Partition: "default", Last: true})
+	if _, err := w.session.receive(last, w.now); err == nil {
+		t.Error("the first part came before the reset")
+	}
+}
+
+// Policies are bounded together; a policy that replaces another takes its place.
+func TestPoliciesAreBoundedTogether(t *testing.T) {
+	paths := []string{"root"}
+	for number := len(paths); number < maxQueues-1; number++ {
+		paths = append(paths, fmt.Sprint("root.q", number))
+	}
+	large := policyOf("default", paths...)
+	w := newWorld(t).live(large, policyOf("gpu", "root"), large, policyOf("gpu", "root"))
+	if _, err := w.session.receive(policyOf("tpu", "root"), w.now); err == nil || !strings.Contains(err.Error(), "250000 queues") {
+		t.Error(err)
+	}
+	w = newWorld(t).live(large, part(&queuegatev1.PolicyPart{Partition: "default", Removed: true}))
+	w.receive(policyOf("tpu", "root"))
+	if w.decider.replica.heldSize.queues != 1 {
+		t.Error(w.decider.replica.heldSize)
+	}
+}
+
+func TestPartsWithoutEndAreBounded(t *testing.T) {
+	w := newWorld(t).live()
+	w.receive(part(&queuegatev1.PolicyPart{Partition: "default", First: true, Queues: queuesOf("root")}))
+	text := strings.Repeat("a", 1<<20)
+	var err error
+	parts := 0
+	for err == nil && parts <= maxPolicyBytes>>20 {
+		queue := &queuegatev1.PolicyQueue{Path: fmt.Sprint("root.q", parts), SubmitAcl: text}
+		_, err = w.session.receive(part(&queuegatev1.PolicyPart{
+			Partition: "default", Queues: []*queuegatev1.PolicyQueue{queue},
+		}), w.now)
+		parts++
+	}
+	if err == nil || !strings.Contains(err.Error(), "67108864 bytes") {
+		t.Error(err, parts)
+	}
+}
+
+func TestPartitionsAreBounded(t *testing.T) {
+	w := newWorld(t).live()
+	for number := range maxPartitions - 1 {
+		w.decider.replica.held[fmt.Sprint("p", number)] = &held{}
+	}
+	w.receive(policyOf("last", "root"))
+	if _, err := w.session.receive(policyOf("another", "root"), w.now); err == nil || !strings.Contains(err.Error(), "10000 partitions") {
+		t.Error(err)
+	}
+	w.receive(policyOf("p7", "root"))
+}
+
+// A user with too many groups, or an outcome that is not known, is asked about; the stream goes on.
+func TestAnswersThatAGateCannotUse(t *testing.T) {
+	for name, wrong := range map[string]*queuegatev1.SyncResponse{
+		"too many groups":   userGroups("eve", resolved, time.Hour, slices.Repeat([]string{"g"}, maxGroupsOfUser+1)...),
+		"a long group":      userGroups("eve", resolved, time.Hour, "g", strings.Repeat("x", maxNameBytes+1)),
+		"an unknown result": userGroups("eve", 77, time.Hour, "g"),
+		"a negative result": userGroups("eve", -1, time.Hour, "g"),
+		"no result":         userGroups("eve", 0, time.Hour, "g"),
+	} {
+		w := newWorld(t).live(whole("default", " g"))
+		w.expect("eve", "root", "")
+		w.decider.wants.take(w.now)
+		w.receive(wrong)
+		w.expect("eve", "root", "")
+		if taken := w.decider.wants.take(w.now); len(taken) > 0 {
+			t.Error(name, taken)
+		}
+	}
+}
+
+func TestLifetimesHaveACeiling(t *testing.T) {
+	w := newWorld(t).live(whole("default", " g"))
+	w.expect("eve", "root", "")
+	w.decider.wants.take(w.now)
+	answer := userGroups("eve", resolved, 0, "g")
+	answer.GetUserGroups().LifetimeMillis = math.MaxUint64
+	w.receive(answer)
+	w.now += maxLifetime - 1
+	w.renew()
+	w.expect("eve", "root", policy.Group)
+	w.now++
+	w.renew()
+	w.expect("eve", "root", "")
+}
+
+// The groups of all users are bounded together.
+func TestGroupsAreBoundedTogether(t *testing.T) {
+	u := &users{entries: map[userKey]*userEntry{}}
+	groups := slices.Repeat([]string{strings.Repeat("g", maxNameBytes)}, maxGroupsOfUser)
+	for number := range 40 {
+		u.set(userKey{"default", fmt.Sprint("u", number)}, true, groups, 0, time.Hour)
+	}
+	each := maxGroupsOfUser * (maxNameBytes + groupOverheadBytes)
+	if len(u.entries) != maxGroupBytes/each || u.bytes != len(u.entries)*each {
+		t.Error(len(u.entries), u.bytes)
+	}
+	u.forget("default", nil)
+	if u.bytes != 0 {
+		t.Error(u.bytes)
+	}
+}
+
+func TestAPingIntervalHasAFloor(t *testing.T) {
+	w := newWorld(t)
+	w.session.open()
+	w.receive(opened(func(o *queuegatev1.SyncOpened) { o.PingIntervalMillis = 1 }))
+	if w.session.pingInterval != minPing {
+		t.Error(w.session.pingInterval)
+	}
+}
+
+// Policies that come without end do not keep a stream alive: only pongs do.
+func TestAStreamWithoutPongsEnds(t *testing.T) {
+	var stream watched
+	looks, ended := make(chan time.Time), make(chan struct{})
+	go watch(t.Context(), looks, &stream, func() { close(ended) })
+	look := func(kind *queuegatev1.SyncResponse) bool {
+		stream.note(kind)
+		select {
+		case looks <- time.Time{}:
+			return true
+		case <-ended:
+			return false
+		case <-time.After(time.Minute):
+			t.Fatal("it has not ended")
+			return false
+		}
+	}
+	for range 2 {
+		for range maxUnansweredLooks - 2 {
+			if !look(policyOf("default", "root")) {
+				t.Fatal("there was a pong")
+			}
+		}
+		look(pong(1))
+	}
+	for look(policyOf("default", "root")) {
+	}
+	if length := time.Duration(stream.silence.Load()); length != maxTransfer {
+		t.Error(length)
+	}
+}

@@ -1,0 +1,52 @@
+"""The bounds of what a gate takes from a server.
+
+The gate for Go has the same ones in `internal/gate/bounds.go`; a test compares the two tables.
+"""
+
+from typing import Final
+
+MAX_LEASE_SECONDS: Final = 5.0
+"""The longest lease of the contract."""
+MIN_PING_SECONDS: Final = 0.1
+"""A gate pings no more often, even if the server asks for it."""
+MAX_PING_SECONDS: Final = 5.0
+"""A gate that pinged less often would never have a lease."""
+MAX_TRANSFER_SECONDS: Final = 120.0
+"""How long a server may send policies before it answers a ping: 100 000 queues at 1 Mbit/s."""
+MAX_RETRY_SECONDS: Final = 30.0
+"""The longest retry delay of a server that a gate obeys."""
+
+MAX_MESSAGE_BYTES: Final = 4 * 1024 * 1024
+"""Of one message. Parts of policies have about 1 MiB."""
+MAX_NAME_BYTES: Final = 1_024
+"""Of a partition or a group."""
+MAX_PATH_BYTES: Final = 4_096
+"""Of the path of a queue."""
+MAX_EPOCH_BYTES: Final = 16
+MAX_DIGEST_BYTES: Final = 64
+"""Of a checksum, a fingerprint, or the epoch of a fleet: a server takes back no longer ones."""
+
+MAX_PARTITIONS: Final = 10_000
+MAX_QUEUES: Final = 250_000
+"""Of all policies together."""
+MAX_POLICY_BYTES: Final = 64 * 1024 * 1024
+"""Of all policies together, as they are sent."""
+MAX_ANNOUNCED_BYTES: Final = 512 * 1024
+"""Of the names of the policies that a gate announces to hold. Others are sent again."""
+
+MAX_GROUPS: Final = 10_000
+"""Of one user."""
+MAX_GROUP_BYTES: Final = 128 * 1024 * 1024
+"""Of the groups of all users together."""
+GROUP_OVERHEAD_BYTES: Final = 64
+"""What the name of a group counts in addition to its bytes."""
+MAX_LIFETIME_SECONDS: Final = 86_400.0
+"""Of groups."""
+MIN_LOOKUP_SECONDS: Final = 1.0
+"""How long a user is not asked for again whose groups could not be had, or live for less."""
+MAX_FORGOTTEN: Final = 10_000
+"""Users in one message."""
+MAX_REFUSED: Final = 1_000
+"""Decisions in one message."""
+MAX_TEXT_CHARACTERS: Final = 1_024
+"""Of a text of the server that a gate logs."""

@@ -1,0 +1,142 @@
+"""Whether a message of a server is within the bounds of a gate.
+
+A gate believes its server, but a server may fail, or be replaced by another program. A message
+beyond the bounds ends the stream: the gate drops its copy and asks.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final
+
+from google.protobuf.message import DecodeError
+
+from queuegate.gate import bounds
+from queuegate.v1 import sync_pb2, user_groups_pb2
+
+_MAX_UTF8_BYTES: Final = 4
+"""Of one character."""
+_MILLIS: Final = 1_000
+_MAX_LEASE: Final = int(bounds.MAX_LEASE_SECONDS * _MILLIS)
+_MAX_PING: Final = int(bounds.MAX_PING_SECONDS * _MILLIS)
+_RESOLVED: Final = user_groups_pb2.RESOLVE_OUTCOME_RESOLVED
+_NOT_FOUND: Final = user_groups_pb2.RESOLVE_OUTCOME_NOT_FOUND
+
+
+class BrokenProtocol(Exception):
+    """The server has sent a message that breaks the protocol; the text says how."""
+
+
+def read_response(data: bytes) -> sync_pb2.SyncResponse | BrokenProtocol:
+    """Return the message that a server has sent, or what is wrong with it. gRPC would hide an
+    exception.
+    """
+    if len(data) > bounds.MAX_MESSAGE_BYTES:
+        text = f"a message has {len(data)} bytes; the limit is {bounds.MAX_MESSAGE_BYTES}"
+        return BrokenProtocol(text)
+    try:
+        return sync_pb2.SyncResponse.FromString(data)
+    except DecodeError:
+        return BrokenProtocol("the bytes are not a message of SyncService")
+
+
+def check(response: sync_pb2.SyncResponse) -> None:
+    """Raise ValueError if a message is beyond the bounds."""
+    kind = response.WhichOneof("message")
+    if kind is not None and kind in _CHECKS:
+        _CHECKS[kind](getattr(response, kind))
+
+
+def has_usable_groups(groups: sync_pb2.UserGroups) -> bool:
+    """Return whether a gate can decide from the answer about a user. If not, it asks about this
+    user: one user with too many groups must not end the stream.
+    """
+    if groups.outcome == _NOT_FOUND:
+        return True
+    return (
+        groups.outcome == _RESOLVED
+        and len(groups.groups) <= bounds.MAX_GROUPS
+        and not any(_is_longer(group, bounds.MAX_NAME_BYTES) for group in groups.groups)
+    )
+
+
+def text_to_log(text: str) -> str:
+    """Return a text of a server without control characters, and not too long."""
+    kept = text[: bounds.MAX_TEXT_CHARACTERS]
+    if not kept.isprintable():
+        kept = "".join(each if each.isprintable() else ascii(each)[1:-1] for each in kept)
+    return kept if len(text) <= bounds.MAX_TEXT_CHARACTERS else f"{kept}..."
+
+
+def _is_longer(text: str, limit: int) -> bool:
+    """Return whether a text has more bytes of UTF-8; most texts need not be encoded for that."""
+    return _MAX_UTF8_BYTES * len(text) > limit and len(text.encode()) > limit
+
+
+def _check_opened(opened: sync_pb2.SyncOpened) -> None:
+    if not opened.lease_millis or not opened.ping_interval_millis:
+        raise ValueError("`opened` must have a lease and a ping interval")
+    if opened.lease_millis > _MAX_LEASE:
+        raise ValueError(
+            f"`opened` has a lease of {opened.lease_millis} ms; the longest is {_MAX_LEASE} ms"
+        )
+    if opened.ping_interval_millis > _MAX_PING:
+        raise ValueError(
+            f"`opened` has a ping interval of {opened.ping_interval_millis} ms; the longest is"
+            f" {_MAX_PING} ms"
+        )
+    _check_bytes("opened.epoch", opened.epoch, bounds.MAX_EPOCH_BYTES)
+    _check_partitions("opened.partitions", opened.partitions)
+    _check_partitions("opened.keep_groups_of", opened.keep_groups_of)
+
+
+def _check_policy(part: sync_pb2.PolicyPart) -> None:
+    _check_partitions("policy.partition", [part.partition])
+    _check_bytes("policy.checksum", part.checksum, bounds.MAX_DIGEST_BYTES)
+    fingerprint = part.resolver_fingerprint
+    _check_bytes("policy.resolver_fingerprint", fingerprint, bounds.MAX_DIGEST_BYTES)
+    if part.removed and part.unchanged:
+        raise ValueError(f"the policy of {part.partition!r} is both removed and unchanged")
+    if (part.removed or part.unchanged) and part.queues:
+        raise ValueError(f"the policy of {part.partition!r} is removed or unchanged, with queues")
+    for queue in part.queues:
+        if not queue.path or _is_longer(queue.path, bounds.MAX_PATH_BYTES):
+            raise ValueError(f"the path of a queue must have 1 to {bounds.MAX_PATH_BYTES} bytes")
+
+
+def _check_forget(forget: sync_pb2.Forget) -> None:
+    _check_count("forget.users", len(forget.users), bounds.MAX_FORGOTTEN)
+
+
+def _check_checkpoint(checkpoint: sync_pb2.SyncCheckpoint) -> None:
+    epoch = checkpoint.fleet_cursor.epoch
+    _check_bytes("checkpoint.fleet_cursor.epoch", epoch, bounds.MAX_DIGEST_BYTES)
+
+
+def _check_reported(reported: sync_pb2.SyncReported) -> None:
+    _check_count("reported.refused", len(reported.refused), bounds.MAX_REFUSED)
+
+
+def _check_partitions(field: str, names: Iterable[str]) -> None:
+    count = 0
+    for count, name in enumerate(names, start=1):
+        if not name or _is_longer(name, bounds.MAX_NAME_BYTES):
+            raise ValueError(f"`{field}`: a name must have 1 to {bounds.MAX_NAME_BYTES} bytes")
+    _check_count(field, count, bounds.MAX_PARTITIONS)
+
+
+def _check_bytes(field: str, value: bytes, limit: int) -> None:
+    if len(value) > limit:
+        raise ValueError(f"`{field}` has {len(value)} bytes; the limit is {limit}")
+
+
+def _check_count(field: str, count: int, limit: int) -> None:
+    if count > limit:
+        raise ValueError(f"`{field}` has {count} items; the limit is {limit}")
+
+
+_CHECKS: Final[Mapping[str, Callable[[Any], None]]] = {
+    "opened": _check_opened,
+    "policy": _check_policy,
+    "forget": _check_forget,
+    "checkpoint": _check_checkpoint,
+    "reported": _check_reported,
+}
