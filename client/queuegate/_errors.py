@@ -38,7 +38,7 @@ _CHANNEL_CLOSED: Final = "Channel closed"
 _TOO_LARGE: Final = "larger than max"
 """How gRPC reports, on either side, that a message exceeds the size limit."""
 
-_AT_THE_CLIENT: Final = "CLIENT: Received"
+AT_THE_CLIENT: Final = "CLIENT: Received"
 
 _CLOSED_TLS: Final = (
     "{address} closed the connection: if it requires a client certificate, give"
@@ -166,7 +166,7 @@ def _local_message(
 
 def _remedy(details: str, address: str) -> str:
     """Describe which message was too large, and the remedy."""
-    if _AT_THE_CLIENT in details:
+    if AT_THE_CLIENT in details:
         return f"the response of {address} is too large: ask for less at once ({details})"
     return (
         f"the request is too large for {address}: send less at once, or raise the server's"

@@ -5,7 +5,7 @@ from typing import Final
 
 from docs.generate.markdown import page, table
 from queuegate import _channel, user_info
-from queuegate.gate import outbox, replica
+from queuegate.gate import bounds, outbox, replica
 from queuegate_server.admin import connections as ports
 from queuegate_server.admin import http
 from queuegate_server.admission import bodies, connections, review
@@ -75,6 +75,10 @@ def generate() -> str:
         "## Gates",
         "The first seven are for callers of `SyncService`; our clients keep them.",
         table(head, _gates()),
+        "## What a gate takes from a server",
+        "A message beyond one of them ends the stream: the gate drops its copy, logs the cause, and"
+        " asks the server. The gates for Python and Go have the same limits.",
+        table(head, _servers()),
         "## The admission webhook",
         "A request beyond one of them is answered with an HTTP error, or denied.",
         table(head, _webhook()),
@@ -238,6 +242,44 @@ def _gates() -> list[tuple[str, str]]:
         (
             "Decisions that wait in an outbox; beyond it, the gate asks the server",
             _size(outbox.MAX_BYTES),
+        ),
+    ]
+
+
+def _servers() -> list[tuple[str, str]]:
+    overhead = bounds.GROUP_OVERHEAD_BYTES
+    return [
+        ("Lease", f"{bounds.MAX_LEASE_SECONDS:g} s"),
+        (
+            "Time between two pings; a shorter one is raised",
+            f"{bounds.MIN_PING_SECONDS:g} to {bounds.MAX_PING_SECONDS:g} s",
+        ),
+        (
+            "Time from one answered ping to the next while policies are sent",
+            f"{bounds.MAX_TRANSFER_SECONDS:g} s",
+        ),
+        ("Message", _size(bounds.MAX_MESSAGE_BYTES)),
+        ("Partitions", _count(bounds.MAX_PARTITIONS)),
+        ("Queues of all partitions", _count(bounds.MAX_QUEUES)),
+        ("Policies of all partitions, as they are sent", _size(bounds.MAX_POLICY_BYTES)),
+        ("Name of a partition", f"{_count(bounds.MAX_NAME_BYTES)} bytes of UTF-8"),
+        ("Path of a queue", f"{_count(bounds.MAX_PATH_BYTES)} bytes of UTF-8"),
+        (
+            "Groups of a user, each as long as a name; about others, the gate asks",
+            _count(bounds.MAX_GROUPS),
+        ),
+        (
+            f"Groups of all users, {overhead} bytes more for each; beyond it, the gate drops users",
+            _size(bounds.MAX_GROUP_BYTES),
+        ),
+        (
+            "Lifetime of groups; a longer one is cut",
+            f"{bounds.MAX_LIFETIME_SECONDS:_.0f} s".replace("_", " "),
+        ),
+        ("Users of a message that takes groups back", _count(bounds.MAX_FORGOTTEN)),
+        (
+            "Delay before another stream that a server may ask for; a longer one is cut",
+            f"{bounds.MAX_RETRY_SECONDS:g} s",
         ),
     ]
 

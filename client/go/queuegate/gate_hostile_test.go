@@ -34,7 +34,7 @@ func (b *sharedBuffer) String() string {
 	return b.buffer.String()
 }
 
-func captureLog(t *testing.T) *sharedBuffer {
+func sharedLog(t *testing.T) *sharedBuffer {
 	t.Helper()
 	logged, before := &sharedBuffer{}, slog.Default()
 	slog.SetDefault(slog.New(slog.NewTextHandler(logged, nil)))
@@ -95,7 +95,7 @@ func TestServersThatAreNotBelieved(t *testing.T) {
 		},
 	} {
 		t.Run(want, func(t *testing.T) {
-			logged := captureLog(t)
+			logged := sharedLog(t)
 			server := startFake(t)
 			gate := startGate(t, server, GateConfig{})
 			stream, _ := nextStream(t, server)

@@ -12,7 +12,8 @@ from queuegate._settings import DEFAULT_RETRY, FilePath, Retry, Tls
 from queuegate.exceptions import ServerUnavailable
 from queuegate.gate._async_methods import AsyncGateMethods
 from queuegate.gate.checks import BrokenProtocol, read_response
-from queuegate.gate.reflector import RELEASE_SECONDS, WATCH_SECONDS, Reflector, guarded
+from queuegate.gate.reflector import RELEASE_SECONDS, Reflector, guarded
+from queuegate.gate.silence import WATCH_SECONDS
 from queuegate.v1 import sync_pb2
 
 _STREAM_ENDED: Final = (grpc.RpcError, asyncio.InvalidStateError)

@@ -12,7 +12,8 @@ from queuegate._client import Client
 from queuegate._settings import DEFAULT_RETRY, FilePath, Retry, Tls
 from queuegate.gate._methods import GateMethods
 from queuegate.gate.checks import read_response
-from queuegate.gate.reflector import RELEASE_SECONDS, WATCH_SECONDS, Reflector, guarded
+from queuegate.gate.reflector import RELEASE_SECONDS, Reflector, guarded
+from queuegate.gate.silence import WATCH_SECONDS
 from queuegate.v1 import sync_pb2
 
 _CLOSE_SECONDS: Final = 2.0

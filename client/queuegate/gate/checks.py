@@ -4,7 +4,7 @@ A gate believes its server, but a server may fail, or be replaced by another pro
 beyond the bounds ends the stream: the gate drops its copy and asks.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, Final
 
 from google.protobuf.message import DecodeError
@@ -115,12 +115,11 @@ def _check_reported(reported: sync_pb2.SyncReported) -> None:
     _check_count("reported.refused", len(reported.refused), bounds.MAX_REFUSED)
 
 
-def _check_partitions(field: str, names: Iterable[str]) -> None:
-    count = 0
-    for count, name in enumerate(names, start=1):
+def _check_partitions(field: str, names: Collection[str]) -> None:
+    _check_count(field, len(names), bounds.MAX_PARTITIONS)
+    for name in names:
         if not name or _is_longer(name, bounds.MAX_NAME_BYTES):
             raise ValueError(f"`{field}`: a name must have 1 to {bounds.MAX_NAME_BYTES} bytes")
-    _check_count(field, count, bounds.MAX_PARTITIONS)
 
 
 def _check_bytes(field: str, value: bytes, limit: int) -> None:

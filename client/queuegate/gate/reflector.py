@@ -12,6 +12,7 @@ from enum import StrEnum, auto
 from typing import Final
 
 from queuegate import _validation
+from queuegate._errors import AT_THE_CLIENT
 from queuegate._settings import FilePath
 from queuegate._types import Decision
 from queuegate.exceptions import CouldNotAsk, InvalidArgument, MessageTooLarge, QueuegateError
@@ -22,6 +23,7 @@ from queuegate.gate.outbox import Outbox, OutboxCounts
 from queuegate.gate.replica import LocalReplica
 from queuegate.gate.reporter import Reporter
 from queuegate.gate.session import GateSession, clock
+from queuegate.gate.silence import SilenceWatch
 from queuegate.gate.stream_log import StreamLog
 from queuegate.policy.decision import Access
 from queuegate.policy.names import CONTROL_CHARACTER, partition_name
@@ -38,13 +40,7 @@ LONGEST_PAUSE: Final = 2.0
 """Seconds before a stream is opened again."""
 RELEASE_SECONDS: Final = 0.5
 """How long a gate that is closed waits until the server knows that its lease has ended."""
-SILENCE: Final = 3.0
-"""After as many seconds without a pong or a policy a stream is taken for dead, before the lease
-ends: the server hangs, or takes no messages."""
-WATCH_SECONDS: Final = 0.5
-"""How often to look for dead streams."""
 MAX_NAME_BYTES: Final = 256
-_PROGRESS: Final = frozenset({"opened", "policy", "pong"})
 _UNREACHABLE: Final = frozenset({"UNAVAILABLE", "CANCELLED"})
 """Statuses of a stream whose server is gone, or was silent."""
 _REFUSALS: Final = frozenset({"PERMISSION_DENIED", "UNAUTHENTICATED", "UNIMPLEMENTED"})
@@ -128,9 +124,7 @@ class Reflector:
         self._pongs = 0
         """How many pings the server has answered on this stream."""
         self._next_ping = 0.0
-        self._last_progress = 0.0
-        self._last_pong = 0.0
-        self._last_watch = 0.0
+        self._watch = SilenceWatch()
         self._pause = FIRST_PAUSE
         self._log = StreamLog(named, has_outbox=self._outbox is not None)
         _REFLECTORS.add(self)
@@ -157,7 +151,7 @@ class Reflector:
             self._wanted.clear()
             self._answer = None
             self._pongs = 0
-            self._last_progress = self._last_pong = self._last_watch = clock()
+            self._watch.restart(clock())
             self._next_ping = 0.0
             opened = self.session.open()
         if self._reporter is not None:
@@ -195,33 +189,15 @@ class Reflector:
         return requests
 
     def watch(self) -> bool:
-        """Return whether the stream is dead. Called every WATCH_SECONDS.
-
-        A call that comes late shows that this process was held up, or its event loop: answers of
-        the server may wait to be read. That time does not count as silence.
-        """
+        """Return whether the stream is dead. Called every WATCH_SECONDS."""
         with self._lock:
-            now = clock()
-            late = now - self._last_watch - WATCH_SECONDS
-            self._last_watch = now
-            if late > WATCH_SECONDS:
-                self._last_progress = min(now, self._last_progress + late)
-                self._last_pong = min(now, self._last_pong + late)
+            self._watch.look(clock())
             return self.is_dead
 
     @property
     def is_dead(self) -> bool:
         """Whether the server has not answered pings for too long."""
-        return self._silence > 0
-
-    @property
-    def _silence(self) -> float:
-        """How long, in seconds, no ping was answered if that is too long; otherwise 0."""
-        now = clock()
-        # Policies take their time; but a server that sends them without end is of no use.
-        if now - self._last_pong > bounds.MAX_TRANSFER_SECONDS:
-            return bounds.MAX_TRANSFER_SECONDS
-        return SILENCE if now - self._last_progress > SILENCE else 0.0
+        return self._watch.silence(clock()) > 0
 
     @property
     def idle_seconds(self) -> float:
@@ -238,20 +214,7 @@ class Reflector:
             raise response
         with self._lock:
             now = clock()
-            if response.WhichOneof("message") in _PROGRESS:
-                self._last_progress = now
-            if response.HasField("opened"):
-                self.decider.grace = 0.0
-                self._log.opened(response.opened)
-                if not response.opened.resumed:
-                    self._note_reset()
-            elif response.HasField("pong"):
-                self._pause = FIRST_PAUSE
-                self._pongs += 1
-                self._last_pong = now
-                # The server may answer pings, and end each stream by what it is sent then.
-                if self._pongs > 1:
-                    self._log.lasts()
+            self._note_progress(response, now)
             try:
                 answer = self.session.receive(response, now)
             except Exception as error:
@@ -273,10 +236,12 @@ class Reflector:
         why = checks.text_to_log(str(failure or "the server has ended it"))
         if isinstance(failure, BrokenProtocol):
             why = f"the server does not follow the protocol: {why}"
-        if code == "CANCELLED" and (silence := self._silence):
+        if code == "CANCELLED" and (silence := self._watch.silence(clock())):
             why = f"the server has answered no ping for {silence:g} s"
         if not self.is_closed:
             self._log.ended(f"{code}: {why}" if code else why)
+        if _is_about_response(failure):
+            self._drop_everything()
         if code in _REFUSALS:
             with self._lock:
                 self.session.reset()
@@ -315,6 +280,20 @@ class Reflector:
         self.session.lease_until = -math.inf
         if self._outbox is not None:
             self._outbox.abandon()
+
+    def _note_progress(self, response: sync_pb2.SyncResponse, now: float) -> None:
+        self._watch.note(response, now)
+        if response.HasField("opened"):
+            self.decider.grace = 0.0
+            self._log.opened(response.opened)
+            if not response.opened.resumed:
+                self._note_reset()
+        elif response.HasField("pong"):
+            self._pause = FIRST_PAUSE
+            self._pongs += 1
+            # The server may answer pings, and end each stream by what it is sent then.
+            if self._pongs > 1:
+                self._log.lasts()
 
     def _drop_everything(self) -> None:
         with self._lock:
@@ -373,7 +352,12 @@ def _is_about_report(failure: Exception | None) -> bool:
     """Return whether a stream has ended because of a report. No other message is long."""
     if isinstance(failure, InvalidArgument):
         return any(violation.field.startswith("report") for violation in failure.violations)
-    return isinstance(failure, MessageTooLarge)
+    return isinstance(failure, MessageTooLarge) and not _is_about_response(failure)
+
+
+def _is_about_response(failure: Exception | None) -> bool:
+    """Return whether a stream has ended because the server has sent too large a message."""
+    return isinstance(failure, MessageTooLarge) and AT_THE_CLIENT in failure.message
 
 
 def guarded(on_change: Callable[[], object]) -> Callable[[], None]:

@@ -171,11 +171,7 @@ class GateSession:
         """
         checks.check(response)
         kind = response.WhichOneof("message")
-        if not self._is_open and kind not in ("opened", None):
-            raise ValueError("the first message must be `opened`")
-        if self._part_of and kind in ("pong", "checkpoint"):
-            # It would cover a state of which this gate has a part.
-            raise ValueError(f"`{kind}` came before the policy of {self._part_of!r} was complete")
+        self._check_order(kind)
         if kind == "pong":
             self._start_lease(response.pong.id)
         elif kind == "opened":
@@ -221,6 +217,13 @@ class GateSession:
         self.reset()
         self._part_of = ""
         self._replica.drop_policies()
+
+    def _check_order(self, kind: str | None) -> None:
+        if not self._is_open and kind not in ("opened", None):
+            raise ValueError("the first message must be `opened`")
+        if self._part_of and kind in ("pong", "checkpoint"):
+            # It would cover a state of which this gate has a part.
+            raise ValueError(f"`{kind}` came before the policy of {self._part_of!r} was complete")
 
     def _greeted(self, opened: sync_pb2.SyncOpened) -> None:
         if opened.resumed and opened.epoch != self._epoch:

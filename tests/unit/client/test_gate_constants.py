@@ -7,8 +7,10 @@ from typing import Final
 
 import pytest
 
-from queuegate.gate import outbox, reflector, replica, session
-from queuegate_server.rpc import validation
+from queuegate.gate import bounds, outbox, reflector, replica, session, silence
+from queuegate_server.rpc import sync_validation, validation
+from queuegate_server.sync import event_log, shipping
+from queuegate_server.sync import session as server
 
 GO: Final = Path("client/go/queuegate")
 UNITS: Final = {"time.Second": 1.0, "time.Millisecond": 0.001}
@@ -24,6 +26,19 @@ def go_constant(file: str, name: str) -> float:
     return value
 
 
+def table_of_go() -> dict[str, float]:
+    """Return the constants of `bounds.go`, times in seconds."""
+    file = "internal/gate/bounds.go"
+    names = re.findall(r"^\t(\w+) += ", (GO / file).read_text(), re.MULTILINE)
+    return {name: go_constant(file, name) for name in names}
+
+
+def name_in_go(name: str) -> str:
+    """Return the name that a constant of `bounds.py` has in Go."""
+    first, *others = name.removesuffix("_SECONDS").lower().split("_")
+    return first + "".join(map(str.capitalize, others))
+
+
 def _factor(text: str) -> float:
     if text in UNITS:
         return UNITS[text]
@@ -37,7 +52,7 @@ def _factor(text: str) -> float:
         ("internal/gate/gate.go", "firstPause", reflector.FIRST_PAUSE),
         ("internal/gate/gate.go", "longestPause", reflector.LONGEST_PAUSE),
         ("internal/gate/gate.go", "releaseTime", reflector.RELEASE_SECONDS),
-        ("internal/gate/stream.go", "silence", reflector.SILENCE),
+        ("internal/gate/stream.go", "silence", silence.SILENCE),
         ("internal/gate/wants.go", "answerTime", session.WANT_AGAIN),
         ("internal/gate/session.go", "maxPings", session.MAX_PINGS),
         ("internal/gate/users.go", "maxUsers", replica.MAX_USERS),
@@ -59,3 +74,23 @@ def test_gates_have_equal_limits(file: str, name: str, expected: float) -> None:
 )
 def test_the_gate_for_go_decides_what_a_server_accepts(file: str, name: str, limit: int) -> None:
     assert go_constant(file, name) == limit
+
+
+def test_gates_share_one_table_of_bounds() -> None:
+    table = {name_in_go(name): value for name, value in vars(bounds).items() if name.isupper()}
+    table["maxGroupsOfUser"] = table.pop("maxGroups")  # a question has another limit of this name
+    assert table_of_go() == pytest.approx(table)
+    assert len(table) > 20
+
+
+def test_a_gate_believes_no_longer_lease_than_the_server_grants() -> None:
+    assert bounds.MAX_LEASE_SECONDS == server.LEASE
+    assert bounds.MIN_PING_SECONDS < server.PING_INTERVAL < bounds.MAX_PING_SECONDS
+    assert bounds.MAX_DIGEST_BYTES == sync_validation.MAX_DIGEST_BYTES
+    assert bounds.MAX_EPOCH_BYTES == event_log.EPOCH_BYTES
+    assert bounds.MAX_ANNOUNCED_BYTES < sync_validation.MAX_PARTITION_CHARACTERS
+    assert bounds.MAX_PARTITIONS == sync_validation.MAX_PARTITIONS
+    assert bounds.MAX_REFUSED == sync_validation.MAX_REPORTED
+    assert bounds.MAX_FORGOTTEN >= event_log.MAX_FORGOTTEN
+    assert bounds.MAX_MESSAGE_BYTES > 2 * shipping.MAX_PART_BYTES
+    assert bounds.MAX_PATH_BYTES == validation.MAX_QUEUE_BYTES

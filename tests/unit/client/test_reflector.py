@@ -8,21 +8,29 @@ from typing import Any
 
 import pytest
 
-from queuegate.exceptions import InvalidArgument, NotPermitted, ServerUnavailable, Violation
+from queuegate._errors import AT_THE_CLIENT
+from queuegate.exceptions import (
+    InvalidArgument,
+    MessageTooLarge,
+    NotPermitted,
+    Overloaded,
+    ServerUnavailable,
+    Violation,
+)
+from queuegate.gate import bounds
 from queuegate.gate import reflector as module
+from queuegate.gate.checks import BrokenProtocol
 from queuegate.gate.reflector import (
     ANSWER_SECONDS,
     FIRST_PAUSE,
     LONGEST_PAUSE,
     MAX_WAITING,
     MAX_WANTED,
-    SILENCE,
-    WATCH_SECONDS,
-    BrokenProtocol,
     GateState,
     Reflector,
     guarded,
 )
+from queuegate.gate.silence import SILENCE, WATCH_SECONDS
 from queuegate.gate.stream_log import MAX_ENDS
 from queuegate.v1 import sync_pb2
 from tests.support.fakes.clock import ManualClock
@@ -227,7 +235,8 @@ def test_missing_partitions_are_logged_once(
 
 def test_a_message_of_a_newer_server_is_ignored(reflector: Reflector) -> None:
     reflector.opened()
-    assert reflector.receive(sync_pb2.SyncResponse()) is None
+    reflector.receive(sync_pb2.SyncResponse())
+    assert reflector.resets == 0
 
 
 def test_only_an_unreachable_server_lets_old_state_decide(reflector: Reflector) -> None:
@@ -329,3 +338,59 @@ def test_a_callback_that_fails_is_logged(caplog: pytest.LogCaptureFixture) -> No
 
     guarded(fails)()
     assert "on_change of a gate has failed" in caplog.text
+
+
+def test_policies_without_end_do_not_keep_a_stream(
+    reflector: Reflector, clock: ManualClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    reflector.opened()
+    reflector.receive(opened())
+    waited = 0.0
+    while not reflector.watch():
+        reflector.receive(part())
+        clock.advance(WATCH_SECONDS)
+        waited += WATCH_SECONDS
+    assert bounds.MAX_TRANSFER_SECONDS < waited <= bounds.MAX_TRANSFER_SECONDS + 2 * WATCH_SECONDS
+    reflector.ended(ServerUnavailable("cancelled", code="CANCELLED"))
+    assert "has answered no ping for 120 s" in caplog.text
+
+
+def test_a_long_transfer_is_no_silence(reflector: Reflector, clock: ManualClock) -> None:
+    greet(reflector)
+    for _ in range(2):
+        for _ in range(int(bounds.MAX_TRANSFER_SECONDS / WATCH_SECONDS)):
+            clock.advance(WATCH_SECONDS)
+            reflector.receive(part())
+            assert not reflector.watch()
+        reflector.receive(sync_pb2.SyncResponse(pong=sync_pb2.SyncPong(id=1)))
+
+
+def test_only_the_newest_answer_waits(reflector: Reflector) -> None:
+    """A server may send for ever, and take nothing."""
+    greet(reflector)
+    for number in range(1, 1_000):
+        checkpoint = sync_pb2.SyncCheckpoint(sequence=number)
+        reflector.receive(sync_pb2.SyncResponse(checkpoint=checkpoint))
+    [applied] = [each for each in reflector.due(reflector.stream) if each.HasField("applied")]
+    assert applied.applied.sequence == 999
+    reflector.receive(sync_pb2.SyncResponse(draining=sync_pb2.SyncDraining()))
+    reflector.receive(sync_pb2.SyncResponse(checkpoint=sync_pb2.SyncCheckpoint(sequence=1_000)))
+    assert "release" in kinds(reflector)
+
+
+def test_a_server_may_ask_for_patience(reflector: Reflector) -> None:
+    for asked, waited in ((12.0, 12.0), (1e18, bounds.MAX_RETRY_SECONDS)):
+        limited = Overloaded("slow down", code="RESOURCE_EXHAUSTED", retry_after=asked)
+        assert reflector.ended(limited) == waited
+    limited = Overloaded("slow down", code="RESOURCE_EXHAUSTED", retry_after=-1e18)
+    assert 0 < reflector.ended(limited) <= LONGEST_PAUSE
+
+
+def test_too_large_a_message_of_the_server_is_not_blamed_on_a_report(reflector: Reflector) -> None:
+    greet(reflector, report_decisions=True)
+    assert reflector._outbox
+    reflector._outbox.append(decision(1))
+    assert "report" in kinds(reflector)
+    reflector.ended(MessageTooLarge(f"too large: {AT_THE_CLIENT}", code="RESOURCE_EXHAUSTED"))
+    assert reflector._outbox.counts.rejected == 0
+    assert state(reflector) is GateState.CONNECTING
