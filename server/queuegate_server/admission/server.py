@@ -72,9 +72,11 @@ async def serve_admission(
         AdmissionSettingsError: The settings are not valid.
         BadFile: A file cannot be read or used.
         CannotListen: A port cannot be opened.
+        TooFewResources: A limit of the system is too low.
     """
     resources.return_freed_memory()
     resources.raise_file_limit()
+    resources.check_limits()
     settings = WatchedValue(
         ConfigMapFolders(options.config_maps), lambda values: parse_settings(values, environment)
     )

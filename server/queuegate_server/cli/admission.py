@@ -10,6 +10,7 @@ from queuegate.policy.acl import AclNames
 from queuegate_server.cli.command import FILE, Failure
 from queuegate_server.observe import logs
 from queuegate_server.runtime.event_loop import run_in_loop
+from queuegate_server.runtime.resources import TooFewResources
 from queuegate_server.runtime.tcp import CannotListen
 from queuegate_server.settings.listeners import HostPort, MalformedAddress, parse_host_port
 
@@ -158,7 +159,7 @@ def admission(
         run_in_loop(server.serve_admission(admission_options, os.environ, _announce))
     except AdmissionSettingsError as error:
         raise Failure("the settings are not valid\n" + "\n".join(error.faults)) from None
-    except BadFile as error:
+    except (BadFile, TooFewResources) as error:
         raise Failure(str(error)) from None
     except CannotListen as error:
         raise Failure(f"cannot listen on {error}") from None

@@ -11,7 +11,7 @@ from queuegate.policy.acl import AclNames
 from queuegate.policy.yarn_acl import Semantics
 from queuegate_server.analysis.policy_file import STDIN_NAME
 from queuegate_server.cli import EXIT_FAILURE
-from queuegate_server.files.safe_open import open_regular, remedy
+from queuegate_server.files.safe_open import open_regular, read_at_most, remedy
 from queuegate_server.formats.diagnostics import Diagnostic, Severity
 from queuegate_server.formats.registry import FormatOptions
 from queuegate_server.formats.source_text import MAX_BYTES
@@ -120,8 +120,7 @@ def shown_name(file: str | Path) -> str:
 def read_file(file: str | Path) -> bytes:
     """Return the content of a file, or of standard input. Raises OSError."""
     with click.open_file(file, "rb") if file == STDIN else open_regular(Path(file)) as stream:
-        data: bytes = stream.read(MAX_BYTES + 1)
-        return data
+        return read_at_most(stream, MAX_BYTES)
 
 
 def read_or_fail(file: str | Path) -> tuple[bytes, str]:

@@ -17,7 +17,7 @@ from queuegate.policy.decision import Access
 from queuegate.policy.names import DEFAULT_PARTITION
 from queuegate.policy.tree import Policy
 from queuegate_server.cli.command import Failure, config_option, overrides_option
-from queuegate_server.files.safe_open import read_regular
+from queuegate_server.files.safe_open import read_at_most, read_regular
 from queuegate_server.observe import logs
 from queuegate_server.runtime import resources
 from queuegate_server.runtime.event_loop import LoopWatchdog, run_in_loop
@@ -84,6 +84,10 @@ def serve(
 
     read = partial(load_settings, config, os.environ, options)
     resources.raise_file_limit()
+    try:
+        resources.check_limits()
+    except resources.TooFewResources as error:
+        raise Failure(str(error)) from None
     if worker:
         try:
             spec = WorkerSpec.receive()
@@ -107,7 +111,7 @@ def _content(config: Path | None) -> bytes | None:
     """
     if config is not None:
         with contextlib.suppress(OSError), config.open("rb") as opened:
-            return opened.read(MAX_BYTES + 1)
+            return read_at_most(opened, MAX_BYTES)
     return None
 
 

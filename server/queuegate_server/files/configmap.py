@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from queuegate_server.files.safe_open import open_regular
+from queuegate_server.files.safe_open import open_regular, read_at_most
 from queuegate_server.files.watcher import file_status
 
 MAX_BYTES: Final = 4 * 1024 * 1024
@@ -93,7 +93,7 @@ def is_compressed(key: str) -> bool:
 def _decompress(key: str, value: bytes, max_bytes: int) -> bytes:
     try:
         with gzip.GzipFile(fileobj=io.BytesIO(value)) as stream:
-            text = stream.read(max_bytes + 1)
+            text = read_at_most(stream, max_bytes)
     except EOFError:
         raise BadCompression(f"{key} ends too early") from None
     except (gzip.BadGzipFile, zlib.error):
@@ -127,7 +127,7 @@ def _read_files(folder: Path) -> Mapping[str, bytes]:
         if file.name.startswith("..") or not stat.S_ISREG(file.stat().st_mode):
             continue
         with open_regular(file) as opened:
-            value = opened.read(left + 1)
+            value = read_at_most(opened, left)
         left -= len(value)
         if left < 0:
             raise OSError(None, f"holds more than {MAX_BYTES} bytes", str(folder))

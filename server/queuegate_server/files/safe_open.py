@@ -4,8 +4,9 @@ import errno
 import os
 import stat
 from pathlib import Path
-from typing import BinaryIO, Final
+from typing import BinaryIO, Final, Protocol
 
+_STEP_BYTES: Final = 256 * 1024
 _CHECK_PATH: Final = "check the path"
 _CHECK_RIGHTS: Final = "let the user of this process read the file and enter its folders"
 _REMEDIES: Final = {
@@ -15,6 +16,13 @@ _REMEDIES: Final = {
     errno.EACCES: _CHECK_RIGHTS,
     errno.EPERM: _CHECK_RIGHTS,
 }
+
+
+class ByteStream(Protocol):
+    """A stream that can be read."""
+
+    def read(self, size: int, /) -> bytes:
+        """Return the next bytes; none at its end."""
 
 
 def open_regular(path: Path) -> BinaryIO:
@@ -44,7 +52,18 @@ def read_regular(path: Path, max_bytes: int) -> bytes:
     Raises OSError, also for anything but a regular file.
     """
     with open_regular(path) as opened:
-        return opened.read(max_bytes + 1)
+        return read_at_most(opened, max_bytes)
+
+
+def read_at_most(stream: ByteStream, max_bytes: int) -> bytes:
+    """Return the rest of a stream; of a longer one, one byte more than `max_bytes`.
+
+    In steps, because `read` makes room for as many bytes as it is asked for.
+    """
+    content = bytearray()
+    while part := stream.read(min(_STEP_BYTES, max_bytes + 1 - len(content))):
+        content += part
+    return bytes(content)
 
 
 def remedy(error: OSError) -> str:

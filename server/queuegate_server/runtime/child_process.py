@@ -162,11 +162,19 @@ class _Child:
 def _limit(pid: int, limits: ProcessLimits) -> None:
     """Set the limits of a process that waits for its input."""
     if limits.memory_bytes is not None:
-        resource.prlimit(pid, resource.RLIMIT_AS, (limits.memory_bytes, limits.memory_bytes))
+        _lower(pid, resource.RLIMIT_AS, limits.memory_bytes, limits.memory_bytes)
     # Set in any case: it ends a child that has outlived this process.
     seconds = limits.cpu_seconds or math.ceil(limits.seconds) + 1
-    resource.prlimit(pid, resource.RLIMIT_CPU, (seconds, seconds + 1))
-    resource.prlimit(pid, resource.RLIMIT_CORE, (0, 0))
+    _lower(pid, resource.RLIMIT_CPU, seconds, seconds + 1)
+    _lower(pid, resource.RLIMIT_CORE, 0, 0)
     if limits.niceness:
         niceness = os.getpriority(os.PRIO_PROCESS, 0) + limits.niceness
         os.setpriority(os.PRIO_PROCESS, pid, niceness)
+
+
+def _lower(pid: int, limit: int, soft: int, hard: int) -> None:
+    """Set a limit, or leave the one that this process has itself if that is lower."""
+    _, most = resource.prlimit(pid, limit)
+    if most != resource.RLIM_INFINITY:
+        soft, hard = min(soft, most), min(hard, most)
+    resource.prlimit(pid, limit, (soft, hard))

@@ -1,4 +1,4 @@
-"""Resources of this process: standard streams, the limit on open files, garbage collection."""
+"""Resources of this process: standard streams, limits of the system, garbage collection."""
 
 import contextlib
 import gc
@@ -6,6 +6,7 @@ import logging
 import os
 import resource
 import sys
+import threading
 from typing import Final
 
 _LOG = logging.getLogger("queuegate_server.runtime.resources")
@@ -19,6 +20,22 @@ objects and takes 1 to 5 ms."""
 FULL_COLLECTIONS: Final = 10_000
 """Collections of the middle generation before a full one: practically never."""
 _SWITCH_SECONDS: Final = 0.001
+_MIB: Final = 1 << 20
+NEEDED_FILES: Final = 64
+"""A server with the console, an audit log and its child processes was seen to open 30."""
+NEEDED_THREADS: Final = 32
+"""The same server was seen to have 20."""
+NEEDED_ADDRESS_SPACE: Final = 2048 * _MIB
+"""The same server was seen to reserve 1.3 GiB: glibc reserves 72 MiB for each thread."""
+NEEDED_DATA: Final = 512 * _MIB
+_NEEDED: Final = (
+    (resource.RLIMIT_AS, NEEDED_ADDRESS_SPACE, "address space", "ulimit -v, LimitAS="),
+    (resource.RLIMIT_DATA, NEEDED_DATA, "data", "ulimit -d, LimitDATA="),
+)
+
+
+class TooFewResources(Exception):
+    """The system grants less than a server needs; the message says what, and how much it needs."""
 
 
 def open_standard_streams() -> None:
@@ -50,6 +67,52 @@ def raise_file_limit() -> None:
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     with contextlib.suppress(OSError, ValueError):
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
+def check_limits() -> None:
+    """Check that the system grants what a server needs.
+
+    Below that, its libraries crash, or it starts and serves nothing. To be called before they are
+    imported, and after `raise_file_limit`.
+
+    Raises:
+        TooFewResources: A limit is too low.
+    """
+    files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if files != resource.RLIM_INFINITY and files < NEEDED_FILES:
+        raise TooFewResources(
+            f"the limit on open files is {files}, and a server needs at least {NEEDED_FILES}:"
+            " raise it (ulimit -n, LimitNOFILE=)"
+        )
+    for limit, needed, name, remedy in _NEEDED:
+        granted, _ = resource.getrlimit(limit)
+        if granted != resource.RLIM_INFINITY and granted < needed:
+            raise TooFewResources(
+                f"the limit on {name} is {granted // _MIB} MiB, and a server needs at least"
+                f" {needed // _MIB} MiB: raise it ({remedy})"
+            )
+    _check_threads()
+
+
+def _check_threads() -> None:
+    """Start as many threads as a server needs: there are limits of the user, and of containers."""
+    end = threading.Event()
+    threads: list[threading.Thread] = []
+    try:
+        for _ in range(NEEDED_THREADS):
+            thread = threading.Thread(target=end.wait, daemon=True)
+            thread.start()
+            threads.append(thread)
+    except (RuntimeError, MemoryError):
+        raise TooFewResources(
+            f"the system lets this process start {len(threads)} threads, and a server needs at"
+            f" least {NEEDED_THREADS}: raise the limit (ulimit -u, TasksMax=, the limit on"
+            " processes of the container)"
+        ) from None
+    finally:
+        end.set()
+        for thread in threads:
+            thread.join()
 
 
 def warn_if_fewer_files_than(connections: int) -> None:
