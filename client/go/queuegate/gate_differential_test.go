@@ -30,6 +30,7 @@ policies:
 resolvers: {table: {type: test}}
 partitions:
   gpu: {acl_names: extended, resolver: table}
+  any: {acl_names: any, resolver: table}
   fair: {resolver: table, trust_provided_groups: false}
   fair-hadoop: {semantics: hadoop}
   capacity-hadoop: {semantics: hadoop, resolver: table}
@@ -38,12 +39,12 @@ partitions:
 var (
 	someUsers = []string{
 		"alice", "bob", "eve", "yarn", "testuser1", "testuser2", "testuser4", "testuser5", "*", "robot$",
-		"carol.x", "system:serviceaccount:ns:sa", "é", "~knox", "knox", "", "a\tb", "u\u2028",
+		"carol.x", "system:serviceaccount:ns:sa", "é", "~knox", "knox", "", "a\tb", "u\u2028", "1:a", "a\u200b",
 	}
-	someGroups   = []string{"g", "ops", "group1000", "group1001", "901", "d.d", "é", "alice", "*", ""}
+	someGroups   = []string{"g", "ops", "group1000", "group1001", "901", "d.d", "é", "alice", "*", "", "/org/team", "a\u200bb"}
 	someLevels   = []string{"a", "b", "c", "q-1", "prod", "@recovery@"}
 	someACLs     = []string{"", " ", "*", " *", "* ", "bob", " g", "eve,carol.x ops", "robot$,alice g", "bob,~carol g,group1001"}
-	yunikornACLs = []string{"system:serviceaccount:ns:sa d.d", "é,bob", "a$$,bob g$", "*,bob", "\u00a0*\u2003", " 901,ops", "\tbob"}
+	yunikornACLs = []string{"system:serviceaccount:ns:sa d.d", "é,bob", "a$$,bob g$", "*,bob", "\u00a0*\u2003", " 901,ops", "\tbob", "1:a,** *x,/org/team", "a\u200b,* a\u200bb", "\u2028,u\u2028 *"}
 	yarnACLs     = []string{
 		"~knox", "bob,~carol g", "bob *", "u g ops", "bob g, ops", "\n bob", "*,bob", "carol  g", "d d",
 		" g ops", "bob\t", "é", "~", " ~knox", "~knox,~ ops", "bob,,eve ,g", "eve\u2003,bob", "eve\nbob ops\ng",
@@ -157,7 +158,7 @@ func randomSite() string {
 func randomQuestion() Check {
 	question := Check{
 		User:      pick(someUsers),
-		Partition: pick([]string{"", "default", "gpu", "[rm]gpu", "[x]gpu", "fair", "fair-hadoop", "capacity", "capacity-hadoop", "[rm]default", "tpu"}),
+		Partition: pick([]string{"", "default", "gpu", "any", "[rm]gpu", "[x]gpu", "fair", "fair-hadoop", "capacity", "capacity-hadoop", "[rm]default", "tpu"}),
 		Access:    pick([]Access{"", Submit, Admin}),
 	}
 	if rand.IntN(3) == 0 {
@@ -190,7 +191,7 @@ func TestAGateDecidesAsTheServer(t *testing.T) {
 		}
 	}
 	change := func() {
-		partitions := []string{"default", "gpu", "[rm]gpu"}[:2+rand.IntN(2)]
+		partitions := []string{"default", "gpu", "any", "[rm]gpu"}[:3+rand.IntN(2)]
 		write("queues.yaml", randomYAML(partitions...))
 		write("fair.xml", randomFair())
 		write("capacity.xml", randomCapacity())

@@ -10,7 +10,7 @@ from queuegate.gate.replica import NO_GROUPS, Held, LocalReplica, Remembered, St
 from queuegate.gate.session import GateSession, clock
 from queuegate.policy import decide as core
 from queuegate.policy.decision import OUTCOMES, RULES, UNKNOWN_USER, Access
-from queuegate.policy.names import is_at_or_below, is_user_name
+from queuegate.policy.names import is_at_or_below
 
 _MAX_PLAIN: Final = 256
 """Characters of names that surely are not too long for the server."""
@@ -221,7 +221,7 @@ def _find(state: State, name: object) -> Held | None:
 def _given_groups(state: State, held: Held, question: Question) -> tuple[str, ...] | None:
     """Return the groups of a question, if they are used; None if a server might refuse them."""
     user, groups = question[0], question[4]
-    is_valid = held.partition.cluster is not None or is_user_name(user)
+    is_valid = held.partition.accepts_user(user)
     if not (is_valid and isinstance(groups, tuple) and len(groups) <= _MAX_GROUPS):
         return None
     try:

@@ -338,7 +338,10 @@ class LocalReplica:
 def _builder(part: sync_pb2.PolicyPart) -> PartitionBuilder:
     if not part.HasField("cluster"):
         names = AclNames.EXTENDED if part.extended_acl_names else AclNames.YUNIKORN
-        return PartitionBuilder(part.partition, parse_acl=partial(acl.parse, names=names))
+        if part.any_acl_names:
+            names = AclNames.ANY
+        parse_names = partial(acl.parse, names=names)
+        return PartitionBuilder(part.partition, parse_acl=parse_names, acl_names=names)
     cluster = part.cluster
     semantics = Semantics.HADOOP if cluster.hadoop_semantics else Semantics.DOCUMENTED
     parse = partial(parse_yarn, semantics=semantics)

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
+from queuegate.policy.names import CONTROL_CHARACTERS
+
 WILDCARD: Final = "*"
 
 # Unicode White_Space. `str.strip()` would also take U+001C to U+001F.
@@ -20,12 +22,16 @@ WHITE_SPACE: Final = (
 
 
 class AclNames(StrEnum):
-    """The names that an ACL may list (partition setting `acl_names`)."""
+    """The names that an ACL may list (partition setting `acl_names`). Each choice accepts all
+    names that the ones before it accept.
+    """
 
     YUNIKORN = "yunikorn"
     """Names that YuniKorn's ACL parser accepts: no `:`, `#`, `/`, and no dot in groups."""
     EXTENDED = "extended"
     """Names that YuniKorn's limits accept: also `system:serviceaccount:ns:name`, dotted groups."""
+    ANY = "any"
+    """All names without a space, comma or control character, but for `*`."""
 
 
 def _patterns(name: str) -> tuple[re.Pattern[str], re.Pattern[str]]:
@@ -33,13 +39,16 @@ def _patterns(name: str) -> tuple[re.Pattern[str], re.Pattern[str]]:
     return re.compile(name), re.compile(f"{name}(?:,{name})*+")
 
 
+_ANY: Final = rf"(?!\*(?:[ ,]|\Z))[^ ,{CONTROL_CHARACTERS}]++"
 _USER_PATTERNS: Final = {
     AclNames.YUNIKORN: _patterns(r"[_a-zA-Z][a-zA-Z0-9_.@-]*+[$]?"),
     AclNames.EXTENDED: _patterns(r"[_a-zA-Z][a-zA-Z0-9:#/_.@-]*+[$]?"),
+    AclNames.ANY: _patterns(_ANY),
 }
 _GROUP_PATTERNS: Final = {
     AclNames.YUNIKORN: _patterns(r"[_a-zA-Z][a-zA-Z0-9_-]*+"),
     AclNames.EXTENDED: _patterns(r"[_a-zA-Z][a-zA-Z0-9:_.-]*+"),
+    AclNames.ANY: _patterns(_ANY),
 }
 _VALID_NAMES: Final = {
     names: re.compile(
@@ -117,7 +126,8 @@ def check(text: str) -> None:
 
 def has_only_valid_names(text: str, names: AclNames) -> bool:
     """Return whether `parse` would accept every entry of an ACL, so that it can be parsed later."""
-    return _VALID_NAMES[names].fullmatch(text) is not None
+    # White space around a `*` does not make it a name.
+    return _VALID_NAMES[names].fullmatch(text) is not None and text.strip(WHITE_SPACE) != WILDCARD
 
 
 def _split_names(
@@ -143,9 +153,17 @@ def _split_names(
 
 
 def accepted_names(acl: Acl, names: AclNames) -> tuple[frozenset[str], frozenset[str]]:
-    """Return the users and groups of an ACL, of any grammar, whose names YuniKorn accepts."""
+    """Return the users and groups of an ACL, of any grammar, that an ACL of YuniKorn may list."""
     (user, _), (group, _) = _USER_PATTERNS[names], _GROUP_PATTERNS[names]
     return (
         frozenset(name for name in acl.users if user.fullmatch(name)),
         frozenset(name for name in acl.groups if group.fullmatch(name)),
     )
+
+
+def names_for(kind: str, name: str) -> AclNames | None:
+    """Return the narrowest choice of names with which an ACL may list a `user` or a `group`;
+    None if no ACL can.
+    """
+    patterns = _USER_PATTERNS if kind == "user" else _GROUP_PATTERNS
+    return next((names for names in AclNames if patterns[names][0].fullmatch(name)), None)

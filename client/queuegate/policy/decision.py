@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 from queuegate.policy.names import RECOVERY_QUEUE
 
-RULES: Final = 1
+RULES: Final = 2
 """The version of the rules by which this package decides. It grows with each change after which any
 question about the same policy is decided differently: gates that know only earlier rules then ask.
 """

@@ -16,7 +16,9 @@ SEPARATOR: Final = "."
 RECOVERY_QUEUE: Final = "root.@recovery@"
 DEFAULT_PARTITION: Final = "default"
 
-CONTROL_CHARACTER: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+CONTROL_CHARACTERS: Final = r"\x00-\x1f\x7f-\x9f\u2028\u2029"
+"""As in a character class of a regular expression."""
+CONTROL_CHARACTER: Final = re.compile(f"[{CONTROL_CHARACTERS}]")
 """No name in a request or of a directory's group may have one."""
 
 _SIMILAR: Final = 0.65

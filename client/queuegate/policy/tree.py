@@ -7,13 +7,14 @@ from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from queuegate.policy import acl
-from queuegate.policy.acl import EMPTY, Acl
+from queuegate.policy.acl import EMPTY, Acl, AclNames
 from queuegate.policy.chain import CLUSTER, Chain, ChainEnd, ChainIndexes
 from queuegate.policy.decision import ACLS_DISABLED, IN_RECOVERY_QUEUE, NO_MATCH, Access
 from queuegate.policy.names import (
     ROOT,
     SEPARATOR,
     is_recovery_path,
+    is_user_name,
     parent_path,
     partition_name,
     queue_path,
@@ -148,6 +149,8 @@ class Partition:
     which is not the path of any queue."""
     parse_acl: Callable[[str], Acl] = field(default=acl.parse, repr=False)
     """The grammar of the ACLs that were added as texts."""
+    acl_names: AclNames = AclNames.YUNIKORN
+    """For a partition of YuniKorn: which names its ACLs may list."""
     _submit_chains: dict[str, Chain] = field(init=False, repr=False, default_factory=dict)
     _admin_chains: dict[str, Chain] = field(init=False, repr=False, default_factory=dict)
     _ancestors: dict[str, str] = field(init=False, repr=False, default_factory=dict)
@@ -163,6 +166,14 @@ class Partition:
         if self.cluster is None:
             return queue_path(text)
         return self.short_names.get(text) or yarn_queue_path(text)
+
+    def accepts_user(self, name: str) -> bool:
+        """Return whether a question with groups may have a user of this name.
+
+        YuniKorn's `ConvertUGI` refuses names that its limits do not accept. Where ACLs may list
+        any name, anybody may ask.
+        """
+        return self.cluster is not None or self.acl_names is AclNames.ANY or is_user_name(name)
 
     def nearest(self, path: str) -> Queue:
         """Return the queue at a path, or its nearest existing ancestor.
@@ -253,6 +264,7 @@ class PartitionBuilder:
         *,
         resolver_place: tuple[int, int] = (0, 0),
         parse_acl: Callable[[str], Acl] = acl.parse,
+        acl_names: AclNames = AclNames.YUNIKORN,
     ) -> None:
         """Start a partition without queues.
 
@@ -262,12 +274,14 @@ class PartitionBuilder:
             cluster: None for a partition of YuniKorn.
             resolver_place: Line and column of `resolver_type`.
             parse_acl: Parses the ACLs that are added as texts; it must accept all of them.
+            acl_names: For a partition of YuniKorn: which names its ACLs may list.
         """
         self._name = name
         self._resolver_type = resolver_type
         self._resolver_place = resolver_place
         self._cluster = cluster
         self._grammar = parse_acl
+        self._acl_names = acl_names
         self._parse = functools.lru_cache(MAX_SHARED_ACLS)(parse_acl)
         self._queues: dict[str, Queue] = {}
         self._sorted_paths: list[str] = []
@@ -314,6 +328,7 @@ class PartitionBuilder:
             self._resolver_place,
             self._short_names,
             self._grammar,
+            self._acl_names,
         )
 
 

@@ -689,6 +689,7 @@ class PolicyPart(_message.Message):
     REMOVED_FIELD_NUMBER: _builtins.int
     RULES_FIELD_NUMBER: _builtins.int
     RESOLVER_FINGERPRINT_FIELD_NUMBER: _builtins.int
+    ANY_ACL_NAMES_FIELD_NUMBER: _builtins.int
     partition: _builtins.str
     """The name of the partition."""
     first: _builtins.bool
@@ -717,6 +718,8 @@ class PolicyPart(_message.Message):
     """Identifies the settings of the resolver. Equal at all replicas of a fleet that share the
     groups of the partition; empty if they are not shared.
     """
+    any_acl_names: _builtins.bool
+    """True for `acl_names: any`. A caller that does not know it does not know `rules` either."""
     @_builtins.property
     def queues(self) -> _containers.RepeatedCompositeFieldContainer[_policy_pb2.PolicyQueue]:
         """The next queues, each after its parent."""
@@ -741,10 +744,11 @@ class PolicyPart(_message.Message):
         removed: _builtins.bool = ...,
         rules: _builtins.int = ...,
         resolver_fingerprint: _builtins.bytes = ...,
+        any_acl_names: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["cluster", b"cluster"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["checksum", b"checksum", "cluster", b"cluster", "extended_acl_names", b"extended_acl_names", "first", b"first", "last", b"last", "partition", b"partition", "queues", b"queues", "removed", b"removed", "resolver_fingerprint", b"resolver_fingerprint", "revision", b"revision", "rules", b"rules", "unchanged", b"unchanged", "use_given_groups", b"use_given_groups"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["any_acl_names", b"any_acl_names", "checksum", b"checksum", "cluster", b"cluster", "extended_acl_names", b"extended_acl_names", "first", b"first", "last", b"last", "partition", b"partition", "queues", b"queues", "removed", b"removed", "resolver_fingerprint", b"resolver_fingerprint", "revision", b"revision", "rules", b"rules", "unchanged", b"unchanged", "use_given_groups", b"use_given_groups"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -97,8 +97,8 @@ def _names(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> fr
 )
 @click.option(
     "--acl-names",
-    type=click.Choice(["yunikorn", "extended"]),
-    default="yunikorn",
+    type=click.Choice([names.value for names in AclNames]),
+    default=AclNames.YUNIKORN.value,
     show_default=True,
     help="Which names the ACLs of a queues.yaml may list.",
 )

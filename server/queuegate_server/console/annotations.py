@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from queuegate.policy.acl import AclNames
 from queuegate.policy.decision import Access
 from queuegate_server.config_fields import MIB
 from queuegate_server.engine import Snapshot
@@ -94,8 +93,8 @@ class Annotator:
 
 
 def _lint_job(job: ParseJob, text: PolicyText) -> CheckJob:
-    names = AclNames.EXTENDED if AclNames.EXTENDED in job.acl_names.values() else AclNames.YUNIKORN
-    return CheckJob(text.format or detect_format(text.policy.data), (text.policy,), names)
+    file_format = text.format or detect_format(text.policy.data)
+    return CheckJob(file_format, (text.policy,), job.acl_names)
 
 
 def _places(job: ParseJob) -> Mapping[AclKey, Place]:

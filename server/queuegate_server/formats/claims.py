@@ -43,7 +43,7 @@ FACT_FORMS: Final = ("NAME within NAME", "NAME and NAME disjoint")
 AND_BELOW: Final = ".**"
 """Behind a queue: the queue, and all configured queues below it."""
 
-_NAME: Final = r'(?:"[^"]+"|[^\s,"]+)'
+_NAME: Final = r'(?:"[^"]+"|[^\s,"][^\s,]*)'
 _SUBJECT: Final = rf"(?:user|group|proxy):{_NAME}"
 _ACCESS: Final = r"(?:submit|admin)"
 _QUEUE: Final = r'(?:"[^"]+"(?:\.\*\*)?|[^\s"]+)'
@@ -247,5 +247,9 @@ def _subject(text: str, kind: SubjectKind | None = None) -> Subject:
     """Return a subject; `kind` is that of a name without one."""
     before, colon, name = text.partition(":")
     if not colon or before not in {"user", "group", "proxy"}:
-        return Subject(kind or SubjectKind.GROUP, text.strip('"'))
-    return Subject(SubjectKind(before), name.strip('"'))
+        return Subject(kind or SubjectKind.GROUP, _unquoted(text))
+    return Subject(SubjectKind(before), _unquoted(name))
+
+
+def _unquoted(name: str) -> str:
+    return name[1:-1] if name.startswith('"') else name

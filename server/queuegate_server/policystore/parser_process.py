@@ -163,6 +163,7 @@ async def decode(lines: Iterable[bytes]) -> ParsedPolicies:
                     cluster and _cluster(*cluster),
                     resolver_place=(row, column),
                     parse_acl=_grammar(acl_names, cluster),
+                    acl_names=AclNames(acl_names),
                 )
                 acls, paths = [], []
             case "queues":

@@ -91,8 +91,8 @@ class CheckJob(NamedTuple):
     format: str
     """One of FILE_FORMATS."""
     files: tuple[File, ...]
-    acl_names: AclNames = AclNames.YUNIKORN
-    """Which names the ACLs may list, in all partitions."""
+    acl_names: Mapping[str, AclNames] | AclNames = AclNames.YUNIKORN
+    """Which names the ACLs may list: in all partitions, or as for a ParseJob."""
     with_lint: bool = True
     """Whether to add the warnings of the linter."""
 
@@ -118,7 +118,8 @@ class ParsedPolicies:
 
 def check(job: CheckJob) -> ParsedPolicies:
     """Return the diagnostics of all files, and nothing else."""
-    options = FormatOptions(acl_names=job.acl_names)
+    names = job.acl_names
+    options = FormatOptions(names if isinstance(names, AclNames) else _chosen_names(names))
     found = tuple(
         diagnostic
         for name, data in job.files
@@ -193,7 +194,7 @@ def _load(text: PolicyText, format_name: str, job: ParseJob) -> LoadResult:
 def format_options(text: PolicyText, job: ParseJob) -> FormatOptions:
     """Return how a policy of a job is read."""
     return FormatOptions(
-        acl_names=lambda partition: job.acl_names.get(partition, AclNames.YUNIKORN),
+        acl_names=_chosen_names(job.acl_names),
         resolver_types=job.resolver_types,
         yarn=YarnOptions(
             text.partition,
@@ -211,8 +212,8 @@ def run_child() -> None:
 
 def _result(job: ParseJob | CheckJob) -> Iterator[bytes]:
     if isinstance(job, CheckJob):
-        return encode_result(check(job), {})
-    return encode_result(parse(job), job.acl_names)
+        return encode_result(check(job))
+    return encode_result(parse(job))
 
 
 def end_child(work: Callable[[Any], Iterable[bytes]]) -> None:
@@ -239,11 +240,14 @@ def _run_job(work: Callable[[Any], Iterable[bytes]]) -> int:
     return 0
 
 
-def encode_result(parsed: ParsedPolicies, acl_names: Mapping[str, AclNames]) -> Iterator[bytes]:
+def _chosen_names(by_partition: Mapping[str, AclNames]) -> Callable[[str], AclNames]:
+    return lambda partition: by_partition.get(partition, AclNames.YUNIKORN)
+
+
+def encode_result(parsed: ParsedPolicies) -> Iterator[bytes]:
     """Return the lines that `parser_process.decode` takes."""
     for partition in parsed.partitions.values():
-        names = acl_names.get(partition.name, AclNames.YUNIKORN)
-        yield from _encode_partition(partition, names)
+        yield from _encode_partition(partition)
     yield from _encode_diagnostics(parsed.diagnostics)
     end = [parsed.files, parsed.empty, parsed.spark_defaults, parsed.formats, parsed.checksum]
     yield _line("end", end)
@@ -266,8 +270,8 @@ def _encode_diagnostics(diagnostics: Sequence[Diagnostic]) -> Iterator[bytes]:
         yield line
 
 
-def _encode_partition(partition: Partition, names: AclNames) -> Iterator[bytes]:
-    cluster = partition.cluster
+def _encode_partition(partition: Partition) -> Iterator[bytes]:
+    names, cluster = partition.acl_names, partition.cluster
     plain = cluster and astuple(cluster)
     begin = [partition.name, partition.resolver_type, partition.resolver_place, names, plain]
     yield _line("partition", begin)

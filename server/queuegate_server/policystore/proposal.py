@@ -81,12 +81,10 @@ class ProposalJob(NamedTuple):
     """Whether to return the groups whose members decide who gains or loses."""
 
 
-def served_lines(
-    partitions: Mapping[str, Partition], acl_names: Mapping[str, Any]
-) -> Iterator[bytes]:
+def served_lines(partitions: Mapping[str, Partition]) -> Iterator[bytes]:
     """Yield partitions as lines. Each takes a millisecond, so that other work can be done."""
     plain = ParsedPolicies(partitions, {}, (), frozenset(), {}, {}, "")
-    return encode_result(plain, acl_names)
+    return encode_result(plain)
 
 
 async def run(job: ProposalJob) -> dict[str, Any]:

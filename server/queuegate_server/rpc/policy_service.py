@@ -2,14 +2,16 @@
 
 import asyncio
 import itertools
+from collections.abc import Mapping
 from functools import partial
 from typing import Final
 
+from queuegate.policy.acl import AclNames
 from queuegate.policy.names import is_at_or_below
 from queuegate.policy.tree import Queue
 from queuegate.v1 import policy_pb2
 from queuegate_server.admin.readiness import Readiness
-from queuegate_server.engine import Engine
+from queuegate_server.engine import Engine, NotReady
 from queuegate_server.formats.diagnostics import Diagnostic, Severity, has_errors
 from queuegate_server.formats.registry import FILE_FORMATS, detect_file_format
 from queuegate_server.policystore import parser_process
@@ -107,7 +109,7 @@ class PolicyServicer:
         self._validations += 1
         try:
             async with self._validating:
-                job = CheckJob(format_name, (File(_CONTENT_NAME, content),))
+                job = CheckJob(format_name, (File(_CONTENT_NAME, content),), self._acl_names())
                 found = await parser_process.check(job)
         except OSError as error:
             raise Overloaded(
@@ -122,6 +124,14 @@ class PolicyServicer:
             parts.append(policy_pb2.ValidatePolicyResponse(diagnostics=part).SerializeToString())
             await asyncio.sleep(0)
         return b"".join(parts)
+
+    def _acl_names(self) -> Mapping[str, AclNames]:
+        """Return which names the ACLs of the partitions that are served may list."""
+        try:
+            served = self._engine.snapshot.served
+        except NotReady:
+            return {}
+        return {name: each.partition.acl_names for name, each in served.items()}
 
     async def ReloadPolicy(self, data: bytes) -> bytes:
         """Read the configuration again."""

@@ -37,7 +37,8 @@ _NOT_A_PATH: Final = (
 _NOT_A_YARN_PATH: Final = "is not a queue path: write names joined by dots, none of them empty"
 _NOT_A_YUNIKORN_USER: Final = (
     "is not a valid YuniKorn user name, which a request with groups needs: start with a letter"
-    " or _, then use letters, digits and :#/_.@-, and optionally end with $"
+    " or _, then use letters, digits and :#/_.@-, and optionally end with $; or have the server"
+    " accept all names by the partition setting acl_names: any"
 )
 
 
@@ -218,7 +219,7 @@ def user_and_groups(
     asserted = information.groups
     if not asserted:
         return user, ()
-    if user and not _is_yarn(served) and not is_user_name(user):
+    if user and not (served.partition.accepts_user(user) if served else is_user_name(user)):
         # YuniKorn's ConvertUGI checks a name only if it does not have to look up its groups.
         violations.append(("user.user", _NOT_A_YUNIKORN_USER))
     if len(asserted) > MAX_GROUPS:

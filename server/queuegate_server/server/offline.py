@@ -6,7 +6,6 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import partial
 
-from queuegate.policy.acl import AclNames
 from queuegate_server.config_fields import MIB
 from queuegate_server.engine import Engine, Snapshot
 from queuegate_server.formats.diagnostics import Diagnostic
@@ -59,7 +58,7 @@ class OfflineServices:
         limiter = ConcurrencyLimiter(settings.limits.max_concurrent_calls)
         unread = ByteBudget(64 * MIB)
         queue = AdmissionQueue(time.monotonic, settings.limits.max_wait, limiter.refused, unread)
-        hub = SyncHub(self._engine, lambda _: AclNames.YUNIKORN, time.monotonic, server=b"")
+        hub = SyncHub(self._engine, time.monotonic, server=b"")
         changes = LocalChanges(self._reloader, hub)
         access = AccessServicer(
             self._engine,

@@ -141,7 +141,6 @@ def build_server(
     draining = asyncio.Event()
     hub = SyncHub(
         engine,
-        lambda name: settings.partition(name).acl_names,
         clock,
         server=os.urandom(SERVER_BYTES) if worker is None else worker.spec.server,
         lease=lease,

@@ -141,8 +141,9 @@ class PartitionSettings(Section):
     cache: CacheOptions = CacheOptions()
     acl_names: AclNames = Field(
         AclNames.YUNIKORN,
-        description="Which names an ACL may list: those that YuniKorn accepts, or (extended) also "
-        "service accounts and groups with dots.",
+        description="Which names an ACL of YuniKorn may list: those that YuniKorn accepts; "
+        "(extended) also service accounts and groups with dots; (any) all without spaces, commas "
+        "and control characters.",
     )
     semantics: Semantics = Field(
         Semantics.DOCUMENTED,

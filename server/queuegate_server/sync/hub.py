@@ -7,7 +7,6 @@ from collections.abc import Callable, Collection, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
-from queuegate.policy.acl import AclNames
 from queuegate.v1 import cursor_pb2, sync_pb2
 from queuegate_server.engine import Engine, Snapshot
 from queuegate_server.identity.lease import CacheLease
@@ -43,7 +42,6 @@ class SyncHub:
     def __init__(
         self,
         engine: Engine,
-        acl_names: Callable[[str], AclNames],
         clock: Callable[[], float],
         server: bytes,
         lease: CacheLease | None = None,
@@ -52,7 +50,6 @@ class SyncHub:
 
         Args:
             engine: Its snapshots are shipped.
-            acl_names: Returns the names that a partition's ACLs may list.
             clock: A monotonic clock, in seconds.
             server: Identifies the server in 8 bytes.
             lease: The lease of the group caches, which covers those of gates; None: it never ends.
@@ -67,7 +64,6 @@ class SyncHub:
         """Barriers by result: all callers confirmed, or leases had to end."""
         self.reported: Final = {"recorded": 0, "refused": 0}
         """Decisions in the reports of callers by result."""
-        self._acl_names = acl_names
         self._clock = clock
         self._engine = engine
         self._served: Snapshot | None = None
@@ -248,7 +244,7 @@ class SyncHub:
 
     async def _ship(self) -> None:
         try:
-            shipped = await ship(self._engine.snapshot, self._acl_names)
+            shipped = await ship(self._engine.snapshot)
         except Exception as error:
             # Gates must not decide by another policy than the server for longer than a lease.
             self._can_ship = False

@@ -2,7 +2,7 @@
 
 import asyncio
 import hashlib
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Final
 
 from queuegate.policy.acl import AclNames
@@ -21,27 +21,22 @@ _CHUNK_TEXT: Final = 128 * 1024
 """Characters of their ACLs."""
 
 
-async def ship(
-    snapshot: Snapshot, acl_names: Callable[[str], AclNames]
-) -> Mapping[str, ShippedPolicy]:
+async def ship(snapshot: Snapshot) -> Mapping[str, ShippedPolicy]:
     """Return the policy of each partition as messages; other work can run meanwhile.
 
     Args:
         snapshot: The snapshot that is served.
-        acl_names: Returns the names that a partition's ACLs may list.
     """
     revision = snapshot.policy.revision
-    return {
-        name: await _ship(served, acl_names(name), revision)
-        for name, served in snapshot.served.items()
-    }
+    return {name: await _ship(served, revision) for name, served in snapshot.served.items()}
 
 
-async def _ship(served: ServedPartition, names: AclNames, revision: int) -> ShippedPolicy:
+async def _ship(served: ServedPartition, revision: int) -> ShippedPolicy:
     partition = served.partition
     head = sync_pb2.PolicyPart(
         first=True,
-        extended_acl_names=names is AclNames.EXTENDED,
+        extended_acl_names=partition.acl_names is AclNames.EXTENDED,
+        any_acl_names=partition.acl_names is AclNames.ANY,
         use_given_groups=served.trust_provided_groups,
         cluster=_cluster(partition.cluster),
         rules=RULES,

@@ -69,7 +69,7 @@ def seeds() -> Iterable[bytes]:
 
 def _yunikorn(fields: Sequence[str], names: AclNames) -> None:
     text, user, _, groups = _fields(fields)
-    oracle = AclOracle(text, extended=names is AclNames.EXTENDED)
+    oracle = AclOracle(text, names=names.value)
     try:
         acl = parse(text, names)
     except AclError:
@@ -154,4 +154,5 @@ _GRAMMARS: Final[Sequence[Callable[[Sequence[str]], None]]] = (
     lambda fields: _of_yarn(fields, Semantics.DOCUMENTED),
     lambda fields: _of_yarn(fields, Semantics.HADOOP),
     _spark,
+    lambda fields: _yunikorn(fields, AclNames.ANY),
 )

@@ -2,7 +2,7 @@
 
     python -m tests.resilience.sync.differential [QUESTIONS] [SEED]
 
-All kinds of policies, both semantics, both sets of names in ACLs. Between two rounds the policies
+All kinds of policies, both semantics, all sets of names in ACLs. Between two rounds the policies
 or the groups of some users change, and a barrier is waited for: then each answer must be the same.
 """
 
@@ -27,8 +27,10 @@ CHANGE_SECONDS: Final = 300.0
 """For a change. A reload may wait for another one, which the watcher of the files has begun, and
 both parse in a child process of low priority: a second of processor time can take half a minute on
 a machine with twenty busy processes."""
-USERS: Final = [f"user{number}" for number in range(40)] + ["bob", "eve", "carol", "knox", "d"]
-GROUPS: Final = ["g", "ops", "staff", "a.b", "system:masters", "h-1"]
+USERS: Final = [f"user{number}" for number in range(40)] + [
+    *("bob", "eve", "carol", "knox", "d", "arn:aws:sts::1:assumed-role/Role/jdoe", "9d"),
+]
+GROUPS: Final = ["g", "ops", "staff", "a.b", "system:masters", "h-1", "/org/team", "3f25-04e0"]
 UNKNOWN: Final = ["stranger", "nobody else"]
 FAILING: Final = "failing"
 YARN: Final = {
@@ -63,6 +65,7 @@ class World:
         partitions: dict[str, Any] = {
             "default": {"resolver": "corp"},
             "extended": {"resolver": "corp", "acl_names": "extended"},
+            "any": {"resolver": "corp", "acl_names": "any"},
         }
         for name, (_, semantics) in YARN.items():
             path, site = self.folder / f"{name}.xml", self.folder / f"{name}-site.xml"
@@ -73,7 +76,8 @@ class World:
 
     def write_policies(self) -> None:
         trees = {
-            name: random_queues(self.chance, 60, USERS, GROUPS) for name in ("default", "extended")
+            name: random_queues(self.chance, 60, USERS, GROUPS)
+            for name in ("default", "extended", "any")
         }
         text = policy_text({name: ("", queues) for name, queues in trees.items()})
         self._put("queues.yaml", text)

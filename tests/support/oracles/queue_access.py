@@ -23,11 +23,24 @@ def is_group(name: str, others: str = "_-") -> bool:
     return all(character in LETTERS + DIGITS + others for character in name)
 
 
-class AclOracle:
-    """An ACL text, read by the rules of the fact sheet in their order."""
+def is_any(name: str) -> bool:
+    """Say whether a name has no control character, and is not the wildcard."""
+    if name in ("", "*"):
+        return False
+    codes = [ord(character) for character in name]
+    return not any(
+        code < 0x20 or 0x7F <= code <= 0x9F or code in (0x2028, 0x2029) for code in codes
+    )
 
-    def __init__(self, text: str, *, extended: bool = False) -> None:
-        of_users, of_groups = (":#/_.@-", ":_.-") if extended else ("_.@-", "_-")
+
+class AclOracle:
+    """An ACL text, read by the rules of the fact sheet in their order. `names` is the value of
+    the setting `acl_names`.
+    """
+
+    def __init__(self, text: str, *, names: str = "yunikorn") -> None:
+        signs = {"yunikorn": ("_.@-", "_-"), "extended": (":#/_.@-", ":_.-"), "any": ("", "")}
+        of_users, of_groups = signs[names]
         self.everyone = False
         self.users: list[str] = []
         self.groups: list[str] = []
@@ -47,14 +60,22 @@ class AclOracle:
         if users == ["*"]:
             self.everyone = True
         else:
-            self.users = [name for name in users if is_user(name, of_users)]
+            self.users = [
+                name
+                for name in users
+                if (is_any(name) if names == "any" else is_user(name, of_users))
+            ]
         if len(parts) == 2:
             groups = parts[1].split(",")
             if groups == ["*"]:
                 self.everyone = True
                 self.users = []
             elif not self.everyone:
-                self.groups = [name for name in groups if is_group(name, of_groups)]
+                self.groups = [
+                    name
+                    for name in groups
+                    if (is_any(name) if names == "any" else is_group(name, of_groups))
+                ]
 
     def admits(self, user: str, groups: Sequence[str]) -> bool:
         if self.everyone:

@@ -224,8 +224,15 @@ def test_wrong_usage(arguments: list[str]) -> None:
 
 @pytest.mark.usefixtures("files")
 def test_options() -> None:
+    for names in ("extended", "any"):
+        assert run(validate, "--acl-names", names, "warning.yaml").exit_code == 0
+        linted = run(lint, "--acl-names", names, "warning.yaml")
+        assert linted.exit_code == 1
+        assert (
+            f'YuniKorn drops "a:b" from this ACL: only queuegate accepts it (acl_names: {names})'
+            in (linted.stdout)
+        )
     for command in (validate, lint):
-        assert run(command, "--acl-names", "extended", "warning.yaml").exit_code == 0
         text = "partitions: [{queues: [], usergroupresolver: {type: corp}}]"
         assert run(command, "-", stdin=text).exit_code == 1
         assert run(command, "--resolver-type", "corp", "-", stdin=text).exit_code == 0

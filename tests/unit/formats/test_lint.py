@@ -193,7 +193,59 @@ def test_extended_names_are_names() -> None:
     assert diagnostics(acl) == [
         "3:24: this ACL grants access to nobody: none of its entries is a valid name"
     ]
-    assert diagnostics(acl, AclNames.EXTENDED) == []
+    assert diagnostics(acl, AclNames.EXTENDED) == [
+        (
+            '3:24: YuniKorn drops "dev.team", "system:serviceaccount:ns:sa" from this ACL: only'
+            " queuegate accepts them (acl_names: extended)"
+        )
+    ]
+
+
+def test_names_that_yunikorn_drops() -> None:
+    """Also of an ACL that has others, and each only once."""
+    acl = queue('submitacl: "sue,1x,1x,y/z ops,/org/team"')
+    assert diagnostics(acl, AclNames.ANY) == [
+        (
+            '3:24: YuniKorn drops "/org/team", "1x", "y/z" from this ACL: only queuegate'
+            " accepts them (acl_names: any)"
+        )
+    ]
+    assert diagnostics(queue("submitacl: 1x"), AclNames.ANY) == [
+        '3:24: YuniKorn drops "1x" from this ACL: only queuegate accepts it (acl_names: any)'
+    ]
+    many = queue("submitacl: " + ",".join(f"{number}" for number in range(7)) + ",")
+    [found] = diagnostics(many, AclNames.ANY)
+    assert '"0", "1", "2", "3", "4" and 2 more' in found
+    for plain in ('submitacl: "sue ops"', 'submitacl: "*"', 'submitacl: "* a!b"'):
+        assert not any("YuniKorn drops" in text for text in diagnostics(queue(plain), AclNames.ANY))
+
+
+@pytest.mark.parametrize(
+    ("name", "number"),
+    [
+        ("bob\u200b", "U+200B"),
+        ("\ufeffbob", "U+FEFF"),
+        ("b\u202eob", "U+202E"),
+        ("b\xadob", "U+00AD"),
+        ("bob\ufe0f", "U+FE0F"),
+        ("bob\U000e0041", "U+E0041"),
+        ("\u3164", "U+3164"),
+    ],
+)
+def test_invisible_characters(name: str, number: str) -> None:
+    expected = f"contains an invisible character, {number}"
+    escaped = name.encode("ascii", "backslashreplace").decode().replace("\\xad", "\\u00ad")
+    for acl in (escaped, f"sue,{escaped} ops", f" {escaped}"):
+        found = diagnostics(queue(f'submitacl: "{acl}"'), AclNames.ANY)
+        assert sum(expected in text for text in found) == 1, found
+
+
+def test_a_name_is_no_pattern() -> None:
+    found = diagnostics(queue('submitacl: " team-*"'), AclNames.ANY)
+    assert any('the "*" in "team-*" stands for itself' in text for text in found)
+    # Among others it is no name at all, whatever names are accepted.
+    found = diagnostics(queue('submitacl: "*,sue"'), AclNames.ANY)
+    assert any('"*" is not a user name' in text for text in found)
 
 
 SUBMIT = 'this ACL has no effect: queue "{}" lets everyone submit'
@@ -280,4 +332,4 @@ def test_every_format_has_a_linter_and_others_are_refused() -> None:
 
 def test_every_rule_is_listed_once() -> None:
     rules = (*ACL_RULES, *DOCUMENT_RULES)
-    assert len(rules) == len(set(rules)) == 12
+    assert len(rules) == len(set(rules)) == 13

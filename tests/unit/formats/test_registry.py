@@ -72,7 +72,18 @@ def test_in_extended_mode_the_remedy_is_not_extended_mode() -> None:
     diagnostics = load_policy(
         "yunikorn", text, "f", FormatOptions(acl_names=AclNames.EXTENDED)
     ).diagnostics
-    assert {diagnostic.remedy for diagnostic in diagnostics} == {"correct the name or remove it"}
+    assert {diagnostic.remedy for diagnostic in diagnostics} == {
+        "correct the name, or set acl_names: any in the partition, which accepts it"
+    }
+
+
+def test_any_name_may_be_listed() -> None:
+    text = TWO.replace(b"a:b", b"a!b")
+    loaded = load_policy("yunikorn", text, "f", FormatOptions(acl_names=AclNames.ANY))
+    assert loaded.diagnostics == ()
+    partition = loaded.partitions["GPU"]
+    assert partition.queues["root.a"].submit_acl.users == {"a!b"}
+    assert partition.acl_names is AclNames.ANY
 
 
 def test_all_errors_are_reported_and_no_partition_is_returned() -> None:

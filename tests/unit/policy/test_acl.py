@@ -39,18 +39,24 @@ def test_lets_in_whom_yunikorn_lets_in(vector: dict[str, Any]) -> None:
 
 
 @given(
-    TEXTS, st.text(max_size=5), st.lists(st.sampled_from(["a", "g1", "user", "*", ""]), max_size=3)
+    TEXTS,
+    st.text(max_size=5),
+    st.lists(st.sampled_from(["a", "g1", "user", "*", "", "a!", "é"]), max_size=3),
+    st.sampled_from(AclNames),
 )
-@example("* *", "", [])
-@example("\t *", "x", [])
-@example("a,* g", "a", [])
-def test_agrees_with_the_oracle(text: str, user: str, groups: list[str]) -> None:
-    oracle = AclOracle(text)
+@example("* *", "", [], AclNames.YUNIKORN)
+@example("\t *", "x", [], AclNames.YUNIKORN)
+@example("a,* g", "a", [], AclNames.YUNIKORN)
+@example("a,* g", "*", ["*"], AclNames.ANY)
+@example("\u00a0*", "x", [], AclNames.ANY)
+@example("\u2028a,a\x85 \x1cg", "\u2028a", ["\x1cg"], AclNames.ANY)
+def test_agrees_with_the_oracle(text: str, user: str, groups: list[str], names: AclNames) -> None:
+    oracle = AclOracle(text, names=names.value)
     if oracle.is_error:
         with pytest.raises(AclError):
-            parse(text)
+            parse(text, names)
         return
-    acl = parse(text)
+    acl = parse(text, names)
     for name in (user, "a", "b", "user", "u$", "a.b", "x@y", "*", ""):
         assert is_granted(acl, name, groups) is oracle.admits(name, groups)
     assert acl.is_empty is not (oracle.everyone or bool(oracle.users) or bool(oracle.groups))
@@ -82,6 +88,8 @@ def test_every_entry_is_either_listed_or_reported(text: str) -> None:
         ("https://idp/x#1", AclNames.EXTENDED, {"https://idp/x#1"}, set()),
         ("h:a/x#1", AclNames.EXTENDED, {"h:a/x#1"}, set()),
         ("1bob 1group", AclNames.EXTENDED, set(), set()),
+        ("1bob,*,**,é!,a\tb 1group,,*", AclNames.ANY, {"1bob", "**", "é!"}, {"1group"}),
+        ("\u200b,a\u00a0b,'q'", AclNames.ANY, {"\u200b", "a\u00a0b", "'q'"}, set()),
         ("system:serviceaccount:ns:sa", AclNames.YUNIKORN, set(), set()),
         ("bob group.one,system:masters", AclNames.YUNIKORN, {"bob"}, set()),
     ],
@@ -102,6 +110,10 @@ def test_names_accepted_by_setting(
 @example("a:b g.h", AclNames.YUNIKORN)
 @example("a, g", AclNames.YUNIKORN)
 @example("*", AclNames.EXTENDED)
+@example("\u00a0*", AclNames.ANY)
+@example(" *", AclNames.ANY)
+@example("1:/é,** *x", AclNames.ANY)
+@example("a\u2028 b", AclNames.ANY)
 def test_a_text_of_names_only_is_parsed_whole(text: str, names: AclNames) -> None:
     if has_only_valid_names(text, names):
         acl = parse(text, names)

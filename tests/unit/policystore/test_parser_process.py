@@ -135,7 +135,7 @@ async def test_lines_are_short_work() -> None:
     text = f"partitions:\n  - queues:\n      - name: root\n        queues:\n{queues}"
     large = job(policy("large", text.encode()))
     expected = parsing.parse(large)
-    lines = [*parsing.encode_result(expected, {})]
+    lines = [*parsing.encode_result(expected)]
     assert len(lines) > 24
     assert max(map(len, lines)) < 50_000
     assert_same(await parser_process.decode(lines), expected)
@@ -159,7 +159,7 @@ async def test_other_work_goes_on_between_lines() -> None:
 
     counting = asyncio.create_task(count())
     result = parsing.parse(JOBS["several"])
-    await parser_process.decode(noted(parsing.encode_result(result, {})))
+    await parser_process.decode(noted(parsing.encode_result(result)))
     counting.cancel()
     assert len(at_line) == len(set(at_line)) > 5
 

@@ -59,7 +59,7 @@ async def assessed(
     policy = PolicyText(File("queues.yaml", text.encode()), "", "default", "", (), None, None)
     job = ProposalJob(
         ParseJob((policy,), "", {}, {}, frozenset()),
-        b"".join(served_lines(served or partitions(SERVED), {})),
+        b"".join(served_lines(served or partitions(SERVED))),
         replaces_all,
         None if claims is None else File("claims.yaml", claims.encode()),
         people,

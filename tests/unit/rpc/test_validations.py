@@ -7,6 +7,7 @@ from typing import Any, cast
 import pytest
 
 from queuegate.v1 import policy_pb2
+from queuegate_server.engine import Engine
 from queuegate_server.formats.diagnostics import Diagnostic, Severity
 from queuegate_server.policystore import parser_process
 from queuegate_server.policystore.parsing import CheckJob
@@ -19,7 +20,7 @@ from queuegate_server.throttling import ByteBudget
 def policies() -> policy_service.PolicyServicer:
     queue = AdmissionQueue(time.monotonic, 60, {}, ByteBudget(1 << 20))
     return policy_service.PolicyServicer(
-        cast("Any", None), cast("Any", None), queue, cast("Any", None)
+        Engine(time.monotonic), cast("Any", None), queue, cast("Any", None)
     )
 
 

@@ -199,7 +199,7 @@ MEMBERS = "resolvers:\n  a: {type: os}\n  b: {type: test}\n"
         ),
         (
             "partitions: {a: {acl_names: all}}",
-            "1:29: error: partitions.a.acl_names: must be 'yunikorn' or 'extended'",
+            "1:29: error: partitions.a.acl_names: must be 'yunikorn', 'extended' or 'any'",
         ),
         (
             "partitions: {a: {trust_provided_groups: maybe}}",

@@ -1,11 +1,11 @@
 """What all streams of a server share, on its event loop."""
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 
 import pytest
 
-from queuegate.policy.acl import AclNames, parse
+from queuegate.policy.acl import parse
 from queuegate.policy.tree import Policy, QueueAcls, build_partition
 from queuegate_server.engine import Engine, NotReady, ServedPartition, Snapshot
 from queuegate_server.identity.group_resolver import GroupResolver
@@ -28,7 +28,7 @@ class Served:
     def __init__(self) -> None:
         self.clock = ManualClock()
         self.engine = Engine(zero)
-        self.hub = SyncHub(self.engine, lambda _: AclNames.YUNIKORN, self.clock, b"12345678")
+        self.hub = SyncHub(self.engine, self.clock, b"12345678")
         self.clock.advance(LONG)
         self.groups = groups_named_as_users()
         self.woken = asyncio.Event()
@@ -180,9 +180,9 @@ async def test_a_policy_that_replaces_one_as_it_is_sent_is_waited_for(
     late = ["carol"]
 
     async def ship_and_replace(
-        snapshot: Snapshot, names: Callable[[str], AclNames]
+        snapshot: Snapshot,
     ) -> Mapping[str, ShippedPolicy]:
-        shipped = await ship(snapshot, names)
+        shipped = await ship(snapshot)
         if late:
             asyncio.get_running_loop().call_soon(served.serve, late.pop())
         return shipped

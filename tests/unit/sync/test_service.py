@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from queuegate.policy.acl import AclNames, parse
+from queuegate.policy.acl import parse
 from queuegate.policy.tree import Policy, QueueAcls, build_partition
 from queuegate.v1 import sync_pb2
 from queuegate_server.engine import Engine, ServedPartition, Snapshot
@@ -21,7 +21,7 @@ async def test_a_stream_whose_caller_has_lost_its_rights_sends_nothing_more() ->
     partition = build_partition("default", "", [QueueAcls("root", parse("alice"), parse(""))])
     served = {"default": ServedPartition(partition, groups_named_as_users(), True)}
     engine.serve(Snapshot(Policy({"default": partition}, revision=1), served, 0.0))
-    hub = SyncHub(engine, lambda _: AclNames.YUNIKORN, zero, b"12345678")
+    hub = SyncHub(engine, zero, b"12345678")
     servicer = SyncServicer(
         engine,
         hub,

@@ -1399,8 +1399,10 @@ type PolicyPart struct {
 	// Identifies the settings of the resolver. Equal at all replicas of a fleet that share the
 	// groups of the partition; empty if they are not shared.
 	ResolverFingerprint []byte `protobuf:"bytes,13,opt,name=resolver_fingerprint,json=resolverFingerprint,proto3" json:"resolver_fingerprint,omitempty"`
-	unknownFields       protoimpl.UnknownFields
-	sizeCache           protoimpl.SizeCache
+	// True for `acl_names: any`. A caller that does not know it does not know `rules` either.
+	AnyAclNames   bool `protobuf:"varint,14,opt,name=any_acl_names,json=anyAclNames,proto3" json:"any_acl_names,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *PolicyPart) Reset() {
@@ -1522,6 +1524,13 @@ func (x *PolicyPart) GetResolverFingerprint() []byte {
 		return x.ResolverFingerprint
 	}
 	return nil
+}
+
+func (x *PolicyPart) GetAnyAclNames() bool {
+	if x != nil {
+		return x.AnyAclNames
+	}
+	return false
 }
 
 // The groups of a user.
@@ -1756,7 +1765,7 @@ const file_queuegate_v1_sync_proto_rawDesc = "" +
 	"\facls_enabled\x18\x02 \x01(\bR\vaclsEnabled\x128\n" +
 	"\x18checks_submission_always\x18\x03 \x01(\bR\x16checksSubmissionAlways\x12&\n" +
 	"\x0fhas_short_names\x18\x04 \x01(\bR\rhasShortNames\x12)\n" +
-	"\x10hadoop_semantics\x18\x05 \x01(\bR\x0fhadoopSemantics\"\xcf\x03\n" +
+	"\x10hadoop_semantics\x18\x05 \x01(\bR\x0fhadoopSemantics\"\xf3\x03\n" +
 	"\n" +
 	"PolicyPart\x12\x1c\n" +
 	"\tpartition\x18\x01 \x01(\tR\tpartition\x12\x14\n" +
@@ -1772,7 +1781,8 @@ const file_queuegate_v1_sync_proto_rawDesc = "" +
 	" \x01(\bR\tunchanged\x12\x18\n" +
 	"\aremoved\x18\v \x01(\bR\aremoved\x12\x14\n" +
 	"\x05rules\x18\f \x01(\rR\x05rules\x121\n" +
-	"\x14resolver_fingerprint\x18\r \x01(\fR\x13resolverFingerprint\"\xb7\x01\n" +
+	"\x14resolver_fingerprint\x18\r \x01(\fR\x13resolverFingerprint\x12\"\n" +
+	"\rany_acl_names\x18\x0e \x01(\bR\vanyAclNames\"\xb7\x01\n" +
 	"\n" +
 	"UserGroups\x12\x1c\n" +
 	"\tpartition\x18\x01 \x01(\tR\tpartition\x12\x12\n" +

@@ -243,7 +243,6 @@ async def _job(
     services: Services, snapshot: Snapshot, source: PolicySource, text: bytes, claims: str
 ) -> ProposalJob:
     settings = services.settings
-    acl_names = {name: each.acl_names for name, each in settings.partitions.items()}
     site = None
     if source.yarn_site is not None:
         data = await asyncio.to_thread(read_regular, source.yarn_site, MAX_BYTES)
@@ -261,7 +260,7 @@ async def _job(
     parse = ParseJob(
         (policy,),
         "",
-        acl_names,
+        {name: each.acl_names for name, each in settings.partitions.items()},
         {
             name: each.semantics
             for name, each in settings.partitions.items()
@@ -270,7 +269,7 @@ async def _job(
         _resolver_types(),
     )
     served = bytearray()
-    for line in served_lines(snapshot.policy.partitions, acl_names):
+    for line in served_lines(snapshot.policy.partitions):
         served += line
         await asyncio.sleep(0)
     return ProposalJob(

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Final, NamedTuple
 
-from queuegate.policy.acl import EMPTY, WILDCARD, Acl, AclNames, accepted_names
+from queuegate.policy.acl import EMPTY, WILDCARD, Acl, AclNames, accepted_names, names_for
 from queuegate.policy.names import RECOVERY_QUEUE, ROOT, SEPARATOR, is_queue_name, parent_path
 from queuegate.policy.yarn_acl import Semantics
 from queuegate_server.formats.diagnostics import (
@@ -153,8 +153,8 @@ class _Converter:
                 more = len(names) - _MAX_SHOWN_NAMES
                 shown += f" and {more} more" if more > 0 else ""
                 remedy = "rename them, or list others"
-                if names is lost and self.names is AclNames.YUNIKORN:
-                    remedy += "; acl_names: extended accepts some"
+                if names is lost:
+                    remedy += _accepting(acl, users, groups)
                 self.diagnostics.warning(position, message.format(kind, shown), remedy, path)
         return Acl(users=users, groups=groups)
 
@@ -179,6 +179,16 @@ class _Converter:
                 else:
                     kept.append(child)
             stack += reversed(kept)
+
+
+def _accepting(acl: Acl, users: frozenset[str], groups: frozenset[str]) -> str:
+    """Return which setting accepts the names of an ACL that are neither in `users` nor `groups`."""
+    choices = [names_for("user", name) for name in acl.users - users]
+    choices += [names_for("group", name) for name in acl.groups - groups]
+    accepting = [names for names in AclNames if names in choices]
+    if not accepting:
+        return ""
+    return f"; acl_names: {accepting[-1]} accepts {'some' if None in choices else 'them'}"
 
 
 def _obstacle(path: str, spellings: Counter[str]) -> tuple[str, str] | None:

@@ -16,9 +16,9 @@ from queuegate.policy.acl import (
     AclError,
     AclNames,
     has_only_valid_names,
+    names_for,
     parse,
 )
-from queuegate.policy.names import is_group_name, is_user_name
 from queuegate_server.formats.diagnostics import Diagnostics, quoted
 from queuegate_server.formats.yaml_reader import ScalarNode
 
@@ -82,7 +82,7 @@ class AclReader:
         for kind, names in (("user", acl.dropped_users), ("group", acl.dropped_groups)):
             remaining = self._diagnostics.remaining_warnings
             for name in names[:remaining]:
-                message, remedy = dropped_entry(kind, name, self.names)
+                message, remedy = dropped_entry(kind, name)
                 self._diagnostics.warning(scalar, message, remedy, queue)
             self._diagnostics.suppress_warnings(max(0, len(names) - remaining))
 
@@ -97,16 +97,18 @@ def _too_many_lists(text: str) -> str:
     return f"the ACL {quoted(text)} has {count} lists instead of one of users and one of groups"
 
 
-def dropped_entry(kind: str, name: str, names: AclNames) -> tuple[str, str]:
+def dropped_entry(kind: str, name: str) -> tuple[str, str]:
     """Return the message and the remedy for an entry that is not a valid name."""
     message = f"{quoted(name)} is not a {kind} name that an ACL accepts; it grants nothing"
-    extended = is_user_name(name) if kind == "user" else is_group_name(name)
+    accepting = names_for(kind, name)
     if name == WILDCARD:
         remedy = 'to allow everyone, write "*" alone'
-    elif extended and names is AclNames.YUNIKORN:
+    elif accepting is AclNames.EXTENDED:
         remedy = "the partition setting acl_names: extended accepts it"
     elif OTHER_WHITE_SPACE.search(name):
         remedy = "write the ACL on one line, with commas and no white space between names"
+    elif accepting is AclNames.ANY:
+        remedy = "correct the name, or set acl_names: any in the partition, which accepts it"
     else:
         remedy = "correct the name or remove it"
     return message, remedy

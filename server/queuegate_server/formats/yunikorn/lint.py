@@ -17,6 +17,7 @@ from queuegate_server.formats.diagnostics import (
 from queuegate_server.formats.source_text import source_lines
 from queuegate_server.formats.yaml_reader import MappingNode, ScalarNode, read_yaml
 from queuegate_server.formats.yunikorn.acls import OTHER_WHITE_SPACE, AclReader, dropped_entry
+from queuegate_server.formats.yunikorn.lint_names import dropped_by_yunikorn, unlikely_names
 from queuegate_server.formats.yunikorn.load import normalized_name
 from queuegate_server.formats.yunikorn.model import (
     Filter,
@@ -174,7 +175,7 @@ def _wildcard_in_list(listed: _ListedAcl) -> _Advice:
     """Report a `*` among other names, where it is an invalid name."""
     for kind, names in (("user", listed.acl.dropped_users), ("group", listed.acl.dropped_groups)):
         if WILDCARD in names:
-            yield dropped_entry(kind, WILDCARD, listed.names)
+            yield dropped_entry(kind, WILDCARD)
 
 
 def _wildcard_with_names(listed: _ListedAcl) -> _Advice:
@@ -219,6 +220,12 @@ def _nobody(listed: _ListedAcl) -> _Advice:
             "this ACL grants access to nobody: none of its entries is a valid name",
             'correct the names; for nobody write " " in quotes',
         )
+
+
+def _unlikely_names(listed: _ListedAcl) -> _Advice:
+    """Report names that only a setting of queuegate accepts."""
+    yield from dropped_by_yunikorn(listed.acl, listed.names)
+    yield from unlikely_names(listed.acl)
 
 
 def _pointless(listed: _ListedAcl) -> _Advice:
@@ -327,6 +334,7 @@ ACL_RULES: Final[tuple[Callable[[_ListedAcl], _Advice], ...]] = (
     _any_group,
     _white_space,
     _nobody,
+    _unlikely_names,
     _pointless,
     _not_closed,
 )

@@ -69,7 +69,11 @@ def load_queues(
                 kind = resolver.text if resolver else ""
                 position = (resolver.line, resolver.column) if resolver else (0, 0)
                 builder = PartitionBuilder(
-                    name, kind, resolver_place=position, parse_acl=_GRAMMARS[names]
+                    name,
+                    kind,
+                    resolver_place=position,
+                    parse_acl=_GRAMMARS[names],
+                    acl_names=names,
                 )
                 builder.add(queues)
                 built[name] = builder.build()

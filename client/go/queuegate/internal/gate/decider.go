@@ -191,7 +191,7 @@ func isAccepted(question *Question, partition *policy.Partition) bool {
 		return true
 	}
 	return len(question.Groups) <= maxGroups && !slices.ContainsFunc(question.Groups, isNotPlain) &&
-		(partition.IsYARN() || policy.IsUserName(question.User))
+		partition.AcceptsUser(question.User)
 }
 
 func isNotPlain(name string) bool { return !policy.IsPlain(name) }

@@ -220,6 +220,8 @@ func builderOf(part *queuegatev1.PolicyPart) *policy.Builder {
 			HasShortNames:          settings.GetHasShortNames(),
 			Hadoop:                 settings.GetHadoopSemantics(),
 		})
+	case part.GetAnyAclNames():
+		return policy.NewBuilder(policy.Any).AcceptAnyUser()
 	case part.GetExtendedAclNames():
 		return policy.NewBuilder(policy.Extended)
 	}

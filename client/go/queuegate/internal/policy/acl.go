@@ -74,19 +74,21 @@ type Grammar func(text string) (acl, error)
 // The grammars.
 var (
 	// YuniKorn accepts the names that YuniKorn's parser of ACLs accepts.
-	YuniKorn = yunikorn("_.@-", "_-")
+	YuniKorn = yunikorn(namesWith("_.@-", true), namesWith("_-", false))
 	// Extended accepts the names that YuniKorn's limits accept.
-	Extended = yunikorn(":#/_.@-", ":_.-")
+	Extended = yunikorn(namesWith(":#/_.@-", true), namesWith(":_.-", false))
+	// Any accepts all names without a space, comma or control character, but for *.
+	Any = yunikorn(isAnyName, isAnyName)
 	// Documented is YARN's grammar as its documentation has it.
 	Documented Grammar = func(text string) (acl, error) { return parseYARN(text, documentedYARN), nil }
 	// Hadoop is YARN's grammar as Hadoop 3.4 has it.
 	Hadoop Grammar = func(text string) (acl, error) { return parseYARN(text, hadoopYARN), nil }
 )
 
-// yunikorn returns YuniKorn's grammar, users[ groups], for names with these signs. Only a space
+// yunikorn returns YuniKorn's grammar, users[ groups], for names that are accepted. Only a space
 // separates the two lists, and there may be only one. A list that is just * allows everyone. Names
 // that are not valid are dropped.
-func yunikorn(userSigns, groupSigns string) Grammar {
+func yunikorn(isUser, isGroup func(string) bool) Grammar {
 	return func(text string) (acl, error) {
 		if text == "" {
 			return acl{}, nil
@@ -100,16 +102,26 @@ func yunikorn(userSigns, groupSigns string) Grammar {
 			return acl{allowsAll: true}, nil
 		}
 		return acl{
-			users:  valid(users, userSigns, true),
-			groups: valid(groups, groupSigns, false),
+			users:  valid(users, isUser),
+			groups: valid(groups, isGroup),
 		}, nil
 	}
 }
 
-func valid(list, signs string, dollar bool) names {
+// namesWith returns a function that accepts names with these signs.
+func namesWith(signs string, dollar bool) func(string) bool {
+	return func(name string) bool { return isName(name, signs, dollar) }
+}
+
+// isAnyName is for entries of a list, which have neither a space nor a comma.
+func isAnyName(name string) bool {
+	return name != "" && name != wildcard && isPlainUnicode(name)
+}
+
+func valid(list string, isValid func(string) bool) names {
 	var found []string
 	for name := range strings.SplitSeq(list, ",") {
-		if isName(name, signs, dollar) {
+		if isValid(name) {
 			found = append(found, name)
 		}
 	}

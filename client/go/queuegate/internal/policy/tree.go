@@ -30,13 +30,14 @@ type Cluster struct {
 // A Partition has the queues of a partition. Immutable; made by a [Builder]. An ACL is parsed when
 // it is first needed: of a hundred thousand queues, few are ever asked about.
 type Partition struct {
-	isYARN     bool
-	queues     map[string]*queue
-	shortNames map[string]string // paths by their last level; of a shared one, itself
-	depth      int               // of the deepest queue
-	aboveRoot  [2]*chain         // by Access
-	grammar    Grammar
-	paths      func() []string // sorted; made when it is first needed
+	isYARN         bool
+	acceptsAnyUser bool // whether questions with groups may have users that YuniKorn refuses
+	queues         map[string]*queue
+	shortNames     map[string]string // paths by their last level; of a shared one, itself
+	depth          int               // of the deepest queue
+	aboveRoot      [2]*chain         // by Access
+	grammar        Grammar
+	paths          func() []string // sorted; made when it is first needed
 }
 
 type queue struct {
@@ -62,6 +63,11 @@ func (l *lazyACL) parse(grammar Grammar) (acl, error) {
 	}
 	l.parsed.Store(&made)
 	return made, nil
+}
+
+// AcceptsUser returns whether a question with groups may have a user of this name.
+func (p *Partition) AcceptsUser(name string) bool {
+	return p.isYARN || p.acceptsAnyUser || IsUserName(name)
 }
 
 // IsYARN returns whether this is a partition of YARN, not of YuniKorn.
@@ -201,6 +207,12 @@ func (b *Builder) keep(text string) string {
 // NewBuilder starts a partition of YuniKorn without queues.
 func NewBuilder(grammar Grammar) *Builder {
 	return newBuilder(Partition{grammar: grammar, aboveRoot: [2]*chain{nobody, nobody}})
+}
+
+// AcceptAnyUser makes the partition accept questions with groups about users of any name.
+func (b *Builder) AcceptAnyUser() *Builder {
+	b.built.acceptsAnyUser = true
+	return b
 }
 
 // NewClusterBuilder starts a partition of YARN without queues.
