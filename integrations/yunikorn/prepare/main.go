@@ -1,9 +1,8 @@
 // The command prepare makes a copy of yunikorn-core whose queues ask queuegate.
 //
-//	go run ./prepare DIRECTORY [MODULE...]
+//	go run ./prepare [-core VERSION] DIRECTORY [MODULE...]
 //
-// It copies the module, in the version of go.mod and unchanged, from Go's module cache into
-// DIRECTORY, and writes two files beside the copy. With go.work Go builds the copy instead of the
+// It copies the module, unchanged, from Go's module cache into DIRECTORY, and writes two files beside the copy. With go.work Go builds the copy instead of the
 // module; with overlay.json it reads the rewritten and added files in place of the copy's own:
 //
 //	GOWORK=DIRECTORY/go.work go build -overlay DIRECTORY/overlay.json ./scheduler
@@ -17,26 +16,38 @@ import (
 	"flag"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
+	"strings"
 )
 
-const core = "github.com/apache/yunikorn-core"
+const (
+	core           = "github.com/apache/yunikorn-core"
+	interfaces     = "github.com/apache/yunikorn-scheduler-interface"
+	defaultVersion = "v1.9.0"
+)
+
+// interfaceOf has the version of the scheduler interface for each version of yunikorn-core that this
+// program knows. Both modules require what came before a release of the interface.
+var interfaceOf = map[string]string{defaultVersion: "v1.9.0", "v1.8.0": "v1.8.0"}
 
 func main() {
+	version := flag.String("core", defaultVersion, "the `version` of yunikorn-core")
 	suites := flag.Bool("suites", false,
 		"only for the tests of yunikorn-core: replace queuegate's policy by the ACLs of the queue that is asked about")
 	flag.Parse()
 	if flag.NArg() == 0 {
-		fmt.Fprintln(os.Stderr, "usage: go run ./prepare [-suites] DIRECTORY [MODULE...]")
+		fmt.Fprintln(os.Stderr, "usage: go run ./prepare [-core VERSION] [-suites] DIRECTORY [MODULE...]")
 		os.Exit(2)
 	}
 	added := []string{"_added"}
 	if *suites {
 		added = append(added, "_added_for_suites")
 	}
-	if err := prepare(flag.Arg(0), added, flag.Args()[1:]); err != nil {
+	if err := prepare(*version, flag.Arg(0), added, flag.Args()[1:]); err != nil {
 		fmt.Fprintln(os.Stderr, "prepare:", err)
 		os.Exit(1)
 	}
@@ -44,12 +55,16 @@ func main() {
 
 // prepare fills the directory. Of added files with the same path, that of the last folder counts.
 // It runs in the folder of this module's go.mod.
-func prepare(directory string, added, modules []string) error {
+func prepare(version, directory string, added, modules []string) error {
+	if interfaceOf[version] == "" {
+		known := slices.Sorted(maps.Keys(interfaceOf))
+		return fmt.Errorf("yunikorn-core %s is not supported; supported are %s", version, strings.Join(known, ", "))
+	}
 	directory, err := filepath.Abs(directory)
 	if err != nil {
 		return err
 	}
-	module, err := fetch()
+	module, err := fetch(version)
 	if err != nil {
 		return err
 	}
@@ -85,12 +100,12 @@ func prepare(directory string, added, modules []string) error {
 			return err
 		}
 	}
-	return writeSettings(directory, overlay, append(modules, "."))
+	return writeSettings(version, directory, overlay, append(modules, "."))
 }
 
 // fetch downloads the module, unless Go has it, and returns its folder in the module cache.
-func fetch() (string, error) {
-	command := exec.Command("go", "mod", "download", "-json", core)
+func fetch(version string) (string, error) {
+	command := exec.Command("go", "mod", "download", "-json", core+"@"+version)
 	command.Env = append(os.Environ(), "GOWORK=off")
 	command.Stderr = os.Stderr
 	output, err := command.Output()
@@ -99,7 +114,7 @@ func fetch() (string, error) {
 		return "", errors.New(module.Error)
 	}
 	if err != nil {
-		return "", fmt.Errorf("go mod download %s: %w", core, err)
+		return "", fmt.Errorf("go mod download %s@%s: %w", core, version, err)
 	}
 	return module.Dir, nil
 }
@@ -120,7 +135,7 @@ func addFiles(overlay map[string]string, folder, fetched string) error {
 	})
 }
 
-func writeSettings(directory string, overlay map[string]string, modules []string) error {
+func writeSettings(version, directory string, overlay map[string]string, modules []string) error {
 	text, err := json.MarshalIndent(map[string]any{"Replace": overlay}, "", "  ")
 	if err != nil {
 		return err
@@ -128,7 +143,8 @@ func writeSettings(directory string, overlay map[string]string, modules []string
 	if err := write(filepath.Join(directory, "overlay.json"), append(text, '\n')); err != nil {
 		return err
 	}
-	workspace := fmt.Sprintf("go 1.24.0\n\nreplace %s => ./yunikorn-core\n\n", core)
+	workspace := fmt.Sprintf("go 1.25.0\n\nreplace %s => ./yunikorn-core\nreplace %s => %s %s\n\n",
+		core, interfaces, interfaces, interfaceOf[version])
 	for _, module := range modules {
 		path, err := filepath.Abs(module)
 		if err != nil {

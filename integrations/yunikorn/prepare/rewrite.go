@@ -42,8 +42,8 @@ var files = []file{
 	}},
 	{"pkg/scheduler/partition.go", []edit{
 		{
-			"\tif err = pc.addQueue(queueConf.Queues, pc.root); err != nil {\n", 1,
-			"\tpc.root.SetPartition(pc.Name)\n\tif err = pc.addQueue(queueConf.Queues, pc.root); err != nil {\n",
+			"\tif err = pc.addQueue(queueConf.Queues, pc.root, silence); err != nil {\n", 1,
+			"\tpc.root.SetPartition(pc.Name)\n\tif err = pc.addQueue(queueConf.Queues, pc.root, silence); err != nil {\n",
 		},
 		{
 			"\tif !queue.CheckSubmitAccess(user) {\n", 1,

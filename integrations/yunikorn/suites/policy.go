@@ -11,7 +11,7 @@ import (
 	"github.com/apache/yunikorn-core/pkg/common/configs"
 	"github.com/queuegate/queuegate/client/go/queuegate"
 	"github.com/queuegate/queuegate/integrations/yunikorn/access"
-	"gopkg.in/yaml.v3"
+	"go.yaml.in/yaml/v3"
 )
 
 // PolicyFile is the environment variable with the path of the queues.yaml that queuegate serves.

@@ -1,7 +1,8 @@
 """`make yunikorn`: yunikorn-core's own tests on a build whose ACL checks a real server answers.
 
-They run three times: unmodified, with the server, and with the server stopped, which shows that its
-answers matter. Then a check is timed. What came out is written to integrations/yunikorn/RESULTS.md.
+Those of each version run three times: unmodified, with the server, and with the server stopped, which
+shows that its answers matter. Then a check is timed. What came out is written to
+integrations/yunikorn/RESULTS.md.
 """
 
 import json
@@ -23,10 +24,10 @@ from tests.support.servers.queuegate_server import RunningServer, running_server
 
 MODULE: Final = Path("integrations/yunikorn")
 CORE: Final = "github.com/apache/yunikorn-core/"
+VERSIONS: Final = ("v1.9.0", "v1.8.0")
+"""Of yunikorn-core, those that `prepare` supports; the first is its default."""
 SUITES: Final = ("pkg/scheduler/...", "pkg/common/security")
 _RESULTS: Final = MODULE / "RESULTS.md"
-_BUILT: Final = Path("build/yunikorn-suites").resolve()
-_OVERLAY: Final = ("-overlay", str(_BUILT / "overlay.json"))
 _NO_ANSWER: Final = re.compile(r"access denied: queuegate gave no answer\t({.*})")
 _NANOSECONDS: Final = re.compile(r"([\d.]+) ns/op")
 
@@ -63,9 +64,25 @@ class Served:
         return len([log for log in self.server.logs if log["event"] == "policy is served"]) - 1
 
 
-def prepare() -> None:
+def built(version: str) -> Path:
+    """Return the folder with the build of a version."""
+    return Path(f"build/yunikorn-suites-{version}").resolve()
+
+
+def prepare(version: str, *options: str) -> None:
     """Raises GoFailed."""
-    go_toolchain.run("run", "./prepare", "-suites", str(_BUILT), folder=MODULE)
+    arguments = ("run", "./prepare", "-core", version, *options, str(built(version)))
+    go_toolchain.run(*arguments, folder=MODULE)
+
+
+def overlay(version: str) -> tuple[str, str]:
+    """Return the arguments of `go` that take the rewritten files."""
+    return "-overlay", str(built(version) / "overlay.json")
+
+
+def workspace(version: str) -> str:
+    """Return the value of GOWORK."""
+    return str(built(version) / "go.work")
 
 
 @contextmanager
@@ -81,16 +98,16 @@ def served() -> Iterator[Served]:
             yield Served(server, policy)
 
 
-def run(*suites: str, environment: dict[str, str] | None = None) -> Outcome:
+def run(version: str, *suites: str, environment: dict[str, str] | None = None) -> Outcome:
     """Run packages of yunikorn-core, unmodified or in an environment that names a server."""
     done = subprocess.run(
         [
             *("nice", "go", "test", "-json", "-count=1", "-p=1"),
-            *(_OVERLAY if environment else ()),
+            *(overlay(version) if environment else ()),
             *(CORE + suite for suite in suites),
         ],
         cwd=MODULE,
-        env={**go_toolchain.environment(), "GOWORK": f"{_BUILT}/go.work", **(environment or {})},
+        env={**go_toolchain.environment(), "GOWORK": workspace(version), **(environment or {})},
         capture_output=True,
         text=True,
         timeout=go_toolchain.BUILD_SECONDS,
@@ -114,20 +131,20 @@ def run(*suites: str, environment: dict[str, str] | None = None) -> Outcome:
     return outcome
 
 
-def microseconds(*arguments: str, address: str) -> float:
+def microseconds(version: str, *arguments: str, address: str) -> float:
     """Time Queue.CheckSubmitAccess, while a server with the folder's queues.yaml answers."""
     printed = go_toolchain.run(
         *("test", "-run=^$", "-bench=CheckSubmitAccess", "-count=5", *arguments, "./scheduler"),
         folder=MODULE,
-        GOWORK=str(_BUILT / "go.work"),
+        GOWORK=workspace(version),
         QUEUEGATE_ADDRESS=address,
     )
     return min(map(float, _NANOSECONDS.findall(printed))) / 1000
 
 
-def times() -> dict[str, float]:
+def times(version: str) -> dict[str, float]:
     """Return the time of a check, by what answers."""
-    go_toolchain.run("run", "./prepare", str(_BUILT), folder=MODULE)
+    prepare(version)
     with (
         tempfile.TemporaryDirectory(prefix="queuegate-yunikorn-") as folder,
         running_server(
@@ -135,31 +152,27 @@ def times() -> dict[str, float]:
         ) as server,
     ):
         return {
-            "as released": microseconds(address=server.address),
-            "queuegate, over a Unix socket": microseconds(*_OVERLAY, address=server.address),
+            "as released": microseconds(version, address=server.address),
+            "queuegate, over a Unix socket": microseconds(
+                version, *overlay(version), address=server.address
+            ),
         }
 
 
-def markdown(
-    released: Outcome,
-    ours: Outcome,
-    stopped: Outcome,
-    answers: tuple[int, int],
-    checks: dict[str, float],
-) -> str:
-    version = re.search(rf"{CORE.rstrip('/')} (\S+)", (MODULE / "go.mod").read_text())
-    assert version
-    rows = [
-        (f"`{package}`", *(str(one.passed[package]) for one in (released, ours, stopped)))
-        for package in sorted(released.passed)
-    ]
-    total = ("together", *(str(one.passed.total()) for one in (released, ours, stopped)))
-    failed = [
-        (f"`{package}`", f"`{test}`", "; ".join(sorted(errors)) or "no question without an answer")
-        for (package, test), errors in sorted(ours.failed.items())
-    ]
+@dataclass(frozen=True, slots=True)
+class Results:
+    """What came out with one version."""
+
+    version: str
+    released: Outcome
+    ours: Outcome
+    stopped: Outcome
+    decisions: int
+    reloads: int
+
+
+def markdown(found: Iterable[Results], checks: dict[str, float]) -> str:
     facts = [
-        ("yunikorn-core", version[1]),
         ("Go", go_toolchain.run("env", "GOVERSION").strip()),
         *((name, text) for name, text in machine.described() if name in {"machine", "commit"}),
     ]
@@ -167,27 +180,17 @@ def markdown(
         [
             "# yunikorn-core's own tests, with ACL checks answered by queuegate",
             "",
-            "Written by `make yunikorn`.",
+            "Written by `make yunikorn`. Subtests are counted. *Stopped*: the same build after queuegate",
+            "was stopped.",
             "",
             *_table(("", ""), facts),
             "",
-            "## Tests that pass",
-            "",
-            "Subtests are counted, too. *Stopped*: the same build after queuegate was stopped.",
-            "",
-            *_table(("package", "as released", "queuegate", "stopped"), [*rows, total]),
-            "",
-            f"queuegate answered {answers[0]} questions. It reloaded its policy {answers[1]}",
-            "times, before each question about other ACLs than those of the question before.",
-            "",
-            "## Tests that fail with queuegate",
-            "",
-            *_table(("package", "test", "error of the question"), failed),
-            "",
+            *(line for each in found for line in _of_version(each)),
             "## Time of a check",
             "",
-            "`Queue.CheckSubmitAccess`, one call after the other, the best of five runs. Other",
-            f"processes used the machine, too: its load average was {machine.load():.1f}.",
+            f"`Queue.CheckSubmitAccess` of yunikorn-core {VERSIONS[0]}, one call after the other, the best",
+            "of five runs. Other processes used the machine: its load average was"
+            f" {machine.load():.1f}.",
             "",
             *_table(("answered", "µs"), [(by, f"{took:.2f}") for by, took in checks.items()]),
             "",
@@ -195,23 +198,57 @@ def markdown(
     )
 
 
+def _of_version(found: Results) -> Iterator[str]:
+    outcomes = (found.released, found.ours, found.stopped)
+    rows = [
+        (f"`{package}`", *(str(one.passed[package]) for one in outcomes))
+        for package in sorted(found.released.passed)
+    ]
+    total = ("together", *(str(one.passed.total()) for one in outcomes))
+    yield from (f"## yunikorn-core {found.version}", "", "Tests that pass:", "")
+    yield from _table(("package", "as released", "queuegate", "stopped"), [*rows, total])
+    yield from (
+        "",
+        f"queuegate answered {found.decisions} questions. It reloaded its policy {found.reloads}",
+        "times, before each question about other ACLs than those of the question before.",
+        "",
+    )
+    if found.released.failed:
+        failed = ", ".join(f"`{test}`" for _, test in sorted(found.released.failed))
+        yield from (f"Tests that fail as released, on this machine: {failed}.", "")
+    rows = [
+        (f"`{package}`", f"`{test}`", "; ".join(sorted(errors)) or "no question without an answer")
+        for (package, test), errors in sorted(found.ours.failed.items())
+        if (package, test) not in found.released.failed
+    ]
+    yield from ("Tests that fail only with queuegate:", "")
+    yield from _table(("package", "test", "error of the question"), rows)
+    yield ""
+
+
 def _table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> Iterator[str]:
     for row in (head, ("---",) * len(head), *rows):
         yield f"| {' | '.join(row)} |"
 
 
+def results(version: str) -> Results:
+    """Run the suites of a version."""
+    prepare(version, "-suites")
+    released = run(version, *SUITES)
+    print(f"{version} as released: {released.passed.total()} pass", flush=True)
+    with served() as one:
+        ours = run(version, *SUITES, environment=one.environment)
+        print(f"{version} with queuegate: {ours.passed.total()} pass", flush=True)
+        decisions, reloads = one.decisions(), one.reloads()
+    stopped = run(version, *SUITES, environment=one.environment)
+    print(f"{version} stopped: {stopped.passed.total()} pass", flush=True)
+    return Results(version, released, ours, stopped, decisions, reloads)
+
+
 def main() -> None:
     """Run all, and write the results."""
-    prepare()
-    released = run(*SUITES)
-    print(f"as released: {released.passed.total()} pass", flush=True)
-    with served() as one:
-        ours = run(*SUITES, environment=one.environment)
-        print(f"queuegate: {ours.passed.total()} pass", flush=True)
-        answers = one.decisions(), one.reloads()
-    stopped = run(*SUITES, environment=one.environment)
-    print(f"stopped: {stopped.passed.total()} pass", flush=True)
-    _RESULTS.write_text(markdown(released, ours, stopped, answers, times()))
+    found = [results(version) for version in VERSIONS]
+    _RESULTS.write_text(markdown(found, times(VERSIONS[0])))
     print(f"written: {_RESULTS}")
 
 
