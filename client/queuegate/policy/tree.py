@@ -7,7 +7,7 @@ from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from queuegate.policy import acl
-from queuegate.policy.acl import EMPTY, Acl, AclNames
+from queuegate.policy.acl import EMPTY, WILDCARD, Acl, AclNames
 from queuegate.policy.chain import CLUSTER, Chain, ChainEnd, ChainIndexes
 from queuegate.policy.decision import ACLS_DISABLED, IN_RECOVERY_QUEUE, NO_MATCH, Access
 from queuegate.policy.names import (
@@ -171,9 +171,11 @@ class Partition:
         """Return whether a question with groups may have a user of this name.
 
         YuniKorn's `ConvertUGI` refuses names that its limits do not accept. Where ACLs may list
-        any name, anybody may ask.
+        any name, a user may have any; the wildcard is none.
         """
-        return self.cluster is not None or self.acl_names is AclNames.ANY or is_user_name(name)
+        if self.cluster is not None:
+            return True
+        return is_user_name(name) or (self.acl_names is AclNames.ANY and name != WILDCARD)
 
     def nearest(self, path: str) -> Queue:
         """Return the queue at a path, or its nearest existing ancestor.

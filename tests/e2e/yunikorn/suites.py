@@ -1,7 +1,7 @@
 """`make yunikorn`: yunikorn-core's own tests on a build whose ACL checks a real server answers.
 
-Those of each version run three times: unmodified, with the server, and with the server stopped, which
-shows that its answers matter. Then a check is timed. What came out is written to
+Those of each version run three times: unmodified, with the server, and with the server stopped,
+which shows that its answers matter. Then a check is timed. What came out is written to
 integrations/yunikorn/RESULTS.md.
 """
 
@@ -131,6 +131,11 @@ def run(version: str, *suites: str, environment: dict[str, str] | None = None) -
     return outcome
 
 
+def compare_vectors(version: str) -> None:
+    """Compare the recorded vectors with the code of a version as it is; raises GoFailed."""
+    go_toolchain.run("test", "-count=1", "./vectors", folder=MODULE, GOWORK=workspace(version))
+
+
 def microseconds(version: str, *arguments: str, address: str) -> float:
     """Time Queue.CheckSubmitAccess, while a server with the folder's queues.yaml answers."""
     printed = go_toolchain.run(
@@ -176,21 +181,21 @@ def markdown(found: Iterable[Results], checks: dict[str, float]) -> str:
         ("Go", go_toolchain.run("env", "GOVERSION").strip()),
         *((name, text) for name, text in machine.described() if name in {"machine", "commit"}),
     ]
+    load = f"{machine.load():.1f}"
     return "\n".join(
         [
             "# yunikorn-core's own tests, with ACL checks answered by queuegate",
             "",
-            "Written by `make yunikorn`. Subtests are counted. *Stopped*: the same build after queuegate",
-            "was stopped.",
+            "Written by `make yunikorn`. Subtests are counted. *Stopped*: the same build after",
+            "queuegate was stopped.",
             "",
             *_table(("", ""), facts),
             "",
             *(line for each in found for line in _of_version(each)),
             "## Time of a check",
             "",
-            f"`Queue.CheckSubmitAccess` of yunikorn-core {VERSIONS[0]}, one call after the other, the best",
-            "of five runs. Other processes used the machine: its load average was"
-            f" {machine.load():.1f}.",
+            f"`Queue.CheckSubmitAccess` of yunikorn-core {VERSIONS[0]}, one call after the other,",
+            f"the best of five runs. Other processes ran, too: the load average was {load}.",
             "",
             *_table(("answered", "µs"), [(by, f"{took:.2f}") for by, took in checks.items()]),
             "",
@@ -234,6 +239,7 @@ def _table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> Iterator[s
 def results(version: str) -> Results:
     """Run the suites of a version."""
     prepare(version, "-suites")
+    compare_vectors(version)
     released = run(version, *SUITES)
     print(f"{version} as released: {released.passed.total()} pass", flush=True)
     with served() as one:

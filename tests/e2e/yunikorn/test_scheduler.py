@@ -323,16 +323,25 @@ def test_groups_of_an_earlier_application(tmp_path: Path) -> None:
         assert scheduler.submit("root.work", "root") == "accepted"
 
 
-def test_a_suite_of_yunikorn_core() -> None:
+@pytest.mark.parametrize("version", suites.VERSIONS)
+def test_a_suite_of_yunikorn_core(version: str) -> None:
     """`make yunikorn` runs all of them."""
-    suites.prepare()
+    suites.prepare(version, "-suites")
+    package = "pkg/scheduler/placement"
     with suites.served() as served:
-        outcome = suites.run("pkg/scheduler/placement", environment=served.environment)
+        outcome = suites.run(version, package, environment=served.environment)
         assert served.decisions() > served.reloads() > 0
     assert not outcome.failed
-    stopped = suites.run("pkg/scheduler/placement", environment=served.environment)
+    stopped = suites.run(version, package, environment=served.environment)
     assert stopped.failed
     assert stopped.passed.total() + len(stopped.failed) == outcome.passed.total()
+
+
+@pytest.mark.parametrize("version", suites.VERSIONS)
+def test_recorded_answers(version: str) -> None:
+    """Those of `tests/vectors/` are the answers of the released code."""
+    suites.prepare(version)
+    suites.compare_vectors(version)
 
 
 def test_queues_by_themselves(tmp_path: Path) -> None:
@@ -375,6 +384,13 @@ def test_what_differs() -> None:
     added = sorted(Path(path).name for path in overlay if not Path(path).exists())
     assert added == ["queuegate.go", "queuegate.go", "queuegate_ask.go"]
     go_toolchain.run("test", "./prepare", "./access", folder=MODULE)
+    with pytest.raises(
+        GoFailed, match=r"v1\.6\.0 is not supported; supported are v1\.8\.0, v1\.9\.0"
+    ):
+        go_toolchain.run("run", "./prepare", "-core", "v1.6.0", str(BUILT), folder=MODULE)
+    supported = re.findall(r'"(v[\d.]+)"', (MODULE / "prepare/main.go").read_text())
+    assert set(supported) == set(suites.VERSIONS)
+    assert f"yunikorn-core {suites.VERSIONS[0]}" in (MODULE / "go.mod").read_text()
 
 
 def test_the_page(tmp_path: Path) -> None:

@@ -37,7 +37,16 @@ def secrets(folder: Path, files: dict[str, str]) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("case", LDAP, ids=lambda case: case["id"])
+REPEATED: dict[str, Any] = {
+    "id": "repeated",
+    "user": "alice",
+    "entries": [["CN=g1,OU=a,DC=x", "CN=g2,DC=x", "CN=g1,OU=a,DC=x", "CN=g1,OU=b,DC=x"]],
+    "groups": ["alice", "g1", "g2"],
+}
+"""YuniKorn keeps the repetitions."""
+
+
+@pytest.mark.parametrize("case", [*LDAP, REPEATED], ids=lambda case: case["id"])
 async def test_groups_as_in_yunikorn(resolver: Build, tmp_path: Path, case: dict[str, Any]) -> None:
     attribute = case.get("attribute", "memberOf")
 

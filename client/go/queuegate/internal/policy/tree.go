@@ -67,7 +67,7 @@ func (l *lazyACL) parse(grammar Grammar) (acl, error) {
 
 // AcceptsUser returns whether a question with groups may have a user of this name.
 func (p *Partition) AcceptsUser(name string) bool {
-	return p.isYARN || p.acceptsAnyUser || IsUserName(name)
+	return p.isYARN || IsUserName(name) || p.acceptsAnyUser && name != wildcard
 }
 
 // IsYARN returns whether this is a partition of YARN, not of YuniKorn.
