@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from queuegate.policy.applications import Action, Application, decide_application
+from queuegate.policy.decision import OUTCOMES
 from queuegate.policy.spark import SparkError, spark_acls
 from queuegate.policy.yarn_acl import Semantics
 from queuegate_server.formats.registry import FormatOptions, load_policy
@@ -61,6 +62,7 @@ def test_applications_of_yarn(
         real_user=real_user,
     )
     assert judged.decision is not None
+    assert judged.decision.allowed is OUTCOMES[judged.decision.reason].grants
     assert judged.decision.allowed is application_allowed(
         YarnCluster(stated, semantics, admins),
         YarnApplication(queue, owner, view, modify),
@@ -128,3 +130,4 @@ def test_applications_of_spark(
     decision = acls.decide(action, user, groups).decision
     assert decision is not None
     assert decision.allowed is expected
+    assert decision.allowed is OUTCOMES[decision.reason].grants

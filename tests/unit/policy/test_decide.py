@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from queuegate.policy.acl import parse
 from queuegate.policy.decide import decide, evaluated_instead, usable
-from queuegate.policy.decision import Access, Reason
+from queuegate.policy.decision import OUTCOMES, Access, Reason
 from queuegate.policy.explain import StepOutcome, explain
 from queuegate.policy.tree import Partition, QueueAcls, build_partition
 from tests.support.oracles import queue_access
@@ -48,6 +48,7 @@ def test_agrees_with_the_oracle(
     decision = decide(build(tree), path, access, user, groups)
     assert decision is not None
     assert decision.allowed is queue_access.allowed(tree, path, access, user, groups)
+    assert decision.allowed is OUTCOMES[decision.reason].grants
 
 
 @given(TREES, PATHS, ACCESS, USERS, GROUPS)
