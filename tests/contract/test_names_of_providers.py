@@ -92,7 +92,7 @@ def test_everybody_who_is_listed_gets_in(
     assert not any(step.dropped_names for step in explained.steps)
     [result] = client.check_many([asked])
     decides(result, kind, name)
-    for stranger in (name + "x", name[:-1] or "-", name.swapcase() + "-"):
+    for stranger in (name + "x", name[:-1] + "-", name.swapcase() + "-"):
         other = question(queue, kind, stranger)
         if (queue, kind, stranger) not in LISTED:
             assert not client.check(other.user, other.queue, groups=other.groups), stranger
@@ -100,6 +100,9 @@ def test_everybody_who_is_listed_gets_in(
 
 def test_the_wildcard_is_still_the_only_one(client: queuegate.Client) -> None:
     assert not client.check("anybody", "root.odd", groups=["g"])
+    assert not client.check("anybody", "root.odd", groups=["*"])
+    with pytest.raises(queuegate.InvalidArgument, match=r"user\.user: is not a valid"):
+        client.check("*", "root.odd", groups=["g"])
     assert client.queues("10:x", groups=["g"]) == ["root.odd"]
     users = {each.user for page in client.list_users("root.odd") for each in page.users}
     assert {"10:x", "CN=a;b", "**"} <= users

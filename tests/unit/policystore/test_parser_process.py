@@ -286,7 +286,7 @@ async def test_findings_are_bounded_in_bytes() -> None:
     ]
     error = Diagnostic("f", 20_000, 1, Severity.ERROR, "the last one")
     parsed = ParsedPolicies({}, {}, (*warnings, error), frozenset(), {}, {}, "")
-    lines = [*parsing.encode_result(parsed, {})]
+    lines = [*parsing.encode_result(parsed)]
     assert sum(map(len, lines)) < parsing.MAX_DIAGNOSTICS_BYTES + 10_000
     found = (await parser_process.decode(lines)).diagnostics
     assert len(found) > 1_000
