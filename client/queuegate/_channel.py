@@ -49,8 +49,12 @@ _OPTIONS: Final[list[tuple[str, Any]]] = [
     # Reconnect to a restarted sidecar within 2 seconds; by default gRPC waits up to 2 minutes.
     ("grpc.initial_reconnect_backoff_ms", 100),
     ("grpc.max_reconnect_backoff_ms", 2_000),
-    # Ignore HTTP proxies of the environment: the server is on this machine or network.
+    # Ignore HTTP proxies of the environment: the server is on this machine or network. The first
+    # option covers grpc_proxy, https_proxy and http_proxy. GRPC_ADDRESS_HTTP_PROXY is a mechanism
+    # of its own, which applies to the addresses of a list: an empty list here overrides
+    # GRPC_ADDRESS_HTTP_PROXY_ENABLED_ADDRESSES.
     ("grpc.enable_http_proxy", 0),
+    ("grpc.address_http_proxy_enabled_addresses", ""),
 ]
 
 

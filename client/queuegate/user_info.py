@@ -1,14 +1,20 @@
-"""The owner of a pod: the annotation `yunikorn.apache.org/user.info`.
+"""The owner of a pod, and the queue that it names, as YuniKorn reads them.
 
 From a pod to a decision:
 
-    >>> pod = {"metadata": {"annotations": {user_info.ANNOTATION: '{"user":"sue"}'}}}
+    >>> pod = {
+    ...     "metadata": {
+    ...         "labels": {user_info.QUEUE: "root.analytics.reports"},
+    ...         "annotations": {user_info.ANNOTATION: '{"user":"sue"}'},
+    ...     }
+    ... }
     >>> owner = user_info.from_pod(pod["metadata"])
-    >>> client.check(owner.user, "root.analytics.reports", groups=owner.groups).allowed
+    >>> queue = user_info.queue_of(pod["metadata"])
+    >>> client.check(owner.user, queue, groups=owner.groups).allowed
     True
 
-The annotation is parsed exactly as the scheduler parses it, so that both see the same user.
-Needs only the standard library.
+The annotation `yunikorn.apache.org/user.info` is parsed exactly as the scheduler parses it, so that
+both see the same user. Needs only the standard library.
 """
 
 import json
@@ -22,15 +28,21 @@ from typing import Any, Final
 
 ANNOTATION: Final = "yunikorn.apache.org/user.info"
 """The key of the annotation."""
-DEPRECATED_LABEL: Final = "yunikorn.apache.org/username"
+LEGACY_LABEL: Final = "yunikorn.apache.org/username"
 """The key of the label that named the user before the annotation existed."""
 LABEL_KEY_VARIABLE: Final = "USER_LABEL_KEY"
-"""The environment variable that names a different label."""
+"""The environment variable that names a different label, for those who ask for the label."""
+QUEUE: Final = "yunikorn.apache.org/queue"
+"""The key of the label, and of the annotation, that names the queue."""
+OLD_QUEUE_LABEL: Final = "queue"
+"""The key of the label that names the queue where neither of those is set."""
 DEFAULT_USER: Final = "nobody"
 """The owner of a pod that names no user."""
 MAX_BYTES: Final = 256 * 1024
 """The maximum size in UTF-8: the limit of Kubernetes for all annotations of an object."""
 
+_ROOT: Final = "root"
+_BELOW_ROOT: Final = "root."
 _LOG = logging.getLogger("queuegate.user_info")
 _SURROGATES: Final = re.compile("[\ud800-\udfff]")
 # Go's encoding/json escapes these characters, so that the text is safe inside HTML.
@@ -126,16 +138,23 @@ def build(user: str, groups: Iterable[str] = ()) -> str:
     return text
 
 
-def from_pod(metadata: Mapping[str, Any] | None, *, label_key: str | None = None) -> UserInfo:
+def from_pod(
+    metadata: Mapping[str, Any] | None, *, legacy_label: bool | str = False
+) -> UserInfo:
     """Return the owner of a pod, given its `metadata` as Kubernetes represents it in JSON.
 
-    The annotation takes precedence. If it is missing or empty, the deprecated label is used, with
-    a DeprecationWarning. An invalid annotation is logged, and the label is not used. A pod that
-    names no user belongs to `nobody`.
+    The annotation names the owner. An invalid annotation is logged. A pod that names no user
+    belongs to `nobody`.
+
+    Before the annotation existed, a label named the user. Anybody who may create a pod can write
+    any name there; YuniKorn 1.9 calls the label unsupported, and later versions do not read it. It
+    is ignored unless you ask for it. Then it counts for a pod whose annotation is missing or empty,
+    with a DeprecationWarning.
 
     Args:
         metadata: The metadata of the pod.
-        label_key: The key of the label. None: the environment variable USER_LABEL_KEY, or else
+        legacy_label: Whether the label may name the user. A string is the key of the label; True
+            takes the key from the environment variable USER_LABEL_KEY, or else
             `yunikorn.apache.org/username`.
 
     Returns:
@@ -147,7 +166,7 @@ def from_pod(metadata: Mapping[str, Any] | None, *, label_key: str | None = None
     Example:
         >>> user_info.from_pod({"annotations": {user_info.ANNOTATION: '{"user":"sue"}'}})
         UserInfo(user='sue', groups=())
-        >>> user_info.from_pod({}).user
+        >>> user_info.from_pod({"labels": {user_info.LEGACY_LABEL: "sue"}}).user
         'nobody'
     """
     text = _value(metadata, "annotations", ANNOTATION)
@@ -158,7 +177,11 @@ def from_pod(metadata: Mapping[str, Any] | None, *, label_key: str | None = None
             _LOG.warning("the pod belongs to %s: its user.info is %s", DEFAULT_USER, error)
             return UserInfo(DEFAULT_USER)
         return info if info.user else UserInfo(DEFAULT_USER, info.groups)
-    key = label_key or os.environ.get(LABEL_KEY_VARIABLE) or DEPRECATED_LABEL
+    if not legacy_label:
+        return UserInfo(DEFAULT_USER)
+    key = os.environ.get(LABEL_KEY_VARIABLE) or LEGACY_LABEL
+    if isinstance(legacy_label, str):
+        key = legacy_label
     user = _value(metadata, "labels", key)
     if not user:
         return UserInfo(DEFAULT_USER)
@@ -166,6 +189,48 @@ def from_pod(metadata: Mapping[str, Any] | None, *, label_key: str | None = None
     warnings.warn(message, DeprecationWarning, stacklevel=2)
     _LOG.warning("the user of a pod was taken from the deprecated label %s", key)
     return UserInfo(user)
+
+
+def queue_of(metadata: Mapping[str, Any] | None, *, parent: str = "root") -> str:
+    """Return the path of the queue that a pod names, given its `metadata`.
+
+    As in YuniKorn, the label `yunikorn.apache.org/queue` counts before the annotation of that name,
+    and that before the label `queue`; empty values do not count. A name that begins with `root.`
+    is a path. Any other name stands for one queue below a parent, as the placement rule `provided`
+    places it: a dot in it becomes `_dot_`. The name `root` is no path, either.
+
+    YuniKorn places an application by the first of its pods, and a later pod with the same
+    application ID joins it, whichever queue that pod names.
+
+    Args:
+        metadata: The metadata of the pod.
+        parent: The path of the queue that the parent of the rule `provided` selects, such as
+            `root.dev` where a rule `tag` selects the namespace. A path that begins otherwise is
+            one below root.
+
+    Returns:
+        The path. Empty for a pod that names no queue: another placement rule then selects one. The
+        path is not checked: a server refuses one with a character that no queue can have.
+
+    Raises:
+        TypeError: The argument is not metadata, but for example the whole pod.
+
+    Example:
+        >>> user_info.queue_of({"labels": {"queue": "root.sandbox", user_info.QUEUE: "root.etl"}})
+        'root.etl'
+        >>> user_info.queue_of({"labels": {"queue": "a.b"}}, parent="root.dev")
+        'root.dev.a_dot_b'
+    """
+    name = (
+        _value(metadata, "labels", QUEUE)
+        or _value(metadata, "annotations", QUEUE)
+        or _value(metadata, "labels", OLD_QUEUE_LABEL)
+    )
+    if not name or name.startswith(_BELOW_ROOT):
+        return name
+    if parent not in {"", _ROOT} and not parent.startswith(_BELOW_ROOT):
+        parent = _BELOW_ROOT + parent
+    return f"{parent or _ROOT}.{name.replace('.', '_dot_')}"
 
 
 class _Number:

@@ -67,6 +67,8 @@ function timeout({ QUEUEGATE_TIMEOUT: text = '1' }) {
 function ask(address, user, queue, groups) {
   const client = new AccessService(address, credentials(process.env), {
     'grpc.service_config': JSON.stringify(retries),
+    // No proxy of the environment: the server is on this machine or network.
+    'grpc.enable_http_proxy': 0,
   });
   const question = { user: { user, groups }, queue, access: 'ACCESS_TYPE_SUBMIT' };
   const deadline = Date.now() + timeout(process.env) * 1000;

@@ -58,14 +58,6 @@ def test_the_environment_is_asked_for_the_address(monkeypatch: pytest.MonkeyPatc
         assert (len(server.script.calls), len(other.script.calls)) == (1, 1)
 
 
-def test_a_proxy_of_the_environment_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("no_proxy")
-    for name in ("http_proxy", "grpc_proxy", "https_proxy"):
-        monkeypatch.setenv(name, "http://127.0.0.1:1")
-    with ScriptedServer() as server:
-        assert ask(server.address.replace("127.0.0.1", "localhost"))
-
-
 def credentials(*, client_authority: Path | None = None) -> grpc.ServerCredentials:
     pair = ((TLS / "server.key").read_bytes(), (TLS / "server.pem").read_bytes())
     authority = client_authority.read_bytes() if client_authority else None

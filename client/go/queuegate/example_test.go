@@ -88,9 +88,18 @@ func ExamplePodOwner() {
 	annotations := map[string]string{
 		queuegate.UserInfoAnnotation: `{"user":"alice","groups":["staff"]}`,
 	}
-	owner := queuegate.PodOwner(annotations, nil, "")
+	owner := queuegate.PodOwner(annotations, nil)
 	fmt.Println(owner.User, owner.Groups)
 	// Output: alice [staff]
+}
+
+func ExamplePodQueue() {
+	labels := map[string]string{"queue": "root.sandbox", queuegate.QueueKey: "root.etl"}
+	fmt.Println(queuegate.PodQueue(nil, labels, ""))
+	fmt.Println(queuegate.PodQueue(nil, map[string]string{"queue": "a.b"}, "root.dev"))
+	// Output:
+	// root.etl
+	// root.dev.a_dot_b
 }
 
 func ExampleUserInfo_Annotation() {

@@ -5,18 +5,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"log/slog"
-	"os"
 )
 
 const (
 	// UserInfoAnnotation is the key of the annotation of a pod that names its owner.
 	UserInfoAnnotation = "yunikorn.apache.org/user.info"
-	// DefaultUser is the owner of a pod that names no user.
-	DefaultUser = "nobody"
 
-	deprecatedLabel  = "yunikorn.apache.org/username"
-	labelKeyVariable = "USER_LABEL_KEY"
 	// The limit of Kubernetes for all annotations of an object.
 	maxUserInfoBytes = 256 << 10
 )
@@ -68,40 +62,6 @@ func (info UserInfo) Annotation() (string, error) {
 		return "", tooLongUserInfo()
 	}
 	return string(text), nil
-}
-
-// PodOwner returns the owner of a pod with these annotations and labels.
-//
-// The annotation takes precedence. If it is missing or empty, the label counts that named the user
-// before the annotation existed, with a warning in the log, because any creator of a pod can set
-// it. An invalid annotation is logged, and the label is not used. A pod that names no user belongs
-// to [DefaultUser].
-//
-// labelKey is the key of the label. Empty: the environment variable USER_LABEL_KEY, or else
-// yunikorn.apache.org/username.
-func PodOwner(annotations, labels map[string]string, labelKey string) UserInfo {
-	if text := annotations[UserInfoAnnotation]; text != "" {
-		info, err := ParseUserInfo(text)
-		if err != nil {
-			slog.Warn("the pod belongs to "+DefaultUser, "error", err)
-		}
-		if info.User == "" {
-			info.User = DefaultUser
-		}
-		return info
-	}
-	if labelKey == "" {
-		labelKey = os.Getenv(labelKeyVariable)
-	}
-	if labelKey == "" {
-		labelKey = deprecatedLabel
-	}
-	if user := labels[labelKey]; user != "" {
-		slog.Warn("the user of a pod was taken from a deprecated label; use "+UserInfoAnnotation,
-			"label", labelKey)
-		return UserInfo{User: user}
-	}
-	return UserInfo{User: DefaultUser}
 }
 
 // A lastValue is the last value of a member that is not null.

@@ -65,12 +65,15 @@ func TestAnnotationVectors(t *testing.T) {
 			}
 		})
 	}
-	for _, each := range slices.Concat(all.PodUser, all.LegacyPodUser) {
+	for _, each := range all.PodUser {
 		t.Run(each.ID, func(t *testing.T) {
-			if each.ID == "ann-pod-19" { // the label is read; see DEVIATIONS.md
-				each.User = "bob"
-			}
-			expectOwner(t, PodOwner(each.Annotations, each.Labels, each.UserLabelKey), each.User, each.Groups)
+			expectOwner(t, PodOwner(each.Annotations, each.Labels), each.User, each.Groups)
+		})
+	}
+	for _, each := range all.LegacyPodUser {
+		t.Run(each.ID, func(t *testing.T) {
+			owner := PodOwner(each.Annotations, each.Labels, LegacyLabel(each.UserLabelKey))
+			expectOwner(t, owner, each.User, each.Groups)
 		})
 	}
 	for _, each := range all.Encode {
@@ -127,14 +130,6 @@ func TestInvalidUserInfo(t *testing.T) {
 	if !errors.Is(err, ErrInvalidUserInfo) {
 		t.Error(err)
 	}
-}
-
-func TestLabelOfTheEnvironment(t *testing.T) {
-	t.Setenv("USER_LABEL_KEY", "team/user")
-	labels := map[string]string{"team/user": "carol", "mine": "dora", "yunikorn.apache.org/username": "bob"}
-	expectOwner(t, PodOwner(nil, labels, ""), "carol", nil)
-	expectOwner(t, PodOwner(nil, labels, "mine"), "dora", nil)
-	expectOwner(t, PodOwner(nil, nil, ""), "nobody", nil)
 }
 
 func FuzzUserInfo(f *testing.F) {

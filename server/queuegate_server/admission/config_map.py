@@ -1,5 +1,6 @@
 """Validates ConfigMaps of the scheduler, so that neither it nor queuegate gets a broken one."""
 
+import asyncio
 import base64
 from collections.abc import Mapping
 from typing import Final
@@ -13,6 +14,7 @@ from queuegate_server.admission.rules import (
     denied,
 )
 from queuegate_server.admission.settings import AdmissionSettingsError, read_settings
+from queuegate_server.admission.settings_lint import lint_settings
 from queuegate_server.admission.workloads import UnreadableObject
 from queuegate_server.files.configmap import CONFIGS, DEFAULTS, decompress, is_compressed
 from queuegate_server.formats.diagnostics import Severity
@@ -46,19 +48,26 @@ async def check_config_map(request: AdmissionRequest, acl_names: AclNames) -> Ad
         data = _values(texts, binary)
     except ValueError as error:
         return denied(str(error))
-    errors: list[str] = []
-    warnings: list[str] = []
-    try:
-        read_settings({key: value.decode("utf-8", "replace") for key, value in data.items()})
-    except AdmissionSettingsError as error:
-        errors.extend(error.faults)
+    # In a thread: the patterns of a hostile ConfigMap may take a second.
+    errors, warnings = await asyncio.to_thread(_check_settings, data)
     # All of them: the other ConfigMap may name the one that holds the queues.
     files = tuple(File(key, data[key]) for key in sorted(data) if key.endswith(".yaml"))
     job = CheckJob(YUNIKORN, files, acl_names, with_lint=False)
     for diagnostic in await parser_process.check(job) if files else ():
         (errors if diagnostic.severity is Severity.ERROR else warnings).append(str(diagnostic))
     message = "\n".join(_first(errors))
-    return AdmissionResponse(allowed=not errors, message=message, warnings=_first(warnings))
+    return AdmissionResponse(allowed=not errors, message=message, warnings=tuple(warnings))
+
+
+def _check_settings(data: Mapping[str, bytes]) -> tuple[list[str], list[str]]:
+    """Return the errors and the warnings about the settings of the webhook."""
+    settings = {key: value.decode("utf-8", "replace") for key, value in data.items()}
+    warnings = [*lint_settings(settings)]
+    try:
+        read_settings(settings)
+    except AdmissionSettingsError as error:
+        return list(error.faults), warnings
+    return [], warnings
 
 
 def _values(texts: Mapping[str, str], binary: Mapping[str, str]) -> Mapping[str, bytes]:

@@ -5,21 +5,28 @@ only the members that the rules look at, and skips the others (3 MiB in 10 ms, w
 """
 
 import base64
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Final, TypedDict
 
 import msgspec
 
 from queuegate_server.admission.rules import AdmissionRequest, AdmissionResponse
-from queuegate_server.admission.workloads import METADATA, POD, UnreadableObject
+from queuegate_server.admission.workloads import METADATA, POD, REVISION, UnreadableObject
 
 API_VERSION: Final = "admission.k8s.io/v1"
 KIND: Final = "AdmissionReview"
 _MAX_MESSAGE: Final = 8 * 1024
+_MAX_WARNING: Final = 256
+_MAX_WARNINGS: Final = 4096
+"""Characters of one warning, and of all of them. The API server cuts or drops what is longer."""
+_REST: Final = 32
+"""Characters for the warning that counts those which are left out."""
 _FORBIDDEN: Final = 403
 MAX_ENTRIES: Final = 2_000
-"""Of a map; of a list twice as many."""
+"""Of a map; a list may have twice as many."""
+MAX_REVISION_BYTES: Final = 256 * 1024
+"""Of a ControllerRevision, which is read as a whole."""
 
 
 class MalformedReview(ValueError):
@@ -86,6 +93,10 @@ class _CronJob(TypedDict, total=False):
     spec: _CronJobSpec | None
 
 
+class _Revision(TypedDict, total=False):
+    data: Any
+
+
 class _ConfigMap(TypedDict, total=False):
     metadata: _Metadata | None
     data: msgspec.Raw
@@ -102,6 +113,7 @@ _OBJECTS: Final[Mapping[str, msgspec.json.Decoder[Any]]] = MappingProxyType(
         "Binding": msgspec.json.Decoder(_Pod),
         "CronJob": msgspec.json.Decoder(_CronJob),
         "ConfigMap": msgspec.json.Decoder(_ConfigMap),
+        REVISION: msgspec.json.Decoder(_Revision),
     }
 )
 
@@ -144,9 +156,12 @@ def _object(kind: str, raw: msgspec.Raw | None) -> object:
     """Return the members of an object that the rules look at, or the fault that it has."""
     if raw is None or kind not in _OBJECTS:
         return None
+    if kind == REVISION and len(bytes(raw)) > MAX_REVISION_BYTES:
+        return UnreadableObject(f"the {kind} is longer than {MAX_REVISION_BYTES} bytes")
     try:
         value = _OBJECTS[kind].decode(raw)
-        _read_maps(value)
+        if kind != REVISION:
+            _read_maps(value)
     except (msgspec.ValidationError, UnicodeDecodeError) as error:
         return UnreadableObject(f"the {kind} is not valid: {error}")
     return value
@@ -185,10 +200,23 @@ def write_review(uid: str, response: AdmissionResponse) -> bytes:
         written["patchType"] = "JSONPatch"
         written["patch"] = base64.b64encode(msgspec.json.encode(response.patch)).decode("ascii")
     if response.warnings:
-        written["warnings"] = [_shortened(warning) for warning in response.warnings]
+        written["warnings"] = _bounded_warnings(response.warnings)
     review = {"apiVersion": API_VERSION, "kind": KIND, "response": written}
     return msgspec.json.encode(review)
 
 
-def _shortened(text: str) -> str:
-    return text if len(text) <= _MAX_MESSAGE else f"{text[: _MAX_MESSAGE - 1]}…"
+def _bounded_warnings(warnings: Sequence[str]) -> list[str]:
+    """Return as many warnings as the API server passes on, and how many more there are."""
+    written: list[str] = []
+    left = _MAX_WARNINGS - _REST
+    for warning in warnings:
+        text = _shortened(warning, _MAX_WARNING)
+        left -= len(text)
+        if left < 0:
+            return [*written, f"and {len(warnings) - len(written)} more"]
+        written.append(text)
+    return written
+
+
+def _shortened(text: str, most: int = _MAX_MESSAGE) -> str:
+    return text if len(text) <= most else f"{text[: most - 1]}…"

@@ -2,7 +2,8 @@
 
 Filters of namespaces decide only where the annotation is added. It is checked wherever it is
 present: YuniKorn schedules any pod whose `schedulerName` it is, also one without an application id
-in a namespace that the filters leave out, and believes the annotation.
+in a namespace that the filters leave out, and believes the annotation. Where there is no
+annotation, YuniKorn up to 1.9 believes the user label, so there the label is checked as well.
 
 They apply in the order of YuniKorn's admission controller; `tests/vectors/DEVIATIONS.md`
 explains the deliberate differences.
@@ -13,15 +14,18 @@ from dataclasses import dataclass
 from typing import Final
 
 from queuegate import user_info
+from queuegate.user_info import ANNOTATION
 from queuegate_server.admission.settings import AdmissionSettings, Patterns
 from queuegate_server.admission.workloads import (
     METADATA,
     POD,
     REPLICA_SET,
+    REVISION,
     Patch,
     PodMetadata,
     UnreadableObject,
     pod_metadata,
+    revision_values,
 )
 
 BINDING: Final = "Binding"
@@ -32,6 +36,7 @@ _ENABLE: Final = "yunikorn.apache.org/namespace.enableYuniKorn"
 _GENERATE_APPLICATION_ID: Final = "yunikorn.apache.org/namespace.generateAppId"
 _SCHEDULER: Final = ("app", "yunikorn")
 _CHANGED: Final = "user info annotation change is not allowed"
+_LABEL_CHANGED: Final = "user label change is not allowed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +77,7 @@ def denied(message: str) -> AdmissionResponse:
 
 def concerns(request: AdmissionRequest) -> bool:
     """Return whether the request can set the annotation; others are allowed unread."""
-    writes_it = request.kind in METADATA or request.kind == BINDING
+    writes_it = request.kind in METADATA or request.kind in {BINDING, REVISION}
     return writes_it and request.operation not in _SETS_NOTHING
 
 
@@ -89,6 +94,8 @@ def decide(
     try:
         if request.kind == BINDING:
             return _decide_binding(scope)
+        if request.kind == REVISION:
+            return _decide_revision(scope)
         if request.operation == UPDATE:
             return _decide_update(scope)
         return _decide_pod(scope) if request.kind == POD else _decide_workload(scope)
@@ -108,7 +115,7 @@ def verify(
         if response.patch:
             return denied("user info annotation is missing; the mutating webhook adds it")
         return response
-    if request.operation != UPDATE and request.kind != BINDING:
+    if request.operation != UPDATE and request.kind in METADATA:
         try:
             set_by_decide = _own(request) == pod_metadata(request.kind, request.new).user_info
         except (UnreadableObject, user_info.InvalidUserInfo):
@@ -166,26 +173,46 @@ class _Scope:
 
 def _decide_pod(scope: _Scope) -> AdmissionResponse:
     pod = pod_metadata(POD, scope.request.new)
-    denied = _check(scope, pod)
-    if denied:
-        return denied
     label, scheduler = _SCHEDULER
-    if pod.labels.get(label) == scheduler or not scope.processed():
-        return ALLOWED
-    return _with_annotation(scope, pod)
+    added = pod.labels.get(label) != scheduler and scope.processed()
+    response = _check(scope, pod) or (_with_annotation(scope, pod) if added else ALLOWED)
+    return _without_foreign_label(scope, pod, response)
 
 
 def _decide_workload(scope: _Scope) -> AdmissionResponse:
     if scope.request.kind == REPLICA_SET and scope.from_system_user():
         return ALLOWED
     pod = pod_metadata(scope.request.kind, scope.request.new)
-    return _check(scope, pod) or (_with_annotation(scope, pod) if scope.covers(pod) else ALLOWED)
+    added = scope.covers(pod)
+    response = _check(scope, pod) or (_with_annotation(scope, pod) if added else ALLOWED)
+    return _without_foreign_label(scope, pod, response)
 
 
 def _decide_binding(scope: _Scope) -> AdmissionResponse:
-    """The annotations of a binding replace those of the pod without another review."""
+    """The annotations and labels of a binding replace those of the pod without another review."""
     binding = pod_metadata(POD, scope.request.new)
-    return ALLOWED if binding.user_info is None else denied(_CHANGED)
+    if binding.user_info is not None:
+        return denied(_CHANGED)
+    labels = scope.settings.user_labels
+    return denied(_LABEL_CHANGED) if any(map(binding.labels.get, labels)) else ALLOWED
+
+
+def _decide_revision(scope: _Scope) -> AdmissionResponse:
+    """A StatefulSet's controller makes pods of the template in its current revision.
+
+    So a revision that somebody deletes and makes anew decides who its pods run as. It is never
+    patched: the controllers compare its bytes.
+    """
+    request = scope.request
+    if scope.may_set():
+        return ALLOWED
+    names = {ANNOTATION: _own(request), **dict.fromkeys(scope.settings.user_labels, request.user)}
+    values = revision_values(request.new, names)
+    if request.operation == UPDATE and values == revision_values(request.old, names):
+        return ALLOWED
+    if any(value != names[key] for key, value in values):
+        return denied(_not_allowed(request, "user annotation"))
+    return ALLOWED
 
 
 def _decide_update(scope: _Scope) -> AdmissionResponse:
@@ -193,13 +220,21 @@ def _decide_update(scope: _Scope) -> AdmissionResponse:
     new = pod_metadata(kind, scope.request.new)
     old = pod_metadata(kind, scope.request.old)
     covered = scope.covers(new)
+    response = _decide_annotation(scope, old, new, covered=covered)
+    joins = covered and not scope.covers(old)
+    return _without_foreign_label(scope, new, response, None if joins else old)
+
+
+def _decide_annotation(
+    scope: _Scope, old: PodMetadata, new: PodMetadata, *, covered: bool
+) -> AdmissionResponse:
     if (new.user_info or "") != (old.user_info or ""):
         return _decide_change(scope, old, new, covered=covered)
     # An object that joins an application is treated as if it were made: it has had no
     # annotation so far, or one from before it was checked everywhere.
     if not covered or scope.covers(old) or _is_own(scope, new):
         return ALLOWED
-    if kind == POD:
+    if scope.request.kind == POD:
         return ALLOWED if not new.user_info or scope.may_set() else denied(_CHANGED)
     return _check(scope, new) or _with_annotation(scope, new)
 
@@ -226,17 +261,39 @@ def _check(scope: _Scope, pod: PodMetadata) -> AdmissionResponse | None:
     if pod.user_info is None or scope.settings.bypass_auth:
         return None
     if not scope.may_set():
-        user, groups = scope.request.user, ",".join(scope.request.groups)
-        return denied(f"user {user} with groups [{groups}] is not allowed to set user annotation")
+        return denied(_not_allowed(scope.request, "user annotation"))
     user_info.parse(pod.user_info)
     return None
+
+
+def _without_foreign_label(
+    scope: _Scope, pod: PodMetadata, response: AdmissionResponse, old: PodMetadata | None = None
+) -> AdmissionResponse:
+    """Deny a label that names somebody else where a scheduler may believe it.
+
+    It believes the label of a pod whose annotation is missing or empty. A label that it already
+    believed in the old object does not keep anybody from updating the rest of the object.
+    """
+    annotated = bool(response.patch or pod.user_info)
+    if annotated or not response.allowed or scope.may_set():
+        return response
+    before = {} if old is None or old.user_info else old.labels
+    for key in scope.settings.user_labels:
+        name = pod.labels.get(key)
+        if name and name not in {scope.request.user, before.get(key)}:
+            what = f"the label {key} to another user; remove the label"
+            return denied(_not_allowed(scope.request, what))
+    return response
+
+
+def _not_allowed(request: AdmissionRequest, what: str) -> str:
+    groups = ",".join(request.groups)
+    return f"user {request.user} with groups [{groups}] is not allowed to set {what}"
 
 
 def _with_annotation(scope: _Scope, pod: PodMetadata) -> AdmissionResponse:
     """Add the annotation if it is missing."""
     if pod.user_info is not None:
-        return ALLOWED
-    if scope.settings.bypass_auth and pod.labels.get(scope.settings.user_label):
         return ALLOWED
     return AdmissionResponse(allowed=True, patch=pod.patch(_own(scope.request)))
 

@@ -17,7 +17,12 @@ from queuegate_server.admission.app import AdmissionMetrics, Webhook
 from queuegate_server.admission.bodies import error_response
 from queuegate_server.admission.connections import TLS_SHUTDOWN_SECONDS, Connection, Connections
 from queuegate_server.admission.namespaces import ApiServer, CachedNamespaces
-from queuegate_server.admission.settings import parse_settings
+from queuegate_server.admission.settings import (
+    AdmissionSettings,
+    decode_settings,
+    read_settings,
+)
+from queuegate_server.admission.settings_lint import lint_settings
 from queuegate_server.files.certificates import CertificateReloader
 from queuegate_server.files.configmap import ConfigMapFolders
 from queuegate_server.files.watcher import WatchedValue
@@ -27,6 +32,7 @@ from queuegate_server.settings.listeners import HostPort
 
 _LOG = logging.getLogger("queuegate_server.admission")
 _GRACE_SECONDS: Final = 20.0
+_MAX_LOGGED_WARNINGS: Final = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +84,7 @@ async def serve_admission(
     resources.raise_file_limit()
     resources.check_limits()
     settings = WatchedValue(
-        ConfigMapFolders(options.config_maps), lambda values: parse_settings(values, environment)
+        ConfigMapFolders(options.config_maps), lambda values: _read_settings(values, environment)
     )
     certificate = CertificateReloader(options.tls_cert, options.tls_key, options.client_ca_file)
     metrics = AdmissionMetrics(settings, certificate)
@@ -108,6 +114,20 @@ async def serve_admission(
         for watch in watches:
             watch.cancel()
     _LOG.info("stopped")
+
+
+def _read_settings(
+    values: Mapping[str, bytes], environment: Mapping[str, str]
+) -> AdmissionSettings:
+    """Parse the settings, and log those that are probably mistakes."""
+    texts = decode_settings(values)
+    warnings = lint_settings(texts, environment)
+    for warning in warnings[:_MAX_LOGGED_WARNINGS]:
+        _LOG.warning("a setting is probably a mistake", extra={"warning": warning})
+    left = len(warnings) - _MAX_LOGGED_WARNINGS
+    if left > 0:
+        _LOG.warning("more settings are probably mistakes", extra={"count": left})
+    return read_settings(texts, environment)
 
 
 class WebhookServer:

@@ -9,10 +9,12 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from queuegate.policy.acl import WHITE_SPACE
-from queuegate.user_info import DEPRECATED_LABEL, LABEL_KEY_VARIABLE
+from queuegate.user_info import LABEL_KEY_VARIABLE, LEGACY_LABEL
 from queuegate_server.formats.yunikorn import go_regexp
 
 MAX_PATTERN_CHARACTERS: Final = 64 * 1024
+MAX_PATTERNS: Final = 1_000
+"""Of one list, and each name is compared with all of them."""
 _ACCESS: Final = "admissionController.accessControl."
 _FILTER: Final = "admissionController.filtering."
 _VARIABLE: Final = "ADMISSION_CONTROLLER_"
@@ -70,8 +72,16 @@ def compile_patterns(text: str) -> Patterns:
     """
     if len(text) > MAX_PATTERN_CHARACTERS:
         raise InvalidPattern(f"longer than {MAX_PATTERN_CHARACTERS} characters")
+    patterns = split_patterns(text)
+    if len(patterns) > MAX_PATTERNS:
+        raise InvalidPattern(f"more than {MAX_PATTERNS} patterns")
+    return Patterns(text, tuple(map(_compile, patterns)))
+
+
+def split_patterns(text: str) -> tuple[str, ...]:
+    """Return the patterns of a list, without those that are empty."""
     parts = (part.strip(WHITE_SPACE) for part in text.split(","))
-    return Patterns(text, tuple(_compile(part) for part in parts if part))
+    return tuple(filter(None, parts))
 
 
 def _compile(pattern: str) -> Any:
@@ -111,19 +121,16 @@ class AdmissionSettings:
     """Namespaces whose workloads count without an application id; all if empty."""
     no_label_namespaces: Patterns
     """Namespaces whose workloads count with an application id only."""
-    user_label: str = DEPRECATED_LABEL
-    """The key of the deprecated label with the user name."""
+    user_labels: tuple[str, ...] = (LEGACY_LABEL,)
+    """The keys of labels that a scheduler may take the user from."""
 
 
-def parse_settings(
-    values: Mapping[str, bytes], environment: Mapping[str, str] | None = None
-) -> AdmissionSettings:
-    """Parse the values of the ConfigMaps. Raises AdmissionSettingsError."""
+def decode_settings(values: Mapping[str, bytes]) -> Mapping[str, str]:
+    """Return the values of the ConfigMaps as text. Raises AdmissionSettingsError."""
     try:
-        texts = {key: value.decode("utf-8") for key, value in values.items()}
+        return {key: value.decode("utf-8") for key, value in values.items()}
     except UnicodeDecodeError:
         raise AdmissionSettingsError(("a key of the ConfigMaps is not UTF-8",)) from None
-    return read_settings(texts, environment)
 
 
 def read_settings(
@@ -138,26 +145,26 @@ def read_settings(
     faults: list[str] = []
     found: dict[str, Any] = {}
     for field, (key, variable, otherwise) in BOOLEANS.items():
-        name, text = _given(key, variable, values, environment)
+        name, text = given_setting(key, variable, values, environment)
         if text and text not in _TRUE | _FALSE:
             faults.append(f"{name}: {text!r} is not a boolean: write true or false")
         found[field] = text in _TRUE if text else otherwise
     for field, (key, variable, default) in LISTS.items():
-        name, text = _given(key, variable, values, environment)
+        name, text = given_setting(key, variable, values, environment)
         try:
             found[field] = compile_patterns(default if text is None else text)
         except InvalidPattern as error:
             faults.append(f"{name}: {error}")
     if faults:
         raise AdmissionSettingsError(tuple(faults))
-    label = environment.get(LABEL_KEY_VARIABLE) or DEPRECATED_LABEL
-    return AdmissionSettings(**found, user_label=label)
+    labels = dict.fromkeys(filter(None, (LEGACY_LABEL, environment.get(LABEL_KEY_VARIABLE))))
+    return AdmissionSettings(**found, user_labels=tuple(labels))
 
 
-def _given(
+def given_setting(
     key: str, variable: str, values: Mapping[str, str], environment: Mapping[str, str]
 ) -> tuple[str, str | None]:
-    """Return the name that a setting is given by, and its text; None if it is not given."""
+    """Return the key or variable that gives a setting, and its text; None if it is not given."""
     if key in values:
         return key, values[key]
     return variable, environment.get(variable)

@@ -1,6 +1,6 @@
 """Finds the pod's metadata in a workload, and patches its annotation. Pure."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final
@@ -9,6 +9,8 @@ from queuegate.user_info import ANNOTATION
 
 POD: Final = "Pod"
 REPLICA_SET: Final = "ReplicaSet"
+REVISION: Final = "ControllerRevision"
+"""A former template of a StatefulSet or DaemonSet, as a patch."""
 _TEMPLATE: Final = ("spec", "template", "metadata")
 
 METADATA: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
@@ -93,6 +95,25 @@ def pod_metadata(kind: str, value: object) -> PodMetadata:
         parents,
         path,
     )
+
+
+def revision_values(value: object, keys: Collection[str]) -> tuple[tuple[str, object], ...]:
+    """Return the members with these keys, at any depth of a ControllerRevision's data.
+
+    Controllers read the path to them without regard to case. Raises UnreadableObject.
+    """
+    if isinstance(value, UnreadableObject):
+        raise value
+    values: list[tuple[str, object]] = []
+    nodes = [_mapping(value, f"the {REVISION}").get("data")]
+    while nodes:
+        node = nodes.pop()
+        if isinstance(node, dict):
+            values += [(key, node[key]) for key in keys if key in node]
+            nodes += node.values()
+        elif isinstance(node, list):
+            nodes += node
+    return tuple(values)
 
 
 def _mapping(value: object, where: str) -> Mapping[str, Any]:

@@ -25,6 +25,7 @@ pytestmark = pytest.mark.timeout(300)
 CONTROLLER = "system:serviceaccount:kube-system:replicaset-controller"
 TEMPLATE = {"metadata": {"labels": {"a": "b"}}, "spec": SPEC}
 SELECTED = {"selector": {"matchLabels": {"a": "b"}}, "template": TEMPLATE}
+LABEL = "yunikorn.apache.org/username"
 JOB = {"template": {"spec": {**SPEC, "restartPolicy": "Never"}}}
 WORKLOADS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "Deployment": ("apps/v1", "deployments", SELECTED),
@@ -143,6 +144,47 @@ def test_a_subresource_is_no_way_around(
         assert "user info annotation change is not allowed" in refusal(answer)
     found = created(cluster.ask("bob", "GET", path))["metadata"]["annotations"]
     assert found == made["metadata"]["annotations"]
+
+
+LEFT_OUT_PODS = PODS.replace("dev", "left-out")
+
+
+def test_the_label_names_nobody(cluster: ApiServer, webhook: Webhook) -> None:
+    """In a namespace that the filters leave out, by each way that writes labels."""
+    bypass = "admissionController.filtering.bypassNamespaces"
+    webhook.configure({**webhook.configs.values, bypass: "^left-out$"})  # type: ignore[dict-item]
+    created(cluster.ask("admin", "POST", "/api/v1/namespaces", {"metadata": {"name": "left-out"}}))
+    named = pod("named")
+    named["metadata"]["labels"] = {LABEL: "eve"}
+    message = f"is not allowed to set the label {LABEL} to another user"
+    assert message in refusal(cluster.ask("bob", "POST", LEFT_OUT_PODS, named))
+    created(cluster.ask("bob", "POST", LEFT_OUT_PODS, pod("plain")))
+    change = [{"op": "add", "path": "/metadata/labels", "value": {LABEL: "eve"}}]
+    for path in (f"{LEFT_OUT_PODS}/plain", f"{LEFT_OUT_PODS}/plain/status"):
+        assert message in refusal(cluster.ask("bob", "PATCH", path, change))
+    binding: dict[str, Any] = {
+        "apiVersion": "v1",
+        "kind": "Binding",
+        "metadata": {"name": "plain", "labels": {LABEL: "eve"}},
+        "target": {"kind": "Node", "name": "n"},
+    }
+    answer = cluster.ask("admin", "POST", f"{LEFT_OUT_PODS}/plain/binding", binding)
+    assert "user label change is not allowed" in refusal(answer)
+    created(cluster.ask("admin", "DELETE", f"{LEFT_OUT_PODS}/plain", {"gracePeriodSeconds": 0}))
+
+
+def test_a_revision_is_no_way_around(cluster: ApiServer, webhook: Webhook) -> None:
+    template = {"metadata": {"annotations": {KEY: '{"user":"eve"}'}}, "spec": SPEC}
+    revision = {
+        "apiVersion": "apps/v1",
+        "kind": "ControllerRevision",
+        "metadata": {"name": "w-1"},
+        "revision": 1,
+        "data": {"spec": {"template": template}},
+    }
+    path = "/apis/apps/v1/namespaces/dev/controllerrevisions"
+    assert "not allowed to set" in refusal(cluster.ask("bob", "POST", path, revision))
+    created(cluster.ask(CONTROLLER, "POST", path, revision))
 
 
 @pytest.mark.parametrize("path", [f"{PODS}/bound/binding", PODS.replace("pods", "bindings")])

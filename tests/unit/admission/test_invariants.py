@@ -25,7 +25,8 @@ SETTINGS = read_settings(
         "admissionController.filtering.noLabelNamespaces": "^nolabel$",
     }
 )
-LABELS = ("app", "applicationId", "yunikorn.apache.org/app-id", "yunikorn.apache.org/username", "x")
+LABEL = "yunikorn.apache.org/username"
+LABELS = ("app", "applicationId", "yunikorn.apache.org/app-id", LABEL, "x")
 
 users = st.sampled_from(["alice", "bob", "mallory", "portal"]) | st.text(max_size=5)
 system_users = st.just("system:serviceaccount:kube-system:x")
@@ -48,6 +49,8 @@ def metadata(draw: st.DrawFn) -> Any:
     if draw(st.booleans()):
         label = draw(st.sampled_from(LABELS))
         value["labels"] = draw(st.sampled_from([None, {}, {label: "yunikorn"}, {label: ""}]))
+        if draw(st.booleans()):
+            value["labels"] = {**(value["labels"] or {}), LABEL: draw(users)}
     return value
 
 
@@ -87,9 +90,20 @@ def requests(draw: st.DrawFn) -> AdmissionRequest:
 
 
 def annotations_in(kind: str, value: Any) -> dict[str, str]:
+    return metadata_in(kind, value).get("annotations") or {}
+
+
+def metadata_in(kind: str, value: Any) -> dict[str, Any]:
     for step in METADATA[kind]:
         value = (value or {}).get(step)
-    return (value or {}).get("annotations") or {}
+    return value or {}
+
+
+def believed_label(kind: str, value: Any) -> str:
+    """The user whom YuniKorn 1.9 takes from the label."""
+    if annotations_in(kind, value).get(ANNOTATION):
+        return ""
+    return (metadata_in(kind, value).get("labels") or {}).get(LABEL) or ""
 
 
 def patched(request: AdmissionRequest, verdict: AdmissionResponse) -> Any:
@@ -163,6 +177,20 @@ def test_no_accepted_object_carries_an_annotation_that_the_requester_may_not_set
     assert (after or "") in ({own, ""} if joins else {before, ""})
 
 
+@settings(max_examples=1000)
+@given(requests(), st.sampled_from([decide, verify]))
+def test_no_accepted_object_names_somebody_else_by_its_label(
+    request: AdmissionRequest, rule: Any
+) -> None:
+    """Unless the old object did."""
+    assume(not may_set(request))
+    verdict = rule(request, SETTINGS, {})
+    if verdict.allowed:
+        named = believed_label(request.kind, patched(request, verdict))
+        old = believed_label(request.kind, request.old) if request.operation == "UPDATE" else ""
+        assert named in {"", request.user, old}
+
+
 @settings(max_examples=200)
 @given(requests())
 def test_a_patch_changes_nothing_else(request: AdmissionRequest) -> None:
@@ -199,25 +227,19 @@ def test_the_validating_webhook_agrees_with_the_mutating_one(request: AdmissionR
 
 
 @pytest.mark.parametrize("kind", sorted(METADATA))
-@pytest.mark.parametrize(
-    ("bypass", "label", "added"),
-    [
-        ("true", "bob", False),
-        ("true", "", True),
-        ("true", None, True),
-        ("false", "bob", True),
-        ("false", None, True),
-    ],
-)
-def test_bypass_as_documented(kind: str, bypass: str, label: str | None, added: bool) -> None:
-    """Neither annotation nor label: added. The label: left alone, if bypassAuth is on."""
+@pytest.mark.parametrize("bypass", ["true", "false"])
+@pytest.mark.parametrize("label", ["bob", "root", "", None])
+def test_a_label_does_not_stand_for_the_annotation(
+    kind: str, bypass: str, label: str | None
+) -> None:
+    """Not even with bypassAuth, where YuniKorn leaves objects with the label alone."""
     rules = read_settings({"admissionController.accessControl.bypassAuth": bypass})
     value: Any = {} if label is None else {"labels": {"yunikorn.apache.org/username": label}}
     for step in reversed(METADATA[kind]):
         value = {step: value}
     verdict = decide(AdmissionRequest(kind, "CREATE", "dev", "bob", (), value), rules, {})
     assert verdict.allowed
-    assert bool(verdict.patch) is added
+    assert verdict.patch
 
 
 json_values = st.recursive(

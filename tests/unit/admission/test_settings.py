@@ -7,7 +7,7 @@ from queuegate_server.admission.settings import (
     AdmissionSettingsError,
     InvalidPattern,
     compile_patterns,
-    parse_settings,
+    decode_settings,
     read_settings,
 )
 from queuegate_server.files.configmap import ConfigMapFolders
@@ -25,7 +25,7 @@ def test_defaults() -> None:
     assert settings.bypass_namespaces.text == "^kube-system$"
     lists = (settings.external_users, settings.external_groups, settings.process_namespaces)
     assert not any((*lists, settings.label_namespaces, settings.no_label_namespaces))
-    assert settings.user_label == "yunikorn.apache.org/username"
+    assert settings.user_labels == ("yunikorn.apache.org/username",)
 
 
 def test_older_variables() -> None:
@@ -49,7 +49,7 @@ def test_older_variables() -> None:
         settings.no_label_namespaces,
     ]  # fmt: skip
     assert [each.text for each in texts] == ["^s$", "^u$", "^g$", "^p$", "^b$", "^l$", "^n$"]
-    assert settings.user_label == "team/user"
+    assert settings.user_labels == ("yunikorn.apache.org/username", "team/user")
     overridden = read_settings({f"{ACCESS}systemUsers": "", f"{ACCESS}bypassAuth": ""}, environment)
     assert not overridden.system_users
     assert overridden.bypass_auth is False
@@ -93,7 +93,19 @@ def test_patterns_mean_what_they_mean_in_go(patterns: str, text: str, found: boo
 
 @pytest.mark.parametrize(
     "pattern",
-    [r"\C", r"a\Z", r"(a)\1", "(?<=a)b", "a++", "*", "[", "a{1001}", "\ud800", "a" * 70_000],
+    [
+        r"\C",
+        r"a\Z",
+        r"(a)\1",
+        "(?<=a)b",
+        "a++",
+        "*",
+        "[",
+        "a{1001}",
+        "\ud800",
+        "a" * 70_000,
+        "a," * 1_001,
+    ],
 )
 def test_patterns_that_go_refuses(pattern: str) -> None:
     with pytest.raises(InvalidPattern):
@@ -112,7 +124,9 @@ def test_booleans_of_go(key: str, text: str, value: bool) -> None:
 
 async def test_mounted_settings_are_replaced_by_good_ones_only(tmp_path: Path) -> None:
     key = "admissionController.accessControl.bypassAuth"
-    watched = WatchedValue(ConfigMapFolders((tmp_path,)), parse_settings)
+    watched = WatchedValue(
+        ConfigMapFolders((tmp_path,)), lambda values: read_settings(decode_settings(values))
+    )
     folder, gone = tmp_path, tmp_path.with_name("gone")
     for text, bypass_auth, counts in (
         ("true", True, (2, 0)),

@@ -14,8 +14,7 @@ from queuegate.user_info import InvalidUserInfo, UserInfo
 VECTORS: dict[str, Any] = json.loads(
     Path("tests/vectors/annotation_vectors.json").read_text(encoding="utf-8")
 )
-LABEL_IS_READ = "ann-pod-19"
-"""See tests/vectors/DEVIATIONS.md."""
+LABEL = "yunikorn.apache.org/username"
 
 
 def cases(kind: str) -> list[Any]:
@@ -37,18 +36,14 @@ def test_annotation_vectors(case: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("case", cases("pod_user"))
 def test_pod_vectors(case: dict[str, Any]) -> None:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)
-        owner = user_info.from_pod(metadata(case))
-    user = "bob" if case["id"] == LABEL_IS_READ else case["user"]
-    assert owner == UserInfo(user, tuple(case["groups"]))
+    assert user_info.from_pod(metadata(case)) == UserInfo(case["user"], tuple(case["groups"]))
 
 
 @pytest.mark.parametrize("case", cases("legacy_pod_user"))
 def test_label_vectors(case: dict[str, Any]) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)
-        owner = user_info.from_pod(metadata(case), label_key=case["user_label_key"])
+        owner = user_info.from_pod(metadata(case), legacy_label=case["user_label_key"] or True)
     assert owner == UserInfo(case["user"], tuple(case["groups"]))
 
 
@@ -103,20 +98,34 @@ def test_too_long_to_build() -> None:
         user_info.build("a", ["g" * 1000] * 300)
 
 
-def test_label_is_deprecated(caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize("variable", [None, LABEL, "team/user", ""])
+@pytest.mark.parametrize("annotations", [None, {}, {user_info.ANNOTATION: ""}])
+def test_no_label_names_the_user_unless_it_is_asked_for(
+    variable: str | None, annotations: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The variable says which label, and does not ask for it."""
+    if variable is not None:
+        monkeypatch.setenv("USER_LABEL_KEY", variable)
+    pod = {"annotations": annotations, "labels": {LABEL: "root", "team/user": "root"}}
+    assert user_info.from_pod(pod) == UserInfo("nobody")
+    assert user_info.from_pod(pod, legacy_label=False) == UserInfo("nobody")
+    assert user_info.from_pod(pod, legacy_label="") == UserInfo("nobody")
+
+
+def test_the_label_is_deprecated(caplog: pytest.LogCaptureFixture) -> None:
     with pytest.warns(DeprecationWarning, match="yunikorn.apache.org/username is deprecated"):
-        owner = user_info.from_pod({"labels": {"yunikorn.apache.org/username": "bob"}})
+        owner = user_info.from_pod({"labels": {LABEL: "bob"}}, legacy_label=True)
     assert owner == UserInfo("bob")
     assert [record.levelno for record in caplog.records] == [logging.WARNING]
 
 
-def test_label_key_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_key_of_the_label(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("USER_LABEL_KEY", "team/user")
-    pod = {"labels": {"team/user": "carol", "mine": "dora", "yunikorn.apache.org/username": "bob"}}
+    pod = {"labels": {"team/user": "carol", "mine": "dora", LABEL: "bob"}}
     with pytest.warns(DeprecationWarning, match="team/user is deprecated"):
-        assert user_info.from_pod(pod).user == "carol"
+        assert user_info.from_pod(pod, legacy_label=True).user == "carol"
     with pytest.warns(DeprecationWarning, match="mine is deprecated"):
-        assert user_info.from_pod(pod, label_key="mine").user == "dora"
+        assert user_info.from_pod(pod, legacy_label="mine").user == "dora"
 
 
 @pytest.mark.parametrize("pod", [None, {}, {"annotations": None, "labels": None}])
@@ -137,7 +146,7 @@ def test_no_user_is_nobody(pod: dict[str, Any] | None) -> None:
 )
 def test_metadata_of_a_wrong_type(metadata: Any, message: str) -> None:
     with pytest.raises(TypeError, match=message):
-        user_info.from_pod(metadata)
+        user_info.from_pod(metadata, legacy_label=True)
 
 
 def test_one_string_is_no_list_of_groups() -> None:

@@ -1,0 +1,120 @@
+"""Finds settings of the webhook that are valid, and probably not meant as they are written. Pure.
+
+None of them keeps a ConfigMap from being accepted: YuniKorn reads it as it is, and so do we.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from queuegate.policy.names import similar_name
+from queuegate_server.admission.settings import (
+    BOOLEANS,
+    LISTS,
+    MAX_PATTERNS,
+    InvalidPattern,
+    compile_patterns,
+    given_setting,
+    split_patterns,
+)
+
+_PREFIX: Final = "admissioncontroller."
+_KNOWN: Final = frozenset(
+    {
+        *(key for key, *_ in (*BOOLEANS.values(), *LISTS.values())),
+        # Of YuniKorn's own admission controller; without a meaning here.
+        "admissionController.webHook.amServiceName",
+        "admissionController.webHook.schedulerServiceAddress",
+        "admissionController.filtering.generateUniqueAppId",
+    }
+)
+_BY_FOLDED_KEY: Final = {key.casefold(): key for key in _KNOWN}
+_BY_LAST_PART: Final = {key.casefold().rpartition(".")[2]: key for key in _KNOWN}
+_NAMES_PEOPLE: Final = frozenset({"system_users", "external_users", "external_groups"})
+_MAX_KEY: Final = 100
+_MAX_QUOTED: Final = 60
+_NOBODY: Final = "\x01 \x01"
+"""No user, group or namespace has this name."""
+# What may have a brace or bracket of its own, or stands for both of a pair.
+_COMPLETE: Final = re.compile(
+    r"""(?s:
+      \\Q.*?(?:\\E|\Z)                                      # a literal
+    | \\[pPx]\{[^}]*\}                                      # a class or character by name
+    | \\(?:.|\Z)                                            # an escape
+    | \[\^?\]?(?:\[:\^?\w+:\]|\\.|[^\]\\])*+\]              # a class
+    )""",
+    re.VERBOSE,
+)
+_PARTNERS: Final = {"}": "{", "]": "[", ")": "("}
+
+
+def lint_settings(
+    values: Mapping[str, str], environment: Mapping[str, str] | None = None
+) -> tuple[str, ...]:
+    """Return warnings about settings that are probably mistakes, one line each.
+
+    Of the patterns of a setting, the first one of each kind of mistake is named.
+
+    Args:
+        values: The keys of the ConfigMaps. Those of the scheduler are left alone.
+        environment: The environment variables, for older settings.
+    """
+    return (*_unknown_keys(values), *_odd_patterns(values, environment or {}))
+
+
+def _unknown_keys(values: Mapping[str, str]) -> Iterator[str]:
+    for key in sorted(values.keys() - _KNOWN):
+        folded = key.casefold()
+        meant = _BY_FOLDED_KEY.get(folded) or _BY_LAST_PART.get(folded.rpartition(".")[2])
+        below = folded.startswith(_PREFIX)
+        if not meant and (below or folded.startswith("admi")):
+            meant = similar_name(key, _KNOWN)
+        if meant or below:
+            remedy = f"did you mean {meant}?" if meant else "remove it"
+            shown = key if len(key) <= _MAX_KEY and key.isprintable() else _quoted(key)
+            yield f"{shown}: unknown key, which is ignored ({remedy})"
+
+
+def _odd_patterns(values: Mapping[str, str], environment: Mapping[str, str]) -> Iterator[str]:
+    for field, (key, variable, _) in LISTS.items():
+        name, text = given_setting(key, variable, values, environment)
+        patterns = split_patterns(text or "")[:MAX_PATTERNS]
+        cut = next(filter(_is_cut, patterns), None)
+        if cut is not None:
+            yield (
+                f"{name}: the pattern {_quoted(cut)} has a bracket without its partner:"
+                " a comma always separates two patterns (write the pattern without a comma)"
+            )
+        for pattern in patterns:
+            matched = _too_much(pattern, names_people=field in _NAMES_PEOPLE)
+            if matched:
+                yield f"{name}: the pattern {_quoted(pattern)} matches {matched}"
+                break
+
+
+def _is_cut(pattern: str) -> bool:
+    """Return whether a brace or bracket has no partner in the pattern."""
+    opened: list[str] = []
+    for sign in _COMPLETE.sub("", pattern):
+        if sign in "{[(":
+            opened.append(sign)
+        elif sign in _PARTNERS and (not opened or opened.pop() != _PARTNERS[sign]):
+            return True
+    return bool(opened)
+
+
+def _too_much(pattern: str, *, names_people: bool) -> str:
+    """Return what a pattern matches that is probably not meant; empty: nothing."""
+    try:
+        compiled = compile_patterns(pattern)
+    except InvalidPattern:
+        return ""  # an error, which is reported elsewhere
+    empty, everything = compiled.match(""), compiled.match(_NOBODY)
+    if everything and (empty or names_people):
+        return "every name (write the names between ^ and $)"
+    return "the empty name (write at least one character between ^ and $)" if empty else ""
+
+
+def _quoted(text: str) -> str:
+    """Return a text in quotes, printable and of a bounded length."""
+    return repr(text if len(text) <= _MAX_QUOTED else f"{text[: _MAX_QUOTED - 1]}…")

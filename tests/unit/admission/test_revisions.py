@@ -1,0 +1,92 @@
+"""A ControllerRevision that somebody makes anew names nobody else.
+
+A StatefulSet's controller, whom the webhook trusts, makes pods of the template in it.
+"""
+
+import json
+from typing import Any
+
+import pytest
+
+from queuegate.user_info import ANNOTATION
+from queuegate_server.admission.review import MAX_REVISION_BYTES, read_review
+from queuegate_server.admission.rules import decide, verify
+from queuegate_server.admission.settings import read_settings
+
+LABEL = "yunikorn.apache.org/username"
+SETTINGS = read_settings({"admissionController.accessControl.externalUsers": "^backup$"})
+CONTROLLER = "system:serviceaccount:kube-system:statefulset-controller"
+FORGED = {ANNOTATION: '{"user":"root"}'}
+OWN = {ANNOTATION: '{"user":"mallory"}'}
+
+
+def template(annotations: Any = None, labels: Any = None) -> dict[str, Any]:
+    metadata = {"labels": labels or {"app": "db"}, "annotations": annotations or {}}
+    return {"spec": {"template": {"$patch": "replace", "metadata": metadata, "spec": {}}}}
+
+
+def answer(
+    rule: Any, data: Any, old: Any = None, *, user: str = "mallory", operation: str = ""
+) -> Any:
+    """Decide the request as it arrives, as bytes."""
+    revision = {"apiVersion": "apps/v1", "kind": "ControllerRevision", "revision": 1}
+    request = {
+        "uid": "u",
+        "kind": {"group": "apps", "version": "v1", "kind": "ControllerRevision"},
+        "namespace": "dev",
+        "operation": operation or ("CREATE" if old is None else "UPDATE"),
+        "userInfo": {"username": user},
+        "object": {**revision, "data": data},
+        "oldObject": None if old is None else {**revision, "data": old},
+    }
+    review = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request}
+    return rule(read_review(json.dumps(review).encode()), SETTINGS, {})
+
+
+@pytest.mark.parametrize("rule", [decide, verify])
+@pytest.mark.parametrize(
+    "data",
+    [
+        template(FORGED),
+        template(labels={LABEL: "root"}),
+        template(OWN, {LABEL: "root"}),
+        {"Spec": {"templatE": {"METADATA": {"Annotations": FORGED}}}},
+        {"spec": {"template": {"metadata": {"annotations": OWN, "Annotations": FORGED}}}},
+        {"spec": [{"template": {"metadata": {"annotations": FORGED}}}]},
+        template({ANNOTATION: None}),
+    ],
+)
+def test_a_foreign_name_is_refused(rule: Any, data: Any) -> None:
+    response = answer(rule, data)
+    assert not response.allowed
+    assert "is not allowed to set user annotation" in response.message
+    for user in (CONTROLLER, "backup"):
+        trusted = answer(rule, data, user=user)
+        assert (trusted.allowed, trusted.patch) == (True, ())
+
+
+@pytest.mark.parametrize("rule", [decide, verify])
+@pytest.mark.parametrize(
+    "data", [template(), template(OWN), template(labels={LABEL: "mallory"}), {}, None, 7, "x", []]
+)
+def test_others_are_allowed_as_they_are(rule: Any, data: Any) -> None:
+    response = answer(rule, data)
+    assert (response.allowed, response.patch) == (True, ())
+
+
+@pytest.mark.parametrize("rule", [decide, verify])
+def test_an_update_brings_no_name(rule: Any) -> None:
+    forged = template(FORGED)
+    assert answer(rule, forged, forged).allowed
+    assert answer(rule, template(), forged).allowed
+    assert not answer(rule, forged, template()).allowed
+    assert answer(rule, forged, operation="DELETE").allowed
+
+
+@pytest.mark.parametrize("rule", [decide, verify])
+def test_a_large_revision_is_for_controllers(rule: Any) -> None:
+    data = template({"text": "x" * MAX_REVISION_BYTES})
+    response = answer(rule, data)
+    assert not response.allowed
+    assert f"longer than {MAX_REVISION_BYTES} bytes" in response.message
+    assert answer(rule, data, user=CONTROLLER).allowed

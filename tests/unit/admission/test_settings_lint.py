@@ -1,0 +1,143 @@
+"""Settings that are valid, and probably mistakes."""
+
+import json
+from typing import Any
+
+import pytest
+
+from queuegate.policy.acl import AclNames
+from queuegate_server.admission.config_map import check_config_map
+from queuegate_server.admission.review import write_review
+from queuegate_server.admission.rules import AdmissionRequest, AdmissionResponse
+from queuegate_server.admission.settings_lint import lint_settings
+
+ACCESS = "admissionController.accessControl."
+FILTER = "admissionController.filtering."
+
+
+@pytest.mark.parametrize(
+    ("key", "meant"),
+    [
+        (f"{ACCESS}trustController", f"{ACCESS}trustControllers"),
+        (f"{ACCESS}TrustControllers", f"{ACCESS}trustControllers"),
+        ("admissioncontroller.accesscontrol.bypassauth", f"{ACCESS}bypassAuth"),
+        ("admissionController.externalUsers", f"{ACCESS}externalUsers"),
+        ("accessControl.externalGroups", f"{ACCESS}externalGroups"),
+        ("externalUsers", f"{ACCESS}externalUsers"),
+        ("admisionController.accessControl.systemUser", f"{ACCESS}systemUsers"),
+        (f"{ACCESS}processNamespaces", f"{FILTER}processNamespaces"),
+        (f"{FILTER}noLabelNamespace", f"{FILTER}noLabelNamespaces"),
+    ],
+)
+def test_a_key_that_nobody_reads(key: str, meant: str) -> None:
+    assert lint_settings({key: "false"}) == (
+        f"{key}: unknown key, which is ignored (did you mean {meant}?)",
+    )
+
+
+def test_a_key_that_is_like_no_other() -> None:
+    assert lint_settings({"admissionController.x": ""}) == (
+        "admissionController.x: unknown key, which is ignored (remove it)",
+    )
+    (odd,) = lint_settings({"admissionController.\n" + "x" * 300: ""})
+    assert odd.isprintable()
+    assert len(odd) < 256
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        f"{ACCESS}bypassAuth",
+        f"{FILTER}generateUniqueAppId",
+        "admissionController.webHook.amServiceName",
+        "queues.yaml",
+        "service.policyGroup",
+        "log.admission.level",
+        "kubernetes.qps",
+    ],
+)
+def test_keys_of_yunikorn(key: str) -> None:
+    assert lint_settings({key: "true"}) == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "warning"),
+    [
+        ("^svc[0-9]{1,3}$", "the pattern '^svc[0-9]{1' has a bracket without its partner: a comma"),
+        ("^ok$,^a{1,2}b{3,4}$", "the pattern '^a{1' has a bracket without its partner"),
+        ("x}", "the pattern 'x}' has a bracket without its partner"),
+        ("^[a-z,0-9]$", "the pattern '^[a-z' has a bracket without its partner"),
+        ("^(a,b)$", "the pattern '^(a' has a bracket without its partner"),
+        ("^svc$,|", "the pattern '|' matches every name (write the names between ^ and $)"),
+        ("^svc$|", "the pattern '^svc$|' matches every name"),
+        ("a*", "the pattern 'a*' matches every name"),
+        ("^", "the pattern '^' matches every name"),
+        (".*", "the pattern '.*' matches every name"),
+        (".", "the pattern '.' matches every name"),
+        ("^$", "the pattern '^$' matches the empty name (write at least one character"),
+        ("^(svc|)$", "the pattern '^(svc|)$' matches the empty name"),
+        ("^[a-z]*$", "the pattern '^[a-z]*$' matches the empty name"),
+    ],
+)
+def test_patterns_that_are_not_meant(text: str, warning: str) -> None:
+    warnings = lint_settings({f"{ACCESS}externalUsers": text})
+    assert warnings[0].startswith(f"{ACCESS}externalUsers: {warning}")
+    variable = "ADMISSION_CONTROLLER_EXTERNAL_USERS"
+    assert lint_settings({}, {variable: text})[0].startswith(f"{variable}: {warning}")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        " , ",
+        "^svc$,^portal$",
+        "^system:serviceaccount:kube-system:",
+        r"^a\{1$,^\[b\]$",
+        r"\Q{[(\E",
+        r"^\p{Greek}\x{41}$",
+        "^[]}]$",
+        "^[[:alpha:]]{3}$",
+        "^svc[0-9]{2}$",
+        "^svc[0-9][0-9]?$",
+    ],
+)
+def test_patterns_that_may_be_meant(text: str) -> None:
+    assert lint_settings({f"{ACCESS}externalUsers": text}) == ()
+
+
+def test_a_namespace_may_be_any() -> None:
+    assert lint_settings({f"{FILTER}processNamespaces": "."}) == ()
+
+
+async def review(data: Any, name: str = "yunikorn-configs") -> Any:
+    request = AdmissionRequest(
+        "ConfigMap", "UPDATE", "yunikorn", "bob", (), {"data": data}, uid="u", name=name
+    )
+    response = await check_config_map(request, AclNames.YUNIKORN)
+    return json.loads(write_review("u", response))["response"]
+
+
+@pytest.mark.parametrize("name", ["yunikorn-configs", "yunikorn-defaults"])
+async def test_a_review_has_the_warnings(name: str) -> None:
+    data = {f"{ACCESS}trustController": "false", f"{ACCESS}externalUsers": "^svc$,|"}
+    response = await review(data, name)
+    assert response["allowed"]
+    assert [text.partition(": ")[0] for text in response["warnings"]] == sorted(data)[::-1]
+    assert "warnings" not in await review({f"{ACCESS}trustControllers": "false"}, name)
+
+
+async def test_a_refused_review_has_them_as_well() -> None:
+    response = await review({f"{ACCESS}externalUsers": "^[a,b]$"})
+    assert "is not valid" in response["status"]["message"]
+    assert "a comma always separates" in response["warnings"][0]
+
+
+async def test_warnings_fit_into_what_the_api_server_passes_on() -> None:
+    data = {f"admissionController.{'x' * 60}{number}": "" for number in range(1_000)}
+    warnings = (await review(data))["warnings"]
+    assert sum(map(len, warnings)) <= 4_096
+    assert warnings[-1] == f"and {1_001 - len(warnings)} more"
+    response = AdmissionResponse(allowed=True, warnings=("é" * 300, "short"))
+    written = json.loads(write_review("u", response))["response"]["warnings"]
+    assert [len(text) for text in written] == [256, 5]
