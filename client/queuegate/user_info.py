@@ -195,22 +195,18 @@ def queue_of(metadata: Mapping[str, Any] | None, *, parent: str = "root") -> str
     """Return the path of the queue that a pod names, given its `metadata`.
 
     As in YuniKorn, the label `yunikorn.apache.org/queue` counts before the annotation of that name,
-    and that before the label `queue`; empty values do not count. A name that begins with `root.`
-    is a path. Any other name stands for one queue below a parent, as the placement rule `provided`
-    places it: a dot in it becomes `_dot_`. The name `root` is no path, either.
+    and that before the label `queue`; empty values do not count. `provided_queue` turns the name
+    into a path.
 
     YuniKorn places an application by the first of its pods, and a later pod with the same
     application ID joins it, whichever queue that pod names.
 
     Args:
         metadata: The metadata of the pod.
-        parent: The path of the queue that the parent of the rule `provided` selects, such as
-            `root.dev` where a rule `tag` selects the namespace. A path that begins otherwise is
-            one below root.
+        parent: As in `provided_queue`.
 
     Returns:
-        The path. Empty for a pod that names no queue: another placement rule then selects one. The
-        path is not checked: a server refuses one with a character that no queue can have.
+        The path; empty for a pod that names no queue: another placement rule then selects one.
 
     Raises:
         TypeError: The argument is not metadata, but for example the whole pod.
@@ -218,14 +214,36 @@ def queue_of(metadata: Mapping[str, Any] | None, *, parent: str = "root") -> str
     Example:
         >>> user_info.queue_of({"labels": {"queue": "root.sandbox", user_info.QUEUE: "root.etl"}})
         'root.etl'
-        >>> user_info.queue_of({"labels": {"queue": "a.b"}}, parent="root.dev")
-        'root.dev.a_dot_b'
     """
     name = (
         _value(metadata, "labels", QUEUE)
         or _value(metadata, "annotations", QUEUE)
         or _value(metadata, "labels", OLD_QUEUE_LABEL)
     )
+    return provided_queue(name, parent=parent)
+
+
+def provided_queue(name: str, *, parent: str = "root") -> str:
+    """Return the path of the queue that YuniKorn's placement rule `provided` selects for a name.
+
+    A name that begins with `root.` is a path. Any other name, also `root`, stands for one queue
+    below a parent, and a dot in it becomes `_dot_`.
+
+    Args:
+        name: The name, as a pod or an application states it.
+        parent: The path of the queue that the parent of the rule selects, such as `root.dev` where
+            a rule `tag` selects the namespace. A path that begins otherwise is one below root.
+
+    Returns:
+        The path; empty without a name. It is not checked: a server refuses a path with a character
+        that no queue can have.
+
+    Example:
+        >>> user_info.provided_queue("root.etl")
+        'root.etl'
+        >>> user_info.provided_queue("team.etl", parent="root.dev")
+        'root.dev.team_dot_etl'
+    """
     if not name or name.startswith(_BELOW_ROOT):
         return name
     if parent not in {"", _ROOT} and not parent.startswith(_BELOW_ROOT):

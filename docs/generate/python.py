@@ -63,7 +63,13 @@ def generate() -> str:
         *_class(user_info.UserInfo),
         *(
             part
-            for each in (user_info.parse, user_info.build, user_info.from_pod)
+            for each in (
+                user_info.from_pod,
+                user_info.queue_of,
+                user_info.provided_queue,
+                user_info.parse,
+                user_info.build,
+            )
             for part in _function(each)
         ),
     )

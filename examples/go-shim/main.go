@@ -75,9 +75,10 @@ func rejection(
 	ctx context.Context, client *queuegate.Client, application *si.AddApplicationRequest,
 ) string {
 	question := queuegate.Check{
-		User:      application.GetUgi().GetUser(),
-		Groups:    application.GetUgi().GetGroups(), // none: the server looks them up
-		Queue:     application.GetQueueName(),
+		User:   application.GetUgi().GetUser(),
+		Groups: application.GetUgi().GetGroups(), // none: the server looks them up
+		// What a pod names need not be a path.
+		Queue:     queuegate.ProvidedQueue(application.GetQueueName(), ""),
 		Partition: application.GetPartitionName(),
 	}
 	for {

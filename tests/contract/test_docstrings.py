@@ -56,6 +56,7 @@ def public() -> list[object]:
         user_info,
         *(each for each in found if isinstance(each, type)),
         *(user_info.parse, user_info.build, user_info.from_pod, user_info.UserInfo),
+        *(user_info.queue_of, user_info.provided_queue),
     ]
 
 

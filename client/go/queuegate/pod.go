@@ -74,16 +74,8 @@ func PodOwner(annotations, labels map[string]string, options ...PodOption) UserI
 // PodQueue returns the path of the queue that a pod with these annotations and labels names.
 //
 // As in YuniKorn, the label [QueueKey] counts before the annotation of that name, and that before
-// the label queue; empty values do not count. A name that begins with root. is a path. Any other
-// name stands for one queue below a parent, as the placement rule provided places it: a dot in it
-// becomes _dot_. The name root is no path, either.
-//
-// The parent is the path of the queue that the parent of the rule provided selects, such as
-// root.dev where a rule tag selects the namespace. Empty: root. A path that begins otherwise is one
-// below root.
-//
-// The result is empty for a pod that names no queue: another placement rule then selects one. The
-// path is not checked: a server refuses one with a character that no queue can have.
+// the label queue; empty values do not count. [ProvidedQueue] turns the name into a path. The result
+// is empty for a pod that names no queue: another placement rule then selects one.
 //
 // YuniKorn places an application by the first of its pods, and a later pod with the same application
 // ID joins it, whichever queue that pod names.
@@ -95,6 +87,18 @@ func PodQueue(annotations, labels map[string]string, parent string) string {
 	if name == "" {
 		name = labels[oldQueueLabel]
 	}
+	return ProvidedQueue(name, parent)
+}
+
+// ProvidedQueue returns the path of the queue that YuniKorn's placement rule provided selects for a
+// name. A name that begins with root. is a path. Any other name, also root, stands for one queue below
+// a parent, and a dot in it becomes _dot_.
+//
+// The parent is the path of the queue that the parent of the rule selects, such as root.dev where a
+// rule tag selects the namespace. Empty: root. A path that begins otherwise is one below root.
+//
+// The path is not checked: a server refuses one with a character that no queue can have.
+func ProvidedQueue(name, parent string) string {
 	if name == "" || strings.HasPrefix(name, belowRoot) {
 		return name
 	}

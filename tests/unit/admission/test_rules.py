@@ -196,6 +196,21 @@ def test_where_the_annotation_is_added(
     assert bool(decide(request, SETTINGS, {}).patch) is expected
 
 
+def test_ways_that_remain() -> None:
+    """The threat model names them: the webhook records who made an object, and no more."""
+    for kind in METADATA:
+        # Bob edits the image of Eve's workload.
+        same = built(kind, EVE, APPLICATIONS["the label"])
+        request = AdmissionRequest(kind, "UPDATE", "dev", "bob", (), same, same)
+        assert decide(request, SETTINGS, {}).allowed
+        assert verify(request, SETTINGS, {}).allowed
+    # Bob's pod has the ID of Eve's application: it is recorded as his, which YuniKorn does not read.
+    joining = built("Pod", None, APPLICATIONS["the label"])
+    response = decide(AdmissionRequest("Pod", "CREATE", "dev", "bob", (), joining), SETTINGS, {})
+    assert response.allowed
+    assert response.patch[0]["value"][ANNOTATION] == BOB
+
+
 @pytest.mark.parametrize("kind", sorted(METADATA))
 @pytest.mark.parametrize("application", APPLICATIONS)
 @pytest.mark.parametrize("namespace", ["dev", "nolabel", "bypass"])
