@@ -138,9 +138,7 @@ def build(user: str, groups: Iterable[str] = ()) -> str:
     return text
 
 
-def from_pod(
-    metadata: Mapping[str, Any] | None, *, legacy_label: bool | str = False
-) -> UserInfo:
+def from_pod(metadata: Mapping[str, Any] | None, *, legacy_label: bool | str = False) -> UserInfo:
     """Return the owner of a pod, given its `metadata` as Kubernetes represents it in JSON.
 
     The annotation names the owner. An invalid annotation is logged. A pod that names no user

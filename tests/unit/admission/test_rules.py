@@ -204,7 +204,7 @@ def test_ways_that_remain() -> None:
         request = AdmissionRequest(kind, "UPDATE", "dev", "bob", (), same, same)
         assert decide(request, SETTINGS, {}).allowed
         assert verify(request, SETTINGS, {}).allowed
-    # Bob's pod has the ID of Eve's application: it is recorded as his, which YuniKorn does not read.
+    # Bob's pod has the ID of Eve's application: it is recorded as his; YuniKorn does not look.
     joining = built("Pod", None, APPLICATIONS["the label"])
     response = decide(AdmissionRequest("Pod", "CREATE", "dev", "bob", (), joining), SETTINGS, {})
     assert response.allowed
