@@ -7,6 +7,7 @@ lead a plain gRPC channel there is a test of its own: without it, the others cou
 import asyncio
 import socket
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import grpc
@@ -33,13 +34,21 @@ class Proxy:
         self.address = f"127.0.0.1:{self._socket.getsockname()[1]}"
 
     def was_asked(self) -> bool:
-        """Whether anything has connected since the last call."""
-        try:
-            connection, _ = self._socket.accept()
-        except BlockingIOError:
-            return False
-        connection.close()
-        return True
+        """Whether anybody has asked for a way through since the last call.
+
+        A connection alone does not count: the port may have been that of another test's server,
+        whose client tries to connect again.
+        """
+        asked = False
+        while True:
+            try:
+                connection, _ = self._socket.accept()
+            except BlockingIOError:
+                return asked
+            with connection:
+                connection.settimeout(10)
+                with suppress(OSError):
+                    asked |= connection.recv(8) == b"CONNECT "
 
     def close(self) -> None:
         self._socket.close()

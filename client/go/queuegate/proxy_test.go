@@ -2,6 +2,7 @@ package queuegate
 
 import (
 	"context"
+	"io"
 	"net"
 	"os"
 	"os/exec"
@@ -39,8 +40,13 @@ func TestProxiesOfTheEnvironment(t *testing.T) {
 					if err != nil {
 						return
 					}
+					// Not a client of another test that connects again to its server.
+					verb := make([]byte, len("CONNECT"))
+					connection.SetReadDeadline(time.Now().Add(10 * time.Second))
+					if _, err := io.ReadFull(connection, verb); err == nil && string(verb) == "CONNECT" {
+						asked <- struct{}{}
+					}
 					connection.Close()
-					asked <- struct{}{}
 				}
 			}()
 			child := exec.Command(os.Args[0], "-test.run=^TestProxiesOfTheEnvironment$")
