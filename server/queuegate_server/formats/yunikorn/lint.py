@@ -17,7 +17,7 @@ from queuegate_server.formats.diagnostics import (
 from queuegate_server.formats.source_text import source_lines
 from queuegate_server.formats.yaml_reader import MappingNode, ScalarNode, read_yaml
 from queuegate_server.formats.yunikorn.acls import OTHER_WHITE_SPACE, AclReader, dropped_entry
-from queuegate_server.formats.yunikorn.lint_names import dropped_by_yunikorn, unlikely_names
+from queuegate_server.formats.yunikorn.lint_names import names_to_report
 from queuegate_server.formats.yunikorn.load import normalized_name
 from queuegate_server.formats.yunikorn.model import (
     Filter,
@@ -155,10 +155,9 @@ def _lost_blank(listed: _ListedAcl) -> _Advice:
     """Report a list of groups whose leading space YAML dropped."""
     if listed.lost_blank:
         text = listed.scalar.text.strip()
-        groups = quoted(f" {text}")
         yield (
             f"YAML drops the spaces before {quoted(text)}: it lists users, not groups",
-            f"for groups write {groups} in quotes, for users leave one space",
+            f"for groups write {quoted(f' {text}')} in quotes, for users leave one space",
         )
 
 
@@ -220,12 +219,6 @@ def _nobody(listed: _ListedAcl) -> _Advice:
             "this ACL grants access to nobody: none of its entries is a valid name",
             'correct the names; for nobody write " " in quotes',
         )
-
-
-def _unlikely_names(listed: _ListedAcl) -> _Advice:
-    """Report names that only a setting of queuegate accepts."""
-    yield from dropped_by_yunikorn(listed.acl, listed.names)
-    yield from unlikely_names(listed.acl)
 
 
 def _pointless(listed: _ListedAcl) -> _Advice:
@@ -326,7 +319,7 @@ def _recovery_queue(document: _Document, diagnostics: Diagnostics) -> None:
                 diagnostics.warning(queue.name.position, message, "rename the queue", queue.path)
 
 
-ACL_RULES: Final[tuple[Callable[[_ListedAcl], _Advice], ...]] = (
+ACL_RULES: Final[tuple[Callable[[_ListedAcl], Iterable[tuple[str, str]]], ...]] = (
     _lost_blank,
     _blank_after_comma,
     _wildcard_in_list,
@@ -334,7 +327,7 @@ ACL_RULES: Final[tuple[Callable[[_ListedAcl], _Advice], ...]] = (
     _any_group,
     _white_space,
     _nobody,
-    _unlikely_names,
+    lambda listed: names_to_report(listed.acl, listed.names),
     _pointless,
     _not_closed,
 )

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Final
 
 from queuegate.policy.acl import WILDCARD, Acl, AclNames, accepted_names
@@ -18,15 +19,23 @@ _INVISIBLE: Final = re.compile(
 the controls of interlinear annotations, and the empty Braille pattern."""
 
 
-def dropped_by_yunikorn(acl: Acl, names: AclNames) -> Iterator[tuple[str, str]]:
-    """Yield the message and the remedy about names that count here, and not in YuniKorn.
+@lru_cache
+def names_to_report(acl: Acl, names: AclNames) -> tuple[tuple[str, str], ...]:
+    """Return messages with their remedies about the names that an ACL lists.
+
+    The result is kept, because aliases may repeat a long ACL very often.
 
     Args:
-        acl: The ACL.
+        acl: The ACL. Equal texts of a partition share one.
         names: Which names it may list.
     """
     if names is AclNames.YUNIKORN:
-        return
+        return ()
+    return (*_dropped_by_yunikorn(acl, names), *_unlikely_names(acl))
+
+
+def _dropped_by_yunikorn(acl: Acl, names: AclNames) -> Iterator[tuple[str, str]]:
+    """Yield what to say about names that count here, and not in YuniKorn."""
     users, groups = accepted_names(acl, AclNames.YUNIKORN)
     dropped = sorted((acl.users - users) | (acl.groups - groups))
     if not dropped:
@@ -41,8 +50,8 @@ def dropped_by_yunikorn(acl: Acl, names: AclNames) -> Iterator[tuple[str, str]]:
     )
 
 
-def unlikely_names(acl: Acl) -> Iterator[tuple[str, str]]:
-    """Yield the message and the remedy for each name that nobody is likely to have."""
+def _unlikely_names(acl: Acl) -> Iterator[tuple[str, str]]:
+    """Yield what to say about each name that nobody is likely to have."""
     for name in sorted(acl.users | acl.groups):
         if invisible := _INVISIBLE.search(name):
             yield (
