@@ -180,8 +180,14 @@ def test_a_name_that_is_given_twice_is_refused(folder: Path) -> None:
     assert "give one of them another name" in ended.stderr
 
 
-@pytest.mark.parametrize("name", ["fair-scheduler.xml", "capacity-scheduler.xml"])
-def test_the_examples_are_clean(name: str) -> None:
-    command = server_command("lint", "--yarn-site", "examples/yarn-site.xml", f"examples/{name}")
+@pytest.mark.parametrize(
+    ("name", "site"),
+    [
+        ("fair-scheduler.xml", "yarn-site.xml"),
+        ("capacity-scheduler.xml", "capacity-yarn-site.xml"),
+    ],
+)
+def test_the_examples_are_clean(name: str, site: str) -> None:
+    command = server_command("lint", "--yarn-site", f"examples/{site}", f"examples/{name}")
     ended = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
     assert (ended.returncode, ended.stdout) == (0, "")

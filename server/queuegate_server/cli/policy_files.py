@@ -10,6 +10,7 @@ import click
 from click.core import ParameterSource
 
 from queuegate.policy.names import DEFAULT_PARTITION
+from queuegate_server.analysis.policy_file import STDIN_NAME
 from queuegate_server.cli import EXIT_FAILURE, EXIT_NO, findings
 from queuegate_server.cli.command import (
     FILE,
@@ -31,6 +32,7 @@ from queuegate_server.cli.start_checks import (
     check_start,
     unusable_resolver_errors,
 )
+from queuegate_server.files.configmap import key_instead
 from queuegate_server.formats.diagnostics import (
     Diagnostic,
     Severity,
@@ -47,6 +49,7 @@ from queuegate_server.formats.registry import (
 )
 from queuegate_server.formats.yarn.convert import convert as convert_to_yunikorn
 from queuegate_server.formats.yarn.schedulers import SCHEDULERS
+from queuegate_server.formats.yunikorn.deciders import other_key
 
 _READING: Final = ("acl_names", "format_name", "resolver_types", "semantics", "yarn_site")
 """Options that say how policies are read."""
@@ -223,7 +226,10 @@ def _check_policy(
     format_name: str | None, options: FormatOptions, data: bytes, name: str, *, with_lint: bool
 ) -> list[Diagnostic]:
     format_name = format_name or detect_file_format(data)
-    return check_file(format_name, data, name, options, with_lint=with_lint)
+    found = check_file(format_name, data, name, options, with_lint=with_lint)
+    if format_name == YUNIKORN and name != STDIN_NAME and (key := key_instead(Path(name))):
+        found = sort_diagnostics([*found, other_key(name, key)])
+    return found
 
 
 def _check_policy_alone(

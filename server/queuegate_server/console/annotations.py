@@ -94,7 +94,8 @@ class Annotator:
 
 def _lint_job(job: ParseJob, text: PolicyText) -> CheckJob:
     file_format = text.format or detect_format(text.policy.data)
-    return CheckJob(file_format, (text.policy,), job.acl_names)
+    yarn = format_options(text, job).yarn
+    return CheckJob(file_format, (text.policy,), job.acl_names, yarn=yarn)
 
 
 def _places(job: ParseJob) -> Mapping[AclKey, Place]:

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from queuegate_server.files.safe_open import open_regular, read_at_most
+from queuegate_server.files.safe_open import open_regular, read_at_most, read_regular
 from queuegate_server.files.watcher import file_status
 
 MAX_BYTES: Final = 4 * 1024 * 1024
@@ -22,6 +22,10 @@ DEFAULTS: Final = "yunikorn-defaults"
 """The ConfigMap that comes with the scheduler."""
 CONFIGS: Final = "yunikorn-configs"
 """The ConfigMap that administrators edit; its keys take precedence."""
+POLICY_GROUP: Final = "service.policyGroup"
+"""The key that names the group GROUP of which the scheduler reads the key GROUP.yaml."""
+_MAX_GROUP_BYTES: Final = 253
+"""The longest name of a key."""
 _GZIP: Final = ".gz"
 _DATA: Final = "..data"
 _MAX_ATTEMPTS: Final = 5
@@ -70,6 +74,25 @@ def _version_status(folder: Path) -> tuple[int, ...]:
 
 class BadCompression(ValueError):
     """A value cannot be decompressed; the message names its key."""
+
+
+def queues_key(values: Mapping[str, bytes]) -> str:
+    """Return the key with the queues that the scheduler reads."""
+    group = values.get(POLICY_GROUP, b"").decode("utf-8", "replace")
+    return f"{group or 'queues'}.yaml"
+
+
+def key_instead(file: Path) -> str:
+    """Return the key that the scheduler reads instead of a file, if that is a key of a mounted
+    ConfigMap with another policy group; empty if not, or if the group cannot be read.
+    """
+    try:
+        group = read_regular(file.parent / POLICY_GROUP, _MAX_GROUP_BYTES)
+    except OSError:
+        return ""
+    key = queues_key({POLICY_GROUP: group})
+    name = file.name[: -len(_GZIP)] if is_compressed(file.name) else file.name
+    return "" if name == key else key
 
 
 def decompress(values: Mapping[str, bytes]) -> Mapping[str, bytes]:

@@ -9,6 +9,7 @@ from queuegate.policy.acl import AclNames
 from queuegate.policy.tree import Partition
 from queuegate_server.formats.diagnostics import Diagnostic, has_errors, sort_diagnostics
 from queuegate_server.formats.spark_defaults import read_spark_defaults
+from queuegate_server.formats.yarn.deciders import other_deciders
 from queuegate_server.formats.yarn.load import (
     YarnOptions,
     lint_scheduler,
@@ -17,6 +18,7 @@ from queuegate_server.formats.yarn.load import (
 )
 from queuegate_server.formats.yarn.schedulers import SCHEDULERS
 from queuegate_server.formats.yarn.site import read_site
+from queuegate_server.formats.yunikorn.deciders import unasked_partitions
 from queuegate_server.formats.yunikorn.lint import lint_queues
 from queuegate_server.formats.yunikorn.load import RESOLVER_TYPES, load_queues
 
@@ -43,8 +45,8 @@ _MARKUP: Final = re.compile(rb"(?:\xef\xbb\xbf)?\s*+<[!?]")
 _SPARK_PROPERTY: Final = re.compile(
     rb"(?:\xef\xbb\xbf)?(?:[ \t\r\f]*(?:[#!][^\n]*)?\n)*[ \t\f]*spark\."
 )
-_SITE_KEYS: Final = (b"yarn.acl.enable", b"yarn.admin.acl")
-_CAPACITY_KEY_PREFIX: Final = b"yarn.scheduler.capacity."
+_SITE_KEY: Final = re.compile(rb"[>\"'\s]yarn\.(?!scheduler\.capacity\.)[\w.-]+[<\"'\s]")
+_ROOT_QUEUES: Final = b"yarn.scheduler.capacity.root.queues"
 _MAX_SNIFFED_BYTES: Final = 65_536
 
 
@@ -96,8 +98,9 @@ def detect_file_format(data: bytes) -> str:
     if _SPARK_PROPERTY.match(data[:_MAX_SNIFFED_BYTES]):
         return SPARK_DEFAULTS
     found = detect_format(data)
-    is_site = any(key in data for key in _SITE_KEYS) and _CAPACITY_KEY_PREFIX not in data
-    return YARN_SITE if found == "capacity-scheduler" and is_site else found
+    if found != "capacity-scheduler" or _ROOT_QUEUES in data:
+        return found
+    return YARN_SITE if _SITE_KEY.search(data) else found
 
 
 def load_policy(
@@ -163,8 +166,13 @@ def check_file(
     if format_name == YARN_SITE:
         yarn = replace(options.yarn, site=(data, file))
         warnings = lint_site(yarn) if with_lint else ()
-        return sort_diagnostics((*read_site(yarn.site, yarn.semantics)[1], *warnings))
-    diagnostics = load_policy(format_name, data, file, options).diagnostics
+        site, found = read_site(yarn.site, yarn.semantics)
+        others = other_deciders(site.configuration, file)
+        return sort_diagnostics((*found, *others, *warnings))
+    loaded = load_policy(format_name, data, file, options)
+    diagnostics = loaded.diagnostics
+    if format_name == YUNIKORN:
+        diagnostics = (*diagnostics, *unasked_partitions(file, loaded.partitions))
     if not with_lint or has_errors(diagnostics):
         return sort_diagnostics(diagnostics)
     warnings = (

@@ -7,11 +7,10 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from queuegate.policy.yarn_acl import Semantics
-from queuegate_server.files.configmap import ConfigMapFolders
+from queuegate_server.files.configmap import ConfigMapFolders, key_instead, queues_key
 from queuegate_server.files.safe_open import remedy
 from queuegate_server.files.watcher import (
     Content,
-    FileSource,
     FileWatcher,
     OneFile,
     checksum,
@@ -46,6 +45,9 @@ class ConfigMaps:
         """Read these folders, of which a later one wins; `group` overrides the policy group."""
         self._maps = maps = ConfigMapFolders(folders)
         self._group = group
+        self.key_instead = ""
+        """The key that the scheduler reads instead, as of the last reading; empty if it reads the
+        same."""
         self.name = maps.name
         self.folders = maps.folders
         self.status = maps.status
@@ -58,15 +60,33 @@ class ConfigMaps:
                 open its queues to everyone; this server does not.
         """
         values = self._maps.read()
-        named = values.get("service.policyGroup", b"").decode("utf-8", "replace")
-        key = f"{self._group or named or 'queues'}.yaml"
+        theirs = queues_key(values)
+        key = f"{self._group}.yaml" if self._group else theirs
+        self.key_instead = "" if key == theirs else theirs
         if key not in values:
             raise FileNotFoundError(None, f"there is no {key}", self.name)
         return values[key]
 
 
+class QueuesFile(OneFile):
+    """A source for the file watcher: a policy, which may be a key of a mounted ConfigMap."""
+
+    def __init__(self, path: Path) -> None:
+        """Read a file."""
+        super().__init__(path, MAX_BYTES)
+        self._file = path
+        self.key_instead = ""
+        """As in ConfigMaps."""
+
+    def read(self) -> bytes:
+        """Return the content. Raises OSError."""
+        self.key_instead = key_instead(self._file)
+        return super().read()
+
+
 class _Policy(NamedTuple):
     stated: PolicySource
+    source: ConfigMaps | QueuesFile
     policy: FileWatcher[bytes]
     site: FileWatcher[bytes] | None
     spark: FileWatcher[bytes] | None
@@ -77,17 +97,16 @@ class PolicyLoader:
 
     def __init__(self, settings: Settings) -> None:
         """Read nothing yet."""
-        self._policies = [
-            _Policy(
-                source,
-                FileWatcher(policy_files(source)),
-                _beside(source.yarn_site),
-                _beside(source.spark_defaults),
-            )
-            for source in settings.sources
-        ]
+        self._policies = []
+        for stated in settings.sources:
+            source = policy_files(stated)
+            site, spark = _beside(stated.yarn_site), _beside(stated.spark_defaults)
+            self._policies.append(_Policy(stated, source, FileWatcher(source), site, spark))
         self.watchers: Final = [
-            file for _, *files in self._policies for file in files if file is not None
+            file
+            for *_, policy, site, spark in self._policies
+            for file in (policy, site, spark)
+            if file is not None
         ]
         """The watchers of all files."""
         self._acl_names = {
@@ -153,20 +172,21 @@ class PolicyLoader:
                 stated.for_yarn,
                 files[site] if site else None,
                 files[spark] if spark else None,
+                source.key_instead,
             )
-            for stated, policy, site, spark in self._policies
+            for stated, source, policy, site, spark in self._policies
         )
         return ParseJob(
             tuple(texts), combined, self._acl_names, self._semantics, self._resolver_types
         )
 
 
-def policy_files(source: PolicySource) -> FileSource[bytes]:
+def policy_files(source: PolicySource) -> ConfigMaps | QueuesFile:
     """Return the source that the settings name; without one, the embedded default."""
     folders = tuple(folder for folder in (source.defaults, source.configs) if folder is not None)
     if folders:
         return ConfigMaps(folders, source.group)
-    return OneFile(source.path or EMBEDDED_DEFAULT, MAX_BYTES)
+    return QueuesFile(source.path or EMBEDDED_DEFAULT)
 
 
 def _parse_long_acls(parsed: ParsedPolicies) -> None:

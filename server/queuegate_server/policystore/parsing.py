@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeVar
 
 from queuegate.policy.acl import AclNames
+from queuegate.policy.names import DEFAULT_PARTITION
 from queuegate.policy.tree import Partition
 from queuegate.policy.yarn_acl import Semantics
 from queuegate_server.formats.diagnostics import Diagnostic, Severity, has_errors, sort_diagnostics
@@ -34,6 +35,7 @@ from queuegate_server.formats.registry import (
 )
 from queuegate_server.formats.spark_defaults import read_spark_defaults
 from queuegate_server.formats.yarn.load import YarnOptions
+from queuegate_server.formats.yunikorn.deciders import other_key, unasked_partitions
 
 T = TypeVar("T")
 
@@ -70,6 +72,8 @@ class PolicyText(NamedTuple):
     """The settings of this policy that only YARN's formats have a use for."""
     site: File | None
     spark: File | None
+    key_instead: str = ""
+    """The key of the file's ConfigMap that YuniKorn reads instead; empty if it reads this one."""
 
 
 class ParseJob(NamedTuple):
@@ -95,6 +99,8 @@ class CheckJob(NamedTuple):
     """Which names the ACLs may list: in all partitions, or as for a ParseJob."""
     with_lint: bool = True
     """Whether to add the warnings of the linter."""
+    yarn: YarnOptions = YarnOptions()
+    """The settings for the formats of YARN."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +125,8 @@ class ParsedPolicies:
 def check(job: CheckJob) -> ParsedPolicies:
     """Return the diagnostics of all files, and nothing else."""
     names = job.acl_names
-    options = FormatOptions(names if isinstance(names, AclNames) else _chosen_names(names))
+    chosen = names if isinstance(names, AclNames) else _chosen_names(names)
+    options = FormatOptions(chosen, yarn=job.yarn)
     found = tuple(
         diagnostic
         for name, data in job.files
@@ -163,6 +170,7 @@ def parse(job: ParseJob) -> ParsedPolicies:
             properties, found = read_spark_defaults(text.spark.data, text.spark.name)
             diagnostics += found
             spark |= dict.fromkeys(loaded.partitions, properties)
+    diagnostics += _other_deciders(job, formats, partitions, files)
     if has_errors(diagnostics):
         partitions = {}
     return ParsedPolicies(
@@ -174,6 +182,26 @@ def parse(job: ParseJob) -> ParsedPolicies:
         formats,
         job.checksum,
     )
+
+
+def _other_deciders(
+    job: ParseJob,
+    formats: Mapping[str, str],
+    partitions: Mapping[str, Partition],
+    files: Mapping[str, str],
+) -> Iterator[Diagnostic]:
+    """Yield why YuniKorn may decide by something else than its policies. Those of YARN are among
+    the diagnostics of loading.
+    """
+    names = [name for name in partitions if formats.get(files[name]) == YUNIKORN]
+    for text in job.texts:
+        file = text.policy.name
+        if formats.get(file) != YUNIKORN:
+            continue
+        if text.key_instead:
+            yield other_key(file, text.key_instead)
+        if DEFAULT_PARTITION not in names:
+            yield from unasked_partitions(file, [name for name in names if files[name] == file])
 
 
 def _load(text: PolicyText, format_name: str, job: ParseJob) -> LoadResult:

@@ -254,6 +254,43 @@ def test_a_yarn_cluster(
     assert hidden not in page
 
 
+def test_both_files_of_a_capacity_scheduler(tmp_path: Path) -> None:
+    policy, site = tmp_path / "capacity-scheduler.xml", tmp_path / "yarn-site.xml"
+    key = "yarn.scheduler.capacity.root"
+
+    def write(file: Path, *properties: tuple[str, str, str]) -> None:
+        said = "\n".join(
+            f"<property><name>{name}</name><value>{value}</value><final>{final}</final></property>"
+            for name, value, final in properties
+        )
+        file.write_text(f"<configuration>\n{said}\n</configuration>")
+
+    write(
+        policy,
+        (f"{key}.queues", "etl", "false"),
+        (f"{key}.acl_submit_applications", " ", "false"),
+        (f"{key}.acl_administer_queue", " ", "false"),
+        (f"{key}.etl.acl_submit_applications", "alice", "false"),
+    )
+    write(
+        site,
+        ("yarn.acl.enable", "true", "false"),
+        ("yarn.admin.acl", " ", "false"),
+        (f"{key}.etl.acl_submit_applications", "bob", "true"),
+        ("yarn.authorization-provider", "org.example.Ranger", "false"),
+    )
+    with running_console(
+        tmp_path,
+        policies=[{"path": str(policy), "yarn_site": str(site)}],
+        partitions={"default": {"resolver": "directory"}},
+    ) as console:
+        page = words(Browser(console.url).get("queues?queue=root.etl"))
+    assert f"submit user bob {site}:4:" in page
+    assert "alice" not in page
+    assert 'yarn.authorization-provider is "org.example.Ranger"' in page
+    assert f"is final in {site}:4:1, so this value is ignored" in page
+
+
 def test_hostile_names(tmp_path: Path) -> None:
     with hostile_console(tmp_path) as console:
         browser = Browser(console.url)

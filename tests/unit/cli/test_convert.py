@@ -55,11 +55,17 @@ def test_options_about_the_cluster(tmp_path: Path) -> None:
     assert run("-", "--acl-names", "extended", stdin=text).exit_code == 0
 
 
-@pytest.mark.parametrize("name", ["fair-scheduler.xml", "capacity-scheduler.xml"])
-def test_the_examples_are_converted_whole(name: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("name", "site"),
+    [
+        ("fair-scheduler.xml", "yarn-site.xml"),
+        ("capacity-scheduler.xml", "capacity-yarn-site.xml"),
+    ],
+)
+def test_the_examples_are_converted_whole(name: str, site: str, tmp_path: Path) -> None:
     output = tmp_path / "queues.yaml"
-    site = ("--yarn-site", "examples/yarn-site.xml")
-    result = run(f"examples/{name}", "--to", "yunikorn", *site, "--output", str(output))
+    options = ("--yarn-site", f"examples/{site}", "--output", str(output))
+    result = run(f"examples/{name}", "--to", "yunikorn", *options)
     assert (result.stdout, result.exit_code) == ("", 0)
     assert result.stderr in Path("docs/how-to/yarn-to-yunikorn.md").read_text()
     assert not load_policy("yunikorn", output.read_bytes(), "f").diagnostics

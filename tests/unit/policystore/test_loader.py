@@ -104,6 +104,59 @@ async def test_a_mounted_config_map_is_one_of_them(folder: Path) -> None:
     assert set(found.partitions) == {"gpu", "hadoop"}
 
 
+NOT_ASKED = 'no partition is named "default"'
+
+
+async def test_what_yunikorn_decides_by_instead(folder: Path) -> None:
+    (folder / "gpu.yaml").write_text(QUEUES.format("gpu"))
+    gpu = {"path": "gpu.yaml"}
+    found = await read(folder, gpu, {**YARN, "partition": "default"})
+    assert [one.file for one in found.diagnostics if NOT_ASKED in one.message] == [
+        str(folder / "gpu.yaml")
+    ]
+    for stated in ([gpu, YUNIKORN], [YUNIKORN], [YARN]):
+        found = await read(folder, *stated)
+        assert not [one for one in found.diagnostics if NOT_ASKED in one.message]
+
+
+@pytest.mark.parametrize(
+    ("name", "group", "expected"),
+    [
+        ("queues.yaml", None, ""),
+        ("queues.yaml", "queues", ""),
+        ("queues.yaml", "", ""),
+        ("queues.yaml", "prod", '"prod.yaml"'),
+        ("prod.yaml", "prod", ""),
+        ("other.yaml", "", '"queues.yaml"'),
+    ],
+)
+async def test_a_key_of_a_config_map_that_yunikorn_does_not_read(
+    folder: Path, name: str, group: str | None, expected: str
+) -> None:
+    (folder / name).write_text(QUEUES.format("default"))
+    if group is not None:
+        (folder / "service.policyGroup").write_text(group)
+    found = await read(folder, {"path": name}, YARN)
+    said = [one for one in found.diagnostics if "service.policyGroup" in one.message]
+    assert len(said) == bool(expected)
+    for one in said:
+        assert expected in one.message
+        assert one.file == str(folder / name)
+        assert one.severity is Severity.WARNING
+
+
+async def test_a_stated_group_that_is_not_that_of_the_config_map(folder: Path) -> None:
+    mounted = folder / "mounted"
+    mounted.mkdir()
+    for group in ("prod", "test"):
+        (mounted / f"{group}.yaml").write_text(QUEUES.format("default"))
+    (mounted / "service.policyGroup").write_text("prod")
+    for group, expected in (("prod", 0), ("test", 1)):
+        found = await read(folder, {"configs": "mounted", "group": group})
+        said = [one.message for one in found.diagnostics if '"prod.yaml"' in one.message]
+        assert len(said) == expected
+
+
 async def test_a_file_without_partitions_is_named(folder: Path) -> None:
     (folder / "queues.yaml").write_text("partitions: []\n")
     found = await read(folder, YUNIKORN, YARN)

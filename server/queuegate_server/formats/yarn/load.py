@@ -19,6 +19,7 @@ from queuegate_server.formats.diagnostics import (
     has_errors,
     quoted,
 )
+from queuegate_server.formats.yarn.deciders import other_deciders
 from queuegate_server.formats.yarn.properties import Configuration
 from queuegate_server.formats.yarn.schedulers import SCHEDULERS, SchedulerFile
 from queuegate_server.formats.yarn.site import NOBODY, read_site
@@ -65,6 +66,9 @@ def load_scheduler(
     """Return what a cluster's files define, None after an error, and all diagnostics."""
     diagnostics = Diagnostics(file)
     site, site_diagnostics = read_site(options.site, options.semantics)
+    if options.site is not None:
+        others = other_deciders(site.configuration, options.site[1], format_name, file)
+        site_diagnostics = (*site_diagnostics, *others)
     scheduler = _read_scheduler_file(format_name, data, diagnostics, site.configuration)
     if scheduler is None or diagnostics.error_count or has_errors(site_diagnostics):
         return None, (*diagnostics.sorted(), *site_diagnostics)

@@ -39,6 +39,14 @@ class Configuration:
         copy._not_plain, copy._files = dict(self._not_plain), list(self._files)
         return copy
 
+    def __contains__(self, name: str) -> bool:
+        """Return whether a property is set."""
+        return name in self._values
+
+    def position(self, name: str) -> Text | None:
+        """Return a value as it is written, with its position; None if it is not set."""
+        return self._values.get(name)
+
     def add(self, data: bytes, diagnostics: Diagnostics, *, is_read: Callable[[str], bool]) -> bool:
         """Lay a file over those before it; False, and an error, if it is not such a file.
 

@@ -12,6 +12,7 @@ from queuegate.policy.names import ROOT, SEPARATOR
 from queuegate.policy.yarn_acl import TRIMMED
 from queuegate_server.formats.diagnostics import Diagnostics, Position, Positioned, quoted
 from queuegate_server.formats.xml_reader import Element, read_xml
+from queuegate_server.formats.yarn import deciders
 from queuegate_server.formats.yarn.properties import Configuration
 from queuegate_server.formats.yarn.site import ADMINS, ENABLE
 from queuegate_server.formats.yarn.variables import Text
@@ -250,7 +251,7 @@ def _paths(properties: dict[str, Text], diagnostics: Diagnostics) -> dict[str, P
 def _check_keys(
     properties: dict[str, Text], paths: dict[str, Positioned], diagnostics: Diagnostics
 ) -> None:
-    for key in (ENABLE, ADMINS):
+    for key in (ENABLE, ADMINS, *sorted(deciders.KEYS)):
         text = properties.get(key)
         if text is not None and text.file == diagnostics.file:
             message = f"{key} has no effect in this file: Hadoop reads it before this one"

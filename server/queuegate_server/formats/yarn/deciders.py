@@ -1,0 +1,115 @@
+"""What in a yarn-site.xml makes the ResourceManager decide by something else than a given file.
+
+The keys, their values and their defaults are those of Hadoop's `YarnConfiguration` and
+`FairSchedulerConfiguration`.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import PurePath
+from typing import Final, NamedTuple
+
+from queuegate.policy.yarn_acl import TRIMMED
+from queuegate_server.formats.diagnostics import Diagnostic, Diagnostics, quoted
+from queuegate_server.formats.yarn.properties import Configuration
+from queuegate_server.formats.yarn.variables import ExpansionBudget, VariableError
+
+AUTHORIZER: Final = "yarn.authorization-provider"
+SCHEDULER: Final = "yarn.resourcemanager.scheduler.class"
+STORE: Final = "yarn.scheduler.configuration.store.class"
+PROVIDER: Final = "yarn.resourcemanager.configuration.provider-class"
+ALLOCATIONS: Final = "yarn.scheduler.fair.allocation.file"
+KEYS: Final = frozenset({AUTHORIZER, SCHEDULER, STORE, PROVIDER, ALLOCATIONS})
+
+_OWN_AUTHORIZER: Final = "org.apache.hadoop.yarn.security.ConfiguredYarnAuthorizer"
+_LOCAL_FILES: Final = "org.apache.hadoop.yarn.LocalConfigurationProvider"
+_FILE_STORE: Final = "file"
+_MEMORY_STORE: Final = "memory"
+_SCHEDULERS: Final = "org.apache.hadoop.yarn.server.resourcemanager.scheduler."
+_SCHEDULER_OF_FORMAT: Final[Mapping[str, str]] = {
+    "capacity-scheduler": f"{_SCHEDULERS}capacity.CapacityScheduler",
+    "fair-scheduler": f"{_SCHEDULERS}fair.FairScheduler",
+}
+_DEFAULT_SCHEDULER: Final = _SCHEDULER_OF_FORMAT["capacity-scheduler"]
+
+
+class _Finding(NamedTuple):
+    key: str
+    message: str
+    remedy: str
+
+
+def other_deciders(
+    site: Configuration, site_file: str, format_name: str = "", file: str = ""
+) -> tuple[Diagnostic, ...]:
+    """Return warnings about what decides instead of a scheduler's file, or beside it.
+
+    Args:
+        site: The properties of the yarn-site.xml.
+        site_file: Its name.
+        format_name: The format of the scheduler's file; empty if no such file is known.
+        file: The name of the scheduler's file.
+    """
+    diagnostics = Diagnostics(site_file)
+
+    def value(key: str) -> str | None:
+        """Return a value; None if it is not set, or depends on what is not known."""
+        if key not in site:
+            return None
+        try:
+            return site.expand(key, ExpansionBudget())
+        except VariableError as error:
+            message = f"{key} may name something other than this file, and is not known: {error}"
+            diagnostics.warning(site.position(key), message, "write its value instead")
+            return None
+
+    for key, message, remedy in _findings(value, site, format_name, file):
+        diagnostics.warning(site.position(key), message, remedy)
+    return diagnostics.sorted()
+
+
+def _findings(
+    value: Callable[[str], str | None], site: Configuration, format_name: str, file: str
+) -> Iterator[_Finding]:
+    authorizer = (value(AUTHORIZER) or "").strip(TRIMMED) or _OWN_AUTHORIZER
+    if authorizer != _OWN_AUTHORIZER:
+        message = f"{AUTHORIZER} is {quoted(authorizer)}: it decides, alone or before the ACLs"
+        yield _Finding(AUTHORIZER, message, "compare its policies with the ACLs of the queues")
+    provider = (value(PROVIDER) or "").strip(TRIMMED) or _LOCAL_FILES
+    if provider != _LOCAL_FILES:
+        message = f"{PROVIDER} is {quoted(provider)}: the ResourceManager reads its files there"
+        yield _Finding(PROVIDER, message, "serve copies of the files that it reads there")
+    yield from _scheduler(value(SCHEDULER), format_name, is_set=SCHEDULER in site)
+    if format_name != "fair-scheduler":
+        yield from _store(value(STORE))
+    elif (path := value(ALLOCATIONS)) and PurePath(path).name != PurePath(file).name:
+        message = f"{ALLOCATIONS} is {quoted(path)}, a file of another name than {quoted(file)}"
+        yield _Finding(ALLOCATIONS, message, "serve that file, or a copy with its name")
+
+
+def _scheduler(stated: str | None, format_name: str, *, is_set: bool) -> Iterator[_Finding]:
+    expected = _SCHEDULER_OF_FORMAT.get(format_name)
+    if stated is None and is_set:
+        return  # It depends on what is not known, which is reported.
+    found = stated if stated is not None else _DEFAULT_SCHEDULER
+    if expected is None:
+        if found not in _SCHEDULER_OF_FORMAT.values():
+            message = f"{SCHEDULER} is {quoted(found)}, neither the capacity scheduler nor the fair"
+            message += " scheduler: their files may decide nothing"
+            yield _Finding(SCHEDULER, message, "check which file this scheduler reads")
+    elif found != expected:
+        message = f"{SCHEDULER} is {quoted(found)}"
+        if stated is None:
+            message = f"{SCHEDULER} is not set, and the capacity scheduler by default"
+        message += f": the given {format_name}.xml may decide nothing"
+        yield _Finding(SCHEDULER, message, f"set it to {expected}, or serve that scheduler's file")
+
+
+def _store(stated: str | None) -> Iterator[_Finding]:
+    if stated is None or stated == _FILE_STORE:
+        return
+    message = f"{STORE} is {quoted(stated)}: after its first start the ResourceManager reads the"
+    message += " queues from that store, not from capacity-scheduler.xml"
+    if stated == _MEMORY_STORE:
+        message = f"{STORE} is {quoted(stated)}: changes of queues by its API are not in this file"
+    remedy = "serve what its API returns at /ws/v1/cluster/scheduler-conf, or set it to file"
+    yield _Finding(STORE, message, remedy)

@@ -1,0 +1,25 @@
+"""Why YuniKorn may not read a queues.yaml, or nobody ask about its partitions."""
+
+from collections.abc import Collection, Iterator
+
+from queuegate.policy.names import DEFAULT_PARTITION
+from queuegate_server.formats.diagnostics import Diagnostic, Severity, quoted
+
+_MAX_SHOWN_NAMES = 5
+
+
+def other_key(file: str, key: str) -> Diagnostic:
+    """Return the warning that YuniKorn reads another key of its ConfigMap than the given file."""
+    message = f"service.policyGroup of the ConfigMap makes YuniKorn read {quoted(key)}, not this"
+    return Diagnostic(file, 0, 0, Severity.WARNING, message, "serve that key, or correct the group")
+
+
+def unasked_partitions(file: str, partitions: Collection[str]) -> Iterator[Diagnostic]:
+    """Yield a warning if none of the partitions is the one that shims ask about."""
+    if not partitions or DEFAULT_PARTITION in partitions:
+        return
+    names = ", ".join(quoted(name) for name in sorted(partitions)[:_MAX_SHOWN_NAMES])
+    message = f"no partition is named {quoted(DEFAULT_PARTITION)}, but {names}: YuniKorn's shim for"
+    message += " Kubernetes knows only that one, and it is the default of every question"
+    remedy = f"rename the partition to {DEFAULT_PARTITION}, unless callers name it"
+    yield Diagnostic(file, 0, 0, Severity.WARNING, message, remedy)
