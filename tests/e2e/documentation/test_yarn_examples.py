@@ -12,7 +12,10 @@ from tests.support.servers.queuegate_server import running_server
 @pytest.fixture(scope="module", params=["fair-scheduler.xml", "capacity-scheduler.xml"])
 def served(request: pytest.FixtureRequest) -> Iterator[tuple[str, queuegate.Client]]:
     policy = ("--policy", f"examples/{request.param}")
-    site = ("--set", "policy.yarn_site=examples/yarn-site.xml")
+    name = (
+        "capacity-yarn-site.xml" if request.param == "capacity-scheduler.xml" else "yarn-site.xml"
+    )
+    site = ("--set", f"policy.yarn_site=examples/{name}")
     with (
         running_server(*policy, *site) as server,
         queuegate.Client(server.address, timeout=60) as client,

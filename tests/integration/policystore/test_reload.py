@@ -277,7 +277,8 @@ def test_settings_for_a_partition_that_goes_are_a_warning(tmp_path: Path) -> Non
         path.write_text(ALICE.replace("default", "gpu"))
         result = client.reload()
         assert result.succeeded
-        (diagnostic,) = result.diagnostics
+        not_asked, diagnostic = result.diagnostics
+        assert not_asked.message.startswith('no partition is named "default", but "gpu"')
         message = "the settings name the partition 'default', the policy has 'gpu'"
         assert (diagnostic.severity, diagnostic.message) == ("warning", message)
         assert client.policy("gpu").diagnostics == result.diagnostics
