@@ -88,7 +88,9 @@ def test_what_decides_beside_the_file_of_a_scheduler(
     data = FILES.get(format_name, site(text))
     options = FormatOptions(yarn=YarnOptions(site=(site(text), "yarn-site.xml")))
     name = "yarn-site.xml" if format_name == "yarn-site" else "conf/fair.xml"
-    reports = [check_file(format_name, data, name, options, with_lint=each) for each in (0, 1)]
+    reports = [
+        check_file(format_name, data, name, options, with_lint=each) for each in (False, True)
+    ]
     if format_name in FILES:
         loaded = load_policy(format_name, data, name, options)
         assert loaded.partitions
