@@ -65,7 +65,9 @@ PAGES: Final = {
     "docs/how-to/helm.md": Page(
         module="e2e/deploy/test_helm.py", blocks="sh yaml yaml yaml sh yaml yaml yaml yaml yaml"
     ),
-    "docs/how-to/install.md": Page(not_run=3),
+    "docs/how-to/install.md": Page(
+        module="e2e/packaging/test_install_page.py", not_run=2, blocks="sh console"
+    ),
     "docs/how-to/java.md": Page(
         module="e2e/documentation/test_languages.py", blocks="sh console sh"
     ),
