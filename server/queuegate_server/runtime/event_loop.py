@@ -28,6 +28,28 @@ CHECKS: Final = 60
 _MESSAGE: Final = b"The event loop has not run for a long time; this process ends itself.\n"
 
 
+SLICE_SECONDS: Final = 0.005
+"""How long one step of such work may take."""
+
+
+class WorkSlices:
+    """Cuts long work into steps, so that other work of the event loop runs in between."""
+
+    def __init__(self) -> None:
+        self._end = time.monotonic() + SLICE_SECONDS
+
+    @property
+    def is_due(self) -> bool:
+        """Whether the step has taken long enough."""
+        return time.monotonic() > self._end
+
+    async def pause_when_due(self) -> None:
+        """Let other work run if the step has taken long enough."""
+        if self.is_due:
+            await asyncio.sleep(PAUSE_SECONDS)
+            self._end = time.monotonic() + SLICE_SECONDS
+
+
 class LoopWatchdog:
     """Ends the process by SIGABRT, with the stacks of all threads on standard error, when the
     running loop stands still. A context manager.

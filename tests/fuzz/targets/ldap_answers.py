@@ -7,7 +7,6 @@ as bytes on the connection, which ends after them.
 
 import random
 import re
-import socket
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
@@ -18,8 +17,10 @@ from ldap.controls import SimplePagedResultsControl
 from pyasn1_modules import rfc2251
 
 from queuegate_server.identity.resolver import Found, NoSuchUser
-from queuegate_server.identity.resolvers.ldap.connection import LdapConnection, SearchResult
+from queuegate_server.identity.resolvers.ldap.bridge import Bridge
+from queuegate_server.identity.resolvers.ldap.connection import LdapConnection
 from queuegate_server.identity.resolvers.ldap.directory import Directory
+from queuegate_server.identity.resolvers.ldap.discovery import ServerUrl
 from queuegate_server.identity.resolvers.ldap.errors import (
     LdapFault,
     NoSuchEntry,
@@ -28,7 +29,9 @@ from queuegate_server.identity.resolvers.ldap.errors import (
     to_fault,
 )
 from queuegate_server.identity.resolvers.ldap.instrumentation import LdapStatistics
+from queuegate_server.identity.resolvers.ldap.messages import MessageHead, MessageReader
 from queuegate_server.identity.resolvers.ldap.options import LdapOptions
+from queuegate_server.identity.resolvers.ldap.pending import SearchResult
 from tests.fuzz.targets.event_loop import run
 from tests.support.fakes import ldap_server
 from tests.support.oracles.requests import is_control
@@ -195,17 +198,71 @@ async def _look_up(number: int, connection: Any) -> object:
 
 
 async def _look_up_on_bytes(number: int, data: bytes) -> object:
-    ours, theirs = socket.socketpair()
-    ours.setblocking(False)
-    with theirs:
-        bridge: Any = _FakeBridge()
-        connection = LdapConnection(bridge, ours.detach(), _OPTIONS[number], lambda _step: None)
-        try:
-            theirs.sendall(data)
-            theirs.shutdown(socket.SHUT_WR)
-            return await _look_up(number, connection)
-        finally:
-            connection.close()
+    bridge = Bridge(ServerUrl("ldaps", "directory.example", 636))
+    bridge.encrypted = True
+    server: Any = _ServerOfBytes(bridge, data)
+    bridge.connection_made(server)
+    connection = LdapConnection(
+        bridge, await bridge.hand_over(), _OPTIONS[number], lambda _step: None
+    )
+    try:
+        return await _look_up(number, connection)
+    finally:
+        connection.close()
+
+
+class _ServerOfBytes:
+    """The transport to a server that answers each request with what is left of some bytes, up to
+    a message with a higher number than that of the request, and then closes the connection.
+    """
+
+    def __init__(self, bridge: Bridge, data: bytes) -> None:
+        self._bridge = bridge
+        self._data = data
+        self._requests = 0
+
+    def write(self, _request: bytes) -> None:
+        self._requests += 1
+        at = 0
+        while at < len(self._data):
+            head = _read_head(self._data[at:])
+            if head is None:
+                at = len(self._data)
+            elif head.id > self._requests:
+                break
+            else:
+                at += head.size
+        now, self._data = self._data[:at], self._data[at:]
+        self._bridge.data_received(now)
+        if not self._data:
+            self._bridge.connection_lost(None)
+
+    def pause_reading(self) -> None:
+        pass
+
+    def resume_reading(self) -> None:
+        pass
+
+    def is_closing(self) -> bool:
+        return False
+
+    def close(self) -> None:
+        pass
+
+    def abort(self) -> None:
+        pass
+
+
+def _read_head(data: bytes) -> MessageHead | None:
+    """Return the head of the first message; None if that is none."""
+    heads: list[MessageHead] = []
+    reader = MessageReader(lambda head: bool(heads.append(head)))
+    reader.add(data)
+    try:
+        next(reader.messages(), None)
+    except ServerFault:
+        return None
+    return heads[0] if heads else None
 
 
 class _ScriptedConnection:
@@ -285,16 +342,3 @@ def _unescaped(value: str) -> str:
         flags=re.DOTALL,
     )
     return whole.decode(errors="replace")
-
-
-class _FakeBridge:
-    url = type("Url", (), {"host": "directory.example", "__str__": lambda _: "ldaps://x"})()
-    encrypted = True
-    lost: str | None = None
-    on_lost: Callable[[str], None] | None = None
-
-    def note_complete_answer(self) -> None:
-        pass
-
-    def abort(self, reason: str) -> None:
-        self.lost = reason

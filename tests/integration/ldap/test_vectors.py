@@ -122,7 +122,7 @@ def test_secret_as_in_yunikorn(tmp_path: Path, case: dict[str, Any]) -> None:
     options, config = build(), case["config"]
     scheme = "ldaps" if config["SSL"] else "ldap"
     assert options.urls == (f"{scheme}://{config['Host']}:{config['Port']}",)
-    assert options.user_base == config["BaseDN"]
+    assert options.user_base == (config["BaseDN"],)
     assert options.user_filter in (config["Filter"], f"({config['Filter']})")
     assert options.bind_dn == config["BindUser"]
     assert options.bind_password_file

@@ -20,6 +20,7 @@ from queuegate_server.identity.resolvers.ldap.instrumentation import (
     StepObserver,
     timed_step,
 )
+from queuegate_server.identity.resolvers.ldap.messages import BIND_RESPONSE
 from queuegate_server.identity.resolvers.ldap.options import LdapOptions
 from queuegate_server.runtime import child_process
 from queuegate_server.runtime.threads import AbandonableThreadPool, AllThreadsHang, StillRunning
@@ -146,7 +147,7 @@ class Connector:
 
 
 async def _bind_with_certificate(bridge: Bridge) -> None:
-    reply = await bridge.request(SASL_EXTERNAL_REQUEST)
+    reply = await bridge.request(SASL_EXTERNAL_REQUEST, BIND_RESPONSE)
     if reply.code != 0:
         raise BindRefused(
             f"the server rejected the client certificate (code {reply.code}): {reply.text}",

@@ -2,42 +2,50 @@
 
 libldap 2.5 has no options that bound a TLS handshake. So asyncio does TCP, StartTLS and TLS, and
 libldap gets one end of a socket pair that never blocks. The bridge carries the bytes; each end
-stops reading while the other cannot send.
+stops reading while the other cannot send. What the server sends is checked on the way.
 """
 
 import asyncio
 import os
 import socket
 import ssl
-from typing import TYPE_CHECKING, Final, NamedTuple, cast
-
-from pyasn1.codec.ber import decoder
-from pyasn1.error import PyAsn1Error, SubstrateUnderrunError
-from pyasn1_modules import rfc2251
+import time
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, cast
 
 from queuegate_server.identity.resolvers.ldap.discovery import ServerUrl, resolve_host
 from queuegate_server.identity.resolvers.ldap.errors import ServerFault
 from queuegate_server.identity.resolvers.ldap.instrumentation import StepObserver, timed_step
+from queuegate_server.identity.resolvers.ldap.messages import (
+    BIND_RESPONSE,
+    EXTENDED_RESPONSE,
+    MAX_CONTROL_MESSAGE_BYTES,
+    MalformedMessage,
+    MessageHead,
+    MessageReader,
+    TooManyElements,
+    check_message,
+    read_result,
+)
 from queuegate_server.identity.resolvers.ldap.options import LdapOptions
+from queuegate_server.runtime.event_loop import PAUSE_SECONDS, SLICE_SECONDS
 from queuegate_server.runtime.threads import AbandonableThreadPool, AllThreadsHang, StillRunning
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-_MAX_UNREAD_BYTES: Final = 64 * 2**20
-"""The most bytes that a server may send without completing an answer."""
 _SEND_BUFFER_BYTES: Final = 1 << 20
 _TCP_USER_TIMEOUT_MS: Final = 10_000
 """How long sent data may remain without TCP's acknowledgement."""
+_MAX_BYTES_BEFORE_BIND: Final = 4 * MAX_CONTROL_MESSAGE_BYTES
+"""The most that a server may send before anybody is bound. Kerberos takes several answers."""
+_MAX_ELEMENTS_BEFORE_BIND: Final = 64
+_FIRST_ID: Final = 1
 _START_TLS_REQUEST: Final = bytes.fromhex("301d 0201 01 7718 8016") + b"1.3.6.1.4.1.1466.20037"
 """An extended request with message id 1."""
 SASL_EXTERNAL_REQUEST: Final = (
     bytes.fromhex("3018 0201 01 6013 0201 03 0400 a30c 0408") + b"EXTERNAL" + bytes.fromhex("0400")
 )
 """A bind request of LDAP version 3 with message id 1, without a name and with empty credentials."""
-_MAX_REPLY_BYTES: Final = 65_536
-_SEQUENCE: Final = 0x30
-"""The first byte of every message."""
 
 
 class LdapReply(NamedTuple):
@@ -48,8 +56,21 @@ class LdapReply(NamedTuple):
     text: str
 
 
+class MessageReceiver(Protocol):
+    """Decides which messages of a server reach libldap."""
+
+    def admit(self, head: MessageHead) -> bool:
+        """Return whether to read a message that begins. Raises ServerFault."""
+
+    def take(self, head: MessageHead, message: bytes) -> bool:
+        """Return whether to pass on a message. Raises ServerFault."""
+
+    def close(self, reason: str) -> None:
+        """End the connection, which cannot be used after a fault."""
+
+
 class _End(asyncio.Protocol):
-    """One end of a bridge. What it receives before it has a peer is kept."""
+    """One end of a bridge."""
 
     def __init__(self) -> None:
         self.transport: asyncio.Transport | None = None
@@ -58,33 +79,37 @@ class _End(asyncio.Protocol):
         """Why the connection ended; None while it has not."""
         self.on_lost: Callable[[str], None] | None = None
         """Called with the reason when the connection has ended."""
-        self._unread = 0
-        self._buffer = bytearray()
-        self._waiter: asyncio.Future[None] | None = None
+        self._holds = 0
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast("asyncio.Transport", transport)
 
     def data_received(self, data: bytes) -> None:
-        """Pass bytes on, or keep them until there is a peer."""
-        self._unread += len(data)
-        if self._unread > _MAX_UNREAD_BYTES:
-            self.abort("the server sent more than 64 MiB for one answer")
-        elif self.peer is None or self.peer.transport is None:
-            self._buffer += data
-            self._wake()
-        else:
+        """Pass bytes on."""
+        if self.peer is not None and self.peer.transport is not None:
             self.peer.transport.write(data)
 
     def pause_writing(self) -> None:
         """Stop the peer from reading: this end cannot send."""
-        if self.peer and self.peer.transport:
-            self.peer.transport.pause_reading()
+        if self.peer:
+            self.peer.hold()
 
     def resume_writing(self) -> None:
         """Let the peer read again."""
-        if self.peer and self.peer.transport and not self.peer.transport.is_closing():
-            self.peer.transport.resume_reading()
+        if self.peer:
+            self.peer.release()
+
+    def hold(self) -> None:
+        """Stop reading until each call has been followed by one of `release`."""
+        self._holds += 1
+        if self._holds == 1 and self.transport and not self.transport.is_closing():
+            self.transport.pause_reading()
+
+    def release(self) -> None:
+        """Take back one call of `hold`."""
+        self._holds -= 1
+        if self._holds == 0 and self.transport and not self.transport.is_closing():
+            self.transport.resume_reading()
 
     def connection_lost(self, error: Exception | None) -> None:
         """Close the peer once it has sent what came before the end."""
@@ -95,7 +120,6 @@ class _End(asyncio.Protocol):
                 if error is None
                 else f"the connection broke: {getattr(error, 'strerror', None) or error}"
             )
-        self._wake()
         if self.peer:
             self.peer.close()
         if self.on_lost:
@@ -116,10 +140,6 @@ class _End(asyncio.Protocol):
             if self.transport:
                 self.transport.abort()
 
-    def _wake(self) -> None:
-        if self._waiter and not self._waiter.done():
-            self._waiter.set_result(None)
-
 
 class Bridge(_End):
     """The server's end of a bridge; `hand_over` adds the end of libldap."""
@@ -128,25 +148,114 @@ class Bridge(_End):
         super().__init__()
         self.url = url
         self.encrypted = False
+        self.receiver: MessageReceiver | None = None
+        """None until somebody is bound, or binds by libldap."""
+        self._reader = MessageReader(self._admit)
+        self._bytes_before_bind = 0
+        self._expected: int | None = None
+        """The kind of the reply that `request` waits for."""
+        self._reply: LdapReply | None = None
+        self._fault: ServerFault | None = None
+        self._waiter: asyncio.Future[None] | None = None
+        self._next_step: asyncio.TimerHandle | None = None
 
-    async def request(self, message: bytes) -> LdapReply:
-        """Send a message and return the reply. Only before `hand_over`. Raises ServerFault."""
+    def data_received(self, data: bytes) -> None:
+        """Check what the server sent and pass it on."""
+        self._reader.add(data)
+        self._read_messages()
+
+    def connection_lost(self, error: Exception | None) -> None:
+        """Pass on what came before the end, and wake `request`."""
+        while self._next_step is not None:
+            self._next_step.cancel()
+            self._continue()
+        super().connection_lost(error)
+        self._wake()
+
+    def _read_messages(self) -> None:
+        """Check messages for some milliseconds, and the rest after a pause."""
+        if self._next_step is not None:
+            return
+        loop = asyncio.get_running_loop()
+        end = time.monotonic() + SLICE_SECONDS
+        try:
+            for head, message in self._reader.messages():
+                if message is not None and (self.receiver or self).take(head, message):
+                    super().data_received(message)
+                if self.lost is not None:
+                    return
+                if time.monotonic() > end:
+                    self.hold()
+                    self._next_step = loop.call_later(PAUSE_SECONDS, self._continue)
+                    return
+        except ServerFault as fault:
+            self._fault = fault
+            (self.receiver or self).close(fault.detail)
+
+    def _continue(self) -> None:
+        self.release()
+        self._next_step = None
+        self._read_messages()
+
+    def _admit(self, head: MessageHead) -> bool:
+        return (self.receiver or self).admit(head)
+
+    def admit(self, head: MessageHead) -> bool:
+        """Accept the beginning of an answer to a bind or a request for TLS, and no other."""
+        self._bytes_before_bind += head.size
+        if self._bytes_before_bind > _MAX_BYTES_BEFORE_BIND:
+            raise ServerFault("the server sent too much before the bind")
+        by_libldap = self.peer is not None and head.operation == BIND_RESPONSE
+        is_reply = (head.id, head.operation) == (_FIRST_ID, self._expected)
+        if head.size > MAX_CONTROL_MESSAGE_BYTES or not (by_libldap or is_reply):
+            raise ServerFault("the server sent an unexpected kind of answer")
+        return True
+
+    def take(self, head: MessageHead, message: bytes) -> bool:
+        """Keep the reply for `request`, unless libldap has sent the request."""
+        try:
+            check_message(message, _MAX_ELEMENTS_BEFORE_BIND)
+        except TooManyElements:
+            raise MalformedMessage from None
+        if self._expected != head.operation:
+            return True
+        self._expected = None
+        self._reply = LdapReply(*read_result(message))
+        self._wake()
+        return False
+
+    def close(self, reason: str = "") -> None:
+        """Close the connection once everything written has been sent; at once for a reason."""
+        if reason:
+            self.abort(reason)
+            self._wake()
+        else:
+            super().close()
+
+    async def request(self, message: bytes, expected: int) -> LdapReply:
+        """Send a message and return the reply. Only before `hand_over`. Raises ServerFault.
+
+        Args:
+            message: A request with the message id 1.
+            expected: The operation of the reply.
+        """
+        self._expected, self._reply = expected, None
         self._open_transport().write(message)
-        while (reply := _pop_reply(self._buffer)) is None:
+        while self._reply is None:
             if self.lost is not None:
-                raise ServerFault(self.lost)
+                raise self._fault or ServerFault(self.lost)
             self._waiter = asyncio.get_running_loop().create_future()
             await self._waiter
-        return reply
+        return self._reply
 
     async def encrypt(self, context: ssl.SSLContext, name: str) -> str:
         """Do the TLS handshake for a name; return protocol and cipher. Raises ServerFault."""
-        plain = self._open_transport()
-        if self._buffer:
+        if self._fault is not None or not self._reader.is_between_messages:
             # Someone on the way could have put it there.
             raise ServerFault(
                 "the server sent plain text where TLS begins", "check whether the port speaks TLS"
             )
+        plain = self._open_transport()
         try:
             transport = await asyncio.get_running_loop().start_tls(
                 plain, self, context, server_hostname=name
@@ -181,26 +290,23 @@ class Bridge(_End):
                 end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SEND_BUFFER_BYTES)
             _, local = await asyncio.get_running_loop().create_connection(_End, sock=ours)
             self.peer, local.peer = local, self
-            if self._buffer and local.transport:
-                local.transport.write(bytes(self._buffer))
-                self._buffer.clear()
         except BaseException:
             ours.close()
             theirs.close()
             raise
         if self.lost is not None:
             theirs.close()
-            raise ServerFault(self.lost)
+            raise self._fault or ServerFault(self.lost)
         return theirs.detach()
 
     def _open_transport(self) -> asyncio.Transport:
         if self.transport is None or self.lost is not None:
-            raise ServerFault(self.lost or "there is no connection")
+            raise self._fault or ServerFault(self.lost or "there is no connection")
         return self.transport
 
-    def note_complete_answer(self) -> None:
-        """Note that the bytes received so far have made up an answer."""
-        self._unread = 0
+    def _wake(self) -> None:
+        if self._waiter and not self._waiter.done():
+            self._waiter.set_result(None)
 
 
 async def open_bridge(
@@ -272,7 +378,7 @@ async def _connect(bridge: Bridge, addresses: tuple[str, ...], seconds: float) -
 
 async def _request_tls(bridge: Bridge) -> None:
     try:
-        reply = await bridge.request(_START_TLS_REQUEST)
+        reply = await bridge.request(_START_TLS_REQUEST, EXTENDED_RESPONSE)
     except ServerFault as fault:
         advice = fault.advice or "check whether the port is one for ldap:// and not for ldaps://"
         raise ServerFault(fault.detail, advice) from None
@@ -281,28 +387,3 @@ async def _request_tls(bridge: Bridge) -> None:
             f"the server refused StartTLS (code {reply.code}): {reply.text}",
             "use ldaps://, or configure TLS on the server",
         )
-
-
-def _pop_reply(buffer: bytearray) -> LdapReply | None:
-    """Remove and return the reply in a buffer; None while it is incomplete.
-
-    Raises ServerFault for bytes that are no reply to one of our requests.
-    """
-    if buffer and (buffer[0] != _SEQUENCE or len(buffer) > _MAX_REPLY_BYTES):
-        raise ServerFault(
-            "the server does not speak LDAP",
-            "check the port: it may be one for ldaps, or not that of a directory",
-        )
-    try:
-        decoded, rest = decoder.decode(bytes(buffer), asn1Spec=rfc2251.LDAPMessage())
-    except SubstrateUnderrunError:
-        return None
-    except PyAsn1Error:
-        raise ServerFault("the server sent an answer that is not LDAP") from None
-    buffer[:] = rest
-    operation = decoded["protocolOp"]
-    if operation.getName() not in ("extendedResp", "bindResponse"):
-        raise ServerFault("the server sent an unexpected kind of answer")
-    answer = operation.getComponent()
-    text = bytes(answer["errorMessage"]).decode("utf-8", "replace")
-    return LdapReply(int(answer["resultCode"]), text)

@@ -1,7 +1,7 @@
 """Many concurrent requests on one connection, each with a time limit, and no threads.
 
 Only python-ldap's asynchronous calls are used, on a descriptor that does not block; results are
-fetched when the event loop reports that there are bytes.
+fetched when the event loop reports that there are bytes, some milliseconds' worth at a time.
 """
 
 import asyncio
@@ -10,11 +10,12 @@ import select
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import ldap
 from ldap.controls import SimplePagedResultsControl
 
+from queuegate_server.identity.resolvers.ldap.allowance import Allowance
 from queuegate_server.identity.resolvers.ldap.bridge import Bridge
 from queuegate_server.identity.resolvers.ldap.errors import (
     LdapFault,
@@ -23,18 +24,18 @@ from queuegate_server.identity.resolvers.ldap.errors import (
     to_fault,
 )
 from queuegate_server.identity.resolvers.ldap.instrumentation import StepObserver
+from queuegate_server.identity.resolvers.ldap.messages import (
+    BIND_RESPONSE,
+    SEARCH_DONE,
+    SEARCH_ENTRY,
+    SEARCH_REFERENCE,
+)
 from queuegate_server.identity.resolvers.ldap.options import LdapOptions
+from queuegate_server.identity.resolvers.ldap.pending import PendingRequests, SearchResult
+from queuegate_server.runtime.event_loop import PAUSE_SECONDS, SLICE_SECONDS
 
 _LAST_BYTES_SECONDS: Final = 0.25
 _RESPONSE_CONTROLS: Final = {SimplePagedResultsControl.controlType: SimplePagedResultsControl}
-
-
-class SearchResult(NamedTuple):
-    """The whole result of one request."""
-
-    entries: list[tuple[str | None, Any]]
-    """DN and attributes; referrals have no DN."""
-    controls: Sequence[Any]
 
 
 class LdapConnection:
@@ -59,7 +60,7 @@ class LdapConnection:
         self._users = 0
         self.is_active_directory: bool | None = None
         """None until the server has been asked."""
-        self._pending: dict[int, asyncio.Future[SearchResult]] = {}
+        self._pending = PendingRequests(self._abandon, self.close)
         self._slots = asyncio.Semaphore(options.max_in_flight)
         self._max_requests = options.max_in_flight + options.max_queued
         self._requests = 0
@@ -75,6 +76,7 @@ class LdapConnection:
         self._writable = _WritableDescriptor(descriptor)
         self._loop.add_reader(descriptor, self._read)
         bridge.on_lost = self._close_soon
+        bridge.receiver = self._pending
 
     @property
     def in_flight(self) -> int:
@@ -98,7 +100,9 @@ class LdapConnection:
         if password and not (self._bridge.encrypted or self.options.allow_plaintext_bind):
             raise LdapFault("the password would be sent without encryption")
         # libldap takes text; it could not send a password that is not UTF-8.
-        await self._request(lambda: self._ldap.simple_bind(name, password))
+        await self._request(
+            lambda: self._ldap.simple_bind(name, password), Allowance(0), (BIND_RESPONSE,)
+        )
 
     async def search(
         self,
@@ -108,11 +112,13 @@ class LdapConnection:
         attributes: Sequence[str],
         *,
         size_limit: int,
+        allowance: Allowance,
         controls: Sequence[Any] = (),
     ) -> SearchResult:
         """Search once; return the whole result. Raises LdapFault.
 
-        The server is asked not to exceed `size_limit` entries, unless that is 0.
+        The server is asked not to exceed `size_limit` entries, unless that is 0, and must not
+        exceed the allowance.
         """
         seconds = max(1, round(self.options.operation_timeout))
         self.used_at = time.monotonic()
@@ -126,7 +132,8 @@ class LdapConnection:
                 serverctrls=list(controls) or None,
                 timeout=seconds,
                 sizelimit=size_limit,
-            )
+            ),
+            allowance,
         )
 
     async def verify(self) -> None:
@@ -135,7 +142,8 @@ class LdapConnection:
             await self._request(
                 lambda: self._ldap.search_ext(
                     "", ldap.SCOPE_BASE, "(objectClass=*)", ["1.1"], timeout=1, sizelimit=1
-                )
+                ),
+                Allowance(1),
             )
         except ServerFault as fault:
             self.close(fault.detail)
@@ -144,26 +152,34 @@ class LdapConnection:
             # A refusal to show the root entry is an answer.
             return
 
-    async def _request(self, start: Callable[[], int]) -> SearchResult:
+    async def _request(
+        self,
+        start: Callable[[], int],
+        allowance: Allowance,
+        operations: tuple[int, ...] = (SEARCH_ENTRY, SEARCH_REFERENCE, SEARCH_DONE),
+    ) -> SearchResult:
+        options = self.options
         if self._requests >= self._max_requests:
-            raise LdapFault("too many requests are waiting for the directory")
+            raise LdapFault(
+                "too many requests are waiting for the directory: max_in_flight "
+                f"({options.max_in_flight}) and max_queued ({options.max_queued}) are reached",
+                "raise max_queued, or find out why the directory is slow",
+            )
         message: int | None = None
         heard_at = self.heard_at
         self._requests += 1
         try:
-            async with asyncio.timeout(self.options.operation_timeout), self._slots:
+            async with asyncio.timeout(options.operation_timeout), self._slots:
                 await self._writable.wait()
                 heard_at = self.heard_at
                 message = self._start(start)
-                future = self._pending[message] = self._loop.create_future()
-                result: SearchResult = await future
-                return result
+                return await self._pending.add(message, operations, allowance)
         except TimeoutError:
             raise self._timed_out(heard_at, sent=message is not None) from None
         finally:
             self._requests -= 1
-            if message is not None and self._pending.pop(message, None) is not None:
-                self._abandon(message)
+            if message is not None:
+                self._pending.abandon(message)
 
     def _start(self, start: Callable[[], int]) -> int:
         if self.lost is not None:
@@ -199,39 +215,40 @@ class LdapConnection:
                 self.close(to_fault(error).detail)
 
     def _read(self) -> None:
+        """Fetch what libldap has, and the rest after a pause if that takes long."""
         self.heard_at = time.monotonic()
-        while self.lost is None:
-            try:
-                kind, entries, message, controls = self._ldap.result3(
-                    ldap.RES_ANY, 1, timeout=0, resp_ctrl_classes=_RESPONSE_CONTROLS
-                )
-            except ldap.LDAPError as error:
-                message = message_id(error)
-                if message:
-                    self._settle(message, to_fault(error))
-                else:
-                    # It concerns the connection and not a request.
-                    self.close(self._bridge.lost or to_fault(error).detail)
-                continue
-            except Exception as error:
-                # Such as a DN that is not UTF-8; it is unknown which request it answers.
-                self.close(f"the server sent an unreadable answer: {type(error).__name__}")
+        while self.lost is None and self._read_one():
+            if time.monotonic() - self.heard_at > SLICE_SECONDS:
+                # libldap may have read all there is, so the descriptor may not report it.
+                self._loop.call_later(PAUSE_SECONDS, self._read)
                 return
-            if kind is None:
-                return
-            self._settle(message, SearchResult(entries or [], controls or ()))
-            if not message:
-                self.close("the server announced the end of the connection")
 
-    def _settle(self, message: int, result: SearchResult | LdapFault) -> None:
-        self._bridge.note_complete_answer()
-        future = self._pending.pop(message, None)
-        if future is None or future.done():
-            return
-        if isinstance(result, LdapFault):
-            future.set_exception(result)
-        else:
-            future.set_result(result)
+    def _read_one(self) -> bool:
+        """Fetch one entry, reference or result; return False if there is none."""
+        try:
+            kind, entries, message, controls = self._ldap.result3(
+                ldap.RES_ANY, 0, timeout=0, resp_ctrl_classes=_RESPONSE_CONTROLS
+            )
+        except ldap.LDAPError as error:
+            if message := message_id(error):
+                self._pending.settle(message, to_fault(error))
+            else:
+                # It concerns the connection and not a request.
+                self.close(self._bridge.lost or to_fault(error).detail)
+            return True
+        except Exception as error:
+            # Such as a DN that is not UTF-8; it is unknown which request it answers.
+            self.close(f"the server sent an unreadable answer: {type(error).__name__}")
+            return True
+        if kind is None:
+            return False
+        if not message:
+            self.close("the server announced the end of the connection")
+        elif kind == ldap.RES_SEARCH_ENTRY:
+            self._pending.add_entries(message, entries)
+        elif kind != ldap.RES_SEARCH_REFERENCE:
+            self._pending.settle(message, controls or ())
+        return True
 
     def _close_soon(self, reason: str) -> None:
         """Leave libldap time to read what the server sent before it went."""
@@ -244,10 +261,7 @@ class LdapConnection:
             return
         self.lost = reason
         self.ended.set()
-        pending, self._pending = self._pending, {}
-        for future in pending.values():
-            if not future.done():
-                future.set_exception(ServerFault(reason))
+        self._pending.fail_all(reason)
         self._loop.remove_reader(self._descriptor)
         self._writable.close()
         self._ldap = None  # Its end closes the descriptor.

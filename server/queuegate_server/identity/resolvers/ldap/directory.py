@@ -8,16 +8,13 @@ import unicodedata
 from collections.abc import Awaitable, Callable
 from typing import Final, TypeVar
 
-import ldap
-
 from queuegate_server.identity.members import CannotListUsers, MemberListing
 from queuegate_server.identity.resolver import Found, LookupFailed, NoSuchUser, Outcome
+from queuegate_server.identity.resolvers.ldap.allowance import Allowance
 from queuegate_server.identity.resolvers.ldap.bind import Connector
 from queuegate_server.identity.resolvers.ldap.connection import LdapConnection
 from queuegate_server.identity.resolvers.ldap.discovery import ServerUrl
-from queuegate_server.identity.resolvers.ldap.dn import SearchBase
 from queuegate_server.identity.resolvers.ldap.errors import LdapFault, ServerFault, SetupFault
-from queuegate_server.identity.resolvers.ldap.filters import UserFilter
 from queuegate_server.identity.resolvers.ldap.group_kind import GroupKind, decode_value
 from queuegate_server.identity.resolvers.ldap.group_lookup import (
     GroupLookup,
@@ -25,10 +22,12 @@ from queuegate_server.identity.resolvers.ldap.group_lookup import (
     user_attributes,
 )
 from queuegate_server.identity.resolvers.ldap.instrumentation import LdapStatistics, StepObserver
-from queuegate_server.identity.resolvers.ldap.member_lookup import MemberLookup, user_names
+from queuegate_server.identity.resolvers.ldap.member_lookup import MemberLookup
 from queuegate_server.identity.resolvers.ldap.options import LdapOptions
 from queuegate_server.identity.resolvers.ldap.pool import ServerPool
 from queuegate_server.identity.resolvers.ldap.search import LdapEntry, LimitExceeded, SearchSession
+from queuegate_server.identity.resolvers.ldap.user_search import UserSearch
+from queuegate_server.runtime.event_loop import WorkSlices
 from queuegate_server.runtime.threads import AbandonableThreadPool
 
 T = TypeVar("T")
@@ -40,6 +39,7 @@ _WARN_AFTER_USERS: Final = 20
 _MAX_NAME_CHARS: Final = 256
 _MAX_USER_ENTRIES: Final = 4
 _NARROW: Final = "narrow user_base or user_filter"
+_FEWER_GROUPS: Final = "look at the user's entry; raise max_groups if so many groups are right"
 _NO_SUCH_USER: Final = NoSuchUser("no entry below user_base matches user_filter")
 _OUTSIDE_BASE: Final = NoSuchUser("the directory has the user outside of user_base only")
 _OTHER_SPELLING: Final = NoSuchUser(
@@ -62,11 +62,8 @@ class Directory:
         self._options = options
         self._statistics = statistics
         self._threads = AbandonableThreadPool(_THREADS, "ldap")
-        self._user_filter = UserFilter(options.user_filter)
-        self._user_attributes = (*self._user_filter.attributes, *user_attributes(options))
-        self._user_base = SearchBase(options.user_base, options.user_scope)
-        is_deep = options.user_scope == "sub"
-        self._user_scope = ldap.SCOPE_SUBTREE if is_deep else ldap.SCOPE_ONELEVEL
+        self._users = UserSearch(options)
+        self._user_attributes = (*self._users.filter.attributes, *user_attributes(options))
         self._kinds = tuple(
             GroupKind(each, lower_case=options.name_case == "lower") for each in options.group_kinds
         )
@@ -138,8 +135,9 @@ class Directory:
         return outcome
 
     async def _look_up(self, connection: LdapConnection, user: str) -> Outcome:
+        allowance = Allowance(self._options.max_groups, _FEWER_GROUPS)
         with connection.in_use():
-            session = SearchSession(connection)
+            session = SearchSession(connection, lambda: allowance)
             found = await self._find_user(session, user)
             if isinstance(found, NoSuchUser):
                 return found
@@ -151,32 +149,35 @@ class Directory:
 
     async def _list_members(self, connection: LdapConnection, listing: MemberListing) -> None:
         with connection.in_use():
-            session = SearchSession(connection)
-            lookup = MemberLookup(session, self._kinds, self._user_filter, self._user_base, listing)
+            session = SearchSession(
+                connection, lambda: Allowance(listing.room, is_for_listing=True)
+            )
+            lookup = MemberLookup(session, self._kinds, self._users, listing)
             await lookup.run()
 
     async def _list_users(self, connection: LdapConnection, limit: int) -> list[str]:
+        users = self._users
         with connection.in_use():
-            entries = await SearchSession(connection).search(
+            entries = await users.search(
+                SearchSession(connection, lambda: Allowance(limit, _NARROW, is_for_listing=True)),
                 "user search",
-                self._options.user_base,
-                self._user_filter.for_anyone(),
-                self._user_filter.attributes,
+                users.filter.for_anyone(),
+                users.filter.attributes,
                 limit=limit,
-                scope=self._user_scope,
                 advice=_NARROW,
             )
         names: dict[str, None] = {}
+        slices = WorkSlices()
         for entry in entries:
-            if not self._user_base.contains_entry(entry.dn):
+            await slices.pause_when_due()
+            if not users.base.contains_entry(entry.dn):
                 continue
-            if not any(map(entry.values, self._user_filter.attributes)):
+            if not any(map(entry.values, users.filter.attributes)):
                 raise SetupFault(
-                    f"the entry {entry.dn!r:.200} shows no"
-                    f" {' or '.join(self._user_filter.attributes)}",
+                    f"the entry {entry.dn!r:.200} shows no {' or '.join(users.filter.attributes)}",
                     "let the bind account read it",
                 )
-            names.update(dict.fromkeys(user_names(entry, self._user_filter, self._options)))
+            names.update(dict.fromkeys(users.names(entry)))
         return [*names]
 
     async def _find_user(
@@ -186,15 +187,13 @@ class Directory:
 
         Raises LdapFault, also if two entries match the user.
         """
-        options = self._options
         try:
-            found = await session.search(
+            found = await self._users.search(
+                session,
                 "user search",
-                options.user_base,
-                self._user_filter.for_user(user),
+                self._users.filter.for_user(user),
                 self._user_attributes,
                 limit=_MAX_USER_ENTRIES,
-                scope=self._user_scope,
                 advice=_NARROW,
             )
         except LimitExceeded:
@@ -214,7 +213,7 @@ class Directory:
 
     def _is_in_user_base(self, entry: LdapEntry) -> bool:
         """Return whether the search could find the entry: a proxy's rewriting can go wrong."""
-        if self._user_base.contains_entry(entry.dn):
+        if self._users.base.contains_entry(entry.dn):
             return True
         self._statistics.note_outside(entry.dn, "user_base")
         return False
@@ -223,7 +222,7 @@ class Directory:
         """Return the user's name as an entry spells it; None if the entry is not the user's."""
         fold = str.casefold if self._options.user_match == "casefold" else str
         readable = False
-        for attribute, expected in self._user_filter.expected(user):
+        for attribute, expected in self._users.filter.expected(user):
             for value in entry.values(attribute):
                 readable = True
                 text = decode_value(value)
@@ -231,7 +230,7 @@ class Directory:
                     return user if text == expected else text
         if readable:
             return None
-        names = " or ".join(self._user_filter.attributes)
+        names = " or ".join(self._users.filter.attributes)
         raise SetupFault(
             f"the user's entry shows no {names} to compare the name with",
             "let the bind account read it",

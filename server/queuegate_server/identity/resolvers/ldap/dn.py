@@ -1,10 +1,17 @@
 """Distinguished names (RFC 4514), parsed by the driver and compared without regard to spelling."""
 
 import unicodedata
+from collections.abc import Sequence
 from typing import Final, Literal
 
 import ldap
 import ldap.dn
+
+from queuegate_server.identity.resolvers.ldap.errors import SetupFault
+
+MAX_DN_BYTES: Final = 8192
+"""The longest DN that is parsed, as in OpenLDAP. The driver's time grows with the square of the
+number of its components: 300 000 of them stop the process for seconds."""
 
 ParsedDn = list[list[tuple[str, str, int]]]
 """Components as the driver returns them, each of one or several attributes with their values."""
@@ -25,8 +32,21 @@ _SHORT_NAMES: Final = {
 """RFC 4514, section 3, and RFC 4519."""
 
 
+def long_dn(length: int) -> SetupFault:
+    """Return the fault of a DN that is too long."""
+    return SetupFault(
+        f"the directory sent a DN of {length} bytes, and DNs have {MAX_DN_BYTES} at most",
+        "shorten it: it is that of a user or group, or a value of an attribute that lists them",
+    )
+
+
 def parse_dn(text: str) -> ParsedDn | None:
-    """Return the components of a DN, the last one of the text last; None if it is no DN."""
+    """Return the components of a DN, the last one of the text last; None if it is no DN.
+
+    Raises SetupFault if it is too long to be parsed.
+    """
+    if len(text) > MAX_DN_BYTES:
+        raise long_dn(len(text))
     try:
         parsed: ParsedDn = ldap.dn.str2dn(text)
     except (ldap.LDAPError, UnicodeError, ValueError):
@@ -55,17 +75,23 @@ def _fold(value: str) -> str:
 
 
 class SearchBase:
-    """The DN at which searches start, and how far below it they reach."""
+    """The DNs at which searches start, and how far below them they reach."""
 
-    def __init__(self, dn: str, scope: Literal["base", "one", "sub"] = "sub") -> None:
-        """Use a DN, which the settings have checked; that of the root is empty."""
-        self._base = normalize(parse_dn(dn) or [])
+    def __init__(
+        self, dns: str | Sequence[str], scope: Literal["base", "one", "sub"] = "sub"
+    ) -> None:
+        """Use one DN or several, which the settings have checked; that of the root is empty."""
+        each = (dns,) if isinstance(dns, str) else dns
+        self._bases = tuple(normalize(parse_dn(dn) or []) for dn in each)
         self._scope = scope
 
     def contains(self, dn: NormalizedDn) -> bool:
         """Return whether such a search may find an entry with this DN."""
-        depth = len(dn) - len(self._base)
-        if depth < 0 or dn[depth:] != self._base:
+        return any(self._is_below(dn, base) for base in self._bases)
+
+    def _is_below(self, dn: NormalizedDn, base: NormalizedDn) -> bool:
+        depth = len(dn) - len(base)
+        if depth < 0 or dn[depth:] != base:
             return False
         return self._scope == "sub" or depth == (1 if self._scope == "one" else 0)
 

@@ -40,7 +40,10 @@ class NoSuchEntry(SetupFault):
 
 
 class TooManyEntries(LdapFault):
-    """The result exceeds the server's size limit."""
+    """The result exceeds the size limit of the server, or that of the request."""
+
+    received = 0
+    """How many entries came before the limit."""
 
 
 _FAULTS: Final[Mapping[str, tuple[type[LdapFault], str]]] = {

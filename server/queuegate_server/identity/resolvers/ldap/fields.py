@@ -85,6 +85,13 @@ def _check_urls(value: tuple[str, ...]) -> tuple[str, ...]:
     return value
 
 
+def _check_bases(value: tuple[str, ...]) -> tuple[str, ...]:
+    for position, dn in enumerate(value):
+        if dn in value[:position]:
+            raise ValueError(f"the DN {dn} is listed twice")
+    return value
+
+
 def _check_domain(value: str) -> str:
     if not is_domain(value):
         raise ValueError("is not a domain")
@@ -124,6 +131,12 @@ def _as_list(value: object) -> object:
 
 
 BaseDn = Annotated[str, AfterValidator(_check_dn)]
+BaseDns = Annotated[
+    tuple[BaseDn, ...],
+    BeforeValidator(_as_list),
+    Field(min_length=1, max_length=16),
+    AfterValidator(_check_bases),
+]
 Attribute = Annotated[str, AfterValidator(_check_attribute)]
 Attributes = Annotated[
     tuple[Attribute, ...], BeforeValidator(_as_list), Field(min_length=1, max_length=8)

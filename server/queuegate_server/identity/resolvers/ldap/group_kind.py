@@ -17,6 +17,8 @@ from queuegate_server.identity.resolvers.ldap.options import GroupOptions
 from queuegate_server.identity.resolvers.ldap.search import LdapEntry
 
 _MAX_CACHED_DNS: Final = 65_536
+_MAX_CACHED_CHARS: Final = 256
+"""A directory can have longer DNs, but the cache must not grow to gigabytes by them."""
 
 
 class GroupDn(NamedTuple):
@@ -47,8 +49,15 @@ class GroupKind:
         base = SearchBase(options.group_base or "")
         # A method would make the cache part of a cycle, and keep it for good.
         parse = partial(_parse, options, base, self._apply_case)
-        self.parse = lru_cache(maxsize=_MAX_CACHED_DNS)(parse)
-        """Returns a GroupDn; None if the text is no DN, or that of the root."""
+        self._parse = parse
+        self._parse_and_cache = lru_cache(maxsize=_MAX_CACHED_DNS)(parse)
+
+    def parse(self, dn: str) -> GroupDn | None:
+        """Return a group by its DN; None if the text is no DN, or that of the root.
+
+        Raises SetupFault if it is too long.
+        """
+        return (self._parse if len(dn) > _MAX_CACHED_CHARS else self._parse_and_cache)(dn)
 
     def name_in(self, entry: LdapEntry) -> str | None:
         """Return the name in the entry of a group; None if it has none."""

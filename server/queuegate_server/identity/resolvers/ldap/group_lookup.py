@@ -3,9 +3,8 @@
 Everything raises LdapFault rather than returning a part of the groups.
 """
 
-import asyncio
 import logging
-from collections.abc import Coroutine, Iterable, Iterator, Sequence
+from collections.abc import Coroutine, Iterator, Sequence
 from typing import Any, Final, TypeVar
 
 from queuegate.policy.names import CONTROL_CHARACTER
@@ -14,12 +13,15 @@ from queuegate_server.identity.resolvers.ldap.filters import escape_bytes
 from queuegate_server.identity.resolvers.ldap.group_kind import GroupDn, GroupKind, decode_value
 from queuegate_server.identity.resolvers.ldap.instrumentation import LdapStatistics, StepName
 from queuegate_server.identity.resolvers.ldap.options import LdapOptions
-from queuegate_server.identity.resolvers.ldap.search import LdapEntry, SearchSession
+from queuegate_server.identity.resolvers.ldap.search import LdapEntry, SearchSession, gather
+from queuegate_server.runtime.event_loop import WorkSlices
 
 T = TypeVar("T")
 
 _LOG = logging.getLogger("queuegate_server.identity.ldap")
 
+_MAX_NAME_BYTES: Final = 1024
+"""As in requests."""
 _MAX_FILTER_PARTS: Final = 100
 _MAX_FILTER_CHARS: Final = 32_768
 _GID: Final = "gidNumber"
@@ -102,12 +104,12 @@ class GroupLookup:
         return tuple(self._names)
 
     def _add_name(self, name: str | None, source: str) -> None:
-        """Add a name; skip a group without one, or with control characters in it.
+        """Add a name; skip a group without one, or with a name that no request may state.
 
         No access list names such a group, so leaving it out changes no answer; requests must not
         state it either.
         """
-        if name and not CONTROL_CHARACTER.search(name):
+        if name and len(name.encode()) <= _MAX_NAME_BYTES and not CONTROL_CHARACTER.search(name):
             self._names[name] = None
             self._check_limit(len(self._names) - 1)
         else:
@@ -118,7 +120,9 @@ class GroupLookup:
         new: list[str] = []
         nameless: list[str] = []
         attribute = kind.options.member_of_attribute
+        slices = WorkSlices()
         for value in await self._session.all_values(self._user, attribute):
+            await slices.pause_when_due()
             dn = decode_value(value)
             if dn is None:
                 self._skip(repr(value))
@@ -131,8 +135,8 @@ class GroupLookup:
             else:
                 self._add_name(group.name, dn)
             new.append(dn)
-        entries = await _gather(
-            self._session.read("group names", dn, kind.attributes) for dn in nameless
+        entries = await self._gather(
+            [self._session.read("group names", dn, kind.attributes) for dn in nameless]
         )
         for dn, entry in zip(nameless, entries, strict=True):
             self._add_name(kind.name_in(entry) if entry else None, dn)
@@ -143,8 +147,8 @@ class GroupLookup:
     ) -> list[str]:
         """Add the groups that list any of these DNs; return the DNs of those that are new."""
         parts = kind.member_filters(members)
-        found = await _gather(self._search(kind, step, text) for text in _any_of(parts))
-        return self._add_entries(kind, (entry for entries in found for entry in entries))
+        found = await self._gather([self._search(kind, step, text) for text in _any_of(parts)])
+        return await self._add_entries(kind, [entry for entries in found for entry in entries])
 
     async def _add_groups_listing_name(self, kind: GroupKind) -> None:
         """Add the groups that list the user's name, and that of the user's gidNumber."""
@@ -162,7 +166,7 @@ class GroupLookup:
             if not found or gid.encode() not in found[0].values(_GID):
                 # Like NSS: a group without a name goes by its number.
                 self._add_name(gid, gid)
-        self._add_entries(kind, found)
+        await self._add_entries(kind, found)
 
     async def _add_gid_group(self, kind: GroupKind) -> None:
         """Add the group of the user's gidNumber."""
@@ -170,7 +174,7 @@ class GroupLookup:
         text = f"(&(objectClass=posixGroup)({_GID}={gid}))"
         found = await self._search_primary_group(kind, text)
         if found:
-            self._add_entries(kind, found)
+            await self._add_entries(kind, found)
         else:
             self._add_name(gid, gid)
 
@@ -182,7 +186,7 @@ class GroupLookup:
                 "the user's primary group is not below group_base",
                 "set group_base to the root of the domain, or primary_group: none",
             )
-        return self._add_entries(kind, found)
+        return await self._add_entries(kind, found)
 
     async def _add_in_chain(self, kind: GroupKind, above: list[str]) -> None:
         """Add all groups that contain the user or one of these DNs, directly or by nesting."""
@@ -193,7 +197,7 @@ class GroupLookup:
             )
         parts = kind.member_filters([self._user.dn, *above], _AD_IN_CHAIN)
         for text in _any_of(parts):
-            self._add_entries(kind, await self._search(kind, "nested search", text))
+            await self._add_entries(kind, await self._search(kind, "nested search", text))
 
     async def _walk_up(self, above: list[str]) -> None:
         """Add the groups of groups, one search of each kind for each level; cycles end it.
@@ -215,8 +219,12 @@ class GroupLookup:
                 "raise nested_depth of the resolver of %s if there are any",
                 self._user_name,
                 self._options.nested_depth,
-                self._options.user_base,
+                "; ".join(self._options.user_base),
             )
+
+    async def _gather(self, calls: Sequence[Coroutine[Any, Any, T]]) -> list[T]:
+        """Return the results of requests; other lookups get half of the connection meanwhile."""
+        return await gather(calls, max(1, self._options.max_in_flight // 2))
 
     async def _search(
         self,
@@ -232,19 +240,21 @@ class GroupLookup:
             attributes or kind.attributes,
             limit=self._options.max_groups,
         )
-        return self._below_base(kind, found)
+        return await self._below_base(kind, found)
 
     async def _search_primary_group(self, kind: GroupKind, filter_text: str) -> list[LdapEntry]:
         base = kind.options.group_base or ""
         found = await self._session.search(
             "primary group", base, filter_text, kind.attributes, limit=1, advice=_ONE_PRIMARY_GROUP
         )
-        return self._below_base(kind, found)
+        return await self._below_base(kind, found)
 
-    def _below_base(self, kind: GroupKind, entries: list[LdapEntry]) -> list[LdapEntry]:
+    async def _below_base(self, kind: GroupKind, entries: list[LdapEntry]) -> list[LdapEntry]:
         """Return the entries without those outside of `group_base`, which no search may find."""
         inside: list[LdapEntry] = []
+        slices = WorkSlices()
         for entry in entries:
+            await slices.pause_when_due()
             group = kind.parse(entry.dn)
             if group is None or group.is_below_base:
                 inside.append(entry)
@@ -252,10 +262,12 @@ class GroupLookup:
                 self._statistics.note_outside(entry.dn, "group_base")
         return inside
 
-    def _add_entries(self, kind: GroupKind, entries: Iterable[LdapEntry]) -> list[str]:
+    async def _add_entries(self, kind: GroupKind, entries: Sequence[LdapEntry]) -> list[str]:
         """Add groups whose entries were read; return the DNs of those that are new."""
         new: list[str] = []
+        slices = WorkSlices()
         for entry in entries:
+            await slices.pause_when_due()
             group = self._add_dn(kind, entry.dn)
             if group is not None:
                 new.append(entry.dn)
@@ -324,16 +336,3 @@ def _any_of(parts: list[str]) -> Iterator[str]:
         length += len(part)
     if chunk:
         yield chunk[0] if len(chunk) == 1 else f"(|{''.join(chunk)})"
-
-
-async def _gather(calls: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
-    """Return the results of all calls in order; the first failure ends the other calls."""
-    several = list(calls)
-    if len(several) == 1:
-        return [await several[0]]
-    tasks = [asyncio.ensure_future(call) for call in several]
-    try:
-        return list(await asyncio.gather(*tasks))
-    finally:
-        for task in tasks:
-            task.cancel()

@@ -20,10 +20,11 @@ from queuegate_server.identity.resolvers.ldap.dn import (
     parse_dn,
 )
 from queuegate_server.identity.resolvers.ldap.errors import LdapFault, ServerFault, SetupFault
-from queuegate_server.identity.resolvers.ldap.filters import UserFilter, escape
+from queuegate_server.identity.resolvers.ldap.filters import escape
 from queuegate_server.identity.resolvers.ldap.group_kind import GroupKind, decode_value
-from queuegate_server.identity.resolvers.ldap.options import LdapOptions
 from queuegate_server.identity.resolvers.ldap.search import LdapEntry, SearchSession
+from queuegate_server.identity.resolvers.ldap.user_search import UserSearch
+from queuegate_server.runtime.event_loop import WorkSlices
 
 T = TypeVar("T")
 
@@ -70,15 +71,13 @@ class MemberLookup:
         self,
         session: SearchSession,
         kinds: Sequence[GroupKind],
-        user_filter: UserFilter,
-        user_base: SearchBase,
+        users: UserSearch,
         listing: MemberListing,
     ) -> None:
         self._session = session
         self._options = session.options
         self._kinds = tuple(kinds)
-        self._user_filter = user_filter
-        self._user_base = user_base
+        self._user_search = users
         self._listing = listing
         self._direct: dict[str, _Direct] = {}
         self._users: dict[NormalizedDn, tuple[str, ...]] = {}
@@ -165,7 +164,9 @@ class MemberLookup:
             limit,
         )
         found: list[_Group] = []
+        slices = WorkSlices()
         for entry in entries:
+            await slices.pause_when_due()
             parsed = kind.parse(entry.dn)
             if parsed is not None and parsed.is_below_base:
                 name = kind.name_in(entry) if parsed.name is None else parsed.name
@@ -213,7 +214,7 @@ class MemberLookup:
         if not by_member_of or self._depth:
             values = await self._values(group)
             for chunk in _chunks(values, _CHUNK):
-                dns = _parsed(filter(None, map(decode_value, chunk)))
+                dns = await _parsed(filter(None, map(decode_value, chunk)))
                 searchable = {key: dn for key, dn in dns.items() if _rdn_filter(dn)}
                 if len(searchable) < len(dns):
                     missing = _UNREADABLE_DN
@@ -257,14 +258,14 @@ class MemberLookup:
         new = {
             key: dn
             for key, dn in dns.items()
-            if key not in self._users and self._user_base.contains(key)
+            if key not in self._users and self._user_search.base.contains(key)
         }
         if new:
             self._users.update(dict.fromkeys(new, ()))
             for entry in await self._search_users(_any_of(new.values())):
                 parsed = parse_dn(entry.dn)
                 if parsed and (key := normalize(parsed)) in new:
-                    self._users[key] = self._names(entry)
+                    self._users[key] = self._user_search.names(entry)
         return [name for key in dns for name in self._users.get(key, ())]
 
     async def _groups_at(self, dns: dict[NormalizedDn, ParsedDn]) -> list[_Group]:
@@ -289,17 +290,27 @@ class MemberLookup:
 
     async def _users_with(self, filter_text: str) -> list[str]:
         entries = await self._search_users(filter_text)
-        return [name for entry in entries for name in self._names(entry)]
+        return [name for entry in entries for name in self._user_search.names(entry)]
 
     async def _search_users(self, filter_text: str) -> list[LdapEntry]:
-        entries = await self._search(
-            self._options.user_base,
-            f"(&{self._user_filter.for_anyone()}{filter_text})",
-            self._user_filter.attributes,
-            self._listing.room,
-            ldap.SCOPE_SUBTREE if self._options.user_scope == "sub" else ldap.SCOPE_ONELEVEL,
+        users = self._user_search
+        for _ in range(users.requests):
+            self._listing.count_search()
+        entries = await users.search(
+            self._session,
+            "member search",
+            f"(&{users.filter.for_anyone()}{filter_text})",
+            users.filter.attributes,
+            limit=max(self._listing.room, 1),
+            advice=_ADVICE,
         )
-        return [entry for entry in entries if self._user_base.contains_entry(entry.dn)]
+        below: list[LdapEntry] = []
+        slices = WorkSlices()
+        for entry in entries:
+            if users.base.contains_entry(entry.dn):
+                below.append(entry)
+            await slices.pause_when_due()
+        return below
 
     async def _search(
         self,
@@ -320,26 +331,19 @@ class MemberLookup:
             advice=_ADVICE,
         )
 
-    def _names(self, entry: LdapEntry) -> tuple[str, ...]:
-        return user_names(entry, self._user_filter, self._options)
-
-
-def user_names(entry: LdapEntry, user_filter: UserFilter, options: LdapOptions) -> tuple[str, ...]:
-    """Return the names that a request may give the user of an entry."""
-
-    def texts(attribute: str) -> Iterator[str]:
-        return filter(None, map(decode_value, entry.values(attribute)))
-
-    return user_filter.users(texts, fold=options.user_match == "casefold")
-
 
 def _key(dn: str) -> NormalizedDn:
     return normalize(parse_dn(dn) or [])
 
 
-def _parsed(dns: Iterable[str]) -> dict[NormalizedDn, ParsedDn]:
-    found = (parse_dn(dn) for dn in dns)
-    return {normalize(parsed): parsed for parsed in found if parsed}
+async def _parsed(dns: Iterable[str]) -> dict[NormalizedDn, ParsedDn]:
+    found: dict[NormalizedDn, ParsedDn] = {}
+    slices = WorkSlices()
+    for dn in dns:
+        if parsed := parse_dn(dn):
+            found[normalize(parsed)] = parsed
+        await slices.pause_when_due()
+    return found
 
 
 def _rdn_filter(dn: ParsedDn) -> str:

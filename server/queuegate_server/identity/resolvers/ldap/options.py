@@ -28,6 +28,7 @@ from queuegate_server.identity.resolvers.ldap.fields import (
     Attribute,
     Attributes,
     BaseDn,
+    BaseDns,
     BindName,
     Domain,
     GroupFilter,
@@ -153,7 +154,9 @@ class LdapOptions(GroupOptions, ResolverOptions):
         False, description="Whether the password may be sent without encryption."
     )
     # Users.
-    user_base: BaseDn = Field(description="The DN below which users are searched.")
+    user_base: BaseDns = Field(
+        description="The DN below which users are searched, or a list of such DNs."
+    )
     user_scope: Literal["sub", "one"] = Field(
         "sub", description="sub: users anywhere below user_base; one: directly below it."
     )

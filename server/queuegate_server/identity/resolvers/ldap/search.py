@@ -1,13 +1,15 @@
 """The searches of one lookup on one connection: each bounded, and whole or a failure."""
 
+import asyncio
 import re
-from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from typing import Any, Final, NamedTuple, TypeVar, cast
 
 import ldap
 from ldap.controls import SimplePagedResultsControl
 
-from queuegate_server.identity.resolvers.ldap.connection import LdapConnection, SearchResult
+from queuegate_server.identity.resolvers.ldap.allowance import Allowance
+from queuegate_server.identity.resolvers.ldap.connection import LdapConnection
 from queuegate_server.identity.resolvers.ldap.dn import SearchBase
 from queuegate_server.identity.resolvers.ldap.errors import (
     NoSuchEntry,
@@ -16,10 +18,17 @@ from queuegate_server.identity.resolvers.ldap.errors import (
     TooManyEntries,
 )
 from queuegate_server.identity.resolvers.ldap.instrumentation import StepName, timed_step
+from queuegate_server.identity.resolvers.ldap.pending import SearchResult
+from queuegate_server.runtime.event_loop import WorkSlices
+
+T = TypeVar("T")
 
 _ANY_ENTRY: Final = "(objectClass=*)"
 _AD_CAPABILITY: Final = b"1.2.840.113556.1.4.800"
-_RANGE_END: Final = re.compile("[0-9]{1,9}")
+_RANGE: Final = re.compile(r"(0|[1-9][0-9]{0,8})-(\*|0|[1-9][0-9]{0,8})")
+_MORE_PAGES: Final = 100
+"""Pages and ranges beyond those that are needed if all are full: a server may send shorter ones."""
+_USUAL_RANGE: Final = 1000
 _RAISE_MAX_GROUPS: Final = "raise max_groups if that is right"
 
 
@@ -44,20 +53,49 @@ class LdapEntry:
         """Return the values of an attribute; none if the entry does not have it."""
         return self._attributes.get(attribute.lower(), [])
 
-    def part(self, attribute: str) -> tuple[str, list[bytes]] | None:
-        """Return a range that comes as `attribute;range=…`, and its values; None without one."""
+    def part(self, attribute: str) -> "ValueRange | None":
+        """Return the range of values that comes as `attribute;range=…`; None without one.
+
+        Raises ServerFault if there are several, or if its bounds do not fit its values.
+        """
         prefix = f"{attribute};range=".lower()
-        for name, values in self._attributes.items():
-            if name.startswith(prefix):
-                return name.removeprefix(prefix), values
-        return None
+        parts = [
+            (name.removeprefix(prefix), values)
+            for name, values in self._attributes.items()
+            if name.startswith(prefix)
+        ]
+        if not parts:
+            return None
+        match = _RANGE.fullmatch(parts[0][0])
+        if len(parts) > 1 or match is None:
+            raise ServerFault(f"the server sent {attribute} in ranges that are not valid")
+        text, values = parts[0]
+        start = int(match[1])
+        is_last = match[2] == "*"
+        if not is_last and not 0 < len(values) == int(match[2]) - start + 1:
+            raise ServerFault(
+                f"the server sent {len(values)} values of {attribute} as the range {text}"
+            )
+        return ValueRange(start, values, is_last)
+
+
+class ValueRange(NamedTuple):
+    """A part of the values of an attribute (MS-ADTS 3.1.1.3.1.3.3)."""
+
+    start: int
+    """How many values are before it."""
+    values: list[bytes]
+    is_last: bool
+    """Whether no values are after it."""
 
 
 class SearchSession:
     """The searches of one lookup. All methods raise LdapFault."""
 
-    def __init__(self, connection: LdapConnection) -> None:
+    def __init__(self, connection: LdapConnection, allowance: Callable[[], Allowance]) -> None:
+        """Search on a connection; `allowance` returns what the next answer may bring."""
         self._connection = connection
+        self._allowance = allowance
         self.options = connection.options
 
     async def search(
@@ -79,9 +117,14 @@ class SearchSession:
         with timed_step(step_name, self._connection.server, self._connection.observe) as step:
             try:
                 found = await self._search_once(base, scope, filter_text, attributes, limit)
-            except TooManyEntries:
-                if not self.options.page_size or limit < self.options.page_size:
+            except TooManyEntries as fault:
+                if fault.received > limit:
                     raise LimitExceeded(limit, advice) from None
+                if not self.options.page_size:
+                    raise SetupFault(
+                        f"{fault.detail}, after {fault.received} entries",
+                        "set page_size, or raise the size limit for the bind account",
+                    ) from None
                 found = await self._search_in_pages(base, scope, filter_text, attributes, limit)
             if len(found) > limit:
                 raise LimitExceeded(limit, advice)
@@ -99,6 +142,8 @@ class SearchSession:
             except NoSuchEntry:
                 found = []
             step.detail = f"{dn}: {'read' if found else 'not found'}"
+            if len(found) > 1:
+                raise ServerFault(f"the server answered a read of {dn!r:.200} with several entries")
             if found and not SearchBase(dn, "base").contains_entry(found[0].dn):
                 raise ServerFault(
                     f"the server answered a read of {dn!r:.200} with {found[0].dn!r:.200}"
@@ -125,19 +170,25 @@ class SearchSession:
         part = entry.part(attribute)
         if part is None:
             return values
-        while part is not None:
-            values += part[1]
+        if values:
+            raise ServerFault(f"the server sent {attribute} both as a whole and as a range")
+        for _ in range(limit // _USUAL_RANGE + _MORE_PAGES):
+            if part is None:
+                raise SetupFault(f"the directory sent only a part of {attribute}")
+            if part.start != len(values):
+                raise ServerFault(
+                    f"the server sent {attribute} from value {part.start}, and was asked for those "
+                    f"from {len(values)}"
+                )
+            values += part.values
             if len(values) > limit:
                 raise LimitExceeded(limit, advice)
-            last = part[0].partition("-")[2]
-            if last == "*":
+            if part.is_last:
                 return values
-            if not _RANGE_END.fullmatch(last) or not part[1]:
-                break
-            following = f"{attribute};range={int(last) + 1}-*"
+            following = f"{attribute};range={len(values)}-*"
             current = await self.read("ranges", entry.dn, [following])
             part = current.part(attribute) if current else None
-        raise SetupFault(f"the directory sent only a part of {attribute}")
+        raise ServerFault(f"the server sent {attribute} in too many ranges")
 
     async def is_active_directory(self) -> bool:
         """Return whether the server is an Active Directory; asked once for each connection."""
@@ -151,9 +202,14 @@ class SearchSession:
     async def _search_once(
         self, base: str, scope: int, filter_text: str, attributes: Sequence[str], limit: int
     ) -> list[LdapEntry]:
-        return _entries(
+        return await _entries(
             await self._connection.search(
-                base, scope, filter_text, attributes, size_limit=limit + 1
+                base,
+                scope,
+                filter_text,
+                attributes,
+                size_limit=limit + 1,
+                allowance=self._allowance(),
             )
         )
 
@@ -163,24 +219,34 @@ class SearchSession:
         """Return the entries, or more than `limit` of them as soon as there are more."""
         found: list[LdapEntry] = []
         cookie = b""
-        while True:
-            control = SimplePagedResultsControl(
-                criticality=True, size=self.options.page_size, cookie=cookie
-            )
+        size = min(self.options.page_size, limit + 1)
+        for _ in range(limit // size + _MORE_PAGES):
+            control = SimplePagedResultsControl(criticality=True, size=size, cookie=cookie)
             try:
                 result = await self._connection.search(
-                    base, scope, filter_text, attributes, size_limit=0, controls=[control]
+                    base,
+                    scope,
+                    filter_text,
+                    attributes,
+                    size_limit=0,
+                    allowance=self._allowance(),
+                    controls=[control],
                 )
             except TooManyEntries as fault:
                 raise SetupFault(
-                    f"{fault.detail}, also in pages",
+                    f"{fault.detail}, also in pages of {size}",
                     "raise the size limit for the bind account (slapd: limits … "
                     "size.prtotal=unlimited)",
                 ) from None
-            found += _entries(result)
+            found += await _entries(result)
             cookie = _next_cookie(result.controls)
             if not cookie or len(found) > limit:
                 return found
+        raise ServerFault(
+            f"the server sent {limit // size + _MORE_PAGES} pages for a result of at most {limit} "
+            f"entries, and says that there are more",
+            "check the server; a proxy before it may not support paged results: page_size: 0",
+        )
 
 
 def _next_cookie(controls: Sequence[Any]) -> bytes:
@@ -191,6 +257,38 @@ def _next_cookie(controls: Sequence[Any]) -> bytes:
     raise ServerFault("the server sent a page without stating whether it is the last")
 
 
-def _entries(result: SearchResult) -> list[LdapEntry]:
-    """Return the entries; items without a DN are referrals, which are not followed."""
-    return [LdapEntry(dn, attributes) for dn, attributes in result.entries if dn is not None]
+async def _entries(result: SearchResult) -> list[LdapEntry]:
+    """Return the entries of a result."""
+    entries: list[LdapEntry] = []
+    slices = WorkSlices()
+    for dn, attributes in result.entries:
+        entries.append(LdapEntry(dn, attributes))
+        await slices.pause_when_due()
+    return entries
+
+
+async def gather(calls: Sequence[Coroutine[Any, Any, T]], at_once: int) -> list[T]:
+    """Return the results of all calls in order; the first failure ends the other calls.
+
+    Args:
+        calls: The calls, each of which makes one request after the other.
+        at_once: How many may run at the same time.
+    """
+    if len(calls) == 1:
+        return [await calls[0]]
+    results: list[T | None] = [None] * len(calls)
+    remaining = iter(enumerate(calls))
+
+    async def work() -> None:
+        for place, call in remaining:
+            results[place] = await call
+
+    workers = [asyncio.ensure_future(work()) for _ in range(min(at_once, len(calls)))]
+    try:
+        await asyncio.gather(*workers)
+    finally:
+        for worker in workers:
+            worker.cancel()
+        for _, call in remaining:
+            call.close()
+    return cast("list[T]", results)

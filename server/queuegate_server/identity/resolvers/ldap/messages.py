@@ -1,0 +1,336 @@
+"""The messages of a directory server (RFC 4511, section 4.1.1), cut from a stream and checked.
+
+libldap waits for a message of any size, takes every final answer for the one that was asked for,
+and reads a malformed entry as one without attributes. A server that does such things could not be
+asked, so libldap gets only messages that have passed this module.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Final, NamedTuple
+
+from queuegate_server.identity.resolvers.ldap.errors import ServerFault
+
+BIND_RESPONSE: Final = 0x61
+SEARCH_ENTRY: Final = 0x64
+SEARCH_DONE: Final = 0x65
+SEARCH_REFERENCE: Final = 0x73
+EXTENDED_RESPONSE: Final = 0x78
+MAX_MESSAGE_BYTES: Final = 64 * 2**20
+"""The most that any message may take."""
+MAX_CONTROL_MESSAGE_BYTES: Final = 65_536
+"""The same for a message that is no entry: a result code with its text, referrals and controls."""
+
+_SEQUENCE: Final = 0x30
+_SET: Final = 0x31
+_INTEGER: Final = 0x02
+_OCTETS: Final = 0x04
+_BOOLEAN: Final = 0x01
+_ENUMERATED: Final = 0x0A
+_CONTROLS: Final = 0xA0
+_REFERRAL: Final = 0xA3
+_RESULT_ENDS: Final = {
+    BIND_RESPONSE: (0x87,),
+    SEARCH_DONE: (),
+    EXTENDED_RESPONSE: (0x8A, 0x8B),
+}
+"""What may follow the common parts of a result, in this order: credentials; name and value."""
+_LONG_FORM: Final = 0x80
+_MAX_LENGTH_BYTES: Final = 4
+_MAX_ID: Final = 2**31 - 1
+_SMALLEST_CONTENT: Final = 5
+"""A message id and an operation, of one byte each, with tags and a length."""
+
+
+class MalformedMessage(ServerFault):
+    """A server sent bytes that are no message of LDAP."""
+
+    def __init__(self) -> None:
+        super().__init__("the server sent an answer that is not LDAP")
+
+
+class TooManyElements(Exception):
+    """A message has more entries, attributes and values than it may have."""
+
+
+class MessageHead(NamedTuple):
+    """The beginning of a message, which is known before the rest has arrived."""
+
+    id: int
+    operation: int
+    size: int
+    """In bytes, the head included."""
+
+
+class MessageReader:
+    """Cuts a stream into messages."""
+
+    def __init__(self, admit: Callable[[MessageHead], bool]) -> None:
+        """Create a reader.
+
+        Args:
+            admit: Is called with each head, and returns whether to read the message or to drop
+                its bytes as they arrive. May raise ServerFault.
+        """
+        self._admit = admit
+        self._buffer = bytearray()
+        self._head: MessageHead | None = None
+        self._dropping = 0
+
+    @property
+    def is_between_messages(self) -> bool:
+        """Whether every byte so far belonged to a whole message."""
+        return not self._buffer and not self._dropping
+
+    def add(self, data: bytes) -> None:
+        """Add bytes to the stream."""
+        self._buffer += data
+
+    def messages(self) -> Iterator[tuple[MessageHead, bytes | None]]:
+        """Yield the whole messages, and None for those that are dropped. Raises ServerFault.
+
+        The caller may stop at any time, and ask again for the rest.
+        """
+        buffer = self._buffer
+        while True:
+            if self._dropping:
+                dropped = min(self._dropping, len(buffer))
+                del buffer[:dropped]
+                self._dropping -= dropped
+            head = self._head
+            if head is None:
+                head = _read_head(buffer)
+                if head is None:
+                    return
+                if not self._admit(head):
+                    self._dropping = head.size
+                    yield head, None
+                    continue
+                self._head = head
+            if len(buffer) < head.size:
+                return
+            message = bytes(memoryview(buffer)[: head.size])
+            del buffer[: head.size]
+            self._head = None
+            yield head, message
+
+
+def _read_head(buffer: bytearray) -> MessageHead | None:
+    """Return the head at the beginning of a buffer; None if more bytes must arrive first.
+
+    Raises ServerFault.
+    """
+    if not buffer:
+        return None
+    if buffer[0] != _SEQUENCE:
+        raise ServerFault(
+            "the server does not speak LDAP",
+            "check the port: it may be one for ldaps, or not that of a directory",
+        )
+    try:
+        start, size = _content(buffer, 1)
+        if size > MAX_MESSAGE_BYTES:
+            raise ServerFault("the server announced an answer of more than 64 MiB")
+        if size < _SMALLEST_CONTENT:
+            raise MalformedMessage
+        number, at = _read_id(buffer, start)
+        operation = buffer[at]
+    except IndexError:
+        return None
+    if at >= start + size:
+        raise MalformedMessage
+    return MessageHead(number, operation, start + size)
+
+
+def _read_id(data: bytes | bytearray, at: int) -> tuple[int, int]:
+    """Return the id of a message, and the position after it."""
+    if data[at] != _INTEGER:
+        raise MalformedMessage
+    length = data[at + 1]
+    if not 1 <= length <= _MAX_LENGTH_BYTES + 1:
+        raise MalformedMessage
+    end = at + 2 + length
+    if end > len(data):
+        raise IndexError
+    number = int.from_bytes(data[at + 2 : end], "big", signed=True)
+    if not 0 <= number <= _MAX_ID:
+        raise MalformedMessage
+    return number, end
+
+
+def _content(data: bytes | bytearray, at: int) -> tuple[int, int]:
+    """Return where the content begins whose length is at a position, and that length."""
+    length = data[at]
+    at += 1
+    if length < _LONG_FORM:
+        return at, length
+    count = length - _LONG_FORM
+    if not 1 <= count <= _MAX_LENGTH_BYTES:
+        raise MalformedMessage
+    end = at + count
+    if end > len(data):
+        raise IndexError
+    return end, int.from_bytes(data[at:end], "big")
+
+
+def check_message(message: bytes, max_elements: int) -> int:
+    """Check a message to its last byte.
+
+    Args:
+        message: A whole message.
+        max_elements: How many entries, attributes, values, referrals and controls it may have.
+
+    Returns:
+        How many it has.
+
+    Raises:
+        MalformedMessage: It is not as RFC 4511 says.
+        TooManyElements: There are more.
+    """
+    check = _Check(message, max_elements)
+    try:
+        check.message()
+    except IndexError:
+        raise MalformedMessage from None
+    return check.elements
+
+
+def dn_bytes(entry: bytes) -> int:
+    """Return the length of the DN in a message that has an entry and was checked."""
+    return _operation_part(entry)[1]
+
+
+def read_result(message: bytes) -> tuple[int, str]:
+    """Return the result code and the text of a message that has a result and was checked."""
+    at, length = _operation_part(message)
+    code = int.from_bytes(message[at : at + length], "big", signed=True)
+    at, length = _content(message, at + length + 1)
+    at, length = _content(message, at + length + 1)
+    return code, message[at : at + length].decode("utf-8", "replace")
+
+
+def _operation_part(message: bytes) -> tuple[int, int]:
+    """Return where the first part of the operation begins, and its length."""
+    _, at = _read_id(message, _content(message, 1)[0])
+    at, _ = _content(message, at + 1)
+    return _content(message, at + 1)
+
+
+class _Check:
+    """The check of one message. Positions beyond its end raise IndexError."""
+
+    def __init__(self, message: bytes, max_elements: int) -> None:
+        self._message = message
+        self._max_elements = max_elements
+        self.elements = 0
+
+    def message(self) -> None:
+        """Check the message."""
+        at, end = self._open(_SEQUENCE, 0, len(self._message))
+        if end != len(self._message):
+            raise MalformedMessage
+        _, at = _read_id(self._message, at)
+        operation = self._message[at]
+        at, stop = self._open(operation, at, end)
+        if operation == SEARCH_ENTRY:
+            self._entry(at, stop)
+        elif operation == SEARCH_REFERENCE:
+            if at == stop:
+                raise MalformedMessage
+            self._texts(at, stop)
+        elif operation in _RESULT_ENDS:
+            self._result(at, stop, _RESULT_ENDS[operation])
+        else:
+            raise MalformedMessage
+        if stop < end:
+            at, stop = self._open(_CONTROLS, stop, end)
+            if stop != end:
+                raise MalformedMessage
+            self._controls(at, stop)
+
+    def _entry(self, at: int, end: int) -> None:
+        at = self._skip(_OCTETS, at, end)
+        at, stop = self._open(_SEQUENCE, at, end)
+        if stop != end:
+            raise MalformedMessage
+        names: set[bytes] = set()
+        self._count()
+        while at < end:
+            self._count()
+            at, stop = self._open(_SEQUENCE, at, end)
+            start, length = _content(self._message, at + 1)
+            at = self._skip(_OCTETS, at, stop)
+            name = self._message[start : start + length].lower()
+            # An attribute that comes twice has two lists of values (RFC 4511, 4.5.2).
+            if name in names:
+                raise MalformedMessage
+            names.add(name)
+            at, last = self._open(_SET, at, stop)
+            if last != stop:
+                raise MalformedMessage
+            self._texts(at, stop)
+            at = stop
+
+    def _result(self, at: int, end: int, tags: tuple[int, ...]) -> None:
+        code, length = _content(self._message, at + 1)
+        if not 1 <= length <= _MAX_LENGTH_BYTES or self._message[code] >= _LONG_FORM:
+            raise MalformedMessage
+        at = self._skip(_ENUMERATED, at, end)
+        at = self._skip(_OCTETS, at, end)
+        at = self._skip(_OCTETS, at, end)
+        if at < end and self._message[at] == _REFERRAL:
+            at, stop = self._open(_REFERRAL, at, end)
+            self._texts(at, stop)
+            at = stop
+        for tag in tags:
+            if at < end and self._message[at] == tag:
+                at = self._skip(tag, at, end)
+        if at != end:
+            raise MalformedMessage
+
+    def _controls(self, at: int, end: int) -> None:
+        while at < end:
+            self._count()
+            at, stop = self._open(_SEQUENCE, at, end)
+            at = self._skip(_OCTETS, at, stop)
+            for tag in (_BOOLEAN, _OCTETS):
+                if at < stop and self._message[at] == tag:
+                    at = self._skip(tag, at, stop)
+            if at != stop:
+                raise MalformedMessage
+
+    def _texts(self, at: int, end: int) -> None:
+        """Check values, of which there may be very many."""
+        message = self._message
+        left = self._max_elements - self.elements
+        while at < end:
+            if message[at] != _OCTETS:
+                raise MalformedMessage
+            length = message[at + 1]
+            at += 2
+            if length >= _LONG_FORM:
+                at, length = _content(message, at - 1)
+            at += length
+            left -= 1
+            if left < 0:
+                raise TooManyElements
+        if at != end:
+            raise MalformedMessage
+        self.elements = self._max_elements - left
+
+    def _open(self, tag: int, at: int, end: int) -> tuple[int, int]:
+        """Return where the content of an element begins and ends."""
+        if at >= end or self._message[at] != tag:
+            raise MalformedMessage
+        start, length = _content(self._message, at + 1)
+        if start + length > end:
+            raise MalformedMessage
+        return start, start + length
+
+    def _skip(self, tag: int, at: int, end: int) -> int:
+        """Return the position after an element."""
+        return self._open(tag, at, end)[1]
+
+    def _count(self) -> None:
+        self.elements += 1
+        if self.elements > self._max_elements:
+            raise TooManyElements

@@ -1,0 +1,210 @@
+"""The requests in flight on one connection, and which messages of the server may answer them.
+
+A server that answers with another kind of message, twice, or where nothing was asked, has not
+answered: the connection ends, and its requests fail. An answer that is only too large fails its
+own request.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple
+
+from queuegate_server.identity.resolvers.ldap.allowance import Allowance
+from queuegate_server.identity.resolvers.ldap.dn import MAX_DN_BYTES, long_dn
+from queuegate_server.identity.resolvers.ldap.errors import (
+    LdapFault,
+    ServerFault,
+    SetupFault,
+    TooManyEntries,
+)
+from queuegate_server.identity.resolvers.ldap.messages import (
+    BIND_RESPONSE,
+    EXTENDED_RESPONSE,
+    MAX_CONTROL_MESSAGE_BYTES,
+    SEARCH_DONE,
+    SEARCH_ENTRY,
+    MessageHead,
+    TooManyElements,
+    check_message,
+    dn_bytes,
+)
+
+_MAX_HELD_BYTES: Final = 64 * 2**20
+"""The most that unfinished answers to lookups may take together."""
+_ELEMENT_BYTES: Final = 64
+"""What Python needs for a value, beside its bytes."""
+_MAX_LATE: Final = 1024
+"""Abandoned requests of which the server may not know yet that they are."""
+_MAX_DROPPED: Final = 10_000
+"""Entries that may answer them on one connection."""
+_FINAL: Final = (SEARCH_DONE, BIND_RESPONSE)
+
+
+class SearchResult(NamedTuple):
+    """The whole result of one request."""
+
+    entries: list[tuple[str, Any]]
+    """DN and attributes. References to other servers, which are not followed, are left out."""
+    controls: Sequence[Any]
+
+
+@dataclass(slots=True, eq=False)
+class _Request:
+    """A request that was sent, and what has arrived of its answer."""
+
+    operations: tuple[int, ...]
+    """The messages that may answer it."""
+    allowance: Allowance
+    future: asyncio.Future[SearchResult]
+    entries: list[tuple[str, Any]] = field(default_factory=list)
+    held: int = 0
+    """Roughly the memory that the answer takes, in bytes."""
+    is_answered: bool = False
+    """Whether the last message of the answer has arrived."""
+
+
+class PendingRequests:
+    """The requests in flight on one connection, by their message ids."""
+
+    def __init__(self, abandon: Callable[[int], None], close: Callable[[str], None]) -> None:
+        """Create it without requests.
+
+        Args:
+            abandon: Tells the server that a request has been given up.
+            close: Ends the connection for a reason.
+        """
+        self._abandon = abandon
+        self.close = close
+        self._pending: dict[int, _Request] = {}
+        self._late: dict[int, _Request] = {}
+        """Abandoned requests; what still answers them is dropped."""
+        self._held = 0
+        self._dropped = Allowance(_MAX_DROPPED)
+
+    def __len__(self) -> int:
+        """Return how many requests wait for their result."""
+        return len(self._pending)
+
+    def add(
+        self, message: int, operations: tuple[int, ...], allowance: Allowance
+    ) -> asyncio.Future[SearchResult]:
+        """Add a request that has just been sent; return the future of its result."""
+        request = _Request(operations, allowance, asyncio.get_running_loop().create_future())
+        self._pending[message] = request
+        return request.future
+
+    def abandon(self, message: int) -> None:
+        """Give up a request, unless it has ended."""
+        request = self._pending.pop(message, None)
+        if request is None:
+            return
+        self._held -= request.held
+        if not request.is_answered:
+            self._late[message] = request
+            if len(self._late) > _MAX_LATE:
+                del self._late[next(iter(self._late))]
+        self._abandon(message)
+
+    def fail_all(self, reason: str) -> None:
+        """Fail all requests: the connection has ended."""
+        pending, self._pending = self._pending, {}
+        for request in pending.values():
+            if not request.future.done():
+                request.future.set_exception(ServerFault(reason))
+
+    def add_entries(self, message: int, entries: list[tuple[str, Any]]) -> None:
+        """Add entries to the result of a request."""
+        if request := self._pending.get(message):
+            request.entries += entries
+
+    def settle(self, message: int, result: Sequence[Any] | LdapFault) -> None:
+        """End a request, with the controls of its result or a fault."""
+        request = self._pending.pop(message, None)
+        if request is None:
+            return
+        self._held -= request.held
+        if request.future.done():
+            return
+        if isinstance(result, TooManyEntries):
+            result.received = len(request.entries)
+        if isinstance(result, LdapFault):
+            request.future.set_exception(result)
+        else:
+            request.future.set_result(SearchResult(request.entries, result))
+
+    def admit(self, head: MessageHead) -> bool:
+        """Return whether to read a message, by its first bytes. Raises ServerFault."""
+        is_notice = head.id == 0 and head.operation == EXTENDED_RESPONSE
+        request = self._pending.get(head.id) or self._late.get(head.id)
+        if not is_notice and (request is None or request.is_answered):
+            raise ServerFault("the server sent an answer to no request, or after its end")
+        if request is not None and head.operation not in request.operations:
+            raise ServerFault("the server sent another kind of answer than was asked for")
+        if head.operation != SEARCH_ENTRY and head.size > MAX_CONTROL_MESSAGE_BYTES:
+            raise ServerFault("the server sent a result with more than 64 KiB of text")
+        if head.id in self._late:
+            self._drop(head)
+            return False
+        # A message that is too long is not kept until it is whole.
+        return request is None or self._charge(head.id, request.allowance, head.size, 0)
+
+    def take(self, head: MessageHead, message: bytes) -> bool:
+        """Check a message, and return whether libldap is to read it. Raises ServerFault."""
+        request = self._pending.get(head.id)
+        if request is None:
+            if head.id:
+                # It was abandoned while this message arrived.
+                self._drop(head)
+            else:
+                check_message(message, MAX_CONTROL_MESSAGE_BYTES)
+            return not head.id
+        try:
+            elements = check_message(message, request.allowance.elements_left)
+        except TooManyElements:
+            elements = request.allowance.elements_left + 1
+        if not self._charge(head.id, request.allowance, 0, elements):
+            return False
+        if head.operation == SEARCH_ENTRY and (size := dn_bytes(message)) > MAX_DN_BYTES:
+            self._fail(head.id, long_dn(size))
+            return False
+        if not self._hold(head.id, request, head.size + _ELEMENT_BYTES * elements):
+            return False
+        request.is_answered = head.operation in _FINAL
+        return True
+
+    def _charge(self, message: int, allowance: Allowance, size: int, elements: int) -> bool:
+        """Take from the allowance of a request; fail the request if that is used up."""
+        try:
+            allowance.charge(size, elements)
+        except SetupFault as fault:
+            self._fail(message, fault)
+            return False
+        return True
+
+    def _hold(self, message: int, request: _Request, size: int) -> bool:
+        """Note the memory for a part of an answer; fail the request if there is none left."""
+        if request.allowance.is_for_listing:
+            return True
+        request.held += size
+        self._held += size
+        if self._held > _MAX_HELD_BYTES:
+            self._fail(message, ServerFault("unfinished answers take more than 64 MiB"))
+            return False
+        return True
+
+    def _fail(self, message: int, fault: LdapFault) -> None:
+        """Fail one request; the others on the connection are not at fault."""
+        request = self._pending[message]
+        self.abandon(message)
+        if not request.future.done():
+            request.future.set_exception(fault)
+
+    def _drop(self, head: MessageHead) -> None:
+        """Note a message that comes too late. Raises ServerFault if that does not end."""
+        try:
+            self._dropped.charge(head.size, 1)
+        except SetupFault:
+            raise ServerFault("the server goes on answering requests that were given up") from None
+        if head.operation in _FINAL:
+            self._late.pop(head.id, None)
