@@ -21,7 +21,7 @@ _NULL: Final = {"type": "null"}
 _KINDS: Final = {"number": "duration", "integer": "size"}
 _PATTERNS: Final = {"duration": config_fields._DURATION, "size": config_fields._SIZE}
 _MAX_COLUMNS: Final = 100
-_ONE_OR_MORE: Final = "member_attribute"
+_ONE_OR_MORE: Final = {"member_attribute", "user_base"}
 """A key whose value may be one text instead of a list."""
 
 
@@ -129,8 +129,8 @@ def _draft_7(schema: Any) -> Any:
 
 def _properties(properties: Mapping[str, Any]) -> dict[str, Any]:
     made = {name: _draft_7(schema) for name, schema in properties.items()}
-    if _ONE_OR_MORE in made:
-        made[_ONE_OR_MORE]["type"] = ["array", "string"]
+    for name in _ONE_OR_MORE & made.keys():
+        made[name]["type"] = ["array", "string"]
     return made
 
 

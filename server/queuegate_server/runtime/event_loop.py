@@ -30,22 +30,39 @@ _MESSAGE: Final = b"The event loop has not run for a long time; this process end
 
 SLICE_SECONDS: Final = 0.005
 """How long one step of such work may take."""
+_FREE_SECONDS: Final = 0.001
+"""How long work may take that is not cut into steps. Most is shorter."""
 
 
 class WorkSlices:
-    """Cuts long work into steps, so that other work of the event loop runs in between."""
+    """Cuts long work into steps, so that other work of the event loop runs in between. An
+    asynchronous context manager around that work.
 
-    def __init__(self) -> None:
-        self._end = time.monotonic() + SLICE_SECONDS
+    Long works that share a lock are done one after the other: the steps of many at once would be
+    as long as one without steps.
+    """
 
-    @property
-    def is_due(self) -> bool:
-        """Whether the step has taken long enough."""
-        return time.monotonic() > self._end
+    def __init__(self, turn: asyncio.Lock) -> None:
+        """Create slices; whoever holds the lock may do long work."""
+        self._turn = turn
+        self._has_turn = False
+
+    async def __aenter__(self) -> Self:
+        """Begin to work."""
+        self._end = time.monotonic() + _FREE_SECONDS
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        """Let others do long work."""
+        if self._has_turn:
+            self._turn.release()
 
     async def pause_when_due(self) -> None:
-        """Let other work run if the step has taken long enough."""
-        if self.is_due:
+        """Let other work run if this step has taken long enough."""
+        if time.monotonic() > self._end:
+            if not self._has_turn:
+                await self._turn.acquire()
+                self._has_turn = True
             await asyncio.sleep(PAUSE_SECONDS)
             self._end = time.monotonic() + SLICE_SECONDS
 

@@ -4,8 +4,8 @@ import pytest
 
 from queuegate_server.identity.resolver import Found, LookupFailed, NoSuchUser
 from tests.integration.ldap.conftest import Build
-from tests.support.fakes.active_directory import BASE, Domain
-from tests.support.fakes.ldap_server import fake_directory
+from tests.support.fakes.active_directory import ALICE, BASE, Domain
+from tests.support.fakes.ldap_server import Answer, Search, fake_directory
 
 GIVEN = {
     "preset": "active_directory",
@@ -86,3 +86,23 @@ async def test_reason_of_a_refused_bind(resolver: Build, text: str, reason: str)
         outcome = await (await resolver(fake.url, **GIVEN)).resolve("alice")
         assert isinstance(outcome, LookupFailed)
         assert reason in outcome.detail
+
+
+@pytest.mark.parametrize("groups", [1100])
+async def test_names_of_very_many_groups_are_read_in_batches(resolver: Build, groups: int) -> None:
+    def answer(search: Search) -> Answer:
+        if search.scope != 0:
+            attributes = {"sAMAccountName": [b"alice"], "memberOf": dns}
+            return Answer([(ALICE, attributes)])
+        number = search.base.partition(",")[0].removeprefix("CN=g")
+        return Answer([(search.base, {"displayName": [f"group {number}".encode()]})])
+
+    dns = [f"CN=g{number},OU=Groups,{BASE}".encode() for number in range(groups)]
+    more = {"primary_group": "none", "group_name_attribute": "displayName"}
+    async with fake_directory(answer) as fake:
+        opened = await resolver(fake.url, **(GIVEN | more))
+        outcome = await opened.resolve("alice")
+        assert outcome == Found(tuple(f"group {number}" for number in range(groups)))
+        # Nothing waits in the queue, so it may be as short as it can be.
+        tight = await resolver(fake.url, **(GIVEN | more), max_in_flight=1, max_queued=0)
+        assert await tight.resolve("alice") == outcome

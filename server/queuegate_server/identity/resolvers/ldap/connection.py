@@ -58,6 +58,8 @@ class LdapConnection:
         """Set while no lookup uses the connection."""
         self.quiet.set()
         self._users = 0
+        self.long_work = asyncio.Lock()
+        """Held by the lookup that works on a long result."""
         self.is_active_directory: bool | None = None
         """None until the server has been asked."""
         self._pending = PendingRequests(self._abandon, self.close)

@@ -27,7 +27,6 @@ from queuegate_server.identity.resolvers.ldap.options import LdapOptions
 from queuegate_server.identity.resolvers.ldap.pool import ServerPool
 from queuegate_server.identity.resolvers.ldap.search import LdapEntry, LimitExceeded, SearchSession
 from queuegate_server.identity.resolvers.ldap.user_search import UserSearch
-from queuegate_server.runtime.event_loop import WorkSlices
 from queuegate_server.runtime.threads import AbandonableThreadPool
 
 T = TypeVar("T")
@@ -157,28 +156,33 @@ class Directory:
 
     async def _list_users(self, connection: LdapConnection, limit: int) -> list[str]:
         users = self._users
+        session = SearchSession(connection, lambda: Allowance(limit, _NARROW, is_for_listing=True))
+        names: dict[str, None] = {}
         with connection.in_use():
             entries = await users.search(
-                SearchSession(connection, lambda: Allowance(limit, _NARROW, is_for_listing=True)),
+                session,
                 "user search",
                 users.filter.for_anyone(),
                 users.filter.attributes,
                 limit=limit,
                 advice=_NARROW,
             )
-        names: dict[str, None] = {}
-        slices = WorkSlices()
-        for entry in entries:
-            await slices.pause_when_due()
-            if not users.base.contains_entry(entry.dn):
-                continue
-            if not any(map(entry.values, users.filter.attributes)):
-                raise SetupFault(
-                    f"the entry {entry.dn!r:.200} shows no {' or '.join(users.filter.attributes)}",
-                    "let the bind account read it",
-                )
-            names.update(dict.fromkeys(users.names(entry)))
+            async with session.slices() as slices:
+                for entry in entries:
+                    await slices.pause_when_due()
+                    if users.base.contains_entry(entry.dn):
+                        names.update(dict.fromkeys(self._names_of(entry)))
         return [*names]
+
+    def _names_of(self, entry: LdapEntry) -> tuple[str, ...]:
+        """Return the names of a user. Raises SetupFault if the entry shows none."""
+        attributes = self._users.filter.attributes
+        if not any(map(entry.values, attributes)):
+            raise SetupFault(
+                f"the entry {entry.dn!r:.200} shows no {' or '.join(attributes)}",
+                "let the bind account read it",
+            )
+        return self._users.names(entry)
 
     async def _find_user(
         self, session: SearchSession, user: str

@@ -14,7 +14,6 @@ from queuegate_server.identity.resolvers.ldap.group_kind import GroupDn, GroupKi
 from queuegate_server.identity.resolvers.ldap.instrumentation import LdapStatistics, StepName
 from queuegate_server.identity.resolvers.ldap.options import LdapOptions
 from queuegate_server.identity.resolvers.ldap.search import LdapEntry, SearchSession, gather
-from queuegate_server.runtime.event_loop import WorkSlices
 
 T = TypeVar("T")
 
@@ -120,21 +119,22 @@ class GroupLookup:
         new: list[str] = []
         nameless: list[str] = []
         attribute = kind.options.member_of_attribute
-        slices = WorkSlices()
-        for value in await self._session.all_values(self._user, attribute):
-            await slices.pause_when_due()
-            dn = decode_value(value)
-            if dn is None:
-                self._skip(repr(value))
-                continue
-            group = self._add_dn(kind, dn)
-            if group is None:
-                continue
-            if group.name is None:
-                nameless.append(dn)
-            else:
-                self._add_name(group.name, dn)
-            new.append(dn)
+        values = await self._session.all_values(self._user, attribute)
+        async with self._session.slices() as slices:
+            for value in values:
+                await slices.pause_when_due()
+                dn = decode_value(value)
+                if dn is None:
+                    self._skip(repr(value[:_MAX_NAME_BYTES]))
+                    continue
+                group = self._add_dn(kind, dn)
+                if group is None:
+                    continue
+                if group.name is None:
+                    nameless.append(dn)
+                else:
+                    self._add_name(group.name, dn)
+                new.append(dn)
         entries = await self._gather(
             [self._session.read("group names", dn, kind.attributes) for dn in nameless]
         )
@@ -252,27 +252,27 @@ class GroupLookup:
     async def _below_base(self, kind: GroupKind, entries: list[LdapEntry]) -> list[LdapEntry]:
         """Return the entries without those outside of `group_base`, which no search may find."""
         inside: list[LdapEntry] = []
-        slices = WorkSlices()
-        for entry in entries:
-            await slices.pause_when_due()
-            group = kind.parse(entry.dn)
-            if group is None or group.is_below_base:
-                inside.append(entry)
-            else:
-                self._statistics.note_outside(entry.dn, "group_base")
+        async with self._session.slices() as slices:
+            for entry in entries:
+                await slices.pause_when_due()
+                group = kind.parse(entry.dn)
+                if group is None or group.is_below_base:
+                    inside.append(entry)
+                else:
+                    self._statistics.note_outside(entry.dn, "group_base")
         return inside
 
     async def _add_entries(self, kind: GroupKind, entries: Sequence[LdapEntry]) -> list[str]:
         """Add groups whose entries were read; return the DNs of those that are new."""
         new: list[str] = []
-        slices = WorkSlices()
-        for entry in entries:
-            await slices.pause_when_due()
-            group = self._add_dn(kind, entry.dn)
-            if group is not None:
-                new.append(entry.dn)
-                name = kind.name_in(entry) if group.name is None else group.name
-                self._add_name(name, entry.dn)
+        async with self._session.slices() as slices:
+            for entry in entries:
+                await slices.pause_when_due()
+                group = self._add_dn(kind, entry.dn)
+                if group is not None:
+                    new.append(entry.dn)
+                    name = kind.name_in(entry) if group.name is None else group.name
+                    self._add_name(name, entry.dn)
         return new
 
     def _add_dn(self, kind: GroupKind, dn: str) -> GroupDn | None:

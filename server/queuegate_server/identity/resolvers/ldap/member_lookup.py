@@ -24,7 +24,6 @@ from queuegate_server.identity.resolvers.ldap.filters import escape
 from queuegate_server.identity.resolvers.ldap.group_kind import GroupKind, decode_value
 from queuegate_server.identity.resolvers.ldap.search import LdapEntry, SearchSession
 from queuegate_server.identity.resolvers.ldap.user_search import UserSearch
-from queuegate_server.runtime.event_loop import WorkSlices
 
 T = TypeVar("T")
 
@@ -164,13 +163,13 @@ class MemberLookup:
             limit,
         )
         found: list[_Group] = []
-        slices = WorkSlices()
-        for entry in entries:
-            await slices.pause_when_due()
-            parsed = kind.parse(entry.dn)
-            if parsed is not None and parsed.is_below_base:
-                name = kind.name_in(entry) if parsed.name is None else parsed.name
-                found.append(_Group(parsed.key, entry.dn, kind, name or entry.dn, _rid(entry)))
+        async with self._session.slices() as slices:
+            for entry in entries:
+                await slices.pause_when_due()
+                parsed = kind.parse(entry.dn)
+                if parsed is not None and parsed.is_below_base:
+                    name = kind.name_in(entry) if parsed.name is None else parsed.name
+                    found.append(_Group(parsed.key, entry.dn, kind, name or entry.dn, _rid(entry)))
         return found
 
     async def _add_users_of_gid(self, name: str) -> None:
@@ -214,7 +213,7 @@ class MemberLookup:
         if not by_member_of or self._depth:
             values = await self._values(group)
             for chunk in _chunks(values, _CHUNK):
-                dns = await _parsed(filter(None, map(decode_value, chunk)))
+                dns = await self._parsed(chunk)
                 searchable = {key: dn for key, dn in dns.items() if _rdn_filter(dn)}
                 if len(searchable) < len(dns):
                     missing = _UNREADABLE_DN
@@ -252,6 +251,16 @@ class MemberLookup:
                 f"the bind account may not read {' or '.join(attributes)} of the group",
                 "let it read them",
             )
+
+    async def _parsed(self, values: Iterable[bytes]) -> dict[NormalizedDn, ParsedDn]:
+        """Return the DNs among values."""
+        dns: dict[NormalizedDn, ParsedDn] = {}
+        async with self._session.slices() as slices:
+            for dn in filter(None, map(decode_value, values)):
+                if parsed := parse_dn(dn):
+                    dns[normalize(parsed)] = parsed
+                await slices.pause_when_due()
+        return dns
 
     async def _users_at(self, dns: dict[NormalizedDn, ParsedDn]) -> list[str]:
         """Return the names of those of the entries that are users."""
@@ -305,11 +314,11 @@ class MemberLookup:
             advice=_ADVICE,
         )
         below: list[LdapEntry] = []
-        slices = WorkSlices()
-        for entry in entries:
-            if users.base.contains_entry(entry.dn):
-                below.append(entry)
-            await slices.pause_when_due()
+        async with self._session.slices() as slices:
+            for entry in entries:
+                if users.base.contains_entry(entry.dn):
+                    below.append(entry)
+                await slices.pause_when_due()
         return below
 
     async def _search(
@@ -334,16 +343,6 @@ class MemberLookup:
 
 def _key(dn: str) -> NormalizedDn:
     return normalize(parse_dn(dn) or [])
-
-
-async def _parsed(dns: Iterable[str]) -> dict[NormalizedDn, ParsedDn]:
-    found: dict[NormalizedDn, ParsedDn] = {}
-    slices = WorkSlices()
-    for dn in dns:
-        if parsed := parse_dn(dn):
-            found[normalize(parsed)] = parsed
-        await slices.pause_when_due()
-    return found
 
 
 def _rdn_filter(dn: ParsedDn) -> str:

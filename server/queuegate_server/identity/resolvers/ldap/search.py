@@ -98,6 +98,10 @@ class SearchSession:
         self._allowance = allowance
         self.options = connection.options
 
+    def slices(self) -> WorkSlices:
+        """Return the slices for work on the results of searches."""
+        return WorkSlices(self._connection.long_work)
+
     async def search(
         self,
         step_name: StepName,
@@ -202,16 +206,19 @@ class SearchSession:
     async def _search_once(
         self, base: str, scope: int, filter_text: str, attributes: Sequence[str], limit: int
     ) -> list[LdapEntry]:
-        return await _entries(
-            await self._connection.search(
-                base,
-                scope,
-                filter_text,
-                attributes,
-                size_limit=limit + 1,
-                allowance=self._allowance(),
-            )
+        result = await self._connection.search(
+            base,
+            scope,
+            filter_text,
+            attributes,
+            size_limit=limit + 1,
+            allowance=self._allowance(),
         )
+        if _page_cookie(result.controls):
+            raise ServerFault(
+                "the server sent one page of a result that was not asked for in pages"
+            )
+        return await self._entries(result)
 
     async def _search_in_pages(
         self, base: str, scope: int, filter_text: str, attributes: Sequence[str], limit: int
@@ -238,33 +245,36 @@ class SearchSession:
                     "raise the size limit for the bind account (slapd: limits … "
                     "size.prtotal=unlimited)",
                 ) from None
-            found += await _entries(result)
-            cookie = _next_cookie(result.controls)
-            if not cookie or len(found) > limit:
+            found += await self._entries(result)
+            next_cookie = _page_cookie(result.controls)
+            if next_cookie is None:
+                raise ServerFault("the server sent a page without stating whether it is the last")
+            if not next_cookie or len(found) > limit:
                 return found
+            cookie = next_cookie
         raise ServerFault(
             f"the server sent {limit // size + _MORE_PAGES} pages for a result of at most {limit} "
             f"entries, and says that there are more",
             "check the server; a proxy before it may not support paged results: page_size: 0",
         )
 
+    async def _entries(self, result: SearchResult) -> list[LdapEntry]:
+        entries: list[LdapEntry] = []
+        async with self.slices() as slices:
+            for dn, attributes in result.entries:
+                entries.append(LdapEntry(dn, attributes))
+                await slices.pause_when_due()
+        return entries
 
-def _next_cookie(controls: Sequence[Any]) -> bytes:
-    """Return the cookie to request the next page with; empty after the last page."""
+
+def _page_cookie(controls: Sequence[Any]) -> bytes | None:
+    """Return the cookie to request the next page with: empty after the last page, None if the
+    result is no page.
+    """
     for control in controls:
         if isinstance(control, SimplePagedResultsControl):
             return bytes(control.cookie)
-    raise ServerFault("the server sent a page without stating whether it is the last")
-
-
-async def _entries(result: SearchResult) -> list[LdapEntry]:
-    """Return the entries of a result."""
-    entries: list[LdapEntry] = []
-    slices = WorkSlices()
-    for dn, attributes in result.entries:
-        entries.append(LdapEntry(dn, attributes))
-        await slices.pause_when_due()
-    return entries
+    return None
 
 
 async def gather(calls: Sequence[Coroutine[Any, Any, T]], at_once: int) -> list[T]:

@@ -15,7 +15,6 @@ from queuegate_server.identity.resolvers.ldap.search import (
     SearchSession,
     gather,
 )
-from queuegate_server.runtime.event_loop import WorkSlices
 
 
 class UserSearch:
@@ -65,11 +64,11 @@ class UserSearch:
             return results[0]
         # One of the DNs may be below another.
         entries: dict[object, LdapEntry] = {}
-        slices = WorkSlices()
-        for entry in (entry for result in results for entry in result):
-            parsed = parse_dn(entry.dn)
-            entries.setdefault(normalize(parsed) if parsed else entry.dn, entry)
-            await slices.pause_when_due()
+        async with session.slices() as slices:
+            for entry in (entry for result in results for entry in result):
+                parsed = parse_dn(entry.dn)
+                entries.setdefault(normalize(parsed) if parsed else entry.dn, entry)
+                await slices.pause_when_due()
         if len(entries) > limit:
             raise LimitExceeded(limit, advice)
         return [*entries.values()]
