@@ -5,6 +5,7 @@ lookup in their order, either as the driver returns them or, if the first byte i
 as bytes on the connection, which ends after them.
 """
 
+import asyncio
 import random
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -255,14 +256,12 @@ class _ServerOfBytes:
 
 def _read_head(data: bytes) -> MessageHead | None:
     """Return the head of the first message; None if that is none."""
-    heads: list[MessageHead] = []
-    reader = MessageReader(lambda head: bool(heads.append(head)))
+    reader = MessageReader(lambda _head: False)
     reader.add(data)
     try:
-        next(reader.messages(), None)
+        return next((head for head, _ in reader.messages()), None)
     except ServerFault:
         return None
-    return heads[0] if heads else None
 
 
 class _ScriptedConnection:
@@ -274,6 +273,7 @@ class _ScriptedConnection:
     def __init__(self, options: LdapOptions, answers: list[bytes]) -> None:
         self.options = options
         self.observe: Callable[..., None] = lambda _step: None
+        self.long_work = asyncio.Lock()
         self._answers = iter(answers)
         self.asked: list[bytes] = []
         """The answers that were taken."""
@@ -296,17 +296,20 @@ class _ScriptedConnection:
             cookie, _, answer = answer[1:].partition(_ENTRY)
             controls = [SimplePagedResultsControl(criticality=True, size=5, cookie=cookie)]
         try:
-            entries = [_entry(text) for text in answer.split(_ENTRY) if text]
+            entries = [
+                _entry(text)
+                for text in answer.split(_ENTRY)
+                # The connection leaves out references to other servers.
+                if text and text.partition(_ATTRIBUTE)[0] != _REFERRAL
+            ]
         except UnicodeDecodeError:
             # The driver cannot return them, and then the connection ends.
             raise ServerFault("the server sent an unreadable answer") from None
         return SearchResult(entries, controls)
 
 
-def _entry(text: bytes) -> tuple[str | None, Any]:
+def _entry(text: bytes) -> tuple[str, Any]:
     dn, *attributes = text.split(_ATTRIBUTE)
-    if dn == _REFERRAL:
-        return None, [attribute.decode() for attribute in attributes]
     found: dict[str, list[bytes]] = {}
     for attribute in attributes:
         name, *values = attribute.split(_VALUE)
