@@ -128,6 +128,8 @@ async def _look_up(
     shown_advice: set[str] = set()
 
     def show(step: LdapStep) -> None:
+        if step.is_unfinished and step.name != "connect":
+            step.fault = f"not done when lookup_timeout ({options.lookup_timeout:g} s) was over"
         shown_advice.add(step.advice)
         _show(step)
 

@@ -1,6 +1,7 @@
 """Finds, for `validate`, the faults with which a server would not start."""
 
 import asyncio
+import dataclasses
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -10,12 +11,14 @@ from queuegate_server.cli.command import read_file, unreadable
 from queuegate_server.files.safe_open import open_regular
 from queuegate_server.formats.diagnostics import Diagnostic, Severity
 from queuegate_server.formats.registry import YUNIKORN, FormatOptions, load_policy
+from queuegate_server.formats.yaml_reader import read_yaml
 from queuegate_server.identity.manager import unusable_resolvers
+from queuegate_server.identity.options import ResolverOptions
 from queuegate_server.identity.registry import RESOLVER_TYPES
 from queuegate_server.runtime.tcp import CannotListen
 from queuegate_server.settings.load import SettingsError, load_settings
 from queuegate_server.settings.model import Settings
-from queuegate_server.settings.source_map import Override
+from queuegate_server.settings.source_map import Override, Overrides, SourceMap
 from queuegate_server.transports.registry import choose
 
 Checked = tuple[str, Iterable[Diagnostic] | OSError]
@@ -87,7 +90,8 @@ def _settings(
         settings = load_settings(config, os.environ, options, content)
     except SettingsError as error:
         return error.diagnostics, None
-    return _cannot_listen(settings, str(config)), settings
+    name = str(config)
+    return _cannot_listen(settings, name) + _contradictions(settings, content, name), settings
 
 
 def check_settings(data: bytes, name: str) -> Iterable[Diagnostic]:
@@ -96,9 +100,11 @@ def check_settings(data: bytes, name: str) -> Iterable[Diagnostic]:
         settings = load_settings(Path(name), content=data)
     except SettingsError as error:
         return error.diagnostics
-    return _cannot_listen(settings, name) + [
-        unreadable(str(path), error) for path, error in _missing_policies(settings)
-    ]
+    return (
+        _cannot_listen(settings, name)
+        + _contradictions(settings, data, name)
+        + [unreadable(str(path), error) for path, error in _missing_policies(settings)]
+    )
 
 
 def _missing_policies(settings: Settings) -> Iterator[tuple[Path, OSError]]:
@@ -110,6 +116,22 @@ def _missing_policies(settings: Settings) -> Iterator[tuple[Path, OSError]]:
                     open_regular(path).close()
                 except OSError as error:
                     yield path, error
+
+
+def _contradictions(settings: Settings, content: bytes, file: str) -> list[Diagnostic]:
+    """Return warnings of settings of resolvers that cannot be meant together."""
+    source_map = SourceMap(file, read_yaml(content, file).root, Overrides())
+    return [
+        dataclasses.replace(
+            source_map.diagnostic(
+                ("resolvers", name, key), message, "raise lookup_timeout, or lower the other"
+            ),
+            severity=Severity.WARNING,
+        )
+        for name, resolver in settings.resolvers.items()
+        if isinstance(resolver.options, ResolverOptions)
+        for key, message in resolver.options.contradictions().items()
+    ]
 
 
 def _cannot_listen(settings: Settings, file: str) -> list[Diagnostic]:

@@ -1,5 +1,6 @@
 """Settings of the group cache, of chains, and those that all resolvers have in common."""
 
+from collections.abc import Mapping
 from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field
@@ -71,6 +72,12 @@ class ResolverOptions(Section):
     breaker_pause: Annotated[Duration, Field(ge=0.001, le=3600)] = Field(
         5.0, description="How long a failing resolver is not asked before one lookup tries it."
     )
+
+    def contradictions(self) -> Mapping[str, str]:
+        """Return what settings, which are valid each by itself, cannot mean together, by the key
+        of one of them.
+        """
+        return {}
 
 
 def _check_names(names: tuple[str, ...]) -> tuple[str, ...]:

@@ -1,16 +1,24 @@
 """`queuegate-server ldap-check`: its output for an administrator."""
 
+import contextlib
+import socket
 import subprocess
+import threading
+import time
+from collections.abc import Iterator
 from pathlib import Path
 
+import trustme
 from click.testing import CliRunner
 
 from queuegate_server.cli.ldap_check import ldap_check
 from queuegate_server.cli.policy_files import validate
 from tests.support.servers.free_ports import free_port
-from tests.support.servers.ldap_entries import dn, group
+from tests.support.servers.ldap_entries import base, dn, entry, group
 from tests.support.servers.queuegate_server import server_command
-from tests.support.servers.slapd import PASSWORD, SERVICE, Slapd
+from tests.support.servers.slapd import PASSWORD, SERVICE, SUFFIX, Slapd, running_slapd
+
+PLAIN = "    start_tls: false\n    allow_plaintext_bind: true\n"
 
 
 def settings(
@@ -40,6 +48,38 @@ def run(config: Path, *arguments: str) -> tuple[int, str]:
     done = CliRunner(env={"LDAPNOINIT": "1"}).invoke(ldap_check, command)
     assert done.exception is None or isinstance(done.exception, SystemExit)
     return done.exit_code, done.output
+
+
+@contextlib.contextmanager
+def slow_proxy(target: int, seconds: float) -> Iterator[int]:
+    """Delay each answer after that to the bind."""
+
+    def carry(source: socket.socket, sink: socket.socket, delay: float) -> None:
+        with source, contextlib.suppress(OSError):
+            sink.sendall(source.recv(65_536))
+            while data := source.recv(65_536):
+                time.sleep(delay)
+                sink.sendall(data)
+        with contextlib.suppress(OSError):
+            sink.shutdown(socket.SHUT_RDWR)
+
+    def serve() -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                near, _ = listener.accept()
+                far = socket.create_connection(("127.0.0.1", target))
+                for source, sink, delay in ((near, far, 0.0), (far, near, seconds)):
+                    threads.append(threading.Thread(target=carry, args=(source, sink, delay)))
+                    threads[-1].start()
+
+    threads: list[threading.Thread] = []
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        threads.append(threading.Thread(target=serve))
+        threads[0].start()
+        yield listener.getsockname()[1]
+        listener.shutdown(socket.SHUT_RDWR)
+        for thread in threads:
+            thread.join()
 
 
 def test_every_step_is_shown(
@@ -175,3 +215,69 @@ def test_validate_finds_errors_before_the_start(
     for key in ("urls[0]", "ca_file", "nested"):
         assert f"error: resolvers.corp.{key}: " in output
     assert output.count("queuegate.yaml:") == 3
+
+
+def test_what_a_server_fails_ldap_check_fails(
+    tmp_path: Path, directory: Slapd, ca_file: Path, password_file: Path
+) -> None:
+    """Each request is in time, and all of them together are not."""
+    times = "    operation_timeout: 40s\n    connect_timeout: 40s\n    lookup_timeout: 300ms\n"
+    with slow_proxy(directory.port, 0.2) as port:
+        config = settings(
+            tmp_path, ca_file, password_file, f"ldap://127.0.0.1:{port}", more=times + PLAIN
+        )
+        status, output = run(config, "--user", "alice")
+    assert status == 1
+    assert "FAIL  group search" in output
+    assert "not done when lookup_timeout (0.3 s) was over" in output
+    assert "the lookup took longer than 0.3 s (lookup_timeout)" in output
+
+
+def test_a_slow_request_names_its_limit(
+    tmp_path: Path, directory: Slapd, ca_file: Path, password_file: Path
+) -> None:
+    times = "    operation_timeout: 100ms\n    connect_timeout: 40s\n    lookup_timeout: 40s\n"
+    with slow_proxy(directory.port, 5) as port:
+        config = settings(
+            tmp_path, ca_file, password_file, f"ldap://127.0.0.1:{port}", more=times + PLAIN
+        )
+        status, output = run(config, "--user", "alice")
+    assert status == 1
+    assert "did not answer within 0.1 s (operation_timeout)" in output
+
+
+def test_validate_compares_the_limits(tmp_path: Path, ca_file: Path, password_file: Path) -> None:
+    config = settings(
+        tmp_path, ca_file, password_file, "ldaps://a", more="    operation_timeout: 10s\n"
+    )
+    for option in ("--settings", "--config"):
+        done = CliRunner().invoke(validate, [option, str(config)])
+        assert done.exit_code == 0
+        assert "queuegate.yaml:11:24: warning: resolvers.corp.operation_timeout: " in done.output
+        assert (
+            "operation_timeout (10 s) is not shorter than lookup_timeout (5 s), so a lookup ends "
+            "before a server is given up and another one is asked (raise lookup_timeout, or lower "
+            "the other)" in done.output
+        )
+
+
+def test_a_referral_names_its_server(
+    tmp_path: Path, ca: trustme.CA, ca_file: Path, password_file: Path
+) -> None:
+    other = "ldap://ldap2.example.com/dc=example,dc=com"
+    referral = entry(
+        f"ou=elsewhere,{SUFFIX}",
+        ("objectClass", "referral"),
+        ("objectClass", "extensibleObject"),
+        ("ou", "elsewhere"),
+        ("ref", other),
+    )
+    with running_slapd(tmp_path / "slapd", ca, base() + referral) as slapd:
+        config = settings(tmp_path, ca_file, password_file, slapd.url)
+        text = config.read_text().replace("ou=people,dc=lab", "ou=elsewhere,dc=lab")
+        config.write_text(text)
+        status, output = run(config, "--user", "alice")
+    assert status == 1
+    assert f"the server refers to {other}" in output
+    assert "Referral (10)" in output
+    assert "advice: it does not hold the base that was searched" in output

@@ -98,7 +98,7 @@ class Connector:
 
         def observe(step: LdapStep) -> None:
             if step.is_unfinished:
-                step.fault = f"not done within {seconds:g} s"
+                step.fault = f"not done within {seconds:g} s (connect_timeout)"
                 unfinished.append(step.name)
             self._observe(step)
 
@@ -113,9 +113,9 @@ class Connector:
                     bridge.abort("given up")
                     raise
         except TimeoutError:
-            where = f" ({unfinished[-1]})" if unfinished else ""
+            where = f"; {unfinished[-1]}" if unfinished else ""
             raise ServerFault(
-                f"connecting took longer than {seconds:g} s{where}",
+                f"connecting took longer than {seconds:g} s (connect_timeout{where})",
                 "check whether the server hangs, and firewalls on the way",
             ) from None
         except OSError as error:

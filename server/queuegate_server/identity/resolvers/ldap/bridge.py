@@ -12,6 +12,7 @@ import ssl
 import time
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, cast
 
+from queuegate_server.identity.resolvers.ldap.certificates import certificate_advice
 from queuegate_server.identity.resolvers.ldap.discovery import ServerUrl, resolve_host
 from queuegate_server.identity.resolvers.ldap.errors import ServerFault
 from queuegate_server.identity.resolvers.ldap.instrumentation import StepObserver, timed_step
@@ -263,7 +264,7 @@ class Bridge(_End):
         except ssl.SSLCertVerificationError as error:
             raise ServerFault(
                 f"the server's certificate is not valid: {error.verify_message}",
-                "check ca_file, the names in the certificate and its dates",
+                certificate_advice(error.verify_code),
             ) from None
         except ssl.SSLError as error:
             raise ServerFault(

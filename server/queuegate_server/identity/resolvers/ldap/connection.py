@@ -199,7 +199,7 @@ class LdapConnection:
     def _timed_out(self, heard_at: float, *, sent: bool) -> ServerFault:
         seconds = self.options.operation_timeout
         fault = ServerFault(
-            f"{self.server} did not answer within {seconds:g} s",
+            f"{self.server} did not answer within {seconds:g} s (operation_timeout)",
             "check the load of the server and the indexes for the searched attributes",
         )
         if not sent and self.in_flight:

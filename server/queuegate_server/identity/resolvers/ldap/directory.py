@@ -3,6 +3,7 @@
 This module and those that it imports need the driver.
 """
 
+import asyncio
 import logging
 import unicodedata
 from collections.abc import Awaitable, Callable
@@ -99,12 +100,22 @@ class Directory:
             raise CannotListUsers(fault.text) from None
 
     async def resolve_at(self, url: ServerUrl, user: str) -> Outcome:
-        """Look up one user at one server, on a connection of its own. Raises LdapFault."""
+        """Look up one user at one server, on a connection of its own, and within the time that a
+        server has for it. Raises LdapFault.
+        """
         if not _is_possible_name(user):
             return _IMPOSSIBLE_NAME
         connection = await self._connector.connect(url)
+        seconds = self._options.lookup_timeout
         try:
-            return await self._look_up(connection, user)
+            async with asyncio.timeout(seconds):
+                return await self._look_up(connection, user)
+        except TimeoutError:
+            raise ServerFault(
+                f"the lookup took longer than {seconds:g} s (lookup_timeout)",
+                "find out why the directory is slow, or raise lookup_timeout; a server with these "
+                "settings fails as well",
+            ) from None
         finally:
             connection.close()
 

@@ -106,8 +106,23 @@ def message_id(error: Exception) -> int:
 def to_fault(error: Exception) -> LdapFault:
     """Return the fault for an error of the driver."""
     name = type(error).__name__
+    if name == "REFERRAL":
+        return _referral(error)
     fault, what = _FAULTS.get(name, _OTHER_FAULT)
     return fault(f"{what}: {_describe(error)}", _ADVICE.get(name, ""))
+
+
+def _referral(error: Exception) -> SetupFault:
+    """Return the fault of a server that does not have an entry and names one that does."""
+    lines = str(_facts(error).get("info", "")).splitlines()
+    urls = [line for line in lines if line.isprintable() and "://" in line]
+    where = ", ".join(urls)[:_MAX_INFO_CHARS] or "another server, without naming it"
+    return SetupFault(
+        f"the server refers to {where}: {_describe(error)}",
+        "it does not hold the base that was searched, and referrals are not followed: correct "
+        "user_base or group_base, or put the server that holds it into urls; for several domains "
+        "of Active Directory, use the ports 3268 and 3269 of a global catalog",
+    )
 
 
 def _describe(error: Exception) -> str:

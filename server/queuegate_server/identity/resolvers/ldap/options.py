@@ -41,6 +41,8 @@ from queuegate_server.identity.resolvers.ldap.fields import (
 )
 
 MAX_PASSWORD_BYTES: Final = 4096
+VERIFY_FLAGS: Final = ssl.VERIFY_X509_TRUSTED_FIRST | ssl.VERIFY_X509_STRICT
+"""The same on every Python: certificates are as RFC 5280 says, and chains end in a root."""
 _TLS_VERSIONS: Final = {"1.2": ssl.TLSVersion.TLSv1_2, "1.3": ssl.TLSVersion.TLSv1_3}
 
 PresetName = Literal["openldap", "389ds", "freeipa", "active_directory", "posix"]
@@ -117,7 +119,9 @@ class LdapOptions(GroupOptions, ResolverOptions):
     )
     start_tls: bool = Field(True, description="Whether ldap:// is encrypted by StartTLS.")
     ca_file: ReadableFile | None = Field(
-        None, description="Trusted CA certificates. Default: those of the system."
+        None,
+        description="Trusted root certificates, and intermediate ones that the server does not "
+        "send. Default: those of the system.",
     )
     cert_file: ReadableFile | None = Field(None, description="The client certificate.")
     key_file: ReadableFile | None = Field(None, description="The private key of cert_file.")
@@ -303,6 +307,20 @@ class LdapOptions(GroupOptions, ResolverOptions):
             ),
         }
 
+    def contradictions(self) -> Mapping[str, str]:
+        """Return time limits that never count, because that of the whole lookup ends first."""
+        limits = {
+            "connect_timeout": self.connect_timeout,
+            "operation_timeout": self.operation_timeout,
+        }
+        return {
+            key: f"{key} ({seconds:g} s) is not shorter than lookup_timeout "
+            f"({self.lookup_timeout:g} s), so a lookup ends before a server is given up and "
+            "another one is asked"
+            for key, seconds in limits.items()
+            if seconds >= self.lookup_timeout
+        }
+
     @property
     def group_kinds(self) -> tuple[GroupOptions, ...]:
         """How groups of each kind are found, the first kind first."""
@@ -352,6 +370,8 @@ class LdapOptions(GroupOptions, ResolverOptions):
             raise ValueError(
                 f"ca_file {ca_file} contains no certificates: {_reason(error)}"
             ) from None
+        # Python's own choice differs by version: 3.13 added VERIFY_X509_STRICT.
+        context.verify_flags = VERIFY_FLAGS
         context.minimum_version = _TLS_VERSIONS[self.tls_min_version]
         if not self.verify_certificate:
             context.check_hostname = False
