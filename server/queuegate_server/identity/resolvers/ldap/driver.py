@@ -5,7 +5,7 @@ import importlib
 from itertools import takewhile
 from typing import Final
 
-_MODULES: Final = ("ldap", "pyasn1_modules.rfc2251")
+_MODULES: Final = ("ldap", "ldap.controls")
 _DISCOVERY_MODULE: Final = "dns.asyncresolver"
 _KERBEROS_MECHANISM: Final = b"GSSAPI"
 
