@@ -54,6 +54,8 @@ _KEYS: Final[Mapping[str, str]] = {
     "revision": "The revision of the policy that decided. Absent with `error`.",
     "decided_by": "The name of the gate that decided and reported it. Absent if the server decided."
     " A gate reports at least once: after a failure, the same decision may be recorded twice.",
+    "received": "When the server got the report, by its own clock. Only with `decided_by`, whose"
+    " `time` a gate may get wrong, or make up.",
     "stale": "`true` if the gate decided [without a"
     " lease](../how-to/decide-in-the-shim.md#limits-of-the-guarantee). Otherwise absent.",
 }
@@ -170,6 +172,8 @@ def _reported() -> Record:
         stale=True,
     )
     decision.time.FromNanoseconds(round(_TIME * 1e9))
-    reported = Reported("token:shim", "shim-7f9c/4711", [decision], denials_only=False)
+    reported = Reported(
+        _TIME + 0.25, "token:shim", "shim-7f9c/4711", [decision], denials_only=False
+    )
     (record,) = reported.records()
     return record

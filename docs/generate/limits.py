@@ -27,6 +27,7 @@ from queuegate_server.rpc import (
     columns,
     health,
     policy_service,
+    report_recorder,
     sync_service,
     sync_validation,
     tokens,
@@ -73,7 +74,7 @@ def generate() -> str:
         "A request beyond one of them is answered with an HTTP error.",
         table(head, _console()),
         "## Gates",
-        "The first seven are for callers of `SyncService`; our clients keep them.",
+        "The first nine are for callers of `SyncService`; our clients keep them.",
         table(head, _gates()),
         "## What a gate takes from a server",
         "A message beyond one of them ends the stream: the gate drops its copy, logs the cause, and"
@@ -225,6 +226,12 @@ def _gates() -> list[tuple[str, str]]:
             _size(sync_service.MAX_OFFERED_BYTES),
         ),
         ("Decisions of a report", _count(sync_validation.MAX_REPORTED)),
+        ("Report", _size(sync_validation.MAX_REPORT_BYTES)),
+        ("Message of a gate", _size(sync_validation.MAX_MESSAGE_BYTES)),
+        (
+            "Reports of all gates that wait; beyond it, streams end with `OVERLOADED`",
+            _size(report_recorder.MAX_WAITING_BYTES),
+        ),
         (
             "Silence of a gate; then its stream ends with `DRAINING`",
             f"{sync_service.MAX_SILENCE:g} s",

@@ -50,9 +50,9 @@ class TokenBucket:
         self.charge()
         return True
 
-    def charge(self) -> None:
-        """Count an event that has happened, whether or not there was a token for it."""
-        self._full_at = max(self._full_at, self._clock()) + self._interval
+    def charge(self, events: int = 1) -> None:
+        """Count events that have happened, whether or not there were tokens for them."""
+        self._full_at = max(self._full_at, self._clock()) + events * self._interval
 
 
 class CoDel:

@@ -87,6 +87,11 @@ class AuditLog:
         """Whether the last write succeeded and no write hangs."""
         return self._last_succeeded and not self._hangs()
 
+    @property
+    def is_half_full(self) -> bool:
+        """Whether less than half of the buffer is free, so that records that can wait must wait."""
+        return self.counts.waiting_bytes > self._settings.buffer // 2
+
     async def append(self, records: Records, number: int, size: int) -> bool:
         """Append records.
 

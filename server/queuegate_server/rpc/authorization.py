@@ -54,7 +54,10 @@ StreamMethod = Callable[..., AsyncIterator[bytes]]
 
 
 class RateLimiter:
-    """A token bucket for each caller, of whom there are as many as the settings name."""
+    """Two token buckets for each caller, of whom there are as many as the settings name: one for
+    its calls, and one for the decisions that its gates report. A gate that catches up after an
+    outage can still ask.
+    """
 
     def __init__(self, rate: float, burst: int, clock: Callable[[], float]) -> None:
         """Start with full buckets.
@@ -65,6 +68,9 @@ class RateLimiter:
             clock: A monotonic clock, in seconds.
         """
         self._buckets: defaultdict[str, TokenBucket] = defaultdict(
+            lambda: TokenBucket(rate, burst, clock)
+        )
+        self._reports: defaultdict[str, TokenBucket] = defaultdict(
             lambda: TokenBucket(rate, burst, clock)
         )
 
@@ -82,6 +88,18 @@ class RateLimiter:
     def charge(self, caller: str) -> None:
         """Count a call that has been made, whether or not it exceeds the rate."""
         self._buckets[caller].charge()
+
+    def wait_to_report(self, caller: str) -> float:
+        """Return the seconds until the next report of a caller may be recorded; 0 if that is
+        now.
+        """
+        return self._reports[caller].wait()
+
+    def charge_report(self, caller: str, decisions: int) -> None:
+        """Count the decisions of a report. A report is recorded as a whole, and the next one waits
+        for as long as all its decisions may take.
+        """
+        self._reports[caller].charge(decisions)
 
 
 class Authorizer:

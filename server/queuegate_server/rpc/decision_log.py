@@ -128,7 +128,8 @@ class DecisionLog:
     async def reported(
         self, name: str, decisions: Sequence[sync_pb2.LocalDecision], size: int
     ) -> None:
-        """Count and record decisions that a caller made; raise AuditUnavailable.
+        """Count and record decisions that a caller made; raise AuditUnavailable, also if half of
+        the buffer is full: the caller keeps its decisions, others have no other place for theirs.
 
         Args:
             name: The name of the caller's stream.
@@ -138,8 +139,14 @@ class DecisionLog:
         reasons = bytes(each.decision.reason for each in decisions)
         due = self.due(reasons)
         if due and self._audit is not None:
+            if self._audit.is_half_full:
+                raise AuditUnavailable
             made = decision_records.Reported(
-                current_caller(), name, decisions, denials_only=not self._records_allowed
+                self._wall(),
+                current_caller(),
+                name,
+                decisions,
+                denials_only=not self._records_allowed,
             )
             if not await self._audit.append(made.records, due, size):
                 raise AuditUnavailable

@@ -157,6 +157,8 @@ class Failed:
 class Reported:
     """Decisions that a caller of SyncService made."""
 
+    received: float
+    """When they arrived, in wall-clock seconds."""
     caller: str
     decided_by: str
     """The name of the caller's stream."""
@@ -175,14 +177,19 @@ class Reported:
                 record["groups_in_request"] = each.groups_in_request
             record |= _outcome(each.decision)
             record["decided_by"] = self.decided_by
+            record["received"] = _moment(self.received)
             if each.stale:
                 record["stale"] = True
             yield record
 
 
 def _head(method: str, time: float, caller: str) -> Record:
+    return {"time": _moment(time), "caller": caller, "method": method}
+
+
+def _moment(time: float) -> str:
     moment = datetime.fromtimestamp(time, UTC).isoformat(timespec="microseconds")
-    return {"time": moment.replace("+00:00", "Z"), "caller": caller, "method": method}
+    return moment.replace("+00:00", "Z")
 
 
 def _fields(method: str, request: bytes) -> Record:

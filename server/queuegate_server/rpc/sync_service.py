@@ -1,7 +1,6 @@
 """SyncService: keeps callers that decide by themselves current."""
 
 import asyncio
-import logging
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import suppress
 from typing import Final
@@ -10,17 +9,14 @@ from queuegate.v1 import sync_pb2, user_groups_pb2
 from queuegate_server.engine import Engine, ServedPartition, UnknownPartition
 from queuegate_server.identity.group_resolver import Resolution
 from queuegate_server.identity.resolver import Found, LookupFailed, NoSuchUser
-from queuegate_server.rpc import sync_validation, wire
+from queuegate_server.rpc import sync_validation
+from queuegate_server.rpc.admission_queue import MAX_SHORT_REQUEST, AdmissionQueue
 from queuegate_server.rpc.authentication import current_caller
-from queuegate_server.rpc.decision_log import DecisionLog
-from queuegate_server.rpc.errors import AuditUnavailable, Draining, InvalidRequest, Overloaded
+from queuegate_server.rpc.errors import Draining, InvalidRequest, Overloaded
+from queuegate_server.rpc.report_recorder import ReportRecorder
 from queuegate_server.sync.hub import CannotShip, SyncHub
 from queuegate_server.sync.session import LEASE, InvalidSync, OfferedGroups, Session, SyncRights
 
-_LOG = logging.getLogger("queuegate_server.sync")
-FIRST_PAUSE: Final = 1.0
-LONGEST_PAUSE: Final = 30.0
-"""Seconds after which a report is recorded again that the audit log did not take."""
 MAX_WAITING: Final = 10_000
 """Users of one stream whose groups are still to be sent."""
 MAX_WAITING_CHARACTERS: Final = 1024 * 1024
@@ -45,10 +41,11 @@ class SyncServicer:
         self,
         engine: Engine,
         hub: SyncHub,
-        audited: DecisionLog | None,
+        queue: AdmissionQueue,
+        recorder: ReportRecorder | None,
+        *,
         draining: asyncio.Event,
         clock: Callable[[], float],
-        *,
         max_streams: int,
         max_streams_per_caller: int,
         local_decisions: bool,
@@ -58,7 +55,8 @@ class SyncServicer:
         Args:
             engine: Has the resolvers.
             hub: Has the changes and the policies.
-            audited: Takes the reports of callers; None if there is no audit log.
+            queue: Where long messages wait for their turn.
+            recorder: Takes the reports of callers; None if there is no audit log.
             draining: The event that ends streams.
             clock: The monotonic clock of the group caches.
             max_streams: How many streams may be open.
@@ -67,7 +65,8 @@ class SyncServicer:
         """
         self._engine = engine
         self._hub = hub
-        self._audited = audited
+        self._queue = queue
+        self._recorder = recorder
         self._draining = draining
         self._clock = clock
         self._max_streams = max_streams
@@ -90,12 +89,18 @@ class SyncServicer:
         rights = SyncRights(
             local_decisions=self._local_decisions,
             assert_groups=trusted,
-            report_decisions=self._audited is not None and self._local_decisions,
+            report_decisions=self._recorder is not None and self._local_decisions,
         )
         woken = asyncio.Event()
         session = await self._hub.open_session(rights, caller, woken.set)
         stream = _Stream(
-            session, self._hub, self._engine, self._audited, clock=self._clock, wake=woken.set
+            session,
+            self._hub,
+            self._engine,
+            self._queue,
+            self._recorder,
+            clock=self._clock,
+            wake=woken.set,
         )
         reading = asyncio.create_task(stream.read(requests))
         draining = asyncio.create_task(self._draining.wait())
@@ -138,7 +143,8 @@ class _Stream:
         session: Session,
         hub: SyncHub,
         engine: Engine,
-        audited: DecisionLog | None,
+        queue: AdmissionQueue,
+        recorder: ReportRecorder | None,
         *,
         clock: Callable[[], float],
         wake: Callable[[], None],
@@ -147,12 +153,13 @@ class _Stream:
         self._session = session
         self._hub = hub
         self._engine = engine
-        self._audited = audited
+        self._queue = queue
+        self._recorder = recorder
         self._clock = clock
         self._wanted: dict[tuple[str, str], None] = {}
         self._wanted_characters = 0
         self._lookups: set[asyncio.Task[None]] = set()
-        self._recording: asyncio.Task[None] | None = None
+        self._recording: asyncio.Task[sync_pb2.SyncReported] | None = None
 
     async def read(self, requests: AsyncIterator[bytes]) -> None:
         """Take the caller's messages, until it has sent all, or gives up its lease.
@@ -166,14 +173,24 @@ class _Stream:
                     data = await anext(requests, None)
             except TimeoutError:
                 raise Draining(f"the caller was silent for {MAX_SILENCE:g} s") from None
-            if data is None or not self._receive(data):
+            if data is None or not await self._receive(data):
                 return
             del data  # which may be large, before the wait for the next
 
-    def _receive(self, data: bytes) -> bool:
+    async def _receive(self, data: bytes) -> bool:
         """Take a message of the caller; return False if it is the last."""
-        request = wire.parse(sync_pb2.SyncRequest, data)
-        sync_validation.check(request)
+        if len(data) <= MAX_SHORT_REQUEST:
+            return self._take_request(*sync_validation.parse(data), len(data))
+        async with self._queue.for_stream(data) as slot:
+            parsed = await slot.run(data, lambda: sync_validation.parse(data))
+        return self._take_request(*parsed, len(data))
+
+    def _take_request(
+        self,
+        request: sync_pb2.SyncRequest,
+        refused: list[sync_pb2.RefusedDecision],
+        size: int,
+    ) -> bool:
         applied = self._session.applied
         try:
             work = self._session.receive(request, self._clock())
@@ -184,7 +201,7 @@ class _Stream:
         if isinstance(work, sync_pb2.SyncWant):
             self._want([(work.partition, user) for user in work.users])
         elif isinstance(work, sync_pb2.SyncReport):
-            self._take(work, len(data))
+            self._take(work, refused, size)
         elif not request.HasField("applied"):
             self._wake()
         return not self._session.has_released
@@ -199,41 +216,25 @@ class _Stream:
 
     def close(self) -> None:
         """Look nobody up any more."""
-        for task in (*self._lookups, *([self._recording] if self._recording else [])):
+        for task in self._lookups:
             task.cancel()
+        if self._recording is not None:
+            self._recording.cancel()
 
-    def _take(self, report: sync_pb2.SyncReport, size: int) -> None:
+    def _take(
+        self, report: sync_pb2.SyncReport, refused: list[sync_pb2.RefusedDecision], size: int
+    ) -> None:
         """Record a report. Raises Overloaded if the one before it is not confirmed."""
         if self._recording is not None and not self._recording.done():
             raise Overloaded("a report must wait until the one before it is confirmed")
-        self._recording = asyncio.create_task(self._record(report, size))
+        if self._recorder is not None:
+            self._recording = self._recorder.record(self._session, report, refused, size)
+            self._recording.add_done_callback(self._confirm)
 
-    async def _record(self, report: sync_pb2.SyncReport, size: int) -> None:
-        """Record the valid decisions of a report, and confirm it once the audit log has them."""
-        name, refused = self._session.name, sync_validation.refused_decisions(report)
-        if refused:
-            fields = {
-                "gate": name,
-                "caller": self._session.caller,
-                "decisions": len(refused),
-                "first": refused[0].fault,
-            }
-            _LOG.error("a gate reports decisions that are not valid and not recorded", extra=fields)
-        faulty = {each.index for each in refused}
-        decisions = [each for index, each in enumerate(report.decisions) if index not in faulty]
-        pause = FIRST_PAUSE
-        while self._audited is not None:
-            try:
-                await self._audited.reported(name, decisions, size)
-            except AuditUnavailable:
-                await asyncio.sleep(pause)
-                pause = min(2 * pause, LONGEST_PAUSE)
-            else:
-                self._hub.reported["recorded"] += len(decisions)
-                self._hub.reported["refused"] += len(refused)
-                self._session.confirm(sync_pb2.SyncReported(id=report.id, refused=refused))
-                self._wake()
-                return
+    def _confirm(self, recording: "asyncio.Task[sync_pb2.SyncReported]") -> None:
+        if not recording.cancelled():
+            self._session.confirm(recording.result())
+            self._wake()
 
     def _want(self, users: list[tuple[str, str]]) -> None:
         self._add_wanted(users)

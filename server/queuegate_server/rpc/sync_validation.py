@@ -5,7 +5,8 @@ from typing import Any, Final
 
 from queuegate.policy.names import CONTROL_CHARACTER
 from queuegate.v1 import sync_pb2
-from queuegate_server.rpc import validation
+from queuegate_server.rpc import validation, wire
+from queuegate_server.rpc.errors import WHOLE_REQUEST, InvalidRequest
 from queuegate_server.rpc.messages import DENIED_REASONS, REASONS
 from queuegate_server.sync.event_log import EPOCH_BYTES
 
@@ -21,13 +22,34 @@ MAX_WANTED: Final = 1_000
 """Users in one message."""
 MAX_REPORTED: Final = 1_000
 """Decisions in one message."""
-MAX_MATCHED_BYTES: Final = 64 * 1024
-"""Of what a decision names: the policy may be longer-winded than requests."""
+MAX_REPORT_BYTES: Final = 512 * 1024
+"""Of one report. Our gates report a file of their outbox at once, of about 256 KiB."""
+MAX_MESSAGE_BYTES: Final = 2 * 1024 * 1024
+"""Of every message."""
+MAX_FIELDS: Final = 2 * MAX_PARTITIONS + 1_000
+"""Of every message and the message in it, with their items."""
+_MAX_OUTCOME_BYTES: Final = {
+    "matched_queue": validation.MAX_QUEUE_BYTES,
+    "matched_subject": validation.MAX_NAME_BYTES,
+    "evaluated_queue": validation.MAX_QUEUE_BYTES,
+}
 _LAST_SECOND: Final = 253_402_300_798
 """Of the year 9999, but for one that may be rounded up."""
 _SECOND: Final = 1_000_000_000
 """In nanoseconds."""
 _REASONS: Final = frozenset(REASONS.values())
+
+
+def parse(data: bytes) -> tuple[sync_pb2.SyncRequest, list[sync_pb2.RefusedDecision]]:
+    """Return a message, and which decisions of a report are not valid. Raises InvalidRequest."""
+    if len(data) > MAX_MESSAGE_BYTES:
+        raise InvalidRequest([(WHOLE_REQUEST, f"is longer than {MAX_MESSAGE_BYTES} bytes")])
+    wire.bound_fields(sync_pb2.SyncRequest, data, MAX_FIELDS)
+    request = wire.parse(sync_pb2.SyncRequest, data)
+    if request.HasField("report") and len(data) > MAX_REPORT_BYTES:
+        raise InvalidRequest([("report", f"is longer than {MAX_REPORT_BYTES} bytes")])
+    check(request)
+    return request, refused_decisions(request.report)
 
 
 def check(request: sync_pb2.SyncRequest) -> None:
@@ -114,8 +136,8 @@ def _check_decision(local: sync_pb2.LocalDecision, violations: validation.Violat
     validation.check_real_user(local.real_user, violations)
     if not local.queue:
         violations.append(("queue", "is required"))
-    elif len(local.queue.encode()) > validation.MAX_QUEUE_BYTES:
-        violations.append(("queue", f"is longer than {validation.MAX_QUEUE_BYTES} bytes"))
+    else:
+        _check_text("queue", local.queue, validation.MAX_QUEUE_BYTES, violations)
     validation.access_kind(local.access, violations)
     if local.groups_in_request > validation.MAX_GROUPS:
         violations.append(("groups_in_request", f"is more than {validation.MAX_GROUPS}"))
@@ -123,9 +145,15 @@ def _check_decision(local: sync_pb2.LocalDecision, violations: validation.Violat
         violations.append(("decision.reason", "is not the reason of a decision"))
     elif made.allowed is (made.reason in DENIED_REASONS):
         violations.append(("decision.allowed", "contradicts the reason"))
-    for field in ("matched_queue", "matched_subject"):
-        if len(getattr(made, field).encode()) > MAX_MATCHED_BYTES:
-            violations.append((f"decision.{field}", f"is longer than {MAX_MATCHED_BYTES} bytes"))
+    for field, limit in _MAX_OUTCOME_BYTES.items():
+        _check_text(f"decision.{field}", getattr(made, field), limit, violations)
+
+
+def _check_text(field: str, text: str, limit: int, violations: validation.Violations) -> None:
+    if len(text.encode()) > limit:
+        violations.append((field, f"is longer than {limit} bytes"))
+    elif CONTROL_CHARACTER.search(text):
+        violations.append((field, "has a control character"))
 
 
 _CHECKS: Final[Mapping[str, Callable[[Any, validation.Violations], None]]] = {

@@ -7,6 +7,7 @@ response cache without a message for each.
 
 import contextlib
 import itertools
+from collections import deque
 from collections.abc import Iterator
 from typing import Final, Protocol, TypeVar, cast
 
@@ -46,6 +47,7 @@ _MAX_SPLIT_BYTES: Final = 2 * 1024 * 1024
 _STREAM_ID: Final = access_pb2.StreamQueueAccessRequest.ID_FIELD_NUMBER
 _STREAM_BATCH: Final = access_pb2.StreamQueueAccessRequest.BATCH_FIELD_NUMBER
 _CONTINUATION: Final = 0x80
+_SPENT: Final = object()
 _NOT_A_MESSAGE: Final = "the bytes are not a message of this type"
 
 
@@ -135,6 +137,30 @@ def stream_request(data: bytes) -> tuple[int, bytes]:
             # Repetitions of a message field are merged, which for bytes means concatenated.
             batches.append(cast("bytes", value))
     return number, batches[0] if len(batches) == 1 else b"".join(batches)
+
+
+def bound_fields(message: type[Message], data: bytes, most: int) -> None:
+    """Raise InvalidRequest if the messages in a message have too many fields together.
+
+    protobuf builds an object for each item, which may take a hundred times its bytes.
+
+    Args:
+        message: The type of the message.
+        data: Its bytes.
+        most: How many fields its own messages may have, together with its own.
+    """
+    if len(data) <= most:
+        return
+    known = message.DESCRIPTOR.fields_by_number
+    budget = iter([None] * most)
+    try:
+        for number, wire_type, value in _fields(data, budget):
+            if number in known and wire_type == _LENGTH_DELIMITED:
+                deque(_fields(cast("bytes", value), budget), maxlen=0)
+    except InvalidRequest:
+        if next(budget, _SPENT) is _SPENT:
+            raise InvalidRequest([(WHOLE_REQUEST, f"has more than {most} fields")]) from None
+        raise
 
 
 def embedded(field_number: int, message: bytes) -> bytes:

@@ -27,6 +27,7 @@ from queuegate_server.rpc.decision_log import DecisionLog
 from queuegate_server.rpc.errors import DETAILS_TRAILER, Overloaded, to_status
 from queuegate_server.rpc.interceptors import ConcurrencyLimiter
 from queuegate_server.rpc.policy_service import PolicyServicer
+from queuegate_server.rpc.report_recorder import ReportRecorder
 from queuegate_server.rpc.server import Interceptors, register
 from queuegate_server.rpc.sync_service import SyncServicer
 from queuegate_server.rpc.user_group_service import UserGroupServicer
@@ -191,9 +192,12 @@ def build_server(
         SyncServicer(
             engine,
             hub,
-            None if audit is None else decisions,
-            draining,
-            clock,
+            queue,
+            None
+            if audit is None
+            else ReportRecorder(decisions, listeners.rates, hub.reported, time.monotonic),
+            draining=draining,
+            clock=clock,
             max_streams=settings.sync.streams,
             max_streams_per_caller=settings.sync.streams_per_caller,
             local_decisions=audit is None or settings.sync.local_decisions == "report",

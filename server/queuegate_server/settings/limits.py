@@ -81,7 +81,8 @@ class Limits(Section):
     caller_rate: Annotated[float, Field(ge=0, le=1_000_000)] = Field(
         0.0,
         description="The sustained rate of calls per second of one caller; a message of a stream "
-        "counts as a call; of a gate's stream, only its opening does. 0: unlimited.",
+        "counts as a call; of a gate's stream, only its opening does. The decisions that its gates "
+        "report have the same rate again; beyond it, reports wait. 0: unlimited.",
     )
     caller_burst: int = Field(
         100, ge=1, le=1_000_000, description="How many calls one caller may make at once."

@@ -72,6 +72,7 @@ def test_each_decision_is_reported(tmp_path: Path, kind: str) -> None:
         eventually(lambda: len(reported(tmp_path)), 5_000)
         first, second, *_ = reported(tmp_path)
         assert first.pop("time").endswith("Z")
+        assert first.pop("received").endswith("Z")
         assert first == {
             "caller": "loopback",
             "method": "Sync",
@@ -159,8 +160,21 @@ def test_damaged_decisions_are_refused_one_by_one(tmp_path: Path) -> None:
             "decision.allowed: contradicts the reason",
         ),
         (
-            {"decision": {"matched_subject": "x" * 65_537}},
-            "decision.matched_subject: is longer than 65536 bytes",
+            {"decision": {"matched_subject": "x" * 1_025}},
+            "decision.matched_subject: is longer than 1024 bytes",
+        ),
+        (
+            {"decision": {"matched_queue": "x" * 4_097}},
+            "decision.matched_queue: is longer than 4096 bytes",
+        ),
+        (
+            {"decision": {"evaluated_queue": "x" * 4_097}},
+            "decision.evaluated_queue: is longer than 4096 bytes",
+        ),
+        ({"queue": "root.a\nb"}, "queue: has a control character"),
+        (
+            {"decision": {"matched_queue": "a\nb"}},
+            "decision.matched_queue: has a control character",
         ),
     )
     reports = [[decision(), *(decision(**changed) for changed, _ in damaged), decision()]]

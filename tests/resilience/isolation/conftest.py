@@ -13,8 +13,15 @@ QUEUES = 50_000
 @pytest.fixture(scope="module")
 def beside(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Observation]:
     policy = tmp_path_factory.mktemp("policy") / "queues.yaml"
-    leaves = "".join(f"          - name: q{number}\n" for number in range(QUEUES))
-    policy.write_text(
+    policy.write_text(policy_of(QUEUES))
+    with running_server("--policy", str(policy), *ADMIN) as server, observed(server) as found:
+        yield found
+
+
+def policy_of(queues: int) -> str:
+    """Return a policy with a queue for everyone, one for some, and many more."""
+    leaves = "".join(f"          - name: q{number}\n" for number in range(queues))
+    return (
         "partitions:\n"
         "  - name: default\n"
         "    queues:\n"
@@ -24,5 +31,3 @@ def beside(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Observation]:
         '          - {name: sandbox, submitacl: "alice sandboxers"}\n'
         f"{leaves}"
     )
-    with running_server("--policy", str(policy), *ADMIN) as server, observed(server) as found:
-        yield found

@@ -9,9 +9,11 @@ from queuegate.policy.acl import parse
 from queuegate.policy.tree import Policy, QueueAcls, build_partition
 from queuegate.v1 import sync_pb2
 from queuegate_server.engine import Engine, ServedPartition, Snapshot
+from queuegate_server.rpc.admission_queue import AdmissionQueue
 from queuegate_server.rpc.errors import Draining
 from queuegate_server.rpc.sync_service import SyncServicer
 from queuegate_server.sync.hub import SyncHub
+from queuegate_server.throttling import ByteBudget
 from tests.support.snapshots import groups_named_as_users, zero
 from tests.support.sync_stream import sync_request
 
@@ -25,9 +27,10 @@ async def test_a_stream_whose_caller_has_lost_its_rights_sends_nothing_more() ->
     servicer = SyncServicer(
         engine,
         hub,
+        AdmissionQueue(zero, 1.0, {}, ByteBudget(1)),
         None,
-        asyncio.Event(),
-        zero,
+        draining=asyncio.Event(),
+        clock=zero,
         max_streams=1,
         max_streams_per_caller=1,
         local_decisions=True,

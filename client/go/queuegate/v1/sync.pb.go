@@ -535,7 +535,8 @@ func (x *SyncWant) GetUsers() []string {
 }
 
 // Reports decisions that the caller made, which the server confirms with
-// SyncReported once its audit log has them. A caller reports again what was not confirmed.
+// SyncReported once its audit log has them. A caller reports again what was not confirmed. The
+// decisions count against the rate of the caller: over it, a report waits. At most 524 288 bytes.
 type SyncReport struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Chosen by the caller; comes back in the confirmation. Grows from report to report.
@@ -1055,9 +1056,10 @@ type SyncOpened struct {
 	// state must not decide any more, and its lease has ended. The policies follow, or the
 	// word that the caller's are unchanged.
 	Resumed bool `protobuf:"varint,2,opt,name=resumed,proto3" json:"resumed,omitempty"`
-	// How long a lease lasts.
+	// How long a lease lasts, at most 5 000 ms: a caller leaves a server that grants more.
 	LeaseMillis uint32 `protobuf:"varint,3,opt,name=lease_millis,json=leaseMillis,proto3" json:"lease_millis,omitempty"`
-	// How long to wait from one ping to the next.
+	// How long to wait from one ping to the next, at most 5 000 ms. Our callers take less than 100 ms
+	// for 100 ms.
 	PingIntervalMillis uint32 `protobuf:"varint,4,opt,name=ping_interval_millis,json=pingIntervalMillis,proto3" json:"ping_interval_millis,omitempty"`
 	// The names of all partitions of the server's policy that the caller gets.
 	Partitions []string `protobuf:"bytes,5,rep,name=partitions,proto3" json:"partitions,omitempty"`
@@ -1366,8 +1368,8 @@ func (x *ClusterPolicy) GetHadoopSemantics() bool {
 	return false
 }
 
-// A part of the policy of a partition. The parts of a policy follow one another;
-// a first part replaces parts that were not completed.
+// A part of the policy of a partition. The parts of a policy follow one another, before the next
+// checkpoint or pong; a first part replaces parts that were not completed.
 type PolicyPart struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The name of the partition.
@@ -1620,7 +1622,7 @@ type Forget struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The name of the partition.
 	Partition string `protobuf:"bytes,1,opt,name=partition,proto3" json:"partition,omitempty"`
-	// The users. Empty: all.
+	// The users, at most 10 000. Empty: all.
 	Users         []string `protobuf:"bytes,2,rep,name=users,proto3" json:"users,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -1,0 +1,153 @@
+"""Nobody takes the service from others by streams of gates: the most expensive legal message of
+each kind, and messages that are refused.
+"""
+
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from typing import Any, Final
+
+import grpc
+import pytest
+
+from queuegate.policy.decision import RULES
+from queuegate.v1 import access_pb2, sync_pb2
+from tests.resilience.invariants import Record
+from tests.resilience.isolation.conftest import policy_of
+from tests.resilience.isolation.promise import Observation, expect_isolation, observed
+from tests.support.servers.queuegate_server import ADMIN, running_server
+from tests.support.sync_stream import sync_request
+
+CALLERS = 4
+SECONDS = 2.0
+MANY = 150
+"""Streams whose reports wait."""
+OPTIONS = (
+    ("grpc.use_local_subchannel_pool", 1),
+    ("grpc.max_send_message_length", -1),
+    ("grpc.max_receive_message_length", -1),
+)
+OPEN: Final = sync_request("open", rules=[RULES]).SerializeToString()
+
+
+@pytest.fixture(scope="module", params=["", "limits.caller_rate=1"], ids=["no rate", "a rate"])
+def audited(
+    tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
+) -> Iterator[Observation]:
+    """A server that takes reports, and a neighbour, who is another caller."""
+    folder = tmp_path_factory.mktemp("audited")
+    policy = folder / "queues.yaml"
+    policy.write_text(policy_of(50_000))
+    settings = [
+        f"audit.path={folder / 'audit.log'}",
+        "sync.local_decisions=report",
+        "limits.caller_burst=1000000",
+    ]
+    if request.param:
+        settings.append(request.param)
+    sets = [each for setting in settings for each in ("--set", setting)]
+    with (
+        running_server("--policy", str(policy), *sets, *ADMIN) as server,
+        observed(server) as found,
+    ):
+        yield found
+
+
+def decision(**changed: Any) -> sync_pb2.LocalDecision:
+    made = sync_pb2.LocalDecision(
+        user="alice",
+        queue="root.sandbox",
+        access=access_pb2.ACCESS_TYPE_SUBMIT,
+        decision=access_pb2.CheckQueueAccessResponse(reason=access_pb2.REASON_NO_MATCH),
+    )
+    made.time.FromSeconds(1_700_000_000)
+    made.MergeFrom(sync_pb2.LocalDecision(**changed))
+    return made
+
+
+def report(count: int, **changed: Any) -> bytes:
+    return sync_request("report", id=1, decisions=[decision(**changed)] * count).SerializeToString()
+
+
+LEGAL: Final[dict[str, bytes]] = {
+    "open": OPEN,
+    "open with partitions": sync_request(
+        "open",
+        rules=[RULES] * 100,
+        partitions=[f"p{number:048}" for number in range(10_000)],
+        held=[{"partition": f"h{number:048}", "checksum": bytes(32)} for number in range(10_000)],
+    ).SerializeToString(),
+    "want": sync_request(
+        "want", users=[f"{number:0999}" for number in range(1_000)]
+    ).SerializeToString(),
+    "report of many": report(1_000),
+    "report of long": report(90, user="é" * 512, queue="é" * 2_048),
+    "ping": sync_request("ping", id=1).SerializeToString(),
+}
+REFUSED: Final[dict[str, bytes]] = {
+    "open without names": b"\x0a\xfc\xff\x7f" + b"\x22\x00" * ((1 << 20) - 2),
+    "report of nothing": b"\x2a\xfc\xff\x7f" + b"\x12\x00" * ((1 << 20) - 2),
+    "report of wrong decisions": report(1_000, access=77),
+    "report too long": report(1_000, user="u" * 1_024, queue="q" * 4_096)[: 1 << 22],
+    "want without names": b"\x22\xfc\xff\x7f" + b"\x12\x00" * ((1 << 20) - 2),
+    "no message": b"\xff" * (1 << 20),
+}
+
+
+def flood(address: str, message: bytes) -> None:
+    """Send a message on streams, for as long as the flood lasts; read what comes."""
+    end = time.monotonic() + SECONDS
+
+    def send() -> None:
+        with grpc.insecure_channel(address, OPTIONS) as channel:
+            method: Any = channel.stream_stream("/queuegate.v1.SyncService/Sync")
+            while (left := end - time.monotonic()) > 0:
+                first = [] if message[:1] == b"\x0a" else [OPEN]
+                with suppress(grpc.RpcError):
+                    for response in method(repeated(first, message, end), timeout=left):
+                        if first == [] and response[:1] == b"\x2a":  # the whole policy has come
+                            break
+
+    with ThreadPoolExecutor(CALLERS) as pool:
+        for sending in [pool.submit(send) for _ in range(CALLERS)]:
+            sending.result()
+
+
+def repeated(first: list[bytes], message: bytes, end: float) -> Iterator[bytes]:
+    yield from first
+    while time.monotonic() < end:
+        yield message
+        if not first:
+            time.sleep(max(0.0, end - time.monotonic()))  # a second `open` ends the stream
+        time.sleep(0.005)
+
+
+@pytest.mark.parametrize("message", LEGAL.values(), ids=LEGAL)
+def test_the_most_expensive_message(audited: Observation, record: Record, message: bytes) -> None:
+    expect_isolation(audited, record, lambda: flood(audited.server.address, message))
+
+
+@pytest.mark.parametrize("message", REFUSED.values(), ids=REFUSED)
+def test_refused_messages(audited: Observation, record: Record, message: bytes) -> None:
+    expect_isolation(audited, record, lambda: flood(audited.server.address, message))
+
+
+def test_reports_that_wait(audited: Observation, record: Record) -> None:
+    """The largest report on each of many streams: with a rate, all but the first wait."""
+
+    def send_all() -> None:
+        streams: list[Callable[[], None]] = []
+        with grpc.insecure_channel(audited.server.address, OPTIONS) as channel:
+            method: Any = channel.stream_stream("/queuegate.v1.SyncService/Sync")
+            end = time.monotonic() + 2 * SECONDS
+            largest = report(90, user="é" * 512, queue="é" * 2_048)
+            for _ in range(MANY):
+                call = method(iter([OPEN, largest]), timeout=2 * SECONDS)
+                streams.append(call.cancel)
+                time.sleep(0.01)
+            time.sleep(max(0.0, end - time.monotonic()))
+            for cancel in streams:
+                cancel()
+
+    expect_isolation(audited, record, send_all)
