@@ -39,8 +39,7 @@ def tag(name: str, attributes: dict[str, str], inner: str) -> str:
     return f"<{name}{stated}>{inner}</{name}>"
 
 
-@given(PROPERTIES)
-def test_random_properties(stated: list[tuple[dict[str, str], list[tuple[str, str]]]]) -> None:
+def configuration(stated: list[tuple[dict[str, str], list[tuple[str, str]]]]) -> str:
     inner = "".join(
         tag(
             "property",
@@ -52,12 +51,20 @@ def test_random_properties(stated: list[tuple[dict[str, str], list[tuple[str, st
         )
         for attributes, children in stated
     )
-    text = f"<configuration>{inner}</configuration>"
+    return f"<configuration>{inner}</configuration>"
+
+
+@given(st.lists(PROPERTIES.map(configuration), min_size=1, max_size=3))
+def test_random_properties(texts: list[str]) -> None:
+    """Of one file, and of files that lie over each other."""
+    found = Configuration()
+    for text in texts:
+        diagnostics = Diagnostics("f")
+        assert found.add(text.encode(), diagnostics, is_read=lambda _: False)
+        assert not diagnostics.error_count
     diagnostics = Diagnostics("f")
-    configuration = Configuration()
-    assert configuration.add(text.encode(), diagnostics, is_read=lambda _: False)
-    found = configuration.read(diagnostics, is_read=lambda _: False)
-    assert {name: value.text for name, value in found.items()} == properties(text)
+    values = found.read(diagnostics, is_read=lambda _: False)
+    assert {name: value.text for name, value in values.items()} == properties(*texts)
     assert not diagnostics.error_count
 
 

@@ -13,11 +13,12 @@ class Refused(Exception):
     """The file does not load."""
 
 
-def properties(text: str | bytes) -> dict[str, str]:
-    """Return what a `<configuration>` sets."""
+def properties(*texts: str | bytes) -> dict[str, str]:
+    """Return what `<configuration>` documents set, each of which lies over those before it."""
     found: dict[str, str] = {}
-    final = set()
-    for element in ET.fromstring(text).iter("property"):  # noqa: S314 - the test's own text
+    final: set[str] = set()
+    parsed = [ET.fromstring(text) for text in texts]  # noqa: S314 - the test's own texts
+    for element in (one for top in parsed for one in top.iter("property")):
         name = element.get("name", "")
         value = element.get("value")
         is_final = element.get("final") == "true"

@@ -20,7 +20,7 @@ BUILD_SECONDS: Final = 1200
 
 _SOURCES: Final = Path(__file__).parent
 _TOOLS: Final = Path(__file__).parents[4] / ".tools"
-_UNREACHABLE: Final = re.compile("Could not (transfer|find) artifact|Unknown host")
+_UNREACHABLE: Final = re.compile("Could not transfer artifact|Unknown host")
 
 
 class Unavailable(Exception):
