@@ -61,7 +61,7 @@ def site(text: str) -> bytes:
         (
             CAPACITY,
             prop(PROVIDER, "org.apache.hadoop.yarn.FileSystemBasedConfigurationProvider"),
-            "the ResourceManager reads its files there",
+            "the ResourceManager reads files from elsewhere",
         ),
         (CAPACITY, prop(ALLOCATIONS, "/etc/hadoop/conf/allocations.xml"), ""),
         (CAPACITY, prop(AUTHORIZER, "${authorizer}"), '"authorizer" is not set'),
@@ -103,6 +103,13 @@ def test_what_decides_beside_the_file_of_a_scheduler(
             assert one.file == "yarn-site.xml"
             assert one.line == (0 if "not set, and" in expected else 3)
             assert one.remedy
+
+
+def test_a_text_without_the_name_of_a_file_is_not_compared_with_one() -> None:
+    text = IS_FAIR + prop(ALLOCATIONS, "/etc/hadoop/conf/fair-scheduler.xml")
+    options = FormatOptions(yarn=YarnOptions(site=(site(text), "yarn-site.xml")))
+    for name in ("<stdin>", "pasted text", "conf/fair-scheduler.xml"):
+        assert not check_file(FAIR, FILES[FAIR], name, options, with_lint=True)
 
 
 @pytest.mark.parametrize("key", [SCHEDULER, STORE, AUTHORIZER])

@@ -151,6 +151,11 @@ def test_what_is_reported(scheduler: str, site: str, expected: list[str]) -> Non
         (BASE, prop(SUBMIT, "<![CDATA[bob]]>", FINAL), ("yarn-site.xml", "is not plain text")),
         (BASE, '<include href="other.xml"/>', ("yarn-site.xml", '"other.xml"')),
         (BASE + '<include href="yarn-site.xml"/>', "", ("cs.xml", '"yarn-site.xml"')),
+        (
+            BASE,
+            '<i:include xmlns:i="x" href="ha.xml"><i:fallback><property/></i:fallback></i:include>',
+            ("yarn-site.xml", '"ha.xml"'),
+        ),
         (BASE + "<fallback/>", "", ("cs.xml", "<fallback> is outside an include")),
         (BASE, prop(f"{KEY}root.queues", "a.b", FINAL), ("yarn-site.xml", "it contains a dot")),
         (CLOSED, "", ("cs.xml", "lists no queue")),

@@ -247,7 +247,9 @@ async def _job(
     if source.yarn_site is not None:
         data = await asyncio.to_thread(read_regular, source.yarn_site, MAX_BYTES)
         site = File(str(source.yarn_site), data)
-    name = "queues.yaml" if detect_format(text) == YUNIKORN else "scheduler.xml"
+    name = "queues.yaml"
+    if detect_format(text) != YUNIKORN:
+        name = source.path.name if source.path else "scheduler.xml"
     policy = PolicyText(
         File(name, text),
         source.format or "",

@@ -76,14 +76,24 @@ def _findings(
         yield _Finding(AUTHORIZER, message, "compare its policies with the ACLs of the queues")
     provider = (value(PROVIDER) or "").strip(TRIMMED) or _LOCAL_FILES
     if provider != _LOCAL_FILES:
-        message = f"{PROVIDER} is {quoted(provider)}: the ResourceManager reads its files there"
-        yield _Finding(PROVIDER, message, "serve copies of the files that it reads there")
+        message = (
+            f"{PROVIDER} is {quoted(provider)}: the ResourceManager reads files from elsewhere"
+        )
+        yield _Finding(PROVIDER, message, "serve copies of the files that it reads")
     yield from _scheduler(value(SCHEDULER), format_name, is_set=SCHEDULER in site)
     if format_name != "fair-scheduler":
         yield from _store(value(STORE))
-    elif (path := value(ALLOCATIONS)) and PurePath(path).name != PurePath(file).name:
+    elif (path := value(ALLOCATIONS)) and _are_other_files(path, file):
         message = f"{ALLOCATIONS} is {quoted(path)}, a file of another name than {quoted(file)}"
         yield _Finding(ALLOCATIONS, message, "serve that file, or a copy with its name")
+
+
+def _are_other_files(path: str, file: str) -> bool:
+    """Return whether two names are of different files, as far as names can tell: a file may be
+    copied, and a text that was sent or pasted has no name of a file.
+    """
+    given = PurePath(file)
+    return given.suffix == ".xml" and PurePath(path).name != given.name
 
 
 def _scheduler(stated: str | None, format_name: str, *, is_set: bool) -> Iterator[_Finding]:
