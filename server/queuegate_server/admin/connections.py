@@ -41,6 +41,9 @@ def complete_headers(response: web.StreamResponse) -> None:
         response.headers.setdefault(name, value)
     response.headers["Server"] = "queuegate"
     response.force_close()
+    # The library has written its headers already. A client that is not told would send its next
+    # request on a connection that is about to end.
+    response.headers["Connection"] = "close"
 
 
 def malformed(

@@ -111,7 +111,10 @@ def test_a_key_with_a_passphrase_is_refused(tmp_path: Path) -> None:
 
 def test_reviews_are_answered_after_sigterm(tmp_path: Path) -> None:
     with running_webhook(tmp_path, "--drain-seconds", "3") as webhook:
-        assert webhook.plain.get("/livez").status_code == 200
+        alive = webhook.plain.get("/livez")
+        assert alive.status_code == 200
+        # Told that the connection ends, a client does not send another request on it.
+        assert alive.headers["connection"] == "close"
         assert webhook.plain.get("/readyz").status_code == 200
         webhook.server.process.terminate()
         eventually(lambda: webhook.plain.get("/readyz").status_code, 503)
