@@ -21,6 +21,7 @@ from tests.support.admission_vectors import CASES, body
 from tests.support.servers.webhook import patch_of
 
 _KEY: Final = "yunikorn.apache.org/user.info"
+_LABEL: Final = "yunikorn.apache.org/username"
 _TEMPLATE: Final = ["spec", "template", "metadata"]
 _PATHS: Final[Mapping[str, list[str]]] = {
     "Pod": ["metadata"],
@@ -44,7 +45,8 @@ _VALUES: Final[Mapping[str, list[Any]]] = {
     "object": [],
     "oldObject": [],
     "annotations": [{_KEY: '{"user":"bob"}'}, {_KEY: '{"user":"eve"}'}, {_KEY: None}],
-    "labels": [{"applicationId": "a"}, {"app": "yunikorn"}, {_APPLICATION: ""}],
+    "labels": [{"applicationId": "a"}, {"app": "yunikorn"}, {_APPLICATION: ""}, {_LABEL: "eve"}],
+    _LABEL: ["bob", "eve", "", None],
     _KEY: ['{"user":"bob"}', '{"user":"eve"}', '{"user":"eve","groups":["dev","ops"]}', "", "x"],
     _APPLICATION: ["a", ""],
     "metadata": [{}],
@@ -150,6 +152,12 @@ def _judge(request: AdmissionRequest, stored: object) -> None:
     if request.kind not in _PATHS or request.operation in {"DELETE", "CONNECT"}:
         return  # It creates no pod.
     after, before = (_stated(request.kind, value) for value in (stored, request.old))
+    label, old_label = (_label(request.kind, value) for value in (stored, request.old))
+    if request.kind == "Binding":
+        assert not label, label
+    elif not after:
+        known = old_label if request.operation == "UPDATE" and not before else ""
+        assert label in {"", request.user, known}, label
     own = user_info.build(request.user, request.groups)
     if request.kind == "Binding":
         assert after is None, after
@@ -163,6 +171,15 @@ def _judge(request: AdmissionRequest, stored: object) -> None:
 
 def _stated(kind: str, value: Any) -> str | None:
     """Return the annotation in an object, as the API server would read it."""
-    for step in (*_PATHS[kind], "annotations", _KEY):
+    return _text(value, *_PATHS[kind], "annotations", _KEY)
+
+
+def _label(kind: str, value: Any) -> str:
+    """Return the user label in an object, as the API server would read it."""
+    return _text(value, *_PATHS[kind], "labels", _LABEL) or ""
+
+
+def _text(value: Any, *path: str) -> str | None:
+    for step in path:
         value = value.get(step) if isinstance(value, dict) else None
     return value if isinstance(value, str) else None

@@ -15,6 +15,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from queuegate_server.admission.review import MAX_REVISION_BYTES
 from tests.support.servers.webhook import Webhook
 
 MAX_BODY = 3 * 1024 * 1024
@@ -63,6 +64,10 @@ BODIES: dict[str, Callable[[], bytes]] = {
     "large legal reviews": legal,
     "many empty lists": lambda: filled(b'{"spec":[', b"[],", b"1]}"),
     "many annotations": lambda: many(b'{"metadata":{"annotations":{', b"}}}"),
+    # They are read as a whole, up to their bound.
+    "dense revisions": lambda: review(
+        b'{"data":[' + b"[]," * (MAX_REVISION_BYTES // 3 - 100) + b"1]}", "ControllerRevision"
+    ),
     "half a surrogate pair": lambda: filled(b'{"spec":"\\ud800', b"[],", b'"}'),
     "too large": lambda: filled(b'{"spec":"', b"y", b'"}', 8 * 1024 * 1024),
 }
