@@ -39,6 +39,7 @@ from queuegate_server.formats.diagnostics import (
     has_errors,
     sort_diagnostics,
 )
+from queuegate_server.formats.envelope import open_envelope
 from queuegate_server.formats.registry import (
     FILE_FORMATS,
     YUNIKORN,
@@ -47,6 +48,7 @@ from queuegate_server.formats.registry import (
     detect_file_format,
     detect_format,
 )
+from queuegate_server.formats.source_text import ParseError
 from queuegate_server.formats.yarn.convert import convert as convert_to_yunikorn
 from queuegate_server.formats.yarn.schedulers import SCHEDULERS
 from queuegate_server.formats.yunikorn.deciders import other_key
@@ -209,6 +211,11 @@ def convert(
     detected = format_name or detect_format(data)
     if detected not in SCHEDULERS:
         raise Failure(f"{name}: this is not the file of a YARN scheduler")
+    try:
+        data, name, _, _ = open_envelope(data, name)
+    except ParseError as error:
+        found = error.diagnostic(name)
+        raise Failure(str(found), [found]) from None
     result = convert_to_yunikorn(
         detected, data, name, options.yarn, options.acl_names_of(DEFAULT_PARTITION)
     )
@@ -236,7 +243,7 @@ def _check_policy_alone(
     format_name: str | None, options: FormatOptions, data: bytes, name: str
 ) -> list[Diagnostic]:
     found = _check_policy(format_name, options, data, name, with_lint=False)
-    if RESOLVER_KEY not in data or has_errors(found):
+    if has_errors(found) or RESOLVER_KEY not in open_envelope(data, name).data:
         return found
     return sort_diagnostics([*found, *unusable_resolver_errors(data, name, options)])
 

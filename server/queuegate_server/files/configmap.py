@@ -13,20 +13,19 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
+from queuegate_server.files.config_keys import (
+    POLICY_GROUP,
+    decompressed_key,
+    is_compressed,
+    queues_key,
+)
 from queuegate_server.files.safe_open import open_regular, read_at_most, read_regular
 from queuegate_server.files.watcher import file_status
 
 MAX_BYTES: Final = 4 * 1024 * 1024
 """The most that is read from a folder; a ConfigMap holds 1 MiB."""
-DEFAULTS: Final = "yunikorn-defaults"
-"""The ConfigMap that comes with the scheduler."""
-CONFIGS: Final = "yunikorn-configs"
-"""The ConfigMap that administrators edit; its keys take precedence."""
-POLICY_GROUP: Final = "service.policyGroup"
-"""The key that names the group GROUP of which the scheduler reads the key GROUP.yaml."""
 _MAX_GROUP_BYTES: Final = 253
 """The longest name of a key."""
-_GZIP: Final = ".gz"
 _DATA: Final = "..data"
 _MAX_ATTEMPTS: Final = 5
 
@@ -76,12 +75,6 @@ class BadCompression(ValueError):
     """A value cannot be decompressed; the message names its key."""
 
 
-def queues_key(values: Mapping[str, bytes]) -> str:
-    """Return the key with the queues that the scheduler reads."""
-    group = values.get(POLICY_GROUP, b"").decode("utf-8", "replace")
-    return f"{group or 'queues'}.yaml"
-
-
 def key_instead(file: Path) -> str:
     """Return the key that the scheduler reads instead of a file, if that is a key of a mounted
     ConfigMap with another policy group; empty if not, or if the group cannot be read.
@@ -91,8 +84,7 @@ def key_instead(file: Path) -> str:
     except OSError:
         return ""
     key = queues_key({POLICY_GROUP: group})
-    name = file.name[: -len(_GZIP)] if is_compressed(file.name) else file.name
-    return "" if name == key else key
+    return "" if decompressed_key(file.name) == key else key
 
 
 def decompress(values: Mapping[str, bytes]) -> Mapping[str, bytes]:
@@ -103,14 +95,9 @@ def decompress(values: Mapping[str, bytes]) -> Mapping[str, bytes]:
     found = {key: value for key, value in values.items() if not is_compressed(key)}
     left = MAX_BYTES
     for key in filter(is_compressed, values):
-        found[key[: -len(_GZIP)]] = text = _decompress(key, values[key], left)
+        found[decompressed_key(key)] = text = _decompress(key, values[key], left)
         left -= len(text)
     return found
-
-
-def is_compressed(key: str) -> bool:
-    """Return whether the value of a key is compressed."""
-    return key.lower().endswith(_GZIP)
 
 
 def _decompress(key: str, value: bytes, max_bytes: int) -> bytes:

@@ -11,7 +11,9 @@ from typing import NamedTuple
 from queuegate.policy.chain import CLUSTER
 from queuegate.policy.decision import Access
 from queuegate_server.formats.diagnostics import Diagnostics, Positioned, TooManyErrors
+from queuegate_server.formats.envelope import open_envelope
 from queuegate_server.formats.registry import YUNIKORN, FormatOptions
+from queuegate_server.formats.source_text import ParseError
 from queuegate_server.formats.yaml_reader import read_yaml
 from queuegate_server.formats.yarn.schedulers import SCHEDULERS
 from queuegate_server.formats.yarn.site import read_site
@@ -51,9 +53,12 @@ def acl_positions(
 
     def add(key: AclKey, acl: Positioned | None, queue: Positioned | None) -> None:
         if place := acl or queue:
-            found[key] = Place(getattr(place, "file", "") or file, place.line, place.column)
+            other = getattr(place, "file", "")
+            column = place.column + (indent if not other or other == file else 0)
+            found[key] = Place(other or file, place.line, column)
 
-    with suppress(TooManyErrors):
+    with suppress(TooManyErrors, ParseError):
+        data, file, indent, _ = open_envelope(data, file)
         if format_name == YUNIKORN:
             for partition in decode(read_yaml(data, file).root, Diagnostics(file)):
                 name = normalized_name(partition)

@@ -8,6 +8,8 @@ from typing import Final
 from queuegate.policy.acl import AclNames
 from queuegate.policy.tree import Partition
 from queuegate_server.formats.diagnostics import Diagnostic, has_errors, sort_diagnostics
+from queuegate_server.formats.envelope import format_inside, open_envelope
+from queuegate_server.formats.source_text import ParseError
 from queuegate_server.formats.spark_defaults import read_spark_defaults
 from queuegate_server.formats.yarn.deciders import other_deciders
 from queuegate_server.formats.yarn.load import (
@@ -87,6 +89,8 @@ def detect_format(data: bytes) -> str:
     XML is recognized by its top element, or by a declaration if the element is not found, as
     behind a document type. Everything else is YuniKorn's.
     """
+    if inside := format_inside(data):
+        return inside
     start = data[:_MAX_SNIFFED_BYTES]
     if found := _FIRST_TAG.match(start):
         return _FORMAT_BY_FIRST_TAG.get(found[1], _OTHER_XML_FORMAT)
@@ -120,13 +124,22 @@ def load_policy(
         ValueError: The format is unknown.
     """
     _check_format(format_name)
+    try:
+        text = open_envelope(data, file)
+    except ParseError as error:
+        return LoadResult({}, (error.diagnostic(file),))
+    partitions: Mapping[str, Partition]
     if format_name == YUNIKORN:
         partitions, diagnostics = load_queues(
-            data, file, acl_names=options.acl_names_of, resolver_types=options.resolver_types
+            text.data,
+            text.file,
+            acl_names=options.acl_names_of,
+            resolver_types=options.resolver_types,
         )
-        return LoadResult(partitions, diagnostics)
-    loaded, diagnostics = load_scheduler(format_name, data, file, options.yarn)
-    return LoadResult({loaded.partition.name: loaded.partition} if loaded else {}, diagnostics)
+    else:
+        loaded, diagnostics = load_scheduler(format_name, text.data, text.file, options.yarn)
+        partitions = {loaded.partition.name: loaded.partition} if loaded else {}
+    return LoadResult(partitions, text.in_file(diagnostics))
 
 
 def lint_policy(
@@ -140,9 +153,15 @@ def lint_policy(
         ValueError: The format is unknown.
     """
     _check_format(format_name)
+    try:
+        text = open_envelope(data, file)
+    except ParseError:
+        return []
     if format_name == YUNIKORN:
-        return list(lint_queues(data, file, acl_names=options.acl_names_of))
-    return list(lint_scheduler(format_name, data, file, options.yarn))
+        found = lint_queues(text.data, text.file, acl_names=options.acl_names_of)
+    else:
+        found = lint_scheduler(format_name, text.data, text.file, options.yarn)
+    return list(text.in_file(found))
 
 
 def check_file(

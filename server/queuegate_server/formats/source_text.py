@@ -3,7 +3,7 @@
 import re
 from typing import Final
 
-from queuegate_server.formats.diagnostics import Position, Positioned
+from queuegate_server.formats.diagnostics import Diagnostic, Position, Positioned, Severity
 
 MAX_BYTES: Final = 64 * 1024 * 1024
 """Three times what 100 000 queues with 1 000 000 ACL entries need."""
@@ -25,6 +25,11 @@ class ParseError(Exception):
         self.position = position
         self.message = message
         self.remedy = remedy
+
+    def diagnostic(self, file: str) -> Diagnostic:
+        """Return it as a diagnostic of a file."""
+        line, column = (self.position.line, self.position.column) if self.position else (0, 0)
+        return Diagnostic(file, line, column, Severity.ERROR, self.message, self.remedy)
 
 
 def decode(data: bytes) -> str:

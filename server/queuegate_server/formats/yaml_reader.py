@@ -8,8 +8,8 @@ of nodes are bounded. An alias counts as everything that it stands for, so a sma
 become a large tree.
 """
 
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
@@ -29,6 +29,8 @@ from queuegate_server.formats.source_text import MAX_BYTES, ParseError, decode, 
 
 MAX_DEPTH: Final = 200
 """Levels of nesting; a level of queues takes two."""
+MAX_DOCUMENTS: Final = 10_000
+"""Of a file with several."""
 MAX_NODES: Final = 5_000_000
 """Keys, values, lists and mappings; the target of an alias counts each time."""
 
@@ -136,6 +138,8 @@ class _Builder:
         self._characters = 0
         self.ended: Any = None
         """The mark at the end of the document, once it is built."""
+        self.is_last = False
+        """Whether the text ended before a document began."""
         # Equal texts are kept once, which saves memory in the names built from them.
         self._texts: dict[str, str] = {}
 
@@ -179,6 +183,7 @@ class _Builder:
                 handlers[kind](event)
             elif kind is events.DocumentEndEvent or kind is events.StreamEndEvent:
                 self.ended = event.start_mark
+                self.is_last = kind is events.StreamEndEvent
                 return self._top.items[0] if self._top.items else None
 
     def _begin(self, event: Any) -> None:
@@ -296,17 +301,13 @@ def read_yaml(data: bytes, file: str) -> YamlDocument:
     second = None
     try:
         text = decode(data)
-        try:
+        with _syntax_errors(text):
             get_event = _PARSER(data).get_event
             builder = _Builder(diagnostics)
             built = builder.build(get_event)
             _look_ahead(text, builder.ended)
             root = built
             second = _next_document(get_event)
-        except yaml.MarkedYAMLError as error:
-            raise _syntax_error(error, text) from None
-        except yaml.YAMLError as error:
-            raise ParseError(None, f"invalid YAML: {error}", _CHECK_SYNTAX) from None
     except ParseError as error:
         with suppress(TooManyErrors):
             diagnostics.error(error.position, error.message, error.remedy)
@@ -315,6 +316,27 @@ def read_yaml(data: bytes, file: str) -> YamlDocument:
     if isinstance(root, ScalarNode) and root.is_null:
         root = None
     return YamlDocument(root, diagnostics.sorted(), second)
+
+
+def read_documents(data: bytes) -> list[Node]:
+    """Return the documents of a UTF-8 text that are not empty.
+
+    Raises:
+        ParseError: A document cannot be understood, or they are too many.
+    """
+    text = decode(data)
+    get_event = _PARSER(data).get_event
+    documents: list[Node] = []
+    with _syntax_errors(text):
+        for _ in range(MAX_DOCUMENTS):
+            builder = _Builder(Diagnostics(""))
+            root = builder.build(get_event)
+            if root is not None:
+                documents.append(root)
+            if builder.is_last:
+                return documents
+    message = f"the file has more than {MAX_DOCUMENTS} YAML documents"
+    raise ParseError(None, message, "give the one with the policy")
 
 
 def _position(mark: Any) -> Position:
@@ -353,6 +375,17 @@ def _next_document(get_event: Callable[[], Any]) -> Position | None:
             ):
                 return start
     return None
+
+
+@contextmanager
+def _syntax_errors(text: str) -> Iterator[None]:
+    """Raise the errors of the parser as ParseError."""
+    try:
+        yield
+    except yaml.MarkedYAMLError as error:
+        raise _syntax_error(error, text) from None
+    except yaml.YAMLError as error:
+        raise ParseError(None, f"invalid YAML: {error}", _CHECK_SYNTAX) from None
 
 
 def _syntax_error(error: yaml.MarkedYAMLError, text: str) -> ParseError:

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from queuegate.policy.yarn_acl import Semantics
-from queuegate_server.files.configmap import ConfigMapFolders, key_instead, queues_key
+from queuegate_server.files.config_keys import queues_key
+from queuegate_server.files.configmap import ConfigMapFolders, key_instead
 from queuegate_server.files.safe_open import remedy
 from queuegate_server.files.watcher import (
     Content,

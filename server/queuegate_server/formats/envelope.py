@@ -1,0 +1,267 @@
+"""The policy inside what people keep it in: a manifest of ConfigMaps, chart values, gzip.
+
+Everything around the policy becomes blank, so that lines and columns in messages are those of the
+file. Where that is impossible, as in base64, the name of the file in messages names the key, too.
+"""
+
+import base64
+import binascii
+import gzip
+import io
+import re
+import zlib
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Final, NamedTuple
+
+from queuegate_server.files.config_keys import (
+    CONFIGS,
+    POLICY_GROUP,
+    decompressed_key,
+    queues_key,
+)
+from queuegate_server.files.safe_open import read_at_most
+from queuegate_server.formats.diagnostics import Diagnostic, TooManyErrors
+from queuegate_server.formats.source_text import MAX_BYTES, ParseError, split_lines
+from queuegate_server.formats.yaml_reader import (
+    MappingNode,
+    Node,
+    ScalarNode,
+    SequenceNode,
+    read_documents,
+)
+
+QUEUES_KEY: Final = "queues.yaml"
+FORMATS_BY_KEY: Final[Mapping[str, str]] = {
+    QUEUES_KEY: "yunikorn",
+    "fair-scheduler.xml": "fair-scheduler",
+    "capacity-scheduler.xml": "capacity-scheduler",
+}
+"""The keys of ConfigMaps and of chart values that hold a policy, and its format."""
+_CHART_KEY: Final = "configuration"
+"""The key of old charts of YuniKorn."""
+_GZIP_MAGIC: Final = b"\x1f\x8b"
+_MAX_LAYERS: Final = 3
+"""As in a compressed manifest with a compressed key."""
+_MAX_BLANKS: Final = 1_024
+_MAX_DEPTH: Final = 16
+"""Levels of a manifest or of chart values."""
+_KEYS: Final = "|".join(map(re.escape, (*FORMATS_BY_KEY, _CHART_KEY)))
+_KEY: Final = re.compile(
+    rf"""(?:^|[\s{{,])["']?(?:{_KEYS})(?:\.gz)?["']?\s*:(?:\s|"|$)""".encode(), re.MULTILINE
+)
+_CONFIG_MAP: Final = re.compile(rb"""["']?kind["']?\s*:\s*["']?ConfigMap\b""")
+_XML_DECLARATION: Final = re.compile(r"<\?xml[^>]*\?>")
+_OTHER_DOCUMENT: Final = re.compile(r"^(?:---|\.\.\.|%)", re.MULTILINE)
+
+
+class Policy(NamedTuple):
+    """The text of a policy."""
+
+    data: bytes
+    file: str
+    """The name that messages show."""
+    indent: int = 0
+    """How many columns each line was moved to the left."""
+    key: str = ""
+    """The key whose value it is; empty if it was no part of an envelope."""
+
+    def in_file(self, diagnostics: Iterable[Diagnostic]) -> tuple[Diagnostic, ...]:
+        """Return diagnostics of the text with their columns in the file."""
+        return tuple(
+            replace(each, column=each.column + self.indent)
+            if self.indent and each.column and each.file == self.file
+            else each
+            for each in diagnostics
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Value:
+    """A value of a ConfigMap or of chart values that may be a policy."""
+
+    key: str
+    node: ScalarNode
+    config_map: str
+    """The name of the ConfigMap; empty for chart values."""
+    is_binary: bool
+
+
+def format_inside(data: bytes) -> str:
+    """Return the format of the policy inside an envelope, by its key; empty if there is none, or if
+    it cannot be opened.
+    """
+    try:
+        key = open_envelope(data, "").key
+    except ParseError:
+        return ""
+    return FORMATS_BY_KEY.get(key, FORMATS_BY_KEY[QUEUES_KEY] if key else "")
+
+
+def open_envelope(data: bytes, file: str) -> Policy:
+    """Return the policy inside an envelope; any other text as it is.
+
+    Args:
+        data: The content of a file.
+        file: The name that messages show.
+
+    Raises:
+        ParseError: The envelope cannot be opened, holds several policies, or holds more than
+            MAX_BYTES.
+    """
+    opened = Policy(data, file)
+    for _ in range(_MAX_LAYERS):
+        if opened.data.startswith(_GZIP_MAGIC):
+            opened = opened._replace(data=_decompressed(opened.data))
+        elif _may_hold_policy(opened.data) and (inner := _chosen(opened)) is not None:
+            opened = inner
+        else:
+            break
+    return opened
+
+
+def _may_hold_policy(data: bytes) -> bool:
+    """Return whether a text may be a manifest or chart values with a policy in it."""
+    if data[:_MAX_BLANKS].lstrip()[:1] == b"<":
+        return False
+    return _KEY.search(data) is not None or _CONFIG_MAP.search(data) is not None
+
+
+def _decompressed(data: bytes) -> bytes:
+    try:
+        with gzip.GzipFile(fileobj=io.BytesIO(data)) as stream:
+            text = read_at_most(stream, MAX_BYTES)
+    except EOFError:
+        message = "the compressed file ends too early"
+        raise ParseError(None, message, "copy it again") from None
+    except (gzip.BadGzipFile, zlib.error):
+        message = "the file begins like gzip, but cannot be decompressed"
+        raise ParseError(None, message, "compress the policy again") from None
+    if len(text) > MAX_BYTES:
+        message = f"the compressed file holds more than {MAX_BYTES} bytes"
+        raise ParseError(None, message, "split the policy")
+    return text
+
+
+def _chosen(envelope: Policy) -> Policy | None:
+    """Return the one policy of a manifest or of chart values; None for another document.
+
+    Raises ParseError.
+    """
+    try:
+        documents = read_documents(envelope.data)
+    except TooManyErrors:  # repeated keys, which the reader of the policy reports
+        return None
+    if not any(isinstance(each, MappingNode | SequenceNode) for each in documents) or any(
+        isinstance(each, MappingNode) and each.get("partitions") is not None for each in documents
+    ):
+        return None
+    values = [value for document in documents for value in _values(document)]
+    # The scheduler lays this ConfigMap over the one with the defaults.
+    values = [value for value in values if value.config_map == CONFIGS] or values
+    if not values:
+        if not any(map(_has_config_map, documents)):
+            return None
+        message = f"no ConfigMap here, and no chart value, has the key {QUEUES_KEY}"
+        raise ParseError(None, message, "give the file that has the policy")
+    first, *others = values
+    different = [each for each in others if each.node.text != first.node.text]
+    if different:
+        message = (
+            f"the file holds several policies: {first.key} on line {first.node.line}, and"
+            f" {different[0].key} on line {different[0].node.line}"
+        )
+        raise ParseError(different[0].node, message, "put each into a file of its own")
+    key = decompressed_key(first.key)
+    if first.is_binary:
+        return Policy(_decoded(first), f"{envelope.file} ({first.key})", key=key)
+    return _in_place(envelope, first)._replace(key=key)
+
+
+def _has_config_map(document: Node) -> bool:
+    """Return whether a document is a ConfigMap, or a list with one."""
+    if not isinstance(document, MappingNode):
+        return False
+    items = document.get("items")
+    nodes = [document, *(items.items if isinstance(items, SequenceNode) else ())]
+    return any(
+        isinstance(each, MappingNode) and _text(each.get("kind")) == "ConfigMap" for each in nodes
+    )
+
+
+def _values(document: Node) -> Iterator[_Value]:
+    """Yield the policies of a document."""
+    stack: list[tuple[Node, int]] = [(document, 0)]
+    seen: set[int] = set()
+    while stack:
+        node, depth = stack.pop()
+        # An alias is the node of its anchor.
+        if id(node) in seen or depth > _MAX_DEPTH:
+            continue
+        seen.add(id(node))
+        if isinstance(node, SequenceNode):
+            stack += [(item, depth + 1) for item in reversed(node.items)]
+        elif isinstance(node, MappingNode):
+            if _text(node.get("kind")) == "ConfigMap":
+                yield from _values_of_config_map(node)
+            else:
+                yield from _values_of(node, "", is_binary=False)
+                below = [value for _, value in node.entries.values()]
+                stack += [(value, depth + 1) for value in reversed(below)]
+
+
+def _values_of_config_map(node: MappingNode) -> Iterator[_Value]:
+    metadata = node.get("metadata")
+    name = _text(metadata.get("name")) if isinstance(metadata, MappingNode) else ""
+    group = b""
+    for section in ("data", "binaryData"):
+        values = node.get(section)
+        if isinstance(values, MappingNode):
+            group = group or _text(values.get(POLICY_GROUP)).encode()
+            yield from _values_of(values, name, is_binary=section == "binaryData", group=group)
+
+
+def _values_of(
+    node: MappingNode, config_map: str, *, is_binary: bool, group: bytes = b""
+) -> Iterator[_Value]:
+    group = group or _text(node.get(POLICY_GROUP)).encode()
+    queues = queues_key({POLICY_GROUP: group})
+    wanted = {queues, *FORMATS_BY_KEY} - ({QUEUES_KEY} if queues != QUEUES_KEY else set())
+    for key, (_, value) in node.entries.items():
+        plain = decompressed_key(key)
+        is_chart = key == _CHART_KEY and "partitions:" in _text(value)
+        if (plain in wanted or is_chart) and isinstance(value, ScalarNode):
+            yield _Value(key, value, config_map, is_binary)
+
+
+def _text(node: Node | None) -> str:
+    return node.text if isinstance(node, ScalarNode) else ""
+
+
+def _decoded(value: _Value) -> bytes:
+    try:
+        return base64.b64decode("".join(value.node.text.split()), validate=True)
+    except (binascii.Error, ValueError):
+        message = f"{value.key} is not base64"
+        raise ParseError(value.node, message, "put plain text under data, not binaryData") from None
+
+
+def _in_place(envelope: Policy, value: _Value) -> Policy:
+    """Return a text of a document at its place in the file."""
+    text = value.node.text
+    lines = split_lines(envelope.data.decode().removeprefix("\ufeff"))
+    start = value.node.line - 1
+    header = lines[start][value.node.column - 1 :]
+    if not header.startswith("|"):
+        # Its lines are not those of the file.
+        return Policy(text.encode(), f"{envelope.file} ({value.key} on line {value.node.line})")
+    above = "\n" * (start + 1)
+    body = lines[start + 1 : start + 1 + len(split_lines(text.rstrip("\n")))]
+    indent = min((len(line) - len(line.lstrip(" ")) for line in body if line.strip()), default=0)
+    if text.lstrip().startswith("<"):
+        # A declaration must be the first thing in XML, and white space can be part of an ACL.
+        text = _XML_DECLARATION.sub(lambda found: " " * len(found[0]), text, count=1)
+    elif not _OTHER_DOCUMENT.search(text):
+        # YAML takes lines that are all indented.
+        return Policy("\n".join([*[""] * (start + 1), *body, ""]).encode(), envelope.file)
+    return Policy(f"{above}{text}".encode(), envelope.file, indent)

@@ -1,0 +1,247 @@
+"""Policies in ConfigMap manifests, chart values and gzip, with the places of the file."""
+
+import base64
+import gzip
+import json
+import textwrap
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from queuegate.cli import main
+from queuegate.policy.decision import Access
+from queuegate_server.cli.main import command_group
+from queuegate_server.formats.acl_positions import AclKey, acl_positions
+from queuegate_server.formats.envelope import open_envelope
+from queuegate_server.formats.registry import (
+    DEFAULT_OPTIONS,
+    check_file,
+    detect_file_format,
+    detect_format,
+    load_policy,
+)
+from queuegate_server.formats.source_text import MAX_BYTES, ParseError
+
+POLICY = """\
+partitions:
+  - name: default
+    queues:
+      - name: root
+        queues:
+          - name: a
+            submitacl: "sue"
+"""
+XML = """\
+<?xml version="1.0"?>
+<allocations>
+  <queue name="root"><aclSubmitApps>sue
+ann</aclSubmitApps><aclAdministerApps> </aclAdministerApps></queue>
+</allocations>
+"""
+
+
+def config_map(key: str, text: str, name: str = "yunikorn-configs") -> str:
+    inner = textwrap.indent(text, "    ")
+    return (
+        f"apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: {name}}}\n"
+        f"data:\n  log.level: '0'\n  {key}: |\n{inner}"
+    )
+
+
+def binary(key: str, content: bytes) -> str:
+    encoded = base64.b64encode(content).decode()
+    return (
+        "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: yunikorn-configs}\n"
+        f"binaryData:\n  {key}: {encoded}\n"
+    )
+
+
+NAMESPACE = "apiVersion: v1\nkind: Namespace\nmetadata: {name: yunikorn}\n---\n"
+AS_JSON = {
+    "apiVersion": "v1",
+    "kind": "List",
+    "items": [
+        {"kind": "Namespace", "metadata": {"name": "x"}},
+        {"kind": "ConfigMap", "metadata": {"name": "c"}, "data": {"queues.yaml": POLICY}},
+    ],
+}
+CHART = f"yunikorn:\n  yunikornDefaults:\n    queues.yaml: |\n{textwrap.indent(POLICY, ' ' * 6)}"
+ENVELOPES = {
+    "a ConfigMap": config_map("queues.yaml", POLICY),
+    "several documents": NAMESPACE + config_map("queues.yaml", POLICY) + "---\n",
+    "a document before it that is empty": "---\n---\n" + config_map("queues.yaml", POLICY),
+    "a List": json.dumps(AS_JSON, indent=1),
+    "a List in one line": json.dumps(AS_JSON),
+    "chart values": CHART,
+    "an old chart": f"configuration: |\n{textwrap.indent(POLICY, '  ')}",
+    "a text in quotes": f"data:\n  queues.yaml: {json.dumps(POLICY)}\n",
+    "binaryData": binary("queues.yaml", POLICY.encode()),
+    "compressed binaryData": binary("queues.yaml.gz", gzip.compress(POLICY.encode())),
+    "a policy group": "kind: ConfigMap\ndata:\n  service.policyGroup: blue\n"
+    f"  queues.yaml: not this\n  blue.yaml: |\n{textwrap.indent(POLICY, '    ')}",
+    "the defaults, too": config_map("queues.yaml", "partitions: []\n", "yunikorn-defaults")
+    + "---\n"
+    + config_map("queues.yaml", POLICY),
+    "the same twice": config_map("queues.yaml", POLICY, "a")
+    + "---\n"
+    + config_map("queues.yaml", POLICY, "b"),
+    "Windows line ends": config_map("queues.yaml", POLICY).replace("\n", "\r\n"),
+    "with the start of a document": config_map("queues.yaml", f"---\n{POLICY}"),
+}
+
+
+@pytest.mark.parametrize("name", ENVELOPES)
+def test_the_policy_is_read(name: str) -> None:
+    for data in (ENVELOPES[name].encode(), gzip.compress(ENVELOPES[name].encode())):
+        assert detect_format(data) == "yunikorn"
+        loaded = load_policy("yunikorn", data, "file")
+        assert loaded.diagnostics == ()
+        partition = loaded.partitions["default"]
+        assert partition.chain("root.a", Access.SUBMIT).users
+
+
+@pytest.mark.parametrize("name", [name for name in ENVELOPES if '"sue"' in ENVELOPES[name]])
+def test_messages_have_the_place_in_the_file(name: str) -> None:
+    text = ENVELOPES[name].replace("submitacl:", "sumbitacl:")
+    diagnostics = load_policy("yunikorn", text.encode(), "manifest.yaml").diagnostics
+    [found] = diagnostics
+    lines = text.splitlines()
+    assert found.file == "manifest.yaml"
+    assert lines[found.line - 1][found.column - 1 :].startswith("sumbitacl")
+
+
+@pytest.mark.parametrize("name", ["a List", "a text in quotes", "binaryData"])
+def test_the_name_has_the_key_where_places_are_not_those_of_the_file(name: str) -> None:
+    broken = POLICY.replace("submitacl", "sumbitacl")
+    text = {
+        "a List": json.dumps(AS_JSON, indent=1).replace("submitacl", "sumbitacl"),
+        "a text in quotes": f"data:\n  queues.yaml: {json.dumps(broken)}\n",
+        "binaryData": binary("queues.yaml", broken.encode()),
+    }[name]
+    [found] = load_policy("yunikorn", text.encode(), "manifest").diagnostics
+    assert found.file.startswith("manifest (queues.yaml")
+    assert (found.line, found.column) == (7, 13)
+
+
+def test_the_places_of_acls() -> None:
+    text = NAMESPACE + config_map("queues.yaml", POLICY)
+    places = acl_positions("yunikorn", text.encode(), "manifest", DEFAULT_OPTIONS)
+    place = places[AclKey("default", "root.a", Access.SUBMIT)]
+    assert place.file == "manifest"
+    assert text.splitlines()[place.line - 1][place.column - 1 :] == '"sue"'
+
+
+def test_xml_keeps_its_white_space() -> None:
+    """A line break and the blanks behind it would be part of an ACL."""
+    text = config_map("fair-scheduler.xml", XML)
+    assert detect_format(text.encode()) == "fair-scheduler"
+    inside = load_policy("fair-scheduler", text.encode(), "manifest")
+    alone = load_policy("fair-scheduler", XML.encode(), "manifest")
+    for name in ("sue", "ann", "sue\nann"):
+        one, other = (
+            load.partitions["default"].chain("root", Access.SUBMIT) for load in (inside, alone)
+        )
+        assert (name in one.users) == (name in other.users)
+    broken = text.replace("aclSubmitApps>", "aclSumbitApps>")
+    [found, *_] = load_policy("fair-scheduler", broken.encode(), "manifest").diagnostics
+    line = broken.splitlines()[found.line - 1]
+    assert line[found.column - 1 :].startswith(("<aclSumbitApps>", "<queue"))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"# made from queues.yaml: of the chart\n{POLICY}",
+        f"# capacity-scheduler.xml: was converted\n{POLICY}",
+        f"{POLICY}# kind: ConfigMap\n",
+    ],
+)
+def test_a_comment_makes_no_envelope(text: str) -> None:
+    assert open_envelope(text.encode(), "file").data == text.encode()
+    assert detect_format(text.encode()) == "yunikorn"
+
+
+def fault(data: bytes) -> str:
+    [found] = load_policy("yunikorn", data, "file").diagnostics
+    return str(found)
+
+
+def test_several_policies_are_refused() -> None:
+    other = POLICY.replace("sue", "ann")
+    text = config_map("queues.yaml", POLICY, "a") + "---\n" + config_map("queues.yaml", other, "b")
+    message = fault(text.encode())
+    assert (
+        "the file holds several policies: queues.yaml on line 6, and queues.yaml on line" in message
+    )
+
+
+def test_a_config_map_without_a_policy_says_so() -> None:
+    message = fault(b"kind: ConfigMap\ndata: {log.level: '1'}\n")
+    assert "no ConfigMap here, and no chart value, has the key queues.yaml" in message
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (gzip.compress(POLICY.encode())[:-9], "the compressed file ends too early"),
+        (b"\x1f\x8bnot gzip at all", "begins like gzip, but cannot be decompressed"),
+        (binary("queues.yaml", b"").replace(": \n", ": '%%%'\n").encode(), "is not base64"),
+    ],
+)
+def test_damage(content: bytes, message: str) -> None:
+    assert message in fault(content)
+
+
+def test_a_bomb_is_bounded() -> None:
+    bomb = gzip.compress(b"#" * (MAX_BYTES + 2), 1)
+    assert f"holds more than {MAX_BYTES} bytes" in fault(bomb)
+    with pytest.raises(ParseError, match="holds more than"):
+        open_envelope(binary("queues.yaml.gz", bomb).encode(), "file")
+
+
+def test_layers_end() -> None:
+    data = POLICY.encode()
+    for _ in range(6):
+        data = gzip.compress(data)
+    assert load_policy("yunikorn", data, "file").diagnostics
+
+
+@pytest.mark.parametrize("name", ["a ConfigMap", "a List", "chart values", "compressed binaryData"])
+@pytest.mark.parametrize("compressed", [False, True])
+def test_every_command_takes_them(
+    name: str, compressed: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    content = ENVELOPES[name].encode()
+    file = tmp_path / ("policy.gz" if compressed else "policy.yaml")
+    file.write_bytes(gzip.compress(content) if compressed else content)
+    plain = tmp_path / "plain.yaml"
+    plain.write_text(POLICY)
+    claims = tmp_path / "claims.yaml"
+    claims.write_text("claims:\n  - never user:bob submit root.a\n")
+    tests = tmp_path / "a_test.yaml"
+    tests.write_text(
+        f"policy: {file.name}\nusers: {{sue: [x]}}\n"
+        "tests:\n  - {user: sue, queue: root.a, allowed: true}\n"
+    )
+    for command in (
+        ["validate", str(file)],
+        ["lint", str(file)],
+        ["diff", str(file), str(plain)],
+        ["prove", str(file), str(claims)],
+        ["test", str(tests)],
+    ):
+        done = CliRunner().invoke(command_group(), command)
+        assert done.exit_code == 0, (command, done.output)
+    assert main(["check", "sue", "root.a", "--policy", str(file)]) == 0
+    assert "lists the user sue" in capsys.readouterr().out
+
+
+def test_the_format_of_a_file_is_detected() -> None:
+    assert detect_file_format(
+        config_map("capacity-scheduler.xml", "<configuration/>\n").encode()
+    ) == ("capacity-scheduler")
+    found = check_file(
+        "yunikorn", config_map("queues.yaml", POLICY).encode(), "f", DEFAULT_OPTIONS, with_lint=True
+    )
+    assert found == []
