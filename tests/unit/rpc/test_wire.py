@@ -7,7 +7,7 @@ from google.protobuf.message import DecodeError
 from hypothesis import given
 from hypothesis import strategies as st
 
-from queuegate.v1 import access_pb2, user_group_information_pb2
+from queuegate.v1 import access_pb2, sync_pb2, user_group_information_pb2
 from queuegate_server.rpc import wire
 from queuegate_server.rpc.errors import InvalidRequest, UnreadableRequest
 
@@ -128,3 +128,13 @@ def test_the_parts_of_a_request_share_a_budget() -> None:
             )
         named += [field for field, _ in caught.value.violations]
     assert named == ["partition"] * 4 + ["request"] * 6
+
+
+def test_fields_are_bounded_before_they_are_parsed() -> None:
+    users = [f"u{number}" for number in range(50)]
+    data = sync_pb2.SyncRequest(want=sync_pb2.SyncWant(users=users)).SerializeToString()
+    wire.bound_fields(sync_pb2.SyncRequest, data, 53)  # and the ends of both messages
+    with pytest.raises(InvalidRequest, match="has more than 50 fields"):
+        wire.bound_fields(sync_pb2.SyncRequest, data, 50)
+    with pytest.raises(InvalidRequest, match="not a message"):
+        wire.bound_fields(sync_pb2.SyncRequest, b"\xff" * 60, 50)
