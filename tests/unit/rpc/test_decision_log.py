@@ -4,7 +4,7 @@ import asyncio
 import json
 import threading
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
@@ -190,10 +190,11 @@ async def test_reports_leave_half_of_the_buffer_to_others() -> None:
         def close(self) -> None:
             """Do nothing."""
 
-    for policy in ("block", "drop"):
+    policies: tuple[Literal["block", "drop"], ...] = ("block", "drop")
+    for policy in policies:
         written.clear()
         blocked.clear()
-        settings = Settings(path="-", when_unwritable=policy, buffer=8_192, fsync="never")
+        settings = Settings(when_unwritable=policy, buffer=8_192, fsync="never")
         audit = AuditLog(settings, Target())
         log = DecisionLog(audit, allowed=True, wall=lambda: 0.0)
         appending = [
