@@ -69,11 +69,18 @@ class Peers:
         self._peers: dict[str, Peer] = {}
         self._epoch = b""
         self._began_by = -math.inf
+        self._incomplete_at = -math.inf
+        """When an answer of Redis lacked statuses: there may be replicas that were not seen."""
         self._tombstones: dict[str, _Tombstone] = {}
         """Those of replicas that no longer count, the newest last."""
 
     def merge(
-        self, statuses: Iterable[ReplicaStatus], now: float, *, epoch: bytes = b""
+        self,
+        statuses: Iterable[ReplicaStatus],
+        now: float,
+        *,
+        epoch: bytes = b"",
+        is_complete: bool = True,
     ) -> list[ReplicaStatus]:
         """Take in the statuses that Redis has.
 
@@ -83,11 +90,15 @@ class Peers:
             statuses: The statuses.
             now: The time on the own clock, after they were read.
             epoch: Identifies the history that Redis had; empty if it had none.
+            is_complete: Whether Redis has returned all statuses. If not, barriers wait for replicas
+                that are not known, as after the beginning of a history.
 
         Returns:
             The statuses that can be removed: their replicas no longer count, and all have seen it.
         """
         read = [status for status in statuses if status.instance != self.instance]
+        if not is_complete:
+            self._incomplete_at = now
         if epoch and epoch != self._epoch:
             self._epoch, self._began_by = epoch, now
         for status in read:
@@ -124,8 +135,10 @@ class Peers:
             del self._tombstones[next(iter(self._tombstones))]
 
     def began_by(self, epoch: bytes, now: float) -> float:
-        """Return a time on the own clock at which a history had begun; now if that is not known."""
-        return self._began_by if epoch == self._epoch else now
+        """Return a time on the own clock at which a history had begun, and since when the statuses
+        of all replicas are known; now if that is not known.
+        """
+        return max(self._began_by, self._incomplete_at) if epoch == self._epoch else now
 
     def all(self) -> Mapping[str, Peer]:
         """Return all that count, by the identity of their process."""

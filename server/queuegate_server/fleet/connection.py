@@ -7,6 +7,7 @@ without Redis.
 import asyncio
 import hashlib
 import logging
+import math
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -20,6 +21,9 @@ from redis.exceptions import NoScriptError, RedisError
 from redis.maint_notifications import MaintNotificationsConfig
 
 from queuegate_server.files.safe_open import read_regular
+from queuegate_server.fleet.refusals import Refusals, refusal, shown
+from queuegate_server.fleet.replies import bound_replies
+from queuegate_server.fleet.transport_probe import transport_mistake
 from queuegate_server.runtime.threads import AbandonableThreadPool
 from queuegate_server.settings.fleet import MAX_SECRET_BYTES, Fleet
 
@@ -32,10 +36,16 @@ LATE_TIMER_TOLERANCE: Final = 0.002
 blame."""
 MAX_EXTENSIONS: Final = 20
 """How many times a budget starts again because the process was busy."""
+PROBE_INTERVAL: Final = 5.0
+"""Seconds between two attempts to find out why no connection is answered."""
 
 
 class StoreUnavailable(Exception):
     """A command got no answer in time, or an error. Redis may have executed it all the same."""
+
+
+class StoreRefused(StoreUnavailable):
+    """Redis refuses a command, or `fleet.url` is wrong: an operator has to change something."""
 
 
 class Script:
@@ -50,19 +60,25 @@ class Script:
 class StoreConnection:
     """Runs commands on Redis. Used from one event loop."""
 
-    def __init__(self, fleet: Fleet, tag: str) -> None:
+    def __init__(self, fleet: Fleet, tag: str, refusals: Refusals | None = None) -> None:
         """Connect to nothing yet.
 
         Args:
             fleet: The settings, with a URL.
             tag: The hash tag that all keys share, which names the node of a cluster.
+            refusals: Where commands are noted that Redis refuses.
         """
+        self._refusals = Refusals() if refusals is None else refusals
+        self.tag: Final = tag
         self._fleet = fleet
-        self._tag = tag
         self._threads = AbandonableThreadPool(2, "fleet")
         self._address = fleet.address
         self._client, self._sentinels = self._build()
         self._closing: set[asyncio.Task[None]] = set()
+        self._probe: asyncio.Task[str] | None = None
+        self._probed_at = -math.inf
+        self._mistake = ""
+        """What is wrong with `fleet.url`, while no connection is answered."""
 
     async def execute(self, *command: str | bytes | float, seconds: float) -> Any:
         """Run a command.
@@ -74,7 +90,7 @@ class StoreConnection:
         Raises:
             StoreUnavailable: There was no answer in time, or an error.
         """
-        return await self._guarded(lambda: self._run(*command), seconds)
+        return await self._guarded(lambda: self._run(*command), str(command[0]), seconds)
 
     async def run_script(
         self,
@@ -92,7 +108,7 @@ class StoreConnection:
             except NoScriptError:
                 return await self._run("EVAL", script.text, len(keys), *keys, *args)
 
-        return await self._guarded(run, seconds)
+        return await self._guarded(run, "EVALSHA", seconds, script.sha)
 
     async def pipeline(
         self, commands: Sequence[Sequence[str | bytes | float]], *, seconds: float
@@ -105,7 +121,8 @@ class StoreConnection:
                 pipe.execute_command(*command)
             return await pipe.execute()
 
-        answers: list[Any] = await self._guarded(run, seconds)
+        name = str(commands[0][0])
+        answers: list[Any] = await self._guarded(run, name, seconds, f"pipeline {name}")
         return answers
 
     async def warm(self, count: int, *, seconds: float) -> None:
@@ -120,7 +137,7 @@ class StoreConnection:
         """
         # Each command that is under way has a connection of its own.
         answers = await asyncio.gather(
-            *(self.execute("TIME", seconds=seconds) for _ in range(count)), return_exceptions=True
+            *(self.execute("PING", seconds=seconds) for _ in range(count)), return_exceptions=True
         )
         for answer in answers:
             if isinstance(answer, BaseException):
@@ -142,6 +159,8 @@ class StoreConnection:
 
     async def close(self) -> None:
         """Close all connections, within two seconds."""
+        if self._probe is not None:
+            self._probe.cancel()
         await asyncio.gather(_close(self._client, *self._sentinels), *self._closing)
         self._threads.close()
 
@@ -152,11 +171,20 @@ class StoreConnection:
         if not client.nodes_manager.slots_cache:
             await client.initialize()
         # The driver would ask the cluster where the keys of a script or a stream are.
-        node = client.get_node_from_key(self._tag)
+        node = client.get_node_from_key(self.tag)
         return await client.execute_command(*command, target_nodes=node)
 
-    async def _guarded(self, run: Callable[[], Awaitable[Any]], seconds: float) -> Any:
-        """Run within a budget. Raises StoreUnavailable."""
+    async def _guarded(
+        self, run: Callable[[], Awaitable[Any]], command: str, seconds: float, key: str = ""
+    ) -> Any:
+        """Run within a budget. Raises StoreUnavailable.
+
+        Args:
+            run: Sends the command.
+            command: Its name, for people.
+            seconds: The budget.
+            key: Tells it from others of the same name.
+        """
         task = asyncio.ensure_future(run())
         try:
             is_done = await _done_within(task, seconds)
@@ -164,13 +192,36 @@ class StoreConnection:
             # The driver closes a connection whose answer is outstanding.
             task.cancel()
         if not is_done:
-            raise StoreUnavailable(f"no answer within {seconds:g} s")
+            raise self._unanswered(f"no answer within {seconds:g} s")
         try:
-            return task.result()
+            answer = task.result()
         except Exception as error:  # some of the driver's errors are no RedisError
-            # Some messages end with the connection pool as Python shows it.
-            text = str(error).partition(" : <")[0]
-            raise StoreUnavailable(f"{type(error).__name__}: {text}") from error
+            if sentence := refusal(command, error):
+                self._refusals.add(key or command, sentence)
+                raise StoreRefused(sentence) from error
+            raise self._unanswered(f"{type(error).__name__}: {shown(str(error))}") from error
+        self._refusals.discard(key or command)
+        self._mistake = ""
+        return answer
+
+    def _unanswered(self, text: str) -> StoreUnavailable:
+        """Return the error for a command without an answer. Begin to find out whether `fleet.url`
+        is wrong about TLS: later errors will say so.
+        """
+        if self._mistake:
+            return StoreRefused(self._mistake)
+        now = asyncio.get_running_loop().time()
+        if self._probe is None and now >= self._probed_at + PROBE_INTERVAL:
+            self._probed_at = now
+            address = self._address
+            self._probe = asyncio.create_task(transport_mistake(address.hosts, tls=address.tls))
+            self._probe.add_done_callback(self._probed)
+        return StoreUnavailable(text)
+
+    def _probed(self, probe: asyncio.Task[str]) -> None:
+        self._probe = None
+        if not probe.cancelled() and probe.exception() is None:
+            self._mistake = probe.result()
 
     def _build(
         self,
@@ -199,7 +250,9 @@ class StoreConnection:
         match address.kind:
             case "cluster":
                 nodes = [redis.asyncio.cluster.ClusterNode(*each) for each in address.hosts]
-                return redis.asyncio.RedisCluster(startup_nodes=nodes, **options), ()
+                cluster = redis.asyncio.RedisCluster(startup_nodes=nodes, **options)
+                bound_replies(cluster)
+                return cluster, ()
             case "sentinel":
                 of_sentinels = common | {
                     "credential_provider": self._credentials(None, fleet.sentinel_password_file)
@@ -208,11 +261,14 @@ class StoreConnection:
                 client: redis.asyncio.Redis = sentinel.master_for(
                     address.service, db=address.database, **options
                 )
+                bound_replies(client, *sentinel.sentinels)
                 return client, sentinel.sentinels
             case "single":
                 if address.hosts:
                     options["host"], options["port"] = address.hosts[0]
-                return redis.asyncio.Redis(db=address.database, **options), ()
+                single = redis.asyncio.Redis(db=address.database, **options)
+                bound_replies(single)
+                return single, ()
 
     def _credentials(self, username: str | None, password_file: Path | None) -> "_FromFile | None":
         if password_file is None:

@@ -128,6 +128,10 @@ class ReplicaStatus:
     checksum: str = ""
     """Of its policy; empty while it has none."""
     gates: int = 0
+    clock: tuple[float, float] | None = None
+    """Seconds by which its wall clock is ahead of that of Redis: at least, and at most."""
+    problem: str = ""
+    """What Redis refuses it, as a sentence."""
     has_left: bool = False
     """Whether this is its last status: it has stopped, and no lease of it or of a gate is left."""
 
@@ -152,6 +156,8 @@ def decode_status(signer: Signer, data: bytes) -> ReplicaStatus:
         known = {name: value for name, value in written.items() if name in _STATUS_FIELDS}
         if through := known.get("confirmed_through"):
             known["confirmed_through"] = (through[0], through[1])
+        if clock := known.get("clock"):
+            known["clock"] = (float(clock[0]), float(clock[1]))
         return ReplicaStatus(**known)
     except (ValueError, TypeError, LookupError) as error:
         raise Malformed(f"a status cannot be read: {error}") from error

@@ -7,6 +7,7 @@ from queuegate_server.engine import Engine
 from queuegate_server.fleet.connection import StoreConnection
 from queuegate_server.fleet.keys import Keys
 from queuegate_server.fleet.member import FleetMember
+from queuegate_server.fleet.refusals import Refusals
 from queuegate_server.fleet.replica_log import ReplicaLog
 from queuegate_server.fleet.stream import Stream
 from queuegate_server.identity.lease import CacheLease
@@ -37,7 +38,8 @@ def join(
         clock: The clock of the lease, in seconds.
     """
     keys = Keys(fleet.prefix)
-    store = StoreConnection(fleet, keys.tag)
+    refusals = Refusals()
+    store = StoreConnection(fleet, keys.tag, refusals)
     name = fleet.replica_name if worker is None else f"{fleet.replica_name}/{worker}"
     return FleetMember(
         name,
@@ -49,4 +51,5 @@ def join(
         reloader=reloader,
         hub=hub,
         clock=clock,
+        refusals=refusals,
     )

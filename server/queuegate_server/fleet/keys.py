@@ -13,6 +13,7 @@ from queuegate.v1 import cursor_pb2
 
 MAC_BYTES: Final = 32
 EPOCH_BYTES: Final = 16
+NONCE_BYTES: Final = 8
 
 
 class LogPosition(NamedTuple):

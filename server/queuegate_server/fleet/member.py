@@ -15,14 +15,16 @@ from typing import Final
 
 from queuegate_server.engine import Engine
 from queuegate_server.fleet.barrier import Peers
-from queuegate_server.fleet.connection import StoreUnavailable
+from queuegate_server.fleet.clocks import ClockWatch
+from queuegate_server.fleet.connection import StoreRefused, StoreUnavailable
 from queuegate_server.fleet.events import Change, ReplicaStatus
 from queuegate_server.fleet.fence import OrderFence
 from queuegate_server.fleet.follower import Follower
-from queuegate_server.fleet.keys import LogPosition
+from queuegate_server.fleet.keys import NONCE_BYTES, LogPosition
+from queuegate_server.fleet.refusals import Refusals
 from queuegate_server.fleet.replica_log import HEARTBEAT_INTERVAL, ReplicaLog
 from queuegate_server.fleet.status_reporter import StatusReporter
-from queuegate_server.fleet.stream import NONCE_BYTES, LogState, Stream
+from queuegate_server.fleet.stream import LogState, Stream
 from queuegate_server.fleet.view import fleet_view, mistakes
 from queuegate_server.identity.lease import CacheLease
 from queuegate_server.policystore.reloader import Reloader
@@ -31,6 +33,9 @@ from queuegate_server.sync.hub import SyncHub
 
 _LOG = logging.getLogger("queuegate_server.fleet")
 APPEND_SECONDS: Final = 2.0
+CLEANING_INTERVAL: Final = 0.1
+"""Seconds between two heartbeats while somebody else has written more statuses than one answer has:
+each of them removes some."""
 TURN_POLL_SECONDS: Final = 0.002
 MAX_UNSENT: Final = 1_000
 """Changes that wait until Redis can be reached again; of more, all users are forgotten."""
@@ -57,6 +62,7 @@ class FleetMember:
         reloader: Reloader,
         hub: SyncHub,
         clock: Callable[[], float],
+        refusals: Refusals | None = None,
     ) -> None:
         """Follow nothing yet.
 
@@ -70,7 +76,9 @@ class FleetMember:
             reloader: Reads the policy again.
             hub: The gates.
             clock: A clock that goes on while the machine is suspended, in seconds.
+            refusals: What Redis refuses this replica.
         """
+        self.refusals: Final = Refusals() if refusals is None else refusals
         self.name: Final = name
         self.log: Final = log
         self.stream: Final = stream
@@ -87,11 +95,18 @@ class FleetMember:
         """The error that was logged last; empty while Redis can be used."""
         self._warned_of: Sequence[str] = ()
         self._rejected = 0
+        self._interval = HEARTBEAT_INTERVAL
         self._foreign_until = -math.inf
+        self._clocks = ClockWatch()
         self._wake = asyncio.Event()
         self._answered = asyncio.Event()
         self._reporter = StatusReporter(
-            self.peers, name, log, version=version, engine=engine, hub=hub, clock=clock
+            *(self.peers, name, log),
+            version=version,
+            engine=engine,
+            hub=hub,
+            clock=clock,
+            refusals=self.refusals,
         )
         self.follower: Final = Follower(
             *(stream, log, self.fence, self._reporter),
@@ -127,6 +142,7 @@ class FleetMember:
             *(self.status, self.peers.all(), self.log.newest, self._clock()),
             is_reachable=self.is_reachable,
             mistakes=self._mistakes(),
+            cause=str(self.error) if isinstance(self.error, StoreRefused) else "",
         )
 
     async def close(self) -> None:
@@ -200,7 +216,7 @@ class FleetMember:
         self.follower.expect(nonce)
         while head is not None and self._clock() < until:
             answer = await self.stream.append(head, change, nonce)
-            self.peers.merge(answer.statuses, self._clock(), epoch=answer.epoch)
+            self._merge(answer)
             before, head = head, answer.head
             if head is None or head.epoch != before.epoch or head.sequence < before.sequence:
                 break
@@ -228,7 +244,7 @@ class FleetMember:
             self._answered = asyncio.Event()
             self._lease.end_if_expired(self._clock())
             try:
-                async with asyncio.timeout(HEARTBEAT_INTERVAL):
+                async with asyncio.timeout(self._interval):
                     await self._wake.wait()
             except TimeoutError:
                 pass
@@ -237,9 +253,11 @@ class FleetMember:
         """Report this replica, and take in what Redis answers. Raises StoreUnavailable."""
         known, sent_at = self.log.newest, self._clock()
         answer = await self.stream.heartbeat(self._reporter.next_status())
-        outdated = self.peers.merge(answer.statuses, self._clock(), epoch=answer.epoch)
-        if outdated:
+        outdated = self._merge(answer)
+        self._reporter.wall_clock = answer.clock
+        if outdated or self.stream.has_unsigned:
             await self.stream.remove_replicas(outdated)
+        self._interval = HEARTBEAT_INTERVAL if answer.is_complete else CLEANING_INTERVAL
         if self.log.position is None or known is None:
             await self._join(answer, sent_at)
         elif answer.head is not None and self.log.heartbeat_answered(answer.head, known, sent_at):
@@ -250,6 +268,17 @@ class FleetMember:
             if answer.head is None or answer.head.epoch == known.epoch:
                 await self.stream.begin(answer.epoch)
             self.follower.stop_following("Redis has lost events")
+
+    def _merge(self, answer: LogState) -> list[ReplicaStatus]:
+        """Take in the statuses in an answer; return those that can be removed."""
+        now = self._clock()
+        outdated = self.peers.merge(
+            answer.statuses, now, epoch=answer.epoch, is_complete=answer.is_complete
+        )
+        peers = self.peers.all().values()
+        clocks = {each.status.name: each.status.clock for each in peers if not each.is_silent(now)}
+        self._clocks.update(clocks | {self.name: answer.clock}, now)
+        return outdated
 
     async def _send_unsent(self) -> None:
         """Try to append a change that could not be sent before. Raises StoreUnavailable."""
@@ -317,6 +346,9 @@ class FleetMember:
         if self.stream.rejected > self._rejected:
             self._rejected = self.stream.rejected
             self._foreign_until = self._clock() + FOREIGN_STATUS_SECONDS
+        now = self._clock()
         return mistakes(
-            self.peers.duplicate_names(), has_foreign_statuses=self._clock() < self._foreign_until
+            self.peers.duplicate_names(),
+            has_foreign_statuses=now < self._foreign_until,
+            clocks=self._clocks.mistake(now),
         )

@@ -6,6 +6,7 @@ from typing import Final
 from queuegate_server.files.permissions import PUBLIC, warn_of_mode
 from queuegate_server.fleet.connection import StoreConnection
 from queuegate_server.fleet.keys import Keys, Signer
+from queuegate_server.fleet.refusals import Refusals
 from queuegate_server.fleet.shared_groups import Fence, GroupCounts, PartitionGroups, ValueCodec
 from queuegate_server.fleet.value_store import BatchingStore
 from queuegate_server.identity.lease import CacheLease
@@ -23,6 +24,7 @@ class GroupSharing:
         *,
         clock: Callable[[], float],
         wall: Callable[[], float],
+        refusals: Refusals | None = None,
     ) -> None:
         """Connect to nothing yet.
 
@@ -32,13 +34,14 @@ class GroupSharing:
             lease: The lease of all caches.
             clock: The clock of the lease, in seconds.
             wall: The wall clock, in seconds.
+            refusals: Where commands are noted that Redis refuses.
         """
         for path in fleet.secrets:
             warn_of_mode(path, PUBLIC)
         self._keys = Keys(fleet.prefix)
         # Its own connections: a value must not wait behind an event, nor an event behind values.
         self.store: Final = BatchingStore(
-            StoreConnection(fleet, self._keys.tag), fleet.read_timeout
+            StoreConnection(fleet, self._keys.tag, refusals), fleet.read_timeout
         )
         self.counts: Final = GroupCounts()
         self._signer = Signer(fleet.secret(), "groups")

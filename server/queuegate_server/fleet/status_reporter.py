@@ -7,9 +7,9 @@ from typing import Final, NamedTuple
 from queuegate_server.engine import Engine, NotReady
 from queuegate_server.fleet.barrier import LEASES_TIMEOUT, Peers
 from queuegate_server.fleet.events import ReplicaStatus
-from queuegate_server.fleet.keys import LogPosition
+from queuegate_server.fleet.keys import NONCE_BYTES, LogPosition
+from queuegate_server.fleet.refusals import Refusals
 from queuegate_server.fleet.replica_log import ReplicaLog
-from queuegate_server.fleet.stream import NONCE_BYTES
 from queuegate_server.sync.hub import SyncHub
 
 CONFIRMED_SECONDS: Final = LEASES_TIMEOUT + 3.0
@@ -17,6 +17,8 @@ CONFIRMED_SECONDS: Final = LEASES_TIMEOUT + 3.0
 MAX_CONFIRMED_BYTES: Final = 48 * 1024
 """The size of what it reports about such changes. Of more, the oldest are left out: a barrier that
 waits for one of them waits for leases to end."""
+MAX_PROBLEM: Final = 600
+"""Characters of what it reports that Redis refuses it."""
 MAX_NAMED: Final = 20
 """Gates that it names for each of them."""
 
@@ -48,6 +50,7 @@ class StatusReporter:
         engine: Engine,
         hub: SyncHub,
         clock: Callable[[], float],
+        refusals: Refusals | None = None,
     ) -> None:
         """Report that nothing is confirmed.
 
@@ -59,7 +62,11 @@ class StatusReporter:
             engine: Has the policy.
             hub: The gates.
             clock: A clock that goes on while the machine is suspended, in seconds.
+            refusals: What Redis refuses this replica.
         """
+        self.wall_clock: tuple[float, float] | None = None
+        """How far the wall clock is ahead of that of Redis, in seconds: at least, and at most."""
+        self._refusals = Refusals() if refusals is None else refusals
         self._peers = peers
         self._name = name
         self._log = log
@@ -95,6 +102,8 @@ class StatusReporter:
             revision=revision,
             checksum=checksum,
             gates=self._hub.streams,
+            clock=self.wall_clock,
+            problem="; ".join(self._refusals.sentences)[:MAX_PROBLEM],
             has_left=self._has_left,
         )
 

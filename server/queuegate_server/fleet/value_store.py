@@ -6,18 +6,22 @@ import asyncio
 import logging
 import math
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from queuegate_server.fleet.connection import StoreConnection, StoreUnavailable
-from queuegate_server.fleet.shared_groups import ValueUnavailable
+from queuegate_server.fleet.keys import MAC_BYTES
+from queuegate_server.fleet.scripts import READ_VALUES
+from queuegate_server.fleet.shared_groups import MAX_VALUE_BYTES, ValueUnavailable
 
 _LOG = logging.getLogger("queuegate_server.fleet.value_store")
 
 MAX_READS: Final = 4
 """Reads under way, each on a connection of its own."""
 READ_BATCH: Final = 64
-"""So that no turn of the event loop takes more than some milliseconds."""
+MAX_READ_BYTES: Final = 1024 * 1024
+"""The size of the values in a batch. Both bounds keep turns of the event loop short; values that
+exceed this one are looked up instead."""
 WRITE_BUDGET: Final = 5.0
 WRITE_BATCH: Final = 128
 MAX_UNWRITTEN: Final = 10_000
@@ -29,6 +33,8 @@ RECONNECT_INTERVAL: Final = 0.5
 FREQUENT: Final = 5.0
 """Seconds between two openings of the circuit below which it stays open for a moment."""
 CONNECT_BUDGET: Final = 5.0
+PROBE_MILLISECONDS: Final = 1
+"""The lifetime of a key that is created to find out whether Redis permits it."""
 
 
 class BatchingStore:
@@ -81,7 +87,7 @@ class BatchingStore:
             key: The key.
             seconds: After which it is deleted.
         """
-        return await self._ask("SET", key, "", "NX", "PX", int(seconds * 1000)) is not None
+        return await self._ask("SET", key, int(seconds * 1000)) is not None
 
     def put(self, key: str, make: Callable[[], bytes | None], seconds: float) -> None:
         """Store a value soon, unless too many wait.
@@ -138,7 +144,7 @@ class BatchingStore:
 
     async def _read(self, batch: "_Batch") -> None:
         try:
-            values = await self._connection.pipeline([*batch], seconds=self._read_timeout)
+            values = await self._run([*batch], self._read_timeout)
         except StoreUnavailable as error:
             self.failed_reads += 1
             self._failures += 1
@@ -152,10 +158,22 @@ class BatchingStore:
             _fail(batch)
             raise
         self._failures = 0
-        for futures, value in zip(batch.values(), values, strict=True):
-            for future in futures:
+        for command, value in values.items():
+            for future in batch[command]:
                 if not future.done():
                     future.set_result(value)
+
+    async def _run(
+        self, commands: "Sequence[_Command]", seconds: float
+    ) -> "Mapping[_Command, bytes | None]":
+        """Read values and create locks; return the answers. Raises StoreUnavailable."""
+        gets = [each for each in commands if each[0] == "GET"]
+        locks = [each for each in commands if each[0] == "SET"]
+        keys = [str(each[1]) for each in (*gets, *locks)]
+        most = MAC_BYTES + MAX_VALUE_BYTES
+        args = (len(gets), most, MAX_READ_BYTES, *(each[2] for each in locks))
+        answers = await self._connection.run_script(READ_VALUES, keys, args, seconds=seconds)
+        return dict(zip((*gets, *locks), answers, strict=True))
 
     def _give_up_reads(self) -> None:
         reads, self._reads = self._reads, {}
@@ -211,6 +229,11 @@ class BatchingStore:
         while True:
             try:
                 await self._connection.warm(MAX_READS + 1, seconds=CONNECT_BUDGET)
+                # Redis may answer, and refuse to read or write.
+                probe = f"{self._connection.tag}:probe"
+                await self._run(
+                    [("GET", probe), ("SET", probe, PROBE_MILLISECONDS)], CONNECT_BUDGET
+                )
             except StoreUnavailable as error:
                 if not was_logged:
                     _LOG.warning("cannot read shared groups from Redis: %s", error)
@@ -225,7 +248,9 @@ class BatchingStore:
         self.is_available = True
 
 
-_Batch = dict[tuple[str | int, ...], list[asyncio.Future[bytes | None]]]
+_Command = tuple[str | int, ...]
+"""GET and a key, or SET, a key and milliseconds."""
+_Batch = dict[_Command, list[asyncio.Future[bytes | None]]]
 """The callers that wait for the answer to each command."""
 
 

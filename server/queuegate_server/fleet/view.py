@@ -17,6 +17,7 @@ def fleet_view(
     *,
     is_reachable: bool,
     mistakes: Sequence[str],
+    cause: str = "",
 ) -> FleetView:
     """Return the fleet as a replica sees it.
 
@@ -27,21 +28,30 @@ def fleet_view(
         now: The time on its own clock, in seconds.
         is_reachable: Whether it reaches Redis.
         mistakes: Mistakes in the settings of replicas, in sentences.
+        cause: Why it does not reach Redis, if an operator has to change something.
     """
     statuses = [(own, 0.0), *((peer.status, now - peer.seen_at) for peer in peers.values())]
     replicas = [
         _replica_view(status, silent, newest, is_self=status is own, is_reachable=is_reachable)
         for status, silent in statuses
     ]
-    return FleetView(sorted(replicas), is_reachable, mistakes)
+    refused = [
+        f"replica {status.name}: {status.problem}"
+        for status, silent in statuses
+        if status.problem and status.problem != cause and silent < HEARTBEAT_TIMEOUT
+    ]
+    return FleetView(sorted(replicas), is_reachable, [*refused, *mistakes], cause)
 
 
-def mistakes(duplicate_names: Sequence[str], *, has_foreign_statuses: bool) -> Sequence[str]:
+def mistakes(
+    duplicate_names: Sequence[str], *, has_foreign_statuses: bool, clocks: str = ""
+) -> Sequence[str]:
     """Return sentences about mistakes in the settings of replicas.
 
     Args:
         duplicate_names: Names that several running replicas have.
         has_foreign_statuses: Whether somebody writes statuses with another secret.
+        clocks: A sentence about clocks that differ; else empty.
     """
     found = [
         f"several running replicas are named {name}: give each its own fleet.replica"
@@ -52,6 +62,8 @@ def mistakes(duplicate_names: Sequence[str], *, has_foreign_statuses: bool) -> S
             "others write statuses to Redis with another secret: is fleet.secret_file the same on"
             " all replicas? If it is another fleet, give it a fleet.prefix of its own"
         )
+    if clocks:
+        found.append(clocks)
     return found
 
 

@@ -165,7 +165,10 @@ def build_server(
         )
         changes = FleetChanges(fleet, reloader, hub, clock)
         sharing = shared.GroupSharing(
-            settings.fleet, fleet.fence, lease, clock=clock, wall=time.time
+            *(settings.fleet, fleet.fence, lease),
+            clock=clock,
+            wall=time.time,
+            refusals=fleet.refusals,
         )
         resolvers.share = sharing.of_partition
         readiness.fleet = fleet.view

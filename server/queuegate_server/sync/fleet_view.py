@@ -30,7 +30,9 @@ class FleetView(NamedTuple):
     connected: bool
     """Whether the replica that looks at the fleet reaches Redis."""
     mistakes: Sequence[str] = ()
-    """Mistakes in the settings of replicas, in sentences."""
+    """Mistakes in the settings of replicas and of Redis, in sentences."""
+    cause: str = ""
+    """Why the replica does not reach Redis, if an operator has to change something."""
 
     @property
     def checksums(self) -> set[str]:
@@ -46,7 +48,8 @@ class FleetView(NamedTuple):
         own = [each.name for each in self.replicas if each.is_self]
         if not self.connected:
             # What it saw of the others is old.
-            yield f"replica {', '.join(own)} cannot use Redis and works alone: its log says why"
+            cause = self.cause or "its log says why"
+            yield f"replica {', '.join(own)} cannot use Redis and works alone: {cause}"
             return
         silent = [
             each.name for each in self.replicas if each.state == "silent" and not each.is_self

@@ -137,14 +137,14 @@ async def test_events_are_read_as_long_as_a_lease_permits(
 ) -> None:
     nonces = [b"%d" % number for number in range(3 * READ_AT_ONCE)]
     head = await redis.append(*nonces)
-    reading = redis.stream._store.execute
+    reading = redis.stream._store.run_script
 
-    async def slow(*command: str | bytes | float, seconds: float) -> Any:
-        answer = await reading(*command, seconds=seconds)
+    async def slow(*script: Any, seconds: float) -> Any:
+        answer = await reading(*script, seconds=seconds)
         await asyncio.sleep(module.RECENT_SECONDS)
         return answer
 
-    monkeypatch.setattr(redis.stream._store, "execute", slow)
+    monkeypatch.setattr(redis.stream._store, "run_script", slow)
     recent = await redis.stream.recent(head)
     assert [each.position.nonce for each in recent] == nonces[-READ_AT_ONCE:]
 

@@ -1,0 +1,102 @@
+"""Commands that Redis refuses, as operators need to know them: which, why, and what to do.
+
+A replica works alone, follows nothing or shares nothing while Redis refuses a command: by its ACL,
+by a renamed command, as a replica that takes no writes, or for want of memory.
+"""
+
+import logging
+import re
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from redis.exceptions import AuthenticationError, BusyLoadingError, ResponseError
+
+_LOG = logging.getLogger("queuegate_server.fleet")
+
+MAX_TEXT: Final = 200
+"""Characters of an error of Redis that are shown."""
+_INNER_COMMAND: Final = re.compile(r"command of a script ([A-Z]+): (.*)", re.DOTALL)
+_NOISE: Final = re.compile(r"(?:,? with args beginning with| script: [0-9a-f]{40}).*", re.DOTALL)
+_AUTHENTICATION: Final = "correct fleet.username and fleet.password_file"
+_REMEDIES: Final[Mapping[str, str]] = {
+    r"no permission|can't run this command|can't access|NOPERM": "give the account of"
+    " fleet.username the rights that the guide to fleets lists",
+    r"unknown (redis )?command": "a fleet needs Redis 6.2 or newer, or Valkey, without renamed"
+    " commands",
+    r"WRONGPASS|NOAUTH|invalid (username|password)|Authentication": _AUTHENTICATION,
+    r"OOM|maxmemory|out of memory": "give Redis more memory, and set maxmemory-policy volatile-ttl",
+    r"READONLY|read only replica": "fleet.url must name the master, or the sentinels that know it",
+    r"MISCONF|unable to persist": "Redis cannot write to its disk: its log says why",
+    r"NOREPLICAS|enough good replicas": "start the replicas of Redis, or lower"
+    " min-replicas-to-write",
+    r"MOVED|ASK|CROSSSLOT|CLUSTERDOWN|cluster is down": "for a cluster, fleet.url must begin with"
+    " redis+cluster:// or rediss+cluster://",
+    r"WRONGTYPE": "somebody else has written to a key of the fleet: delete it",
+    r"LOADING|BUSY|busy running": "wait until Redis has loaded its data, or its script has ended",
+    r"DB index": "correct the number at the end of fleet.url",
+}
+_BY_CODE: Final = {
+    "MovedError": "MOVED",
+    "AskError": "ASK",
+    "ReadOnlyError": "READONLY",
+    "OutOfMemoryError": "OOM",
+    "NoPermissionError": "NOPERM",
+    "ClusterDownError": "CLUSTERDOWN",
+    "BusyLoadingError": "LOADING",
+}
+
+
+def refusal(command: str, error: BaseException) -> str:
+    """Return a sentence about a command that Redis has refused; empty if the error is another one.
+
+    Args:
+        command: The name of the command that was sent.
+        error: What the driver has raised.
+    """
+    if not isinstance(error, ResponseError | AuthenticationError | BusyLoadingError):
+        return ""
+    text = str(error)
+    inner = _INNER_COMMAND.search(text)
+    if inner is not None:
+        command, text = inner[1], inner[2]
+    kind = type(error).__name__
+    searched = f"{_BY_CODE.get(kind, '')} {text}"
+    remedies = (
+        remedy
+        for pattern, remedy in _REMEDIES.items()
+        if re.search(pattern, searched, re.IGNORECASE)
+    )
+    remedy = next(remedies, _AUTHENTICATION if isinstance(error, AuthenticationError) else "")
+    sentence = f"Redis refuses {command} ({kind}: {shown(text)})"
+    return f"{sentence}: {remedy}" if remedy else sentence
+
+
+def shown(text: str) -> str:
+    """Return an error of Redis without the arguments of the command, control characters and
+    excessive length.
+    """
+    text = _NOISE.sub("", text.partition(" : <")[0])[:MAX_TEXT]  # the driver appends its pool
+    return "".join(each if each.isprintable() else " " for each in text).strip()
+
+
+class Refusals:
+    """The commands that Redis refuses this replica now. One for all connections of a replica."""
+
+    def __init__(self) -> None:
+        """Know of none."""
+        self._sentences: dict[str, str] = {}
+
+    @property
+    def sentences(self) -> Sequence[str]:
+        """What Redis refuses, each once."""
+        return list(dict.fromkeys(self._sentences.values()))
+
+    def add(self, command: str, sentence: str) -> None:
+        """Note, and log once, that a command was refused."""
+        if sentence not in self._sentences.values():
+            _LOG.warning("%s", sentence)
+        self._sentences[command] = sentence
+
+    def discard(self, command: str) -> None:
+        """Note that a command was carried out."""
+        self._sentences.pop(command, None)

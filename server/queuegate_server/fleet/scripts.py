@@ -1,0 +1,226 @@
+"""The scripts that run in Redis.
+
+Whoever can write to Redis can put anything into the keys of a fleet. So a script returns a bounded
+number of values and bytes, of a value that is too large at most one byte more than replicas write,
+and it deletes keys of another type. Scripts on the state take the keys in the order of `Stream`.
+"""
+
+from typing import Final
+
+from queuegate_server.fleet.connection import Script
+from queuegate_server.fleet.events import MAX_STATUS_BYTES
+from queuegate_server.fleet.keys import EPOCH_BYTES, NONCE_BYTES
+
+MAX_SEQUENCE_DIGITS: Final = 18
+"""Of the number of an event, which must fit into 64 bits."""
+MAX_STATUSES: Final = 1_000
+"""Statuses in one answer."""
+MAX_STATUSES_BYTES: Final = 2 * 1024 * 1024
+MAX_ENTRY_BYTES: Final = 128 * 1024
+"""Larger entries were written by somebody else. The names in an event take 16 KiB at most, and
+several times as much in JSON."""
+MAX_ENTRY_ITEMS: Final = 16
+"""Names and values of fields in an entry."""
+_MAX_INSTANCE_BYTES: Final = 64
+
+_CALLS: Final = """
+local function call(...)
+  local answer = redis.pcall(...)
+  if type(answer) == 'table' and answer.err then
+    error('command of a script ' .. select(1, ...) .. ': ' .. answer.err, 0)
+  end
+  return answer
+end
+local function is_of_another_type(key, kind)
+  local found = call('TYPE', key).ok
+  return found ~= kind and found ~= 'none'
+end
+local function text(key, most)
+  return call('GETRANGE', key, 0, most)
+end
+"""
+
+_STATE: Final = (
+    _CALLS
+    + f"""
+if is_of_another_type(KEYS[1], 'string') or is_of_another_type(KEYS[2], 'string')
+  or is_of_another_type(KEYS[3], 'string') or is_of_another_type(KEYS[4], 'stream') then
+  call('UNLINK', KEYS[1], KEYS[2], KEYS[3], KEYS[4])
+end
+if is_of_another_type(KEYS[5], 'hash') then
+  call('UNLINK', KEYS[5])
+end
+if is_of_another_type(KEYS[6], 'string') then
+  call('UNLINK', KEYS[6])
+end
+local epoch = text(KEYS[1], {EPOCH_BYTES})
+local sequence = text(KEYS[2], {MAX_SEQUENCE_DIGITS})
+local head = text(KEYS[3], {NONCE_BYTES})
+if sequence == '' then
+  sequence = '0'
+end
+local function state(first)
+  local complete, lengths, content, left = 1, {{}}, {{}}, {MAX_STATUSES_BYTES}
+  local seen = {{}}
+  local function add(field)
+    if seen[field] or #seen >= {MAX_STATUSES} then
+      return
+    end
+    local size = call('HSTRLEN', KEYS[5], field)
+    if #field > {_MAX_INSTANCE_BYTES} or size > {MAX_STATUS_BYTES} then
+      call('HDEL', KEYS[5], field)
+    elseif size > left then
+      complete = 0
+    elseif size > 0 then
+      seen[field], seen[#seen + 1], left = true, true, left - size
+      lengths[#lengths + 1], content[#content + 1] = #field, field
+      lengths[#lengths + 1], content[#content + 1] = size, call('HGET', KEYS[5], field)
+    end
+  end
+  for index = first, #ARGV do
+    add(ARGV[index])
+  end
+  if call('HLEN', KEYS[5]) > {MAX_STATUSES} then
+    complete = 0
+  end
+  for _, field in ipairs(call('HRANDFIELD', KEYS[5], {MAX_STATUSES})) do
+    add(field)
+  end
+  return {{epoch, sequence, head, call('TIME'), complete, table.concat(lengths, ' '),
+    table.concat(content)}}
+end
+"""
+)
+
+HEARTBEAT: Final = Script(
+    _STATE
+    + """
+call('HSET', KEYS[5], ARGV[1], ARGV[2])
+return state(3)
+"""
+)
+"""Write the own status. Arguments: the field and the value, then fields to return first."""
+
+APPEND: Final = Script(
+    _STATE
+    + f"""
+local appended = 0
+local turn = text(KEYS[6], {NONCE_BYTES})
+local left = call('PTTL', KEYS[6])
+if turn == ARGV[5] or left < 0 or left > tonumber(ARGV[9]) then
+  turn = ''
+end
+if turn ~= '' then
+  appended = 0
+elseif epoch == ARGV[1] and sequence == ARGV[2] and head == ARGV[3] then
+  local added = redis.pcall('XADD', KEYS[4], 'MAXLEN', '~', ARGV[8], ARGV[4] .. '-0',
+    'id', ARGV[5], 'previous', head, 'event', ARGV[6], 'mac', ARGV[7])
+  call('DEL', KEYS[6])
+  if type(added) ~= 'table' or not added.err then
+    call('SET', KEYS[2], ARGV[4])
+    call('SET', KEYS[3], ARGV[5])
+    appended, sequence, head = 1, ARGV[4], ARGV[5]
+  elseif string.find(added.err, 'equal or smaller', 1, true) then
+    call('UNLINK', KEYS[2], KEYS[3], KEYS[4])
+    call('SET', KEYS[1], ARGV[10])
+    epoch, sequence, head = ARGV[10], '0', ''
+  else
+    error('command of a script XADD: ' .. added.err, 0)
+  end
+elseif epoch == ARGV[1] then
+  call('SET', KEYS[6], ARGV[5], 'PX', ARGV[9])
+end
+local answer = state(11)
+answer[#answer + 1] = appended
+return answer
+"""
+)
+
+BEGIN: Final = Script(
+    _STATE
+    + """
+if epoch == ARGV[1] then
+  call('UNLINK', KEYS[2], KEYS[3], KEYS[4])
+  call('SET', KEYS[1], ARGV[2])
+end
+return 1
+"""
+)
+"""Begin another history. Arguments: the epoch that it replaces, and its own."""
+
+DROP: Final = Script(
+    _CALLS
+    + """
+for index = 1, #ARGV, 2 do
+  local value = call('HGET', KEYS[1], ARGV[index])
+  if value and redis.sha1hex(value) == ARGV[index + 1] then
+    call('HDEL', KEYS[1], ARGV[index])
+  end
+end
+return 1
+"""
+)
+"""Remove statuses. Arguments: the field and the SHA-1 of each."""
+
+READ_EVENTS: Final = Script(
+    _CALLS
+    + f"""
+local entries, left, from = {{}}, tonumber(ARGV[5]), ARGV[2]
+for _ = 1, tonumber(ARGV[4]) do
+  local entry = call(ARGV[1], KEYS[1], from, ARGV[3], 'COUNT', 1)[1]
+  if not entry then
+    break
+  end
+  local size = 0
+  for _, item in ipairs(entry[2]) do
+    size = size + #item
+  end
+  if #entry[2] > {MAX_ENTRY_ITEMS} or size > {MAX_ENTRY_BYTES} then
+    entries[#entries + 1] = {{entry[1], {{}}}}
+    break
+  end
+  left = left - size
+  if left < 0 and #entries > 0 then
+    break
+  end
+  entries[#entries + 1] = entry
+  from = '(' .. entry[1]
+end
+return entries
+"""
+)
+"""Read entries one by one. Arguments: XRANGE or XREVRANGE, the first and the last id, and the most
+entries and bytes. The last entry has no fields if no replica has written it."""
+
+READ_VALUES: Final = Script(
+    _CALLS
+    + """
+local answers, most, left = {}, tonumber(ARGV[2]), tonumber(ARGV[3])
+for index = 1, tonumber(ARGV[1]) do
+  local key = KEYS[index]
+  local size = is_of_another_type(key, 'string') and most + 1 or call('STRLEN', key)
+  answers[index] = false
+  if size > most then
+    answers[index] = ''
+  elseif size > 0 and size <= left then
+    answers[index] = call('GET', key)
+    left = left - size
+  end
+end
+for index = ARGV[1] + 1, #KEYS do
+  local key, milliseconds = KEYS[index], ARGV[index - ARGV[1] + 3]
+  local created = call('SET', key, '', 'NX', 'PX', milliseconds)
+  if not created then
+    local ends = call('PTTL', key)
+    if ends < 0 or ends > tonumber(milliseconds) then
+      created = call('SET', key, '', 'PX', milliseconds)
+    end
+  end
+  answers[index] = created and '1' or false
+end
+return answers
+"""
+)
+"""Read values, then create locks. Arguments: how many of the keys are values; the most bytes of
+each, and of all; the milliseconds of each lock. A value that is too large, or of another type, is
+empty; one for which no bytes are left is missing."""

@@ -1,0 +1,125 @@
+"""The statuses of replicas as Redis returns them: decodes those that replicas have written, and
+remembers what has to be removed.
+"""
+
+import asyncio
+import hashlib
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from typing import Final
+
+from queuegate_server.fleet.events import Malformed, ReplicaStatus, decode_status
+from queuegate_server.fleet.keys import Signer
+
+STEP_STATUSES: Final = 50
+"""Statuses that are decoded between two pauses, in which calls are answered."""
+STEP_BYTES: Final = 64 * 1024
+PAUSE_SECONDS: Final = 0.001
+MAX_KNOWN: Final = 500
+"""Replicas whose statuses are asked for first."""
+
+
+class StatusReader:
+    """Decodes the statuses in answers. Used from one event loop."""
+
+    def __init__(self, signer: Signer) -> None:
+        """Verify statuses with a signer."""
+        self.rejected = 0
+        """How many that no replica of this fleet has written were found since the first answer."""
+        self._signer = signer
+        self._written: dict[str, tuple[int, bytes]] = {}
+        """The statuses in the newest answer as they were written, and their numbers."""
+        self._unsigned: dict[bytes, str] | None = None
+        """The fields in the newest answer that no replica has written, and the SHA-1 of each."""
+        self._removable: dict[bytes, str] = {}
+
+    @property
+    def known(self) -> Sequence[str]:
+        """The replicas that Redis is to return first: if somebody else has written very many
+        statuses, one answer does not have all.
+        """
+        return [*self._written][:MAX_KNOWN]
+
+    @property
+    def has_removable(self) -> bool:
+        """Whether there are statuses that no replica has written and that have to be removed."""
+        return bool(self._removable)
+
+    async def read(
+        self, lengths: bytes, content: bytes, *, is_complete: bool
+    ) -> list[ReplicaStatus]:
+        """Return the statuses in an answer.
+
+        Args:
+            lengths: The length of each field and of its value, in decimal digits.
+            content: The fields and values, one after the other.
+            is_complete: Whether the answer has all that Redis has.
+
+        Raises:
+            ValueError: The lengths are not those of the content.
+        """
+        statuses: list[ReplicaStatus] = []
+        written = {} if is_complete else dict(self._written)
+        unsigned: dict[bytes, str] = {}
+        count = size = 0
+        for name, value in _fields(lengths, content):
+            count, size = count + 1, size + len(value)
+            if count > STEP_STATUSES or size > STEP_BYTES:
+                count = size = 0
+                await asyncio.sleep(PAUSE_SECONDS)
+            try:
+                status = decode_status(self._signer, value)
+            except Malformed:
+                unsigned[name] = _sha1(value)
+            else:
+                statuses.append(status)
+                written.pop(status.instance, None)
+                written[status.instance] = status.serial, value
+        self._take_in(unsigned, is_complete=is_complete)
+        newest = [*written.items()][-MAX_KNOWN:]
+        self._written = written if is_complete else dict(newest)
+        return statuses
+
+    def removal(self, statuses: Iterable[ReplicaStatus]) -> Sequence[str | bytes]:
+        """Return the arguments that remove statuses of replicas, unless they have been written
+        again, and those that no replica has written.
+        """
+        arguments: list[str | bytes] = []
+        for status in statuses:
+            serial, value = self._written.get(status.instance, (0, b""))
+            if serial == status.serial:
+                arguments += status.instance, _sha1(value)
+        for field, digest in self._removable.items():
+            arguments += field, digest
+        self._removable = {}
+        return arguments
+
+    def _take_in(self, unsigned: dict[bytes, str], *, is_complete: bool) -> None:
+        """Count the statuses that no replica has written, and choose those to be removed.
+
+        Replicas with another secret, by mistake, write theirs with each heartbeat. They are left
+        alone, so that the mistake can be named on both sides.
+        """
+        before = self._unsigned
+        if before is not None:
+            self.rejected += sum(before.get(each) != digest for each, digest in unsigned.items())
+        known: Collection[tuple[bytes, str]] = () if before is None else before.items()
+        stale = unsigned.items() if not is_complete else unsigned.items() & known
+        self._removable = dict(stale)
+        self._unsigned = unsigned
+
+
+def _fields(lengths: bytes, content: bytes) -> Iterator[tuple[bytes, bytes]]:
+    """Yield the fields and values of a hash. Raises ValueError."""
+    numbers = [int(each) for each in lengths.split()]
+    if sum(numbers) != len(content) or any(each < 0 for each in numbers):
+        raise ValueError("the lengths are not those of the content")
+    position = 0
+    for name, value in zip(numbers[::2], numbers[1::2], strict=True):
+        middle = position + name
+        yield content[position:middle], content[middle : middle + value]
+        position = middle + value
+
+
+def _sha1(value: bytes) -> str:
+    # Redis computes no other hash, and this one only tells a value from a later one.
+    return hashlib.sha1(value, usedforsecurity=False).hexdigest()

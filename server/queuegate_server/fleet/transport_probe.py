@@ -1,0 +1,59 @@
+"""Finds out whether Redis speaks TLS, when a connection fails and `fleet.url` may say the opposite.
+
+Such a mistake shows itself only as a connection that is closed, or as silence. The probes send no
+credentials, and trust nothing that they receive.
+"""
+
+import asyncio
+import contextlib
+import ssl
+from collections.abc import Sequence
+from typing import Final
+
+from queuegate_server.settings.listeners import HostPort
+
+PROBE_SECONDS: Final = 2.0
+_PLAIN_REPLIES: Final = (b"+PONG", b"-NOAUTH", b"-DENIED", b"-LOADING", b"-MISCONF", b"-ERR")
+
+
+async def transport_mistake(hosts: Sequence[HostPort], *, tls: bool) -> str:
+    """Return a sentence if one of some hosts speaks TLS and `fleet.url` says that it does not, or
+    the other way round; empty if no such mistake is known.
+
+    Args:
+        hosts: Redis, sentinels or nodes of a cluster.
+        tls: Whether `fleet.url` says that they speak TLS.
+    """
+    for host, port in hosts:
+        try:
+            async with asyncio.timeout(PROBE_SECONDS):
+                is_mistake = await (_speaks_plainly if tls else _speaks_tls)(host, port)
+        except (OSError, TimeoutError, ValueError):
+            continue
+        if is_mistake:
+            speaks, scheme = ("does not speak", "redis") if tls else ("expects", "rediss")
+            return f"Redis at {host}:{port} {speaks} TLS: fleet.url must begin with {scheme}"
+    return ""
+
+
+async def _speaks_plainly(host: str, port: int) -> bool:
+    reader, writer = await asyncio.open_connection(host, port, limit=4096)
+    try:
+        writer.write(b"PING\r\n")
+        return (await reader.readline()).startswith(_PLAIN_REPLIES)
+    finally:
+        writer.transport.abort()
+
+
+async def _speaks_tls(host: str, port: int) -> bool:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE  # nothing is sent after the handshake
+    try:
+        _, writer = await asyncio.open_connection(host, port, ssl=context)
+    except ssl.SSLError as error:
+        # An alert is TLS, too: the server may require a certificate.
+        return "ALERT" in (error.reason or "")
+    with contextlib.suppress(OSError):
+        writer.transport.abort()
+    return True
