@@ -12,10 +12,10 @@ from redis._parsers import _AsyncRESP2Parser
 from redis.exceptions import InvalidResponse
 
 MAX_REPLY_BYTES: Final = 4 * 1024 * 1024
-MAX_REPLY_ITEMS: Final = 100_000
-"""Values in a reply. COMMAND, which the driver sends to a cluster, returns tens of thousands."""
+MAX_REPLY_ITEMS: Final = 30_000
+"""Values in a reply. COMMAND, which the driver sends to a cluster, returns 12 000."""
 MAX_REPLY_DEPTH: Final = 16
-STEP_ITEMS: Final = 500
+STEP_ITEMS: Final = 100
 """Values that are parsed between two pauses, in which calls are answered."""
 
 

@@ -25,10 +25,17 @@ OTHERS: Mapping[str, Any] = {"groups": ["others"]}
 class Fleet:
     """A Redis, a directory and the servers that use them."""
 
-    def __init__(self, folder: Path, redis: RedisServer, directory: ScriptedDirectory) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        redis: RedisServer,
+        directory: ScriptedDirectory,
+        policy: str = POLICY,
+    ) -> None:
         self.redis = redis
         self.directory = directory
         self.folder = folder
+        self._policy = policy
         self.servers: dict[str, RunningServer] = {}
         self.clients: dict[str, queuegate.Client] = {}
         self._stack = ExitStack()
@@ -38,7 +45,7 @@ class Fleet:
 
     def settings(self, name: str, **fleet: Any) -> dict[str, Any]:
         policy = self.folder / f"{name}.queues.yaml"
-        policy.write_text(POLICY)
+        policy.write_text(self._policy)
         return {
             "policy": {"path": str(policy)},
             "resolvers": {"corp": self.directory.resolver()},
@@ -51,20 +58,31 @@ class Fleet:
             },
         }
 
-    def start(self, name: str, *arguments: str, **fleet: Any) -> RunningServer:
-        """Start a replica."""
+    def start(
+        self,
+        name: str,
+        *arguments: str,
+        environment: Mapping[str, str] | None = None,
+        follows: bool = True,
+        **fleet: Any,
+    ) -> RunningServer:
+        """Start a replica, perhaps with more variables in its environment.
+
+        Unless it cannot do so, wait until it follows the fleet.
+        """
         folder = self.folder / name
         folder.mkdir(exist_ok=True)
         config = settings_file(folder, self.settings(name, **fleet))
         server = self._stack.enter_context(
             running_server(
                 *("--config", config, *ADMIN, *arguments),
-                environment=self.directory.environment,
+                environment={**self.directory.environment, **(environment or {})},
             )
         )
         self.servers[name] = server
         self.clients[name] = self._stack.enter_context(client_without_retries(server))
-        server.wait_for_log("following the fleet")
+        if follows:
+            server.wait_for_log("following the fleet")
         return server
 
     def policy(self, name: str) -> Path:
@@ -102,11 +120,15 @@ class Fleet:
 
 @contextmanager
 def running_fleet(
-    folder: Path, *names: str, arguments: tuple[str, ...] = (), **options: Any
+    folder: Path,
+    *names: str,
+    arguments: tuple[str, ...] = (),
+    policy: str = POLICY,
+    **options: Any,
 ) -> Iterator[Fleet]:
     """Run a Redis and the named replicas, with these options of their fleet."""
     with running_redis(folder / "redis") as redis:
-        fleet = Fleet(folder, redis, ScriptedDirectory(folder))
+        fleet = Fleet(folder, redis, ScriptedDirectory(folder), policy)
         try:
             for name in names:
                 fleet.start(name, *arguments, **options)

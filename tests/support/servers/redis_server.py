@@ -7,7 +7,7 @@ import signal
 import socket
 import subprocess
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import trustme
@@ -112,6 +112,20 @@ class RedisServer:
                 assert connection.recv(65_536).startswith(b"+OK")
             _send(connection, *words)
             return connection.recv(65_536)
+
+    def write(self, commands: Iterable[Sequence[str | bytes]]) -> None:
+        """Send many commands at once, and wait until all are done, whatever they return."""
+        with socket.create_connection(("127.0.0.1", self.port), START_SECONDS) as connection:
+            answers = connection.makefile("rb")
+            count = 0
+            for words in commands:
+                _send(connection, *words)
+                count += 1
+            _send(connection, "ECHO", "all of them are done")
+            for line in answers:
+                if line == b"all of them are done\r\n":
+                    return
+        raise AssertionError(f"Redis closed the connection after {count} commands")
 
     def pause(self, milliseconds: int) -> None:
         """Answer no client for a time (CLIENT PAUSE)."""
