@@ -140,6 +140,15 @@ class Peers:
         """
         return max(self._began_by, self._incomplete_at) if epoch == self._epoch else now
 
+    def follows(self, epoch: bytes, now: float) -> bool | None:
+        """Return whether a replica follows a history: it has sent a heartbeat since it was first
+        seen. None while one may, which has yet to send another heartbeat.
+        """
+        named = [peer for peer in self._peers.values() if peer.status.epoch == epoch.hex()]
+        if any(peer.seen_at > peer.known_since for peer in named):
+            return True
+        return False if all(peer.is_silent(now) for peer in named) else None
+
     def all(self) -> Mapping[str, Peer]:
         """Return all that count, by the identity of their process."""
         return self._peers

@@ -36,6 +36,8 @@ APPEND_SECONDS: Final = 2.0
 CLEANING_INTERVAL: Final = 0.1
 """Seconds between two heartbeats while somebody else has written more statuses than one answer has:
 each of them removes some."""
+JOIN_POLL_SECONDS: Final = 0.05
+"""Seconds between two heartbeats while this replica finds out whether others run."""
 TURN_POLL_SECONDS: Final = 0.002
 MAX_UNSENT: Final = 1_000
 """Changes that wait until Redis can be reached again; of more, all users are forgotten."""
@@ -96,6 +98,8 @@ class FleetMember:
         self._warned_of: Sequence[str] = ()
         self._rejected = 0
         self._interval = HEARTBEAT_INTERVAL
+        self._begun = b""
+        """The epoch of the history that this replica has begun."""
         self._foreign_until = -math.inf
         self._clocks = ClockWatch()
         self._wake = asyncio.Event()
@@ -301,7 +305,10 @@ class FleetMember:
         """Follow the history that Redis has. Raises StoreUnavailable."""
         head = answer.head
         if head is None:
-            await self.stream.begin(answer.epoch)
+            self._begun = await self.stream.begin(answer.epoch)
+        elif not self.has_followed and head.epoch != self._begun and not self._is_alive(head):
+            await self._begin_in_place_of(head)
+            return
         elif self.unsent:
             change, nonce = next(iter(self.unsent.items()))
             sent = await self.stream.append(head, change, nonce)
@@ -324,6 +331,23 @@ class FleetMember:
                 return
             await self.follower.join(events, head, sent_at)
             return
+        self._wake.set()
+
+    def _is_alive(self, head: LogPosition) -> bool:
+        """Return whether another replica follows the history."""
+        return self.peers.follows(head.epoch, self._clock()) is True
+
+    async def _begin_in_place_of(self, head: LogPosition) -> None:
+        """Begin another history in the place of one that nobody follows. Raises StoreUnavailable.
+
+        It may have been restored from a backup while no replica ran, and lack invalidations. This
+        replica has just started, so it cannot know.
+        """
+        if self.peers.follows(head.epoch, self._clock()) is None:
+            self._interval = JOIN_POLL_SECONDS
+            return
+        _LOG.info("no replica follows the fleet's events, so another history begins")
+        self._begun = await self.stream.begin(head.epoch)
         self._wake.set()
 
     def _set_error(self, error: StoreUnavailable | None) -> None:

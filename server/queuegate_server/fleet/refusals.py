@@ -6,13 +6,16 @@ by a renamed command, as a replica that takes no writes, or for want of memory.
 
 import logging
 import re
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from redis.exceptions import AuthenticationError, BusyLoadingError, ResponseError
 
 _LOG = logging.getLogger("queuegate_server.fleet")
 
+REMEMBERED_SECONDS: Final = 10.0
+"""A replica tries each command that it needs several times in this time."""
 MAX_TEXT: Final = 200
 """Characters of an error of Redis that are shown."""
 _INNER_COMMAND: Final = re.compile(r"command of a script ([A-Z]+): (.*)", re.DOTALL)
@@ -82,21 +85,25 @@ def shown(text: str) -> str:
 class Refusals:
     """The commands that Redis refuses this replica now. One for all connections of a replica."""
 
-    def __init__(self) -> None:
-        """Know of none."""
-        self._sentences: dict[str, str] = {}
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        """Know of none; measure time by a clock, in seconds."""
+        self._clock = clock
+        self._refused: dict[str, tuple[str, float]] = {}
+        """A sentence for each command, and when it was refused last."""
 
     @property
     def sentences(self) -> Sequence[str]:
         """What Redis refuses, each once."""
-        return list(dict.fromkeys(self._sentences.values()))
+        since = self._clock() - REMEMBERED_SECONDS
+        self._refused = {name: each for name, each in self._refused.items() if each[1] > since}
+        return list(dict.fromkeys(sentence for sentence, _ in self._refused.values()))
 
     def add(self, command: str, sentence: str) -> None:
         """Note, and log once, that a command was refused."""
-        if sentence not in self._sentences.values():
+        if sentence not in self.sentences:
             _LOG.warning("%s", sentence)
-        self._sentences[command] = sentence
+        self._refused[command] = sentence, self._clock()
 
     def discard(self, command: str) -> None:
         """Note that a command was carried out."""
-        self._sentences.pop(command, None)
+        self._refused.pop(command, None)

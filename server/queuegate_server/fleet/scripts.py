@@ -202,7 +202,7 @@ for index = 1, tonumber(ARGV[1]) do
   answers[index] = false
   if size > most then
     answers[index] = ''
-  elseif size > 0 and size <= left then
+  elseif size <= left then
     answers[index] = call('GET', key)
     left = left - size
   end

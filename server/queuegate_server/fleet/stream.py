@@ -105,10 +105,14 @@ class Stream:
             self._store.reconnect()
             raise
 
-    async def begin(self, before: bytes) -> None:
-        """Begin another history in the place of one, unless somebody else has; b"" for none."""
-        args = (before, os.urandom(EPOCH_BYTES))
+    async def begin(self, before: bytes) -> bytes:
+        """Begin another history in the place of one, unless somebody else has; b"" for none. Return
+        the epoch that it then has.
+        """
+        epoch = os.urandom(EPOCH_BYTES)
+        args = (before, epoch)
         await self._store.run_script(scripts.BEGIN, self._keys, args, seconds=COMMAND_BUDGET)
+        return epoch
 
     async def append(self, head: LogPosition, change: Change, nonce: bytes) -> LogState:
         """Append a change, if an event is still the newest, and no other writer has the next turn.

@@ -229,11 +229,11 @@ class BatchingStore:
         while True:
             try:
                 await self._connection.warm(MAX_READS + 1, seconds=CONNECT_BUDGET)
-                # Redis may answer, and refuse to read or write.
-                probe = f"{self._connection.tag}:probe"
-                await self._run(
-                    [("GET", probe), ("SET", probe, PROBE_MILLISECONDS)], CONNECT_BUDGET
-                )
+                if was_logged:
+                    # Redis may answer, and refuse to read or write.
+                    probe = f"{self._connection.tag}:probe"
+                    commands = [("GET", probe), ("SET", probe, PROBE_MILLISECONDS)]
+                    await self._run(commands, CONNECT_BUDGET)
             except StoreUnavailable as error:
                 if not was_logged:
                     _LOG.warning("cannot read shared groups from Redis: %s", error)
