@@ -6,6 +6,7 @@ import contextlib
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import trustme
@@ -50,7 +51,7 @@ def with_account(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
     folder = tmp_path_factory.mktemp("fleet")
     (folder / "password").write_text("p")
     (folder / "password").chmod(0o600)
-    account = {"username": "queuegate", "password_file": str(folder / "password")}
+    account: dict[str, Any] = {"username": "queuegate", "password_file": str(folder / "password")}
     with running_redis(folder / "redis") as redis, fleet_on(redis, folder) as fleet:
         grant(redis)
         for name in ("a", "b"):
@@ -102,7 +103,7 @@ def test_a_command_that_the_account_may_not_run(
 
 def test_a_replica_shows_what_another_one_is_refused(tmp_path: Path) -> None:
     (tmp_path / "password").write_text("p")
-    account = {"username": "queuegate", "password_file": str(tmp_path / "password")}
+    account: dict[str, Any] = {"username": "queuegate", "password_file": str(tmp_path / "password")}
     with running_redis(tmp_path / "redis") as redis, fleet_on(redis, tmp_path) as fleet:
         grant(redis, "-xread")
         fleet.start("a", *LISTEN)
@@ -126,7 +127,7 @@ def test_without_xread_events_are_still_followed(tmp_path: Path) -> None:
         eventually(lambda: fleet.may("b"), False)
 
 
-def alone(fleet: Fleet, text: str, **options: str) -> None:
+def alone(fleet: Fleet, text: str, **options: Any) -> None:
     """Expect that a replica works alone, and names a cause in its log and in what it shows."""
     server = fleet.start("alone", *LISTEN, follows=False, **options)
     eventually(lambda: text in problems(fleet, "alone"), True)
@@ -159,7 +160,7 @@ def test_a_node_of_a_cluster(tmp_path: Path) -> None:
 
 def test_a_password_that_is_wrong(tmp_path: Path) -> None:
     (tmp_path / "password").write_text("wrong")
-    account = {"password_file": str(tmp_path / "password")}
+    account: dict[str, Any] = {"password_file": str(tmp_path / "password")}
     with (
         running_redis(tmp_path / "redis", password="right") as redis,
         fleet_on(redis, tmp_path) as fleet,

@@ -1,0 +1,70 @@
+"""The sentences about commands that Redis refuses."""
+
+import pytest
+from redis.exceptions import (
+    AuthenticationError,
+    BusyLoadingError,
+    ConnectionError,  # noqa: A004 - of Redis
+    MovedError,
+    NoPermissionError,
+    OutOfMemoryError,
+    ReadOnlyError,
+    ResponseError,
+)
+
+from queuegate_server.fleet.refusals import REMEMBERED_SECONDS, Refusals, refusal
+from tests.support.fakes.clock import ManualClock
+
+
+@pytest.mark.parametrize(
+    ("error", "sentence"),
+    [
+        (NoPermissionError("this user has no permissions to run the 'xread' command"), "rights"),
+        (NoPermissionError("No permissions to access a key"), "rights"),
+        (ResponseError("unknown command 'XREAD', with args beginning with: 'x'"), "renamed"),
+        (OutOfMemoryError("command not allowed when used memory > 'maxmemory'."), "more memory"),
+        (ReadOnlyError("You can't write against a read only replica."), "name the master"),
+        (ResponseError("MISCONF Redis is configured to save RDB snapshots"), "its disk"),
+        (ResponseError("NOREPLICAS Not enough good replicas to write."), "min-replicas-to-write"),
+        (MovedError("3999 127.0.0.1:6381"), "redis+cluster://"),
+        (AuthenticationError("invalid username-password pair"), "fleet.password_file"),
+        (BusyLoadingError("Redis is loading the dataset in memory"), "wait until Redis has"),
+        (ResponseError("BUSY Redis is busy running a script."), "wait until Redis has"),
+        (ResponseError("DB index is out of range"), "the number at the end of fleet.url"),
+    ],
+)
+def test_it_names_the_command_the_cause_and_the_remedy(error: Exception, sentence: str) -> None:
+    text = refusal("XREAD", error)
+    assert text.startswith(f"Redis refuses XREAD ({type(error).__name__}: ")
+    assert sentence in text
+    assert "with args" not in text
+
+
+def test_the_command_of_a_script_is_named() -> None:
+    text = "user_script: command of a script HSET: ERR The user executing the script can't run this"
+    assert refusal("EVALSHA", ResponseError(text)).startswith("Redis refuses HSET (")
+
+
+def test_an_error_without_an_answer_of_redis_is_none() -> None:
+    assert refusal("XREAD", ConnectionError("Connection reset by peer")) == ""
+    assert refusal("XREAD", OSError("no")) == ""
+
+
+def test_what_others_put_into_an_error_is_cut() -> None:
+    text = refusal("GET", ResponseError("\x1b[31m" + "x" * 10_000))
+    assert len(text) < 300
+    assert text.isprintable()
+
+
+def test_it_is_logged_once_and_shown_until_it_is_over(caplog: pytest.LogCaptureFixture) -> None:
+    clock = ManualClock()
+    refusals = Refusals(clock)
+    for _ in range(3):
+        refusals.add("XREAD", "Redis refuses XREAD")
+        refusals.add("another", "Redis refuses XREAD")
+    assert refusals.sentences == ["Redis refuses XREAD"]
+    assert len(caplog.records) == 1
+    refusals.discard("another")
+    assert refusals.sentences == ["Redis refuses XREAD"]
+    clock.now += REMEMBERED_SECONDS + 1
+    assert refusals.sentences == []
