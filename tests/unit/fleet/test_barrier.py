@@ -242,3 +242,28 @@ def test_a_replica_that_starts_learns_from_others_how_old_the_history_is() -> No
 def test_a_history_that_is_not_the_one_of_redis_may_have_begun_now() -> None:
     barrier = barrier_of(fleet(), ANOTHER, 100.0)
     assert barrier.next_end(100.0) == 100 + LEASES_TIMEOUT
+
+
+def test_while_statuses_are_missing_it_waits_for_unknown_replicas() -> None:
+    """Somebody else has written so many statuses that Redis does not return all."""
+    peers = fleet()
+    peers.merge([], 120.0, epoch=EVENT.epoch, is_complete=False)
+    assert barrier_of(peers, EVENT, 120.1).next_end(120.1) == 120.0 + LEASES_TIMEOUT
+    later = 120.0 + LEASES_TIMEOUT
+    peers.merge([], later, epoch=EVENT.epoch)
+    assert barrier_of(peers, EVENT, later).next_end(later) is None
+
+
+def test_a_history_is_followed_by_whoever_sends_heartbeats() -> None:
+    peers = fleet(A)
+    assert peers.follows(EVENT.epoch, 100.0) is None, "it may have been killed long ago"
+    assert peers.follows(ANOTHER.epoch, 100.0) is False
+    assert peers.follows(EVENT.epoch, 100.0 + HEARTBEAT_TIMEOUT) is False
+    peers.merge([replace(A, serial=2)], 100.4, epoch=EVENT.epoch)
+    assert peers.follows(EVENT.epoch, 100.4) is True
+
+
+def test_a_replica_that_has_stopped_follows_no_history() -> None:
+    peers = fleet(A)
+    peers.merge([replace(A, serial=2, has_left=True)], 100.4, epoch=EVENT.epoch)
+    assert peers.follows(EVENT.epoch, 100.4) is False
