@@ -33,7 +33,7 @@ from queuegate_server.sync.hub import SyncHub
 
 _LOG = logging.getLogger("queuegate_server.fleet")
 APPEND_SECONDS: Final = 2.0
-CLEANING_INTERVAL: Final = 0.1
+CLEANING_INTERVAL: Final = 0.05
 """Seconds between two heartbeats while somebody else has written more statuses than one answer has:
 each of them removes some."""
 JOIN_POLL_SECONDS: Final = 0.05

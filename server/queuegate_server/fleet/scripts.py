@@ -13,7 +13,7 @@ from queuegate_server.fleet.keys import EPOCH_BYTES, NONCE_BYTES
 
 MAX_SEQUENCE_DIGITS: Final = 18
 """Of the number of an event, which must fit into 64 bits."""
-MAX_STATUSES: Final = 1_000
+MAX_STATUSES: Final = 2_000
 """Statuses in one answer."""
 MAX_STATUSES_BYTES: Final = 2 * 1024 * 1024
 MAX_ENTRY_BYTES: Final = 128 * 1024

@@ -37,7 +37,7 @@ def test_the_fleet_mends_itself(fleet: Fleet, content: str) -> None:
     fleet.directory.answer({"sam": dict(OTHERS)})
     eventually(lambda: fleet.confirms("b"), True)
     assert [fleet.may(name) for name in NAMES] == [False, False]
-    eventually(lambda: fields(fleet), len(NAMES))
+    eventually(lambda: fields(fleet), len(NAMES), 300)
     for name in NAMES:
         assert fleet.servers[name].peak_memory() < MAX_MEMORY
 
@@ -49,7 +49,7 @@ def test_very_many_statuses_take_no_replica_out_of_the_fleet(fleet: Fleet) -> No
         value(ops_address(fleet.servers[name]), "queuegate_fleet_gaps_total") for name in NAMES
     ]
     HOSTILE["many_replicas"](fleet.redis)
-    eventually(lambda: fields(fleet), len(NAMES))
+    eventually(lambda: fields(fleet), len(NAMES), 300)
     assert fleet.redis.get(f"{PREFIX}epoch") == history
     for name, gaps in zip(NAMES, before, strict=True):
         assert value(ops_address(fleet.servers[name]), "queuegate_fleet_gaps_total") == gaps
