@@ -21,8 +21,9 @@ from bench.results import Part, Table, Target, middle, spread
 from queuegate.policy.claims import Everyone, NoNewAccess, Only, Uses, Within, refute
 from queuegate.policy.decision import Access
 from queuegate.policy.difference import compare, people
+from queuegate.policy.queue import QueueAcls
 from queuegate.policy.reach import SubjectKind, effective_acl, who_can
-from queuegate.policy.tree import Partition, QueueAcls, build_partition
+from queuegate.policy.tree import Partition, build_partition
 from queuegate.policy.worlds import OpenWorld, Subject
 from queuegate.v1 import access_pb2
 from queuegate_server.formats.registry import load_policy

@@ -279,6 +279,15 @@ def policy(response: policy_pb2.GetPolicyResponse) -> _results.PolicyInfo:
         diagnostics=_diagnostics(response.diagnostics),
         reload_failed_at=_moment(response, "reload_failed_at"),
         reload_diagnostics=_diagnostics(response.reload_diagnostics),
+        templates=tuple(
+            _results.QueueTemplate(
+                template.path,
+                template.kind,
+                template.submit_acl if template.HasField("submit_acl") else None,
+                template.admin_acl if template.HasField("admin_acl") else None,
+            )
+            for template in response.templates
+        ),
     )
 
 

@@ -96,6 +96,21 @@ class PolicyQueue:
 
 
 @dataclass(frozen=True, slots=True)
+class QueueTemplate:
+    """The ACLs of queues that YARN's capacity scheduler creates when somebody submits to them."""
+
+    path: str
+    """The path of the queues below which it applies; last levels that are `*` stand for any
+    names."""
+    kind: str
+    """Which of the new queues it applies to, as Hadoop's configuration calls it."""
+    submit_acl: str | None
+    """The text of the submit ACL; None if the template sets none."""
+    admin_acl: str | None
+    """The text of the admin ACL; None if the template sets none."""
+
+
+@dataclass(frozen=True, slots=True)
 class PolicyInfo:
     """The policy of a partition that the server is serving."""
 
@@ -121,6 +136,8 @@ class PolicyInfo:
     """The time of the last reload, if it failed."""
     reload_diagnostics: tuple[Diagnostic, ...]
     """Why the last reload failed; empty if it succeeded."""
+    templates: tuple[QueueTemplate, ...] = ()
+    """The ACLs of queues that YARN creates when somebody submits to them."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,8 @@
 import asyncio
 
 from queuegate.policy.acl import Acl, parse
-from queuegate.policy.tree import Cluster, Policy, QueueAcls, build_partition
+from queuegate.policy.queue import QueueAcls
+from queuegate.policy.tree import Cluster, Policy, build_partition
 from queuegate.policy.yarn_acl import Semantics
 from queuegate_server.engine import Engine, ServedPartition, Snapshot
 from queuegate_server.identity.cache import GroupCache

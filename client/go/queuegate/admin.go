@@ -241,6 +241,21 @@ type PolicyInfo struct {
 	// ReloadFailedAt is the time of the last reload if it failed, and otherwise zero.
 	ReloadFailedAt    time.Time
 	ReloadDiagnostics []Diagnostic
+	// Templates are the ACLs of queues that YARN creates when somebody submits to them.
+	Templates []QueueTemplate
+}
+
+// A QueueTemplate has the ACLs of queues that YARN's capacity scheduler creates when somebody submits
+// to them.
+type QueueTemplate struct {
+	// Path is that of the queues below which it applies. Last levels that are * stand for any names.
+	Path string
+	// Kind is which of the new queues it applies to, as Hadoop's configuration calls it.
+	Kind string
+	// SubmitACL is the text of the submit ACL; nil if the template sets none.
+	SubmitACL *string
+	// AdminACL is the text of the admin ACL; nil if the template sets none.
+	AdminACL *string
 }
 
 // A ReloadResult is the result of a reload.
@@ -301,6 +316,14 @@ func (c *Client) Policy(ctx context.Context, partition, prefix string) (PolicyIn
 			AdminACL:              queue.GetAdminAcl(),
 			SubmitACLDroppedNames: queue.GetSubmitAclDroppedNames(),
 			AdminACLDroppedNames:  queue.GetAdminAclDroppedNames(),
+		})
+	}
+	for _, template := range response.GetTemplates() {
+		info.Templates = append(info.Templates, QueueTemplate{
+			Path:      template.GetPath(),
+			Kind:      template.GetKind(),
+			SubmitACL: template.SubmitAcl,
+			AdminACL:  template.AdminAcl,
 		})
 	}
 	return info, nil

@@ -254,6 +254,14 @@ def policy(answer: PolicyInfo, colours: Colours) -> Iterator[str]:
     yield ""
     for queue in answer.queues:
         yield _queue(queue, colours)
+    if answer.templates:
+        yield ""
+        yield "queues that will be created below"
+        for template in answer.templates:
+            text = f"  {escape(template.path)}  {colours.faint(escape(template.kind))}"
+            for kind, acl in (("submit", template.submit_acl), ("admin", template.admin_acl)):
+                text += f"  {colours.faint(kind)} '{escape(acl)}'" if acl is not None else ""
+            yield text
     if answer.diagnostics:
         yield ""
         yield from diagnostics(answer.diagnostics, colours)

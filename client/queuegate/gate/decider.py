@@ -174,7 +174,7 @@ class Decider:
         partition = held.partition
         path = queue if queue in partition.queues else partition.path(queue)
         given = () if groups == () else _given_groups(state, held, question)
-        if path is None or given is None:
+        if path is None or given is None or _is_created(held, path):
             return None
         return held, access, path, given
 
@@ -209,6 +209,16 @@ class Decider:
         if entry is None:
             self._want(partition, user, -inf)
         return entry
+
+
+def _is_created(held: Held, path: str) -> bool:
+    """Return whether a queue does not exist, and might be created with ACLs of its own."""
+    partition = held.partition
+    return (
+        bool(held.creators)
+        and path not in partition.queues
+        and partition.nearest_path(path) in held.creators
+    )
 
 
 def _find(state: State, name: object) -> Held | None:

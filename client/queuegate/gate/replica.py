@@ -19,7 +19,8 @@ from queuegate.policy import acl
 from queuegate.policy import decision as core
 from queuegate.policy.acl import Acl, AclNames
 from queuegate.policy.names import ROOT, partition_name
-from queuegate.policy.tree import Cluster, Partition, PartitionBuilder, QueueAcls
+from queuegate.policy.queue import QueueAcls
+from queuegate.policy.tree import Cluster, Partition, PartitionBuilder
 from queuegate.policy.yarn_acl import Semantics, parse_yarn
 from queuegate.v1 import sync_pb2, user_groups_pb2
 
@@ -93,6 +94,9 @@ class Held(NamedTuple):
     resolver_fingerprint: bytes
     """Empty if the groups are not shared."""
     size: "PolicySize"
+    creators: frozenset[str] = frozenset()
+    """The queues below which others are created when somebody submits to them: the server is asked
+    about these."""
 
 
 Remembered: TypeAlias = tuple[Decision, UserEntry]
@@ -168,6 +172,7 @@ class LocalReplica:
         self._has_root = False
         """Whether these parts have the root; otherwise the builder adds one."""
         self._builder = PartitionBuilder("")
+        self._creators: set[str] = set()
 
     def held(self) -> Iterable[sync_pb2.HeldPolicy]:
         """Return each complete policy in the form that `SyncOpen` has."""
@@ -222,6 +227,7 @@ class LocalReplica:
             self._builder = _builder(part)
             self._part_size = PolicySize()
             self._has_root = bool(part.queues) and part.queues[0].path == ROOT
+            self._creators = set()
         first = self._first
         if first is None or first.partition != name:
             raise ValueError(f"the parts of the policy of {name!r} are not complete")
@@ -234,6 +240,8 @@ class LocalReplica:
                 check(submit_acl)
                 check(admin_acl)
             queues.append(QueueAcls(queue.path, submit_acl, admin_acl))
+            if queue.creates_queues:
+                self._creators.add(queue.path)
         self._builder.add(queues)
         if part.last:
             self._first = None
@@ -246,6 +254,7 @@ class LocalReplica:
                     first.rules,
                     first.resolver_fingerprint,
                     self._part_size,
+                    frozenset(self._creators),
                 )
             )
 

@@ -18,7 +18,6 @@ from queuegate.policy.decision import (
     Decision,
     Reason,
 )
-from queuegate.policy.names import parent_path
 from queuegate.policy.tree import Partition
 from queuegate.policy.yarn_acl import Semantics, parse_yarn
 
@@ -204,12 +203,10 @@ def _parsed(acl: Acl | str, semantics: Semantics) -> Acl:
 
 def _queue(partition: Partition, path: str, *, submit: bool) -> Iterator[AccessList]:
     """Yield the ACLs from a queue up to the root, and as documented those of the cluster."""
-    path = partition.nearest(path).path
-    while queue := partition.queues.get(path):
+    for queue in partition.upwards(path):
         if submit:
-            yield AccessList(AccessListKind.QUEUE_SUBMIT, path, queue.submit_acl)
-        yield AccessList(AccessListKind.QUEUE_ADMIN, path, queue.admin_acl)
-        path = parent_path(path)
+            yield AccessList(AccessListKind.QUEUE_SUBMIT, queue.path, queue.submit_acl)
+        yield AccessList(AccessListKind.QUEUE_ADMIN, queue.path, queue.admin_acl)
     cluster = partition.cluster
     if cluster is not None and cluster.semantics is Semantics.DOCUMENTED:
         yield AccessList(AccessListKind.CLUSTER_ADMIN, CLUSTER, cluster.admins)

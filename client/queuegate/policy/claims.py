@@ -32,7 +32,9 @@ class Use(NamedTuple):
 
 
 class Uses(NamedTuple):
-    """The use of a queue, or also of all configured queues below it."""
+    """The use of a queue, or also of all queues below it: those that are configured, and those that
+    the scheduler creates when somebody submits to them.
+    """
 
     access: Access
     queue: str
@@ -142,10 +144,11 @@ def _subjects(acl: EffectiveAcl) -> Iterator[Subject]:
 
 def _own_names(partition: Partition, use: Use) -> Iterator[tuple[SubjectKind, frozenset[str]]]:
     """Yield the names that the queue's own ACLs list."""
-    queue = partition.queues[use.queue]
-    acls = [queue.admin_acl]
+    configured = partition.queues.get(use.queue)
+    queues = partition.created(use.queue) if configured is None else (configured,)
+    acls = [queue.admin_acl for queue in queues]
     if use.access is Access.SUBMIT:
-        acls.append(queue.submit_acl)
+        acls += (queue.submit_acl for queue in queues)
     for acl in acls:
         if acl.allows_all:
             yield SubjectKind.EVERYONE, frozenset({WILDCARD})
@@ -161,7 +164,10 @@ def _has_only(partition: Partition, use: Use, users: set[str], groups: set[str])
     Texts are not parsed, which would take most of the time of a claim about many queues. An entry
     that parsing would change, or drop, is none of the names.
     """
-    submit, admin = partition.queues[use.queue].acl_texts
+    queue = partition.queues.get(use.queue)
+    if queue is None:
+        return False
+    submit, admin = queue.acl_texts
     for text in (submit, admin) if use.access is Access.SUBMIT else (admin,):
         first, _, second = text.partition(" ")
         if WILDCARD in text or not (
@@ -172,10 +178,13 @@ def _has_only(partition: Partition, use: Use, users: set[str], groups: set[str])
 
 
 def _below(partition: Partition, uses: Uses) -> Iterator[Use]:
-    """Yield the use of each configured queue below, if the claim is about them."""
+    """Yield the use of each queue below, if the claim is about them; for those that will be
+    created, paths that stand for them.
+    """
     if uses.with_below:
         start = uses.queue + SEPARATOR
         yield from (Use(uses.access, path) for path in partition.paths if path.startswith(start))
+        yield from (Use(uses.access, path) for path in partition.created_below(uses.queue))
 
 
 def _refute_exclusion(
@@ -229,7 +238,11 @@ def _refute_everyone(
 ) -> Refutation | None:
     """Return somebody whom the queue does not let in, or the recovery queue below it."""
     checked = [Use(uses.access, uses.queue)]
-    checked += (use for use in _below(partition, uses) if _is_recovery(partition, use))
+    # What a queue grants that will be created, queues below it do not inherit.
+    is_created = bool(partition.created(uses.queue))
+    checked += (
+        use for use in _below(partition, uses) if is_created or _is_recovery(partition, use)
+    )
     for use in checked:
         acl = effective_acl(partition, use.queue, use.access)
         for person in world.people((subject,)):

@@ -9,7 +9,6 @@ of YuniKorn, and to all below it, is never granted.
 from collections.abc import Iterable, Iterator, Sequence
 
 from queuegate.policy.decision import IN_RECOVERY_QUEUE, Access, Decision, Reason
-from queuegate.policy.names import parent_path
 from queuegate.policy.tree import Partition
 
 
@@ -49,11 +48,9 @@ def proxies_upwards(
 
     Chains do not include these names: most questions have no real user.
     """
-    path = partition.nearest(path).path
-    while queue := partition.queues.get(path):
+    for queue in partition.upwards(path):
         proxies = queue.admin_acl.proxies
-        yield path, proxies | queue.submit_acl.proxies if access is Access.SUBMIT else proxies
-        path = parent_path(path)
+        yield queue.path, proxies | queue.submit_acl.proxies if access is Access.SUBMIT else proxies
 
 
 def _by_proxy(partition: Partition, path: str, access: Access, real_user: str) -> Decision | None:
@@ -67,7 +64,7 @@ def _by_proxy(partition: Partition, path: str, access: Access, real_user: str) -
 def evaluated_instead(partition: Partition, path: str, decision: Decision) -> str:
     """Return the nearest existing ancestor, which decided, of a queue that does not exist.
 
-    Empty if the queue exists, or the decision does not depend on that.
+    Empty if the queue exists or will be created, or the decision does not depend on that.
     """
     if path in partition.queues or decision is IN_RECOVERY_QUEUE:
         return ""

@@ -5,16 +5,19 @@ the difference at its parent and from the names of its own ACLs: queues whose AC
 below a queue without a difference, cost one comparison.
 
 Queues that only one version has are compared, too: where one is missing, its nearest existing
-ancestor decides. Queues are compared by their full paths: which queue a short name of the capacity
-scheduler stands for may change as well.
+ancestor decides, or the template that it will be created from. Paths with a level `*` stand for
+queues of any names that will be created. Queues are compared by their full paths: which queue a
+short name of the capacity scheduler stands for may change as well.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple, TypeAlias
 
+from queuegate.policy.acl import Acl
 from queuegate.policy.decision import IN_RECOVERY_QUEUE, Access
 from queuegate.policy.names import ROOT, parent_path
+from queuegate.policy.queue import Queue
 from queuegate.policy.reach import SubjectKind
 from queuegate.policy.tree import Partition
 
@@ -187,13 +190,19 @@ class _Reader:
         self._sides = {"": _CLOSED}
 
     def side(self, path: str) -> _Side:
-        """Return who may use a queue."""
+        """Return who may use a queue. What a created queue grants, none below it inherits."""
         found = self._sides.get(path)
         if found is None:
-            found = self._sides[path] = self._read(path, self.side(parent_path(path)))
+            created = self._partition.created(path)
+            above = parent_path(path)
+            if created:
+                above = parent_path(created[-1].path)
+            elif path not in self._partition.queues:
+                above = self._partition.nearest_path(path)
+            found = self._sides[path] = self._read(path, self.side(above), created)
         return found
 
-    def _read(self, path: str, above: _Side) -> _Side:
+    def _read(self, path: str, above: _Side, created: Sequence[Queue]) -> _Side:
         chain = self._partition.chain(path, self._access)
         if chain.otherwise is IN_RECOVERY_QUEUE:
             return _CLOSED
@@ -203,16 +212,23 @@ class _Reader:
         if path == ROOT:
             # The administrators of the cluster come above the root.
             users, groups = map(frozenset, chain.merged())
+        elif created:
+            acls = [acl for queue in created for acl in self._acls(queue)]
+            users = _NOBODY.union(*(acl.users for acl in acls))
+            groups = _NOBODY.union(*(acl.groups for acl in acls))
         elif chain.queue == path:
             users, groups = chain.users, chain.groups
-        if (queue := self._partition.queues.get(path)) is not None:
-            proxies = queue.admin_acl.proxies
-            if self._access is Access.SUBMIT:
-                proxies |= queue.submit_acl.proxies
+        queue = self._partition.queues.get(path)
+        for each in created if queue is None else (queue,):
+            proxies = proxies.union(*(acl.proxies for acl in self._acls(each)))
         if not (users or groups or proxies):
             return above if above.own is None else _Side(False, above.level, None)
         own = _Level(above.level, users, groups, proxies, self._expand)
         return _Side(False, own, own)
+
+    def _acls(self, queue: Queue) -> Sequence[Acl]:
+        own = (queue.admin_acl,)
+        return (queue.submit_acl, *own) if self._access is Access.SUBMIT else own
 
 
 def walk(
@@ -222,21 +238,42 @@ def walk(
     sides = _Reader(old, access, expand), _Reader(new, access, expand)
     is_one_grammar = old.parse_acl is new.parse_acl
     compared: dict[str, ComparedQueue] = {}
-    for path in sorted({*old.queues, *new.queues}):
-        parent = compared.get(parent_path(path), _SAME)
+    created = {*old.created_below(ROOT), *new.created_below(ROOT)}
+    for path in sorted({*old.queues, *new.queues, *created}):
+        above = _parent(path, old, new)
+        parent = compared.get(above, _SAME)
         was, now = old.queues.get(path), new.queues.get(path)
         may_skip = parent is _SAME and is_one_grammar and path != ROOT
         if may_skip and was and now and was.has_acls_of(now, access):
             continue
-        queue = _compare(path, parent, sides[0].side(path), sides[1].side(path), access)
+        is_whole = above != parent_path(path) or path in created
+        found = (sides[0].side(path), sides[1].side(path))
+        queue = _compare(path, parent, *found, access, is_whole=is_whole)
         if not (queue.gained.is_empty and queue.lost.is_empty):
             compared[path] = queue
             yield queue
 
 
+def _parent(path: str, old: Partition, new: Partition) -> str:
+    """Return the path of the next queue above that neither version would create: what a created
+    queue grants as a leaf, the queues created below it do not inherit.
+    """
+    above = parent_path(path)
+    while above and (old.created(above) or new.created(above)):
+        above = parent_path(above)
+    return above
+
+
 def _compare(
-    path: str, parent: ComparedQueue, before: _Side, after: _Side, access: Access
+    path: str,
+    parent: ComparedQueue,
+    before: _Side,
+    after: _Side,
+    access: Access,
+    *,
+    is_whole: bool,
 ) -> ComparedQueue:
+    """Compare a queue; whole, if what it inherits is not what its parent has in both versions."""
     if before.level is None and after.level is None and before.is_open is after.is_open:
         return _SAME
     has_same_names = before.is_open is after.is_open and (
@@ -245,7 +282,9 @@ def _compare(
         else after.own is not None and before.own.is_same(after.own)
     )
     inherits_nothing = parent.gained.is_empty and parent.lost.is_empty
-    if has_same_names and (inherits_nothing or before.own is None):
+    if is_whole:
+        gained, lost = _whole(after, before), _whole(before, after)
+    elif has_same_names and (inherits_nothing or before.own is None):
         gained, lost = parent.gained, parent.lost
     else:
         gained = _only_in(after, before, parent.gained)
@@ -257,6 +296,15 @@ def _compare(
             starting = QueueDifference(path, access, *started)
     whole, part = _inherited(parent, gained, lost)
     return ComparedQueue(path, gained, lost, starting, whole, part)
+
+
+def _whole(one: _Side, other: _Side) -> Selection:
+    """Return who gets in by one side only."""
+    if other.is_open:
+        return NOBODY
+    if one.is_open:
+        return Selection(other.all(), everyone=True)
+    return Selection(one.all() - other.all())
 
 
 def _only_in(one: _Side, other: _Side, inherited: Selection) -> Selection:

@@ -8,7 +8,7 @@ from queuegate.policy.acl import Acl
 from queuegate.policy.chain import CLUSTER
 from queuegate.policy.decide import decide
 from queuegate.policy.decision import ACLS_DISABLED, Access, Decision, Reason
-from queuegate.policy.names import RECOVERY_QUEUE, is_recovery_path, parent_path
+from queuegate.policy.names import RECOVERY_QUEUE, is_recovery_path
 from queuegate.policy.tree import Partition
 from queuegate.policy.yarn_acl import Semantics
 
@@ -65,7 +65,7 @@ class Explanation:
     decision: Decision | None
     """The result of `decide`: None if it depends on groups that are not known."""
     evaluated_queue: str
-    """The queue, or its nearest existing ancestor."""
+    """The queue, also one that will be created, or its nearest existing ancestor."""
     steps: tuple[Step, ...]
 
 
@@ -101,11 +101,10 @@ def explain(
 def _acls_upwards(
     partition: Partition, path: str, access: Access
 ) -> Iterator[tuple[str, Access, Acl]]:
-    while queue := partition.queues.get(path):
+    for queue in partition.upwards(path):
         if access is Access.SUBMIT:
-            yield path, Access.SUBMIT, queue.submit_acl
-        yield path, Access.ADMIN, queue.admin_acl
-        path = parent_path(path)
+            yield queue.path, Access.SUBMIT, queue.submit_acl
+        yield queue.path, Access.ADMIN, queue.admin_acl
     cluster = partition.cluster
     if cluster and cluster.acls_enabled and cluster.semantics is Semantics.DOCUMENTED:
         yield CLUSTER, Access.ADMIN, cluster.admins

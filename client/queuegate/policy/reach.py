@@ -8,12 +8,14 @@ ACL lets everyone in, or lists the user, a group of the user, or the service tha
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum, auto
+from functools import cached_property
 from typing import Final, NamedTuple
 
 from queuegate.policy.acl import WILDCARD, Acl
 from queuegate.policy.chain import CLUSTER
 from queuegate.policy.decide import proxies_upwards
 from queuegate.policy.decision import Access, Decision, Reason
+from queuegate.policy.queue import Queue
 from queuegate.policy.tree import Partition
 
 
@@ -52,11 +54,13 @@ class Grant(NamedTuple):
     """`*` for everyone."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class EffectiveAcl:
     """Who may use a queue. Of several ACLs that list a name, the nearest counts."""
 
     partition: Partition
+    path: str
+    """The path of the queue."""
     access: Access
     open_by: Decision | None
     """The decision that lets everyone in; None if there is none."""
@@ -76,10 +80,18 @@ class EffectiveAcl:
             or (bool(real_user) and real_user in self.proxies)
         )
 
+    @cached_property
+    def _queues(self) -> Mapping[str, Queue]:
+        return {queue.path: queue for queue in self.partition.upwards(self.path)}
+
+    def users_of(self, queue: str) -> frozenset[str]:
+        """Return the users that the submit ACL of one of the queues lists."""
+        return self._queues[queue].submit_acl.users
+
     @property
     def everyone(self) -> Grant | None:
         """The grant that lets everyone in, if there is one."""
-        return self.open_by and grant_of(self.partition, self.access, self.open_by, "")
+        return self.open_by and grant_of(self.partition, self.path, self.access, self.open_by, "")
 
     def grant(self, kind: SubjectKind, name: str) -> Grant:
         """Return the grant of a listed name. Raises KeyError if it is not listed."""
@@ -88,7 +100,8 @@ class EffectiveAcl:
             SubjectKind.GROUP: self.groups,
             SubjectKind.PROXY: self.proxies,
         }
-        return _grant(self.partition, self.access, kind, listed[kind][name], name)
+        queue = self._queues.get(listed[kind][name])
+        return _grant(queue, self.access, kind, name)
 
     def grants(self) -> Iterator[Grant]:
         """Yield a grant for everyone, and for each name, sorted by kind and name."""
@@ -132,7 +145,7 @@ def effective_acl(partition: Partition, path: str, access: Access) -> EffectiveA
         for name in names:
             proxies.setdefault(name, queue)
     open_by = otherwise if otherwise is not None and otherwise.allowed else None
-    return EffectiveAcl(partition, access, open_by, users, groups, proxies)
+    return EffectiveAcl(partition, path, access, open_by, users, groups, proxies)
 
 
 def who_can(acl: EffectiveAcl, members: Mapping[str, Iterable[str]]) -> WhoCan:
@@ -144,10 +157,9 @@ def who_can(acl: EffectiveAcl, members: Mapping[str, Iterable[str]]) -> WhoCan:
     """
     users: dict[str, list[Grant]] = {}
     submit = acl.access is Access.SUBMIT
-    queues = acl.partition.queues
     # By queue: the users that its submit ACL lists, which is evaluated first.
     first = {
-        queue: queues[queue].submit_acl.users if submit and queue != CLUSTER else frozenset()
+        queue: acl.users_of(queue) if submit and queue != CLUSTER else frozenset()
         for queue in {*acl.users.values()}
     }
     for user, queue in acl.users.items():
@@ -170,11 +182,14 @@ def who_can(acl: EffectiveAcl, members: Mapping[str, Iterable[str]]) -> WhoCan:
     return WhoCan(acl.everyone, users, unexpanded, proxies)
 
 
-def grant_of(partition: Partition, access: Access, decision: Decision, user: str) -> Grant:
+def grant_of(
+    partition: Partition, path: str, access: Access, decision: Decision, user: str
+) -> Grant:
     """Return the grant behind a decision of `decide` that allows access.
 
     Args:
         partition: The partition of the queue.
+        path: The path of the queue that was decided about.
         access: The kind of access that was decided.
         decision: The decision. Raises ValueError if it denies access.
         user: The user that was decided for: users and groups can share a name.
@@ -195,15 +210,26 @@ def grant_of(partition: Partition, access: Access, decision: Decision, user: str
         kind = SubjectKind.USER
     else:
         kind, subject = SubjectKind.PROXY, subject.removeprefix("~")
-    return _grant(partition, access, kind, queue, subject)
+    return _grant(_queue(partition, path, queue), access, kind, subject)
 
 
-def _grant(partition: Partition, access: Access, kind: SubjectKind, queue: str, name: str) -> Grant:
-    """Return the grant of a name that is listed at a queue: its submit ACL is evaluated first."""
-    submit = access is Access.SUBMIT and queue != CLUSTER
-    if submit and _lists(partition.queues[queue].submit_acl, kind, name):
-        return Grant(queue, Access.SUBMIT, kind, name)
-    return Grant(queue, Access.ADMIN, kind, name)
+def _queue(partition: Partition, path: str, deciding: str) -> Queue | None:
+    """Return the queue that decides about a path; None for the administrators of the cluster."""
+    if (queue := partition.queues.get(deciding)) is not None:
+        return queue
+    return next((queue for queue in partition.created(path) if queue.path == deciding), None)
+
+
+def _grant(queue: Queue | None, access: Access, kind: SubjectKind, name: str) -> Grant:
+    """Return the grant of a name that is listed at a queue: its submit ACL is evaluated first.
+
+    Without a queue, the administrators of the cluster are meant.
+    """
+    if queue is None:
+        return Grant(CLUSTER, Access.ADMIN, kind, name)
+    if access is Access.SUBMIT and _lists(queue.submit_acl, kind, name):
+        return Grant(queue.path, Access.SUBMIT, kind, name)
+    return Grant(queue.path, Access.ADMIN, kind, name)
 
 
 def _lists(acl: Acl, kind: SubjectKind, name: str) -> bool:

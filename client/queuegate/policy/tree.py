@@ -1,14 +1,15 @@
 """The queue tree of a partition, and the policy that holds it."""
 
 import functools
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Final, NamedTuple
+from typing import Final
 
 from queuegate.policy import acl
 from queuegate.policy.acl import EMPTY, WILDCARD, Acl, AclNames
 from queuegate.policy.chain import CLUSTER, Chain, ChainEnd, ChainIndexes
+from queuegate.policy.created_queues import QueueCreation
 from queuegate.policy.decision import ACLS_DISABLED, IN_RECOVERY_QUEUE, NO_MATCH, Access
 from queuegate.policy.names import (
     ROOT,
@@ -20,7 +21,8 @@ from queuegate.policy.names import (
     queue_path,
     yarn_queue_path,
 )
-from queuegate.policy.yarn_acl import Semantics
+from queuegate.policy.queue import Queue, QueueAcls
+from queuegate.policy.yarn_acl import Semantics, yarn_grammar
 
 MAX_MISSING_PATHS: Final = 10_000
 """Paths without a queue whose chains are kept: callers can invent any number of them."""
@@ -35,81 +37,6 @@ _SUBMIT: Final = Access.SUBMIT
 _ADMIN: Final = Access.ADMIN
 _NOBODY = ChainEnd(NO_MATCH, ChainIndexes())
 _RECOVERY = ChainEnd(IN_RECOVERY_QUEUE, ChainIndexes())
-
-
-class QueueAcls(NamedTuple):
-    """A queue as configured. An ACL given as text is parsed when it is first needed."""
-
-    path: str
-    """The full path, as the partition spells paths."""
-    submit_acl: Acl | str
-    admin_acl: Acl | str
-
-
-class Queue:
-    """A queue of a partition. Immutable.
-
-    An ACL given as text is parsed when it is first needed: of a hundred thousand queues, few are
-    ever asked about.
-    """
-
-    __slots__ = ("_admin_acl", "_parse", "_submit_acl", "path")
-
-    def __init__(self, acls: QueueAcls, parse: Callable[[str], Acl]) -> None:
-        self.path, self._submit_acl, self._admin_acl = acls
-        self._parse = parse
-
-    @property
-    def submit_acl(self) -> Acl:
-        """Its own ACL for submission."""
-        if isinstance(self._submit_acl, str):
-            self._submit_acl = self._parse(self._submit_acl)
-        return self._submit_acl
-
-    @property
-    def admin_acl(self) -> Acl:
-        """Its own ACL for administration."""
-        if isinstance(self._admin_acl, str):
-            self._admin_acl = self._parse(self._admin_acl)
-        return self._admin_acl
-
-    @property
-    def acl_texts(self) -> tuple[str, str]:
-        """The texts of its own ACLs for submission and administration, which are not parsed."""
-        submit, admin = self._submit_acl, self._admin_acl
-        return (
-            submit if isinstance(submit, str) else submit.text,
-            admin if isinstance(admin, str) else admin.text,
-        )
-
-    def has_acls_of(self, other: "Queue", access: Access) -> bool:
-        """Return whether two queues of one grammar list the same names for a kind of access.
-
-        Equal texts are not parsed.
-        """
-        if not (
-            _is_same_text(self._admin_acl, other._admin_acl)  # noqa: SLF001 - of the same class
-            or _same_names(self.admin_acl, other.admin_acl)
-        ):
-            return False
-        return (
-            access is _ADMIN
-            or _is_same_text(self._submit_acl, other._submit_acl)  # noqa: SLF001
-            or _same_names(self.submit_acl, other.submit_acl)
-        )
-
-
-def _is_same_text(one: Acl | str, other: Acl | str) -> bool:
-    return isinstance(one, str) and one == other
-
-
-def _same_names(one: Acl, other: Acl) -> bool:
-    return one is other or (
-        one.users == other.users
-        and one.groups == other.groups
-        and one.allows_all is other.allows_all
-        and one.proxies == other.proxies
-    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,6 +78,10 @@ class Partition:
     """The grammar of the ACLs that were added as texts."""
     acl_names: AclNames = AclNames.YUNIKORN
     """For a partition of YuniKorn: which names its ACLs may list."""
+    creation: QueueCreation | None = None
+    """The queues that the scheduler creates when somebody submits to them, if it does."""
+    _parse_created: Callable[[str], Acl] = field(default=acl.parse, repr=False)
+    """The same grammar, with a cache."""
     _submit_chains: dict[str, Chain] = field(init=False, repr=False, default_factory=dict)
     _admin_chains: dict[str, Chain] = field(init=False, repr=False, default_factory=dict)
     _ancestors: dict[str, str] = field(init=False, repr=False, default_factory=dict)
@@ -178,17 +109,51 @@ class Partition:
         return is_user_name(name) or (self.acl_names is AclNames.ANY and name != WILDCARD)
 
     def nearest(self, path: str) -> Queue:
-        """Return the queue at a path, or its nearest existing ancestor.
+        """Return the queue that decides about a path: the queue itself, also one that the scheduler
+        would create with ACLs from a template, or else its nearest existing ancestor.
 
-        A missing queue would be created below that ancestor, where YuniKorn (`placement.go`,
-        `PlaceApplication`) and the fair scheduler check access to it. A short name that several
-        queues share returns a queue without ACLs: the capacity scheduler does not resolve it.
+        YuniKorn (`placement.go`, `PlaceApplication`) and the fair scheduler check access to a queue
+        that would be created at that ancestor. A short name that several queues share returns a
+        queue without ACLs: the capacity scheduler does not resolve it.
         """
         queue = self.queues.get(path)
         if queue is not None:
             return queue
         if path in self.short_names:
             return Queue(QueueAcls(path, EMPTY, EMPTY), acl.parse)
+        return next(iter(self.created(path)), None) or self._configured(path)
+
+    def created(self, path: str) -> list[Queue]:
+        """Return the queues that the scheduler creates for a submission to a path, the queue
+        itself first; none if the queue exists, or would not be created.
+        """
+        if self.creation is None or path in self.queues or path in self.short_names:
+            return []
+        acls = self.creation.created(path, self._configured(path).path)
+        return [Queue(QueueAcls(*each), self._parse_created) for each in acls]
+
+    def created_below(self, path: str) -> list[str]:
+        """Return paths that stand for all queues below a path that the scheduler creates, sorted.
+
+        A level `*` of such a path stands for any name.
+        """
+        if self.creation is None or path in self.short_names:
+            return []
+        nearest = self._configured(path).path
+        return sorted({*self.creation.paths_below(path, nearest, self.queues)})
+
+    def upwards(self, path: str) -> Iterator[Queue]:
+        """Yield the queues whose ACLs decide about a path, from `nearest` up to the root."""
+        if path in self.short_names and path not in self.queues:
+            return
+        yield from self.created(path)
+        path = self._configured(path).path
+        while queue := self.queues.get(path):
+            yield queue
+            path = parent_path(path)
+
+    def _configured(self, path: str) -> Queue:
+        """Return the configured queue at a path, or its nearest configured ancestor."""
         candidate = SEPARATOR.join(path.split(SEPARATOR, self.depth)[: self.depth])
         while (queue := self.queues.get(candidate)) is None:
             candidate = parent_path(candidate)
@@ -227,6 +192,10 @@ class Partition:
         for queue in self.queues.values():
             if max(map(len, queue.acl_texts)) > LONG_ACL:
                 _ = queue.submit_acl, queue.admin_acl
+        for template in self.creation.templates if self.creation else ():
+            for text in (template.submit_acl, template.admin_acl):
+                if text is not None and len(text) > LONG_ACL:
+                    self._parse_created(text)
 
     def _compile(self, path: str, access: Access, chains: dict[str, Chain]) -> Chain:
         if path in self.short_names and path not in self.queues:
@@ -234,20 +203,30 @@ class Partition:
             return above if above.otherwise is ACLS_DISABLED else _NOBODY
         if self.cluster is None and access is _SUBMIT and is_recovery_path(path):
             return _RECOVERY
-        waiting = []
-        nearest = ancestor = self.nearest(path).path
-        while (chain := chains.get(ancestor)) is None:
-            waiting.append(ancestor)
-            ancestor = parent_path(ancestor)
-        for ancestor in reversed(waiting):
-            queue = self.queues[ancestor]
-            own = (queue.admin_acl,)
-            acls = (queue.submit_acl, *own) if access is _SUBMIT else own
-            chain = chains[ancestor] = chain.extend(ancestor, acls)
+        created = self.created(path)
+        nearest = self._configured(path).path
+        chain = self._chain_of_configured(nearest, access, chains)
+        for queue in reversed(created):
+            # One level for each ACL: the chains of many paths share the names of a template.
+            chain = chain.extend(queue.path, (queue.admin_acl,))
+            if access is _SUBMIT:
+                chain = chain.extend(queue.path, (queue.submit_acl,))
         if len(path) <= MAX_PATH_LENGTH and len(chains) < len(self.queues) + MAX_MISSING_PATHS:
             chains[path] = chain
-            if nearest != path:
+            if nearest != path and not created:
                 self._ancestors[path] = nearest
+        return chain
+
+    def _chain_of_configured(self, path: str, access: Access, chains: dict[str, Chain]) -> Chain:
+        waiting = []
+        while (chain := chains.get(path)) is None:
+            waiting.append(path)
+            path = parent_path(path)
+        for path in reversed(waiting):
+            queue = self.queues[path]
+            own = (queue.admin_acl,)
+            acls = (queue.submit_acl, *own) if access is _SUBMIT else own
+            chain = chains[path] = chain.extend(path, acls)
         return chain
 
 
@@ -282,6 +261,7 @@ class PartitionBuilder:
         self._resolver_type = resolver_type
         self._resolver_place = resolver_place
         self._cluster = cluster
+        self._creation: QueueCreation | None = None
         self._grammar = parse_acl
         self._acl_names = acl_names
         self._parse = functools.lru_cache(MAX_SHARED_ACLS)(parse_acl)
@@ -316,6 +296,10 @@ class PartitionBuilder:
         """Add the paths of all queues in sorted order, so that `build` need not sort them."""
         self._sorted_paths.extend(paths)
 
+    def create(self, creation: QueueCreation | None) -> None:
+        """Set which queues the scheduler creates when somebody submits to them."""
+        self._creation = creation
+
     def build(self) -> Partition:
         """Return the partition. The builder must not be used afterwards."""
         if not self._queues:
@@ -331,14 +315,22 @@ class PartitionBuilder:
             self._short_names,
             self._grammar,
             self._acl_names,
+            self._creation,
+            self._parse,
         )
 
 
 def build_partition(
-    name: str, resolver_type: str, queues: Iterable[QueueAcls], cluster: Cluster | None = None
+    name: str,
+    resolver_type: str,
+    queues: Iterable[QueueAcls],
+    cluster: Cluster | None = None,
+    creation: QueueCreation | None = None,
 ) -> Partition:
     """Build a partition from all its queues, each given after its parent."""
-    builder = PartitionBuilder(name, resolver_type, cluster)
+    parse = yarn_grammar(cluster.semantics) if cluster else acl.parse
+    builder = PartitionBuilder(name, resolver_type, cluster, parse_acl=parse)
+    builder.create(creation)
     builder.add(queues)
     return builder.build()
 

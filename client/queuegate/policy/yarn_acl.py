@@ -1,6 +1,8 @@
 """YARN's ACL grammar, as documented and as implemented by Hadoop 3.4."""
 
+import functools
 import re
+from collections.abc import Callable
 from enum import StrEnum
 from typing import Final
 
@@ -37,6 +39,12 @@ def parse_yarn(text: str, semantics: Semantics) -> Acl:
     if not text:
         return EMPTY
     return _documented(text) if semantics is Semantics.DOCUMENTED else _hadoop(text)
+
+
+@functools.cache
+def yarn_grammar(semantics: Semantics) -> Callable[[str], Acl]:
+    """Return `parse_yarn` with these semantics, the same object each time."""
+    return functools.partial(parse_yarn, semantics=semantics)
 
 
 def _documented(text: str) -> Acl:

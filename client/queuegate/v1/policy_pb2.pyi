@@ -134,12 +134,17 @@ class PolicyQueue(_message.Message):
     ADMIN_ACL_FIELD_NUMBER: _builtins.int
     SUBMIT_ACL_DROPPED_NAMES_FIELD_NUMBER: _builtins.int
     ADMIN_ACL_DROPPED_NAMES_FIELD_NUMBER: _builtins.int
+    CREATES_QUEUES_FIELD_NUMBER: _builtins.int
     path: _builtins.str
     """The full path, as the partition spells it: YuniKorn's are in lower case."""
     submit_acl: _builtins.str
     """The text of the submit ACL as configured. Empty: absent or empty."""
     admin_acl: _builtins.str
     """The text of the admin ACL as configured. Empty: absent or empty."""
+    creates_queues: _builtins.bool
+    """Whether YARN creates queues below this one when somebody submits to them. A caller of
+    SyncService must ask about queues below it that do not exist.
+    """
     @_builtins.property
     def submit_acl_dropped_names(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """Names in the submit ACL that the ACL grammar does not accept."""
@@ -156,14 +161,59 @@ class PolicyQueue(_message.Message):
         admin_acl: _builtins.str = ...,
         submit_acl_dropped_names: _abc.Iterable[_builtins.str] | None = ...,
         admin_acl_dropped_names: _abc.Iterable[_builtins.str] | None = ...,
+        creates_queues: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["admin_acl", b"admin_acl", "admin_acl_dropped_names", b"admin_acl_dropped_names", "path", b"path", "submit_acl", b"submit_acl", "submit_acl_dropped_names", b"submit_acl_dropped_names"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["admin_acl", b"admin_acl", "admin_acl_dropped_names", b"admin_acl_dropped_names", "creates_queues", b"creates_queues", "path", b"path", "submit_acl", b"submit_acl", "submit_acl_dropped_names", b"submit_acl_dropped_names"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___PolicyQueue: _TypeAlias = PolicyQueue  # noqa: Y015
+
+@_typing.final
+class QueueTemplate(_message.Message):
+    """The ACLs of queues that YARN's capacity scheduler creates when somebody submits to them."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PATH_FIELD_NUMBER: _builtins.int
+    KIND_FIELD_NUMBER: _builtins.int
+    SUBMIT_ACL_FIELD_NUMBER: _builtins.int
+    ADMIN_ACL_FIELD_NUMBER: _builtins.int
+    path: _builtins.str
+    """The path of the queues below which it applies. Last levels that are `*` stand for any names."""
+    kind: _builtins.str
+    """Which of the new queues it applies to, as Hadoop's configuration calls it:
+    `leaf-queue-template`, `auto-queue-creation-v2.template`,
+    `auto-queue-creation-v2.leaf-template` or `auto-queue-creation-v2.parent-template`.
+    """
+    submit_acl: _builtins.str
+    """The text of the submit ACL. Not set if the template sets none."""
+    admin_acl: _builtins.str
+    """The text of the admin ACL. Not set if the template sets none."""
+    def __init__(
+        self,
+        *,
+        path: _builtins.str = ...,
+        kind: _builtins.str = ...,
+        submit_acl: _builtins.str | None = ...,
+        admin_acl: _builtins.str | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_admin_acl", b"_admin_acl", "_submit_acl", b"_submit_acl", "admin_acl", b"admin_acl", "submit_acl", b"submit_acl"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_admin_acl", b"_admin_acl", "_submit_acl", b"_submit_acl", "admin_acl", b"admin_acl", "kind", b"kind", "path", b"path", "submit_acl", b"submit_acl"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__admin_acl: _TypeAlias = _typing.Literal["admin_acl"]  # noqa: Y015
+    _WhichOneofArgType__admin_acl: _TypeAlias = _typing.Literal["_admin_acl", b"_admin_acl"]  # noqa: Y015
+    _WhichOneofReturnType__submit_acl: _TypeAlias = _typing.Literal["submit_acl"]  # noqa: Y015
+    _WhichOneofArgType__submit_acl: _TypeAlias = _typing.Literal["_submit_acl", b"_submit_acl"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__admin_acl) -> _WhichOneofReturnType__admin_acl | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__submit_acl) -> _WhichOneofReturnType__submit_acl | None: ...
+
+Global___QueueTemplate: _TypeAlias = QueueTemplate  # noqa: Y015
 
 @_typing.final
 class GetPolicyRequest(_message.Message):
@@ -207,6 +257,7 @@ class GetPolicyResponse(_message.Message):
     DIAGNOSTICS_FIELD_NUMBER: _builtins.int
     RELOAD_FAILED_AT_FIELD_NUMBER: _builtins.int
     RELOAD_DIAGNOSTICS_FIELD_NUMBER: _builtins.int
+    TEMPLATES_FIELD_NUMBER: _builtins.int
     source: _builtins.str
     """Where the configuration was read from, for people."""
     revision: _builtins.int
@@ -243,6 +294,10 @@ class GetPolicyResponse(_message.Message):
     def reload_diagnostics(self) -> _containers.RepeatedCompositeFieldContainer[Global___Diagnostic]:
         """Why the last reload failed; empty if it succeeded."""
 
+    @_builtins.property
+    def templates(self) -> _containers.RepeatedCompositeFieldContainer[Global___QueueTemplate]:
+        """The templates of queues that the scheduler creates at or below `prefix`, with their ACLs."""
+
     def __init__(
         self,
         *,
@@ -256,10 +311,11 @@ class GetPolicyResponse(_message.Message):
         diagnostics: _abc.Iterable[Global___Diagnostic] | None = ...,
         reload_failed_at: _timestamp_pb2.Timestamp | None = ...,
         reload_diagnostics: _abc.Iterable[Global___Diagnostic] | None = ...,
+        templates: _abc.Iterable[Global___QueueTemplate] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["loaded_at", b"loaded_at", "reload_failed_at", b"reload_failed_at"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["checksum", b"checksum", "diagnostics", b"diagnostics", "loaded_at", b"loaded_at", "partitions", b"partitions", "queues", b"queues", "reload_diagnostics", b"reload_diagnostics", "reload_failed_at", b"reload_failed_at", "resolver", b"resolver", "revision", b"revision", "source", b"source"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["checksum", b"checksum", "diagnostics", b"diagnostics", "loaded_at", b"loaded_at", "partitions", b"partitions", "queues", b"queues", "reload_diagnostics", b"reload_diagnostics", "reload_failed_at", b"reload_failed_at", "resolver", b"resolver", "revision", b"revision", "source", b"source", "templates", b"templates"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

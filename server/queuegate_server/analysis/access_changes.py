@@ -239,7 +239,7 @@ class _Change:
         )
         if decision is None or not decision.allowed:
             return Place(policy.name)
-        grant = grant_of(partition, access, decision, person.user)
+        grant = grant_of(partition, queue, access, decision, person.user)
         return policy.place(self.partition, grant)
 
 

@@ -118,7 +118,9 @@ class Prover:
                 continue
             text = f"{self.file}:{stated.line}: queue {quoted(use.queue)} does not exist"
             if self.partition.chain(use.queue, use.access).otherwise is not IN_RECOVERY_QUEUE:
-                text += f"; decided at {self.partition.nearest_path(use.queue)}"
+                nearest = self.partition.nearest_path(use.queue)
+                is_created = nearest == use.queue
+                text += "; YARN creates it" if is_created else f"; decided at {nearest}"
             self.notes.append(text)
 
     def _shown(self, stated: StatedClaim, refutation: Refutation) -> Iterator[ExplainedAnswer]:
@@ -140,7 +142,7 @@ class Prover:
         if decision is IN_RECOVERY_QUEUE:
             why = "the recovery queue is never granted"
         elif decision is not None and decision.allowed:
-            grant = grant_of(partition, access, decision, user)
+            grant = grant_of(partition, queue, access, decision, user)
             place, why = policy.place(partition.name, grant), in_words(grant)
         text = f"{_described(user, person)} {verb}: {why}"
         return ExplainedAnswer(text, place, command, answer)

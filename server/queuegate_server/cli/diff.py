@@ -9,7 +9,10 @@ import click
 
 from queuegate.cli.documents import to_json
 from queuegate.policy.acl import EMPTY, Acl
-from queuegate.policy.tree import Partition, Queue
+from queuegate.policy.acl import parse as parse_acl
+from queuegate.policy.created_queues import Creator, QueueCreation
+from queuegate.policy.queue import Queue
+from queuegate.policy.tree import Partition
 from queuegate_server.analysis.access_changes import (
     ANY,
     GAIN,
@@ -193,6 +196,7 @@ def _differences(
             types = quoted(before.resolver_type), quoted(after.resolver_type)
             yield Difference(name, "", f"usergroupresolver: {types[0]} becomes {types[1]}")
         yield from _of_queues(name, before.queues if before else {}, after.queues if after else {})
+        yield from _of_templates(name, before, after)
 
 
 def _of_queues(
@@ -209,6 +213,46 @@ def _of_queues(
             changes = ", ".join(_changes(was or EMPTY, now or EMPTY))
             if changes:
                 yield Difference(partition, path, f"{kind} ACL: {changes}")
+
+
+def _of_templates(
+    partition: str, old: Partition | None, new: Partition | None
+) -> Iterator[Difference]:
+    """Yield the differences between the queues that will be created."""
+    was, now = ((each.creation if each else None) or QueueCreation({}) for each in (old, new))
+    for path in sorted({*was.creators, *now.creators}):
+        before, after = was.creators.get(path), now.creators.get(path)
+        if before != after:
+            words = f"{_in_words(before)} becomes {_in_words(after)}"
+            yield Difference(partition, path, f"queues that will be created below: {words}")
+    parse_old, parse_new = (each.parse_acl if each else parse_acl for each in (old, new))
+    texts_old, texts_new = (
+        {(each.path, each.kind): each for each in creation.templates} for creation in (was, now)
+    )
+    nothing = (None, None)
+    for key in sorted({*texts_old, *texts_new}):
+        first, second = texts_old.get(key), texts_new.get(key)
+        path, kind = key
+        for name, text, other in zip(
+            ("submit", "admin"),
+            first[2:] if first else nothing,
+            second[2:] if second else nothing,
+            strict=True,
+        ):
+            if (text is None) is not (other is None):
+                action = "added" if text is None else "removed"
+                yield Difference(partition, path, f"{kind}: {name} ACL {action}")
+            changes = ", ".join(_changes(parse_old(text or ""), parse_new(other or "")))
+            if changes:
+                yield Difference(partition, path, f"{kind}: {name} ACL: {changes}")
+
+
+def _in_words(creator: Creator | None) -> str:
+    if creator is None:
+        return "none"
+    if creator.is_managed:
+        return "auto-create-child-queue"
+    return f"auto-queue-creation-v2, {creator.levels} level{'s' * (creator.levels > 1)}"
 
 
 def _changes(old: Acl, new: Acl) -> Iterator[str]:

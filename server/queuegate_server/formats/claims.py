@@ -41,7 +41,7 @@ FORMS: Final = (
 """The forms of claims; `admin` may take the place of `submit`."""
 FACT_FORMS: Final = ("NAME within NAME", "NAME and NAME disjoint")
 AND_BELOW: Final = ".**"
-"""Behind a queue: the queue, and all configured queues below it."""
+"""Behind a queue: the queue, and all queues below it."""
 
 _NAME: Final = r'(?:"[^"]+"|[^\s,"][^\s,]*)'
 _SUBJECT: Final = rf"(?:user|group|proxy):{_NAME}"

@@ -19,7 +19,9 @@ import queuegate.policy
 import queuegate_server
 from queuegate.policy import acl
 from queuegate.policy.acl import Acl, AclNames
-from queuegate.policy.tree import Cluster, Partition, PartitionBuilder, QueueAcls
+from queuegate.policy.created_queues import Creator, QueueCreation, Template, TemplateKind
+from queuegate.policy.queue import QueueAcls
+from queuegate.policy.tree import Cluster, Partition, PartitionBuilder
 from queuegate.policy.yarn_acl import Semantics, parse_yarn
 from queuegate_server.formats.diagnostics import Diagnostic, Severity
 from queuegate_server.policystore.parsing import (
@@ -152,6 +154,7 @@ async def decode(lines: Iterable[bytes]) -> ParsedPolicies:
     builder = PartitionBuilder("")
     acls: list[str] = []
     paths: list[str] = []
+    creation = QueueCreation({})
     for line in lines:
         kind, content = json.loads(line)
         match kind:
@@ -166,6 +169,7 @@ async def decode(lines: Iterable[bytes]) -> ParsedPolicies:
                     acl_names=AclNames(acl_names),
                 )
                 acls, paths = [], []
+                creation = QueueCreation({})
             case "queues":
                 texts, added, submit, admin = content
                 acls += texts
@@ -178,6 +182,9 @@ async def decode(lines: Iterable[bytes]) -> ParsedPolicies:
                 )
             case "order":
                 builder.add_sorted_paths([paths[index] for index in content])
+            case "creation":
+                creation = _with_part(creation, *content)
+                builder.create(creation)
             case "built":
                 partitions[content] = builder.build()
             case "diagnostics":
@@ -203,6 +210,21 @@ def _cluster(semantics: str, admins: Sequence[Any], *flags: bool) -> Cluster:
     # One of the users may be that of the daemon, who is not in the text.
     acl = replace(parse_yarn(text, rules), users=frozenset(users))
     return Cluster(rules, acl, *flags)
+
+
+def _with_part(
+    creation: QueueCreation,
+    creators: Iterable[tuple[str, Sequence[Any]]],
+    templates: Iterable[Sequence[Any]],
+    depths: Iterable[tuple[str, int]],
+    default_depth: int,
+) -> QueueCreation:
+    return QueueCreation(
+        {**creation.creators, **{path: Creator(*creator) for path, creator in creators}},
+        (*creation.templates, *(Template(TemplateKind(kind), *rest) for kind, *rest in templates)),
+        {**creation.depths, **dict(depths)},
+        default_depth,
+    )
 
 
 def _grammar(names: str, cluster: Sequence[Any] | None) -> Callable[[str], Acl]:

@@ -311,6 +311,11 @@ def _encode_partition(partition: Partition) -> Iterator[bytes]:
         acls |= zip(new, range(len(acls), len(acls) + len(new)), strict=True)
         found = [acls[text] for text in texts]
         yield _line("queues", [new, [queue.path for queue in queues], found[::2], found[1::2]])
+    if (creation := partition.creation) is not None:
+        every = [*creation.creators.items()], creation.templates, [*creation.depths.items()]
+        for number in range(0, max(map(len, every)), _QUEUES):
+            parts = (each[number : number + _QUEUES] for each in every)
+            yield _line("creation", [*parts, creation.default_depth])
     for paths in _parts(partition.paths, _NUMBERS):
         yield _line("order", [numbers[path] for path in paths])
     yield _line("built", partition.name)

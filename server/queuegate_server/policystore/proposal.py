@@ -283,8 +283,9 @@ def _groups_that_matter(old: Partition, new: Partition) -> set[str]:
         if partition.cluster is not None:
             found |= partition.cluster.admins.groups
         for path in paths - {CLUSTER}:
-            if (queue := partition.queues.get(path)) is not None:
-                found |= queue.submit_acl.groups | queue.admin_acl.groups
+            queue = partition.queues.get(path)
+            for each in partition.created(path) if queue is None else (queue,):
+                found |= each.submit_acl.groups | each.admin_acl.groups
     # No directory is asked for longer names, and no caller can have them.
     return {name for name in found if len(name.encode(errors="replace")) <= MAX_NAME_BYTES}
 

@@ -343,10 +343,10 @@ async def _add_via(
 ) -> None:
     # By decision: most queues inherit that of a queue above.
     grants: dict[Decision, access_pb2.AccessGrant] = {}
-    for number, (_, decision) in enumerate(page, 1):
+    for number, (path, decision) in enumerate(page, 1):
         message = grants.get(decision)
         if message is None:
-            grant = grant_of(query.served.partition, query.access, decision, query.user)
+            grant = grant_of(query.served.partition, path, query.access, decision, query.user)
             message = grants[decision] = grant_message(grant)
         response.via.append(message)
         if not number % _CHUNK:

@@ -2,12 +2,12 @@
 
 import asyncio
 import hashlib
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping
 from typing import Final
 
 from queuegate.policy.acl import AclNames
 from queuegate.policy.decision import RULES
-from queuegate.policy.tree import Cluster, Queue
+from queuegate.policy.tree import Cluster, Partition
 from queuegate.policy.yarn_acl import Semantics
 from queuegate.v1 import policy_pb2, sync_pb2
 from queuegate_server.engine import ServedPartition, Snapshot
@@ -44,7 +44,7 @@ async def _ship(served: ServedPartition, revision: int) -> ShippedPolicy:
     digest = hashlib.sha256(head.SerializeToString(deterministic=True))
     parts: list[sync_pb2.PolicyPart] = [head]
     size = 0
-    async for queues in _chunks([*partition.queues.values()]):
+    async for queues in _chunks(partition):
         chunk = sync_pb2.PolicyPart(queues=queues)
         digest.update(chunk.SerializeToString(deterministic=True))
         if size + chunk.ByteSize() > MAX_PART_BYTES:
@@ -70,12 +70,20 @@ async def _ship(served: ServedPartition, revision: int) -> ShippedPolicy:
     )
 
 
-async def _chunks(queues: Sequence[Queue]) -> AsyncIterator[list[policy_pb2.PolicyQueue]]:
+async def _chunks(partition: Partition) -> AsyncIterator[list[policy_pb2.PolicyQueue]]:
+    creators = partition.creation.creators if partition.creation else ()
     chunk: list[policy_pb2.PolicyQueue] = []
     size = 0
-    for queue in queues:
+    for queue in [*partition.queues.values()]:
         submit, admin = queue.acl_texts
-        chunk.append(policy_pb2.PolicyQueue(path=queue.path, submit_acl=submit, admin_acl=admin))
+        chunk.append(
+            policy_pb2.PolicyQueue(
+                path=queue.path,
+                submit_acl=submit,
+                admin_acl=admin,
+                creates_queues=queue.path in creators,
+            )
+        )
         size += len(submit) + len(admin)
         if len(chunk) == _CHUNK or size > _CHUNK_TEXT:
             yield chunk

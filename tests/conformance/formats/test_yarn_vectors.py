@@ -8,7 +8,8 @@ import pytest
 
 from queuegate.policy.decide import decide
 from queuegate.policy.decision import Access
-from queuegate.policy.tree import QueueAcls, build_partition
+from queuegate.policy.queue import QueueAcls
+from queuegate.policy.tree import build_partition
 from queuegate.policy.yarn_acl import Semantics, parse_yarn
 from queuegate_server.formats.registry import load_policy
 from tests.support.yarn_vectors import VECTORS, loaded, readings

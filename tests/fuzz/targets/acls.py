@@ -16,8 +16,9 @@ from queuegate.policy.acl import EMPTY, Acl, AclError, AclNames, has_only_valid_
 from queuegate.policy.applications import Action
 from queuegate.policy.decide import decide
 from queuegate.policy.decision import Access
+from queuegate.policy.queue import QueueAcls
 from queuegate.policy.spark import SparkError, spark_acls
-from queuegate.policy.tree import QueueAcls, build_partition
+from queuegate.policy.tree import build_partition
 from queuegate.policy.yarn_acl import Semantics, describe_difference, parse_yarn
 from tests.fuzz.targets.inputs import joined, texts
 from tests.support.oracles.applications import spark_allowed

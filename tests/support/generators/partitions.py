@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from queuegate.policy.acl import EMPTY, AclNames, parse
 from queuegate.policy.decision import Access
-from queuegate.policy.tree import Cluster, Partition, PartitionBuilder, QueueAcls
+from queuegate.policy.queue import QueueAcls
+from queuegate.policy.tree import Cluster, Partition, PartitionBuilder
 from queuegate.policy.yarn_acl import Semantics, parse_yarn
 
 # Shared, as by the loader: partitions of one grammar are compared without parsing equal texts.

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from queuegate.policy.acl import parse
 from queuegate.policy.decision import Access
 from queuegate.policy.names import parent_path
-from queuegate.policy.tree import Partition, QueueAcls, build_partition
+from queuegate.policy.queue import QueueAcls
+from queuegate.policy.tree import Partition, build_partition
 from queuegate_server.console import tree
 
 

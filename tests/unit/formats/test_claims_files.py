@@ -16,8 +16,9 @@ from queuegate.policy.claims import (
     Within,
 )
 from queuegate.policy.decision import Access
+from queuegate.policy.queue import QueueAcls
 from queuegate.policy.reach import SubjectKind
-from queuegate.policy.tree import QueueAcls, build_partition
+from queuegate.policy.tree import build_partition
 from queuegate.policy.worlds import Exclusion, Inclusion, Subject
 from queuegate_server.formats.claims import BadClaim, ClaimsFile, bind, load_claims
 from queuegate_server.formats.diagnostics import Diagnostics

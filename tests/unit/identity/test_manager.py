@@ -5,7 +5,8 @@ import asyncio
 import pytest
 
 from queuegate.policy.acl import parse
-from queuegate.policy.tree import Partition, QueueAcls, build_partition
+from queuegate.policy.queue import QueueAcls
+from queuegate.policy.tree import Partition, build_partition
 from queuegate_server.identity import guarded_resolver
 from queuegate_server.identity.manager import ResolverManager, UnusableResolvers
 from queuegate_server.identity.resolver import Found

@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 
 from queuegate.policy.acl import parse
-from queuegate.policy.tree import QueueAcls, build_partition
+from queuegate.policy.queue import QueueAcls
+from queuegate.policy.tree import build_partition
 from queuegate_server.identity.manager import ResolverManager
 from queuegate_server.identity.options import ResolverOptions
 from queuegate_server.identity.shared import SharedGroups

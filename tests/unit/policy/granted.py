@@ -5,7 +5,8 @@ from collections.abc import Sequence
 from queuegate.policy.acl import EMPTY, Acl
 from queuegate.policy.decide import decide
 from queuegate.policy.decision import Access
-from queuegate.policy.tree import QueueAcls, build_partition
+from queuegate.policy.queue import QueueAcls
+from queuegate.policy.tree import build_partition
 
 
 def is_granted(acl: Acl, user: str, groups: Sequence[str], real_user: str = "") -> bool:

@@ -7,7 +7,8 @@ from queuegate.policy.decide import decide
 from queuegate.policy.decision import Access
 from queuegate.policy.explain import explain
 from queuegate.policy.names import RECOVERY_QUEUE
-from queuegate.policy.tree import QueueAcls, build_partition
+from queuegate.policy.queue import QueueAcls
+from queuegate.policy.tree import build_partition
 
 PARTITION = build_partition("default", "", [QueueAcls("root", "bob", "alice")])
 

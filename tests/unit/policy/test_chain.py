@@ -14,7 +14,8 @@ from queuegate.policy.acl import EMPTY, parse
 from queuegate.policy.decide import decide
 from queuegate.policy.decision import Access, Reason
 from queuegate.policy.explain import explain
-from queuegate.policy.tree import Cluster, Partition, QueueAcls, build_partition
+from queuegate.policy.queue import QueueAcls
+from queuegate.policy.tree import Cluster, Partition, build_partition
 from queuegate.policy.yarn_acl import Semantics
 from tests.support.oracles import queue_access
 from tests.unit.policy.test_decide import ACCESS, GROUPS, PATHS, TREES, USERS, build, complete

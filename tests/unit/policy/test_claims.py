@@ -24,14 +24,9 @@ from queuegate.policy.claims import (
 )
 from queuegate.policy.decide import decide
 from queuegate.policy.decision import Access
+from queuegate.policy.queue import QueueAcls
 from queuegate.policy.reach import SubjectKind
-from queuegate.policy.tree import (
-    Cluster,
-    Partition,
-    PartitionBuilder,
-    QueueAcls,
-    build_partition,
-)
+from queuegate.policy.tree import Cluster, Partition, PartitionBuilder, build_partition
 from queuegate.policy.worlds import (
     ClosedWorld,
     Exclusion,

@@ -9,7 +9,8 @@ from queuegate.policy.acl import parse
 from queuegate.policy.decide import decide, evaluated_instead, usable
 from queuegate.policy.decision import OUTCOMES, Access, Reason
 from queuegate.policy.explain import StepOutcome, explain
-from queuegate.policy.tree import Partition, QueueAcls, build_partition
+from queuegate.policy.queue import QueueAcls
+from queuegate.policy.tree import Partition, build_partition
 from tests.support.oracles import queue_access
 
 ACLS = st.sampled_from(

@@ -11,7 +11,8 @@ from queuegate.policy.decide import decide
 from queuegate.policy.decision import Access
 from queuegate.policy.difference import Selection, compare, people, walk
 from queuegate.policy.names import parent_path
-from queuegate.policy.tree import Partition, QueueAcls, build_partition
+from queuegate.policy.queue import QueueAcls
+from queuegate.policy.tree import Partition, build_partition
 from tests.support.generators.partitions import ACCESS, yarn_partitions, yunikorn_partitions
 
 PAIRS = st.one_of(

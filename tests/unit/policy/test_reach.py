@@ -10,6 +10,7 @@ from queuegate.policy.acl import parse
 from queuegate.policy.decide import decide, usable
 from queuegate.policy.decision import Access
 from queuegate.policy.names import is_at_or_below
+from queuegate.policy.queue import QueueAcls
 from queuegate.policy.reach import (
     Grant,
     SubjectKind,
@@ -17,7 +18,7 @@ from queuegate.policy.reach import (
     grant_of,
     who_can,
 )
-from queuegate.policy.tree import Cluster, Partition, QueueAcls, build_partition
+from queuegate.policy.tree import Cluster, Partition, build_partition
 from queuegate.policy.yarn_acl import Semantics, parse_yarn
 from tests.support.generators.partitions import (
     ACCESS,
@@ -63,7 +64,7 @@ def test_agrees_with_decisions(
     assert decision is not None
     assert found.allows(user, groups, real_user) is decision.allowed
     if decision.allowed:
-        assert is_real(partition, grant_of(partition, access, decision, user))
+        assert is_real(partition, grant_of(partition, path, access, decision, user))
 
 
 @given(st.data(), PARTITIONS, ACCESS)
@@ -111,7 +112,7 @@ def test_usable_queues_with_their_grants(
     assert found is not None
     for path, decision in found:
         assert decision == decide(partition, path, access, user, groups, real_user=real_user)
-        grant = grant_of(partition, access, decision, user)
+        grant = grant_of(partition, path, access, decision, user)
         assert is_real(partition, grant)
         assert is_at_or_below(path, grant.queue or "root")
 

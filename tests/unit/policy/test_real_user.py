@@ -7,7 +7,8 @@ from queuegate.policy.applications import Action, Application, decide_applicatio
 from queuegate.policy.decide import decide, usable
 from queuegate.policy.decision import Access, Reason
 from queuegate.policy.explain import StepOutcome, explain
-from queuegate.policy.tree import Cluster, Partition, QueueAcls, build_partition
+from queuegate.policy.queue import QueueAcls
+from queuegate.policy.tree import Cluster, Partition, build_partition
 from queuegate.policy.yarn_acl import Semantics, parse_yarn
 
 

@@ -4,6 +4,7 @@ import asyncio
 import errno
 import itertools
 import os
+import random
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator
@@ -29,6 +30,8 @@ from queuegate_server.policystore.parsing import (
     PolicyText,
 )
 from queuegate_server.runtime import child_process
+from tests.support.generators.yarn_templates import capacity_scheduler
+from tests.support.yarn_templates import creating_scheduler
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
 ODD_ACLS = """
@@ -81,6 +84,12 @@ def shown(partition: Partition) -> list[Any]:
         partition.paths,
         partition.depth,
         dict(partition.short_names),
+        partition.creation,
+        [
+            queue.acl_texts
+            for path in partition.created_below("root")
+            for queue in partition.upwards(path)
+        ],
         queues,
         decided,
     ]
@@ -99,6 +108,17 @@ JOBS = {
     ),
     "errors": job(policy("bad", b"partitions:\n - name: a\n   nosuch: 1\n - 7\n")),
     "nothing": job(policy("empty", b"partitions: []\n")),
+    "queues that will be created": job(policy("cs.xml", creating_scheduler().encode())),
+    "many of these": job(
+        *(
+            policy(
+                f"{number}.xml",
+                capacity_scheduler(random.Random(number)).encode(),
+                partition=str(number),
+            )
+            for number in range(20)
+        )
+    ),
     "several": job(
         example("queues.yaml"),
         example(

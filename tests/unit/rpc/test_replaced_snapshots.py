@@ -6,7 +6,8 @@ import weakref
 import pytest
 
 from queuegate.policy.acl import parse
-from queuegate.policy.tree import Policy, QueueAcls, build_partition
+from queuegate.policy.queue import QueueAcls
+from queuegate.policy.tree import Policy, build_partition
 from queuegate.v1 import access_pb2, user_group_information_pb2
 from queuegate_server.engine import Engine, ServedPartition, Snapshot
 from queuegate_server.rpc import admission_queue

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from queuegate.policy.acl import parse
-from queuegate.policy.tree import Policy, QueueAcls, build_partition
+from queuegate.policy.queue import QueueAcls
+from queuegate.policy.tree import Policy, build_partition
 from queuegate.v1 import access_pb2, user_group_information_pb2
 from queuegate_server.engine import Engine, GroupsUnavailable, ServedPartition, Snapshot
 from queuegate_server.identity.cache import GroupCache

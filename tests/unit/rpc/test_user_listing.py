@@ -6,7 +6,8 @@ from collections.abc import Mapping
 import pytest
 
 from queuegate.policy.acl import parse
-from queuegate.policy.tree import Policy, QueueAcls, build_partition
+from queuegate.policy.queue import QueueAcls
+from queuegate.policy.tree import Policy, build_partition
 from queuegate.v1 import access_pb2
 from queuegate_server.engine import Engine, ServedPartition, Snapshot
 from queuegate_server.identity.members import MemberListing

@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping
 import pytest
 
 from queuegate.policy.acl import parse
-from queuegate.policy.tree import Policy, QueueAcls, build_partition
+from queuegate.policy.queue import QueueAcls
+from queuegate.policy.tree import Policy, build_partition
 from queuegate_server.engine import Engine, NotReady, ServedPartition, Snapshot
 from queuegate_server.identity.group_resolver import GroupResolver
 from queuegate_server.sync import hub as module

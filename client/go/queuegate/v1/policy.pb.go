@@ -246,8 +246,11 @@ type PolicyQueue struct {
 	SubmitAclDroppedNames []string `protobuf:"bytes,4,rep,name=submit_acl_dropped_names,json=submitAclDroppedNames,proto3" json:"submit_acl_dropped_names,omitempty"`
 	// Names in the admin ACL that the ACL grammar does not accept.
 	AdminAclDroppedNames []string `protobuf:"bytes,5,rep,name=admin_acl_dropped_names,json=adminAclDroppedNames,proto3" json:"admin_acl_dropped_names,omitempty"`
-	unknownFields        protoimpl.UnknownFields
-	sizeCache            protoimpl.SizeCache
+	// Whether YARN creates queues below this one when somebody submits to them. A caller of
+	// SyncService must ask about queues below it that do not exist.
+	CreatesQueues bool `protobuf:"varint,6,opt,name=creates_queues,json=createsQueues,proto3" json:"creates_queues,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *PolicyQueue) Reset() {
@@ -315,6 +318,88 @@ func (x *PolicyQueue) GetAdminAclDroppedNames() []string {
 	return nil
 }
 
+func (x *PolicyQueue) GetCreatesQueues() bool {
+	if x != nil {
+		return x.CreatesQueues
+	}
+	return false
+}
+
+// The ACLs of queues that YARN's capacity scheduler creates when somebody submits to them.
+type QueueTemplate struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The path of the queues below which it applies. Last levels that are `*` stand for any names.
+	Path string `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"`
+	// Which of the new queues it applies to, as Hadoop's configuration calls it:
+	// `leaf-queue-template`, `auto-queue-creation-v2.template`,
+	// `auto-queue-creation-v2.leaf-template` or `auto-queue-creation-v2.parent-template`.
+	Kind string `protobuf:"bytes,2,opt,name=kind,proto3" json:"kind,omitempty"`
+	// The text of the submit ACL. Not set if the template sets none.
+	SubmitAcl *string `protobuf:"bytes,3,opt,name=submit_acl,json=submitAcl,proto3,oneof" json:"submit_acl,omitempty"`
+	// The text of the admin ACL. Not set if the template sets none.
+	AdminAcl      *string `protobuf:"bytes,4,opt,name=admin_acl,json=adminAcl,proto3,oneof" json:"admin_acl,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *QueueTemplate) Reset() {
+	*x = QueueTemplate{}
+	mi := &file_queuegate_v1_policy_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *QueueTemplate) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*QueueTemplate) ProtoMessage() {}
+
+func (x *QueueTemplate) ProtoReflect() protoreflect.Message {
+	mi := &file_queuegate_v1_policy_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use QueueTemplate.ProtoReflect.Descriptor instead.
+func (*QueueTemplate) Descriptor() ([]byte, []int) {
+	return file_queuegate_v1_policy_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *QueueTemplate) GetPath() string {
+	if x != nil {
+		return x.Path
+	}
+	return ""
+}
+
+func (x *QueueTemplate) GetKind() string {
+	if x != nil {
+		return x.Kind
+	}
+	return ""
+}
+
+func (x *QueueTemplate) GetSubmitAcl() string {
+	if x != nil && x.SubmitAcl != nil {
+		return *x.SubmitAcl
+	}
+	return ""
+}
+
+func (x *QueueTemplate) GetAdminAcl() string {
+	if x != nil && x.AdminAcl != nil {
+		return *x.AdminAcl
+	}
+	return ""
+}
+
 // Asks for the policy of a partition.
 type GetPolicyRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -328,7 +413,7 @@ type GetPolicyRequest struct {
 
 func (x *GetPolicyRequest) Reset() {
 	*x = GetPolicyRequest{}
-	mi := &file_queuegate_v1_policy_proto_msgTypes[2]
+	mi := &file_queuegate_v1_policy_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -340,7 +425,7 @@ func (x *GetPolicyRequest) String() string {
 func (*GetPolicyRequest) ProtoMessage() {}
 
 func (x *GetPolicyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_queuegate_v1_policy_proto_msgTypes[2]
+	mi := &file_queuegate_v1_policy_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -353,7 +438,7 @@ func (x *GetPolicyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetPolicyRequest.ProtoReflect.Descriptor instead.
 func (*GetPolicyRequest) Descriptor() ([]byte, []int) {
-	return file_queuegate_v1_policy_proto_rawDescGZIP(), []int{2}
+	return file_queuegate_v1_policy_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *GetPolicyRequest) GetPartition() string {
@@ -395,13 +480,15 @@ type GetPolicyResponse struct {
 	ReloadFailedAt *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=reload_failed_at,json=reloadFailedAt,proto3" json:"reload_failed_at,omitempty"`
 	// Why the last reload failed; empty if it succeeded.
 	ReloadDiagnostics []*Diagnostic `protobuf:"bytes,10,rep,name=reload_diagnostics,json=reloadDiagnostics,proto3" json:"reload_diagnostics,omitempty"`
-	unknownFields     protoimpl.UnknownFields
-	sizeCache         protoimpl.SizeCache
+	// The templates of queues that the scheduler creates at or below `prefix`, with their ACLs.
+	Templates     []*QueueTemplate `protobuf:"bytes,11,rep,name=templates,proto3" json:"templates,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *GetPolicyResponse) Reset() {
 	*x = GetPolicyResponse{}
-	mi := &file_queuegate_v1_policy_proto_msgTypes[3]
+	mi := &file_queuegate_v1_policy_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -413,7 +500,7 @@ func (x *GetPolicyResponse) String() string {
 func (*GetPolicyResponse) ProtoMessage() {}
 
 func (x *GetPolicyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_queuegate_v1_policy_proto_msgTypes[3]
+	mi := &file_queuegate_v1_policy_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -426,7 +513,7 @@ func (x *GetPolicyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetPolicyResponse.ProtoReflect.Descriptor instead.
 func (*GetPolicyResponse) Descriptor() ([]byte, []int) {
-	return file_queuegate_v1_policy_proto_rawDescGZIP(), []int{3}
+	return file_queuegate_v1_policy_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *GetPolicyResponse) GetSource() string {
@@ -499,6 +586,13 @@ func (x *GetPolicyResponse) GetReloadDiagnostics() []*Diagnostic {
 	return nil
 }
 
+func (x *GetPolicyResponse) GetTemplates() []*QueueTemplate {
+	if x != nil {
+		return x.Templates
+	}
+	return nil
+}
+
 // A configuration text to validate.
 type ValidatePolicyRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -514,7 +608,7 @@ type ValidatePolicyRequest struct {
 
 func (x *ValidatePolicyRequest) Reset() {
 	*x = ValidatePolicyRequest{}
-	mi := &file_queuegate_v1_policy_proto_msgTypes[4]
+	mi := &file_queuegate_v1_policy_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -526,7 +620,7 @@ func (x *ValidatePolicyRequest) String() string {
 func (*ValidatePolicyRequest) ProtoMessage() {}
 
 func (x *ValidatePolicyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_queuegate_v1_policy_proto_msgTypes[4]
+	mi := &file_queuegate_v1_policy_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -539,7 +633,7 @@ func (x *ValidatePolicyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ValidatePolicyRequest.ProtoReflect.Descriptor instead.
 func (*ValidatePolicyRequest) Descriptor() ([]byte, []int) {
-	return file_queuegate_v1_policy_proto_rawDescGZIP(), []int{4}
+	return file_queuegate_v1_policy_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *ValidatePolicyRequest) GetFormat() string {
@@ -569,7 +663,7 @@ type ValidatePolicyResponse struct {
 
 func (x *ValidatePolicyResponse) Reset() {
 	*x = ValidatePolicyResponse{}
-	mi := &file_queuegate_v1_policy_proto_msgTypes[5]
+	mi := &file_queuegate_v1_policy_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -581,7 +675,7 @@ func (x *ValidatePolicyResponse) String() string {
 func (*ValidatePolicyResponse) ProtoMessage() {}
 
 func (x *ValidatePolicyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_queuegate_v1_policy_proto_msgTypes[5]
+	mi := &file_queuegate_v1_policy_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -594,7 +688,7 @@ func (x *ValidatePolicyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ValidatePolicyResponse.ProtoReflect.Descriptor instead.
 func (*ValidatePolicyResponse) Descriptor() ([]byte, []int) {
-	return file_queuegate_v1_policy_proto_rawDescGZIP(), []int{5}
+	return file_queuegate_v1_policy_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *ValidatePolicyResponse) GetValid() bool {
@@ -623,7 +717,7 @@ type ReloadPolicyRequest struct {
 
 func (x *ReloadPolicyRequest) Reset() {
 	*x = ReloadPolicyRequest{}
-	mi := &file_queuegate_v1_policy_proto_msgTypes[6]
+	mi := &file_queuegate_v1_policy_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -635,7 +729,7 @@ func (x *ReloadPolicyRequest) String() string {
 func (*ReloadPolicyRequest) ProtoMessage() {}
 
 func (x *ReloadPolicyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_queuegate_v1_policy_proto_msgTypes[6]
+	mi := &file_queuegate_v1_policy_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -648,7 +742,7 @@ func (x *ReloadPolicyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReloadPolicyRequest.ProtoReflect.Descriptor instead.
 func (*ReloadPolicyRequest) Descriptor() ([]byte, []int) {
-	return file_queuegate_v1_policy_proto_rawDescGZIP(), []int{6}
+	return file_queuegate_v1_policy_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *ReloadPolicyRequest) GetWait() bool {
@@ -680,7 +774,7 @@ type ReloadPolicyResponse struct {
 
 func (x *ReloadPolicyResponse) Reset() {
 	*x = ReloadPolicyResponse{}
-	mi := &file_queuegate_v1_policy_proto_msgTypes[7]
+	mi := &file_queuegate_v1_policy_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -692,7 +786,7 @@ func (x *ReloadPolicyResponse) String() string {
 func (*ReloadPolicyResponse) ProtoMessage() {}
 
 func (x *ReloadPolicyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_queuegate_v1_policy_proto_msgTypes[7]
+	mi := &file_queuegate_v1_policy_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -705,7 +799,7 @@ func (x *ReloadPolicyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReloadPolicyResponse.ProtoReflect.Descriptor instead.
 func (*ReloadPolicyResponse) Descriptor() ([]byte, []int) {
-	return file_queuegate_v1_policy_proto_rawDescGZIP(), []int{7}
+	return file_queuegate_v1_policy_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *ReloadPolicyResponse) GetSucceeded() bool {
@@ -752,7 +846,7 @@ type GetFleetRequest struct {
 
 func (x *GetFleetRequest) Reset() {
 	*x = GetFleetRequest{}
-	mi := &file_queuegate_v1_policy_proto_msgTypes[8]
+	mi := &file_queuegate_v1_policy_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -764,7 +858,7 @@ func (x *GetFleetRequest) String() string {
 func (*GetFleetRequest) ProtoMessage() {}
 
 func (x *GetFleetRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_queuegate_v1_policy_proto_msgTypes[8]
+	mi := &file_queuegate_v1_policy_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -777,7 +871,7 @@ func (x *GetFleetRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetFleetRequest.ProtoReflect.Descriptor instead.
 func (*GetFleetRequest) Descriptor() ([]byte, []int) {
-	return file_queuegate_v1_policy_proto_rawDescGZIP(), []int{8}
+	return file_queuegate_v1_policy_proto_rawDescGZIP(), []int{9}
 }
 
 // The replicas of the fleet, as the server that was asked sees them.
@@ -798,7 +892,7 @@ type GetFleetResponse struct {
 
 func (x *GetFleetResponse) Reset() {
 	*x = GetFleetResponse{}
-	mi := &file_queuegate_v1_policy_proto_msgTypes[9]
+	mi := &file_queuegate_v1_policy_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -810,7 +904,7 @@ func (x *GetFleetResponse) String() string {
 func (*GetFleetResponse) ProtoMessage() {}
 
 func (x *GetFleetResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_queuegate_v1_policy_proto_msgTypes[9]
+	mi := &file_queuegate_v1_policy_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -823,7 +917,7 @@ func (x *GetFleetResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetFleetResponse.ProtoReflect.Descriptor instead.
 func (*GetFleetResponse) Descriptor() ([]byte, []int) {
-	return file_queuegate_v1_policy_proto_rawDescGZIP(), []int{9}
+	return file_queuegate_v1_policy_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *GetFleetResponse) GetReplicas() []*FleetReplica {
@@ -881,7 +975,7 @@ type FleetReplica struct {
 
 func (x *FleetReplica) Reset() {
 	*x = FleetReplica{}
-	mi := &file_queuegate_v1_policy_proto_msgTypes[10]
+	mi := &file_queuegate_v1_policy_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -893,7 +987,7 @@ func (x *FleetReplica) String() string {
 func (*FleetReplica) ProtoMessage() {}
 
 func (x *FleetReplica) ProtoReflect() protoreflect.Message {
-	mi := &file_queuegate_v1_policy_proto_msgTypes[10]
+	mi := &file_queuegate_v1_policy_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -906,7 +1000,7 @@ func (x *FleetReplica) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FleetReplica.ProtoReflect.Descriptor instead.
 func (*FleetReplica) Descriptor() ([]byte, []int) {
-	return file_queuegate_v1_policy_proto_rawDescGZIP(), []int{10}
+	return file_queuegate_v1_policy_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *FleetReplica) GetName() string {
@@ -985,17 +1079,27 @@ const file_queuegate_v1_policy_proto_rawDesc = "" +
 	"\x05queue\x18\x04 \x01(\tR\x05queue\x12\x18\n" +
 	"\amessage\x18\x05 \x01(\tR\amessage\x12\x16\n" +
 	"\x06remedy\x18\x06 \x01(\tR\x06remedy\x12\x12\n" +
-	"\x04file\x18\a \x01(\tR\x04file\"\xcd\x01\n" +
+	"\x04file\x18\a \x01(\tR\x04file\"\xf4\x01\n" +
 	"\vPolicyQueue\x12\x12\n" +
 	"\x04path\x18\x01 \x01(\tR\x04path\x12\x1d\n" +
 	"\n" +
 	"submit_acl\x18\x02 \x01(\tR\tsubmitAcl\x12\x1b\n" +
 	"\tadmin_acl\x18\x03 \x01(\tR\badminAcl\x127\n" +
 	"\x18submit_acl_dropped_names\x18\x04 \x03(\tR\x15submitAclDroppedNames\x125\n" +
-	"\x17admin_acl_dropped_names\x18\x05 \x03(\tR\x14adminAclDroppedNames\"H\n" +
+	"\x17admin_acl_dropped_names\x18\x05 \x03(\tR\x14adminAclDroppedNames\x12%\n" +
+	"\x0ecreates_queues\x18\x06 \x01(\bR\rcreatesQueues\"\x9a\x01\n" +
+	"\rQueueTemplate\x12\x12\n" +
+	"\x04path\x18\x01 \x01(\tR\x04path\x12\x12\n" +
+	"\x04kind\x18\x02 \x01(\tR\x04kind\x12\"\n" +
+	"\n" +
+	"submit_acl\x18\x03 \x01(\tH\x00R\tsubmitAcl\x88\x01\x01\x12 \n" +
+	"\tadmin_acl\x18\x04 \x01(\tH\x01R\badminAcl\x88\x01\x01B\r\n" +
+	"\v_submit_aclB\f\n" +
+	"\n" +
+	"_admin_acl\"H\n" +
 	"\x10GetPolicyRequest\x12\x1c\n" +
 	"\tpartition\x18\x01 \x01(\tR\tpartition\x12\x16\n" +
-	"\x06prefix\x18\x02 \x01(\tR\x06prefix\"\xd6\x03\n" +
+	"\x06prefix\x18\x02 \x01(\tR\x06prefix\"\x91\x04\n" +
 	"\x11GetPolicyResponse\x12\x16\n" +
 	"\x06source\x18\x01 \x01(\tR\x06source\x12\x1a\n" +
 	"\brevision\x18\x02 \x01(\x04R\brevision\x12\x1a\n" +
@@ -1009,7 +1113,8 @@ const file_queuegate_v1_policy_proto_rawDesc = "" +
 	"\vdiagnostics\x18\b \x03(\v2\x18.queuegate.v1.DiagnosticR\vdiagnostics\x12D\n" +
 	"\x10reload_failed_at\x18\t \x01(\v2\x1a.google.protobuf.TimestampR\x0ereloadFailedAt\x12G\n" +
 	"\x12reload_diagnostics\x18\n" +
-	" \x03(\v2\x18.queuegate.v1.DiagnosticR\x11reloadDiagnostics\"I\n" +
+	" \x03(\v2\x18.queuegate.v1.DiagnosticR\x11reloadDiagnostics\x129\n" +
+	"\ttemplates\x18\v \x03(\v2\x1b.queuegate.v1.QueueTemplateR\ttemplates\"I\n" +
 	"\x15ValidatePolicyRequest\x12\x16\n" +
 	"\x06format\x18\x01 \x01(\tR\x06format\x12\x18\n" +
 	"\acontent\x18\x02 \x01(\tR\acontent\"j\n" +
@@ -1070,49 +1175,51 @@ func file_queuegate_v1_policy_proto_rawDescGZIP() []byte {
 }
 
 var file_queuegate_v1_policy_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_queuegate_v1_policy_proto_msgTypes = make([]protoimpl.MessageInfo, 11)
+var file_queuegate_v1_policy_proto_msgTypes = make([]protoimpl.MessageInfo, 12)
 var file_queuegate_v1_policy_proto_goTypes = []any{
 	(Severity)(0),                  // 0: queuegate.v1.Severity
 	(ReplicaState)(0),              // 1: queuegate.v1.ReplicaState
 	(*Diagnostic)(nil),             // 2: queuegate.v1.Diagnostic
 	(*PolicyQueue)(nil),            // 3: queuegate.v1.PolicyQueue
-	(*GetPolicyRequest)(nil),       // 4: queuegate.v1.GetPolicyRequest
-	(*GetPolicyResponse)(nil),      // 5: queuegate.v1.GetPolicyResponse
-	(*ValidatePolicyRequest)(nil),  // 6: queuegate.v1.ValidatePolicyRequest
-	(*ValidatePolicyResponse)(nil), // 7: queuegate.v1.ValidatePolicyResponse
-	(*ReloadPolicyRequest)(nil),    // 8: queuegate.v1.ReloadPolicyRequest
-	(*ReloadPolicyResponse)(nil),   // 9: queuegate.v1.ReloadPolicyResponse
-	(*GetFleetRequest)(nil),        // 10: queuegate.v1.GetFleetRequest
-	(*GetFleetResponse)(nil),       // 11: queuegate.v1.GetFleetResponse
-	(*FleetReplica)(nil),           // 12: queuegate.v1.FleetReplica
-	(*timestamppb.Timestamp)(nil),  // 13: google.protobuf.Timestamp
-	(*Cursor)(nil),                 // 14: queuegate.v1.Cursor
+	(*QueueTemplate)(nil),          // 4: queuegate.v1.QueueTemplate
+	(*GetPolicyRequest)(nil),       // 5: queuegate.v1.GetPolicyRequest
+	(*GetPolicyResponse)(nil),      // 6: queuegate.v1.GetPolicyResponse
+	(*ValidatePolicyRequest)(nil),  // 7: queuegate.v1.ValidatePolicyRequest
+	(*ValidatePolicyResponse)(nil), // 8: queuegate.v1.ValidatePolicyResponse
+	(*ReloadPolicyRequest)(nil),    // 9: queuegate.v1.ReloadPolicyRequest
+	(*ReloadPolicyResponse)(nil),   // 10: queuegate.v1.ReloadPolicyResponse
+	(*GetFleetRequest)(nil),        // 11: queuegate.v1.GetFleetRequest
+	(*GetFleetResponse)(nil),       // 12: queuegate.v1.GetFleetResponse
+	(*FleetReplica)(nil),           // 13: queuegate.v1.FleetReplica
+	(*timestamppb.Timestamp)(nil),  // 14: google.protobuf.Timestamp
+	(*Cursor)(nil),                 // 15: queuegate.v1.Cursor
 }
 var file_queuegate_v1_policy_proto_depIdxs = []int32{
 	0,  // 0: queuegate.v1.Diagnostic.severity:type_name -> queuegate.v1.Severity
-	13, // 1: queuegate.v1.GetPolicyResponse.loaded_at:type_name -> google.protobuf.Timestamp
+	14, // 1: queuegate.v1.GetPolicyResponse.loaded_at:type_name -> google.protobuf.Timestamp
 	3,  // 2: queuegate.v1.GetPolicyResponse.queues:type_name -> queuegate.v1.PolicyQueue
 	2,  // 3: queuegate.v1.GetPolicyResponse.diagnostics:type_name -> queuegate.v1.Diagnostic
-	13, // 4: queuegate.v1.GetPolicyResponse.reload_failed_at:type_name -> google.protobuf.Timestamp
+	14, // 4: queuegate.v1.GetPolicyResponse.reload_failed_at:type_name -> google.protobuf.Timestamp
 	2,  // 5: queuegate.v1.GetPolicyResponse.reload_diagnostics:type_name -> queuegate.v1.Diagnostic
-	2,  // 6: queuegate.v1.ValidatePolicyResponse.diagnostics:type_name -> queuegate.v1.Diagnostic
-	2,  // 7: queuegate.v1.ReloadPolicyResponse.diagnostics:type_name -> queuegate.v1.Diagnostic
-	14, // 8: queuegate.v1.ReloadPolicyResponse.cursor:type_name -> queuegate.v1.Cursor
-	12, // 9: queuegate.v1.GetFleetResponse.replicas:type_name -> queuegate.v1.FleetReplica
-	1,  // 10: queuegate.v1.FleetReplica.state:type_name -> queuegate.v1.ReplicaState
-	4,  // 11: queuegate.v1.PolicyService.GetPolicy:input_type -> queuegate.v1.GetPolicyRequest
-	6,  // 12: queuegate.v1.PolicyService.ValidatePolicy:input_type -> queuegate.v1.ValidatePolicyRequest
-	8,  // 13: queuegate.v1.PolicyService.ReloadPolicy:input_type -> queuegate.v1.ReloadPolicyRequest
-	10, // 14: queuegate.v1.PolicyService.GetFleet:input_type -> queuegate.v1.GetFleetRequest
-	5,  // 15: queuegate.v1.PolicyService.GetPolicy:output_type -> queuegate.v1.GetPolicyResponse
-	7,  // 16: queuegate.v1.PolicyService.ValidatePolicy:output_type -> queuegate.v1.ValidatePolicyResponse
-	9,  // 17: queuegate.v1.PolicyService.ReloadPolicy:output_type -> queuegate.v1.ReloadPolicyResponse
-	11, // 18: queuegate.v1.PolicyService.GetFleet:output_type -> queuegate.v1.GetFleetResponse
-	15, // [15:19] is the sub-list for method output_type
-	11, // [11:15] is the sub-list for method input_type
-	11, // [11:11] is the sub-list for extension type_name
-	11, // [11:11] is the sub-list for extension extendee
-	0,  // [0:11] is the sub-list for field type_name
+	4,  // 6: queuegate.v1.GetPolicyResponse.templates:type_name -> queuegate.v1.QueueTemplate
+	2,  // 7: queuegate.v1.ValidatePolicyResponse.diagnostics:type_name -> queuegate.v1.Diagnostic
+	2,  // 8: queuegate.v1.ReloadPolicyResponse.diagnostics:type_name -> queuegate.v1.Diagnostic
+	15, // 9: queuegate.v1.ReloadPolicyResponse.cursor:type_name -> queuegate.v1.Cursor
+	13, // 10: queuegate.v1.GetFleetResponse.replicas:type_name -> queuegate.v1.FleetReplica
+	1,  // 11: queuegate.v1.FleetReplica.state:type_name -> queuegate.v1.ReplicaState
+	5,  // 12: queuegate.v1.PolicyService.GetPolicy:input_type -> queuegate.v1.GetPolicyRequest
+	7,  // 13: queuegate.v1.PolicyService.ValidatePolicy:input_type -> queuegate.v1.ValidatePolicyRequest
+	9,  // 14: queuegate.v1.PolicyService.ReloadPolicy:input_type -> queuegate.v1.ReloadPolicyRequest
+	11, // 15: queuegate.v1.PolicyService.GetFleet:input_type -> queuegate.v1.GetFleetRequest
+	6,  // 16: queuegate.v1.PolicyService.GetPolicy:output_type -> queuegate.v1.GetPolicyResponse
+	8,  // 17: queuegate.v1.PolicyService.ValidatePolicy:output_type -> queuegate.v1.ValidatePolicyResponse
+	10, // 18: queuegate.v1.PolicyService.ReloadPolicy:output_type -> queuegate.v1.ReloadPolicyResponse
+	12, // 19: queuegate.v1.PolicyService.GetFleet:output_type -> queuegate.v1.GetFleetResponse
+	16, // [16:20] is the sub-list for method output_type
+	12, // [12:16] is the sub-list for method input_type
+	12, // [12:12] is the sub-list for extension type_name
+	12, // [12:12] is the sub-list for extension extendee
+	0,  // [0:12] is the sub-list for field type_name
 }
 
 func init() { file_queuegate_v1_policy_proto_init() }
@@ -1121,13 +1228,14 @@ func file_queuegate_v1_policy_proto_init() {
 		return
 	}
 	file_queuegate_v1_cursor_proto_init()
+	file_queuegate_v1_policy_proto_msgTypes[2].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_queuegate_v1_policy_proto_rawDesc), len(file_queuegate_v1_policy_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   11,
+			NumMessages:   12,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

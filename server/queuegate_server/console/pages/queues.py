@@ -12,6 +12,7 @@ from queuegate.policy.acl import WILDCARD, Acl
 from queuegate.policy.chain import CLUSTER
 from queuegate.policy.decision import ACLS_DISABLED, Access
 from queuegate.policy.names import DEFAULT_PARTITION, ROOT, SEPARATOR, parent_path
+from queuegate.policy.queue import Queue
 from queuegate.policy.tree import Partition
 from queuegate.policy.yarn_acl import Semantics
 from queuegate.v1 import access_pb2
@@ -27,6 +28,8 @@ MAX_CHIPS: Final = 60
 """Names of one list that are shown."""
 MAX_INHERITED: Final = 50
 """ACLs above a queue that are shown."""
+MAX_CREATED: Final = 50
+"""ACLs of queues that will be created that are shown."""
 MAX_PEOPLE: Final = 200
 """People on a page."""
 MAX_FINDINGS: Final = 50
@@ -116,7 +119,11 @@ class ShownQueue:
     """The selected queue."""
 
     path: str
+    will_be_created: bool
+    """Whether the scheduler creates it when somebody submits to it."""
     own: Sequence[ShownAcl]
+    created: Sequence[ShownAcl]
+    """Those of queues below it that will be created."""
     inherited: Sequence[ShownAcl]
     more_inherited: bool
     """Whether further ones are not shown."""
@@ -162,19 +169,22 @@ async def show(visit: Visit) -> View:
     access = visit.access
     asked = query.get("queue", "") or ROOT
     missing, selected = "", partition.path(asked) or ""
-    if selected not in partition.queues:
+    created = partition.created(selected) if selected else []
+    in_tree = parent_path(created[-1].path) if created else selected
+    if in_tree not in partition.queues:
         missing = asked
         selected = partition.nearest_path(selected) if selected else ROOT
         if selected not in partition.queues:
             selected = ROOT  # a short name that several queues share
+        in_tree = selected
     annotations = await visit.services.annotator.annotations(snapshot)
     by_queue: dict[str, list[Diagnostic]] = {}
     for finding in annotations.findings:
         by_queue.setdefault(finding.queue, []).append(finding)
     page = _Links(name, access)
     rows = [
-        page.row(partition, row, selected, by_queue)
-        for row in tree.rows(partition, selected, query.get("from", ""))
+        page.row(partition, row, in_tree, by_queue)
+        for row in tree.rows(partition, in_tree, query.get("from", ""))
     ]
     searched = query.get("search", "").strip()
     found, has_more = await tree.search(partition, searched) if searched else ([], False)
@@ -195,14 +205,16 @@ async def show(visit: Visit) -> View:
         rows=rows,
         search=searched,
         found=[
-            page.row(partition, tree.Row(0, path, False, False), selected, by_queue)
+            page.row(partition, tree.Row(0, path, False, False), in_tree, by_queue)
             for path in found
         ],
         has_more_found=has_more,
         missing=missing,
         queue=ShownQueue(
             path=selected,
-            own=[*_acls(partition, selected, annotations)],
+            will_be_created=bool(created),
+            own=[*_acls(partition.name, partition.nearest(selected), annotations)],
+            created=[*itertools.islice(_created(partition, selected, annotations), MAX_CREATED)],
             inherited=inherited[:MAX_INHERITED],
             more_inherited=len(inherited) > MAX_INHERITED,
             findings=by_queue.get(selected, [])[:MAX_FINDINGS],
@@ -253,18 +265,26 @@ class _Links(NamedTuple):
         )
 
 
-def _acls(partition: Partition, path: str, annotations: Annotations) -> Iterator[ShownAcl]:
-    queue = partition.queues[path]
+def _acls(partition: str, queue: Queue, annotations: Annotations) -> Iterator[ShownAcl]:
     for access, acl in ((Access.SUBMIT, queue.submit_acl), (Access.ADMIN, queue.admin_acl)):
-        place = annotations.place(partition.name, path, access)
-        yield _shown(partition.name, path, access, acl, place)
+        place = annotations.place(partition, queue.path, access)
+        yield _shown(partition, queue.path, access, acl, place)
+
+
+def _created(partition: Partition, path: str, annotations: Annotations) -> Iterator[ShownAcl]:
+    """Yield the ACLs of queues that will be created below a queue, and let somebody in."""
+    if partition.creation is None or path not in partition.creation.creators:
+        return
+    for below in partition.created_below(path):
+        for acl in _acls(partition.name, partition.nearest(below), annotations):
+            if acl.chips or acl.dropped:
+                yield acl
 
 
 def _inherited(partition: Partition, path: str, annotations: Annotations) -> Iterator[ShownAcl]:
     """Yield the ACLs above a queue that let somebody in, the nearest first."""
-    while path != ROOT:
-        path = parent_path(path)
-        for acl in _acls(partition, path, annotations):
+    for queue in itertools.islice(partition.upwards(path), 1, None):
+        for acl in _acls(partition.name, queue, annotations):
             if acl.chips or acl.dropped:
                 yield acl
     cluster = partition.cluster

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 from queuegate.policy.acl import EMPTY, WILDCARD, Acl, AclNames, accepted_names, names_for
 from queuegate.policy.names import RECOVERY_QUEUE, ROOT, SEPARATOR, is_queue_name, parent_path
-from queuegate.policy.yarn_acl import Semantics
+from queuegate.policy.yarn_acl import Semantics, parse_yarn
 from queuegate_server.formats.diagnostics import (
     Diagnostic,
     Diagnostics,
@@ -101,7 +101,25 @@ class _Converter:
                 submit = self._expressed(submit, "submit", path, positions[path])
                 admin = self._expressed(admin, "admin", path, positions[path])
             written.append(WrittenQueue(path, submit, admin))
+        if not is_open:
+            self._report_templates()
         return written
+
+    def _report_templates(self) -> None:
+        """Report the ACLs of queues that will be created, if they let anybody in."""
+        semantics = self.found.cluster.semantics
+        creation = self.found.partition.creation
+        for template in self.found.file.templates.entries if creation else ():
+            acls = [
+                parse_yarn(text.text, semantics)
+                for text in (template.submit, template.admin)
+                if text is not None
+            ]
+            if any(not acl.is_empty for acl in acls):
+                message = f"the ACLs of {template.kind} are left out: in YuniKorn, queues that will"
+                message += " be created inherit those of their parents, and have none of their own"
+                remedy = "list the names in the ACLs of the parent, or create the queues"
+                self.diagnostics.warning(template.position, message, remedy, template.path)
 
     def _opens_everything(self) -> bool:
         """Return whether disabled ACLs open all queues, and report their effect."""

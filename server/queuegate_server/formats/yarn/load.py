@@ -10,7 +10,8 @@ from typing import Final, NamedTuple
 
 from queuegate.policy.acl import EMPTY, WILDCARD, Acl
 from queuegate.policy.names import DEFAULT_PARTITION, ROOT
-from queuegate.policy.tree import Cluster, Partition, QueueAcls, build_partition
+from queuegate.policy.queue import QueueAcls
+from queuegate.policy.tree import Cluster, Partition, build_partition
 from queuegate.policy.yarn_acl import Semantics, describe_difference, parse_yarn
 from queuegate_server.formats.diagnostics import (
     Diagnostic,
@@ -90,7 +91,11 @@ def load_scheduler(
         )
         for queue in scheduler.queues
     ]
-    partition = build_partition(options.partition, "", queues, cluster)
+    for template in scheduler.templates.entries:
+        for text in (template.submit, template.admin):
+            reader.read(text, template.path)
+    creation = scheduler.templates.creation
+    partition = build_partition(options.partition, "", queues, cluster, creation)
     return LoadedScheduler(scheduler, partition, cluster), (
         *diagnostics.sorted(),
         *site_diagnostics,
@@ -149,10 +154,12 @@ def lint_scheduler(
         return ()
     diagnostics = Diagnostics(file)
     _open_root(scheduler, diagnostics)
-    for queue in scheduler.queues:
-        for text in (queue.submit, queue.admin):
+    texts = [(each.path, (each.submit, each.admin)) for each in scheduler.queues]
+    texts += [(each.path, (each.submit, each.admin)) for each in scheduler.templates.entries]
+    for path, acls in texts:
+        for text in acls:
             if text and (found := ambiguity(text.text, options.semantics)):
-                diagnostics.warning(text, found.message, found.remedy, queue.path)
+                diagnostics.warning(text, found.message, found.remedy, path)
     return diagnostics.sorted()
 
 

@@ -67,9 +67,16 @@ class Configuration:
         self._files.append(diagnostics.file)
         return True
 
-    def read(self, diagnostics: Diagnostics, *, is_read: Callable[[str], bool]) -> dict[str, Text]:
+    def read(
+        self,
+        diagnostics: Diagnostics,
+        *,
+        is_read: Callable[[str], bool],
+        is_literal: Callable[[str], bool] = lambda _: False,
+    ) -> dict[str, Text]:
         """Return the properties by name, with the variables replaced in those that `is_read`
-        selects. These must be plain text. Add an error for each that cannot be read.
+        selects, unless `is_literal` does, too. These must be plain text. Add an error for each that
+        cannot be read.
         """
         found = dict(self._values)
         budget = ExpansionBudget()
@@ -81,7 +88,7 @@ class Configuration:
                 remedy = "remove the elements, processing instructions and CDATA sections from it"
                 position = Text(element.line, element.column, "", value.file)
                 diagnostics.error(position, message, remedy)
-            if "${" not in value.text:
+            if "${" not in value.text or is_literal(name):
                 continue
             try:
                 found[name] = value._replace(text=self.expand(name, budget))

@@ -4,17 +4,29 @@ The rules for the allocation file of the fair scheduler are those of Hadoop's
 AllocationFileLoaderService and AllocationFileQueueParser.
 """
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from queuegate.policy.names import ROOT, SEPARATOR
+from queuegate.policy.names import ROOT, SEPARATOR, parent_path
 from queuegate.policy.yarn_acl import TRIMMED
 from queuegate_server.formats.diagnostics import Diagnostics, Position, Positioned, quoted
 from queuegate_server.formats.xml_reader import Element, read_xml
 from queuegate_server.formats.yarn import deciders
 from queuegate_server.formats.yarn.properties import Configuration
 from queuegate_server.formats.yarn.site import ADMINS, ENABLE
+from queuegate_server.formats.yarn.templates import (
+    ADMIN,
+    PREFIX,
+    SUBMIT,
+    Templates,
+    is_literal,
+    is_template_acl,
+    misspelt_template,
+    read_templates,
+)
+from queuegate_server.formats.yarn.templates import is_read as creates_queues
 from queuegate_server.formats.yarn.variables import Text
 
 _FAIR_ACLS: Final = {"aclSubmitApps": "submit", "aclAdministerApps": "admin"}
@@ -45,9 +57,6 @@ _TOP_LEVEL_ELEMENTS: Final = frozenset(
     }
 )
 
-_PREFIX: Final = "yarn.scheduler.capacity."
-_CAPACITY_SUBMIT: Final = "acl_submit_applications"
-_CAPACITY_ADMIN: Final = "acl_administer_queue"
 _CAPACITY_QUEUES: Final = "queues"
 _MAX_DEPTH: Final = 200
 _MAX_QUEUES: Final = 1_000_000
@@ -82,6 +91,8 @@ class SchedulerFile:
     queues: list[QueueEntry] = field(default_factory=list)
     has_short_names: bool = False
     """True if a name without dots refers to the queue of that name, wherever it is."""
+    templates: Templates = field(default_factory=lambda: Templates([], None))
+    """Those of queues that the scheduler creates."""
 
 
 def _read_fair_scheduler(
@@ -185,33 +196,36 @@ def _read_capacity_scheduler(
     configuration = site.copy()
     if not configuration.add(data, diagnostics, is_read=_is_read):
         return None
-    properties = configuration.read(diagnostics, is_read=_is_read)
+    properties = configuration.read(diagnostics, is_read=_is_read, is_literal=is_literal)
     found = SchedulerFile(
-        f".{_CAPACITY_SUBMIT}",
-        f".{_CAPACITY_ADMIN}",
+        f".{SUBMIT}",
+        f".{ADMIN}",
         checks_submission_always=False,
         has_short_names=True,
     )
     paths = _paths(properties, diagnostics)
     for path, position in paths.items():
-        keys = (f"{_PREFIX}{path}.{_CAPACITY_SUBMIT}", f"{_PREFIX}{path}.{_CAPACITY_ADMIN}")
+        keys = (f"{PREFIX}{path}.{SUBMIT}", f"{PREFIX}{path}.{ADMIN}")
         submit, admin = (properties.get(key) for key in keys)
         found.queues.append(QueueEntry(path, position, submit, admin))
     _check_keys(properties, paths, diagnostics)
+    children = Counter(map(parent_path, paths))
+    counts = {path: children[path] for path in paths}
+    found.templates = read_templates(properties, counts, diagnostics)
     if len(paths) == 1 and not diagnostics.error_count:
         # Hadoop does not start without it, so this is another file, or a damaged one.
-        names = properties.get(f"{_PREFIX}{ROOT}.{_CAPACITY_QUEUES}", Position(1, 1))
-        message = f"{_PREFIX}root.queues lists no queue: this is no capacity-scheduler.xml"
+        names = properties.get(f"{PREFIX}{ROOT}.{_CAPACITY_QUEUES}", Position(1, 1))
+        message = f"{PREFIX}root.queues lists no queue: this is no capacity-scheduler.xml"
         diagnostics.error(names, message, "list the queues below root, or use the right file")
     return found
 
 
 def _is_read(name: str) -> bool:
-    return name.startswith(_PREFIX) and name.rpartition(SEPARATOR)[2] in {
-        _CAPACITY_QUEUES,
-        _CAPACITY_SUBMIT,
-        _CAPACITY_ADMIN,
-    }
+    if not name.startswith(PREFIX):
+        return False
+    return name.rpartition(SEPARATOR)[2] in {_CAPACITY_QUEUES, SUBMIT, ADMIN} or creates_queues(
+        name
+    )
 
 
 def _paths(properties: dict[str, Text], diagnostics: Diagnostics) -> dict[str, Positioned]:
@@ -220,7 +234,7 @@ def _paths(properties: dict[str, Text], diagnostics: Diagnostics) -> dict[str, P
     stack = [ROOT]
     while stack:
         above = stack.pop()
-        names = properties.get(f"{_PREFIX}{above}.{_CAPACITY_QUEUES}")
+        names = properties.get(f"{PREFIX}{above}.{_CAPACITY_QUEUES}")
         if names is None:
             continue
         if above.count(SEPARATOR) >= _MAX_DEPTH:
@@ -257,19 +271,19 @@ def _check_keys(
             message = f"{key} has no effect in this file: Hadoop reads it before this one"
             diagnostics.warning(text, message, "set it in yarn-site.xml")
     for key, text in properties.items():
-        path, _, last = key.removeprefix(_PREFIX).rpartition(SEPARATOR)
-        if not key.startswith(_PREFIX) or not last.lower().startswith("acl_"):
+        path, _, last = key.removeprefix(PREFIX).rpartition(SEPARATOR)
+        if not key.startswith(PREFIX) or not last.lower().startswith("acl_"):
             continue
-        if last in {_CAPACITY_SUBMIT, _CAPACITY_ADMIN}:
-            if path not in paths:
+        if last in {SUBMIT, ADMIN}:
+            if path not in paths and not is_template_acl(key):
                 message = f"there is no queue {quoted(path)}: this ACL is ignored"
                 remedy = "write the full path of a listed queue, starting with root"
+                if template := misspelt_template(path):
+                    remedy = f"for queues that will be created, write {template}"
                 diagnostics.warning(text, message, remedy)
         elif last not in _OTHER_CAPACITY_ACLS:
             message = f"{quoted(last)} is not a property of a queue: it is ignored"
-            diagnostics.warning(
-                text, message, f"write {_CAPACITY_SUBMIT} or {_CAPACITY_ADMIN}", path
-            )
+            diagnostics.warning(text, message, f"write {SUBMIT} or {ADMIN}", path)
 
 
 _Reader = Callable[[bytes, Diagnostics, Configuration], SchedulerFile | None]

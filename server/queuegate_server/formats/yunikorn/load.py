@@ -12,7 +12,8 @@ from typing import Final
 
 from queuegate.policy.acl import AclNames, parse
 from queuegate.policy.names import DEFAULT_PARTITION, ROOT, is_queue_name
-from queuegate.policy.tree import Partition, PartitionBuilder, QueueAcls
+from queuegate.policy.queue import QueueAcls
+from queuegate.policy.tree import Partition, PartitionBuilder
 from queuegate_server.formats.diagnostics import (
     Diagnostic,
     Diagnostics,

@@ -104,7 +104,7 @@ func (d *decider) evaluate(from *state, question *Question) *remembered {
 	}
 	partition := held.partition
 	place, isPath := partition.Locate(question.Queue)
-	if !isPath {
+	if !isPath || place.IsCreated() {
 		return nil
 	}
 	given := from.given(held, question)
@@ -148,7 +148,7 @@ func (d *decider) queues(question *Question) ([]string, bool) {
 	}
 	partition := held.partition
 	place, isPath := partition.Locate(question.Queue)
-	if !isPath {
+	if !isPath || place.IsCreated() {
 		return nil, false
 	}
 	given := from.given(held, question)

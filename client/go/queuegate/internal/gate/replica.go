@@ -133,6 +133,9 @@ func (r *replica) add(part *queuegatev1.PolicyPart) error {
 		if err := r.builder.Add(queue.GetPath(), queue.GetSubmitAcl(), queue.GetAdminAcl()); err != nil {
 			return err
 		}
+		if queue.GetCreatesQueues() {
+			r.builder.CreatesQueues(queue.GetPath())
+		}
 	}
 	part.Queues = nil // of a first part, which is kept
 	if part.GetLast() {

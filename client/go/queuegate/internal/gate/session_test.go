@@ -645,3 +645,26 @@ func TestAServerThatDrainsGetsItsLeaseBack(t *testing.T) {
 		t.Error(instance)
 	}
 }
+
+func TestQueuesThatWillBeCreatedAreAskedAbout(t *testing.T) {
+	w := newWorld(t).live(part(&queuegatev1.PolicyPart{
+		Partition: "default", First: true, Last: true, Checksum: []byte("1"), Revision: 1,
+		Cluster: &queuegatev1.ClusterPolicy{AclsEnabled: true, HasShortNames: true},
+		Queues: []*queuegatev1.PolicyQueue{
+			{Path: "root", SubmitAcl: "alice", AdminAcl: " "},
+			{Path: "root.managed", SubmitAcl: " ", AdminAcl: " ", CreatesQueues: true},
+			{Path: "root.managed.old", SubmitAcl: " ", AdminAcl: " "},
+		},
+	}))
+	w.expect("alice", "root.managed", policy.User)
+	w.expect("alice", "managed", policy.User)
+	w.expect("alice", "root.new", policy.User)
+	w.expect("alice", "root.managed.old.new", policy.User)
+	w.expect("alice", "root.managed.new", "")
+	w.expect("alice", "root.managed.new.new", "")
+	if _, decided := w.decider.queues(&Question{User: "alice", Queue: "root.managed.new"}); decided {
+		t.Error("queues below one that will be created are listed")
+	}
+	w.receive(whole("default", "alice"), checkpoint(2))
+	w.expect("alice", "root.managed.new", policy.User)
+}

@@ -45,6 +45,8 @@ type queue struct {
 	parent *queue                   // nil for the root
 	acls   [2]*lazyACL              // by Access
 	chains [2]atomic.Pointer[chain] // by Access
+	// createsQueues is whether queues below it are created when somebody submits to them.
+	createsQueues bool
 }
 
 // A lazyACL is an ACL that is parsed once.
@@ -81,6 +83,12 @@ type Place struct {
 
 // Path returns the canonical path of the queue.
 func (p Place) Path() string { return p.path }
+
+// IsCreated returns whether the queue does not exist, and might be created with ACLs of its own: only
+// the server can decide about it.
+func (p Place) IsCreated() bool {
+	return p.nearest != nil && p.nearest.createsQueues && p.nearest.path != p.path
+}
 
 // Locate returns the place of a queue; false if the text is no path.
 func (p *Partition) Locate(text string) (Place, bool) {
@@ -276,6 +284,14 @@ func (b *Builder) Add(path, submitACL, adminACL string) error {
 	b.built.queues[path] = added
 	b.built.depth = max(b.built.depth, strings.Count(path, ".")+1)
 	return nil
+}
+
+// CreatesQueues says of a queue that was added that queues below it are created when somebody submits
+// to them.
+func (b *Builder) CreatesQueues(path string) {
+	if found := b.built.queues[path]; found != nil {
+		found.createsQueues = true
+	}
 }
 
 // Build returns the partition. The builder must not be used afterwards.

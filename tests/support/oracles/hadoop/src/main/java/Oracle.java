@@ -22,6 +22,7 @@ import org.apache.hadoop.yarn.security.ConfiguredYarnAuthorizer;
 import org.apache.hadoop.yarn.security.Permission;
 import org.apache.hadoop.yarn.security.PrivilegedEntity;
 import org.apache.hadoop.yarn.security.PrivilegedEntity.EntityType;
+import org.apache.hadoop.yarn.security.YarnAuthorizationProvider;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.SchedulerUtils;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity.CapacitySchedulerConfiguration;
 
@@ -63,6 +64,9 @@ public final class Oracle {
           break;
         case "queues":
           queues(question, answer);
+          break;
+        case "created":
+          CreatedQueues.answer(question, resourceManager(question), answer);
           break;
         default:
           throw new IllegalArgumentException("unknown operation " + operation);
@@ -156,8 +160,9 @@ public final class Oracle {
     }
   }
 
-  private static boolean isAllowed(
-      ConfiguredYarnAuthorizer authorizer, JsonNode asked, QueueACL access) {
+  /** Whether an authorizer grants the user of a question access to its queue. */
+  static boolean isAllowed(
+      YarnAuthorizationProvider authorizer, JsonNode asked, QueueACL access) {
     List<String> groups = new ArrayList<>();
     asked.path("groups").forEach(group -> groups.add(group.asText()));
     UserGroupInformation user =

@@ -1,0 +1,191 @@
+"""The queues that YARN's capacity scheduler creates when somebody submits to them, and their ACLs.
+
+The rules are those of Hadoop 3.4 (`CapacitySchedulerQueueManager`, `AutoCreatedQueueTemplate`). A
+configured queue, the *creator*, lets the scheduler create the queue of a submission, and the queues
+between them. The new queues get their ACLs from templates at the paths of the queues above them. A
+template with `*` for the last levels of its path applies to paths of any names there, and one with
+fewer `*` wins. ACLs at the path of the new queue itself do not count.
+
+In the path of a question a level `*` stands for any name that no template mentions, so that a few
+paths can stand for all queues that may be created.
+"""
+
+from collections.abc import Container, Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from functools import cached_property
+from typing import Final, NamedTuple
+
+from queuegate.policy.names import ROOT, SEPARATOR, is_at_or_below, parent_path
+
+ANY_NAME: Final = "*"
+MAX_CREATED_LEVELS: Final = 20
+"""The levels below a creator that are decided as queues that will be created."""
+DEFAULT_DEPTH: Final = 2
+"""Hadoop's default of `auto-queue-creation-v2.maximum-queue-depth`."""
+_NOBODY: Final = " "
+
+
+class TemplateKind(StrEnum):
+    """The queues that a template applies to, by the name that it has in the configuration."""
+
+    LEAF_OF_MANAGED = "leaf-queue-template"
+    """Queues below one with `auto-create-child-queue.enabled`."""
+    ANY = "auto-queue-creation-v2.template"
+    """Leaves and parents below one with `auto-queue-creation-v2.enabled`."""
+    LEAF = "auto-queue-creation-v2.leaf-template"
+    """Leaves there; comes before `ANY`."""
+    PARENT = "auto-queue-creation-v2.parent-template"
+    """Parents there; comes before `ANY`."""
+
+    # As for Access.
+    __hash__ = str.__hash__
+
+
+class Creator(NamedTuple):
+    """A configured queue below which queues are created."""
+
+    levels: int
+    """How many levels below it, at most MAX_CREATED_LEVELS."""
+    is_managed: bool
+    """True for `auto-create-child-queue.enabled`, false for `auto-queue-creation-v2.enabled`."""
+
+
+class Template(NamedTuple):
+    """The ACLs of a template as texts; None where it does not set one."""
+
+    kind: TemplateKind
+    path: str
+    """The path of the queues below which it applies; its last levels may be `*`."""
+    submit_acl: str | None
+    admin_acl: str | None
+
+
+class CreatedAcls(NamedTuple):
+    """The ACLs that a queue gets when it is created, as texts."""
+
+    path: str
+    submit_acl: str
+    admin_acl: str
+
+
+@dataclass(frozen=True)
+class QueueCreation:
+    """Which queues a capacity scheduler creates, and their ACLs. Immutable."""
+
+    creators: Mapping[str, Creator]
+    """By the paths of configured queues."""
+    templates: tuple[Template, ...] = ()
+    depths: Mapping[str, int] = field(default_factory=dict)
+    """`maximum-queue-depth` by the path that it is set for: the number of last levels that may be
+    `*` in the templates of queues below."""
+    default_depth: int = DEFAULT_DEPTH
+    """The same for all other paths."""
+
+    @cached_property
+    def _by_path(self) -> Mapping[str, Mapping[TemplateKind, Template]]:
+        found: dict[str, dict[TemplateKind, Template]] = {}
+        for template in self.templates:
+            found.setdefault(template.path, {})[template.kind] = template
+        return found
+
+    @cached_property
+    def _most_wildcards(self) -> int:
+        return max(map(trailing_wildcards, self._by_path), default=0)
+
+    def created(self, path: str, creator_path: str) -> list[CreatedAcls]:
+        """Return the queues that a submission to a missing queue creates, the queue itself first.
+
+        Args:
+            path: The path of the queue.
+            creator_path: Its nearest configured ancestor.
+
+        Returns:
+            Nothing if the scheduler would not create the queue.
+        """
+        creator = self.creators.get(creator_path)
+        levels = path.count(SEPARATOR) - creator_path.count(SEPARATOR)
+        if creator is None or levels > creator.levels:
+            return []
+        if creator.is_managed:
+            template = self._by_path.get(creator_path, {}).get(TemplateKind.LEAF_OF_MANAGED)
+            acls = template and (template.submit_acl, template.admin_acl)
+            return [_with_defaults(path, *(acls or (None, None)))]
+        queues = [self._from_templates(path, TemplateKind.LEAF)]
+        while (path := parent_path(path)) != creator_path:
+            queues.append(self._from_templates(path, TemplateKind.PARENT))
+        return queues
+
+    def paths_below(self, path: str, nearest: str, queues: Container[str]) -> Iterator[str]:
+        """Yield paths that stand for all queues below a path that will be created.
+
+        Args:
+            path: The path, of a configured queue or not.
+            nearest: The path of the configured queue there, or of the nearest configured ancestor.
+            queues: The paths of all configured queues.
+        """
+        starts = {creator: creator for creator in self.creators if is_at_or_below(creator, path)}
+        if nearest != path and nearest in self.creators:
+            starts[path] = nearest
+        starts |= {
+            mentioned: creator
+            for mentioned, creator in self._mentioned(queues)
+            if mentioned != path and is_at_or_below(mentioned, path)
+        }
+        for start, creator in starts.items():
+            left = self.creators[creator].levels - start.count(SEPARATOR) + creator.count(SEPARATOR)
+            if start not in (creator, path) and left >= 0:
+                yield start
+            yield from (start + f"{SEPARATOR}{ANY_NAME}" * each for each in range(1, left + 1))
+
+    def _mentioned(self, queues: Container[str]) -> Iterator[tuple[str, str]]:
+        """Yield the missing queues that a template or a depth mentions, with their creators."""
+        for path in (*self._by_path, *self.depths):
+            levels = path.split(SEPARATOR)
+            named = levels[: len(levels) - trailing_wildcards(path)]
+            if ANY_NAME in named:
+                continue
+            creator = ""
+            for end in range(1, len(named) + 1):
+                prefix = SEPARATOR.join(named[:end])
+                if prefix in queues:
+                    creator = prefix if prefix in self.creators else ""
+                elif creator and not self.creators[creator].is_managed:
+                    yield prefix, creator
+
+    def _from_templates(self, path: str, kind: TemplateKind) -> CreatedAcls:
+        templates = [*self._templates_at(parent_path(path))]
+        ordered = [each[kind] for each in templates if kind in each]
+        ordered += [each[TemplateKind.ANY] for each in templates if TemplateKind.ANY in each]
+        submit = (each.submit_acl for each in ordered if each.submit_acl is not None)
+        admin = (each.admin_acl for each in ordered if each.admin_acl is not None)
+        return _with_defaults(path, next(submit, None), next(admin, None))
+
+    def _templates_at(self, path: str) -> Iterator[Mapping[TemplateKind, Template]]:
+        """Yield the templates that apply below a queue, the nearest first."""
+        levels = path.split(SEPARATOR)
+        depth = self.default_depth if ANY_NAME in levels else self.depths.get(path)
+        if depth is None:
+            depth = self.default_depth
+        most = min(len(levels) - 1, depth, self._most_wildcards) if path != ROOT else min(0, depth)
+        for count in range(trailing_wildcards(path), most + 1):
+            names = levels[: len(levels) - count]
+            pattern = SEPARATOR.join((*names, *[ANY_NAME] * count))
+            if pattern in self._by_path:
+                yield self._by_path[pattern]
+
+
+def trailing_wildcards(path: str) -> int:
+    """Return the number of last levels of a path that are `*`."""
+    count = 0
+    for level in reversed(path.split(SEPARATOR)):
+        if level != ANY_NAME:
+            break
+        count += 1
+    return count
+
+
+def _with_defaults(path: str, submit: str | None, admin: str | None) -> CreatedAcls:
+    return CreatedAcls(
+        path, _NOBODY if submit is None else submit, _NOBODY if admin is None else admin
+    )

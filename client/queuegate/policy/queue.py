@@ -1,0 +1,84 @@
+"""A queue with its own ACLs."""
+
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
+from queuegate.policy.acl import Acl
+from queuegate.policy.decision import Access
+
+_ADMIN: Final = Access.ADMIN
+
+
+class QueueAcls(NamedTuple):
+    """A queue as configured. An ACL given as text is parsed when it is first needed."""
+
+    path: str
+    """The full path, as the partition spells paths."""
+    submit_acl: Acl | str
+    admin_acl: Acl | str
+
+
+class Queue:
+    """A queue of a partition. Immutable.
+
+    An ACL given as text is parsed when it is first needed: of a hundred thousand queues, few are
+    ever asked about.
+    """
+
+    __slots__ = ("_admin_acl", "_parse", "_submit_acl", "path")
+
+    def __init__(self, acls: QueueAcls, parse: Callable[[str], Acl]) -> None:
+        self.path, self._submit_acl, self._admin_acl = acls
+        self._parse = parse
+
+    @property
+    def submit_acl(self) -> Acl:
+        """Its own ACL for submission."""
+        if isinstance(self._submit_acl, str):
+            self._submit_acl = self._parse(self._submit_acl)
+        return self._submit_acl
+
+    @property
+    def admin_acl(self) -> Acl:
+        """Its own ACL for administration."""
+        if isinstance(self._admin_acl, str):
+            self._admin_acl = self._parse(self._admin_acl)
+        return self._admin_acl
+
+    @property
+    def acl_texts(self) -> tuple[str, str]:
+        """The texts of its own ACLs for submission and administration, which are not parsed."""
+        submit, admin = self._submit_acl, self._admin_acl
+        return (
+            submit if isinstance(submit, str) else submit.text,
+            admin if isinstance(admin, str) else admin.text,
+        )
+
+    def has_acls_of(self, other: "Queue", access: Access) -> bool:
+        """Return whether two queues of one grammar list the same names for a kind of access.
+
+        Equal texts are not parsed.
+        """
+        if not (
+            _is_same_text(self._admin_acl, other._admin_acl)  # noqa: SLF001 - of the same class
+            or _same_names(self.admin_acl, other.admin_acl)
+        ):
+            return False
+        return (
+            access is _ADMIN
+            or _is_same_text(self._submit_acl, other._submit_acl)  # noqa: SLF001
+            or _same_names(self.submit_acl, other.submit_acl)
+        )
+
+
+def _is_same_text(one: Acl | str, other: Acl | str) -> bool:
+    return isinstance(one, str) and one == other
+
+
+def _same_names(one: Acl, other: Acl) -> bool:
+    return one is other or (
+        one.users == other.users
+        and one.groups == other.groups
+        and one.allows_all is other.allows_all
+        and one.proxies == other.proxies
+    )

@@ -1,0 +1,287 @@
+"""The keys of capacity-scheduler.xml by which the scheduler creates queues -> which ones, and their
+ACLs.
+
+The ACLs of `auto-queue-creation-v2` templates are read as they are written: there, Hadoop does not
+replace variables.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from queuegate.policy.created_queues import (
+    ANY_NAME,
+    DEFAULT_DEPTH,
+    MAX_CREATED_LEVELS,
+    Creator,
+    QueueCreation,
+    Template,
+    TemplateKind,
+    trailing_wildcards,
+)
+from queuegate.policy.names import SEPARATOR, parent_path, similar_name
+from queuegate_server.formats.diagnostics import Diagnostics, Positioned, quoted
+from queuegate_server.formats.yarn.properties import boolean
+from queuegate_server.formats.yarn.variables import Text
+
+PREFIX: Final = "yarn.scheduler.capacity."
+SUBMIT: Final = "acl_submit_applications"
+ADMIN: Final = "acl_administer_queue"
+
+_MANAGED: Final = "auto-create-child-queue"
+_FLEXIBLE: Final = "auto-queue-creation-v2"
+_ENABLED: Final = "enabled"
+_DEPTH: Final = "maximum-queue-depth"
+_MAX_QUEUES: Final = "max-queues"
+_OTHER_NAMES: Final = frozenset({"management-policy", "fail-on-exceeding-parent-capacity"})
+_READ_NAMES: Final = frozenset({_ENABLED, _DEPTH, _MAX_QUEUES})
+_TEMPLATE_KEY: Final = re.compile(
+    rf"(.+)\.({'|'.join(map(re.escape, TemplateKind))})\.({SUBMIT}|{ADMIN})", re.DOTALL
+)
+_KINDS: Final = tuple(kind.rpartition(SEPARATOR)[2] for kind in TemplateKind)
+_MAX_LEVELS: Final = 200
+_INTEGER: Final = re.compile(r"[+-]?[0-9]+|-?0[xX][0-9a-fA-F]+")
+_MAX_DIGITS: Final = 12
+_MAX_INTEGER: Final = 2**31
+
+
+@dataclass(slots=True, eq=False)
+class TemplateEntry:
+    """A template of a file. An ACL is None where the file does not set it."""
+
+    kind: TemplateKind
+    path: str
+    submit: Text | None = None
+    admin: Text | None = None
+
+    @property
+    def position(self) -> Positioned:
+        """The position of an ACL."""
+        found = self.submit or self.admin
+        if found is None:
+            raise AssertionError("a template without an ACL is not kept")
+        return found
+
+
+@dataclass(slots=True, eq=False)
+class Templates:
+    """The templates of a file, and which queues are created."""
+
+    entries: list[TemplateEntry]
+    creation: QueueCreation | None
+    """None if the scheduler creates no queues."""
+
+
+def is_read(name: str) -> bool:
+    """Return whether the name of a property is one by which queues are created."""
+    rest, _, last = name.rpartition(SEPARATOR)
+    return last in _READ_NAMES and rest.rpartition(SEPARATOR)[2] in {_MANAGED, _FLEXIBLE}
+
+
+def is_literal(name: str) -> bool:
+    """Return whether Hadoop does not replace the variables in the value of a property."""
+    found = _TEMPLATE_KEY.fullmatch(name)
+    return found is not None and found[2] != TemplateKind.LEAF_OF_MANAGED
+
+
+def is_template_acl(name: str) -> bool:
+    """Return whether the name of a property is that of an ACL of a template."""
+    return _TEMPLATE_KEY.fullmatch(name) is not None
+
+
+def read_templates(
+    properties: Mapping[str, Text], children: Mapping[str, int], diagnostics: Diagnostics
+) -> Templates:
+    """Return the templates in the properties of a file, and report what is wrong with them.
+
+    Args:
+        properties: All properties.
+        children: The number of configured children of each configured queue, by its path.
+        diagnostics: Those of the file.
+    """
+    return _Reader(properties, children, diagnostics).read()
+
+
+class _Reader:
+    def __init__(
+        self, properties: Mapping[str, Text], children: Mapping[str, int], diagnostics: Diagnostics
+    ) -> None:
+        self._properties = properties
+        self._children = children
+        self._diagnostics = diagnostics
+
+    def read(self) -> Templates:
+        entries = [*self._entries()]
+        default = self._integer(f"{PREFIX}{_FLEXIBLE}.{_DEPTH}", DEFAULT_DEPTH)
+        depths = {}
+        for key in self._properties:
+            path = _queue_of(key, f".{_FLEXIBLE}.{_DEPTH}")
+            if path:
+                depths[path] = self._integer(key, default)
+        creators = {
+            path: creator
+            for path in self._children
+            if (creator := self._creator(path, depths.get(path, default)))
+        }
+        self._check_names()
+        self._check_use(entries, creators, max((default, *depths.values())))
+        if not creators:
+            return Templates(entries, None)
+        templates = tuple(
+            Template(
+                each.kind,
+                each.path,
+                each.submit and each.submit.text,
+                each.admin and each.admin.text,
+            )
+            for each in entries
+        )
+        # Only these depths matter for queues that do not exist or that create others.
+        kept = {path: depth for path, depth in depths.items() if ANY_NAME not in path}
+        return Templates(entries, QueueCreation(creators, templates, kept, default))
+
+    def _entries(self) -> Iterator[TemplateEntry]:
+        found: dict[tuple[str, str], TemplateEntry] = {}
+        for key, text in self._properties.items():
+            match = _TEMPLATE_KEY.fullmatch(key.removeprefix(PREFIX))
+            if match is None or not key.startswith(PREFIX):
+                continue
+            path, kind, name = match[1], TemplateKind(match[2]), match[3]
+            if path.count(SEPARATOR) >= _MAX_LEVELS:
+                message = f"queues are nested more than {_MAX_LEVELS} levels deep"
+                self._diagnostics.error(text, message, "flatten the tree")
+                continue
+            entry = found.setdefault((path, kind), TemplateEntry(kind, path))
+            if name == SUBMIT:
+                entry.submit = text
+            else:
+                entry.admin = text
+            if kind is not TemplateKind.LEAF_OF_MANAGED and "${" in text.text:
+                message = f"Hadoop does not replace variables in {kind}: this text is the ACL"
+                self._diagnostics.warning(text, message, "write the names", path)
+        return iter(found.values())
+
+    def _creator(self, path: str, depth: int) -> Creator | None:
+        is_managed = self._boolean(f"{PREFIX}{path}.{_MANAGED}.{_ENABLED}", path)
+        is_flexible = self._boolean(f"{PREFIX}{path}.{_FLEXIBLE}.{_ENABLED}", path)
+        if not (is_managed or is_flexible):
+            return None
+        prefix = _MANAGED if is_managed else _FLEXIBLE
+        key = f"{PREFIX}{path}.{prefix}.{_MAX_QUEUES}"
+        has_room = self._integer(key, _MAX_INTEGER) > self._children[path]
+        levels = 1 if is_managed else min(depth, MAX_CREATED_LEVELS)
+        if depth > levels and not is_managed:
+            text = self._properties.get(f"{PREFIX}{path}.{_FLEXIBLE}.{_DEPTH}")
+            message = f"queues more than {MAX_CREATED_LEVELS} levels below {quoted(path)}"
+            message += " are decided as if YARN did not create them"
+            self._diagnostics.warning(text, message, f"set {_DEPTH} to a smaller number", path)
+        return Creator(levels, is_managed) if has_room and levels > 0 else None
+
+    def _boolean(self, key: str, path: str) -> bool:
+        text = self._properties.get(key)
+        stated = boolean(text) if text else False
+        if text is not None and stated is None:
+            message = f"{quoted(text.text)} is neither true nor false, so false"
+            self._diagnostics.warning(text, message, "write true or false", path)
+        return bool(stated)
+
+    def _integer(self, key: str, default: int) -> int:
+        """Return a property as a number, as Hadoop reads it."""
+        text = self._properties.get(key)
+        if text is None:
+            return default
+        digits = text.text.strip()
+        if len(digits) <= _MAX_DIGITS and _INTEGER.fullmatch(digits):
+            number = int(digits, 16 if "x" in digits.lower() else 10)
+            if -_MAX_INTEGER <= number < _MAX_INTEGER:
+                return number
+        message = f"{quoted(key)} is {quoted(text.text)}, which is not a whole number"
+        self._diagnostics.error(text, message, "write a number; Hadoop does not start with this")
+        return default
+
+    def _check_names(self) -> None:
+        """Warn about keys that have no effect, or are probably misspelt."""
+        for key, text in self._properties.items():
+            if not key.startswith(PREFIX):
+                continue
+            path, _, last = key.removeprefix(PREFIX).rpartition(SEPARATOR)
+            path, _, prefix = path.rpartition(SEPARATOR)
+            known = prefix in {_MANAGED, _FLEXIBLE}
+            if known and path and last == _ENABLED and path not in self._children:
+                message = f"there is no queue {quoted(path)}: this property is ignored"
+                remedy = "write the full path of a listed queue, starting with root"
+                self._diagnostics.warning(text, message, remedy)
+            elif known and last not in _READ_NAMES | _OTHER_NAMES:
+                if similar := similar_name(last, _READ_NAMES):
+                    message = f"{quoted(last)} is not a property of {prefix}: it is ignored"
+                    self._diagnostics.warning(text, message, f"write {similar}", path)
+            elif not known and last in _READ_NAMES and prefix.startswith("auto"):
+                similar = similar_name(prefix, (_MANAGED, _FLEXIBLE))
+                message = f"{quoted(prefix)} is not a property of a queue: it is ignored"
+                remedy = f"write {similar or _FLEXIBLE}.{last}"
+                self._diagnostics.warning(text, message, remedy, path)
+
+    def _check_use(
+        self, entries: list[TemplateEntry], creators: Mapping[str, Creator], most_wildcards: int
+    ) -> None:
+        """Warn about templates from which no queue is created."""
+        index: dict[tuple[str, int], int] = {}
+        for path, creator in creators.items():
+            if creator.is_managed:
+                continue
+            levels = path.count(SEPARATOR) + 1
+            above = path
+            while above:
+                index[above, levels] = max(index.get((above, levels), 0), creator.levels)
+                above = parent_path(above)
+        for entry in entries:
+            if entry.kind is TemplateKind.LEAF_OF_MANAGED:
+                is_used = entry.path in creators and creators[entry.path].is_managed
+                key = f"{_MANAGED}.{_ENABLED}"
+            else:
+                is_used = _is_used(entry, index, most_wildcards)
+                key = f"{_FLEXIBLE}.{_ENABLED}"
+            if not is_used:
+                message = f"no queue is created from this template of {quoted(entry.path)}:"
+                message += " its ACLs have no effect"
+                remedy = f"set {key} of the queue that creates them to true, or correct the path"
+                self._diagnostics.warning(entry.position, message, remedy, entry.path)
+
+
+def _is_used(
+    entry: TemplateEntry, index: Mapping[tuple[str, int], int], most_wildcards: int
+) -> bool:
+    """Return whether a queue may be created below a path that the template applies to.
+
+    `index` has, for each path at or above a creator and the level of the creator, how many levels
+    are created.
+    """
+    names = entry.path.split(SEPARATOR)
+    wildcards = trailing_wildcards(entry.path)
+    if wildcards > most_wildcards:
+        return False
+    named = len(names) - wildcards
+    needed = 2 if entry.kind is TemplateKind.PARENT else 1
+    for level in range(1, len(names) + 1):
+        prefix = SEPARATOR.join(names[: min(level, named)])
+        if index.get((prefix, level), 0) >= len(names) - level + needed:
+            return True
+    return False
+
+
+def _queue_of(key: str, suffix: str) -> str:
+    """Return the path of the queue in a key with a suffix; empty if it is another key."""
+    if not (key.startswith(PREFIX) and key.endswith(suffix)):
+        return ""
+    return key[len(PREFIX) : -len(suffix)]
+
+
+def misspelt_template(path: str) -> str:
+    """Return the template that the end of the path in a key probably misspells; empty if none."""
+    above, _, last = path.rpartition(SEPARATOR)
+    if above.rpartition(SEPARATOR)[2].startswith("auto"):
+        last = f"{above.rpartition(SEPARATOR)[2]}.{last}"
+    if "template" not in last.lower() and not last.startswith("auto"):
+        return ""
+    return similar_name(last, [*TemplateKind])
