@@ -29,3 +29,14 @@ def test_replicas_are_shown_and_missed(tmp_path: Path) -> None:
         eventually(
             lambda: "Replica east cannot use Redis and works alone" in health(), expected=True
         )
+
+
+def test_what_redis_refuses_is_shown(tmp_path: Path) -> None:
+    console = (*LISTEN, "--set", "console.enabled=true")
+    with running_fleet(tmp_path, "east", arguments=console) as fleet:
+        browser = Browser(f"http://{ops_address(fleet.servers['east'])}/console/")
+        assert fleet.redis.command("ACL", "SETUSER", "default", "-xread") == b"+OK\r\n"
+        eventually(
+            lambda: "Replica east: Redis refuses XREAD (" in words(browser.get("health")),
+            expected=True,
+        )

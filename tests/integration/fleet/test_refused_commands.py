@@ -21,7 +21,6 @@ from tests.support.servers.free_ports import free_port
 from tests.support.servers.redis_server import RedisServer, running_redis
 
 GUIDE = Path("docs/how-to/run-a-fleet.md")
-CONSOLE = ("--set", "console.enabled=true")
 
 
 def rights() -> list[str]:
