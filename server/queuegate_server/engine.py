@@ -48,6 +48,7 @@ class GroupsUnavailable(Exception):
         The reason, which may name hosts and accounts, is left to the log.
         """
         super().__init__(self.message.format(resolver))
+        self.resolver = resolver
         self.retry_after = retry_after
 
 

@@ -1,13 +1,13 @@
 """What the text of the served policy says beyond its queues: places of ACLs, and lint findings.
 
-The policy that is served keeps neither, so its files are read again, for the first page after each
-reload. They count only if they still hold the text that is served. Lint runs in the parser's child
-process, and places are found in a thread, of a text that is not large.
+The policy that is served keeps neither, so its text is read for the first page after each reload.
+Lint runs in the parser's child process, and places are found in a thread, of a text that is not
+large.
 """
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -18,13 +18,10 @@ from queuegate_server.formats.acl_positions import AclKey, Place, acl_positions
 from queuegate_server.formats.diagnostics import Diagnostic
 from queuegate_server.formats.registry import detect_format
 from queuegate_server.policystore import parser_process
-from queuegate_server.policystore.loader import CannotLoad, PolicyLoader
+from queuegate_server.policystore.loader import MAX_KEPT_BYTES
 from queuegate_server.policystore.parsing import CheckJob, ParseJob, PolicyText, format_options
-from queuegate_server.settings.model import Settings
 
 _LOG = logging.getLogger("queuegate_server.console")
-MAX_BYTES: Final = 2 * MIB
-"""The size of texts of which this is read: twice what a ConfigMap holds."""
 WAIT_SECONDS: Final = 3.0
 """How long a page waits for it."""
 
@@ -47,9 +44,13 @@ class Annotations:
 class Annotator:
     """Annotates the policy that is served, once for each revision."""
 
-    def __init__(self, settings: Settings) -> None:
-        """Read nothing yet."""
-        self._loader = PolicyLoader(settings)
+    def __init__(self, texts: Callable[[], ParseJob | None]) -> None:
+        """Read nothing yet.
+
+        Args:
+            texts: Returns the texts of the policy that is served; None if they are too large.
+        """
+        self._texts = texts
         self._revision = 0
         self._task: asyncio.Task[Annotations] | None = None
 
@@ -57,28 +58,22 @@ class Annotator:
         """Return the annotations of a policy, or that they are still being read."""
         revision, checksum = snapshot.policy.revision, snapshot.policy.checksum
         if self._task is None or self._revision != revision:
+            texts = self._texts()
+            if texts is None:
+                return Annotations(
+                    missing=f"The policy is larger than {MAX_KEPT_BYTES // MIB} MiB: find lines and"
+                    " findings with `queuegate-server lint`."
+                )
+            if texts.checksum != checksum:
+                return Annotations(missing="A newer policy has just been loaded: load again.")
             self._revision = revision
-            self._task = asyncio.create_task(self._read(checksum))
+            self._task = asyncio.create_task(self._read(texts))
         done, _ = await asyncio.wait({self._task}, timeout=WAIT_SECONDS)
         if not done:
             return Annotations(missing="Lines and findings are still being read: load again.")
         return self._task.result()
 
-    async def _read(self, checksum: str) -> Annotations:
-        try:
-            job = await self._loader.read()
-        except CannotLoad as error:
-            return Annotations(missing=f"Lines and findings are not known: {error}.")
-        if job.checksum != checksum:
-            return Annotations(
-                missing="The files have changed since this policy was loaded: lines and findings"
-                " are not known."
-            )
-        if sum(len(text.policy.data) for text in job.texts) > MAX_BYTES:
-            return Annotations(
-                missing=f"The policy is larger than {MAX_BYTES // MIB} MiB: find lines and findings"
-                " with `queuegate-server lint`."
-            )
+    async def _read(self, job: ParseJob) -> Annotations:
         findings: list[Diagnostic] = []
         missing = ""
         try:

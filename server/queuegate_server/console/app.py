@@ -15,6 +15,7 @@ import grpc
 from aiohttp import web
 
 from queuegate_server.admin.http import ADMIT, Site
+from queuegate_server.console.attention import problems
 from queuegate_server.console.callers import (
     HttpCall,
     identifies_itself,
@@ -340,6 +341,7 @@ class Console:
         is_fragment = "HX-Request" in request.headers and "HX-Boosted" in request.headers
         body = await render(
             self._templates.get_template(view.template),
+            attention=() if principal is None else self._attention(request, principal),
             layout="fragment.html" if is_fragment else "base.html",
             title=view.title,
             page=view.model,
@@ -358,6 +360,12 @@ class Console:
             content_type="text/html",
             charset="utf-8",
         )
+
+    def _attention(self, request: web.Request, principal: Principal) -> tuple[str, ...]:
+        """Return what the banner says. Health has a list of its own."""
+        is_health = request.path == url("health")
+        may_know = Role.READ in principal.rights.roles
+        return tuple(problems(self._services)) if may_know and not is_health else ()
 
     @web.middleware
     async def _with_headers(self, request: web.Request, handler: _Handler) -> web.StreamResponse:

@@ -24,6 +24,8 @@ from queuegate_server.policystore.parsing import File, ParsedPolicies, ParseJob,
 from queuegate_server.runtime.threads import AbandonableThreadPool, AllThreadsHang
 from queuegate_server.settings.model import PolicySource, Settings
 
+MAX_KEPT_BYTES: Final = 2 * 1024 * 1024
+"""Of the texts that are kept: twice what a ConfigMap holds."""
 EMBEDDED_DEFAULT: Final = Path(__file__).with_name("default_queues.yaml")
 
 
@@ -124,6 +126,9 @@ class PolicyLoader:
         self._formats: dict[str, str] = {}
         """By the name of the policy. A file that changes its format while it is served is a
         mistake, and could open what was closed."""
+        self._keeps_texts = settings.console.enabled
+        self.texts: ParseJob | None = None
+        """The texts that were loaded last, for the console, unless they are large."""
         self.name: Final = ", ".join(policy.policy.name for policy in self._policies)
         """The names of the policies, for people."""
 
@@ -139,6 +144,8 @@ class PolicyLoader:
             ParserFailed: The child cannot be started, reached a limit or broke down.
         """
         job = await self.read()
+        size = sum(len(text.policy.data) for text in job.texts)
+        self.texts = job if self._keeps_texts and size <= MAX_KEPT_BYTES else None
         if in_child:
             parsed = await parser_process.parse(job)
         else:

@@ -28,7 +28,7 @@ from queuegate_server.identity.manager import (
 )
 from queuegate_server.policystore.loader import CannotLoad, PolicyLoader
 from queuegate_server.policystore.parser_process import ParserFailed
-from queuegate_server.policystore.parsing import ParsedPolicies
+from queuegate_server.policystore.parsing import ParsedPolicies, ParseJob
 from queuegate_server.runtime import resources
 from queuegate_server.runtime.event_loop import PAUSE_SECONDS
 from queuegate_server.settings.model import Settings
@@ -114,6 +114,8 @@ class Reloader:
         """Successful reloads, the first one included."""
         self.failed = 0
         """Failed reloads."""
+        self.served_texts: ParseJob | None = None
+        """The texts of the policies that are served, as `PolicyLoader.texts`."""
         self.past: Final[deque[PastReload]] = deque(maxlen=MAX_PAST_RELOADS)
         """The last reloads, the newest last."""
 
@@ -242,6 +244,7 @@ class Reloader:
         if self._revision:
             self._free_later(self._engine.snapshot, set(groups.values()))
         self._revision = revision
+        self.served_texts = self._loader.texts
         self._empty = parsed.empty
         self._engine.serve(Snapshot(policy, served, self._wall(), parsed.diagnostics))
         resources.freeze_gc()

@@ -186,7 +186,7 @@ def _console(settings: Settings, parts: ServerParts, metrics: Callable[[], bytes
             audit=parts.audit,
             readiness=parts.readiness,
             addresses=parts.listeners.addresses,
-            annotator=Annotator(settings),
+            annotator=Annotator(lambda: parts.reloader.served_texts),
             metrics=metrics,
             sign_ins=parts.sign_ins,
         ),

@@ -14,6 +14,25 @@ __all__ = ["browser"]
 
 PROPOSED = Path("examples/queues.yaml").read_text().replace('submitacl: "*"', "submitacl: omar")
 CLAIMS = "claims: [nobody may submit root.sandbox, no new access compared with served]"
+CUT_OFF = """() => [...document.querySelectorAll(".scroll")]
+    .filter(each => each.scrollWidth > each.clientWidth).map(each => each.innerText)"""
+BROKEN = """() => [...document.querySelectorAll(".scroll :is(a, th, .chip, .place)")]
+    .filter(each => !/\\s/.test(each.innerText.trim()))
+    .filter(each => {
+        const range = document.createRange();
+        range.selectNodeContents(each);
+        return new Set([...range.getClientRects()].map(line => Math.round(line.bottom))).size > 1;
+    }).map(each => each.innerText)"""
+"""Names without blanks that take more than one line."""
+OUT_OF_LINE = """() => {
+    const rows = {};
+    for (const field of document.querySelectorAll(".fields > p")) {
+        const control = field.querySelector("input, select, button");
+        (rows[field.offsetTop] ??= []).push(control.getBoundingClientRect().top);
+    }
+    return Object.values(rows).filter(tops => Math.max(...tops) - Math.min(...tops) > 2);
+}"""
+"""Rows of a form whose controls do not begin at the same height."""
 pages = pytest.mark.parametrize("path", EXAMPLES.values(), ids=EXAMPLES)
 
 
@@ -36,6 +55,18 @@ def test_the_page_does_not_scroll_sideways(
     with visiting(browser, width=width) as visit:
         visit.page.goto(f"{console.url}{path}")
         assert visit.overflow() == 0
+
+
+@pages
+@pytest.mark.parametrize("width", [390, 1100])
+def test_nothing_is_cut_off_broken_or_out_of_line(
+    browser: Browser, console: RunningConsole, path: str, width: int
+) -> None:
+    with visiting(browser, width=width) as visit:
+        visit.page.goto(f"{console.url}{path}")
+        assert visit.page.evaluate(CUT_OFF) == []
+        assert visit.page.evaluate(BROKEN) == []
+        assert visit.page.evaluate(OUT_OF_LINE) == []
 
 
 @pages

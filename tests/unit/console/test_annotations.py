@@ -30,6 +30,12 @@ async def test_places_are_known_without_a_linter(
     job = await PolicyLoader(settings).read()
     policy = Policy({}, revision=1, checksum=job.checksum)
     monkeypatch.setattr(sys, "executable", str(tmp_path / "missing"))
-    found = await Annotator(settings).annotations(Snapshot(policy, {}, 0.0))
+    found = await Annotator(lambda: job).annotations(Snapshot(policy, {}, 0.0))
     assert found.place("default", "root", Access.SUBMIT) == f"{file}:5:20"
     assert "No such file or directory" in found.missing
+
+
+async def test_large_policies_have_no_places() -> None:
+    found = await Annotator(lambda: None).annotations(Snapshot(Policy({}, revision=1), {}, 0.0))
+    assert found.place("default", "root", Access.SUBMIT) == ""
+    assert "larger than 2 MiB" in found.missing

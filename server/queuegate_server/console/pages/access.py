@@ -13,9 +13,15 @@ from queuegate.policy.explain import StepOutcome
 from queuegate.policy.names import DEFAULT_PARTITION
 from queuegate.v1 import access_pb2
 from queuegate.v1.user_group_information_pb2 import UserGroupInformation
+from queuegate_server.console.attention import failure_of
 from queuegate_server.console.commands import Question, command_line, grpcurl
 from queuegate_server.console.views import Page, Route, Url, View, Visit, url
-from queuegate_server.engine import GroupsUnavailable, Snapshot, UnknownPartition
+from queuegate_server.engine import (
+    GroupsUnavailable,
+    Snapshot,
+    TooManyLookups,
+    UnknownPartition,
+)
 from queuegate_server.rpc.errors import InvalidRequest, to_status
 from queuegate_server.rpc.messages import ACCESS_TYPES
 
@@ -103,6 +109,14 @@ class AccessModel:
     queue_url: Url
 
 
+def _why(visit: Visit, failed: GroupsUnavailable) -> str:
+    """Return why there is no decision. Callers of the console may know what Health shows."""
+    cause = (
+        "" if isinstance(failed, TooManyLookups) else failure_of(visit.services, failed.resolver)
+    )
+    return str(failed).replace("; the log says why", f": {cause}") if cause else str(failed)
+
+
 async def show(visit: Visit) -> View:
     """Ask about a user and a queue, if the URL names them."""
     query = visit.query
@@ -124,7 +138,7 @@ async def show(visit: Visit) -> View:
         except (InvalidRequest, UnknownPartition) as failed:
             error, status = to_status(failed).proto.message, 400
         except GroupsUnavailable as failed:
-            unanswered, status = str(failed), 503
+            unanswered, status = _why(visit, failed), 503
     served = snapshot.served.get(asked.partition)
     model = AccessModel(
         asked=asked,

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
 from queuegate_server.admin.readiness import versions
+from queuegate_server.console.attention import problems
 from queuegate_server.console.views import Page, Route, Services, View, Visit
 from queuegate_server.engine import Snapshot
 from queuegate_server.identity.guards import CircuitState
@@ -189,9 +190,7 @@ def _page(services: Services) -> HealthPage:
         snapshot.policy.revision,
         snapshot.policy.checksum,
         snapshot.loaded_at,
-        tuple(
-            _problems(resolvers, gates, (*certificates, audit), fleet, next(iter(reloads), None))
-        ),
+        (*problems(services), *_problems(gates, (*certificates, audit), fleet)),
         resolvers,
         tuple(_partitions(snapshot)),
         services.sync.log.head,
@@ -292,18 +291,11 @@ def _audit(audit: AuditLog) -> AuditHealth:
 
 
 def _problems(
-    resolvers: Iterable[ResolverHealth],
     gates: Iterable[GateHealth],
     others: Iterable[CertificateHealth | AuditHealth | None],
     fleet: FleetHealth | None,
-    last: PastReload | None,
 ) -> Iterator[str]:
-    """Yield what needs attention, as sentences."""
-    if last is not None and not last.succeeded:
-        yield "The last reload of the policy failed; an older policy is served."
-    for resolver in resolvers:
-        if not resolver.is_well:
-            yield f"The circuit breaker of resolver {resolver.name} is {resolver.breaker}."
+    """Yield what else needs attention, as sentences."""
     if lagging := sum(each.lag_seconds >= LAG_SECONDS for each in gates):
         yield f"{lagging} {'gate does' if lagging == 1 else 'gates do'} not confirm changes."
     if fleet is not None:

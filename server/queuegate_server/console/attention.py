@@ -1,0 +1,35 @@
+"""What needs attention beyond a page: a failed reload, and resolvers that are not asked."""
+
+from collections.abc import Iterator
+
+from queuegate_server.console.views import Services
+from queuegate_server.formats.diagnostics import Severity
+from queuegate_server.identity.guards import CircuitState
+
+
+def problems(services: Services) -> Iterator[str]:
+    """Yield what every page warns of, as sentences with the cause."""
+    past = services.reloader.past
+    if past and not past[-1].succeeded:
+        last = past[-1]
+        errors = [each for each in last.diagnostics if each.severity is Severity.ERROR]
+        cause = f": {errors[0]}" if errors else ""
+        yield (
+            f"The last reload of the policy failed, and revision {last.revision} is still"
+            f" served{cause}"
+        )
+    for _, each in services.resolvers.resolvers():
+        state = each.breaker.state
+        if state != CircuitState.CLOSED:
+            cause = f": {each.breaker.last_failure[1]}" if each.breaker.last_failure else ""
+            yield f"The resolver {each.name} is not asked, its circuit breaker is {state}{cause}"
+
+
+def failure_of(services: Services, resolver: str) -> str:
+    """Return why a resolver could not be asked the last time; empty if that is not known."""
+    failures = [
+        each.breaker.last_failure[1]
+        for _, each in services.resolvers.resolvers()
+        if each.name == resolver and each.breaker.last_failure
+    ]
+    return failures[-1] if failures else ""
