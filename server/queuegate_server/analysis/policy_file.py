@@ -9,8 +9,9 @@ from typing import Final
 from queuegate.policy.acl import AclNames
 from queuegate.policy.chain import CLUSTER
 from queuegate.policy.claims import Answer
+from queuegate.policy.created_queues import ANY_NAME
 from queuegate.policy.decision import Access
-from queuegate.policy.names import DEFAULT_PARTITION
+from queuegate.policy.names import DEFAULT_PARTITION, SEPARATOR, parent_path
 from queuegate.policy.reach import Grant, SubjectKind
 from queuegate.policy.tree import Partition
 from queuegate.policy.worlds import Person
@@ -49,7 +50,12 @@ class PolicyFile:
     def place(self, partition: str, grant: Grant) -> Place:
         """Return where the ACL of a grant is written; the file alone if that is not known."""
         access = grant.acl or Access.ADMIN
-        return self.positions.get(AclKey(partition, grant.queue, access)) or Place(self.name)
+        template = f"{parent_path(grant.queue)}{SEPARATOR}{ANY_NAME}"
+        return (
+            self.positions.get(AclKey(partition, grant.queue, access))
+            or self.positions.get(AclKey(partition, template, access))
+            or Place(self.name)
+        )
 
     def command(self, partition: str, person: Person, answer: Answer) -> str:
         """Return the command that shows a decision about a person."""

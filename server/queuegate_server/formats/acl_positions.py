@@ -9,7 +9,9 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from queuegate.policy.chain import CLUSTER
+from queuegate.policy.created_queues import ANY_NAME, TemplateKind
 from queuegate.policy.decision import Access
+from queuegate.policy.names import SEPARATOR
 from queuegate_server.formats.diagnostics import Diagnostics, Positioned, TooManyErrors
 from queuegate_server.formats.envelope import open_envelope
 from queuegate_server.formats.registry import YUNIKORN, FormatOptions
@@ -47,7 +49,9 @@ def acl_positions(
 ) -> Mapping[AclKey, Place]:
     """Return where the ACLs of a valid policy are. The arguments are those of `load_policy`.
 
-    ACLs that the text does not have, such as defaults, have the place of their queue, if any.
+    ACLs that the text does not have, such as defaults, have the place of their queue, if any. Those
+    of a `leaf-queue-template` have a path with the level `*`; other templates are left out: several
+    of them apply to a queue.
     """
     found: dict[AclKey, Place] = {}
 
@@ -72,6 +76,11 @@ def acl_positions(
         for entry in scheduler.queues if scheduler else ():
             add(AclKey(name, entry.path, Access.SUBMIT), entry.submit, entry.position)
             add(AclKey(name, entry.path, Access.ADMIN), entry.admin, entry.position)
+        for template in scheduler.templates.entries if scheduler else ():
+            if template.kind is TemplateKind.LEAF_OF_MANAGED:
+                path = f"{template.path}{SEPARATOR}{ANY_NAME}"
+                add(AclKey(name, path, Access.SUBMIT), template.submit, None)
+                add(AclKey(name, path, Access.ADMIN), template.admin, None)
         if options.yarn.site is not None:
             at = site.admins_position
             key = AclKey(name, CLUSTER, Access.ADMIN)

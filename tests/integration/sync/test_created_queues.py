@@ -7,6 +7,8 @@ import pytest
 
 import queuegate
 from queuegate import Access, Reason
+from queuegate.cli import render
+from queuegate.cli.terminal import Colours
 from tests.support.eventually import eventually
 from tests.support.gates import KINDS, decides_itself, live_gate
 from tests.support.servers.queuegate_server import ADMIN, running_server
@@ -60,6 +62,8 @@ def test_everything_else_agrees(client: queuegate.Client) -> None:
     (template,) = policy.templates
     assert (template.path, template.kind) == ("root.managed", "leaf-queue-template")
     assert (template.submit_acl, template.admin_acl) == ("alice analysts", "ops")
+    shown = [*render.policy(policy, Colours(on=False))]
+    assert "  root.managed  leaf-queue-template  submit 'alice analysts'  admin 'ops'" in shown
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -12,6 +12,7 @@ from tests.support import xss_corpus
 from tests.support.fakes.scripted_directory import ScriptedDirectory, settings_file
 from tests.support.servers.admin_port import ops_address
 from tests.support.servers.queuegate_server import RunningServer, running_server
+from tests.support.yarn_templates import creating_scheduler
 
 PEOPLE: Final = {
     "ann": {"groups": ["analysts"]},
@@ -23,6 +24,7 @@ PEOPLE: Final = {
     "sue": {"groups": ["analysts", "staff"]},
     "lost": {"failed": "the directory server cannot be reached: connection refused"},
 }
+CREATING_PARTITION = "yarn"
 HOSTILE_PARTITION: Final = "hostile"
 DENIED: Final = (
     ("dana", "root.engineering.ci"),
@@ -70,6 +72,19 @@ def hostile_console(folder: Path) -> Iterator[RunningConsole]:
         with _client(console) as client:
             for name, queue in zip(xss_corpus.NAMES, reversed(xss_corpus.QUEUES), strict=True):
                 client.check(name, f"root.{queue}", partition=HOSTILE_PARTITION)
+        yield console
+
+
+@contextmanager
+def creating_console(folder: Path) -> Iterator[RunningConsole]:
+    """Serve a capacity scheduler that creates queues, beside the example policy."""
+    policy = folder / "capacity-scheduler.xml"
+    policy.write_text(creating_scheduler())
+    policies = [
+        {"path": "examples/queues.yaml"},
+        {"path": str(policy), "partition": CREATING_PARTITION},
+    ]
+    with _running(folder, policies, PEOPLE, {}) as console:
         yield console
 
 

@@ -1,5 +1,6 @@
 """What the commands say about queues that YARN will create."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -74,7 +75,7 @@ def test_claims_cover_them(old: str, tmp_path: Path, capsys: pytest.CaptureFixtu
     assert result.exit_code == 1
     shown = [line for line in result.stdout.splitlines() if ": proved:" in line]
     assert len(shown) == 3
-    assert " may submit root.managed.*: the " in result.stdout
+    assert re.search(r"old\.xml:\d:\d+: \w+ may submit root\.managed\.\*: the ", result.stdout)
     main(["check", "--policy", old, "alice", "root.managed.*"])
     assert "allowed" in capsys.readouterr().out
 
