@@ -101,7 +101,7 @@ async def _check(options: LdapOptions, user: str) -> bool:
     for url in servers:
         click.echo(f"\n{url}")
         statistics = LdapStatistics()
-        outcome = await _look_up(url, user, options, statistics)
+        outcome, notes = await _look_up(url, user, options, statistics)
         if isinstance(outcome, Found):
             answers.add(frozenset(outcome.groups))
             names = printable(", ".join(outcome.groups)) or "none"
@@ -112,8 +112,8 @@ async def _check(options: LdapOptions, user: str) -> bool:
         else:
             all_answered = False
             click.echo(f"  could not ask: {printable(outcome.detail)}")
-        for note in _notes(statistics):
-            click.echo(f"  note: {note}")
+        for note in (*_notes(statistics), *notes):
+            click.echo(f"  note: {printable(note)}")
     if len(answers) > 1:
         click.echo("\nthe servers do not agree")
     return all_answered and None not in answers and len(answers) == 1
@@ -121,7 +121,7 @@ async def _check(options: LdapOptions, user: str) -> bool:
 
 async def _look_up(
     url: ServerUrl, user: str, options: LdapOptions, statistics: LdapStatistics
-) -> Outcome:
+) -> tuple[Outcome, list[str]]:
     # Loads the driver, which `--help` does not need.
     from queuegate_server.identity.resolvers.ldap.directory import Directory  # noqa: PLC0415
 
@@ -135,9 +135,9 @@ async def _look_up(
 
     directory = Directory(options, statistics, show)
     try:
-        return await directory.resolve_at(url, user)
+        return await directory.examine(url, user)
     except LdapFault as fault:
-        return LookupFailed(fault.detail if fault.advice in shown_advice else fault.text)
+        return LookupFailed(fault.detail if fault.advice in shown_advice else fault.text), []
     finally:
         await directory.close()
 

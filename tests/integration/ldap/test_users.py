@@ -3,14 +3,15 @@
 from typing import Any
 
 import pytest
+from pydantic import ValidationError
 
-from queuegate_server.identity.members import CannotListUsers
-from queuegate_server.identity.resolver import NoSuchUser
+from queuegate_server.identity.members import CannotListUsers, MemberListing
+from queuegate_server.identity.resolver import Found, LookupFailed, NoSuchUser
 from tests.integration.ldap.conftest import Build
 from tests.support.fakes.active_directory import BASE, ROOT
 from tests.support.fakes.filters import Entries
 from tests.support.fakes.ldap_server import Attributes, fake_directory
-from tests.support.servers.slapd import SUFFIX, Slapd
+from tests.support.servers.slapd import PEOPLE, SUFFIX, Slapd
 
 NAMES = ("alice", "bob", "carol", "dave", "o'neil (jr)*", "ALICE", "nobody")
 
@@ -94,3 +95,50 @@ async def test_names_that_may_only_be_searched(resolver: Build) -> None:
         opened = await resolver(fake.url, **GIVEN)
         with pytest.raises(CannotListUsers, match=r"User 1.* shows no sAMAccountName"):
             await opened.all_users(10)
+
+
+async def test_users_below_several_bases(resolver: Build, directory: Slapd) -> None:
+    more = f"ou=more,{SUFFIX}"
+    both = await resolver(directory, user_base=[PEOPLE, more])
+    assert await both.resolve("bob") == Found(("analytics",))
+    twin = await both.resolve("twin")
+    assert isinstance(twin, LookupFailed)
+    assert "2 entries match the user" in twin.detail
+    only_more = await resolver(directory, user_base=[more])
+    assert await only_more.resolve("twin") == Found(())
+    assert isinstance(await only_more.resolve("bob"), NoSuchUser)
+    assert set(await both.all_users(100)) >= {"alice", "bob", "twin"}
+    listing = MemberListing(["analytics"])
+    await both.members(listing)
+    assert set(listing.groups["analytics"].users) == {"alice", "bob"}
+    assert listing.groups["analytics"].missing == ""
+
+
+async def test_bases_may_overlap(resolver: Build, directory: Slapd) -> None:
+    opened = await resolver(directory, user_base=[SUFFIX, PEOPLE])
+    assert await opened.resolve("bob") == Found(("analytics",))
+    names = await opened.all_users(100)
+    assert len(names) == len(set(names))
+
+
+async def test_one_base_that_does_not_exist_fails_the_lookup(
+    resolver: Build, directory: Slapd
+) -> None:
+    opened = await resolver(directory, user_base=[PEOPLE, f"ou=nowhere,{SUFFIX}"])
+    outcome = await opened.resolve("bob")
+    assert isinstance(outcome, LookupFailed)
+    assert "the search base does not exist" in outcome.detail
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ([], "at least 1 item"),
+        ([PEOPLE, PEOPLE], "is listed twice"),
+        ([PEOPLE, "people"], "is not a DN"),
+        ([PEOPLE] * 17, "at most 16 items"),
+    ],
+)
+def test_wrong_bases(options: Any, given: list[str], message: str) -> None:
+    with pytest.raises(ValidationError, match=message):
+        options("ldaps://a", user_base=given)

@@ -62,6 +62,10 @@ class LdapConnection:
         """Held by the lookup that works on a long result."""
         self.is_active_directory: bool | None = None
         """None until the server has been asked."""
+        self.schema_lock = asyncio.Lock()
+        self.has_asked_for_schema = False
+        self.known_attributes: frozenset[str] | None = None
+        """The attributes of the server's schema; None if they are not known."""
         self._pending = PendingRequests(self._abandon, self.close)
         self._slots = asyncio.Semaphore(options.max_in_flight)
         self._max_requests = options.max_in_flight + options.max_queued

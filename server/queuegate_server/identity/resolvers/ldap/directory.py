@@ -24,8 +24,10 @@ from queuegate_server.identity.resolvers.ldap.group_lookup import (
 )
 from queuegate_server.identity.resolvers.ldap.instrumentation import LdapStatistics, StepObserver
 from queuegate_server.identity.resolvers.ldap.member_lookup import MemberLookup
+from queuegate_server.identity.resolvers.ldap.notes import Notes
 from queuegate_server.identity.resolvers.ldap.options import LdapOptions
 from queuegate_server.identity.resolvers.ldap.pool import ServerPool
+from queuegate_server.identity.resolvers.ldap.schema import check_groups, check_user_filter
 from queuegate_server.identity.resolvers.ldap.search import LdapEntry, LimitExceeded, SearchSession
 from queuegate_server.identity.resolvers.ldap.user_search import UserSearch
 from queuegate_server.runtime.threads import AbandonableThreadPool
@@ -99,17 +101,25 @@ class Directory:
         except LdapFault as fault:
             raise CannotListUsers(fault.text) from None
 
-    async def resolve_at(self, url: ServerUrl, user: str) -> Outcome:
+    async def examine(self, url: ServerUrl, user: str) -> tuple[Outcome, list[str]]:
         """Look up one user at one server, on a connection of its own, and within the time that a
-        server has for it. Raises LdapFault.
+        server has for it.
+
+        Returns:
+            The outcome, and notes for people on what may not be as they meant it.
+
+        Raises:
+            LdapFault: The server could not be asked.
         """
         if not _is_possible_name(user):
-            return _IMPOSSIBLE_NAME
+            return _IMPOSSIBLE_NAME, []
         connection = await self._connector.connect(url)
         seconds = self._options.lookup_timeout
         try:
             async with asyncio.timeout(seconds):
-                return await self._look_up(connection, user)
+                outcome = await self._look_up(connection, user)
+            notes = Notes(connection, self._users, self._kinds, self._statistics)
+            return outcome, await notes.about(user, outcome, self._look_up)
         except TimeoutError:
             raise ServerFault(
                 f"the lookup took longer than {seconds:g} s (lookup_timeout)",
@@ -149,11 +159,15 @@ class Directory:
         with connection.in_use():
             session = SearchSession(connection, lambda: allowance)
             found = await self._find_user(session, user)
+            if found is _NO_SUCH_USER:
+                await check_user_filter(connection, self._options)
             if isinstance(found, NoSuchUser):
                 return found
             entry, name = found
             lookup = GroupLookup(session, self._kinds, self._statistics, entry, name)
             groups = await lookup.groups(user)
+            if not groups:
+                await check_groups(connection, self._options)
         self._note_missing_attributes(entry)
         return Found(groups)
 

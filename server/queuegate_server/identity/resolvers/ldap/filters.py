@@ -1,7 +1,8 @@
 """Search filters (RFC 4515): parsed with the settings, filled in safely for each user."""
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 _PLACEHOLDER: Final = re.compile(r"\{user\}|%s")
@@ -46,43 +47,92 @@ def enclosed(text: str) -> str:
     return text if text.startswith("(") else f"({text})"
 
 
+class _Combination(NamedTuple):
+    operator: str
+    """`&`, `|` or `!`."""
+    parts: "list[_Combination | Assertion]"
+
+
 def assertions(text: str) -> tuple[Assertion, ...]:
     """Return the comparisons in a filter. Raises BadFilter."""
+    return tuple(_comparisons(_parsed(text)))
+
+
+@lru_cache(maxsize=256)
+def missing_attributes(text: str, known: frozenset[str]) -> tuple[str, ...]:
+    """Return the attributes because of which a filter matches no entry at all.
+
+    A comparison with an attribute that the schema does not have is neither true nor false
+    (RFC 4511, 4.5.1.7). It makes a conjunction undefined, and a disjunction only if no other part
+    can be true.
+
+    Args:
+        text: A valid filter.
+        known: The names of the attributes that exist, in lower case.
+    """
+    tree = _parsed(text)
+    if _can_match(tree, known):
+        return ()
+    names = (comparison.attribute for comparison in _comparisons(tree))
+    return tuple(dict.fromkeys(name for name in names if not _is_known(name, known)))
+
+
+def _is_known(attribute: str, known: frozenset[str]) -> bool:
+    return not attribute or attribute.partition(";")[0].lower() in known
+
+
+def _can_match(node: "_Combination | Assertion", known: frozenset[str]) -> bool:
+    if isinstance(node, Assertion):
+        return _is_known(node.attribute, known)
+    several = any if node.operator == "|" else all
+    return several(_can_match(part, known) for part in node.parts)
+
+
+def _comparisons(node: "_Combination | Assertion") -> Iterator[Assertion]:
+    if isinstance(node, Assertion):
+        yield node
+    else:
+        for part in node.parts:
+            yield from _comparisons(part)
+
+
+def _parsed(text: str) -> "_Combination | Assertion":
     if len(text) > MAX_CHARS:
         raise BadFilter(f"is longer than {MAX_CHARS} characters")
-    found: list[Assertion] = []
-    end = _filter(text, 0, 0, found)
+    end, node = _filter(text, 0, 0)
     if end != len(text):
         raise BadFilter(f"goes on after its last parenthesis, at character {end + 1}")
-    return tuple(found)
+    return node
 
 
-def _filter(text: str, at: int, depth: int, found: list[Assertion]) -> int:
-    """Parse the filter at a position; return the position after it."""
+def _filter(text: str, at: int, depth: int) -> "tuple[int, _Combination | Assertion]":
+    """Parse the filter at a position; return the position after it, and the filter."""
     if depth > MAX_DEPTH:
         raise BadFilter(f"is nested deeper than {MAX_DEPTH} levels")
     _expect(text, at, "(")
     at += 1
     operator = text[at : at + 1]
-    if operator in ("&", "|"):
+    node: _Combination | Assertion
+    if operator in ("&", "|", "!"):
+        node = _Combination(operator, [])
         at += 1
-        while text[at : at + 1] == "(":
-            at = _filter(text, at, depth + 1, found)
-    elif operator == "!":
-        at = _filter(text, at + 1, depth + 1, found)
+        if operator == "!":
+            _expect(text, at, "(")
+        while text[at : at + 1] == "(" and not (operator == "!" and node.parts):
+            at, part = _filter(text, at, depth + 1)
+            node.parts.append(part)
     else:
-        at = _item(text, at, found)
+        at, node = _item(text, at)
     _expect(text, at, ")")
-    return at + 1
+    return at + 1, node
 
 
-def _item(text: str, at: int, found: list[Assertion]) -> int:
+def _item(text: str, at: int) -> tuple[int, Assertion]:
     match = _ITEM.match(text, at)
     if match is None or not (match["attribute"] or match["rule"]):
         raise BadFilter(f"has no comparison such as uid={{user}} at character {at + 1}")
     operator = f"{match['rule'] or ''}{match['operator']}"
-    found.append(Assertion(match["attribute"] or "", operator, match["value"]))
-    return match.end()
+    return match.end(), Assertion(match["attribute"] or "", operator, match["value"])
 
 
 def _expect(text: str, at: int, char: str) -> None:

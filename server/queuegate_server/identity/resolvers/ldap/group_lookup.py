@@ -281,7 +281,12 @@ class GroupLookup:
         if group is None:
             self._skip(dn)
             return None
-        if not group.is_below_base or group.key in self._seen:
+        if not group.is_below_base:
+            # Legal in memberOf: FreeIPA also lists roles and rules there.
+            self._statistics.other_base += 1
+            self._statistics.other_base_example = dn
+            return None
+        if group.key in self._seen:
             return None
         self._seen.add(group.key)
         self._check_limit(len(self._seen))

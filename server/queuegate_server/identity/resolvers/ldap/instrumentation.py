@@ -13,7 +13,7 @@ _LOG = logging.getLogger("queuegate_server.identity.ldap")
 
 StepName = Literal[
     "resolve", "connect", "starttls", "tls", "bind", "root entry", "user search", "group search",
-    "nested search", "primary group", "group names", "ranges", "member search",
+    "nested search", "primary group", "group names", "ranges", "member search", "schema",
 ]  # fmt: skip
 
 
@@ -80,6 +80,10 @@ class LdapStatistics:
     """Groups without a readable name."""
     outside_base: int = 0
     """Entries that a server returned although they are outside of `user_base` or `group_base`."""
+    other_base: int = 0
+    """Values of attributes that list groups of users, of groups outside of `group_base`."""
+    other_base_example: str = ""
+    """One of them."""
     depth_reached: int = 0
     """Lookups that still found groups at the level `nested_depth`, and left out those above."""
 

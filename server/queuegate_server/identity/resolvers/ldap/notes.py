@@ -1,0 +1,140 @@
+"""What an administrator should know about a lookup that succeeded, for `ldap-check`: memberships
+that do not count, and names that are not spelled as in the directory.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from typing import Final
+
+from queuegate_server.identity.resolver import Found, NoSuchUser, Outcome
+from queuegate_server.identity.resolvers.ldap.allowance import Allowance
+from queuegate_server.identity.resolvers.ldap.connection import LdapConnection
+from queuegate_server.identity.resolvers.ldap.errors import LdapFault
+from queuegate_server.identity.resolvers.ldap.group_kind import GroupKind, decode_value
+from queuegate_server.identity.resolvers.ldap.instrumentation import LdapStatistics, LdapStep
+from queuegate_server.identity.resolvers.ldap.search import LimitExceeded, SearchSession
+from queuegate_server.identity.resolvers.ldap.user_search import UserSearch
+
+_MAX_ENTRIES: Final = 100
+_MAX_DN_CHARS: Final = 200
+
+LookUp = Callable[[LdapConnection, str], Awaitable[Outcome]]
+
+
+class Notes:
+    """Finds notes by further searches on a connection."""
+
+    def __init__(
+        self,
+        connection: LdapConnection,
+        users: UserSearch,
+        kinds: Sequence[GroupKind],
+        statistics: LdapStatistics,
+    ) -> None:
+        self._connection = connection
+        self._users = users
+        self._kinds = kinds
+        self._statistics = statistics
+        self._session = SearchSession(connection, lambda: Allowance(_MAX_ENTRIES))
+
+    async def about(self, user: str, outcome: Outcome, look_up: LookUp) -> list[str]:
+        """Return the notes on a lookup. A search that fails only leaves its notes out."""
+        self._connection.observe = _ignore
+        if isinstance(outcome, NoSuchUser):
+            sources = [self._domain_part(user, look_up)]
+        elif isinstance(outcome, Found):
+            sources = [self._other_bases(user), self._missing_attributes()]
+        else:
+            sources = []
+        notes: list[str] = []
+        for source in sources:
+            with contextlib.suppress(LdapFault, TimeoutError):
+                async with asyncio.timeout(self._session.options.lookup_timeout):
+                    notes += [note async for note in source]
+        return notes
+
+    async def _domain_part(self, user: str, look_up: LookUp) -> AsyncIterator[str]:
+        name = user.rpartition("\\")[2].partition("@")[0]
+        if not name or name == user:
+            return
+        attributes = " or ".join(self._users.filter.attributes)
+        if isinstance(await look_up(self._connection, name), Found):
+            yield (
+                f"the directory has the user {name!r}: let callers send the name without its "
+                "domain part, or compare another attribute in user_filter, such as "
+                "userPrincipalName for names like user@domain"
+            )
+        else:
+            yield (
+                f"the name has a domain part, and values of {attributes} usually have none; "
+                f"{name!r} is not in the directory, either"
+            )
+
+    async def _other_bases(self, user: str) -> AsyncIterator[str]:
+        statistics = self._statistics
+        if statistics.other_base:
+            yield _outside(statistics.other_base, statistics.other_base_example)
+        searched = [kind for kind in self._kinds if kind.options.groups_from != "member_of"]
+        if not searched:
+            return
+        found = await self._users.search(
+            self._session,
+            "user search",
+            self._users.filter.for_user(user),
+            ("1.1",),
+            limit=_MAX_ENTRIES,
+            advice="",
+        )
+        root = await self._session.read("root entry", "", ["namingContexts"])
+        contexts = root.values("namingContexts") if root else []
+        for kind in searched:
+            by_name = kind.options.groups_from == "member_uid"
+            members = [user] if by_name else [entry.dn for entry in found]
+            parts = "".join(kind.member_filters(members))
+            for context in filter(None, map(decode_value, contexts)):
+                groups = await self._session.search(
+                    "group search",
+                    context,
+                    f"(&{kind.options.group_filter}(|{parts}))",
+                    ("1.1",),
+                    limit=_MAX_ENTRIES,
+                )
+                outside = [
+                    group.dn
+                    for group in groups
+                    if (parsed := kind.parse(group.dn)) and not parsed.is_below_base
+                ]
+                if outside:
+                    yield _outside(len(outside), outside[0])
+
+    async def _missing_attributes(self) -> AsyncIterator[str]:
+        for kind in self._kinds:
+            attribute = kind.options.member_of_attribute
+            if kind.options.groups_from != "member_of":
+                continue
+            try:
+                found = await self._users.search(
+                    self._session, "user search", f"({attribute}=*)", ("1.1",), limit=1, advice=""
+                )
+            except LimitExceeded:
+                continue
+            if not found:
+                yield (
+                    f"no entry below user_base has a value of {attribute}: the server does not "
+                    "maintain it (OpenLDAP needs the overlay memberof, which lists only groups "
+                    "that were written after it), or the bind account may not read it; "
+                    "groups_from: member_dn searches the groups instead"
+                )
+
+
+def _ignore(_step: LdapStep) -> None:
+    """Hide a step that no lookup of a server takes."""
+
+
+def _outside(count: int, example: str) -> str:
+    groups = "1 membership lies" if count == 1 else f"{count} memberships lie"
+    return (
+        f"{groups} outside of group_base, without effect, such as {example[:_MAX_DN_CHARS]!r}: "
+        "set group_base to a DN above both, or add such groups by more_groups"
+    )

@@ -1,0 +1,96 @@
+"""Whether a directory knows the attributes that the settings name.
+
+A comparison with an attribute that its schema does not have matches nothing, and is no error: a
+misspelled filter would look like a user who does not exist, or has no groups. So the schema is read
+once for each connection, when a lookup finds nobody or nothing, if the bind account may read it.
+"""
+
+import re
+from typing import Final
+
+from queuegate_server.identity.resolvers.ldap.allowance import Allowance
+from queuegate_server.identity.resolvers.ldap.connection import LdapConnection
+from queuegate_server.identity.resolvers.ldap.errors import LdapFault, SetupFault
+from queuegate_server.identity.resolvers.ldap.filters import missing_attributes
+from queuegate_server.identity.resolvers.ldap.options import GroupOptions, LdapOptions
+from queuegate_server.identity.resolvers.ldap.search import SearchSession
+
+_MAX_ATTRIBUTES: Final = 20_000
+_TYPE: Final = re.compile(
+    r"\(\s*(?P<oid>[\w.-]+)(?:\s+NAME\s+(?P<names>'[^']*'|\((?:\s*'[^']*')*\s*\)))?"
+)
+"""The beginning of a description of an attribute (RFC 4512, 4.1.2)."""
+_IS_SCHEMA: Final = "objectclass"
+"""Every schema has this attribute."""
+
+
+async def check_user_filter(connection: LdapConnection, options: LdapOptions) -> None:
+    """Raise SetupFault if no user can match `user_filter`, for the schema of the server."""
+    known = await _known_attributes(connection)
+    if known is not None and (missing := missing_attributes(options.user_filter, known)):
+        raise SetupFault(
+            f"the directory's schema has no attribute {' or '.join(missing)}, so user_filter finds "
+            "nobody",
+            "correct user_filter",
+        )
+
+
+async def check_groups(connection: LdapConnection, options: LdapOptions) -> None:
+    """Raise SetupFault if no group can be found, for the schema of the server."""
+    known = await _known_attributes(connection)
+    if known is None:
+        return
+    missing = [_missing_for_groups(kind, known) for kind in options.group_kinds]
+    if all(missing):
+        names = dict.fromkeys(name for each in missing for name in each)
+        raise SetupFault(
+            f"the directory's schema has no attribute {' or '.join(names)}, so no groups are found",
+            "correct groups_from, group_filter and the names of attributes; memberOf may need an "
+            "overlay",
+        )
+
+
+def _missing_for_groups(kind: GroupOptions, known: frozenset[str]) -> tuple[str, ...]:
+    if kind.groups_from == "member_of":
+        return missing_attributes(f"({kind.member_of_attribute}=*)", known)
+    members = "".join(f"({attribute}=*)" for attribute in kind.member_attribute)
+    return missing_attributes(f"(&{kind.group_filter}(|{members}))", known)
+
+
+async def _known_attributes(connection: LdapConnection) -> frozenset[str] | None:
+    """Return the names of all attributes, in lower case; None if the schema cannot be read."""
+    async with connection.schema_lock:
+        if not connection.has_asked_for_schema:
+            connection.known_attributes = await _read_schema(connection)
+            connection.has_asked_for_schema = True
+    return connection.known_attributes
+
+
+async def _read_schema(connection: LdapConnection) -> frozenset[str] | None:
+    allowance = Allowance(_MAX_ATTRIBUTES)
+    session = SearchSession(connection, lambda: allowance)
+    known: set[str] = set()
+    try:
+        root = await session.read("schema", "", ["subschemaSubentry"])
+        places = root.values("subschemaSubentry") if root else []
+        if len(places) != 1:
+            return None
+        entry = await session.read("schema", places[0].decode(), ["attributeTypes"])
+        if entry is None:
+            return None
+        types = await session.all_values(entry, "attributeTypes", limit=_MAX_ATTRIBUTES)
+        async with session.slices() as slices:
+            for each in types:
+                await slices.pause_when_due()
+                known.update(_names(each.decode("utf-8", "replace")))
+    except (LdapFault, UnicodeDecodeError):
+        # The lookup itself has succeeded.
+        return None
+    return frozenset(known) if _IS_SCHEMA in known else None
+
+
+def _names(description: str) -> list[str]:
+    match = _TYPE.match(description.strip())
+    if match is None:
+        return []
+    return [match["oid"].lower(), *re.findall(r"'([^']*)'", (match["names"] or "").lower())]
