@@ -274,6 +274,10 @@ class _ScriptedConnection:
         self.options = options
         self.observe: Callable[..., None] = lambda _step: None
         self.long_work = asyncio.Lock()
+        # The schema takes no answer: no lookup depends on it unless it finds nothing.
+        self.schema_lock = asyncio.Lock()
+        self.has_asked_for_schema = True
+        self.known_attributes: frozenset[str] | None = None
         self._answers = iter(answers)
         self.asked: list[bytes] = []
         """The answers that were taken."""
