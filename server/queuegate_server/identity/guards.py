@@ -65,7 +65,7 @@ class Timeout:
             async with asyncio.timeout(self._seconds):
                 return await self._source.resolve(user)
         except TimeoutError:
-            detail = f"no answer within {self._seconds:g} s (lookup_timeout)"
+            detail = f"no answer within {self._seconds:g} s"
             _LOG.warning("resolver %r cannot look up %r: %s", self._name, user, detail)
             return LookupFailed(detail)
 

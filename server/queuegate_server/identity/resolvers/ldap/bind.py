@@ -113,9 +113,9 @@ class Connector:
                     bridge.abort("given up")
                     raise
         except TimeoutError:
-            where = f"; {unfinished[-1]}" if unfinished else ""
+            where = f" ({unfinished[-1]})" if unfinished else ""
             raise ServerFault(
-                f"connecting took longer than {seconds:g} s (connect_timeout{where})",
+                f"connecting took longer than connect_timeout, {seconds:g} s{where}",
                 "check whether the server hangs, and firewalls on the way",
             ) from None
         except OSError as error:

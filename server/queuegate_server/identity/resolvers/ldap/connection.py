@@ -66,7 +66,7 @@ class LdapConnection:
         self.has_asked_for_schema = False
         self.known_attributes: frozenset[str] | None = None
         """The attributes of the server's schema; None if they are not known."""
-        self._pending = PendingRequests(self._abandon, self.close)
+        self._pending = PendingRequests(self._abandon, self.close, self._hear)
         self._slots = asyncio.Semaphore(options.max_in_flight)
         self._max_requests = options.max_in_flight + options.max_queued
         self._requests = 0
@@ -220,11 +220,14 @@ class LdapConnection:
             except ldap.LDAPError as error:
                 self.close(to_fault(error).detail)
 
+    def _hear(self) -> None:
+        self.heard_at = time.monotonic()
+
     def _read(self) -> None:
         """Fetch what libldap has, and the rest after a pause if that takes long."""
-        self.heard_at = time.monotonic()
+        end = time.monotonic() + SLICE_SECONDS
         while self.lost is None and self._read_one():
-            if time.monotonic() - self.heard_at > SLICE_SECONDS:
+            if time.monotonic() > end:
                 # libldap may have read all there is, so the descriptor may not report it.
                 self._loop.call_later(PAUSE_SECONDS, self._read)
                 return

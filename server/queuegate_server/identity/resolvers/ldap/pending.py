@@ -67,15 +67,22 @@ class _Request:
 class PendingRequests:
     """The requests in flight on one connection, by their message ids."""
 
-    def __init__(self, abandon: Callable[[int], None], close: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        abandon: Callable[[int], None],
+        close: Callable[[str], None],
+        hear: Callable[[], None],
+    ) -> None:
         """Create it without requests.
 
         Args:
             abandon: Tells the server that a request has been given up.
             close: Ends the connection for a reason.
+            hear: Is called when the server begins a message, also one that is dropped.
         """
         self._abandon = abandon
         self.close = close
+        self._hear = hear
         self._pending: dict[int, _Request] = {}
         self._late: dict[int, _Request] = {}
         """Abandoned requests; what still answers them is dropped."""
@@ -135,6 +142,7 @@ class PendingRequests:
 
     def admit(self, head: MessageHead) -> bool:
         """Return whether to read a message, by its first bytes. Raises ServerFault."""
+        self._hear()
         is_notice = head.id == 0 and head.operation == EXTENDED_RESPONSE
         request = self._pending.get(head.id) or self._late.get(head.id)
         if not is_notice and (request is None or request.is_answered):
