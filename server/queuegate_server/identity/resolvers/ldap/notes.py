@@ -12,6 +12,7 @@ from queuegate_server.identity.resolvers.ldap.allowance import Allowance
 from queuegate_server.identity.resolvers.ldap.connection import LdapConnection
 from queuegate_server.identity.resolvers.ldap.errors import LdapFault
 from queuegate_server.identity.resolvers.ldap.group_kind import GroupKind, decode_value
+from queuegate_server.identity.resolvers.ldap.group_lookup import member_of_attributes
 from queuegate_server.identity.resolvers.ldap.instrumentation import LdapStatistics, LdapStep
 from queuegate_server.identity.resolvers.ldap.search import LimitExceeded, SearchSession
 from queuegate_server.identity.resolvers.ldap.user_search import UserSearch
@@ -109,10 +110,7 @@ class Notes:
                     yield _outside(len(outside), outside[0])
 
     async def _missing_attributes(self) -> AsyncIterator[str]:
-        for kind in self._kinds:
-            attribute = kind.options.member_of_attribute
-            if kind.options.groups_from != "member_of":
-                continue
+        for attribute in member_of_attributes(self._session.options):
             try:
                 found = await self._users.search(
                     self._session, "user search", f"({attribute}=*)", ("1.1",), limit=1, advice=""

@@ -40,7 +40,8 @@ async def check_groups(connection: LdapConnection, options: LdapOptions) -> None
     known = await _known_attributes(connection)
     if known is None:
         return
-    missing = [_missing_for_groups(kind, known) for kind in options.group_kinds]
+    in_chain = options.nested == "in_chain"
+    missing = [_missing_for_groups(kind, known, in_chain=in_chain) for kind in options.group_kinds]
     if all(missing):
         names = dict.fromkeys(name for each in missing for name in each)
         raise SetupFault(
@@ -50,8 +51,10 @@ async def check_groups(connection: LdapConnection, options: LdapOptions) -> None
         )
 
 
-def _missing_for_groups(kind: GroupOptions, known: frozenset[str]) -> tuple[str, ...]:
-    if kind.groups_from == "member_of":
+def _missing_for_groups(
+    kind: GroupOptions, known: frozenset[str], *, in_chain: bool
+) -> tuple[str, ...]:
+    if kind.groups_from == "member_of" and not in_chain:
         return missing_attributes(f"({kind.member_of_attribute}=*)", known)
     members = "".join(f"({attribute}=*)" for attribute in kind.member_attribute)
     return missing_attributes(f"(&{kind.group_filter}(|{members}))", known)
