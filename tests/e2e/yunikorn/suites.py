@@ -28,6 +28,7 @@ VERSIONS: Final = ("v1.9.0", "v1.8.0")
 """Of yunikorn-core, those that `prepare` supports; the first is its default."""
 SUITES: Final = ("pkg/scheduler/...", "pkg/common/security")
 _RESULTS: Final = MODULE / "RESULTS.md"
+_RUNS_AGAIN: Final = 5
 _NO_ANSWER: Final = re.compile(r"access denied: queuegate gave no answer\t({.*})")
 _NANOSECONDS: Final = re.compile(r"([\d.]+) ns/op")
 
@@ -36,10 +37,35 @@ _NANOSECONDS: Final = re.compile(r"([\d.]+) ns/op")
 class Outcome:
     """What the tests of all packages did."""
 
-    passed: Counter[str] = field(default_factory=Counter)
-    """How many tests and subtests passed, by package."""
+    passed: set[tuple[str, str]] = field(default_factory=set)
+    """The packages and names of tests and subtests that passed."""
     failed: dict[tuple[str, str], set[str]] = field(default_factory=dict)
     """By package and test, the errors of questions without an answer that the test logged."""
+
+    def counts(self) -> Counter[str]:
+        """Return how many tests and subtests passed, by package."""
+        return Counter(package for package, _ in self.passed)
+
+    def late(self) -> set[tuple[str, str]]:
+        """Return the packages and names of tests that failed although each question was answered:
+        they wait for a second, in which a server on a busy machine may not reload.
+        """
+        late = {
+            (package, test.partition("/")[0])
+            for (package, test), errors in self.failed.items()
+            if not errors
+        }
+        return late - {each for each, errors in self.failed.items() if errors}
+
+    def replace(self, package: str, tests: set[str], again: "Outcome") -> None:
+        """Take the outcome of another run for some tests of a package, with their subtests."""
+
+        def is_other(each: tuple[str, str]) -> bool:
+            return each[0] != package or each[1].partition("/")[0] not in tests
+
+        self.passed = set(filter(is_other, self.passed)) | again.passed
+        kept = {each: errors for each, errors in self.failed.items() if is_other(each)}
+        self.failed = {**kept, **again.failed}
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,11 +124,27 @@ def served() -> Iterator[Served]:
             yield Served(server, policy)
 
 
-def run(version: str, *suites: str, environment: dict[str, str] | None = None) -> Outcome:
-    """Run packages of yunikorn-core, unmodified or in an environment that names a server."""
+def run_again(version: str, outcome: Outcome, environment: dict[str, str]) -> None:
+    """Run the tests again that were late, a few times."""
+    for _ in range(_RUNS_AGAIN):
+        late = outcome.late()
+        for package in {package for package, _ in late}:
+            tests = {test for of, test in late if of == package}
+            only = f"^({'|'.join(sorted(tests))})$"
+            again = run(version, package, environment=environment, only=only)
+            outcome.replace(package, tests, again)
+
+
+def run(
+    version: str, *suites: str, environment: dict[str, str] | None = None, only: str = ""
+) -> Outcome:
+    """Run packages of yunikorn-core, unmodified or in an environment that names a server; all their
+    tests, or only those that an expression matches.
+    """
     done = subprocess.run(
         [
             *("nice", "go", "test", "-json", "-count=1", "-p=1"),
+            *(("-run", only) if only else ()),
             *(overlay(version) if environment else ()),
             *(CORE + suite for suite in suites),
         ],
@@ -121,12 +163,12 @@ def run(version: str, *suites: str, environment: dict[str, str] | None = None) -
             case "output" if found := _NO_ANSWER.search(event["Output"]):
                 unanswered.setdefault((package, test), set()).add(json.loads(found[1])["error"])
             case "pass" if test:
-                outcome.passed[package] += 1
+                outcome.passed.add((package, test))
             case "fail" if test:
                 outcome.failed[package, test] = unanswered.get((package, test), set())
             case "build-fail":
                 sys.exit(done.stdout + done.stderr)
-    if not outcome.passed:
+    if not outcome.passed and not outcome.failed:
         sys.exit(f"no test ran:\n{done.stdout}{done.stderr}")
     return outcome
 
@@ -174,6 +216,8 @@ class Results:
     stopped: Outcome
     decisions: int
     reloads: int
+    late: int
+    """Tests that were run again."""
 
 
 def markdown(found: Iterable[Results], checks: dict[str, float]) -> str:
@@ -205,17 +249,18 @@ def markdown(found: Iterable[Results], checks: dict[str, float]) -> str:
 
 def _of_version(found: Results) -> Iterator[str]:
     outcomes = (found.released, found.ours, found.stopped)
+    counts = [one.counts() for one in outcomes]
     rows = [
-        (f"`{package}`", *(str(one.passed[package]) for one in outcomes))
-        for package in sorted(found.released.passed)
+        (f"`{package}`", *(str(one[package]) for one in counts)) for package in sorted(counts[0])
     ]
-    total = ("together", *(str(one.passed.total()) for one in outcomes))
+    total = ("together", *(str(one.total()) for one in counts))
     yield from (f"## yunikorn-core {found.version}", "", "Tests that pass:", "")
     yield from _table(("package", "as released", "queuegate", "stopped"), [*rows, total])
     yield from (
         "",
         f"queuegate answered {found.decisions} questions. It reloaded its policy {found.reloads}",
         "times, before each question about other ACLs than those of the question before.",
+        f"Tests that did not wait for that, {found.late} of them on this machine, were run again.",
         "",
     )
     if found.released.failed:
@@ -241,14 +286,15 @@ def results(version: str) -> Results:
     prepare(version, "-suites")
     compare_vectors(version)
     released = run(version, *SUITES)
-    print(f"{version} as released: {released.passed.total()} pass", flush=True)
+    print(f"{version} as released: {len(released.passed)} pass", flush=True)
     with served() as one:
         ours = run(version, *SUITES, environment=one.environment)
-        print(f"{version} with queuegate: {ours.passed.total()} pass", flush=True)
-        decisions, reloads = one.decisions(), one.reloads()
+        decisions, reloads, late = one.decisions(), one.reloads(), len(ours.late())
+        run_again(version, ours, one.environment)
+        print(f"{version} with queuegate: {len(ours.passed)} pass", flush=True)
     stopped = run(version, *SUITES, environment=one.environment)
-    print(f"{version} stopped: {stopped.passed.total()} pass", flush=True)
-    return Results(version, released, ours, stopped, decisions, reloads)
+    print(f"{version} stopped: {len(stopped.passed)} pass", flush=True)
+    return Results(version, released, ours, stopped, decisions, reloads, late)
 
 
 def main() -> None:
