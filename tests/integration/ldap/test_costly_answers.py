@@ -288,3 +288,24 @@ async def test_twenty_thousand_users_are_listed_in_steps(resolver: Build) -> Non
         async with bounded_steps():
             names = await opened.all_users(200_000)
         assert len(names) == count
+
+
+async def test_the_log_is_not_flooded(resolver: Build, caplog: pytest.LogCaptureFixture) -> None:
+    """All are counted, and some are logged."""
+    nameless = [b"no dn %d" % place for place in range(4000)]
+
+    def reply(number: int, request: bytes) -> Iterable[bytes]:
+        if b"member=" not in request and b"memberOf" in request:
+            return [user(number, (b"memberOf", nameless)) + result(number)]
+        outside = b"".join(entry(number, b"cn=%d,dc=x" % place, []) for place in range(4000))
+        return [outside + result(number)]
+
+    with hostile_directory(binding(reply)) as hostile:
+        opened = await resolver(hostile.url, **GIVEN, nested="walk", more_groups=[{}])
+        begin = time.monotonic()
+        assert await opened.resolve("bob") == Found(())
+        seconds = time.monotonic() - begin
+        assert opened.statistics.skipped_names == 4000
+        assert opened.statistics.outside_base == 4000
+        lines = caplog.text.count("no readable name") + caplog.text.count("outside of group_base")
+        assert 0 < lines <= 21 + seconds

@@ -112,7 +112,7 @@ class GroupLookup:
             self._names[name] = None
             self._check_limit(len(self._names) - 1)
         else:
-            self._skip(source)
+            self._statistics.note_skipped(source)
 
     async def _add_member_of(self, kind: GroupKind) -> list[str]:
         """Add the groups in the user's memberOf; return the DNs of those that are new."""
@@ -125,7 +125,7 @@ class GroupLookup:
                 await slices.pause_when_due()
                 dn = decode_value(value)
                 if dn is None:
-                    self._skip(repr(value[:_MAX_NAME_BYTES]))
+                    self._statistics.note_skipped(repr(value[:_MAX_NAME_BYTES]))
                     continue
                 group = self._add_dn(kind, dn)
                 if group is None:
@@ -279,7 +279,7 @@ class GroupLookup:
         """Return a group that is new and below the base, without adding its name; else None."""
         group = kind.parse(dn)
         if group is None:
-            self._skip(dn)
+            self._statistics.note_skipped(dn)
             return None
         if not group.is_below_base:
             # Legal in memberOf: FreeIPA also lists roles and rules there.
@@ -291,10 +291,6 @@ class GroupLookup:
         self._seen.add(group.key)
         self._check_limit(len(self._seen))
         return group
-
-    def _skip(self, source: str) -> None:
-        self._statistics.skipped_names += 1
-        _LOG.warning("a group has no readable name: %.200r", source)
 
     def _check_limit(self, count: int) -> None:
         if count > self._options.max_groups:

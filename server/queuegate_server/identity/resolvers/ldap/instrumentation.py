@@ -5,11 +5,15 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Final, Literal
 
 from queuegate_server.identity.resolvers.ldap.errors import LdapFault
+from queuegate_server.throttling import TokenBucket
 
 _LOG = logging.getLogger("queuegate_server.identity.ldap")
+
+_LINES_A_SECOND: Final = 1.0
+_FIRST_LINES: Final = 20
 
 StepName = Literal[
     "resolve", "connect", "starttls", "tls", "bind", "root entry", "user search", "group search",
@@ -87,10 +91,24 @@ class LdapStatistics:
     depth_reached: int = 0
     """Lookups that still found groups at the level `nested_depth`, and left out those above."""
 
+    log_rate: TokenBucket = field(
+        default_factory=lambda: TokenBucket(_LINES_A_SECOND, _FIRST_LINES, time.monotonic)
+    )
+    """The rate limit on log lines about entries: one lookup may have thousands of them."""
+
     def note_outside(self, dn: str, base: str) -> None:
-        """Count and log an entry outside of a base, which is ignored."""
+        """Count an entry outside of a base, which is ignored, and log it unless there are many."""
         self.outside_base += 1
-        _LOG.warning("ignoring an entry that the server returned outside of %s: %.200r", base, dn)
+        if self.log_rate.acquire():
+            _LOG.warning(
+                "ignoring an entry that the server returned outside of %s: %.200r", base, dn
+            )
+
+    def note_skipped(self, source: str) -> None:
+        """Count a group without a readable name, and log it unless there are many."""
+        self.skipped_names += 1
+        if self.log_rate.acquire():
+            _LOG.warning("a group has no readable name: %.200r", source)
 
     def count(self, step: LdapStep) -> None:
         """Count a step."""
