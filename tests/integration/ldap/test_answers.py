@@ -138,6 +138,25 @@ async def test_row_25_size_limit_that_also_bounds_pages_is_a_failure(
         assert "size.prtotal=unlimited" in outcome.detail
 
 
+async def test_row_25_max_groups_below_the_page_size(resolver: Build, big_directory: Any) -> None:
+    limits = "limits * size.soft=100 size.hard=100 size.prtotal=unlimited"
+    with big_directory(many_groups(150), limits) as slapd:
+        for given in ({"max_groups": 300}, {"max_groups": 300, "page_size": 100}, {}):
+            outcome = await (await resolver(slapd, **given)).resolve("bob")
+            assert isinstance(outcome, Found), outcome
+            assert len(set(outcome.groups)) == 150
+        # The limit that was met is named, and not the other one.
+        unpaged = await (await resolver(slapd, max_groups=300, page_size=0)).resolve("bob")
+        assert isinstance(unpaged, LookupFailed)
+        assert "the server's size limit: Size limit exceeded (4), after 100" in unpaged.detail
+        assert "set page_size, or raise the size limit" in unpaged.detail
+        assert "more than" not in unpaged.detail
+        bounded = await (await resolver(slapd, max_groups=120)).resolve("bob")
+        assert isinstance(bounded, LookupFailed)
+        assert "more than 120" in bounded.detail
+        assert "raise max_groups" in bounded.detail
+
+
 async def test_row_27_referrals_are_not_followed(resolver: Build, own_directory: Slapd) -> None:
     async def silent(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         asked.append(writer)
