@@ -176,6 +176,7 @@ DOCUMENTS: list[tuple[str, int, Any]] = [
             "diagnostics": [],
             "reload_failed_at": None,
             "reload_diagnostics": [],
+            "templates": [],
         },
     ),
     ("reload", 0, {"succeeded": True, "revision": 8, "diagnostics": []}),
