@@ -234,7 +234,7 @@ class Console:
             return
         if self._local_port and not is_loopback_host(request):
             raise web.HTTPMisdirectedRequest
-        if request.method == "GET" and is_embedded_elsewhere(request):
+        if request.method in {"GET", "HEAD"} and is_embedded_elsewhere(request):
             raise web.HTTPForbidden
 
     async def _home(self, _: web.Request) -> web.StreamResponse:
