@@ -306,6 +306,7 @@ _REPLICA_STATES: Final = {
     policy_pb2.REPLICA_STATE_FOLLOWING: _results.ReplicaState.FOLLOWING,
     policy_pb2.REPLICA_STATE_JOINING: _results.ReplicaState.JOINING,
     policy_pb2.REPLICA_STATE_SILENT: _results.ReplicaState.SILENT,
+    policy_pb2.REPLICA_STATE_STARTING: _results.ReplicaState.STARTING,
 }
 
 

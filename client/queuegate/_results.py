@@ -202,9 +202,12 @@ class ReplicaState(StrEnum):
     FOLLOWING = auto()
     """It learns of each invalidation."""
     JOINING = auto()
-    """It does not follow the fleet yet, and will look up all cached groups again."""
+    """It sends heartbeats but does not follow the fleet; once it does, it looks up all cached
+    groups again."""
     SILENT = auto()
     """It sends no heartbeats: it cannot reach Redis, or it has stopped."""
+    STARTING = auto()
+    """It was started a moment ago and does not follow the fleet yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,7 +243,8 @@ class FleetInfo:
     connected: bool
     """Whether the replica that was asked reaches Redis."""
     agreed: bool
-    """Whether all replicas follow the fleet and serve the same policy: there are no problems."""
+    """Whether all replicas follow the fleet and serve the same policy. Without problems, it is
+    false only while a replica is starting."""
     problems: tuple[str, ...] = ()
     """What keeps the fleet from being healthy, in sentences for people."""
 

@@ -74,6 +74,27 @@ def test_answers(
     assert errors == ""
 
 
+def test_a_fleet_whose_replica_starts_is_no_failure(
+    server: ScriptedServer, capsys: Capture
+) -> None:
+    starting = policy_pb2.FleetReplica(
+        name="a", self=True, version="1.0", state=policy_pb2.REPLICA_STATE_STARTING
+    )
+    server.script.answers["GetFleet"] = policy_pb2.GetFleetResponse(replicas=[starting])
+    assert main([*PATIENT, "fleet"]) == 0
+    output, errors = capsys.readouterr()
+    assert "a (asked)  starting: it has not joined the fleet yet\n" in output
+    assert errors == ""
+    assert main([*PATIENT, "fleet", "-o", "json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert (document["agreed"], document["replicas"][0]["state"]) == (False, "starting")
+    server.script.answers["GetFleet"] = policy_pb2.GetFleetResponse(
+        replicas=[starting], problems=["the replicas serve different policies"]
+    )
+    assert main([*PATIENT, "fleet"]) == 1
+    assert "different policies" in capsys.readouterr().err
+
+
 DOCUMENTS: list[tuple[str, int, Any]] = [
     (
         "check alice root.A",

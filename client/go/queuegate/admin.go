@@ -351,7 +351,7 @@ func (c *Client) Reload(ctx context.Context, options ReloadOptions) (ReloadResul
 // A Replica is a server of a fleet, or a worker of one.
 type Replica struct {
 	Name string
-	// State is following, joining or silent; empty if this version does not know it.
+	// State is following, starting, joining or silent; empty if this version does not know it.
 	State string
 	// Self is true for the replica that was asked.
 	Self    bool
@@ -372,8 +372,8 @@ type FleetInfo struct {
 	Replicas []Replica
 	// Connected is true if the replica that was asked reaches Redis.
 	Connected bool
-	// Agreed is true if all replicas follow the fleet and serve the same policy: there are no
-	// problems.
+	// Agreed is true if all replicas follow the fleet and serve the same policy. Without problems,
+	// it is false only while a replica is starting.
 	Agreed bool
 	// Problems are what keeps the fleet from being healthy, in sentences for people.
 	Problems []string
@@ -412,6 +412,7 @@ var replicaStates = map[queuegatev1.ReplicaState]string{
 	queuegatev1.ReplicaState_REPLICA_STATE_FOLLOWING: "following",
 	queuegatev1.ReplicaState_REPLICA_STATE_JOINING:   "joining",
 	queuegatev1.ReplicaState_REPLICA_STATE_SILENT:    "silent",
+	queuegatev1.ReplicaState_REPLICA_STATE_STARTING:  "starting",
 }
 
 // Validate validates a configuration without serving it. The format is yunikorn, fair-scheduler

@@ -8,7 +8,7 @@ import click
 
 from queuegate._address import ENVIRONMENT_VARIABLE
 from queuegate._applications import Application, ApplicationCheck, SparkApplication
-from queuegate._results import HealthStatus, ResolveOutcome
+from queuegate._results import HealthStatus, ReplicaState, ResolveOutcome
 from queuegate._types import Check, Decision
 from queuegate.cli import render
 from queuegate.cli.documents import plain
@@ -326,7 +326,8 @@ def fleet(session: Session) -> Report:
     with session.client() as client:
         answer = client.fleet()
     lines = [*render.fleet(answer, session.colours)]
-    if answer.agreed:
+    is_starting = any(each.state is ReplicaState.STARTING for each in answer.replicas)
+    if answer.agreed or (is_starting and not answer.problems):
         return Report(answer, lines)
     message = "; ".join(map(escape, answer.problems)) or "the replicas do not agree"
     status, code = Exit.NO, "FLEET_DISAGREES"

@@ -277,7 +277,12 @@ def fleet(answer: FleetInfo, colours: Colours) -> Iterator[str]:
         state = str(replica.state)
         if replica.state is ReplicaState.SILENT:
             state = "alone" if replica.is_self else f"{state} for {replica.silent_seconds:.0f} s"
-        paint = colours.good if replica.state is ReplicaState.FOLLOWING else colours.bad
+        if replica.state is ReplicaState.STARTING:
+            state = "starting: it has not joined the fleet yet"
+        paint = {
+            ReplicaState.FOLLOWING: colours.good,
+            ReplicaState.STARTING: colours.doubtful,
+        }.get(replica.state, colours.bad)
         yield f"{escape(replica.name)}{' (asked)' if replica.is_self else ''}  {paint(state)}"
         notes = [f"queuegate {escape(replica.version)}"]
         if replica.state is not ReplicaState.SILENT:

@@ -56,11 +56,13 @@ class _ReplicaStateEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ReplicaS
     REPLICA_STATE_FOLLOWING: _ReplicaState.ValueType  # 1
     """It follows the fleet: it learns of each invalidation."""
     REPLICA_STATE_JOINING: _ReplicaState.ValueType  # 2
-    """It sends heartbeats, but does not follow the fleet yet: it will look up all
-    cached groups again.
+    """It sends heartbeats but does not follow the fleet; once it does, it looks up
+    all cached groups again.
     """
     REPLICA_STATE_SILENT: _ReplicaState.ValueType  # 3
     """It sends no heartbeats: it cannot reach Redis, or it has stopped."""
+    REPLICA_STATE_STARTING: _ReplicaState.ValueType  # 4
+    """It was started a moment ago and does not follow the fleet yet."""
 
 class ReplicaState(_ReplicaState, metaclass=_ReplicaStateEnumTypeWrapper):
     """The state of a replica."""
@@ -70,11 +72,13 @@ REPLICA_STATE_UNSPECIFIED: ReplicaState.ValueType  # 0
 REPLICA_STATE_FOLLOWING: ReplicaState.ValueType  # 1
 """It follows the fleet: it learns of each invalidation."""
 REPLICA_STATE_JOINING: ReplicaState.ValueType  # 2
-"""It sends heartbeats, but does not follow the fleet yet: it will look up all
-cached groups again.
+"""It sends heartbeats but does not follow the fleet; once it does, it looks up
+all cached groups again.
 """
 REPLICA_STATE_SILENT: ReplicaState.ValueType  # 3
 """It sends no heartbeats: it cannot reach Redis, or it has stopped."""
+REPLICA_STATE_STARTING: ReplicaState.ValueType  # 4
+"""It was started a moment ago and does not follow the fleet yet."""
 Global___ReplicaState: _TypeAlias = ReplicaState  # noqa: Y015
 
 @_typing.final
@@ -484,7 +488,9 @@ class GetFleetResponse(_message.Message):
     of the others is what it saw last.
     """
     agreed: _builtins.bool
-    """True if there are no `problems`: all replicas follow the fleet and serve the same policy."""
+    """True if all replicas follow the fleet and serve the same policy. Without
+    `problems`, it is false only while a replica is starting.
+    """
     @_builtins.property
     def replicas(self) -> _containers.RepeatedCompositeFieldContainer[Global___FleetReplica]:
         """All replicas, sorted by name. Empty if the server belongs to no fleet."""

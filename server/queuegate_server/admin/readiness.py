@@ -96,11 +96,10 @@ def versions() -> dict[str, str]:
 
 
 def _fleet(view: FleetView) -> dict[str, Any]:
-    problems = view.problems
     return {
         "connected": view.connected,
-        "agreed": not problems,
-        "problems": problems,
+        "agreed": view.agreed,
+        "problems": view.problems,
         "replicas": [
             {
                 "name": each.name,

@@ -132,6 +132,8 @@ class ReplicaStatus:
     """Seconds by which its wall clock is ahead of that of Redis: at least, and at most."""
     problem: str = ""
     """What Redis refuses it, as a sentence."""
+    is_starting: bool = False
+    """Whether it has just been started and follows no history yet."""
     has_left: bool = False
     """Whether this is its last status: it has stopped, and no lease of it or of a gate is left."""
 

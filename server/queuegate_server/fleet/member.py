@@ -49,6 +49,10 @@ class NotAppended(StoreUnavailable):
     """Redis answers, but others append all the time, or the event log is being rebuilt."""
 
 
+class _NotAskedYet(StoreUnavailable):
+    """The first heartbeat is still under way."""
+
+
 class FleetMember:
     """One replica. Used from one event loop."""
 
@@ -85,7 +89,7 @@ class FleetMember:
         self.log: Final = log
         self.stream: Final = stream
         self.peers: Final = Peers(os.urandom(8).hex(), name)
-        self.error: StoreUnavailable | None = StoreUnavailable("it has not answered yet")
+        self.error: StoreUnavailable | None = _NotAskedYet("it has not answered yet")
         """Why Redis cannot be used; None if it has answered the last heartbeat."""
         self.unsent: dict[Change, bytes] = {}
         """Changes that took effect here while Redis could not be reached, and the nonces of their
@@ -145,6 +149,7 @@ class FleetMember:
         return fleet_view(
             *(self.status, self.peers.all(), self.log.newest, self._clock()),
             is_reachable=self.is_reachable,
+            has_asked=not isinstance(self.error, _NotAskedYet),
             mistakes=self._mistakes(),
             cause=str(self.error) if isinstance(self.error, StoreRefused) else "",
         )

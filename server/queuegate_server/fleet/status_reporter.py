@@ -19,6 +19,9 @@ MAX_CONFIRMED_BYTES: Final = 48 * 1024
 waits for one of them waits for leases to end."""
 MAX_PROBLEM: Final = 600
 """Characters of what it reports that Redis refuses it."""
+STARTING_SECONDS: Final = 10.0
+"""How long a replica that does not follow the fleet reports that it is starting. It joins within a
+few seconds unless something prevents it."""
 MAX_NAMED: Final = 20
 """Gates that it names for each of them."""
 
@@ -74,6 +77,7 @@ class StatusReporter:
         self._engine = engine
         self._hub = hub
         self._clock = clock
+        self._starting_until = clock() + STARTING_SECONDS
         self._serial = 0
         self._confirmed: dict[bytes, _Confirmed] = {}
         """By nonce, the oldest first."""
@@ -104,6 +108,7 @@ class StatusReporter:
             gates=self._hub.streams,
             clock=self.wall_clock,
             problem="; ".join(self._refusals.sentences)[:MAX_PROBLEM],
+            is_starting=position is None and now < self._starting_until,
             has_left=self._has_left,
         )
 

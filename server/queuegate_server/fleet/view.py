@@ -1,12 +1,11 @@
 """The fleet as one of its replicas sees it, for people and monitoring."""
 
 from collections.abc import Mapping, Sequence
-from typing import Literal
 
 from queuegate_server.fleet.barrier import HEARTBEAT_TIMEOUT, Peer
 from queuegate_server.fleet.events import ReplicaStatus
 from queuegate_server.fleet.keys import LogPosition
-from queuegate_server.sync.fleet_view import FleetView, ReplicaView
+from queuegate_server.sync.fleet_view import FleetView, ReplicaState, ReplicaView
 
 
 def fleet_view(
@@ -16,6 +15,7 @@ def fleet_view(
     now: float,
     *,
     is_reachable: bool,
+    has_asked: bool = True,
     mistakes: Sequence[str],
     cause: str = "",
 ) -> FleetView:
@@ -27,12 +27,17 @@ def fleet_view(
         newest: The newest event that is known; None while the replica follows no history.
         now: The time on its own clock, in seconds.
         is_reachable: Whether it reaches Redis.
+        has_asked: Whether its first heartbeat was answered or has failed.
         mistakes: Mistakes in the settings of replicas, in sentences.
         cause: Why it does not reach Redis, if an operator has to change something.
     """
     statuses = [(own, 0.0), *((peer.status, now - peer.seen_at) for peer in peers.values())]
     replicas = [
-        _replica_view(status, silent, newest, is_self=status is own, is_reachable=is_reachable)
+        _replica_view(
+            *(status, silent, newest),
+            is_self=status is own,
+            is_cut_off=status is own and not is_reachable and (has_asked or not own.is_starting),
+        )
         for status, silent in statuses
     ]
     refused = [
@@ -73,20 +78,20 @@ def _replica_view(
     newest: LogPosition | None,
     *,
     is_self: bool,
-    is_reachable: bool,
+    is_cut_off: bool,
 ) -> ReplicaView:
-    state: Literal["following", "joining", "silent"] = "following"
-    if silent >= HEARTBEAT_TIMEOUT or (is_self and not is_reachable):
+    state: ReplicaState = "following"
+    if silent >= HEARTBEAT_TIMEOUT or is_cut_off:
         state = "silent"
     elif not status.epoch or (newest is not None and status.epoch != newest.epoch.hex()):
-        state = "joining"
+        state = "starting" if status.is_starting else "joining"
     behind = 0 if newest is None else newest.sequence - status.sequence
     return ReplicaView(
         name=status.name,
         state=state,
         is_self=is_self,
         version=status.version,
-        lag=max(0, behind) if state != "joining" else 0,
+        lag=max(0, behind) if state in {"following", "silent"} else 0,
         revision=status.revision,
         checksum=status.checksum,
         gates=status.gates,

@@ -165,12 +165,11 @@ class PolicyServicer:
         if self._readiness is None or self._readiness.fleet is None:
             return policy_pb2.GetFleetResponse().SerializeToString()
         view = self._readiness.fleet()
-        problems = view.problems
         return policy_pb2.GetFleetResponse(
             replicas=map(_replica, view.replicas),
             connected=view.connected,
-            agreed=not problems,
-            problems=problems,
+            agreed=view.agreed,
+            problems=view.problems,
         ).SerializeToString()
 
 

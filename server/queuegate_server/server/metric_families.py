@@ -226,7 +226,7 @@ METRICS: Final[Mapping[str, tuple[type[Metric], str, tuple[str, ...]]]] = {
     ),
     "queuegate_fleet_replicas": (
         Gauge,
-        "Replicas as this one sees them: following, joining, silent (no heartbeats).",
+        "Replicas as this one sees them: following, starting, joining, silent (no heartbeats).",
         ("state",),
     ),
     "queuegate_fleet_policies": (

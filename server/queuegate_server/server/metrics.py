@@ -5,7 +5,7 @@ increments a number.
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Final
+from typing import Any, Final, get_args
 
 from prometheus_client import CollectorRegistry, GCCollector, ProcessCollector, generate_latest
 from prometheus_client.core import Metric
@@ -17,6 +17,7 @@ from queuegate_server.identity.guards import CircuitState
 from queuegate_server.identity.resolvers.ldap.instrumentation import LdapStatistics
 from queuegate_server.server.metric_families import METRICS
 from queuegate_server.server.wiring import ServerParts
+from queuegate_server.sync.fleet_view import ReplicaState
 
 _CACHE_RESULTS: Final = {
     "hit": "hits",
@@ -237,12 +238,11 @@ def _by_label(counts: Mapping[str, int]) -> _Samples:
 def _fleet(parts: ServerParts) -> dict[str, _Samples]:
     """Return the samples of the fleet; there are none without a fleet."""
     views = [] if parts.fleet is None else [(parts.fleet, parts.fleet.view())]
-    states = ("following", "joining", "silent")
     return {
         "queuegate_fleet_following": [((), member.log.position is not None) for member, _ in views],
         "queuegate_fleet_replicas": [
             ((state,), sum(each.state == state for _, view in views for each in view.replicas))
-            for state in states
+            for state in get_args(ReplicaState)
         ],
         "queuegate_fleet_policies": [((), len(view.checksums)) for _, view in views],
         "queuegate_fleet_lag": [

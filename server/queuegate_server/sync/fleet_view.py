@@ -3,13 +3,16 @@
 from collections.abc import Iterator, Sequence
 from typing import Literal, NamedTuple
 
+ReplicaState = Literal["following", "starting", "joining", "silent"]
+"""It learns of each change; it has just been started and does not follow yet; it sends heartbeats
+but does not follow; it sends none."""
+
 
 class ReplicaView(NamedTuple):
     """A replica."""
 
     name: str
-    state: Literal["following", "joining", "silent"]
-    """It learns of each change; it sends heartbeats but does not follow yet; it sends none."""
+    state: ReplicaState
     is_self: bool
     version: str
     lag: int
@@ -44,9 +47,14 @@ class FleetView(NamedTuple):
         """What keeps the fleet from being healthy, in sentences for people."""
         return [*self._states(), *self._policies(), *self.mistakes]
 
+    @property
+    def agreed(self) -> bool:
+        """Whether all replicas follow the fleet and serve the same policy."""
+        return not self.problems and all(each.state != "starting" for each in self.replicas)
+
     def _states(self) -> Iterator[str]:
         own = [each.name for each in self.replicas if each.is_self]
-        if not self.connected:
+        if any(each.is_self and each.state == "silent" for each in self.replicas):
             # What it saw of the others is old.
             cause = self.cause or "its log says why"
             yield f"replica {', '.join(own)} cannot use Redis and works alone: {cause}"
@@ -65,7 +73,9 @@ class FleetView(NamedTuple):
 
     def _policies(self) -> Iterator[str]:
         without = [
-            each.name for each in self.replicas if each.state != "silent" and not each.checksum
+            each.name
+            for each in self.replicas
+            if each.state in {"following", "joining"} and not each.checksum
         ]
         if without:
             yield f"replicas that have not loaded their policy yet: {', '.join(without)}"

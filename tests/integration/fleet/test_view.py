@@ -71,6 +71,19 @@ def test_a_reload_reaches_all_and_names_those_that_differ(
     eventually(lambda: fleet.clients["a"].fleet().agreed, True)
 
 
+def test_a_replica_that_is_started_without_redis_is_a_problem_at_once(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with running_fleet(tmp_path) as fleet:
+        fleet.redis.kill()
+        fleet.start("a", follows=False)
+        eventually(lambda: bool(fleet.clients["a"].fleet().problems), True)
+        assert main(["fleet", "--address", fleet.servers["a"].address]) == 1
+        shown = capsys.readouterr()
+        assert "a (asked)  alone" in shown.out
+        assert "replica a cannot use Redis" in shown.err
+
+
 def test_mistakes_in_the_settings_of_replicas_are_named(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -20,9 +20,15 @@ def view(
     newest: LogPosition | None = NEWEST,
     silent: float = 0.0,
     is_reachable: bool = True,
+    has_asked: bool = True,
 ) -> FleetView:
     peers = {other.instance: Peer(other, 100.0, 90.0)}
-    return fleet_view(own, peers, newest, 100.0 + silent, is_reachable=is_reachable, mistakes=())
+    return fleet_view(
+        *(own, peers, newest, 100.0 + silent),
+        is_reachable=is_reachable,
+        has_asked=has_asked,
+        mistakes=(),
+    )
 
 
 def test_a_fleet_without_problems() -> None:
@@ -30,10 +36,36 @@ def test_a_fleet_without_problems() -> None:
 
 
 def test_a_replica_that_follows_nothing_says_so_of_itself_only() -> None:
-    starting = replace(ONE, epoch="", sequence=0)
-    assert view(starting, TWO, newest=None).problems == [
+    joining = replace(ONE, epoch="", sequence=0)
+    assert view(joining, TWO, newest=None).problems == [
         "replicas that do not follow the fleet yet: one"
     ]
+
+
+def test_a_replica_that_has_just_been_started_is_no_problem_but_the_fleet_does_not_agree_yet() -> (
+    None
+):
+    starting = replace(ONE, epoch="", sequence=0, checksum="", is_starting=True)
+    for shown in (
+        view(starting, TWO, newest=None),
+        view(starting, TWO, newest=None, is_reachable=False, has_asked=False),
+        view(TWO, starting),
+    ):
+        states = {each.name: each.state for each in shown.replicas}
+        assert (states, shown.problems) == ({"one": "starting", "two": "following"}, [])
+        assert not shown.agreed
+    assert view(starting, replace(TWO, checksum="d")).problems == []
+
+
+def test_a_replica_that_starts_without_redis_or_for_too_long_is_a_problem() -> None:
+    starting = replace(ONE, epoch="", sequence=0, is_starting=True)
+    [problem] = view(starting, TWO, newest=None, is_reachable=False).problems
+    assert problem.startswith("replica one cannot use Redis")
+    too_long = replace(starting, is_starting=False)
+    [problem] = view(too_long, TWO, newest=None, is_reachable=False, has_asked=False).problems
+    assert problem.startswith("replica one cannot use Redis")
+    [problem] = view(TWO, too_long).problems
+    assert problem == "replicas that do not follow the fleet yet: one"
 
 
 def test_a_replica_that_is_cut_off_says_nothing_of_the_others() -> None:

@@ -7,7 +7,12 @@ from queuegate_server.fleet.barrier import LEASES_TIMEOUT, Peers
 from queuegate_server.fleet.events import MAX_STATUS_BYTES, encode_status
 from queuegate_server.fleet.keys import LogPosition, Signer
 from queuegate_server.fleet.replica_log import ReplicaLog
-from queuegate_server.fleet.status_reporter import CONFIRMED_SECONDS, MAX_NAMED, StatusReporter
+from queuegate_server.fleet.status_reporter import (
+    CONFIRMED_SECONDS,
+    MAX_NAMED,
+    STARTING_SECONDS,
+    StatusReporter,
+)
 from tests.support.fakes.clock import ManualClock
 
 
@@ -33,6 +38,14 @@ def report(clock: ManualClock) -> StatusReporter:
 
 def nonce(number: int) -> bytes:
     return number.to_bytes(8)
+
+
+def test_a_replica_is_starting_until_it_follows_or_for_too_long() -> None:
+    clock = ManualClock(100.0)
+    one = report(clock)
+    assert one.status.is_starting
+    clock.advance(STARTING_SECONDS)
+    assert not one.status.is_starting
 
 
 def test_confirmations_stay_while_somebody_may_wait_for_them() -> None:

@@ -83,11 +83,13 @@ const (
 	ReplicaState_REPLICA_STATE_UNSPECIFIED ReplicaState = 0
 	// It follows the fleet: it learns of each invalidation.
 	ReplicaState_REPLICA_STATE_FOLLOWING ReplicaState = 1
-	// It sends heartbeats, but does not follow the fleet yet: it will look up all
-	// cached groups again.
+	// It sends heartbeats but does not follow the fleet; once it does, it looks up
+	// all cached groups again.
 	ReplicaState_REPLICA_STATE_JOINING ReplicaState = 2
 	// It sends no heartbeats: it cannot reach Redis, or it has stopped.
 	ReplicaState_REPLICA_STATE_SILENT ReplicaState = 3
+	// It was started a moment ago and does not follow the fleet yet.
+	ReplicaState_REPLICA_STATE_STARTING ReplicaState = 4
 )
 
 // Enum value maps for ReplicaState.
@@ -97,12 +99,14 @@ var (
 		1: "REPLICA_STATE_FOLLOWING",
 		2: "REPLICA_STATE_JOINING",
 		3: "REPLICA_STATE_SILENT",
+		4: "REPLICA_STATE_STARTING",
 	}
 	ReplicaState_value = map[string]int32{
 		"REPLICA_STATE_UNSPECIFIED": 0,
 		"REPLICA_STATE_FOLLOWING":   1,
 		"REPLICA_STATE_JOINING":     2,
 		"REPLICA_STATE_SILENT":      3,
+		"REPLICA_STATE_STARTING":    4,
 	}
 )
 
@@ -882,7 +886,8 @@ type GetFleetResponse struct {
 	// True if the server reaches Redis. If not, it works alone, and what it shows
 	// of the others is what it saw last.
 	Connected bool `protobuf:"varint,2,opt,name=connected,proto3" json:"connected,omitempty"`
-	// True if there are no `problems`: all replicas follow the fleet and serve the same policy.
+	// True if all replicas follow the fleet and serve the same policy. Without
+	// `problems`, it is false only while a replica is starting.
 	Agreed bool `protobuf:"varint,3,opt,name=agreed,proto3" json:"agreed,omitempty"`
 	// What keeps the fleet from being healthy, in sentences for people.
 	Problems      []string `protobuf:"bytes,4,rep,name=problems,proto3" json:"problems,omitempty"`
@@ -1149,12 +1154,13 @@ const file_queuegate_v1_policy_proto_rawDesc = "" +
 	"\bSeverity\x12\x18\n" +
 	"\x14SEVERITY_UNSPECIFIED\x10\x00\x12\x12\n" +
 	"\x0eSEVERITY_ERROR\x10\x01\x12\x14\n" +
-	"\x10SEVERITY_WARNING\x10\x02*\x7f\n" +
+	"\x10SEVERITY_WARNING\x10\x02*\x9b\x01\n" +
 	"\fReplicaState\x12\x1d\n" +
 	"\x19REPLICA_STATE_UNSPECIFIED\x10\x00\x12\x1b\n" +
 	"\x17REPLICA_STATE_FOLLOWING\x10\x01\x12\x19\n" +
 	"\x15REPLICA_STATE_JOINING\x10\x02\x12\x18\n" +
-	"\x14REPLICA_STATE_SILENT\x10\x032\xdc\x02\n" +
+	"\x14REPLICA_STATE_SILENT\x10\x03\x12\x1a\n" +
+	"\x16REPLICA_STATE_STARTING\x10\x042\xdc\x02\n" +
 	"\rPolicyService\x12L\n" +
 	"\tGetPolicy\x12\x1e.queuegate.v1.GetPolicyRequest\x1a\x1f.queuegate.v1.GetPolicyResponse\x12[\n" +
 	"\x0eValidatePolicy\x12#.queuegate.v1.ValidatePolicyRequest\x1a$.queuegate.v1.ValidatePolicyResponse\x12U\n" +
