@@ -25,7 +25,8 @@ from queuegate.policy.reach import SubjectKind
 from queuegate.policy.tree import Partition
 from queuegate.policy.worlds import Exclusion, Inclusion, OpenWorld, Subject
 from queuegate_server.formats.diagnostics import Diagnostics, TooManyErrors, quoted
-from queuegate_server.formats.yaml_reader import Node, ScalarNode, read_yaml
+from queuegate_server.formats.yaml_nodes import Node, ScalarNode
+from queuegate_server.formats.yaml_reader import read_yaml
 from queuegate_server.formats.yunikorn.fields import Fields, Readers
 
 FORMS: Final = (

@@ -23,13 +23,8 @@ from queuegate_server.files.config_keys import (
 from queuegate_server.files.safe_open import read_at_most
 from queuegate_server.formats.diagnostics import Diagnostic, TooManyErrors
 from queuegate_server.formats.source_text import MAX_BYTES, ParseError, split_lines
-from queuegate_server.formats.yaml_reader import (
-    MappingNode,
-    Node,
-    ScalarNode,
-    SequenceNode,
-    read_documents,
-)
+from queuegate_server.formats.yaml_nodes import MappingNode, Node, ScalarNode, SequenceNode
+from queuegate_server.formats.yaml_reader import read_documents
 
 QUEUES_KEY: Final = "queues.yaml"
 FORMATS_BY_KEY: Final[Mapping[str, str]] = {

@@ -12,7 +12,8 @@ from typing import Any, Final
 from queuegate.policy.decision import Access, Reason
 from queuegate.policy.names import similar_name
 from queuegate_server.formats.diagnostics import Diagnostic, Diagnostics, TooManyErrors, quoted
-from queuegate_server.formats.yaml_reader import MappingNode, Node, ScalarNode, read_yaml
+from queuegate_server.formats.yaml_nodes import MappingNode, Node, ScalarNode
+from queuegate_server.formats.yaml_reader import read_yaml
 from queuegate_server.formats.yunikorn.fields import Fields, Readers
 
 _REASONS: Final = tuple(str(reason) for reason in Reason if reason is not Reason.UNSPECIFIED)

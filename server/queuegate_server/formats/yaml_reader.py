@@ -26,6 +26,7 @@ from queuegate_server.formats.diagnostics import (
     quoted,
 )
 from queuegate_server.formats.source_text import MAX_BYTES, ParseError, decode, split_lines
+from queuegate_server.formats.yaml_nodes import MappingNode, Node, ScalarNode, SequenceNode
 
 MAX_DEPTH: Final = 200
 """Levels of nesting; a level of queues takes two."""
@@ -41,62 +42,6 @@ _PARSER: Final[Callable[[bytes], Any]] = getattr(yaml, "CBaseLoader", yaml.BaseL
 _LOOKAHEAD_TOKENS: Final = 4
 """The start of the stream, and the three tokens that go-yaml v3 scans to find comments."""
 _CHECK_SYNTAX: Final = "check quotes, brackets and indentation, here and in the lines above"
-_NULLS: Final = frozenset({"", "~", "null", "Null", "NULL"})
-
-
-@dataclass(slots=True, eq=False)
-class ScalarNode:
-    """A single value, as it is written."""
-
-    line: int
-    column: int
-    text: str
-    plain: bool
-    """True without quotes, block style and tag: the text may then mean a number, a boolean or
-    null."""
-
-    @property
-    def is_null(self) -> bool:
-        """True for an empty text, `~` and `null`."""
-        return self.plain and self.text in _NULLS
-
-
-@dataclass(slots=True, eq=False)
-class SequenceNode:
-    """A list."""
-
-    line: int
-    column: int
-    items: list["Node"] = field(default_factory=list)
-
-
-@dataclass(slots=True, eq=False)
-class MappingNode:
-    """A mapping in the order of the text, its merged keys last."""
-
-    line: int
-    column: int
-    entries: dict[str, tuple[ScalarNode, "Node"]] = field(default_factory=dict)
-    """The key and its value, by the text of the key."""
-
-    def get(self, key: str) -> "Node | None":
-        """Return the value of a key, or None if there is no such key."""
-        entry = self.entries.get(key)
-        return entry[1] if entry else None
-
-
-Node = ScalarNode | SequenceNode | MappingNode
-
-
-def plain_data(node: Node | None) -> object:
-    """Return a node as dicts, lists, texts and None, without the positions."""
-    if isinstance(node, MappingNode):
-        return {key: plain_data(value) for key, (_, value) in node.entries.items()}
-    if isinstance(node, SequenceNode):
-        return [plain_data(item) for item in node.items]
-    if node is None or node.is_null:
-        return None
-    return node.text
 
 
 _TAGS: Final = {

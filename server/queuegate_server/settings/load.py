@@ -20,14 +20,8 @@ from queuegate_server.formats.diagnostics import (
     sort_diagnostics,
 )
 from queuegate_server.formats.registry import YUNIKORN, detect_file_format
-from queuegate_server.formats.yaml_reader import (
-    MappingNode,
-    Node,
-    SequenceNode,
-    YamlDocument,
-    plain_data,
-    read_yaml,
-)
+from queuegate_server.formats.yaml_nodes import MappingNode, Node, SequenceNode, plain_data
+from queuegate_server.formats.yaml_reader import YamlDocument, read_yaml
 from queuegate_server.identity.registry import CHAIN
 from queuegate_server.settings.model import RESOLVER_TYPE, Settings
 from queuegate_server.settings.source_map import (

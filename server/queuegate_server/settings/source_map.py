@@ -16,7 +16,7 @@ from pydantic_core import ErrorDetails
 from queuegate.policy.names import similar_name
 from queuegate_server.config_fields import seconds, size, written_duration, written_size
 from queuegate_server.formats.diagnostics import MAX_QUOTED, Diagnostic, Severity, quoted
-from queuegate_server.formats.yaml_reader import MappingNode, Node, ScalarNode, SequenceNode
+from queuegate_server.formats.yaml_nodes import MappingNode, Node, ScalarNode, SequenceNode
 from queuegate_server.identity.registry import (
     BadResolverType,
     ConfiguredResolver,

@@ -24,7 +24,8 @@ from queuegate_server.formats.registry import (
     lint_policy,
     load_policy,
 )
-from queuegate_server.formats.yaml_reader import plain_data, read_yaml
+from queuegate_server.formats.yaml_nodes import plain_data
+from queuegate_server.formats.yaml_reader import read_yaml
 from tests.fuzz.targets.diagnostics import judge_diagnostics
 from tests.support.oracles.queues_yaml import NotComparable, partitions, plain
 

@@ -15,7 +15,8 @@ from queuegate_server.formats.diagnostics import (
     quoted,
 )
 from queuegate_server.formats.registry import lint_policy, load_policy
-from queuegate_server.formats.yaml_reader import ScalarNode, read_yaml
+from queuegate_server.formats.yaml_nodes import ScalarNode
+from queuegate_server.formats.yaml_reader import read_yaml
 
 
 def test_errors_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from queuegate_server.formats.yaml_reader import ScalarNode
+from queuegate_server.formats.yaml_nodes import ScalarNode
 from queuegate_server.formats.yunikorn.fields import boolean, floating, unsigned
 
 

@@ -6,13 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from queuegate_server.formats import source_text, yaml_reader
-from queuegate_server.formats.yaml_reader import (
-    MappingNode,
-    ScalarNode,
-    SequenceNode,
-    plain_data,
-    read_yaml,
-)
+from queuegate_server.formats.yaml_nodes import MappingNode, ScalarNode, SequenceNode, plain_data
+from queuegate_server.formats.yaml_reader import read_yaml
 
 PARSERS = {"libyaml": yaml.CBaseLoader, "pure Python": yaml.BaseLoader}
 

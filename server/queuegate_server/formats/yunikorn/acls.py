@@ -20,7 +20,7 @@ from queuegate.policy.acl import (
     parse,
 )
 from queuegate_server.formats.diagnostics import Diagnostics, quoted
-from queuegate_server.formats.yaml_reader import ScalarNode
+from queuegate_server.formats.yaml_nodes import ScalarNode
 
 OTHER_WHITE_SPACE: Final = re.compile(
     "[\t\n\v\f\r\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]"

@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 
 from queuegate.policy.names import similar_name
 from queuegate_server.formats.diagnostics import Diagnostics, quoted
-from queuegate_server.formats.yaml_reader import MappingNode, Node, ScalarNode, SequenceNode
+from queuegate_server.formats.yaml_nodes import MappingNode, Node, ScalarNode, SequenceNode
 
 MAX_UINT64: Final = 2**64 - 1
 

@@ -15,7 +15,8 @@ from queuegate_server.formats.diagnostics import (
     quoted,
 )
 from queuegate_server.formats.source_text import source_lines
-from queuegate_server.formats.yaml_reader import MappingNode, ScalarNode, read_yaml
+from queuegate_server.formats.yaml_nodes import MappingNode, ScalarNode
+from queuegate_server.formats.yaml_reader import read_yaml
 from queuegate_server.formats.yunikorn.acls import OTHER_WHITE_SPACE, AclReader, dropped_entry
 from queuegate_server.formats.yunikorn.lint_names import names_to_report
 from queuegate_server.formats.yunikorn.load import normalized_name

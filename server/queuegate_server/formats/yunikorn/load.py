@@ -22,7 +22,8 @@ from queuegate_server.formats.diagnostics import (
     quoted,
     sort_diagnostics,
 )
-from queuegate_server.formats.yaml_reader import ScalarNode, read_yaml
+from queuegate_server.formats.yaml_nodes import ScalarNode
+from queuegate_server.formats.yaml_reader import read_yaml
 from queuegate_server.formats.yunikorn.acls import AclReader
 from queuegate_server.formats.yunikorn.model import PartitionConfig, QueueConfig, decode
 from queuegate_server.formats.yunikorn.placement import check_placement

@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 
 from queuegate.policy.names import ROOT, SEPARATOR
 from queuegate_server.formats.diagnostics import Diagnostics
-from queuegate_server.formats.yaml_reader import MappingNode, Node, ScalarNode, SequenceNode
+from queuegate_server.formats.yaml_nodes import MappingNode, Node, ScalarNode, SequenceNode
 from queuegate_server.formats.yunikorn.fields import NO_COUNT, Count, Fields, Readers, ValueReader
 
 Quantities = dict[str, ScalarNode]

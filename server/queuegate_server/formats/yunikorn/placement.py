@@ -12,7 +12,7 @@ from typing import Final
 
 from queuegate.policy.names import ROOT, SEPARATOR, is_group_name, is_user_name
 from queuegate_server.formats.diagnostics import Diagnostics, quoted
-from queuegate_server.formats.yaml_reader import ScalarNode
+from queuegate_server.formats.yaml_nodes import ScalarNode
 from queuegate_server.formats.yunikorn.model import (
     Filter,
     PartitionConfig,

@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 from queuegate.policy.acl import WHITE_SPACE, WILDCARD
 from queuegate.policy.names import ROOT, is_group_name, is_user_name
 from queuegate_server.formats.diagnostics import Diagnostics, quoted
-from queuegate_server.formats.yaml_reader import ScalarNode
+from queuegate_server.formats.yaml_nodes import ScalarNode
 from queuegate_server.formats.yunikorn.model import Limit, PartitionConfig, Quantities, QueueConfig
 
 Amounts = dict[str, int]
