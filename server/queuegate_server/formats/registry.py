@@ -12,12 +12,8 @@ from queuegate_server.formats.envelope import format_inside, open_envelope
 from queuegate_server.formats.source_text import ParseError
 from queuegate_server.formats.spark_defaults import read_spark_defaults
 from queuegate_server.formats.yarn.deciders import other_deciders
-from queuegate_server.formats.yarn.load import (
-    YarnOptions,
-    lint_scheduler,
-    lint_site,
-    load_scheduler,
-)
+from queuegate_server.formats.yarn.lint import lint_scheduler, lint_site
+from queuegate_server.formats.yarn.load import YarnOptions, load_scheduler
 from queuegate_server.formats.yarn.schedulers import SCHEDULERS
 from queuegate_server.formats.yarn.site import read_site
 from queuegate_server.formats.yunikorn.deciders import unasked_partitions

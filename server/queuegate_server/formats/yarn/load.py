@@ -1,7 +1,4 @@
-"""The files of a YARN cluster -> a partition: its scheduler's queues and yarn-site.xml.
-
-The lint rules for these files are here, too: loading reports some of what they find.
-"""
+"""The files of a YARN cluster -> a partition: its scheduler's queues and yarn-site.xml."""
 
 import re
 from contextlib import suppress
@@ -70,7 +67,7 @@ def load_scheduler(
     if options.site is not None:
         others = other_deciders(site.configuration, options.site[1], format_name, file)
         site_diagnostics = (*site_diagnostics, *others)
-    scheduler = _read_scheduler_file(format_name, data, diagnostics, site.configuration)
+    scheduler = read_scheduler_file(format_name, data, diagnostics, site.configuration)
     if scheduler is None or diagnostics.error_count or has_errors(site_diagnostics):
         return None, (*diagnostics.sorted(), *site_diagnostics)
     semantics = options.semantics
@@ -110,7 +107,7 @@ def _and_daemon(admins: Acl, user: str, semantics: Semantics) -> Acl:
     return listed if replace(listed, text=both.text) == both else both
 
 
-def _read_scheduler_file(
+def read_scheduler_file(
     format_name: str, data: bytes, diagnostics: Diagnostics, site: Configuration
 ) -> SchedulerFile | None:
     """Return the content of a file; None if it is unusable or has too many errors."""
@@ -142,54 +139,6 @@ def ambiguity(text: str, semantics: Semantics) -> Ambiguity | None:
     if not found:
         return None
     return Ambiguity("; ".join(each.message for each in found), found[0].remedy)
-
-
-def lint_scheduler(
-    format_name: str, data: bytes, file: str, options: YarnOptions
-) -> tuple[Diagnostic, ...]:
-    """Return the warnings about a scheduler's file, sorted; none if it cannot be read."""
-    site, _ = read_site(options.site, options.semantics)
-    scheduler = _read_scheduler_file(format_name, data, Diagnostics(file), site.configuration)
-    if scheduler is None:
-        return ()
-    diagnostics = Diagnostics(file)
-    _open_root(scheduler, diagnostics)
-    texts = [(each.path, (each.submit, each.admin)) for each in scheduler.queues]
-    texts += [(each.path, (each.submit, each.admin)) for each in scheduler.templates.entries]
-    for path, acls in texts:
-        for text in acls:
-            if text and (found := ambiguity(text.text, options.semantics)):
-                diagnostics.warning(text, found.message, found.remedy, path)
-    return diagnostics.sorted()
-
-
-def lint_site(options: YarnOptions) -> tuple[Diagnostic, ...]:
-    """Return the warnings about `yarn.admin.acl` in a yarn-site.xml; none without one."""
-    site, _ = read_site(options.site, options.semantics)
-    if options.site is None or site.admins_position is None:
-        return ()
-    diagnostics = Diagnostics(options.site[1])
-    if found := ambiguity(site.admins_position.text, options.semantics):
-        diagnostics.warning(site.admins_position, found.message, found.remedy)
-    return diagnostics.sorted()
-
-
-def _open_root(scheduler: SchedulerFile, diagnostics: Diagnostics) -> None:
-    """Warn about a root that grants everyone access to it and to every queue below it."""
-    root = scheduler.queues[0]
-    for name, text, effect in (
-        (scheduler.submit_name, root.submit, "submit to"),
-        (scheduler.admin_name, root.admin, "administer, and so submit to,"),
-    ):
-        if text is None:
-            message = f"root has no {name}: in Hadoop it is then *, and everyone may {effect}"
-            message += " every queue, whatever the other ACLs say"
-            remedy = "set both ACLs of root; a single space grants access to nobody"
-            diagnostics.warning(root.position, message, remedy, ROOT)
-        elif parse_yarn(text.text, Semantics.HADOOP).allows_all and len(scheduler.queues) > 1:
-            message = f"everyone may {effect} every queue: queues inherit what root grants"
-            remedy = "write a single space here, and grant access to the queues below"
-            diagnostics.warning(text, message, remedy, ROOT)
 
 
 class _AclReader:

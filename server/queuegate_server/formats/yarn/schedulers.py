@@ -9,9 +9,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from queuegate.policy.names import ROOT, SEPARATOR, parent_path
+from queuegate.policy.names import ROOT, SEPARATOR, parent_path, similar_name
 from queuegate.policy.yarn_acl import TRIMMED
 from queuegate_server.formats.diagnostics import Diagnostics, Position, Positioned, quoted
+from queuegate_server.formats.suspicious_names import meant_key
 from queuegate_server.formats.xml_reader import Element, read_xml
 from queuegate_server.formats.yarn import deciders
 from queuegate_server.formats.yarn.properties import Configuration
@@ -112,9 +113,19 @@ def _read_fair_scheduler(
     for element in top.children:
         if element.name not in _TOP_LEVEL_ELEMENTS:
             message = f"<{element.name}> is unknown here and is ignored"
-            diagnostics.warning(element, message, "correct its name or remove it")
+            meant = element.name if element.name in _FAIR_ACLS else _fair_acl(element.name)
+            remedy = f"write {meant} inside a queue" if meant else "correct its name or remove it"
+            diagnostics.warning(element, message, remedy)
     queues = [element for element in top.children if element.name in _QUEUE_ELEMENTS]
     return _FairSchedulerReader(diagnostics, top).read(queues)
+
+
+def _fair_acl(name: str) -> str:
+    """Return the element of an ACL that a name probably means; empty if it is not similar."""
+    if name in _OTHER_FAIR_ACLS:
+        return ""
+    similar = similar_name(name, _FAIR_ACLS) if name not in _QUEUE_ELEMENTS else ""
+    return meant_key(name, *_FAIR_ACLS) or similar
 
 
 class _FairSchedulerReader:
@@ -166,9 +177,11 @@ class _FairSchedulerReader:
         for child in element.children:
             attribute = _FAIR_ACLS.get(child.name)
             if attribute is None:
-                if "acl" in child.name.lower() and child.name not in _OTHER_FAIR_ACLS:
+                meant = _fair_acl(child.name)
+                if meant or ("acl" in child.name.lower() and child.name not in _OTHER_FAIR_ACLS):
                     message = f"<{child.name}> is unknown in a queue and is ignored"
-                    remedy = f"write {' or '.join(_FAIR_ACLS)}"
+                    remedy = f"did you mean {meant}?" if meant else ""
+                    remedy = remedy or f"write {' or '.join(_FAIR_ACLS)}"
                     self._diagnostics.warning(child, message, remedy, path)
             elif child.children or not child.is_plain:
                 # Hadoop takes the first piece of the text, or fails.
@@ -267,12 +280,16 @@ def _check_keys(
 ) -> None:
     for key in (ENABLE, ADMINS, *sorted(deciders.KEYS)):
         text = properties.get(key)
-        if text is not None and text.file == diagnostics.file:
+        if text is not None and _is_here(text, diagnostics):
             message = f"{key} has no effect in this file: Hadoop reads it before this one"
             diagnostics.warning(text, message, "set it in yarn-site.xml")
     for key, text in properties.items():
         path, _, last = key.removeprefix(PREFIX).rpartition(SEPARATOR)
-        if not key.startswith(PREFIX) or not last.lower().startswith("acl_"):
+        if last in {SUBMIT, ADMIN} and not key.startswith(PREFIX) and _is_here(text, diagnostics):
+            message = f"{quoted(key)} is not a key of a queue: it is ignored"
+            diagnostics.warning(text, message, f"write {PREFIX}QUEUE.{last}")
+        meant = meant_key(last, SUBMIT, ADMIN)
+        if not key.startswith(PREFIX) or not (meant or last.lower().startswith("acl_")):
             continue
         if last in {SUBMIT, ADMIN}:
             if path not in paths and not is_template_acl(key):
@@ -283,7 +300,13 @@ def _check_keys(
                 diagnostics.warning(text, message, remedy)
         elif last not in _OTHER_CAPACITY_ACLS:
             message = f"{quoted(last)} is not a property of a queue: it is ignored"
-            diagnostics.warning(text, message, f"write {SUBMIT} or {ADMIN}", path)
+            remedy = f"did you mean {meant}?" if meant else f"write {SUBMIT} or {ADMIN}"
+            diagnostics.warning(text, message, remedy, path)
+
+
+def _is_here(text: Text, diagnostics: Diagnostics) -> bool:
+    """Return whether a value is in the file that is read, and not in one below it."""
+    return text.file == diagnostics.file
 
 
 _Reader = Callable[[bytes, Diagnostics, Configuration], SchedulerFile | None]

@@ -6,7 +6,6 @@ scheduler (`NewACL` in `pkg/common/security/acl.go`) counts single spaces, and r
 some ACLs that the validator accepts. Here both are errors.
 """
 
-import re
 from typing import Final
 
 from queuegate.policy.acl import (
@@ -20,12 +19,14 @@ from queuegate.policy.acl import (
     parse,
 )
 from queuegate_server.formats.diagnostics import Diagnostics, quoted
+from queuegate_server.formats.suspicious_names import (
+    OTHER_WHITE_SPACE,
+    YUNIKORN,
+    is_no_list,
+    suspicious_name,
+)
 from queuegate_server.formats.yaml_nodes import ScalarNode
 
-OTHER_WHITE_SPACE: Final = re.compile(
-    "[\t\n\v\f\r\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]"
-)
-"""Unicode White_Space without U+0020, the one character that separates users from groups."""
 _MAX_LISTS: Final = 2
 
 
@@ -61,6 +62,8 @@ class AclReader:
                 "separate names by commas, and users from groups by one space; "
                 "a list of groups alone starts with a space"
             )
+            if other := is_no_list(scalar.text, YUNIKORN):
+                found, remedy = f"{found}: {other.message}", other.remedy
             self._diagnostics.error(scalar, found, remedy, queue)
             return EMPTY
         if found.dropped_users or found.dropped_groups:
@@ -101,14 +104,18 @@ def dropped_entry(kind: str, name: str) -> tuple[str, str]:
     """Return the message and the remedy for an entry that is not a valid name."""
     message = f"{quoted(name)} is not a {kind} name that an ACL accepts; it grants nothing"
     accepting = names_for(kind, name)
+    suspicion = suspicious_name(kind, name, YUNIKORN)
     if name == WILDCARD:
         remedy = 'to allow everyone, write "*" alone'
+    elif suspicion and not (accepting and suspicion.may_exist):
+        remedy = suspicion.remedy
     elif accepting is AclNames.EXTENDED:
         remedy = "the partition setting acl_names: extended accepts it"
     elif OTHER_WHITE_SPACE.search(name):
         remedy = "write the ACL on one line, with commas and no white space between names"
     elif accepting is AclNames.ANY:
-        remedy = "correct the name, or set acl_names: any in the partition, which accepts it"
+        correct = suspicion.remedy if suspicion else "correct the name"
+        remedy = f"{correct}, or set acl_names: any in the partition, which accepts it"
     else:
         remedy = "correct the name or remove it"
     return message, remedy

@@ -15,11 +15,13 @@ from queuegate_server.formats.diagnostics import (
     quoted,
 )
 from queuegate_server.formats.source_text import source_lines
-from queuegate_server.formats.yaml_nodes import MappingNode, ScalarNode
+from queuegate_server.formats.suspicious_names import OTHER_WHITE_SPACE
+from queuegate_server.formats.yaml_nodes import ScalarNode
 from queuegate_server.formats.yaml_reader import read_yaml
-from queuegate_server.formats.yunikorn.acls import OTHER_WHITE_SPACE, AclReader, dropped_entry
+from queuegate_server.formats.yunikorn.acls import AclReader, dropped_entry
 from queuegate_server.formats.yunikorn.lint_names import names_to_report
 from queuegate_server.formats.yunikorn.load import normalized_name
+from queuegate_server.formats.yunikorn.lost_blanks import has_lost_blank
 from queuegate_server.formats.yunikorn.model import (
     Filter,
     Limit,
@@ -32,24 +34,7 @@ from queuegate_server.formats.yunikorn.placement import rule_chain
 _SUBMIT: Final = "submitacl"
 _ADMIN: Final = "adminacl"
 _SPACE_AFTER_COMMA: Final = re.compile(r", (.+)")
-_WHITE_SPACE_NAMES: Final = {"\t": "a tab", "\n": "a line break", "\r": "a line break"}
-
-_GAP: Final = re.compile(
-    r"""[ \t]*+:
-        (?P<gap>(?:\s++(?:[!&]\S*+            # a tag or an anchor
-                         |\#[^\n]*+           # a comment
-                         |[|>][-+]?(?=\s)     # a block that finds its indentation itself
-                       ))*+\s*+)
-        (?P<first>[^\s|>])""",
-    re.VERBOSE,
-)
-"""From the end of a key to the first character of its value."""
-_COMMENT: Final = re.compile(r"(?<=\s)#[^\n]*+")
-_WHITE_SPACE: Final = re.compile(r"\s+")
-_NOT_PLAIN: Final = "\"'*[{"
-"""The first characters of quoted values, aliases, lists and mappings."""
-_MAX_LINES: Final = 4
-_MAX_LINE_LENGTH: Final = 200
+_SPACE_BEFORE_COMMA: Final = re.compile(r" ,+([^,]+)")
 
 
 class _Above(NamedTuple):
@@ -82,6 +67,11 @@ class _ListedAcl:
     def has_groups(self) -> bool:
         """True if the text contains a space, which starts a list of groups."""
         return " " in self.scalar.text
+
+    @property
+    def blank_at_comma(self) -> bool:
+        """True if a comma beside the space suggests that one list is meant."""
+        return ", " in self.scalar.text or " ," in self.scalar.text
 
 
 class _Document(NamedTuple):
@@ -138,7 +128,7 @@ def _listed_acls(
                 if scalar is None:
                     continue
                 acl = reader.read(scalar, queue.path)
-                lost = not acl.allows_all and _has_lost_blank(lines, queue.position, key, scalar)
+                lost = not acl.allows_all and has_lost_blank(lines, queue.position, key, scalar)
                 yield _ListedAcl(queue, key, scalar, acl, reader.names, above[key], lost)
                 if not acl.is_empty:
                     # Who may administer a queue may also submit to it.
@@ -171,6 +161,15 @@ def _blank_after_comma(listed: _ListedAcl) -> _Advice:
         )
 
 
+def _blank_before_comma(listed: _ListedAcl) -> _Advice:
+    """Report a space before a comma, which starts the list of groups."""
+    if match := _SPACE_BEFORE_COMMA.search(listed.scalar.text):
+        yield (
+            f"the space before the comma turns {quoted(match[1])} into a group",
+            "for users remove the space, for groups remove the comma",
+        )
+
+
 def _wildcard_in_list(listed: _ListedAcl) -> _Advice:
     """Report a `*` among other names, where it is an invalid name."""
     for kind, names in (("user", listed.acl.dropped_users), ("group", listed.acl.dropped_groups)):
@@ -198,17 +197,6 @@ def _any_group(listed: _ListedAcl) -> _Advice:
         yield (
             '" *" lets everyone in, not only the members of some group',
             'write "*" if that is meant, otherwise list the groups',
-        )
-
-
-def _white_space(listed: _ListedAcl) -> _Advice:
-    """Report white space that separates nothing and makes names invalid."""
-    match = OTHER_WHITE_SPACE.search(listed.scalar.text)
-    if match and not listed.acl.allows_all:
-        kind = _WHITE_SPACE_NAMES.get(match[0], f"U+{ord(match[0]):04X}")
-        yield (
-            f"{kind} in an ACL separates nothing and becomes part of a name",
-            "write the ACL on one line; one space separates users from groups",
         )
 
 
@@ -250,7 +238,7 @@ def _group_as_user(document: _Document, diagnostics: Diagnostics) -> None:
         groups.setdefault(name, position)
     users = {name for name, _ in _names_outside_acls(document, "user")}
     for listed in document.different_acls():
-        if listed.has_groups and ", " not in listed.scalar.text:
+        if listed.has_groups and not listed.blank_at_comma:
             users |= listed.acl.users
             for name in listed.acl.groups:
                 groups.setdefault(name, listed.scalar)
@@ -323,10 +311,10 @@ def _recovery_queue(document: _Document, diagnostics: Diagnostics) -> None:
 ACL_RULES: Final[tuple[Callable[[_ListedAcl], Iterable[tuple[str, str]]], ...]] = (
     _lost_blank,
     _blank_after_comma,
+    _blank_before_comma,
     _wildcard_in_list,
     _wildcard_with_names,
     _any_group,
-    _white_space,
     _nobody,
     lambda listed: names_to_report(listed.acl, listed.names),
     _pointless,
@@ -339,63 +327,3 @@ DOCUMENT_RULES: Final[tuple[Callable[[_Document, Diagnostics], None], ...]] = (
     _spelled_in_two_cases,
 )
 """The rules for all names of a document together."""
-
-
-class _Gap(NamedTuple):
-    """The text between a key and its value."""
-
-    spaces: list[str]
-    """Runs of white space; tags and anchors separate them."""
-    first: str
-    """The first character of the value."""
-    column: int
-    """Its column if it is on the line of the key, otherwise 0."""
-
-    @property
-    def is_wide(self) -> bool:
-        """True if there is more than one space, and all on one line."""
-        return self.column > 0 and any(len(run) > 1 for run in self.spaces)
-
-
-def _has_lost_blank(
-    lines: list[str], mapping: MappingNode | None, key: str, scalar: ScalarNode
-) -> bool:
-    """Return whether the spaces before a list have no other explanation than a list of groups.
-
-    One space belongs to the colon. Spaces that align the values of several keys do not count,
-    nor does the indentation of a value on its own line, unless it is off by one in a
-    document that is indented by twos.
-    """
-    if mapping is None or not scalar.text or " " in scalar.text:
-        return False
-    key_node = mapping.entries[key][0]
-    gap = _gap(lines, key_node)
-    if gap is None or gap.first in _NOT_PLAIN:
-        return False
-    if not gap.column:
-        return any(_is_off_by_one(spaces, key_node) for spaces in gap.spaces)
-    return gap.is_wide and not any(
-        (beside := _gap(lines, other)) and beside.is_wide and beside.column == gap.column
-        for other, _ in mapping.entries.values()
-        if other.text not in {_SUBMIT, _ADMIN}
-    )
-
-
-def _gap(source: list[str], key: ScalarNode) -> _Gap | None:
-    """Return what follows a key; None if that is hard to find."""
-    start = key.column - 1 + len(key.text) + (0 if key.plain else len("''"))
-    lines = source[key.line - 1 : key.line - 1 + _MAX_LINES]
-    lines[:1] = [line[start : start + _MAX_LINE_LENGTH] for line in lines[:1]]
-    text = "\n".join(line[:_MAX_LINE_LENGTH] for line in lines)
-    found = _GAP.match(text)
-    if found is None:
-        return None
-    spaces = _WHITE_SPACE.findall(_COMMENT.sub("", found["gap"]))
-    one_line = "\n" not in found["gap"]
-    return _Gap(spaces, found["first"], start + found.start("first") + 1 if one_line else 0)
-
-
-def _is_off_by_one(spaces: str, key: ScalarNode) -> bool:
-    indentation = len(spaces) - spaces.rfind("\n") - 1
-    offset = key.column - 1
-    return "\n" in spaces and indentation > offset and offset % 2 == 0 and indentation % 2 == 1

@@ -1,22 +1,23 @@
-"""Lint rules for the names that an ACL may list by the setting `acl_names`."""
+"""Lint rules for the text of an ACL, and the names that it may list by `acl_names`."""
 
-import re
 from collections.abc import Iterator
 from functools import lru_cache
+from itertools import islice
 from typing import Final
 
-from queuegate.policy.acl import WILDCARD, Acl, AclNames, accepted_names
+from queuegate.policy.acl import Acl, AclNames, accepted_names
 from queuegate_server.formats.diagnostics import quoted
+from queuegate_server.formats.suspicious_names import (
+    YUNIKORN,
+    is_no_list,
+    suspicious_name,
+    suspicious_text,
+)
 
 _MAX_SHOWN: Final = 5
 """Names in one message."""
-_INVISIBLE: Final = re.compile(
-    "[\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f"
-    "\u2800\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb\U0001bca0-\U0001bca3"
-    "\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
-)
-"""Characters that are not white space and show nothing: Unicode's Default_Ignorable_Code_Point,
-the controls of interlinear annotations, and the empty Braille pattern."""
+_MAX_REPORTED: Final = 100
+"""Suspicious names of one ACL."""
 
 
 @lru_cache
@@ -29,9 +30,12 @@ def names_to_report(acl: Acl, names: AclNames) -> tuple[tuple[str, str], ...]:
         acl: The ACL. Equal texts of a partition share one.
         names: Which names it may list.
     """
-    if names is AclNames.YUNIKORN:
-        return ()
-    return (*_dropped_by_yunikorn(acl, names), *_unlikely_names(acl))
+    found = [*_dropped_by_yunikorn(acl, names)] if names is not AclNames.YUNIKORN else []
+    if not acl.allows_all:
+        found += (each[:2] for each in suspicious_text(acl.text, YUNIKORN))
+        if is_no_list(acl.text, YUNIKORN) is None:
+            found += islice(_unlikely_names(acl, names), _MAX_REPORTED)
+    return tuple(found)
 
 
 def _dropped_by_yunikorn(acl: Acl, names: AclNames) -> Iterator[tuple[str, str]]:
@@ -50,16 +54,11 @@ def _dropped_by_yunikorn(acl: Acl, names: AclNames) -> Iterator[tuple[str, str]]
     )
 
 
-def _unlikely_names(acl: Acl) -> Iterator[tuple[str, str]]:
-    """Yield what to say about each name that nobody is likely to have."""
-    for name in sorted(acl.users | acl.groups):
-        if invisible := _INVISIBLE.search(name):
-            yield (
-                f"{quoted(name)} contains an invisible character, U+{ord(invisible[0]):04X}",
-                "type the name again: it is not the name that it looks like",
-            )
-        if WILDCARD in name:
-            yield (
-                f'the "*" in {quoted(name)} stands for itself: names in ACLs are not patterns',
-                "list each name",
-            )
+def _unlikely_names(acl: Acl, names: AclNames) -> Iterator[tuple[str, str]]:
+    """Yield what to say about each accepted name that nobody is likely to have."""
+    for kind, listed in (("user", acl.users), ("group", acl.groups)):
+        for name in sorted(listed):
+            found = suspicious_name(kind, name, YUNIKORN)
+            # Where an ACL may list other names than YuniKorn's, users are named in other ways.
+            if found and not (found.may_exist and names is not AclNames.YUNIKORN):
+                yield found.message, found.remedy

@@ -1,0 +1,290 @@
+"""What an ACL probably does not mean: names that nobody has, and texts that are not lists of names.
+
+The formats share the grammar `users groups`, with commas between names, and so the same mistakes.
+All patterns take linear time: the texts come from outside.
+"""
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from queuegate.policy.acl import WHITE_SPACE, WILDCARD
+from queuegate_server.formats.diagnostics import quoted
+
+
+class Suspicion(NamedTuple):
+    """Why a text is suspicious, and the remedy."""
+
+    message: str
+    remedy: str
+    may_exist: bool = False
+    """Whether some directory may have a user or a group of this name all the same."""
+
+
+OTHER_WHITE_SPACE: Final = re.compile(
+    "[\t\n\v\f\r\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]"
+)
+"""Unicode White_Space without U+0020, the one character that separates users from groups."""
+_UNUSUAL_WHITE_SPACE: Final = re.compile(
+    "[\v\f\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]"
+)
+"""The same without tabs and line breaks."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wording:
+    """What differs by format: its words, and its white space."""
+
+    nobody: str
+    """How an ACL for nobody is written, after "for nobody "."""
+    everyone: str
+    """How an ACL for everyone is written, after "for everyone "."""
+    compared: str
+    """What names are compared with, such as `Hadoop compares short names`."""
+    white_space: re.Pattern[str]
+    """White space that does not separate anything."""
+
+
+YUNIKORN: Final = Wording(
+    'write " " in quotes',
+    'write "*" in quotes',
+    "YuniKorn compares whole names",
+    OTHER_WHITE_SPACE,
+)
+YARN: Final = Wording(
+    "write a single space", "write *", "Hadoop compares short names", _UNUSUAL_WHITE_SPACE
+)
+
+_INVISIBLE: Final = re.compile(
+    "[\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f"
+    "\u2800\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb\U0001bca0-\U0001bca3"
+    "\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
+)
+"""Characters that are not white space and show nothing: Unicode's Default_Ignorable_Code_Point,
+the controls of interlinear annotations, and the empty Braille pattern."""
+_WHITE_SPACE_NAMES: Final = {"\t": "a tab", "\n": "a line break", "\r": "a line break"}
+_TEMPLATE: Final = re.compile(
+    r"""\{\{[^{}\n]{0,80}(?:\}\})?     # Helm, Jinja, Ansible
+      | \{%[^\n]{0,80}                 # Jinja
+      | [$\#]\{[^{}\n]{0,80}\}?        # shells, Terraform, Ruby
+      | \$\([^()\n]{0,80}\)?           # shells, make
+      | (?<![\w\\])\$[A-Za-z_]\w{0,80} # shells
+      | %\(?[A-Za-z_][\w.-]{0,80}(?:\)s|%)
+      | %(?:user|primary_group|secondary_group)\b
+      | @[A-Za-z_][\w.-]{0,80}@
+      | <[^<>\n]{1,80}>
+      | (?<!\w)__[A-Z][A-Z0-9_]{0,80}__(?!\w)
+      | (?<![^ ,])\{[^{}\n]{1,80}\}
+      | (?<![^ ,])\[[^\[\]\n]{1,80}\]
+    """,
+    re.VERBOSE,
+)
+_DN: Final = re.compile(r"(?i)(?:^|[ ,])(?:cn|ou|dc|uid|samaccountname) ?= ?[^,= ]")
+_DN_VALUE: Final = re.compile(r"(?i)(?:cn|uid|samaccountname) ?= ?([^,]{1,80})")
+_EMPTY_ENTRY: Final = re.compile(r"^ ?,|,,|, ?\Z")
+"""Spaces between commas and names are reported by each format."""
+_SEPARATOR: Final = re.compile("[;\uff0c\u3001\uff1b\u060c\ufe50\ufe51\uff64\u201a&]")
+_QUOTE: Final = re.compile("[\"`\u201c-\u201f\u2018\u201b\xab\xbb]|^[']|[']$|^\u2019|\u2019$")
+_DOMAIN: Final = re.compile(r"[^\\]+\\+([^\\]+)")
+_PRINCIPAL: Final = re.compile(r"([^@/]+)(?:/[^@/]+)?@[A-Z][A-Z0-9-]*(?:\.[A-Z0-9-]+)*")
+_PREFIX: Final = re.compile(r"(?i)(u|g|user|group|users|groups)[:=](.*)")
+_NOBODY_WORDS: Final = frozenset(
+    {
+        *("-", "--", "none", "nobody", "noone", "no-one", "null", "nil", "nothing", "empty"),
+        *("n/a", "deny", "denied", "false", "no", "off"),
+    }
+)
+_EVERYONE_WORDS: Final = frozenset(
+    {
+        *("all", "any", "anyone", "anybody", "everyone", "everybody", "**", ".*", "%"),
+        *("true", "yes", "on", "allow"),
+    }
+)
+
+
+def suspicious_name(kind: str, name: str, wording: Wording) -> Suspicion | None:
+    """Return why nobody is likely to have a name; None if somebody may.
+
+    Args:
+        kind: `user` or `group`.
+        name: An entry of an ACL.
+        wording: The words of its format.
+    """
+    return next(filter(None, (rule(kind, name, wording) for rule in _NAME_RULES)), None)
+
+
+def suspicious_text(text: str, wording: Wording) -> Iterator[Suspicion]:
+    """Yield why an ACL as a whole is suspicious.
+
+    After the first suspicion that explains the whole text there is no other: its names are then
+    parts of something else, as `is_no_list` says.
+    """
+    whole = is_no_list(text, wording)
+    if whole is not None:
+        yield whole
+        return
+    space = wording.white_space.search(text)
+    if space and text.strip(WHITE_SPACE) != WILDCARD:
+        kind = _WHITE_SPACE_NAMES.get(space[0], f"U+{ord(space[0]):04X}")
+        yield Suspicion(
+            f"{kind} in an ACL separates nothing and becomes part of a name",
+            "write the ACL on one line; one space separates users from groups",
+        )
+    if _EMPTY_ENTRY.search(text):
+        yield Suspicion(
+            "a comma has no name on one side of it", "remove the comma, or write the missing name"
+        )
+
+
+def is_no_list(text: str, wording: Wording) -> Suspicion | None:
+    """Return why a text is something else than lists of names; None if it may be lists."""
+    if template := _TEMPLATE.search(text):
+        return Suspicion(
+            f"{quoted(template[0])} looks like a template that was not filled in",
+            "deploy the rendered file, or write the names",
+        )
+    if _DN.search(text):
+        value = _DN_VALUE.search(text)
+        example = f", such as {quoted(value[1].strip())}" if value else ""
+        return Suspicion(
+            "an LDAP distinguished name is split at its commas, and names nobody",
+            f"write the names of users and groups{example}",
+        )
+    word = text.strip()
+    for meant, words, remedy in (
+        ("nobody", _NOBODY_WORDS, wording.nobody),
+        ("everyone", _EVERYONE_WORDS, wording.everyone),
+    ):
+        if word.lower() in words:
+            kind = "group" if text.startswith(" ") else "user"
+            return Suspicion(
+                f"{quoted(word)} is the name of a {kind} here, and does not mean {meant}",
+                f"for {meant} {remedy}",
+            )
+    return None
+
+
+def spelled_in_two_cases(text: str) -> Iterator[Suspicion]:
+    """Yield the names of a list in an ACL that differ only in case, and so are different names."""
+    users, _, groups = text.partition(" ")
+    for kind, field in (("user", users), ("group", groups)):
+        seen: dict[str, str] = {}
+        for name in filter(None, (entry.strip() for entry in field.split(","))):
+            first = seen.setdefault(name.lower(), name)
+            if first != name:
+                yield Suspicion(
+                    f"the {kind} {quoted(name)} is also spelled {quoted(first)} in this ACL",
+                    "use one spelling: names that differ in case are different",
+                )
+
+
+def meant_key(key: str, submit: str, admin: str) -> str:
+    """Return which key of an ACL a similar one probably means; empty if it is not similar.
+
+    Args:
+        key: A key that the format does not know.
+        submit: The key of the submit ACL.
+        admin: The key of the admin ACL.
+    """
+    letters = re.sub(r"[^a-z]", "", key.lower())
+    if "acl" not in letters or "reservation" in letters or "priority" in letters:
+        return ""
+    if "sub" in letters:
+        return submit
+    return admin if "adm" in letters else ""
+
+
+def _invisible(_: str, name: str, __: Wording) -> Suspicion | None:
+    found = _INVISIBLE.search(name)
+    return found and Suspicion(
+        f"{quoted(name)} contains an invisible character, U+{ord(found[0]):04X}",
+        "type the name again: it is not the name that it looks like",
+    )
+
+
+def _separator(_: str, name: str, __: Wording) -> Suspicion | None:
+    found = _SEPARATOR.search(name)
+    return found and Suspicion(
+        f'{quoted(name)} is one name: a "{found[0]}" does not separate names',
+        "separate names by commas",
+    )
+
+
+def _bar(_: str, name: str, __: Wording) -> Suspicion | None:
+    if "|" not in name:
+        return None
+    message = f'{quoted(name)} is one name: a "|" does not separate names'
+    return Suspicion(message, "separate names by commas", may_exist=True)
+
+
+def _quotes(_: str, name: str, __: Wording) -> Suspicion | None:
+    if not _QUOTE.search(name):
+        return None
+    message = f"the quotes in {quoted(name)} are part of the name"
+    return Suspicion(message, "remove the quotes, and backslashes before them")
+
+
+def _wildcard(_: str, name: str, __: Wording) -> Suspicion | None:
+    if WILDCARD not in name or name == WILDCARD:
+        return None
+    message = f'the "*" in {quoted(name)} stands for itself: names in ACLs are not patterns'
+    return Suspicion(message, "list each name")
+
+
+def _backslash(_: str, name: str, wording: Wording) -> Suspicion | None:
+    if "\\" not in name:
+        return None
+    domain = _DOMAIN.fullmatch(name)
+    message = f"the backslash in {quoted(name)} is part of the name: {wording.compared}"
+    remedy = f"write {quoted(domain[1])} if that is the user's name" if domain else "remove it"
+    return Suspicion(message, remedy, may_exist=domain is not None)
+
+
+def _principal(_: str, name: str, wording: Wording) -> Suspicion | None:
+    found = _PRINCIPAL.fullmatch(name)
+    return found and Suspicion(
+        f"{quoted(name)} looks like a Kerberos principal: {wording.compared}",
+        f"write {quoted(found[1])} if that is the user's name",
+        may_exist=True,
+    )
+
+
+def _host(_: str, name: str, wording: Wording) -> Suspicion | None:
+    if wording is not YARN or "/" not in name:
+        return None
+    message = f'{quoted(name)} contains a "/", which no short name has: {wording.compared}'
+    remedy = f"write {quoted(name.partition('/')[0])} if that is the user's name"
+    return Suspicion(message, remedy if name[0] != "/" else "write the name alone", may_exist=True)
+
+
+def _prefix(_: str, name: str, __: Wording) -> Suspicion | None:
+    found = _PREFIX.fullmatch(name)
+    return found and Suspicion(
+        f"{quoted(found[0][: -len(found[2]) or None])} in {quoted(name)} is part of the name",
+        "write names alone: users, one space, groups",
+    )
+
+
+def _netgroup(_: str, name: str, __: Wording) -> Suspicion | None:
+    if name[:1] not in {"@", "%", "+"}:
+        return None
+    message = f'the "{name[0]}" is part of the name {quoted(name)}: it does not mark a group'
+    return Suspicion(
+        message, f"for a group write {quoted(name[1:])} after the space", may_exist=True
+    )
+
+
+_NAME_RULES: Final[tuple[Callable[[str, str, Wording], Suspicion | None], ...]] = (
+    _invisible,
+    _quotes,
+    _separator,
+    _bar,
+    _wildcard,
+    _backslash,
+    _principal,
+    _prefix,
+    _netgroup,
+    _host,
+)
+"""The first that applies counts."""

@@ -1,0 +1,84 @@
+"""The space before a list of groups, which YAML drops from a text without quotes."""
+
+import re
+from typing import Final, NamedTuple
+
+from queuegate_server.formats.yaml_nodes import MappingNode, ScalarNode
+
+_ACLS: Final = frozenset({"submitacl", "adminacl"})
+_GAP: Final = re.compile(
+    r"""[ \t]*+:
+        (?P<gap>(?:\s++(?:[!&]\S*+            # a tag or an anchor
+                         |\#[^\n]*+           # a comment
+                         |[|>][-+]?(?=\s)     # a block that finds its indentation itself
+                       ))*+\s*+)
+        (?P<first>[^\s|>])""",
+    re.VERBOSE,
+)
+"""From the end of a key to the first character of its value."""
+_COMMENT: Final = re.compile(r"(?<=\s)#[^\n]*+")
+_WHITE_SPACE: Final = re.compile(r"\s+")
+_NOT_PLAIN: Final = "\"'*[{"
+"""The first characters of quoted values, aliases, lists and mappings."""
+_MAX_LINES: Final = 4
+_MAX_LINE_LENGTH: Final = 200
+
+
+class _Gap(NamedTuple):
+    """The text between a key and its value."""
+
+    spaces: list[str]
+    """Runs of white space; tags and anchors separate them."""
+    first: str
+    """The first character of the value."""
+    column: int
+    """Its column if it is on the line of the key, otherwise 0."""
+
+    @property
+    def is_wide(self) -> bool:
+        """True if there is more than one space, and all on one line."""
+        return self.column > 0 and any(len(run) > 1 for run in self.spaces)
+
+
+def has_lost_blank(
+    lines: list[str], mapping: MappingNode | None, key: str, scalar: ScalarNode
+) -> bool:
+    """Return whether the spaces before a list have no other explanation than a list of groups.
+
+    One space belongs to the colon. Spaces that align the values of several keys do not count,
+    nor does the indentation of a value on its own line, unless it is off by one in a
+    document that is indented by twos.
+    """
+    if mapping is None or not scalar.text or " " in scalar.text:
+        return False
+    key_node = mapping.entries[key][0]
+    gap = _gap(lines, key_node)
+    if gap is None or gap.first in _NOT_PLAIN:
+        return False
+    if not gap.column:
+        return any(_is_off_by_one(spaces, key_node) for spaces in gap.spaces)
+    return gap.is_wide and not any(
+        (beside := _gap(lines, other)) and beside.is_wide and beside.column == gap.column
+        for other, _ in mapping.entries.values()
+        if other.text not in _ACLS
+    )
+
+
+def _gap(source: list[str], key: ScalarNode) -> _Gap | None:
+    """Return what follows a key; None if that is hard to find."""
+    start = key.column - 1 + len(key.text) + (0 if key.plain else len("''"))
+    lines = source[key.line - 1 : key.line - 1 + _MAX_LINES]
+    lines[:1] = [line[start : start + _MAX_LINE_LENGTH] for line in lines[:1]]
+    text = "\n".join(line[:_MAX_LINE_LENGTH] for line in lines)
+    found = _GAP.match(text)
+    if found is None:
+        return None
+    spaces = _WHITE_SPACE.findall(_COMMENT.sub("", found["gap"]))
+    one_line = "\n" not in found["gap"]
+    return _Gap(spaces, found["first"], start + found.start("first") + 1 if one_line else 0)
+
+
+def _is_off_by_one(spaces: str, key: ScalarNode) -> bool:
+    indentation = len(spaces) - spaces.rfind("\n") - 1
+    offset = key.column - 1
+    return "\n" in spaces and indentation > offset and offset % 2 == 0 and indentation % 2 == 1
