@@ -232,29 +232,29 @@ def _wildcard(_: str, name: str, __: Wording) -> Suspicion | None:
     return Suspicion(message, "list each name")
 
 
-def _backslash(_: str, name: str, wording: Wording) -> Suspicion | None:
+def _backslash(kind: str, name: str, wording: Wording) -> Suspicion | None:
     if "\\" not in name:
         return None
     domain = _DOMAIN.fullmatch(name)
     message = f"the backslash in {quoted(name)} is part of the name: {wording.compared}"
-    remedy = f"write {quoted(domain[1])} if that is the user's name" if domain else "remove it"
+    remedy = f"write {quoted(domain[1])} if that is the {kind}'s name" if domain else "remove it"
     return Suspicion(message, remedy, may_exist=domain is not None)
 
 
-def _principal(_: str, name: str, wording: Wording) -> Suspicion | None:
+def _principal(kind: str, name: str, wording: Wording) -> Suspicion | None:
     found = _PRINCIPAL.fullmatch(name)
     return found and Suspicion(
         f"{quoted(name)} looks like a Kerberos principal: {wording.compared}",
-        f"write {quoted(found[1])} if that is the user's name",
+        f"write {quoted(found[1])} if that is the {kind}'s name",
         may_exist=True,
     )
 
 
-def _host(_: str, name: str, wording: Wording) -> Suspicion | None:
+def _host(kind: str, name: str, wording: Wording) -> Suspicion | None:
     if wording is not YARN or "/" not in name:
         return None
     message = f'{quoted(name)} contains a "/", which no short name has: {wording.compared}'
-    remedy = f"write {quoted(name.partition('/')[0])} if that is the user's name"
+    remedy = f"write {quoted(name.partition('/')[0])} if that is the {kind}'s name"
     return Suspicion(message, remedy if name[0] != "/" else "write the name alone", may_exist=True)
 
 

@@ -185,7 +185,7 @@ def test_misspelled_acls_are_reported() -> None:
     assert [diagnostic.queue for diagnostic in loaded.diagnostics] == ["root.a"] * 3
     for name, diagnostic in zip(names, loaded.diagnostics, strict=True):
         assert f"<{name}> is unknown" in diagnostic.message
-        assert diagnostic.remedy == "write aclSubmitApps or aclAdministerApps"
+        assert diagnostic.remedy == "did you mean aclSubmitApps?"
     assert not loaded.partitions["default"].queues["root.a"].submit_acl.users
 
 

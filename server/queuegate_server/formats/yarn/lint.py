@@ -1,30 +1,13 @@
 """Lint rules for the files of a YARN cluster: what is valid, but probably not meant."""
 
-import re
-from collections.abc import Iterator
-from itertools import islice
-from typing import Final
-
 from queuegate.policy.names import ROOT
-from queuegate.policy.yarn_acl import TRIMMED, Semantics, parse_yarn
+from queuegate.policy.yarn_acl import Semantics, parse_yarn
 from queuegate_server.formats.diagnostics import Diagnostic, Diagnostics
-from queuegate_server.formats.suspicious_names import (
-    YARN,
-    Suspicion,
-    is_no_list,
-    spelled_in_two_cases,
-    suspicious_name,
-    suspicious_text,
-)
-from queuegate_server.formats.yarn.load import YarnOptions, ambiguity, read_scheduler_file
+from queuegate_server.formats.yarn.acl_advice import advice
+from queuegate_server.formats.yarn.load import YarnOptions, read_scheduler_file
 from queuegate_server.formats.yarn.schedulers import SchedulerFile
 from queuegate_server.formats.yarn.site import read_site
 from queuegate_server.formats.yarn.variables import Text
-
-_SEPARATOR: Final = re.compile("[,\n]")
-_PROXY: Final = "~"
-_MAX_REPORTED: Final = 100
-"""Suspicions about one ACL."""
 
 
 def lint_scheduler(
@@ -37,10 +20,11 @@ def lint_scheduler(
         return ()
     diagnostics = Diagnostics(file)
     _open_root(scheduler, diagnostics)
-    for entry in (*scheduler.queues, *scheduler.templates.entries):
-        for text in (entry.submit, entry.admin):
-            if text:
-                _lint_acl(text, entry.path, options.semantics, diagnostics)
+    acls = [(each.path, (each.submit, each.admin)) for each in scheduler.queues]
+    acls += [(each.path, (each.submit, each.admin)) for each in scheduler.templates.entries]
+    for path, texts in acls:
+        for text in filter(None, texts):
+            _lint_acl(text, path, options.semantics, diagnostics)
     return diagnostics.sorted()
 
 
@@ -55,23 +39,8 @@ def lint_site(options: YarnOptions) -> tuple[Diagnostic, ...]:
 
 
 def _lint_acl(text: Text, path: str, semantics: Semantics, diagnostics: Diagnostics) -> None:
-    if whole := is_no_list(text.text, YARN):
-        diagnostics.warning(text, whole.message, whole.remedy, path)
-        return
-    if found := ambiguity(text.text, semantics):
+    if found := advice(text.text, semantics):
         diagnostics.warning(text, found.message, found.remedy, path)
-    for each in dict.fromkeys(islice(_suspicions(text.text), _MAX_REPORTED)):
-        diagnostics.warning(text, each.message, each.remedy, path)
-
-
-def _suspicions(text: str) -> Iterator[Suspicion]:
-    yield from suspicious_text(text, YARN)
-    yield from spelled_in_two_cases(text)
-    users, _, groups = text.partition(" ")
-    for kind, field in (("user", users), ("group", groups)):
-        for entry in _SEPARATOR.split(field):
-            if found := suspicious_name(kind, entry.strip(TRIMMED).removeprefix(_PROXY), YARN):
-                yield found
 
 
 def _open_root(scheduler: SchedulerFile, diagnostics: Diagnostics) -> None:

@@ -1,6 +1,5 @@
 """The files of a YARN cluster -> a partition: its scheduler's queues and yarn-site.xml."""
 
-import re
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
@@ -9,7 +8,7 @@ from queuegate.policy.acl import EMPTY, WILDCARD, Acl
 from queuegate.policy.names import DEFAULT_PARTITION, ROOT
 from queuegate.policy.queue import QueueAcls
 from queuegate.policy.tree import Cluster, Partition, build_partition
-from queuegate.policy.yarn_acl import Semantics, describe_difference, parse_yarn
+from queuegate.policy.yarn_acl import Semantics, parse_yarn
 from queuegate_server.formats.diagnostics import (
     Diagnostic,
     Diagnostics,
@@ -17,6 +16,7 @@ from queuegate_server.formats.diagnostics import (
     has_errors,
     quoted,
 )
+from queuegate_server.formats.yarn.acl_advice import Advice, advice
 from queuegate_server.formats.yarn.deciders import other_deciders
 from queuegate_server.formats.yarn.properties import Configuration
 from queuegate_server.formats.yarn.schedulers import SCHEDULERS, SchedulerFile
@@ -24,8 +24,6 @@ from queuegate_server.formats.yarn.site import NOBODY, read_site
 from queuegate_server.formats.yarn.variables import Text
 
 _MAX_SHOWN_NAMES: Final = 10
-_LINE_BREAK_OR_TAB: Final = re.compile(r"[\t\n\r]")
-_BLANK_AT_COMMA: Final = re.compile(r"^[^ ]*(?:, | ,)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,13 +47,6 @@ class LoadedScheduler(NamedTuple):
     file: SchedulerFile
     partition: Partition
     cluster: Cluster
-
-
-class Ambiguity(NamedTuple):
-    """Why an ACL probably does not mean what its author thinks."""
-
-    message: str
-    remedy: str
 
 
 def load_scheduler(
@@ -116,31 +107,6 @@ def read_scheduler_file(
     return None
 
 
-def ambiguity(text: str, semantics: Semantics) -> Ambiguity | None:
-    """Return why an ACL is ambiguous or misleading, in one message; None if it is not."""
-    found: list[Ambiguity] = []
-    if _LINE_BREAK_OR_TAB.search(text):
-        # The first space of the indentation separates users from groups.
-        message = "this ACL contains a line break or tab: spaces after it turn users into groups"
-        found.append(Ambiguity(message, "write the ACL on one line, right between the tags"))
-    elif _BLANK_AT_COMMA.match(text):
-        message = "the space beside the comma turns the names after it into groups"
-        found.append(Ambiguity(message, "remove the space"))
-    hadoop = parse_yarn(text, Semantics.HADOOP)
-    if WILDCARD in hadoop.users | hadoop.groups:
-        message = "a * among other names is an ordinary name"
-        found.append(Ambiguity(message, "write * alone, or remove it"))
-    if differs := describe_difference(text):
-        message = (
-            f"{quoted(text)} is ambiguous: {differs}; this file is read with semantics {semantics}"
-        )
-        remedy = "write users, one space, groups, and separate names by commas only"
-        found.append(Ambiguity(message, remedy))
-    if not found:
-        return None
-    return Ambiguity("; ".join(each.message for each in found), found[0].remedy)
-
-
 class _AclReader:
     """Parses ACLs and applies defaults. Equal texts share one ACL."""
 
@@ -161,12 +127,12 @@ class _AclReader:
         if not ignored:
             return acl
         # The linter's own words, if it has any, so that nothing is reported twice.
-        found = ambiguity(text.text, self._semantics)
+        found = advice(text.text, self._semantics)
         if found is None:
             names = ", ".join(quoted(name) for name in ignored[:_MAX_SHOWN_NAMES])
             message = f"these names in the ACL are invalid and ignored: {names}"
             message += ", …" if len(ignored) > _MAX_SHOWN_NAMES else ""
-            found = Ambiguity(message, "use valid names of users and groups")
+            found = Advice(message, "use valid names of users and groups")
         self._diagnostics.warning(text, found.message, found.remedy, path)
         return acl
 

@@ -1,0 +1,79 @@
+"""Why an ACL of YARN probably does not mean what its author thinks."""
+
+import re
+from collections.abc import Iterator
+from itertools import islice
+from typing import Final, NamedTuple
+
+from queuegate.policy.acl import WILDCARD
+from queuegate.policy.yarn_acl import TRIMMED, Semantics, describe_difference, parse_yarn
+from queuegate_server.formats.diagnostics import quoted
+from queuegate_server.formats.suspicious_names import (
+    YARN,
+    is_no_list,
+    spelled_in_two_cases,
+    suspicious_name,
+    suspicious_text,
+)
+
+_LINE_BREAK_OR_TAB: Final = re.compile(r"[\t\n\r]")
+_BLANK_AT_COMMA: Final = re.compile(r"^[^ ]*(?:, | ,)")
+_SEPARATOR: Final = re.compile("[,\n]")
+_PROXY: Final = "~"
+_MAX_REPORTED: Final = 3
+"""Suspicious names in one message."""
+
+
+class Advice(NamedTuple):
+    """What is wrong with an ACL, and the remedy."""
+
+    message: str
+    remedy: str
+
+
+def advice(text: str, semantics: Semantics) -> Advice | None:
+    """Return why an ACL is ambiguous, misleading or suspicious, in one message; None if it is not.
+
+    Args:
+        text: The ACL.
+        semantics: The semantics by which it is read, for the message.
+    """
+    whole = is_no_list(text, YARN)
+    if whole is not None:
+        return Advice(whole.message, whole.remedy)
+    found = [*islice(_suspicions(text), _MAX_REPORTED), *_ambiguities(text, semantics)]
+    if not found:
+        return None
+    message = "; ".join(dict.fromkeys(each.message for each in found))
+    return Advice(message, found[0].remedy)
+
+
+def _ambiguities(text: str, semantics: Semantics) -> Iterator[Advice]:
+    if _LINE_BREAK_OR_TAB.search(text):
+        # The first space of the indentation separates users from groups.
+        message = "this ACL contains a line break or tab: spaces after it turn users into groups"
+        yield Advice(message, "write the ACL on one line, right between the tags")
+    elif _BLANK_AT_COMMA.match(text):
+        message = "the space beside the comma turns the names after it into groups"
+        yield Advice(message, "remove the space")
+    hadoop = parse_yarn(text, Semantics.HADOOP)
+    if WILDCARD in hadoop.users | hadoop.groups:
+        yield Advice("a * among other names is an ordinary name", "write * alone, or remove it")
+    if differs := describe_difference(text):
+        message = (
+            f"{quoted(text)} is ambiguous: {differs}; this file is read with semantics {semantics}"
+        )
+        remedy = "write users, one space, groups, and separate names by commas only"
+        yield Advice(message, remedy)
+
+
+def _suspicions(text: str) -> Iterator[Advice]:
+    for each in (*suspicious_text(text, YARN), *spelled_in_two_cases(text)):
+        yield Advice(each.message, each.remedy)
+    users, _, groups = text.partition(" ")
+    for kind, field in (("user", users), ("group", groups)):
+        for entry in _SEPARATOR.split(field):
+            name = entry.strip(TRIMMED).removeprefix(_PROXY)
+            # A name with a space is ambiguous, or a name in Hadoop.
+            if " " not in name and (found := suspicious_name(kind, name, YARN)):
+                yield Advice(found.message, found.remedy)

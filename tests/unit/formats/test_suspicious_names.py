@@ -1,0 +1,257 @@
+"""The lint rules for names and texts that cannot be meant, in all formats."""
+
+import time
+from html import escape
+from pathlib import Path
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from queuegate.policy.acl import AclNames
+from queuegate_server.formats.diagnostics import Diagnostic
+from queuegate_server.formats.registry import FormatOptions, check_file
+from queuegate_server.formats.source_text import split_lines
+
+REPOSITORY = Path(__file__).parents[3]
+FAIR = "fair-scheduler"
+CAPACITY = "capacity-scheduler"
+YUNIKORN = "yunikorn"
+PREFIX = "yarn.scheduler.capacity.root"
+
+
+def properties(**values: str) -> str:
+    """Return a capacity-scheduler.xml; `__` in a name stands for a dot."""
+    texts = {"queues": "a", "acl_submit_applications": " ", "acl_administer_queue": " ", **values}
+    return "<configuration>{}</configuration>".format(
+        "".join(
+            f"<property><name>{PREFIX}.{name.replace('__', '.')}</name>\n"
+            f"<value>{escape(text)}</value></property>"
+            for name, text in texts.items()
+        )
+    )
+
+
+def document(format_name: str, acl: str) -> str:
+    """Return a policy with an ACL of queue `root.a`, on the fourth line or below."""
+    if format_name == YUNIKORN:
+        queue = {"name": "a", "submitacl": acl}
+        root = {"name": "root", "queues": [queue]}
+        return yaml.safe_dump(
+            {"partitions": [{"name": "default", "queues": [root]}]}, allow_unicode=True
+        )
+    if format_name == CAPACITY:
+        return properties(a__acl_submit_applications=acl)
+    closed = "<aclSubmitApps> </aclSubmitApps><aclAdministerApps> </aclAdministerApps>"
+    return (
+        f"<allocations>\n<queue name='root'>{closed}\n<queue name='a'>\n"
+        f"<aclSubmitApps>{escape(acl)}</aclSubmitApps></queue></queue></allocations>"
+    )
+
+
+def lint(format_name: str, acl: str, names: AclNames = AclNames.YUNIKORN) -> list[Diagnostic]:
+    data = document(format_name, acl).encode()
+    found = check_file(format_name, data, "f", FormatOptions(acl_names=names), with_lint=True)
+    for each in found:
+        assert each.remedy, each
+        assert str(each).isprintable()
+    return found
+
+
+MISTAKES = [
+    *("alice;bob", "alice|bob", "alice\uff0cbob", "alice、bob", "alice\u3000etl", "alice\u00a0etl"),
+    *('"alice,bob"', "'alice' 'etl'", "`alice`", "“alice”", r"\"alice\"", "alice\\", "CORP\\alice"),
+    *("alice\u200b", "\ufeffalice", "ali\u00adce", "\u202ealice", "alice\u2060"),
+    *("{{ acl }}", "{{acl}}", "{% acl %}", "%ACL%", "$user", "@ACL@", "<users>", "__ACL__"),
+    *("%(acl)s", "[users]", "{users}", "$(ACL)", "#{acl}"),
+    *("alice@CORP.EXAMPLE", "alice@CORP", "yarn/host1.corp@CORP.EXAMPLE"),
+    *("cn=etl,ou=groups,dc=corp", "uid=alice,ou=people", " CN=etl,OU=groups", "cn=Etl Team,ou=x"),
+    *("sue ,john", "sue, john", "sue,", ",sue", "sue,,john", "sue etl,", "sue ,etl"),
+    *("@etl", " @etl", "%etl", " +etl"),
+    *("none", "None", "NONE", "all", "ALL", "everyone", "nobody", "null", "-", " none", "false"),
+    *("user:alice", "group:etl", "u=alice", "team-*", " etl*"),
+    *("Alice,alice", "a Etl,etl", "a b c", "a b c d"),
+]
+
+
+@pytest.mark.parametrize("format_name", [FAIR, CAPACITY, YUNIKORN])
+@pytest.mark.parametrize("acl", MISTAKES)
+def test_a_mistake_is_reported(format_name: str, acl: str) -> None:
+    found = lint(format_name, acl)
+    assert found
+    assert {each.queue for each in found} <= {"root.a", ""}
+    lines = split_lines(document(format_name, acl))
+    for each in found:
+        assert each.file == "f"
+        assert "acl" in lines[each.line - 1].lower() or "value" in lines[each.line - 1]
+
+
+@pytest.mark.parametrize("format_name", [FAIR, CAPACITY, YUNIKORN])
+@pytest.mark.parametrize(
+    "acl",
+    [
+        *("alice", " etl", "alice,bob etl,ops", "svc-spark_01", "alice etl-team", "alice.smith"),
+        *("alice alice", "hive hive", "HOST$", "john_doe,jane-doe a_b", "allan", "nonet", "team1"),
+        *("alice@corp.example", "root", "A,b", "notnull", "cn", "dc ou"),
+    ],
+)
+def test_names_are_not_mistakes(format_name: str, acl: str) -> None:
+    assert lint(format_name, acl) == []
+
+
+@pytest.mark.parametrize(
+    "acl",
+    [
+        *("auth0|62f", "CORP\\alice", "alice@CORP.EXAMPLE", "yarn/host1@CORP.EXAMPLE"),
+        *(" /org/team", " 0f3a-11", "o'brien", "alice@corp", "system:serviceaccount:ns:sa"),
+    ],
+)
+def test_names_that_acl_names_any_accepts(acl: str) -> None:
+    """YuniKorn drops some of them; nothing else is wrong with them."""
+    assert all("YuniKorn drops" in each.message for each in lint(YUNIKORN, acl, AclNames.ANY))
+
+
+@pytest.mark.parametrize("names", [AclNames.EXTENDED, AclNames.ANY])
+@pytest.mark.parametrize("acl", ["alice;bob", '"alice"', "user:alice", "none", "alice,", "{{acl}}"])
+def test_mistakes_with_other_names(acl: str, names: AclNames) -> None:
+    found = lint(YUNIKORN, acl, names)
+    assert any("YuniKorn drops" not in each.message for each in found)
+
+
+@pytest.mark.parametrize(
+    ("acl", "message", "remedy"),
+    [
+        ("alice;bob", 'a ";" does not separate names', "separate names by commas"),
+        ("CORP\\alice", "the backslash in", 'write "alice" if that is the user\'s name'),
+        ("yarn/h@CORP.EXAMPLE", "a Kerberos principal", 'write "yarn" if that'),
+        ("cn=etl,ou=x", "distinguished name is split", 'such as "etl"'),
+        ("none", "does not mean nobody", "for nobody write a single space"),
+        ("all", "does not mean everyone", "for everyone write *"),
+        ("%ACL%", '"%ACL%" looks like a template', "deploy the rendered file"),
+        ("@etl", "does not mark a group", 'write "etl" after the space'),
+    ],
+)
+def test_messages_of_yarn(acl: str, message: str, remedy: str) -> None:
+    (found,) = lint(FAIR, acl)
+    assert (found.line, found.column) == (4, 1)
+    assert message in found.message
+    assert remedy in found.remedy
+
+
+@pytest.mark.parametrize(
+    ("acl", "remedy"),
+    [
+        ("alice;bob", "separate names by commas"),
+        ('"alice"', "remove the quotes, and backslashes before them"),
+        ("CORP\\alice", 'write "alice" if that is the user\'s name, or set acl_names: any'),
+        ("a|b", "separate names by commas, or set acl_names: any in the partition"),
+        ("{{ acl }}", "deploy the rendered file, or write the names"),
+        ("none", 'for nobody write " " in quotes'),
+    ],
+)
+def test_remedies_of_yunikorn(acl: str, remedy: str) -> None:
+    assert any(each.remedy.startswith(remedy) for each in lint(YUNIKORN, acl))
+
+
+@pytest.mark.parametrize(
+    ("key", "meant"),
+    [
+        *(("submitAcl", "submitacl"), ("submit_acl", "submitacl"), ("adminacls", "adminacl")),
+        *(("aclSubmitApp", "submitacl"), ("acl_submit_applications", "submitacl")),
+        *(("aclAdministerApps", "adminacl"), ("adminAcl", "adminacl")),
+    ],
+)
+def test_keys_of_yunikorn(key: str, meant: str) -> None:
+    text = document(YUNIKORN, "sue").replace("submitacl", key)
+    (found,) = check_file(YUNIKORN, text.encode(), "f", with_lint=True)
+    assert found.remedy in {f"did you mean {meant}?", f"write {meant}"}
+    assert split_lines(text)[found.line - 1][found.column - 1 :].startswith(key)
+
+
+@pytest.mark.parametrize(
+    ("key", "meant"),
+    [
+        *(("submitAcl", "aclSubmitApps"), ("aclSubmitApp", "aclSubmitApps")),
+        *(("submitacl", "aclSubmitApps"), ("acl_submit_applications", "aclSubmitApps")),
+        *(("adminacls", "aclAdministerApps"), ("adminAcl", "aclAdministerApps")),
+    ],
+)
+def test_keys_of_yarn(key: str, meant: str) -> None:
+    text = document(FAIR, "sue").replace(
+        "<queue name='a'>\n<aclSubmitApps>", "<queue name='a'>\n<X>"
+    )
+    text = text.replace("<X>sue</aclSubmitApps>", f"<{key}>sue</{key}>")
+    (found,) = check_file(FAIR, text.encode(), "f", with_lint=True)
+    assert (found.line, found.remedy) == (4, f"did you mean {meant}?")
+    names = {
+        "aclSubmitApps": "acl_submit_applications",
+        "aclAdministerApps": "acl_administer_queue",
+    }
+    if key != names[meant]:
+        text = properties(**{f"a__{key}": "sue"})
+        (found,) = check_file(CAPACITY, text.encode(), "f", with_lint=True)
+        assert found.remedy == f"did you mean {names[meant]}?"
+
+
+def test_a_key_of_a_queue_without_its_prefix() -> None:
+    text = properties(a__acl_submit_applications="sue").replace(
+        f"{PREFIX}.a.acl", "yarn.schedular.capacity.root.a.acl"
+    )
+    (found,) = check_file(CAPACITY, text.encode(), "f", with_lint=True)
+    assert "is not a key of a queue: it is ignored" in found.message
+
+
+def test_the_site_file() -> None:
+    values = {"yarn.acl.enable": "true", "yarn.admin.acl": "yarn;alice"}
+    lines = (f"<property><name>{n}</name><value>{v}</value></property>" for n, v in values.items())
+    text = "<configuration>\n{}\n</configuration>".format("\n".join(lines))
+    (found,) = check_file("yarn-site", text.encode(), "f", with_lint=True)
+    assert 'a ";" does not separate names' in found.message
+    assert found.line == 3
+
+
+EXAMPLES = [
+    *((file, YUNIKORN) for file in (REPOSITORY / "examples").rglob("queues*.yaml")),
+    *((file, FAIR) for file in (REPOSITORY / "examples").rglob("fair-scheduler.xml")),
+    *((file, CAPACITY) for file in (REPOSITORY / "examples").rglob("capacity-scheduler.xml")),
+]
+
+
+@pytest.mark.parametrize(("file", "format_name"), EXAMPLES, ids=lambda each: str(each)[-40:])
+def test_examples_have_no_mistakes(file: Path, format_name: str) -> None:
+    found = check_file(format_name, file.read_bytes(), file.name, with_lint=True)
+    assert [str(each) for each in found if "one name" in each.message] == []
+    assert [str(each) for each in found if "part of the name" in each.message] == []
+
+
+ODD = st.text(
+    alphabet=st.sampled_from([*" ,;|*\\\"'`@%${}<>_=-/.()\t\n\u200b\u3000\uff0caA1"]), max_size=30
+)
+
+
+@given(ODD, st.sampled_from([FAIR, CAPACITY, YUNIKORN]), st.sampled_from([*AclNames]))
+def test_any_text(acl: str, format_name: str, names: AclNames) -> None:
+    """Lint never raises, and each position is one of the file."""
+    found = lint(format_name, acl, names)
+    lines = split_lines(document(format_name, acl))
+    for each in found:
+        assert 0 <= each.line <= len(lines)
+        assert each.line == 0 or 1 <= each.column <= len(lines[each.line - 1]) + 1
+
+
+@pytest.mark.parametrize("format_name", [FAIR, YUNIKORN])
+@pytest.mark.parametrize(
+    "part", ["{", "$", "${", "<", "%a", "@a", "__A", "[", "cn=", ",", "a@", "a\\"]
+)
+def test_time_is_linear(format_name: str, part: str) -> None:
+    """A factor of 16 in size may not become one of 256 in time, by the processor's clock."""
+
+    def seconds(size: int) -> float:
+        data = document(format_name, part * size).encode()
+        start = time.process_time()
+        check_file(format_name, data, "f", with_lint=True)
+        return time.process_time() - start
+
+    seconds(100)
+    assert seconds(160_000) < 100 * max(seconds(10_000), 0.02)
