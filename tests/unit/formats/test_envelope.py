@@ -188,6 +188,7 @@ def test_a_config_map_without_a_policy_says_so() -> None:
         (b"\x1f\x8bnot gzip at all", "begins like gzip, but cannot be decompressed"),
         (binary("queues.yaml", b"").replace(": \n", ": '%%%'\n").encode(), "is not base64"),
     ],
+    ids=["cut off", "not gzip", "not base64"],
 )
 def test_damage(content: bytes, message: str) -> None:
     assert message in fault(content)
