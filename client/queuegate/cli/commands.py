@@ -54,7 +54,7 @@ Exit status:
 \b
 Environment:
   {ENVIRONMENT_VARIABLE}           the address of the server, unless --address is given
-  QUEUEGATE_CA_FILE           as --tls-ca, if no --tls option is given
+  QUEUEGATE_CA_FILE           default of --tls-ca, if no --tls option is given
   QUEUEGATE_CERTIFICATE_FILE  as --tls-cert
   QUEUEGATE_KEY_FILE          as --tls-key
   QUEUEGATE_SERVER_NAME       as --tls-server-name
@@ -147,9 +147,7 @@ def _meant(
 @click.option("--view-acl", default="", metavar="ACL", help="Its view ACL.")
 @click.option("--modify-acl", default="", metavar="ACL", help="Its modify ACL.")
 @click.option("--target-queue", default="", metavar="QUEUE", help="The queue to move it to.")
-@click.option(
-    "--spark", is_flag=True, help="A Spark application, for which Spark's own rules apply."
-)
+@click.option("--spark", is_flag=True, help="Ask about a Spark application, by Spark's own rules.")
 @click.option(
     "--property",
     "properties",
@@ -231,7 +229,9 @@ queuegate.add_command(tree)
 @queuegate.command()
 @session_options
 @click.argument("user")
-@click.option("--bypass-cache", is_flag=True, help="Ask the directory; cache its answer.")
+@click.option(
+    "--bypass-cache", is_flag=True, help="Ask the directory instead of the cache; cache its answer."
+)
 @partition_option
 def resolve(session: Session, user: str, *, bypass_cache: bool, partition: str) -> Report:
     """Resolve the groups of USER."""
@@ -272,7 +272,7 @@ def invalidate(
         lines += _waited(answer.waited_out, "groups from before the call")
     # A call that waits also reaches gates, so it has an effect without an answer to drop.
     nothing = not everyone and not wait and not answer.dropped
-    note = "no such name is in this server's cache; names are case-sensitive" if nothing else ""
+    note = "this server's cache has no such name; names are case-sensitive" if nothing else ""
     return Report(document, lines, note=note)
 
 
@@ -380,7 +380,7 @@ def _application_fault(given: dict[str, Any]) -> str:
 
 def _waited(waited_out: tuple[str, ...], state: str) -> list[str]:
     """Return the lines about the gates and replicas that were waited for."""
-    return [*_waited_out(waited_out), f"no shim and no other server decides from {state} any more"]
+    return [*_waited_out(waited_out), f"no shim and no other server uses {state} any more"]
 
 
 def _waited_out(names: tuple[str, ...]) -> list[str]:

@@ -266,9 +266,9 @@ def _session_fault(session: Session) -> str:
         return f"{_written(of_server)}: not allowed with {_written(files)}: no server is asked"
     reading = [name for name in given if name in _READING]
     if reading and session.config is not None:
-        return f"{_written(reading)}: not allowed with --config, whose settings say it"
+        return f"{_written(reading)}: not allowed with --config, whose settings have it"
     if reading and session.policy is None:
-        return f"{_written(reading)}: only with --policy, whose file they read"
+        return f"{_written(reading)}: only allowed with --policy"
     if (session.tls_cert is None) != (session.tls_key is None):
         return "--tls-cert and --tls-key must be given together"
     return ""
@@ -284,7 +284,7 @@ partition_option: Final = click.option(
 wait_option: Final = click.option(
     "--wait",
     is_flag=True,
-    help="Wait until no gate, and no replica of a fleet, uses the state before: up to 8 s.",
+    help="Wait, for up to 8 s, until no gate and no replica of the fleet uses the old state.",
 )
 prefix_option: Final = click.option(
     "--prefix", default="", metavar="QUEUE", help="Only this queue and those below it."
@@ -307,7 +307,7 @@ def files_options(function: Callable[..., Any]) -> Callable[..., Any]:
         (
             "--semantics",
             Semantics,
-            "YARN: which semantics apply where documents and Hadoop differ.",
+            "YARN: which semantics apply where the documentation and Hadoop's code differ.",
         ),
         ("--acl-names", AclNames, "Which names the ACLs of a queues.yaml may list."),
     ):
@@ -320,12 +320,12 @@ def files_options(function: Callable[..., Any]) -> Callable[..., Any]:
     function = click.option(
         "--config",
         metavar="FILE",
-        help="Decide without a server, with the settings and the resolvers of this queuegate.yaml.",
+        help="Decide without a server, with the settings and resolvers of this queuegate.yaml.",
     )(function)
     return click.option(
         "--policy",
         metavar="FILE",
-        help="Decide without a server, by this queues.yaml or file of a YARN scheduler.",
+        help="Decide without a server, from this queues.yaml or YARN scheduler file.",
     )(function)
 
 

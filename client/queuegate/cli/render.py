@@ -60,7 +60,7 @@ _OF_APPLICATIONS = {
     Reason.WILDCARD: "a list of the application allows everyone",
     Reason.USER: "a list of the application names the user {subject}",
     Reason.GROUP: "a list of the application names the group {subject}",
-    Reason.NO_MATCH: "no list that counts for this action names the user or a group of the user",
+    Reason.NO_MATCH: "no list that applies to this action names the user or a group of the user",
 }
 
 _DOING = {Action.VIEW_LOGS: "view the logs of", Action.ADMIN: "act for users of"}

@@ -39,7 +39,10 @@ _MIN_WIDTH: Final = 40
 @partition_option
 @click.option("--user", metavar="USER", help="Mark the queues that this user may use.")
 @click.option(
-    "--depth", type=click.IntRange(0), metavar="N", help="Levels below the first queue to show."
+    "--depth",
+    type=click.IntRange(0),
+    metavar="N",
+    help="How many levels below the first queue to show.",
 )
 @click.option("--all", "everything", is_flag=True, help="Show all queues, however many.")
 @groups_options

@@ -121,7 +121,7 @@ def _note(
     elif page.complete and not (users or page.everyone or page.proxies):
         parts.append(f"nobody may {VERBS[access]} {queue}")
     if page.groups_may_be_asserted:
-        parts.append("callers that may assert groups can let in others")
+        parts.append("callers that may assert groups can also let in others")
     if page.directory_as_of:
         parts.append(f"members of groups as of {moment(page.directory_as_of)}")
     return "; ".join(parts)

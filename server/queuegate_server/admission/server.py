@@ -59,7 +59,7 @@ class AdmissionOptions:
     """The folder with `token` and `ca.crt`."""
     acl_names: AclNames
     drain_seconds: float
-    """How long reviews are still answered after readiness has ended."""
+    """How long reviews are still answered after /readyz starts to fail."""
 
 
 async def serve_admission(

@@ -50,32 +50,32 @@ def _names(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> fr
     "--tls-cert",
     type=FILE,
     required=True,
-    help="The certificate, PEM; loaded again when it changes.",
+    help="The certificate, PEM; reloaded when it changes.",
 )
 @click.option("--tls-key", type=FILE, required=True, help="Its key, PEM.")
 @click.option(
     "--client-ca-file",
     type=FILE,
-    help="The authority of clients, PEM: with it, every client must present a certificate. "
-    "Loaded again when it changes. The health port asks for none.",
+    help="The authority of client certificates, PEM; reloaded when it changes. With it, "
+    "every client must present a certificate, except on the health port.",
 )
 @click.option(
     "--client-name",
     "client_names",
     multiple=True,
     callback=_names,
-    help="A name that a client's certificate may have: spiffe://…, uri:…, dns:… or cn:…. May be "
-    "given several times. Without it, any certificate of the authority will do.",
+    help="A name that a client's certificate may have: spiffe://…, uri:…, dns:… or cn:…. "
+    "Repeatable. Without it, any certificate of the authority is accepted.",
 )
 @click.option(
     "--defaults",
     type=_FOLDER,
-    help="The folder that the ConfigMap yunikorn-defaults is mounted to.",
+    help="The folder where the ConfigMap yunikorn-defaults is mounted.",
 )
 @click.option(
     "--configs",
     type=_FOLDER,
-    help="The folder that the ConfigMap yunikorn-configs is mounted to; its keys take precedence.",
+    help="The folder where the ConfigMap yunikorn-configs is mounted; its keys take precedence.",
 )
 @click.option(
     "--namespace-annotations/--no-namespace-annotations",
@@ -107,7 +107,7 @@ def _names(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> fr
     type=click.FloatRange(0, 600),
     default=0.0,
     show_default=True,
-    help="How long reviews are still answered after readiness has ended.",
+    help="How long reviews are still answered after /readyz starts to fail.",
 )
 @click.option(
     "--log-level",

@@ -36,7 +36,7 @@ def audit() -> None:
     multiple=True,
     metavar="HASH",
     callback=_hashes,
-    help="A hash that was printed or logged before; fails unless a chain has it. Repeatable.",
+    help="A hash that was printed or logged earlier; fails unless a chain contains it. Repeatable.",
 )
 def verify(*, files: tuple[str, ...], expected: frozenset[bytes]) -> None:
     """Verify the hash chain of each audit log FILE, written with `audit.chain: true`.
@@ -81,7 +81,7 @@ def _verify(log: str, verifier: ChainVerifier) -> int:
         click.echo(str(unreadable(error.filename or log, error)), err=True)
         return EXIT_FAILURE
     if verifier.is_torn:
-        click.echo(f"note: {name}: ends in an incomplete record, which does not count", err=True)
+        click.echo(f"note: {name}: ends in an incomplete record, which is ignored", err=True)
     if not verifier.first:
         click.echo(f"{name}: no records")
         return 0

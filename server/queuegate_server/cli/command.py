@@ -107,8 +107,7 @@ resolver_types_option: Final = click.option(
     "resolver_types",
     multiple=True,
     metavar="TYPE",
-    help="A group resolver that the server has settings for, or has in addition to its own; "
-    "repeatable.",
+    help="A type of group resolver that the server also has, such as that of a plugin; repeatable.",
 )
 
 

@@ -58,14 +58,14 @@ class Difference(NamedTuple):
     "--people",
     "by_people",
     is_flag=True,
-    help="Show who gains and who loses access, at the queues where that starts.",
+    help="Show who gains and who loses access, at the topmost queues of each change.",
 )
 @click.option(
     "--fail-on",
     type=click.Choice([GAIN, LOSS, ANY]),
     default=ANY,
     show_default=True,
-    help="With --people: which differences end with status 1.",
+    help="With --people: which differences cause exit status 1.",
 )
 @click.option(
     "--allow-gain",
@@ -78,8 +78,8 @@ class Difference(NamedTuple):
 )
 @users_from_option
 @config_option(
-    "With --people: read both policies, and look up groups for --users-from, as a server with"
-    " this queuegate.yaml.",
+    "With --people: read both policies, and look up groups for --users-from, as a server "
+    "with this queuegate.yaml does.",
     variable=None,
 )
 @findings.output_option_with_markdown

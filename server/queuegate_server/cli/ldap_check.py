@@ -147,14 +147,14 @@ def _notes(statistics: LdapStatistics) -> Iterator[str]:
     if statistics.outside_base:
         yield (
             f"the server returned {statistics.outside_base} entries outside of user_base or "
-            "group_base, which are ignored: check how it, or a proxy before it, rewrites names"
+            "group_base, which are ignored: check how it, or a proxy in front of it, rewrites names"
         )
     if statistics.skipped_names:
         yield f"{statistics.skipped_names} groups have no readable name"
     if statistics.depth_reached:
         yield (
-            "groups were followed for nested_depth levels, and those above are left out: raise it "
-            "if there are any"
+            "groups were followed for nested_depth levels; those above are left out: raise "
+            "it if there are any"
         )
 
 

@@ -27,7 +27,7 @@ def load(file: str, options: FormatOptions, config: Path | None = None) -> Polic
     """
     if config is not None:
         if file == STDIN:
-            raise Failure("-: not allowed with --config, with which a policy must be a file")
+            raise Failure("-: not allowed with --config, where a policy must be a file")
         options = reading_options_of(settings(config, file))
     data, name = read_or_fail(file)
     format_name = detect_format(data)

@@ -115,7 +115,7 @@ def validate(
     read.
     """
     if config is not None and are_settings:
-        raise _wrong_usage("--config and --settings exclude each other")
+        raise _wrong_usage("--config and --settings cannot be used together")
     if config is not None or are_settings:
         _refuse_reading_options(
             "--settings, which reads no policy"
@@ -125,10 +125,10 @@ def validate(
     checked: Iterable[Checked]
     if config is not None:
         if STDIN in files:
-            raise _wrong_usage("-: not allowed with --config, with which a policy must be a file")
+            raise _wrong_usage("-: not allowed with --config, where a policy must be a file")
         checked = check_start(config, files)
     elif not files:
-        raise _wrong_usage("name a FILE, or a server's configuration by --config")
+        raise _wrong_usage("name a FILE, or give a server's configuration with --config")
     elif are_settings:
         checked = _check_each(files, check_settings)
     else:

@@ -77,7 +77,7 @@ def _notes(file: str, settings: Settings, snapshot: Snapshot) -> Iterator[str]:
         if kind == DEFAULT_TYPE:
             yield (
                 f"{file}: partition {quoted(name)} has no resolver: without groups in the request,"
-                " a server gives each user one group, named as the user"
+                " a server gives each user one group, named after the user"
             )
 
 

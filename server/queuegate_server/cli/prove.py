@@ -40,7 +40,8 @@ from queuegate_server.formats.registry import FormatOptions
 @click.argument("claims", metavar="CLAIMS")
 @users_from_option
 @config_option(
-    "Read the policy, and look up groups for --users-from, as a server with this queuegate.yaml.",
+    "Read the policy, and look up groups for --users-from, as a server with this "
+    "queuegate.yaml does.",
     variable=None,
 )
 @findings.output_option_with_markdown

@@ -39,7 +39,7 @@ _LOG = logging.getLogger("queuegate_server.cli")
 LISTEN: Final = "--listen"
 _LISTEN_ADVICE: Final = (
     "--listen takes an address that other machines cannot reach, such as 127.0.0.1:50051, "
-    "[::1]:50051 or unix:/run/queuegate.sock. For any other, say how it is protected:\n"
+    "[::1]:50051 or unix:/run/queuegate.sock. For any other address, say how it is protected:\n"
     "  --set 'listen=[{address: 0.0.0.0:50051, tls: {certificate_file: …, key_file: …}}]'\n"
     "  --set 'listen=[{address: 0.0.0.0:50051, insecure: true}]'"
 )
@@ -201,7 +201,7 @@ def _supervise(settings: Settings, config: Path | None, content: bytes | None, r
         raise Failure(f"cannot listen on {error}") from None
     except WorkerFailed as error:
         if not str(error):
-            raise click.ClickException("a worker crashed at the start; see the log") from None
+            raise click.ClickException("a worker crashed at startup; see the log") from None
         raise Failure(str(error)) from None
 
 
@@ -231,7 +231,7 @@ def _announcement(
     if not ways:
         return [
             first,
-            "nobody can ask it here: grant a caller the role check under callers",
+            "no caller may ask it on these addresses: grant one the role check under callers",
         ]
     address, options = min(ways, key=lambda way: len(way[1]))
     partition = DEFAULT_PARTITION

@@ -20,7 +20,7 @@ TOKEN_BYTES: Final = 32
     "-o",
     "--output",
     type=FILE,
-    help="Write the token into this new file, which only you can read, and print the line alone.",
+    help="Write the token to this new file, which only you can read, and print only the line.",
 )
 def token(name: str, output: Path | None) -> None:
     """Generate a bearer token for the caller NAME.

@@ -68,10 +68,12 @@ def read_users(
         return dict.fromkeys(policy.partitions, known)
     if config is None:
         if has_directory:
-            message = f"--users-from {DIRECTORY}: name the settings with the resolver with --config"
+            message = (
+                f"--users-from {DIRECTORY}: give the settings that have the resolver with --config"
+            )
             raise Failure(message)
         message = f"the groups of {len(unknown)} users, such as {quoted(unknown[0])}, are not known"
-        raise Failure(f"{message}: add them to the CSV, or name the settings with --config")
+        raise Failure(f"{message}: add them to the CSV, or give the settings with --config")
     logging.getLogger("queuegate_server").setLevel(logging.ERROR)
     return asyncio.run(_resolved(config, policy, known, unknown, has_directory=has_directory))
 

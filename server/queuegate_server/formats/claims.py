@@ -173,7 +173,7 @@ class _Reader:
         world = OpenWorld((*inclusions,), (*exclusions,))
         for (subject, _), node in inclusions.items():
             if not any(world.people((subject,))):
-                message = f"the facts leave nobody to be {subject}"
+                message = f"these facts leave nobody who matches {subject}"
                 self._diagnostics.error(node, message, "correct this fact or the others about it")
         return world
 

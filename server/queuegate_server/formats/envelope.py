@@ -158,7 +158,7 @@ def _chosen(envelope: Policy) -> Policy | None:
         if not any(map(_has_config_map, documents)):
             return None
         message = f"no ConfigMap here, and no chart value, has the key {QUEUES_KEY}"
-        raise ParseError(None, message, "give the file that has the policy")
+        raise ParseError(None, message, "give the file that contains the policy")
     first, *others = values
     different = [each for each in others if each.node.text != first.node.text]
     if different:
@@ -166,7 +166,7 @@ def _chosen(envelope: Policy) -> Policy | None:
             f"the file holds several policies: {first.key} on line {first.node.line}, and"
             f" {different[0].key} on line {different[0].node.line}"
         )
-        raise ParseError(different[0].node, message, "put each into a file of its own")
+        raise ParseError(different[0].node, message, "put each in a file of its own")
     key = decompressed_key(first.key)
     if first.is_binary:
         return Policy(_decoded(first), f"{envelope.file} ({first.key})", key=key)

@@ -90,7 +90,7 @@ def _lint(position: Position, name: str, value: str, diagnostics: Diagnostics) -
 
 def _lint_list(position: Position, name: str, value: str, diagnostics: Diagnostics) -> None:
     if "${" in value:
-        message = f"the variable in {quoted(value)} is not replaced but read as a name"
+        message = f"the variable in {quoted(value)} is not expanded but read as a name"
         diagnostics.warning(position, message, "write its value instead")
     names = [stated for entry in value.split(",") if (stated := entry.strip(TRIMMED))]
     with_blank = next((each for each in names if len(each.split()) > 1), None)

@@ -64,7 +64,7 @@ class _Builder:
         except expat.ExpatError as error:
             position = Position(error.lineno, error.offset + 1)
             message = f"invalid XML: {expat.ErrorString(error.code)}"
-            remedy = "check the tags, quotes and &-signs here and in the lines above"
+            remedy = "check the tags, quotes and ampersands here and in the lines above"
             raise ParseError(position, message, remedy) from None
         except (LookupError, ValueError) as error:  # an encoding that Python does not know
             raise ParseError(Position(1, 1), f"unreadable: {error}", "save it as UTF-8") from None

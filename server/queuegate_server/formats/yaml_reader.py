@@ -207,7 +207,7 @@ class _Builder:
         message = (
             "a key is missing" if isinstance(node, ScalarNode) else "a key is a list or a mapping"
         )
-        raise ParseError(node, message, "write a text before the colon")
+        raise ParseError(node, message, "write text before the colon")
 
     def _merge(self, mapping: MappingNode, merged: list[Node]) -> None:
         for node in merged:
@@ -220,7 +220,7 @@ class _Builder:
 
     def _check_tag(self, tag: str, node: Node) -> None:
         if not isinstance(node, _TAGS.get(tag, ())):
-            remedy = "remove the tag, and quote the value if it is a text"
+            remedy = "remove the tag, and quote the value if it is text"
             raise ParseError(node, "the tag is not supported", remedy)
 
 

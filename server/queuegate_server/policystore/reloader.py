@@ -300,7 +300,7 @@ class Reloader:
             )
         if failed:
             _LOG.error(
-                "policy is not valid; the last good one stays",
+                "policy is not valid; the last good one stays in use",
                 extra={"diagnostics": len(diagnostics)},
             )
         elif not self.state.succeeded:

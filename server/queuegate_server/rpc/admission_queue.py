@@ -114,7 +114,7 @@ class AdmissionQueue:
     async def acquire(self, line: _Line) -> None:
         """Wait for the slot. Raises Overloaded if the call is shed."""
         if self.unread.is_spent and line is not self.preempted:
-            self.refuse("unread", "too many bytes of answers wait for callers to read them")
+            self.refuse("unread", "too many bytes of answers are waiting to be read by callers")
         now = self.clock()
         if not self._is_taken:
             self._is_taken = True
@@ -199,7 +199,7 @@ class Slot:
         """Wait for the slot. Raises Overloaded if the call is shed."""
         requests = self._queue.requests
         if requests.is_spent and self._may_be_shed:
-            self._queue.refuse("bytes", "too many bytes of requests wait to be worked on")
+            self._queue.refuse("bytes", "too many bytes of requests are waiting to be processed")
         requests.take(self._size)
         try:
             await self._queue.acquire(self._line)

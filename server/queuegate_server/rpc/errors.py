@@ -104,8 +104,8 @@ class NotCaughtUp(Exception):
         self.epoch = epoch
         self.sequence = sequence
         super().__init__(
-            "at_least: this server does not know of that change; ask the server that reported it,"
-            " or leave at_least out after that server was restarted"
+            "at_least: this server does not know of that change; ask the server that "
+            "reported it, or omit at_least if that server has been restarted since"
         )
 
 

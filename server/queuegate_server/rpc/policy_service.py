@@ -116,7 +116,9 @@ class PolicyServicer:
             known = ", ".join(sorted(FILE_FORMATS))
             raise InvalidRequest([("format", f"is not a known format; known are: {known}")])
         if self._validations >= MAX_VALIDATIONS:
-            raise Overloaded(f"{MAX_VALIDATIONS} validations run or wait, which is the limit")
+            raise Overloaded(
+                f"{MAX_VALIDATIONS} validations are running or waiting, which is the limit"
+            )
         self._validations += 1
         try:
             async with self._validating:

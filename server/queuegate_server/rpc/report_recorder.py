@@ -75,7 +75,7 @@ class ReportRecorder:
         """
         size += DECISION_BYTES * len(report.decisions)
         if self._waiting.is_spent:
-            raise Overloaded("too many reports of gates wait to be recorded", _RETRY_SECONDS)
+            raise Overloaded("too many reports of gates are waiting to be recorded", _RETRY_SECONDS)
         self._waiting.take(size)
         recording = asyncio.create_task(self._record(session, report, refused, size))
         recording.add_done_callback(lambda _: self._waiting.give_back(size))
@@ -137,7 +137,7 @@ class _RefusalLog:
             "decisions": self._decisions.pop(caller),
             "first": refused[0].fault,
         }
-        _LOG.error("a gate reports decisions that are not valid and not recorded", extra=fields)
+        _LOG.error("a gate reported invalid decisions, which are not recorded", extra=fields)
 
 
 def _valid(

@@ -239,10 +239,12 @@ class _Stream:
     def _want(self, users: list[tuple[str, str]]) -> None:
         self._add_wanted(users)
         if len(self._wanted) + self._session.offered > MAX_WAITING:
-            raise Overloaded(f"{MAX_WAITING} users wait for their groups, which is the limit")
+            raise Overloaded(
+                f"{MAX_WAITING} users are waiting for their groups, which is the limit"
+            )
         if self._wanted_characters > MAX_WAITING_CHARACTERS:
             raise Overloaded(
-                f"the names of users who wait for their groups have {MAX_WAITING_CHARACTERS}"
+                f"the names of users who are waiting for their groups have {MAX_WAITING_CHARACTERS}"
                 " characters, which is the limit"
             )
         self._start_lookups()

@@ -216,7 +216,7 @@ class UserLister:
         return decided
 
 
-_NOT_DECIDED: Final = f"the users of the page were not all decided within {CONFIRM_SECONDS:g} s"
+_NOT_DECIDED: Final = f"not all users of the page were decided within {CONFIRM_SECONDS:g} s"
 
 
 def _user(
@@ -277,7 +277,7 @@ def _after(query: UsersQuery, snapshot: Snapshot) -> str:
         data = base64.b64decode(query.page_token[:_MAX_TOKEN], altchars=b"-_", validate=True)
         after = data[2 * _HASH_BYTES :].decode()
     except (ValueError, binascii.Error):
-        raise InvalidRequest([("page_token", "is not a token of a page")]) from None
+        raise InvalidRequest([("page_token", "is not a page token")]) from None
     expected = _bound_to(query, snapshot)
     if data[:_HASH_BYTES] != expected[:_HASH_BYTES]:
         text = "belongs to another policy: the policy has changed; start again without page_token"

@@ -44,7 +44,7 @@ class Connections(Section):
         30.0, description="How long calls may continue after that; streams end then."
     )
     keepalive_interval: Annotated[Duration, Field(ge=1, le=DAY_SECONDS)] = Field(
-        120.0, description="After how much silence the server pings the client."
+        120.0, description="How long the client may be silent before the server pings it."
     )
     keepalive_timeout: Annotated[Duration, Field(ge=0.1, le=3600)] = Field(
         20.0, description="How long the client may take to answer a ping."

@@ -175,7 +175,7 @@ class Listener(Section):
     tls: ListenerTls | None = Field(None, description="For TCP: serve with TLS 1.2 or newer.")
     insecure: bool = Field(False, description="Allow plaintext on an address that is not loopback.")
     mode: FileMode | None = Field(
-        None, description="For a Unix socket: its file mode. Without it, unix_socket_mode."
+        None, description="For a Unix socket: its file mode. Default: unix_socket_mode."
     )
     owner: Account | None = Field(
         None, description="For a Unix socket: the user that owns it, by name or number."

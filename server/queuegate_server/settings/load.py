@@ -183,7 +183,7 @@ def _wrong_names(tree: dict[str, Any], source_map: SourceMap) -> Iterable[Diagno
             advice = f"add it to resolvers, which has {', '.join(resolvers) or 'no entries'}"
             yield source_map.diagnostic(location, message, advice)
         elif location[0] == "resolvers" and _is_chain(resolvers[name]):
-            message = f"{name} is a chain, and chains do not nest"
+            message = f"{name} is a chain, and chains cannot be nested"
             yield source_map.diagnostic(location, message, "name its resolvers instead")
 
 

@@ -95,7 +95,7 @@ class ConfigReloader:
         except SettingsError as error:
             for diagnostic in error.diagnostics:
                 _LOG.error("settings diagnostic", extra={"diagnostic": str(diagnostic)})
-            _LOG.error("settings are not valid; the old ones stay")
+            _LOG.error("settings are not valid; the old ones stay in use")
             return
         current = with_changes(self._initial, read)
         changed = differences(self.settings, current)

@@ -175,7 +175,7 @@ def test_a_worker_that_starts_later_has_the_settings_of_the_others(configured: C
         before = pids(server)[1]
         send(before, signal.SIGKILL)
         wait_for_replacement(server, 1, before)
-        server.wait_for_log("settings are not valid; the old ones stay")
+        server.wait_for_log("settings are not valid; the old ones stay in use")
         assert all(refused(server.address) for _ in range(20))
 
 
@@ -221,7 +221,9 @@ def test_invalid_settings_change_nothing_but_the_policy_is_reloaded(configured: 
     ):
         write_policy(configured.folder, "bob")
         configured.send_sighup(server, log={"level": "loud"}, drain={"graze": "1s"})
-        server.wait_for_log("settings are not valid; the old ones stay", count=configured.workers)
+        server.wait_for_log(
+            "settings are not valid; the old ones stay in use", count=configured.workers
+        )
         diagnostics = [entry["diagnostic"] for entry in server.logs if "diagnostic" in entry]
         for key in ("log.level", "drain.graze"):
             assert any(key in diagnostic for diagnostic in diagnostics)

@@ -87,7 +87,7 @@ def test_a_crash_loop_is_slowed_down(tmp_path: Path) -> None:
     path = write_policy(tmp_path)
     with several_workers("--policy", str(path)) as server:
         replace(path, "partitions: [")
-        server.wait_for_log("policy is not valid; the last good one stays", count=WORKERS)
+        server.wait_for_log("policy is not valid; the last good one stays in use", count=WORKERS)
         before = pids(server)[0]
         send(before, signal.SIGKILL)
         event = "a worker has ended and is replaced"

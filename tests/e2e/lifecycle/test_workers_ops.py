@@ -159,7 +159,7 @@ def test_counts_of_a_worker_that_dies_are_kept(server: RunningServer, folder: Pa
     [decided] = counts(address, DECIDED)
     assert decided >= 10
     replace(folder / "queues.yaml", "partitions: [")
-    event = "policy is not valid; the last good one stays"
+    event = "policy is not valid; the last good one stays in use"
     server.wait_for_log(event, count=WORKERS)
     send(processes[0], signal.SIGKILL)
     eventually(lambda: readiness(address), {"ready": True, "serving": 1})

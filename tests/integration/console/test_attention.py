@@ -52,7 +52,7 @@ def test_places_stay_when_the_file_is_broken_before_the_first_page(tmp_path: Pat
     policy.write_text(EXAMPLE)
     with running_console(tmp_path, policies=[{"path": str(policy)}]) as console:
         replace(policy, "partitions: 3")
-        console.server.wait_for_log("policy is not valid; the last good one stays")
+        console.server.wait_for_log("policy is not valid; the last good one stays in use")
         browser = Browser(console.url)
         place = re.compile(re.escape(str(policy)) + r":\d+:\d+")
         for page in ("queues?queue=root.analytics", "access?user=ann&queue=root.analytics"):

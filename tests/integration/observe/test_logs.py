@@ -171,7 +171,7 @@ def test_nothing_of_a_request_forges_a_line(directory: ScriptedDirectory) -> Non
             ask(server.address, user, [("x-request-id", '{"a":1}'), ("user-agent", "x")])
         queues = directory.folder / "queues.yaml"
         replace(queues, POLICY + "      - name: " + json.dumps(FORGED) + "\n")
-        server.wait_for_log("policy is not valid; the last good one stays")
+        server.wait_for_log("policy is not valid; the last good one stays in use")
         raw = [line.rstrip("\n") for line in list(server._errors)]
     assert all(json.loads(line)["event"] != "forged" for line in raw)
     assert "down" not in raw

@@ -28,7 +28,7 @@ def test_swaps_are_served(tmp_path: Path) -> None:
         configs.write({"queues.yaml": QUEUES.format("bob")})
         eventually(allowed, ["bob"])
         configs.write({"queues.yaml": QUEUES.format("'a b c'")})
-        server.wait_for_log("policy is not valid; the last good one stays")
+        server.wait_for_log("policy is not valid; the last good one stays in use")
         assert allowed() == ["bob"]
         configs.write({"service.policyGroup": "prod", "prod.yaml": QUEUES.format("carol")})
         eventually(allowed, ["carol"])

@@ -23,7 +23,7 @@ from tests.support.servers.reloading_server import (
 )
 
 DIAGNOSTIC = "policy diagnostic"
-NOT_VALID = "policy is not valid; the last good one stays"
+NOT_VALID = "policy is not valid; the last good one stays in use"
 
 
 @pytest.fixture(scope="module")

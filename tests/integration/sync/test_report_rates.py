@@ -151,7 +151,7 @@ def test_refused_decisions_are_logged_at_a_bounded_rate(tmp_path: Path) -> None:
             stream.send("report", id=number, decisions=[decision(access=77)] * 10)
             assert len(stream.until("reported").reported.refused) == 10
         stream.close()
-        text = "a gate reports decisions that are not valid and not recorded"
+        text = "a gate reported invalid decisions, which are not recorded"
         assert server.wait_for_log(text)["decisions"] == 10
         assert server.stop() == 0
         lines = [line for line in server.logs if line.get("event") == text]

@@ -202,7 +202,7 @@ def test_damaged_decisions_are_refused_one_by_one(tmp_path: Path) -> None:
             lambda: [record["queue"] for record in reported(tmp_path)],
             ["root.team", "root.team", "root.later"],
         )
-        logged = server.wait_for_log("a gate reports decisions that are not valid and not recorded")
+        logged = server.wait_for_log("a gate reported invalid decisions, which are not recorded")
         assert logged["decisions"] == len(damaged)
         for count in (0, 1_001):
             other = opening()

@@ -104,7 +104,7 @@ def test_an_incomplete_record_at_the_end_is_noted(log: Path) -> None:
     log.write_bytes(LINES[6] + LINES[7][:40])
     result = verify(log)
     assert (result.exit_code, "records 1 to 7 are intact" in result.stdout) == (0, True)
-    assert result.stderr == f"note: {log}: ends in an incomplete record, which does not count\n"
+    assert result.stderr == f"note: {log}: ends in an incomplete record, which is ignored\n"
 
 
 def test_an_expected_hash_shows_that_records_are_gone(log: Path, tmp_path: Path) -> None:

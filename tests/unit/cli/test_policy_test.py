@@ -49,7 +49,7 @@ def test_all_pass() -> None:
 def test_a_note_names_partitions_whose_groups_no_server_would_resolve(folder: Path) -> None:
     note = (
         'note: some_test.yaml: partition "default" has no resolver: without groups in the request,'
-        " a server gives each user one group, named as the user\n"
+        " a server gives each user one group, named after the user\n"
     )
     config, by_name = folder / "queuegate.yaml", "partitions: {default: {resolver: corp}}\n"
     assert run(".").stderr == note

@@ -104,7 +104,7 @@ def test_groups_from_the_resolver_of_the_settings() -> None:
     Path("queues.yaml").write_text(POLICY.replace('" ml"', '" group1000"'))
     claims("never user:testuser2 submit root.ml")
     Path("names").write_text("testuser1\ntestuser2\nnobody-knows\n")
-    assert "name the settings with --config" in prove("--users-from", "names").stderr
+    assert "give the settings with --config" in prove("--users-from", "names").stderr
     settings = {
         "policy": {"path": "queues.yaml"},
         "resolvers": {"table": {"type": "test"}},

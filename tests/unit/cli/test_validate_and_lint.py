@@ -109,9 +109,9 @@ def test_faults_of_the_settings_are_reported_once(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ("", "name a FILE, or a server's configuration by --config"),
-        ("--config a.yaml --settings a.yaml", "--config and --settings exclude each other"),
-        ("--config a.yaml -", "-: not allowed with --config, with which a policy must be a file"),
+        ("", "name a FILE, or give a server's configuration with --config"),
+        ("--config a.yaml --settings a.yaml", "--config and --settings cannot be used together"),
+        ("--config a.yaml -", "-: not allowed with --config, where a policy must be a file"),
         (
             "--config a.yaml --format yunikorn --acl-names extended",
             "--acl-names, --format: not allowed with --config, which reads policies as its settin",

@@ -49,7 +49,7 @@ def test_errors(data: bytes, position: tuple[int, int], words: str) -> None:
         ("spark.admin.acls a,*", "everyone may modify every application"),
         ("spark.modify.acls.groups *", "everyone may modify every application"),
         ("spark.ui.view.acls *,a", "everyone is let in"),
-        ("spark.admin.acls ${ops}", "is not replaced"),
+        ("spark.admin.acls ${ops}", "is not expanded"),
         ("spark.ui.view.acls *", ""),
         ("spark.admin.acls.groups a, b", ""),
         ("spark.acls.enable true", ""),

@@ -86,14 +86,16 @@ MEMBERS = "resolvers:\n  a: {type: os}\n  b: {type: test}\n"
         (
             f"{MEMBERS}  c: {{type: chain}}\n  all: {{type: chain, resolvers: [a, c]}}",
             (
-                "5:37: error: resolvers.all.resolvers[1]: c is a chain, and chains do not nest "
+                "5:37: error: resolvers.all.resolvers[1]: c is a chain, and chains cannot be "
+                "nested "
                 "(name its resolvers instead)"
             ),
         ),
         (
             f"{MEMBERS}  all: {{type: chain, resolvers: [all, a]}}",
             (
-                "4:34: error: resolvers.all.resolvers[0]: all is a chain, and chains do not nest "
+                "4:34: error: resolvers.all.resolvers[0]: all is a chain, and chains cannot "
+                "be nested "
                 "(name its resolvers instead)"
             ),
         ),

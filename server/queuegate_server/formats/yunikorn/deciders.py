@@ -10,7 +10,9 @@ _MAX_SHOWN_NAMES = 5
 
 def other_key(file: str, key: str) -> Diagnostic:
     """Return the warning that YuniKorn reads another key of its ConfigMap than the given file."""
-    message = f"service.policyGroup of the ConfigMap makes YuniKorn read {quoted(key)}, not this"
+    message = (
+        f"service.policyGroup of the ConfigMap makes YuniKorn read {quoted(key)} instead of this"
+    )
     return Diagnostic(file, 0, 0, Severity.WARNING, message, "serve that key, or correct the group")
 
 
