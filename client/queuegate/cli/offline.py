@@ -9,7 +9,7 @@ import asyncio
 import logging
 import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Self, cast
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     import grpc
 
     from queuegate_server.identity.members import MemberListing
-    from queuegate_server.identity.resolver import Outcome
+    from queuegate_server.identity.resolver import Outcome, Resolver
     from queuegate_server.server.offline import OfflineServices
     from queuegate_server.settings.model import Settings
 
@@ -51,6 +51,7 @@ class OfflineClient(ClientMethods):
         config: str | None,
         timeout: float | None,
         reading: Mapping[tuple[str, ...], str] = MappingProxyType({}),
+        resolved: Sequence[str] | None = None,
     ) -> None:
         """Read the files.
 
@@ -59,6 +60,7 @@ class OfflineClient(ClientMethods):
             config: The settings of the server; None: its defaults, without any directory.
             timeout: The time limit of a call in seconds.
             reading: Settings that say how the file is read, by their keys.
+            resolved: The groups that resolvers find for every user; None to ask the resolvers.
 
         Raises:
             RequestRejected: The server's code is not installed, or a file is not valid.
@@ -71,7 +73,9 @@ class OfflineClient(ClientMethods):
             lookups.handlers = [_StderrHandler()]
         try:
             channel = _InProcessChannel(
-                _settings(policy, config, reading), has_settings=config is not None
+                _settings(policy, config, reading),
+                has_settings=config is not None,
+                resolved=resolved,
             )
         except ModuleNotFoundError as error:
             if (error.name or "queuegate").startswith("queuegate."):
@@ -114,8 +118,8 @@ class _StderrHandler(logging.Handler):
             sys.stderr.write(f"{escape(line)}\n")
 
 
-class _Unknown:
-    """Takes the place of directories: nothing is known about any user."""
+class _NoDirectory:
+    """Takes the place of directories: nothing is opened."""
 
     is_local = True
 
@@ -125,35 +129,52 @@ class _Unknown:
     async def close(self) -> None:
         pass
 
+    async def members(self, listing: "MemberListing") -> None:
+        listing.give_up(_NO_MEMBERS)
+
+
+class _FixedGroups(_NoDirectory):
+    """Every user has the same groups."""
+
+    def __init__(self, groups: Sequence[str]) -> None:
+        self._groups = tuple(groups)
+
+    async def resolve(self, _user: str) -> "Outcome":
+        from queuegate_server.identity.resolver import Found
+
+        return Found(self._groups)
+
+
+class _Unknown(_NoDirectory):
+    """Nothing is known about any user."""
+
     async def resolve(self, _user: str) -> "Outcome":
         from queuegate_server.identity.resolver import LookupFailed
 
         return LookupFailed(_NO_GROUPS)
 
-    async def members(self, listing: "MemberListing") -> None:
-        listing.give_up(_NO_MEMBERS)
-
 
 class _InProcessChannel:
     """As much of a `grpc.Channel` as the stubs of unary calls need."""
 
-    def __init__(self, settings: "Settings", *, has_settings: bool) -> None:
+    def __init__(
+        self, settings: "Settings", *, has_settings: bool, resolved: Sequence[str] | None
+    ) -> None:
         """Load the policy. Raises RequestRejected."""
         from queuegate_server.server.offline import CannotServe, OfflineServices
 
         self._runner = asyncio.Runner()
         self._has_settings = has_settings
 
-        unknown = _Unknown()
+        unknown, known = _Unknown(), _FixedGroups(resolved or ())
+
+        def substitute(kind: str) -> "Resolver | None":
+            if resolved is not None:
+                return known
+            return None if has_settings or kind in _ASK_NOBODY else unknown
 
         async def load() -> "OfflineServices":
-            services = (
-                OfflineServices(settings)
-                if has_settings
-                else OfflineServices(
-                    settings, lambda kind: None if kind in _ASK_NOBODY else unknown
-                )
-            )
+            services = OfflineServices(settings, substitute)
             try:
                 await services.load()
             except CannotServe as error:

@@ -4,7 +4,7 @@ import functools
 import shlex
 import stat
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -33,7 +33,7 @@ LIST_TIMEOUT: Final = 30.0
 _FILES: Final = frozenset({"policy", "config"})
 _READING: Final = frozenset({"acl_names", "semantics", "yarn_site"})
 """Options that say how the file of `--policy` is read."""
-"""Options of those commands only that decide without a server."""
+_RESOLVED: Final = "resolved_group"
 _OF_SERVER: Final = (
     *("address", "token_file", "tls_ca", "tls_cert", "tls_key", "tls_server_name"),
 )
@@ -61,6 +61,7 @@ class Session:
     acl_names: str | None = None
     semantics: str | None = None
     yarn_site: str | None = None
+    resolved_group: tuple[str, ...] | None = None
     of_partition: str = DEFAULT_PARTITION
     """The partition that the question is about."""
 
@@ -89,7 +90,7 @@ class Session:
                 ("policy", "yarn_site"): self.yarn_site,
             }
             given = {key: value for key, value in reading.items() if value is not None}
-            return OfflineClient(self.policy, self.config, self.timeout, given)
+            return OfflineClient(self.policy, self.config, self.timeout, given, self.resolved_group)
         # Imported late, together with gRPC, so that wrong usage and --help are reported at once.
         from queuegate._client import Client  # noqa: PLC0415
         from queuegate._settings import Tls  # noqa: PLC0415
@@ -105,7 +106,7 @@ class Session:
 
 def common_names() -> frozenset[str]:
     """Return the names of the options that all commands have."""
-    return frozenset(field.name for field in fields(Session)) - _FILES - _READING
+    return frozenset(field.name for field in fields(Session)) - _FILES - _READING - {_RESOLVED}
 
 
 class Command(click.Command):
@@ -161,6 +162,15 @@ def _groups(_: click.Context, __: click.Parameter, names: tuple[str, ...]) -> tu
             " (a space within a name works only with YARN's `semantics: hadoop`)"
         )
     return names
+
+
+def _resolved_groups(
+    _: click.Context, __: click.Parameter, names: tuple[str, ...]
+) -> tuple[str, ...] | None:
+    """Return the groups that a resolver is to know; None if none are given."""
+    if "" in names:
+        raise click.BadParameter("a group must not be empty")
+    return names or None
 
 
 def _seconds(_: click.Context, __: click.Parameter, text: str | None) -> float | None:
@@ -242,7 +252,7 @@ def _with_session(function: Callable[..., Report], formats: tuple[str, ...]) -> 
         output = session.output or FORMATS[0]
         if output not in formats:
             raise click.UsageError(f"--output {output} is for commands that print a list", context)
-        if fault := _session_fault(session):
+        if fault := _session_fault(session) or _groups_fault(session, given):
             raise click.UsageError(fault, context)
         question = {name: given[name] for name in _ASKED if given.get(name)}
         return answer(lambda: function(session, **given), question, output, given)
@@ -271,6 +281,16 @@ def _session_fault(session: Session) -> str:
         return f"{_written(reading)}: only allowed with --policy"
     if (session.tls_cert is None) != (session.tls_key is None):
         return "--tls-cert and --tls-key must be given together"
+    return ""
+
+
+def _groups_fault(session: Session, given: Mapping[str, Any]) -> str:
+    """Return why groups cannot be given in this way; empty if they can."""
+    option = _written([_RESOLVED])
+    if session.resolved_group and not session.is_offline:
+        return f"{option}: only with --policy or --config; a server asks its resolver"
+    if session.resolved_group and given.get("groups"):
+        return f"{option}: not allowed with --group: the resolver is asked only without it"
     return ""
 
 
@@ -331,6 +351,15 @@ def files_options(function: Callable[..., Any]) -> Callable[..., Any]:
 
 def groups_options(function: Callable[..., Any]) -> Callable[..., Any]:
     """Add the options about the user's groups."""
+    function = click.option(
+        "--resolved-group",
+        _RESOLVED,
+        multiple=True,
+        callback=_resolved_groups,
+        metavar="GROUP",
+        help="With --policy or --config: a group that the server's resolver finds for the user;"
+        " repeatable. No directory is asked.",
+    )(function)
     function = click.option(
         "--real-user",
         default="",

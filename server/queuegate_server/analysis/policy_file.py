@@ -18,6 +18,7 @@ from queuegate.policy.worlds import Person
 from queuegate.policy.yarn_acl import Semantics
 from queuegate_server.formats.acl_positions import AclKey, Place, acl_positions
 from queuegate_server.formats.diagnostics import quoted
+from queuegate_server.formats.envelope import open_envelope
 from queuegate_server.formats.registry import YUNIKORN, FormatOptions
 
 STDIN_NAME: Final = "<stdin>"
@@ -36,6 +37,8 @@ class PolicyFile:
     partitions: Mapping[str, Partition]
     config: str = ""
     """The settings by which it was read; empty without."""
+    distrusting: frozenset[str] = frozenset()
+    """The partitions in which those settings do not use groups of requests."""
 
     @property
     def is_yunikorn(self) -> bool:
@@ -58,10 +61,11 @@ class PolicyFile:
         )
 
     def command(self, partition: str, person: Person, answer: Answer) -> str:
-        """Return the command that shows a decision about a person."""
+        """Return the command, for a POSIX shell, that shows a decision about a person."""
         access, queue = answer.use
         user = self.user(person)
-        words = ["queuegate", "check", *self.reading_words(partition)]
+        reading = self.reading_words(partition)
+        words = ["queuegate", "check", *reading]
         is_like_option = user.startswith("-")
         if not is_like_option:
             words += [user, queue]
@@ -70,16 +74,38 @@ class PolicyFile:
         if partition != DEFAULT_PARTITION:
             words += ["--partition", partition]
         groups = person.groups
-        if not groups and not answer.is_allowed:
+        if not groups and (not answer.is_allowed or person.real_user):
             # Without any, they would be looked up.
             groups = (self._unused("no-group"),)
-        for group in groups:
-            words += ["--group", group]
+        option = "--resolved-group" if self._why_not_in_request(partition, person) else "--group"
+        if option == "--group" or reading:
+            for group in groups:
+                words += [option, group]
         if person.real_user:
             words += ["--real-user", person.real_user]
         if is_like_option:
             words += ["--", user, queue]
-        return shlex.join(words)
+        return " ".join(map(_shell_word, words))
+
+    def note(self, partition: str, person: Person) -> str:
+        """Return why only a resolver can know the groups of a person; empty if a request can give
+        them.
+        """
+        why = self._why_not_in_request(partition, person)
+        if not (why and person.groups):
+            return ""
+        return f"a server decides so if its resolver finds these groups; {why}"
+
+    def _why_not_in_request(self, partition: str, person: Person) -> str:
+        """Return why no request can give the groups of a person; empty if one can."""
+        user = self.user(person)
+        if not self.partitions[partition].accepts_user(user):
+            why = f"{quoted(user)} is not a user name of YuniKorn"
+            return f"it refuses a request that gives them, because {why}"
+        if partition in self.distrusting:
+            return "it does not use those of requests (trust_provided_groups: false)"
+        odd = next((each for each in person.groups if "," in each or each != each.strip()), "")
+        return f"the option --group does not take {quoted(odd)}" if odd else ""
 
     def reading_words(self, partition: str) -> Sequence[str]:
         """Return the options of `queuegate check` that read a partition in the same way."""
@@ -93,9 +119,31 @@ class PolicyFile:
         return person.user or self._unused("somebody")
 
     def _unused(self, name: str) -> str:
-        while name.encode() in self.data:
+        while name.encode() in self._texts:
             name += "-else"
         return name
+
+    @cached_property
+    def _texts(self) -> bytes:
+        """All texts that may name somebody."""
+        yarn = self.options.yarn
+        site = yarn.site[0] if yarn.site else b""
+        return b"\n".join(
+            (open_envelope(self.data, self.name).data, site, yarn.daemon_user.encode())
+        )
+
+
+def _shell_word(text: str) -> str:
+    """Return a word for a POSIX shell, without characters that are invisible or control."""
+    if text.isprintable():
+        return shlex.quote(text)
+    escaped = "".join(
+        char
+        if char.isprintable() and char not in "%\\'"
+        else "".join(f"\\{byte:03o}" for byte in char.encode("utf-8", "surrogateescape"))
+        for char in text
+    )
+    return f"\"$(printf '{escaped}')\""
 
 
 def _words(options: FormatOptions, partition: str) -> Iterable[str]:

@@ -24,6 +24,8 @@ class ExplainedAnswer:
     place: Place
     command: str
     answer: Answer
+    note: str = ""
+    """Why only a resolver can know the person's groups; empty if a request can give them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +147,8 @@ class Prover:
             grant = grant_of(partition, queue, access, decision, user)
             place, why = policy.place(partition.name, grant), in_words(grant)
         text = f"{_described(user, person)} {verb}: {why}"
-        return ExplainedAnswer(text, place, command, answer)
+        note = policy.note(partition.name, person)
+        return ExplainedAnswer(text, place, command, answer, note)
 
 
 def _described(user: str, person: Person) -> str:

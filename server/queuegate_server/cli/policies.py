@@ -25,17 +25,30 @@ def load(file: str, options: FormatOptions, config: Path | None = None) -> Polic
     Raises:
         Failure: It cannot be read, or is not valid.
     """
+    stated = None
     if config is not None:
         if file == STDIN:
             raise Failure("-: not allowed with --config, where a policy must be a file")
-        options = reading_options_of(settings(config, file))
+        stated = settings(config, file)
+        options = reading_options_of(stated)
     data, name = read_or_fail(file)
     format_name = detect_format(data)
     loaded = load_policy(format_name, data, name, options)
     if has_errors(loaded.diagnostics):
         raise Failure.of(f"{name}: not valid", loaded.diagnostics)
+    distrusting = frozenset(
+        each
+        for each in (loaded.partitions if stated else ())
+        if stated and not stated.partition(each).trust_provided_groups
+    )
     return PolicyFile(
-        name, data, format_name, options, loaded.partitions, str(config) if config else ""
+        name,
+        data,
+        format_name,
+        options,
+        loaded.partitions,
+        str(config) if config else "",
+        distrusting,
     )
 
 

@@ -1,7 +1,7 @@
 """Runs the tests of one policy, with the code of a server."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,6 +12,7 @@ from queuegate.cli import render
 from queuegate.cli.suggestions import most_similar
 from queuegate.cli.terminal import Colours
 from queuegate.policy.decision import Access
+from queuegate.policy.names import partition_name
 from queuegate.v1 import access_pb2, policy_pb2
 from queuegate_server.cli.command import Failure, read_or_fail
 from queuegate_server.engine import Snapshot
@@ -60,29 +61,50 @@ async def run_file(file: Path) -> tuple[list[Outcome], list[str]]:
             snapshot = await services.load()
         except (SettingsError, CannotServe) as error:
             raise Failure.of(f"{name}: the policy cannot be loaded:", error.diagnostics) from None
+        without = frozenset(_without_resolver(settings, snapshot))
         for test in tests.tests:
             start = time.perf_counter()
-            found = [await _failure(services, name, each) for each in test.expectations]
+            found = [
+                await _failure(services, name, each, _given_groups(tests, each, without))
+                for each in test.expectations
+            ]
             seconds = time.perf_counter() - start
             failures = [failure for failure in found if failure]
             outcomes.append(Outcome(name, test.name, test.line, len(found), seconds, failures))
-    return outcomes, [*_notes(name, settings, snapshot)]
+    return outcomes, [*_notes(name, settings, without)]
 
 
-def _notes(file: str, settings: Settings, snapshot: Snapshot) -> Iterator[str]:
-    """Yield a note for each partition whose users have these groups only in requests."""
+def _without_resolver(settings: Settings, snapshot: Snapshot) -> Iterator[str]:
+    """Yield the partitions in which a server knows the groups of requests only."""
     for name, served in snapshot.served.items():
         resolver = settings.partition(name).resolver
         kind = settings.resolvers[resolver].type if resolver else served.groups.resolver_name
         if kind == DEFAULT_TYPE:
-            yield (
-                f"{file}: partition {quoted(name)} has no resolver: without groups in the request,"
-                " a server gives each user one group, named after the user"
-            )
+            yield name
+
+
+def _notes(file: str, settings: Settings, without: Collection[str]) -> Iterator[str]:
+    """Yield a note for each partition whose users have these groups only in requests."""
+    for name in without:
+        condition = "without groups in the request, "
+        if not settings.partition(name).trust_provided_groups:
+            condition = "it does not use those of requests (trust_provided_groups: false), and "
+        yield (
+            f"{file}: partition {quoted(name)} has no resolver: {condition}"
+            "a server gives each user one group, named after the user"
+        )
+
+
+def _given_groups(
+    tests: PolicyTests, expected: Expectation, without: Collection[str]
+) -> tuple[str, ...]:
+    """Return the groups that the request gives: those of the file where there is no resolver."""
+    is_without = partition_name(expected.partition) in without
+    return (tests.users.get(expected.user) or ()) if is_without else ()
 
 
 async def _failure(
-    services: OfflineServices, file: str, expected: Expectation
+    services: OfflineServices, file: str, expected: Expectation, groups: tuple[str, ...]
 ) -> tuple[Diagnostic, list[str]] | None:
     """Return how a decision differs from what is expected; None if it does not."""
     shown: list[str] = []
@@ -92,6 +114,7 @@ async def _failure(
             expected.queue,
             expected.partition,
             Access(expected.access),
+            groups=groups,
             real_user=expected.real_user,
         )
         request = _requests.check(asked).SerializeToString()
@@ -114,7 +137,10 @@ async def _failure(
     except ValueError as error:
         differences = [str(error)]
     except Exception as error:
-        differences = [to_status(error).proto.message]
+        status = to_status(error)
+        differences = [f"{status.code.name}: {status.proto.message}"]
+        if groups:
+            differences.append("partition without a resolver: the request gives the groups")
     if not differences:
         return None
     message = f"{expected.user} {expected.access} {expected.queue}: {'; '.join(differences)}"

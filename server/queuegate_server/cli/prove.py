@@ -118,6 +118,8 @@ def _print(file: str, proofs: list[Proof]) -> None:
         click.echo(f"{printable(place)}: {verdict}: {printable(each.stated.text)}")
         for shown in each.shown:
             click.echo(printable(f"  {shown.place}: {shown.text}"))
+            if shown.note:
+                click.echo(printable(f"  note: {shown.note}"))
             click.echo(f"  $ {printable(shown.command)}")
 
 
@@ -146,6 +148,7 @@ def _document(file: str, proof: Proof, prover: Prover) -> Mapping[str, Any]:
                 "text": shown.text,
                 **shown.place._asdict(),
                 "command": shown.command,
+                "note": shown.note,
             }
             for shown in proof.shown
         ]

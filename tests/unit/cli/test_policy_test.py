@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from queuegate.cli.offline import OfflineClient
+from queuegate.exceptions import InvalidArgument
 from queuegate_server.cli.policy_test import policy_test
 
 POLICY = (
@@ -189,3 +190,33 @@ def test_a_test_generated_from_any_decision_passes(
         test["allowed"] = not test["allowed"]
     (folder / "some_test.yaml").write_text(yaml.safe_dump(content))
     assert run(".").exit_code == 1
+
+
+@pytest.mark.parametrize("user", ["CORP\\jdoe", "auth0|62f", "ann b", "9x"])
+def test_names_that_a_request_with_groups_cannot_have(folder: Path, user: str) -> None:
+    """Without a resolver, a server knows these groups from requests only, and refuses them."""
+    with OfflineClient("queues.yaml", None, 60) as client:
+        with pytest.raises(InvalidArgument) as refused:
+            client.check(user, "root.a", groups=["g1"])
+        assert client.check(user, "root.b").allowed
+    tests = [{"user": user, "queue": "root.a", "allowed": True}]
+    content = {"policy": "queues.yaml", "users": {user: ["g1"]}, "tests": tests}
+    (folder / "some_test.yaml").write_text(yaml.safe_dump(content))
+    done = run(".")
+    assert done.exit_code == 1
+    assert f"INVALID_ARGUMENT: {refused.value}" in done.stdout
+    assert "partition without a resolver: the request gives the groups" in done.stdout
+    # With a resolver, its groups are meant.
+    (folder / "queuegate.yaml").write_text(
+        "{resolvers: {corp: {type: os}}, partitions: {default: {resolver: corp}}}"
+    )
+    (folder / "some_test.yaml").write_text(yaml.safe_dump({**content, "config": "queuegate.yaml"}))
+    done = run(".")
+    assert (done.stderr, done.exit_code) == ("", 0)
+
+
+def test_a_note_says_that_groups_of_requests_are_not_used(folder: Path) -> None:
+    config = "partitions: {default: {trust_provided_groups: false}}\n"
+    (folder / "queuegate.yaml").write_text(config)
+    (folder / "some_test.yaml").write_text(f"config: queuegate.yaml\n{TESTS}")
+    assert "has no resolver: it does not use those of requests" in run(".").stderr
