@@ -226,7 +226,7 @@ class GateSession:
             raise ValueError(f"`{kind}` came before the policy of {self._part_of!r} was complete")
 
     def _greeted(self, opened: sync_pb2.SyncOpened) -> None:
-        if opened.resumed and opened.epoch != self._epoch:
+        if opened.resumed and not (self._epoch and opened.epoch == self._epoch):
             raise ValueError("`opened` resumes from a position that this gate does not have")
         self._is_open = True
         self._announced = opened.epoch

@@ -53,7 +53,8 @@ async def check_config_map(request: AdmissionRequest, acl_names: AclNames) -> Ad
     errors, warnings = await asyncio.to_thread(_check_settings, data)
     # All of them: the other ConfigMap may name the one that holds the queues.
     files = tuple(File(key, data[key]) for key in sorted(data) if key.endswith(".yaml"))
-    job = CheckJob(YUNIKORN, files, acl_names, with_lint=False)
+    # The scheduler opens no manifest or gzip inside of a key.
+    job = CheckJob(YUNIKORN, files, acl_names, with_lint=False, is_bare=True)
     for diagnostic in await parser_process.check(job) if files else ():
         (errors if diagnostic.severity is Severity.ERROR else warnings).append(str(diagnostic))
     message = "\n".join(_first(errors))

@@ -11,6 +11,7 @@ from queuegate.policy.names import similar_name
 from queuegate_server.admission.settings import (
     BOOLEANS,
     LISTS,
+    MAX_PATTERN_CHARACTERS,
     MAX_PATTERNS,
     InvalidPattern,
     compile_patterns,
@@ -39,7 +40,7 @@ _NOBODY: Final = "\x01 \x01"
 _COMPLETE: Final = re.compile(
     r"""(?s:
       \\Q.*?(?:\\E|\Z)                                      # a literal
-    | \\[pPx]\{[^}]*\}                                      # a class or character by name
+    | \\[pPx]\{[^}]{0,64}\}                                     # a class or character by name
     | \\(?:.|\Z)                                            # an escape
     | \[\^?\]?(?:\[:\^?\w+:\]|\\.|[^\]\\])*+\]              # a class
     )""",
@@ -78,6 +79,8 @@ def _unknown_keys(values: Mapping[str, str]) -> Iterator[str]:
 def _odd_patterns(values: Mapping[str, str], environment: Mapping[str, str]) -> Iterator[str]:
     for field, (key, variable, _) in LISTS.items():
         name, text = given_setting(key, variable, values, environment)
+        if len(text or "") > MAX_PATTERN_CHARACTERS:
+            continue  # an error, which is reported elsewhere
         patterns = split_patterns(text or "")[:MAX_PATTERNS]
         cut = next(filter(_is_cut, patterns), None)
         if cut is not None:
@@ -95,8 +98,17 @@ def _odd_patterns(values: Mapping[str, str], environment: Mapping[str, str]) -> 
 def _is_cut(pattern: str) -> bool:
     """Return whether a brace or bracket has no partner in the pattern."""
     opened: list[str] = []
-    for sign in _COMPLETE.sub("", pattern):
-        if sign in "{[(":
+    position = 0
+    while position < len(pattern):
+        if (complete := _COMPLETE.match(pattern, position)) is not None:
+            position = complete.end()
+            continue
+        sign = pattern[position]
+        position += 1
+        # A class that does not end was searched to the end of the pattern: once is enough.
+        if sign == "[":
+            return True
+        if sign in "{(":
             opened.append(sign)
         elif sign in _PARTNERS and (not opened or opened.pop() != _PARTNERS[sign]):
             return True

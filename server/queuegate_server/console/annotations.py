@@ -78,7 +78,8 @@ class Annotator:
         missing = ""
         try:
             for text in job.texts:
-                findings += await parser_process.check(_lint_job(job, text))
+                lint_job = await asyncio.to_thread(_lint_job, job, text)
+                findings += await parser_process.check(lint_job)
         except OSError as error:
             reason = error.strerror or str(error)
             _LOG.warning("the policy could not be linted", extra={"error": reason})

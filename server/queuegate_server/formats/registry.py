@@ -8,7 +8,7 @@ from typing import Final
 from queuegate.policy.acl import AclNames
 from queuegate.policy.tree import Partition
 from queuegate_server.formats.diagnostics import Diagnostic, has_errors, sort_diagnostics
-from queuegate_server.formats.envelope import format_inside, open_envelope
+from queuegate_server.formats.envelope import Policy, format_inside, open_envelope
 from queuegate_server.formats.source_text import ParseError
 from queuegate_server.formats.spark_defaults import read_spark_defaults
 from queuegate_server.formats.yarn.deciders import other_deciders
@@ -59,6 +59,8 @@ class FormatOptions:
     knows."""
     yarn: YarnOptions = field(default_factory=YarnOptions)
     """The settings for the formats of YARN."""
+    is_bare: bool = False
+    """Whether the text is read as it is, even if it is an envelope: a scheduler opens none."""
 
     def acl_names_of(self, partition: str) -> AclNames:
         """Return which names the ACLs of a partition may list."""
@@ -80,13 +82,20 @@ class LoadResult:
 
 
 def detect_format(data: bytes) -> str:
-    """Return the format that a policy seems to have.
+    """Return the format that a policy seems to have, also one inside an envelope.
+
+    It may decompress and parse the whole text, which takes seconds and much memory: a text from
+    outside needs a child process, or `detect_bare_format`.
+    """
+    return format_inside(data) or detect_bare_format(data)
+
+
+def detect_bare_format(data: bytes) -> str:
+    """Return the format that a policy without an envelope seems to have, from its beginning.
 
     XML is recognized by its top element, or by a declaration if the element is not found, as
     behind a document type. Everything else is YuniKorn's.
     """
-    if inside := format_inside(data):
-        return inside
     start = data[:_MAX_SNIFFED_BYTES]
     if found := _FIRST_TAG.match(start):
         return _FORMAT_BY_FIRST_TAG.get(found[1], _OTHER_XML_FORMAT)
@@ -121,7 +130,7 @@ def load_policy(
     """
     _check_format(format_name)
     try:
-        text = open_envelope(data, file)
+        text = Policy(data, file) if options.is_bare else open_envelope(data, file)
     except ParseError as error:
         return LoadResult({}, (error.diagnostic(file),))
     partitions: Mapping[str, Partition]
@@ -150,7 +159,7 @@ def lint_policy(
     """
     _check_format(format_name)
     try:
-        text = open_envelope(data, file)
+        text = Policy(data, file) if options.is_bare else open_envelope(data, file)
     except ParseError:
         return []
     if format_name == YUNIKORN:

@@ -129,7 +129,11 @@ class LogSampler(logging.Filter):
 def shorten_foreign_message(record: logging.LogRecord) -> bool:
     """Shorten the message of a library. A filter, which lets every line pass."""
     if not record.name.startswith(_OWN):
-        record.msg, record.args = record.getMessage()[:MAX_FOREIGN_MESSAGE], ()
+        try:
+            message = record.getMessage()
+        except Exception:  # the library's arguments do not fit its message
+            message = str(record.msg)
+        record.msg, record.args = message[:MAX_FOREIGN_MESSAGE], ()
     return True
 
 

@@ -30,6 +30,7 @@ from queuegate_server.formats.registry import (
     FormatOptions,
     LoadResult,
     check_file,
+    detect_file_format,
     detect_format,
     load_policy,
 )
@@ -93,7 +94,7 @@ class CheckJob(NamedTuple):
     """Files of one format, of which only the diagnostics matter."""
 
     format: str
-    """One of FILE_FORMATS."""
+    """One of FILE_FORMATS; empty: that of each file is detected."""
     files: tuple[File, ...]
     acl_names: Mapping[str, AclNames] | AclNames = AclNames.YUNIKORN
     """Which names the ACLs may list: in all partitions, or as for a ParseJob."""
@@ -101,6 +102,8 @@ class CheckJob(NamedTuple):
     """Whether to add the warnings of the linter."""
     yarn: YarnOptions = YarnOptions()
     """The settings for the formats of YARN."""
+    is_bare: bool = False
+    """Whether the files are read as they are, even if they are envelopes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,11 +129,13 @@ def check(job: CheckJob) -> ParsedPolicies:
     """Return the diagnostics of all files, and nothing else."""
     names = job.acl_names
     chosen = names if isinstance(names, AclNames) else _chosen_names(names)
-    options = FormatOptions(chosen, yarn=job.yarn)
+    options = FormatOptions(chosen, yarn=job.yarn, is_bare=job.is_bare)
     found = tuple(
         diagnostic
         for name, data in job.files
-        for diagnostic in check_file(job.format, data, name, options, with_lint=job.with_lint)
+        for diagnostic in check_file(
+            job.format or detect_file_format(data), data, name, options, with_lint=job.with_lint
+        )
     )
     return ParsedPolicies({}, {}, found, frozenset(), {}, {}, "")
 

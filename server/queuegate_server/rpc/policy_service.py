@@ -14,7 +14,7 @@ from queuegate.v1 import policy_pb2
 from queuegate_server.admin.readiness import Readiness
 from queuegate_server.engine import Engine, NotReady
 from queuegate_server.formats.diagnostics import Diagnostic, Severity, has_errors
-from queuegate_server.formats.registry import FILE_FORMATS, detect_file_format
+from queuegate_server.formats.registry import FILE_FORMATS
 from queuegate_server.policystore import parser_process
 from queuegate_server.policystore.parsing import CheckJob, File
 from queuegate_server.policystore.reloader import Reloader
@@ -111,8 +111,7 @@ class PolicyServicer:
         if len(content) > MAX_CONTENT_BYTES:
             text = f"is longer than {MAX_CONTENT_BYTES} bytes: run queuegate-server validate on it"
             raise InvalidRequest([("content", text)])
-        format_name = request.format or detect_file_format(content)
-        if format_name not in FILE_FORMATS:
+        if request.format and request.format not in FILE_FORMATS:
             known = ", ".join(sorted(FILE_FORMATS))
             raise InvalidRequest([("format", f"is not a known format; known are: {known}")])
         if self._validations >= MAX_VALIDATIONS:
@@ -122,7 +121,7 @@ class PolicyServicer:
         self._validations += 1
         try:
             async with self._validating:
-                job = CheckJob(format_name, (File(_CONTENT_NAME, content),), self._acl_names())
+                job = CheckJob(request.format, (File(_CONTENT_NAME, content),), self._acl_names())
                 found = await parser_process.check(job)
         except OSError as error:
             raise Overloaded(

@@ -9,6 +9,7 @@ from queuegate.policy.acl import AclNames
 from queuegate_server.admission.config_map import check_config_map
 from queuegate_server.admission.review import write_review
 from queuegate_server.admission.rules import AdmissionRequest, AdmissionResponse
+from queuegate_server.admission.settings import MAX_PATTERN_CHARACTERS
 from queuegate_server.admission.settings_lint import lint_settings
 
 ACCESS = "admissionController.accessControl."
@@ -141,3 +142,14 @@ async def test_warnings_fit_into_what_the_api_server_passes_on() -> None:
     response = AdmissionResponse(allowed=True, warnings=("é" * 300, "short"))
     written = json.loads(write_review("u", response))["response"]["warnings"]
     assert [len(text) for text in written] == [256, 5]
+
+
+@pytest.mark.parametrize("sign", ["[", "[:a", r"\p{", r"\Q", "(", "{"])
+def test_patterns_of_a_megabyte_cost_nothing(sign: str) -> None:
+    # Before, each sign was searched to the end of the text.
+    assert lint_settings({f"{FILTER}processNamespaces": sign * (2**20 // len(sign))}) == ()
+    most = sign * (MAX_PATTERN_CHARACTERS // len(sign))
+    cut = [
+        each for each in lint_settings({f"{FILTER}processNamespaces": most}) if "partner" in each
+    ]
+    assert len(cut) == (sign != r"\Q")

@@ -241,3 +241,11 @@ def test_what_is_no_message_is_named() -> None:
 def test_texts_of_a_server_are_cut_and_escaped() -> None:
     assert checks.text_to_log("no\nWARNING é") == "no\\nWARNING é"
     assert len(checks.text_to_log("x" * 9_999)) == bounds.MAX_TEXT_CHARACTERS + 3
+
+
+def test_a_gate_without_a_position_resumes_nothing(gate: Gate) -> None:
+    gate.session.drop_everything()
+    gate.session.open()
+    greeting = sync_pb2.SyncOpened(lease_millis=5_000, ping_interval_millis=1_000, resumed=True)
+    with pytest.raises(ValueError, match="a position that this gate does not have"):
+        gate.say(opened=greeting)

@@ -8,7 +8,11 @@ from typing import Any
 import pytest
 
 from queuegate_server.observe import log_sampling
-from queuegate_server.observe.log_sampling import MAX_LINES, LogSampler
+from queuegate_server.observe.log_sampling import (
+    MAX_LINES,
+    LogSampler,
+    shorten_foreign_message,
+)
 from tests.support.fakes.clock import ManualClock
 
 
@@ -134,3 +138,9 @@ def test_a_line_is_counted_before_it_is_built(lines: _Lines, clock: ManualClock)
     assert not suppresses()
     warn(1, **about)
     assert suppressed(lines.records[-1]) == 2
+
+
+def test_a_library_whose_arguments_do_not_fit_its_message() -> None:
+    record = logging.LogRecord("grpc", logging.WARNING, "", 0, "%d calls", ("many",), None)
+    assert shorten_foreign_message(record)
+    assert record.getMessage() == "%d calls"

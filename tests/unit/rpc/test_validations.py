@@ -16,6 +16,13 @@ from queuegate_server.rpc.admission_queue import AdmissionQueue
 from queuegate_server.rpc.errors import InvalidRequest, Overloaded
 from queuegate_server.throttling import ByteBudget
 
+MANIFEST = """\
+kind: ConfigMap
+data:
+  fair-scheduler.xml: |
+    <allocations><queue name="root"><aclSubmitApps>*</aclSubmitApps></queue></allocations>
+"""
+
 
 def policies() -> policy_service.PolicyServicer:
     queue = AdmissionQueue(time.monotonic, 60, {}, ByteBudget(1 << 20))
@@ -75,3 +82,22 @@ async def test_a_text_has_a_bound() -> None:
     request.content += "x"
     with pytest.raises(InvalidRequest, match="content: is longer than 2097152 bytes"):
         await servicer.ValidatePolicy(request.SerializeToString())
+
+
+async def test_the_format_is_detected_in_the_child(monkeypatch: pytest.MonkeyPatch) -> None:
+    # A few KiB in an envelope can hold a text that takes minutes to parse.
+    formats: list[str] = []
+
+    async def check(job: CheckJob) -> tuple[Diagnostic, ...]:
+        formats.append(job.format)
+        return ()
+
+    monkeypatch.setattr(parser_process, "check", check)
+    for stated in ("", "yunikorn"):
+        request = policy_pb2.ValidatePolicyRequest(content=MANIFEST, format=stated)
+        await policies().ValidatePolicy(request.SerializeToString())
+    assert formats == ["", "yunikorn"]
+    monkeypatch.undo()
+    request = policy_pb2.ValidatePolicyRequest(content=MANIFEST)
+    answer = await policies().ValidatePolicy(request.SerializeToString())
+    assert policy_pb2.ValidatePolicyResponse.FromString(answer).valid

@@ -12,7 +12,7 @@ from queuegate_server.console.turns import Turns
 from queuegate_server.console.views import Page, Route, Services, View, Visit
 from queuegate_server.engine import Snapshot
 from queuegate_server.files.safe_open import read_regular, remedy
-from queuegate_server.formats.registry import YUNIKORN, detect_format
+from queuegate_server.formats.registry import YUNIKORN, detect_bare_format
 from queuegate_server.formats.source_text import MAX_BYTES
 from queuegate_server.identity.members import MemberListing
 from queuegate_server.identity.registry import types
@@ -248,7 +248,7 @@ async def _job(
         data = await asyncio.to_thread(read_regular, source.yarn_site, MAX_BYTES)
         site = File(str(source.yarn_site), data)
     name = "queues.yaml"
-    if detect_format(text) != YUNIKORN:
+    if detect_bare_format(text) != YUNIKORN:
         name = source.path.name if source.path else "scheduler.xml"
     policy = PolicyText(
         File(name, text),

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Callable, Iterable, Iterator
-from functools import lru_cache
 from typing import Final, NamedTuple
 
 _PLACEHOLDER: Final = re.compile(r"\{user\}|%s")
@@ -58,7 +57,6 @@ def assertions(text: str) -> tuple[Assertion, ...]:
     return tuple(_comparisons(_parsed(text)))
 
 
-@lru_cache(maxsize=256)
 def missing_attributes(text: str, known: frozenset[str]) -> tuple[str, ...]:
     """Return the attributes because of which a filter matches no entry at all.
 

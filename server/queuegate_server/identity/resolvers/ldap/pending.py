@@ -107,6 +107,7 @@ class PendingRequests:
         if request is None:
             return
         self._held -= request.held
+        request.entries = []
         if not request.is_answered:
             self._late[message] = request
             if len(self._late) > _MAX_LATE:
