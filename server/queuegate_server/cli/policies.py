@@ -25,21 +25,36 @@ def load(file: str, options: FormatOptions, config: Path | None = None) -> Polic
     Raises:
         Failure: It cannot be read, or is not valid.
     """
-    stated = None
-    if config is not None:
-        if file == STDIN:
-            raise Failure("-: not allowed with --config, where a policy must be a file")
-        stated = settings(config, file)
-        options = reading_options_of(stated)
-    data, name = read_or_fail(file)
-    format_name = detect_format(data)
+    if config is not None and file == STDIN:
+        raise Failure("-: not allowed with --config, where a policy must be a file")
+    return parse(*read_or_fail(file), None, options, config)
+
+
+def parse(
+    data: bytes, name: str, format_name: str | None, options: FormatOptions, config: Path | None
+) -> PolicyFile:
+    """Return a policy of a text that was read, as `load` does.
+
+    Args:
+        data: The text.
+        name: The name of its file.
+        format_name: Its format; None to detect it.
+        options: How it is read.
+        config: The settings that say so instead, if they are given.
+
+    Raises:
+        Failure: It is not valid, or the settings are not.
+    """
+    stated = None if config is None else settings(config, name)
+    options = options if stated is None else reading_options_of(stated)
+    format_name = format_name or detect_format(data)
     loaded = load_policy(format_name, data, name, options)
     if has_errors(loaded.diagnostics):
         raise Failure.of(f"{name}: not valid", loaded.diagnostics)
     distrusting = frozenset(
         each
-        for each in (loaded.partitions if stated else ())
-        if stated and not stated.partition(each).trust_provided_groups
+        for each in loaded.partitions
+        if stated is not None and not stated.partition(each).trust_provided_groups
     )
     return PolicyFile(
         name,

@@ -10,8 +10,9 @@ import click
 from click.core import ParameterSource
 
 from queuegate.policy.names import DEFAULT_PARTITION
+from queuegate_server.analysis.names_of_other_kind import names_of_other_kind
 from queuegate_server.analysis.policy_file import STDIN_NAME
-from queuegate_server.cli import EXIT_FAILURE, EXIT_NO, findings
+from queuegate_server.cli import EXIT_FAILURE, EXIT_NO, findings, policies
 from queuegate_server.cli.command import (
     FILE,
     STDIN,
@@ -32,6 +33,7 @@ from queuegate_server.cli.start_checks import (
     check_start,
     unusable_resolver_errors,
 )
+from queuegate_server.cli.users_from import read_users, users_from_option
 from queuegate_server.files.configmap import key_instead
 from queuegate_server.formats.diagnostics import (
     Diagnostic,
@@ -42,6 +44,7 @@ from queuegate_server.formats.diagnostics import (
 from queuegate_server.formats.envelope import open_envelope
 from queuegate_server.formats.registry import (
     FILE_FORMATS,
+    FORMATS,
     YUNIKORN,
     FormatOptions,
     check_file,
@@ -140,10 +143,17 @@ def validate(
 @click.command()
 @_checking_options
 @click.argument("files", nargs=-1, required=True, metavar="FILE...")
+@users_from_option
+@config_option(
+    "Read each FILE, and look up groups for --users-from, as a server with this queuegate.yaml.",
+    variable=None,
+)
 def lint(
     *,
     files: tuple[str, ...],
     format_name: str | None,
+    users_from: tuple[str, ...],
+    config: Path | None,
     output: str,
     options: FormatOptions,
 ) -> None:
@@ -154,9 +164,26 @@ def lint(
     file:line:column: level: message (remedy) on standard output, and a summary on
     standard error.
 
+    With --users-from, also reports a group in a list of users, mostly for want of a leading
+    space, and a user in a list of groups.
+
     Exit status: 0 no diagnostic, 1 a diagnostic, 2 wrong usage or a file that cannot be read.
     """
-    check = functools.partial(_check_policy, format_name, options, with_lint=True)
+    if config is not None:
+        _refuse_reading_options("--config, which reads policies as its settings say")
+
+    def check(data: bytes, name: str) -> list[Diagnostic]:
+        reading = options
+        if config is not None:
+            reading = policies.reading_options_of(policies.settings(config, name))
+        found = _check_policy(format_name, reading, data, name, with_lint=True)
+        kind = format_name or detect_file_format(data)
+        if not users_from or kind not in FORMATS or has_errors(found):
+            return found
+        policy = policies.parse(data, name, kind, options, config)
+        people = read_users(users_from, config, policy)
+        return sort_diagnostics([*found, *names_of_other_kind(policy, people)])
+
     sys.exit(_report("lint", _check_each(files, check), output, warnings_fail=True))
 
 

@@ -314,3 +314,72 @@ def test_lint_names_the_semantics() -> None:
         "; this file is read with semantics hadoop ("
         in run(lint, "--semantics", "hadoop", "-", stdin=CLOSED).stdout
     )
+
+
+YUNIKORN_ACLS = """\
+partitions:
+  - name: default
+    queues:
+      - name: root
+        adminacl: " sue"
+        queues:
+          - {name: a, submitacl: etl}
+          - {name: b, submitacl: "ann,etl,both unknown,ops"}
+"""
+FAIR_ACLS = """<allocations><queue name="root">
+<aclSubmitApps> </aclSubmitApps>
+<aclAdministerApps> sue</aclAdministerApps>
+<queue name="a">
+<aclSubmitApps>etl</aclSubmitApps></queue></queue></allocations>
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "places"),
+    [
+        (YUNIKORN_ACLS, "queues.yaml", ["5:19", "7:34", "8:34"]),
+        (FAIR_ACLS, "fair-scheduler.xml", ["3:1", "5:1"]),
+    ],
+)
+def test_lint_with_people(tmp_path: Path, text: str, name: str, places: list[str]) -> None:
+    """A group as a user, and a user as a group; a name that both have, or nobody, is right."""
+    policy, people = tmp_path / name, tmp_path / "people.csv"
+    policy.write_text(text)
+    people.write_text("sue,etl\nann,ops,both\nboth\n")
+    assert CliRunner().invoke(lint, [str(policy)]).stdout == ""
+    done = CliRunner().invoke(lint, ["--users-from", str(people), str(policy)])
+    assert done.exit_code == 1
+    lines = [line.removeprefix(f"{policy}:") for line in done.stdout.splitlines()]
+    assert [line.partition(": ")[0] for line in lines] == places
+    assert '"sue" is listed as a group, but is only a user among the people' in lines[0]
+    assert '"etl" is listed as a user, but is only a group among the people' in lines[1]
+    assert "(for groups write a space before the list" in lines[1]
+
+
+def test_lint_with_people_and_settings(tmp_path: Path) -> None:
+    """The settings say how the file is read, and their resolver knows the groups."""
+    policy, people = tmp_path / "queues.yaml", tmp_path / "names"
+    policy.write_text(YUNIKORN_ACLS.replace("etl", "group1000"))
+    people.write_text("testuser1\n")
+    done = CliRunner().invoke(lint, ["--users-from", str(people), str(policy)])
+    assert done.exit_code == 2
+    assert "give the settings with --config" in done.stderr
+    config = tmp_path / "queuegate.yaml"
+    config.write_text(
+        "{resolvers: {t: {type: test}}, partitions: {default: {resolver: t}}}", encoding="utf-8"
+    )
+    options = ["--users-from", str(people), "--config", str(config)]
+    done = CliRunner().invoke(lint, [*options, str(policy)])
+    assert done.exit_code == 1
+    assert done.stdout.count('"group1000" is listed as a user') == 2
+    refused = CliRunner().invoke(lint, [*options, "--acl-names", "any", str(policy)])
+    assert "--acl-names: not allowed with --config" in refused.stderr
+
+
+def test_lint_with_people_of_a_file_that_is_not_valid(tmp_path: Path) -> None:
+    policy, people = tmp_path / "queues.yaml", tmp_path / "people.csv"
+    policy.write_text(BAD)
+    people.write_text("sue,etl\n")
+    done = CliRunner().invoke(lint, ["--users-from", str(people), str(policy)])
+    assert done.stdout == f"{policy}:{ERROR}"
+    assert done.exit_code == 1

@@ -1,0 +1,77 @@
+"""Names in ACLs that people have in the other list: a group among the users, a user as a group."""
+
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from queuegate.policy.acl import Acl
+from queuegate.policy.chain import CLUSTER
+from queuegate.policy.created_queues import ANY_NAME
+from queuegate.policy.decision import Access
+from queuegate.policy.names import SEPARATOR
+from queuegate.policy.tree import Partition
+from queuegate_server.analysis.access_changes import GroupsByUser
+from queuegate_server.analysis.policy_file import PolicyFile
+from queuegate_server.formats.acl_positions import AclKey, Place
+from queuegate_server.formats.diagnostics import Diagnostic, Severity, quoted
+
+_MAX_SHOWN: Final = 5
+"""Names in one message."""
+
+
+def names_of_other_kind(
+    policy: PolicyFile, people: Mapping[str, GroupsByUser]
+) -> Iterator[Diagnostic]:
+    """Yield a warning for each list of an ACL with names that only exist in the other list.
+
+    A name that a user and a group have is in the right list wherever it is, and a name that nobody
+    has may belong to somebody who is not among the people.
+
+    Args:
+        policy: The policy.
+        people: The groups of the users of each partition.
+    """
+    for name, partition in policy.partitions.items():
+        users = people.get(name, {}).keys()
+        groups = {group for each in people.get(name, {}).values() for group in each}
+        for queue, access, acl in _acls(partition):
+            place = policy.positions.get(AclKey(name, queue, access)) or Place(policy.name)
+            for message, remedy in _advice(acl, groups - users, users - groups, policy):
+                yield Diagnostic(*place, Severity.WARNING, message, remedy, queue)
+
+
+def _acls(partition: Partition) -> Iterator[tuple[str, Access, Acl]]:
+    for path, queue in partition.queues.items():
+        yield path, Access.SUBMIT, queue.submit_acl
+        yield path, Access.ADMIN, queue.admin_acl
+    for template in partition.creation.templates if partition.creation else ():
+        path = f"{template.path}{SEPARATOR}{ANY_NAME}"
+        for access, text in ((Access.SUBMIT, template.submit), (Access.ADMIN, template.admin)):
+            if text is not None:
+                yield path, access, partition.parse_acl(text)
+    if partition.cluster is not None:
+        yield CLUSTER, Access.ADMIN, partition.cluster.admins
+
+
+def _advice(
+    acl: Acl, only_groups: set[str], only_users: set[str], policy: PolicyFile
+) -> Iterator[tuple[str, str]]:
+    quotes = ", in quotes" if policy.is_yunikorn else ""
+    if names := acl.users & only_groups:
+        yield (
+            _listed_as(names, "user", "group"),
+            f"for groups write a space before the list{quotes}, or after the users",
+        )
+    if names := acl.groups & only_users:
+        yield (
+            _listed_as(names, "group", "user"),
+            "write users before the space",
+        )
+
+
+def _listed_as(names: frozenset[str], listed: str, existing: str) -> str:
+    shown = ", ".join(map(quoted, sorted(names)[:_MAX_SHOWN]))
+    if len(names) == 1:
+        return f"{shown} is listed as a {listed}, but is only a {existing} among the people"
+    if len(names) > _MAX_SHOWN:
+        shown += f" and {len(names) - _MAX_SHOWN} more"
+    return f"{shown} are listed as {listed}s, but are only {existing}s among the people"
