@@ -45,7 +45,10 @@ def _acls(partition: Partition) -> Iterator[tuple[str, Access, Acl]]:
         yield path, Access.ADMIN, queue.admin_acl
     for template in partition.creation.templates if partition.creation else ():
         path = f"{template.path}{SEPARATOR}{ANY_NAME}"
-        for access, text in ((Access.SUBMIT, template.submit), (Access.ADMIN, template.admin)):
+        for access, text in (
+            (Access.SUBMIT, template.submit_acl),
+            (Access.ADMIN, template.admin_acl),
+        ):
             if text is not None:
                 yield path, access, partition.parse_acl(text)
     if partition.cluster is not None:

@@ -383,3 +383,33 @@ def test_lint_with_people_of_a_file_that_is_not_valid(tmp_path: Path) -> None:
     done = CliRunner().invoke(lint, ["--users-from", str(people), str(policy)])
     assert done.stdout == f"{policy}:{ERROR}"
     assert done.exit_code == 1
+
+
+def test_lint_of_templates_with_people(tmp_path: Path) -> None:
+    """The ACLs of queues that will be created, and the administrators of the cluster."""
+    prefix = "yarn.scheduler.capacity.root"
+    values = {
+        f"{prefix}.queues": "a",
+        f"{prefix}.acl_submit_applications": " ",
+        f"{prefix}.acl_administer_queue": " ",
+        f"{prefix}.a.auto-create-child-queue.enabled": "true",
+        f"{prefix}.a.leaf-queue-template.acl_submit_applications": "etl",
+    }
+    file, site = tmp_path / "capacity-scheduler.xml", tmp_path / "yarn-site.xml"
+    for path, each in (
+        (file, values),
+        (site, {"yarn.acl.enable": "true", "yarn.admin.acl": "ops"}),
+    ):
+        lines = (
+            f"<property><name>{name}</name><value>{value}</value></property>\n"
+            for name, value in each.items()
+        )
+        path.write_text(f"<configuration>\n{''.join(lines)}</configuration>")
+    people = tmp_path / "people.csv"
+    people.write_text("ann,etl,ops\n")
+    options = ["--yarn-site", str(site), "--users-from", str(people)]
+    done = CliRunner().invoke(lint, [*options, str(file)])
+    listed = [line for line in done.stdout.splitlines() if "is listed as a user" in line]
+    assert len(listed) == 2
+    assert listed[0].startswith(f"{file}:6:")
+    assert '"ops"' in listed[1]
