@@ -40,7 +40,7 @@ class UnknownPartition(Exception):
 class GroupsUnavailable(Exception):
     """The decision depends on groups, and the resolver could not be asked."""
 
-    message: ClassVar = "groups are needed and resolver {!r} could not be asked; the log says why"
+    message: ClassVar = "groups are needed and resolver {!r} is unavailable; see the server's log"
 
     def __init__(self, resolver: str, retry_after: float) -> None:
         """Keep the seconds until the resolver of that name is asked again.

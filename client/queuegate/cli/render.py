@@ -46,7 +46,7 @@ ORIGINS = {
     GroupsOrigin.REQUEST: "from the request",
     GroupsOrigin.RESOLVER: "just resolved",
     GroupsOrigin.CACHE: "cached",
-    GroupsOrigin.STALE_CACHE: "cached and expired; the resolver could not be asked",
+    GroupsOrigin.STALE_CACHE: "cached and expired; the resolver is unavailable",
     GroupsOrigin.UNSPECIFIED: "unknown origin (this client is too old for the server)",
 }
 
@@ -234,7 +234,7 @@ def resolution(answer: Resolution, colours: Colours) -> Iterator[str]:
     yield f"{user}: {', '.join(escape(group) for group in answer.groups) or 'no groups'}"
     notes = [by, "cached" if answer.cached else "just resolved"]
     if answer.stale:
-        notes.append(colours.doubtful("expired because the resolver could not be asked"))
+        notes.append(colours.doubtful("expired, but the resolver is unavailable"))
     if answer.resolved_at:
         notes.append(f"resolved {moment(answer.resolved_at)}")
     if answer.expires_at:

@@ -24,7 +24,7 @@ class Turns:
     async def turn(self) -> AsyncIterator[None]:
         """Wait for a turn, and keep it. Raises Overloaded if too many wait."""
         if self._waiting >= MAX_WAITING:
-            raise Overloaded(f"{MAX_WAITING} {self._name} are being assessed or wait")
+            raise Overloaded(f"{MAX_WAITING} {self._name} are being assessed or waiting")
         self._waiting += 1
         try:
             async with self._lock:

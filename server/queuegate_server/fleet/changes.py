@@ -90,7 +90,7 @@ class FleetChanges:
         """Return how replicas differ from this one after a reload."""
         own = self._member.status.checksum
         disagreeing = [
-            f"replica {name!r} cannot load its policy: its log says why" for name in barrier.failed
+            f"replica {name!r} cannot load its policy: see its log" for name in barrier.failed
         ]
         disagreeing += [
             f"replica {name!r} has not confirmed the reload: it may still decide by the old policy"

@@ -29,7 +29,7 @@ _REMEDIES: Final[Mapping[str, str]] = {
     r"WRONGPASS|NOAUTH|invalid (username|password)|Authentication": _AUTHENTICATION,
     r"OOM|maxmemory|out of memory": "give Redis more memory, and set maxmemory-policy volatile-ttl",
     r"READONLY|read only replica": "fleet.url must name the master, or the sentinels that know it",
-    r"MISCONF|unable to persist": "Redis cannot write to its disk: its log says why",
+    r"MISCONF|unable to persist": "Redis cannot write to its disk: see the log of Redis",
     r"NOREPLICAS|enough good replicas": "start the replicas of Redis, or lower"
     " min-replicas-to-write",
     r"MOVED|ASK|CROSSSLOT|CLUSTERDOWN|cluster is down": "for a cluster, fleet.url must begin with"

@@ -12,10 +12,11 @@ class CacheOptions(Section):
     """Lifetimes and bounds of the cache of a partition. Durations in seconds."""
 
     positive_ttl: Annotated[Duration, Field(ge=0.001, le=7 * DAY_SECONDS)] = Field(
-        300.0, description="How long the groups of a user are used before asking again."
+        300.0,
+        description="How long the groups of a user are used before the resolver is asked again.",
     )
     negative_ttl: Annotated[Duration, Field(ge=0.001, le=DAY_SECONDS)] = Field(
-        30.0, description="How long a user that does not exist is taken not to exist."
+        30.0, description="How long a user who was not found is assumed not to exist."
     )
     failure_ttl: Annotated[Duration, Field(ge=0.001, le=DAY_SECONDS)] = Field(
         5.0, description="How long to wait after a failed lookup of a user before the next one."
@@ -24,18 +25,18 @@ class CacheOptions(Section):
         100_000,
         ge=1,
         le=10_000_000,
-        description="How many users with groups to remember at most, and separately how many names "
-        "of no user or that could not be looked up.",
+        description="The maximum number of cached users with groups, and separately of "
+        "cached names that belong to no user or could not be looked up.",
     )
     max_stale: Annotated[Duration, Field(ge=0, le=30 * DAY_SECONDS)] = Field(
         3600.0,
-        description="How long after their expiry groups are still used while the resolver "
-        "cannot be asked, or others are looked up first. 0: never.",
+        description="How long expired groups are still used while the resolver is "
+        "unavailable or other users are looked up first. 0: never.",
     )
     stale_wait: Annotated[Duration, Field(ge=0.001, le=60)] = Field(
         0.25,
-        description="How long a caller waits for a lookup before such groups are used instead; "
-        "the lookup goes on.",
+        description="How long a caller waits for a lookup before such groups are used "
+        "instead; the lookup continues.",
     )
 
 
@@ -46,31 +47,31 @@ class ResolverOptions(Section):
         2.0, description="How long one lookup may take."
     )
     max_concurrent: int = Field(
-        64, ge=1, le=10_000, description="How many lookups run at once at most."
+        64, ge=1, le=10_000, description="The maximum number of lookups at once."
     )
     refresh_rate: float = Field(
         500.0,
         gt=0,
         le=100_000,
-        description="How many users a second whose groups are known are looked up again at most; "
-        "the groups that are known are used meanwhile.",
+        description="The maximum rate per second at which users whose groups are known are "
+        "looked up again; meanwhile the known groups are used.",
     )
     max_waiting: int = Field(
         10_000,
         ge=0,
         le=1_000_000,
-        description="How many further lookups may be queued, for lookup_timeout at most; more are "
-        "refused at once, and fewer are queued while the queue does not get shorter.",
+        description="How many further lookups may be queued, for up to lookup_timeout; more "
+        "are refused at once, and fewer are queued while the queue does not shrink.",
     )
     breaker_failures: int = Field(
         5,
         ge=1,
         le=10_000,
-        description="After lookups of this many users failed in a row, the resolver is not asked "
-        "for breaker_pause.",
+        description="After the lookups of this many users in a row have failed, the resolver "
+        "is not asked for breaker_pause.",
     )
     breaker_pause: Annotated[Duration, Field(ge=0.001, le=3600)] = Field(
-        5.0, description="How long a failing resolver is not asked before one lookup tries it."
+        5.0, description="How long a failing resolver is left alone before one lookup tries it."
     )
 
     def contradictions(self) -> Mapping[str, str]:
@@ -96,7 +97,8 @@ class ChainOptions(Section):
     """Settings of a chain: several resolvers, asked one after the other."""
 
     resolvers: Annotated[tuple[str, ...], AfterValidator(_check_names)] = Field(
-        min_length=1, description="The names of the other resolvers, in the order of asking."
+        min_length=1,
+        description="The names of the other resolvers, in the order in which they are asked.",
     )
     mode: ChainMode = Field(
         "first",

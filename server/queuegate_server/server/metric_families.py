@@ -175,8 +175,8 @@ METRICS: Final[Mapping[str, tuple[type[Metric], str, tuple[str, ...]]]] = {
     "queuegate_sync_decisions": (
         Counter,
         (
-            "Decisions that gates reported: recorded in the audit log, or refused because they "
-            "are not valid (the log says why)."
+            "Decisions that gates reported: recorded in the audit log, or refused because "
+            "they are not valid (see the log)."
         ),
         ("result",),
     ),
@@ -271,7 +271,7 @@ METRICS: Final[Mapping[str, tuple[type[Metric], str, tuple[str, ...]]]] = {
     ),
     "queuegate_audit_waiting_bytes": (
         Gauge,
-        ("Audit records that wait to be written, in bytes (audit.buffer)."),
+        ("Audit records waiting to be written, in bytes (audit.buffer)."),
         (),
     ),
     "queuegate_certificate_expiry_timestamp_seconds": (

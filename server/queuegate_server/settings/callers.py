@@ -102,14 +102,16 @@ class Callers(Section):
     )
     certificates: Annotated[Mapping[str, Rights], AfterValidator(_certificates)] = Field(
         default_factory=dict,
-        description="By a name in the certificate that the caller presents: spiffe://…, uri:…, "
+        description="Callers by a name in the certificate that they present: spiffe://…, uri:…, "
         "dns:…, cn:…, subject:….",
     )
     token_file: FilePath | None = Field(
-        None, description="Names and SHA-256 hashes of bearer tokens, see `queuegate-server token`."
+        None,
+        description="Names and SHA-256 hashes of bearer tokens, as printed by "
+        "`queuegate-server token`.",
     )
     tokens: Mapping[Annotated[str, Field(pattern=TOKEN_NAME)], Rights] = Field(
-        default_factory=dict, description="By the name of the token that the caller sends."
+        default_factory=dict, description="Callers by the name of the token that they send."
     )
 
     @model_validator(mode="after")

@@ -137,7 +137,7 @@ class Fleet(Section):
     )
     secret_file: SecretFile | None = Field(
         None,
-        description="Contains the secret that authenticates values in Redis: at least 32 bytes, "
+        description="The secret that authenticates values in Redis: at least 32 bytes, "
         "the same on all replicas. Required with `url`.",
     )
     prefix: Annotated[str, Field(pattern=r"^[A-Za-z0-9][-A-Za-z0-9_.]{0,63}$")] = Field(
@@ -155,10 +155,10 @@ class Fleet(Section):
         None, description="The user of Redis's ACLs; requires password_file."
     )
     password_file: ReadableFile | None = Field(
-        None, description="Contains the password; read again for every connection."
+        None, description="The password; the file is read again for every connection."
     )
     sentinel_password_file: ReadableFile | None = Field(
-        None, description="Contains the password of the sentinels, if they require one."
+        None, description="The password of the sentinels, if they require one."
     )
     ca_file: CertificateFile | None = Field(
         None, description="Trusted CA certificates. Default: the system's."

@@ -29,8 +29,8 @@ class Connections(Section):
     )
     transfer_timeout: Annotated[Duration, Field(ge=0.1, le=3600)] = Field(
         10.0,
-        description="How long a request may take to arrive, and an answer to be read; then the "
-        "call ends, or the connection.",
+        description="How long a request may take to arrive, and an answer to be read; after "
+        "that, the call or the connection is closed.",
     )
     max_metadata: Annotated[Size, Field(ge=KIB, le=1024 * KIB)] = Field(
         16 * KIB, description="The maximum size of a call's metadata, in bytes."
@@ -38,10 +38,10 @@ class Connections(Section):
     max_age: Annotated[Duration, Field(ge=0, le=30 * DAY_SECONDS)] = Field(
         0.0,
         description="The age at which a connection is closed so that the client reconnects, plus "
-        "or minus 10 %; clients thus spread to servers that were added. 0: never.",
+        "or minus 10 %; clients thus spread to new servers. 0: never.",
     )
     max_age_grace: Annotated[Duration, Field(ge=0.1, le=DAY_SECONDS)] = Field(
-        30.0, description="How long calls may continue after that; streams end then."
+        30.0, description="How long calls may continue after that; open streams are then ended."
     )
     keepalive_interval: Annotated[Duration, Field(ge=1, le=DAY_SECONDS)] = Field(
         120.0, description="How long the client may be silent before the server pings it."
@@ -68,9 +68,9 @@ class Limits(Section):
     )
     max_wait: Annotated[Duration, Field(ge=0.001, le=60)] = Field(
         0.1,
-        description="How long calls may queue. If longer waits persist, the server is overloaded "
-        "and rejects calls that have waited for an eighth of it; single calls, too, with "
-        "transport native.",
+        description="How long calls may queue. If longer waits persist, the server is "
+        "overloaded and rejects calls that have waited for an eighth of it; with transport "
+        "native, also single calls.",
     )
     max_message: Annotated[Size, Field(ge=KIB, le=1024 * MIB)] = Field(
         4 * MIB, description="The maximum size of a request, in bytes."
@@ -80,9 +80,10 @@ class Limits(Section):
     )
     caller_rate: Annotated[float, Field(ge=0, le=1_000_000)] = Field(
         0.0,
-        description="The sustained rate of calls per second of one caller; a message of a stream "
-        "counts as a call; of a gate's stream, only its opening does. The decisions that its gates "
-        "report have the same rate again; beyond it, reports wait. 0: unlimited.",
+        description="The sustained rate of calls per second of one caller. Each message of a "
+        "stream counts as a call, but a gate's stream counts only when it is opened. The "
+        "decisions that the caller's gates report have a separate limit of the same rate; "
+        "beyond it, reports wait. 0: unlimited.",
     )
     caller_burst: int = Field(
         100, ge=1, le=1_000_000, description="How many calls one caller may make at once."

@@ -72,7 +72,7 @@ class PolicySource(Section):
     yarn_site: FilePath | None = Field(
         None,
         description="The ResourceManager's yarn-site.xml, for yarn.acl.enable, yarn.admin.acl and "
-        "the keys that count beside capacity-scheduler.xml. Without it ACLs are enforced and the "
+        "the keys that apply beside capacity-scheduler.xml. Without it ACLs are enforced and the "
         "cluster has no administrators.",
     )
     spark_defaults: FilePath | None = Field(
@@ -135,8 +135,7 @@ class PartitionSettings(Section):
 
     resolver: str | None = Field(
         None,
-        description="The name of one of `resolvers`. Without it, the policy's "
-        "usergroupresolver decides.",
+        description="The name of one of `resolvers`. Default: the policy's usergroupresolver.",
     )
     cache: CacheOptions = CacheOptions()
     acl_names: AclNames = Field(
@@ -147,7 +146,8 @@ class PartitionSettings(Section):
     )
     semantics: Semantics = Field(
         Semantics.DOCUMENTED,
-        description="For YARN: which one applies where its documentation and Hadoop's code differ.",
+        description="For YARN: which semantics apply where its documentation and Hadoop's "
+        "code differ.",
     )
     trust_provided_groups: bool = Field(
         True,

@@ -120,7 +120,7 @@ class Tracing(Section):
         1.0,
         ge=0,
         le=1,
-        description="The fraction of traces to keep of those that begin here; a trace that the "
+        description="The fraction of the traces that begin here to keep; a trace that the "
         "caller began is kept if the caller keeps it.",
     )
 
@@ -129,7 +129,7 @@ class Audit(Section):
     """Which decisions are recorded, where, and what happens when they cannot be."""
 
     path: Annotated[Path, BeforeValidator(_audit_path)] | None = Field(
-        None, description="The file, or - for standard output. Without it nothing is recorded."
+        None, description="The file, or - for standard output. Default: nothing is recorded."
     )
     records: Literal["denials", "all", "none"] = Field(
         "denials", description="denials: requests that were denied or could not be decided."
@@ -149,11 +149,13 @@ class Audit(Section):
     )
     keep: int = Field(5, ge=0, le=1000, description="How many rotated files are kept.")
     buffer: Annotated[Size, Field(ge=4 * KIB, le=1024 * MIB)] = Field(
-        16 * MIB, description="How much may wait to be written: requests and answers, in bytes."
+        16 * MIB,
+        description="The maximum size of the requests and answers that wait to be "
+        "written, in bytes.",
     )
     chain: bool = Field(
         False,
-        description="Each record carries the hash of the one before it, so that "
+        description="Each record contains the hash of the previous one, so that "
         "`queuegate-server audit verify` finds what was changed or removed.",
     )
 

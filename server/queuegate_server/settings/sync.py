@@ -12,9 +12,9 @@ class Sync(Section):
 
     local_decisions: Literal["forbid", "report"] = Field(
         "forbid",
-        description="Whether they may decide by themselves while this server keeps an audit log. "
-        "report: they keep each decision on disk until the audit log has it. Without an audit log "
-        "they may.",
+        description="Whether gates may decide on their own while this server keeps an audit "
+        "log. report: they keep each decision on disk until it is in the audit log. "
+        "Without an audit log they always may.",
     )
     streams: int = Field(
         1000, ge=0, le=1_000_000, description="The maximum number of open streams of SyncService."

@@ -56,7 +56,7 @@ class FleetView(NamedTuple):
         own = [each.name for each in self.replicas if each.is_self]
         if any(each.is_self and each.state == "silent" for each in self.replicas):
             # What it saw of the others is old.
-            cause = self.cause or "its log says why"
+            cause = self.cause or "see its log"
             yield f"replica {', '.join(own)} cannot use Redis and works alone: {cause}"
             return
         silent = [

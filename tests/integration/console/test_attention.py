@@ -73,7 +73,7 @@ def test_a_resolver_that_is_down(tmp_path: Path) -> None:
     with running_console(tmp_path, resolvers={"directory": resolver}) as console:
         browser = Browser(console.url)
         question = "access?queue=root.engineering.ci&user="
-        assert f"resolver 'directory' could not be asked: {REFUSED}" in words(
+        assert f"resolver 'directory' is unavailable: {REFUSED}" in words(
             browser.get(f"{question}lost")
         )
         people: dict[str, Any] = PEOPLE

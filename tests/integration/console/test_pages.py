@@ -141,9 +141,7 @@ def test_groups_of_the_question(browser: Browser) -> None:
 def test_access_cannot_be_decided(browser: Browser) -> None:
     answer = browser.get("access?user=lost&queue=root.engineering.ci")
     assert answer.status == 503
-    assert "not decided groups are needed and resolver 'directory' could not be asked" in words(
-        answer
-    )
+    assert "not decided groups are needed and resolver 'directory' is unavailable" in words(answer)
 
 
 @pytest.mark.parametrize(

@@ -37,7 +37,7 @@ def test_could_not_ask(client: queuegate.Client, directory: ScriptedDirectory) -
         assert 0 < error.retry_after <= 4
         # Callers who decide with the answer are not to know the directory; the log says why.
         assert error.message == (
-            "groups are needed and resolver 'corp' could not be asked; the log says why"
+            "groups are needed and resolver 'corp' is unavailable; see the server's log"
         )
     # A failure is remembered: the directory is not asked again at once.
     assert directory.asked("dora") == 1

@@ -74,7 +74,7 @@ def test_callers_do_not_learn_where_the_directory_is(
 ) -> None:
     config = settings(tmp_path, own_directory, ca_file, password_file)
     own_directory.kill()
-    expected = "groups are needed and resolver 'corp' could not be asked; the log says why"
+    expected = "groups are needed and resolver 'corp' is unavailable; see the server's log"
     with running_server("--config", str(config)) as server:
         command = (sys.executable, "-m", "queuegate", "--address", server.address)
         with Client(server.address, timeout=60) as client:

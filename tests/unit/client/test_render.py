@@ -23,7 +23,7 @@ PLAIN = Colours(on=False)
 COLOURED = Colours(on=True)
 WHEN = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 MOMENT = "2026-01-02 03:04:05Z"
-EXPIRED = "expired because the resolver could not be asked"
+EXPIRED = "expired, but the resolver is unavailable"
 
 DECISIONS = [
     (Reason.WILDCARD, True, "an ACL of root.q allows everyone"),
@@ -108,7 +108,7 @@ def test_an_explanation_is_a_tree() -> None:
         └─ admin ACL '': grants nothing
         root
         └─ submit ACL ' ops': lists the group ops
-        groups: dev, ops (cached and expired; the resolver could not be asked; resolver corp; directory down)
+        groups: dev, ops (cached and expired; the resolver is unavailable; resolver corp; directory down)
         policy revision 3, partition default
     """)  # noqa: E501
 

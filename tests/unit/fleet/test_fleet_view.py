@@ -71,7 +71,7 @@ def test_a_replica_that_starts_without_redis_or_for_too_long_is_a_problem() -> N
 def test_a_replica_that_is_cut_off_says_nothing_of_the_others() -> None:
     cut_off = replace(ONE, epoch="", sequence=0)
     shown = view(cut_off, TWO, newest=None, silent=HEARTBEAT_TIMEOUT + 1, is_reachable=False)
-    assert shown.problems == ["replica one cannot use Redis and works alone: its log says why"]
+    assert shown.problems == ["replica one cannot use Redis and works alone: see its log"]
 
 
 def test_each_kind_of_problem_is_named() -> None:

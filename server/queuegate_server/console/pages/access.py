@@ -114,7 +114,7 @@ def _why(visit: Visit, failed: GroupsUnavailable) -> str:
     cause = (
         "" if isinstance(failed, TooManyLookups) else failure_of(visit.services, failed.resolver)
     )
-    return str(failed).replace("; the log says why", f": {cause}") if cause else str(failed)
+    return str(failed).replace("; see the server's log", f": {cause}") if cause else str(failed)
 
 
 async def show(visit: Visit) -> View:

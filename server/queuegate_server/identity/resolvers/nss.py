@@ -55,7 +55,8 @@ class NssOptions(ResolverOptions):
         16,
         ge=1,
         le=256,
-        description="How many lookups block at once at most; further ones wait for a thread.",
+        description="The maximum number of lookups that block at once; further ones wait for "
+        "a thread.",
     )
 
 

@@ -120,19 +120,17 @@ class LdapOptions(GroupOptions, ResolverOptions):
     start_tls: bool = Field(True, description="Whether ldap:// is encrypted by StartTLS.")
     ca_file: ReadableFile | None = Field(
         None,
-        description="Trusted root certificates, and intermediate ones that the server does not "
-        "send. Default: those of the system.",
+        description="Trusted root certificates, and intermediate ones that the server does "
+        "not send. Default: the system's.",
     )
     cert_file: ReadableFile | None = Field(None, description="The client certificate.")
     key_file: ReadableFile | None = Field(None, description="The private key of cert_file.")
     tls_server_name: Host | None = Field(
-        None, description="The name in the certificate, if it is not the host."
+        None, description="The name in the server's certificate, if it differs from the host."
     )
-    tls_min_version: Literal["1.2", "1.3"] = Field(
-        "1.2", description="The oldest version of TLS that is used."
-    )
+    tls_min_version: Literal["1.2", "1.3"] = Field("1.2", description="The minimum version of TLS.")
     verify_certificate: bool = Field(
-        True, description="false: anyone can pose as the directory. Logged at every start."
+        True, description="false: anyone can pose as the directory. Logged at each start."
     )
     # Bind.
     bind: Literal["simple", "anonymous", "external", "gssapi"] = Field(
@@ -144,15 +142,15 @@ class LdapOptions(GroupOptions, ResolverOptions):
         None, description="A DN; with Active Directory also user@domain or DOMAIN\\user."
     )
     bind_password_file: ReadableFile | None = Field(
-        None, description="Contains the password; read again for every connection."
+        None, description="The password; the file is read again for every connection."
     )
     keytab_file: Keytab | None = Field(
         None, description="Kerberos keys of the bind account, its first principal."
     )
     credentials_cache: TicketCache | None = Field(
         None,
-        description="Where Kerberos keeps its tickets, as KRB5CCNAME. Default: in memory with a "
-        "keytab_file, otherwise that of the system.",
+        description="The Kerberos ticket cache, as in KRB5CCNAME. Default: memory with a "
+        "keytab_file, otherwise the system's.",
     )
     allow_plaintext_bind: bool = Field(
         False, description="Whether the password may be sent without encryption."
@@ -170,18 +168,18 @@ class LdapOptions(GroupOptions, ResolverOptions):
     )
     user_match: Literal["exact", "casefold"] = Field(
         "exact",
-        description="How the name in the entry must equal the requested one: directories ignore "
-        "case, spaces and width.",
+        description="How closely the name in the entry must match the requested one: "
+        "directories ignore case, spaces and width.",
     )
     # Groups: the inherited options say how groups of the first kind are found.
     more_groups: tuple[MoreGroups, ...] = Field(
         (),
         max_length=7,
-        description="Further kinds of groups, found in other ways; without group_base they are "
-        "below that of the first kind.",
+        description="Further kinds of groups, found in other ways; without a group_base of "
+        "their own, that of the first kind applies.",
     )
     name_case: Literal["preserve", "lower"] = Field(
-        "preserve", description="Whether names of groups stay as they are, or become lower case."
+        "preserve", description="Whether group names are kept as they are or lowercased."
     )
     nested: Literal["off", "walk", "in_chain"] = Field(
         "off",
@@ -196,29 +194,33 @@ class LdapOptions(GroupOptions, ResolverOptions):
     )
     # Limits.
     max_groups: int = Field(
-        5000, ge=1, le=100_000, description="A user with more groups is a failure."
+        5000, ge=1, le=100_000, description="The lookup of a user with more groups fails."
     )
     page_size: int = Field(
         500, ge=0, le=10_000, description="For results beyond the server's size limit. 0: off."
     )
     connect_timeout: Annotated[Duration, Field(ge=0.05, le=60)] = Field(
-        2.0, description="How long TCP, TLS and bind may take together."
+        2.0, description="How long TCP, TLS and the bind may take in total."
     )
     operation_timeout: Annotated[Duration, Field(ge=0.05, le=60)] = Field(
         2.0, description="How long a server may take for one request."
     )
     max_in_flight: int = Field(
-        64, ge=1, le=128, description="Requests under way on one connection."
+        64,
+        ge=1,
+        le=128,
+        description="The maximum number of requests in progress on one connection.",
     )
     max_queued: int = Field(
-        1024, ge=0, le=100_000, description="Requests that may wait beyond these; more fail."
+        1024, ge=0, le=100_000, description="How many further requests may wait; any more fail."
     )
     # Connections.
     max_age: Annotated[Duration, Field(ge=0.1, le=86_400)] = Field(
-        900.0, description="A connection is replaced after this time, less up to a tenth."
+        900.0,
+        description="How long a connection is used before it is replaced, minus up to a tenth.",
     )
     idle_timeout: Annotated[Duration, Field(ge=0.1, le=86_400)] = Field(
-        300.0, description="An unused connection to another server than the first is closed."
+        300.0, description="How long an unused connection to a server other than the first is kept."
     )
     keepalive_interval: Annotated[Duration, Field(ge=0.1, le=3600)] = Field(
         30.0, description="How long a connection may be silent before it is tested."
@@ -227,7 +229,7 @@ class LdapOptions(GroupOptions, ResolverOptions):
         1.0, description="How long a server that failed is left alone."
     )
     fail_back_after: Annotated[Duration, Field(ge=0.05, le=3600)] = Field(
-        30.0, description="The longest such pause while another server answers."
+        30.0, description="The longest such pause while another server is answering."
     )
     auth_retry_after: Annotated[Duration, Field(ge=0.05, le=3600)] = Field(
         60.0, description="The pause after rejected credentials, unless the password changes."
