@@ -106,8 +106,13 @@ class Stream:
             raise
 
     async def begin(self, before: bytes) -> bytes:
-        """Begin another history in the place of one, unless somebody else has; b"" for none. Return
-        the epoch that it then has.
+        """Begin another history in the place of one, unless another replica already has.
+
+        Args:
+            before: The epoch of the history to replace; b"" if there is none.
+
+        Returns:
+            The epoch of the new history, which is the current one only if no replica was faster.
         """
         epoch = os.urandom(EPOCH_BYTES)
         args = (before, epoch)

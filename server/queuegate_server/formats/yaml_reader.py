@@ -59,6 +59,9 @@ class _Size(NamedTuple):
     characters: int
 
 
+_NOTHING: Final = _Size(0, 0)
+
+
 @dataclass(slots=True, eq=False)
 class _Open:
     """A list or mapping whose end has not been reached yet."""
@@ -74,19 +77,24 @@ class _Open:
 class _Builder:
     """Builds the tree of one document, without recursion."""
 
-    def __init__(self, diagnostics: Diagnostics) -> None:
+    def __init__(self, diagnostics: Diagnostics, size_before: _Size = _NOTHING) -> None:
+        """Count from the size of the documents before it: the bounds are those of a file."""
         self._diagnostics = diagnostics
         self._top = SequenceNode(0, 0)
-        self._open = [_Open(self._top, None, _Size(0, 0))]
+        self._open = [_Open(self._top, None, _NOTHING)]
         self._anchors: dict[str, tuple[Node, _Size | None]] = {}
-        self._nodes = 0
-        self._characters = 0
+        self._nodes, self._characters = size_before
         self.ended: Any = None
         """The mark at the end of the document, once it is built."""
         self.is_last = False
         """Whether the text ended before a document began."""
         # Equal texts are kept once, which saves memory in the names built from them.
         self._texts: dict[str, str] = {}
+
+    @property
+    def size(self) -> _Size:
+        """The size of the document, and of those before it."""
+        return _Size(self._nodes, self._characters)
 
     def build(self, get_event: Callable[[], Any]) -> Node | None:
         """Return the root of the first document, or None if it is empty.
@@ -267,15 +275,17 @@ def read_documents(data: bytes) -> list[Node]:
     """Return the documents of a UTF-8 text that are not empty.
 
     Raises:
-        ParseError: A document cannot be understood, or they are too many.
+        ParseError: A document cannot be understood, or they are too many or too large together.
     """
     text = decode(data)
     get_event = _PARSER(data).get_event
     documents: list[Node] = []
+    size = _NOTHING
     with _syntax_errors(text):
         for _ in range(MAX_DOCUMENTS):
-            builder = _Builder(Diagnostics(""))
+            builder = _Builder(Diagnostics(""), size)
             root = builder.build(get_event)
+            size = builder.size
             if root is not None:
                 documents.append(root)
             if builder.is_last:

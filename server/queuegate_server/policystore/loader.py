@@ -181,6 +181,7 @@ class PolicyLoader:
                 files[site] if site else None,
                 files[spark] if spark else None,
                 source.key_instead,
+                isinstance(source, ConfigMaps),
             )
             for stated, source, policy, site, spark in self._policies
         )

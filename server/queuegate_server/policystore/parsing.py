@@ -30,6 +30,7 @@ from queuegate_server.formats.registry import (
     FormatOptions,
     LoadResult,
     check_file,
+    detect_bare_format,
     detect_file_format,
     detect_format,
     load_policy,
@@ -75,6 +76,8 @@ class PolicyText(NamedTuple):
     spark: File | None
     key_instead: str = ""
     """The key of the file's ConfigMap that YuniKorn reads instead; empty if it reads this one."""
+    is_bare: bool = False
+    """Whether it is read as it is, even if it is an envelope: YuniKorn opens none in a key."""
 
 
 class ParseJob(NamedTuple):
@@ -150,7 +153,8 @@ def parse(job: ParseJob) -> ParsedPolicies:
     formats: dict[str, str] = {}
     for text in job.texts:
         name = text.policy.name
-        format_name = text.format or detect_format(text.policy.data)
+        detect = detect_bare_format if text.is_bare else detect_format
+        format_name = text.format or detect(text.policy.data)
         loaded = _load(text, format_name, job)
         diagnostics += loaded.diagnostics
         if loaded.partitions:
@@ -229,6 +233,7 @@ def format_options(text: PolicyText, job: ParseJob) -> FormatOptions:
     return FormatOptions(
         acl_names=_chosen_names(job.acl_names),
         resolver_types=job.resolver_types,
+        is_bare=text.is_bare,
         yarn=YarnOptions(
             text.partition,
             job.semantics.get(text.partition, Semantics.DOCUMENTED),

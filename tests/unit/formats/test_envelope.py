@@ -12,6 +12,7 @@ from click.testing import CliRunner
 from queuegate.cli import main
 from queuegate.policy.decision import Access
 from queuegate_server.cli.main import command_group
+from queuegate_server.formats import yaml_reader
 from queuegate_server.formats.acl_positions import AclKey, acl_positions
 from queuegate_server.formats.envelope import open_envelope
 from queuegate_server.formats.registry import (
@@ -246,3 +247,11 @@ def test_the_format_of_a_file_is_detected() -> None:
         "yunikorn", config_map("queues.yaml", POLICY).encode(), "f", DEFAULT_OPTIONS, with_lint=True
     )
     assert found == []
+
+
+def test_the_documents_of_a_file_share_its_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(yaml_reader, "MAX_NODES", 100)
+    document = f"names: [{', '.join('a' * 40)}]\n"
+    assert len(yaml_reader.read_documents("---\n".join([document] * 2).encode())) == 2
+    with pytest.raises(ParseError, match="more than 100 keys and values"):
+        yaml_reader.read_documents("---\n".join([document] * 3).encode())

@@ -4,6 +4,7 @@ import os
 import threading
 from collections.abc import Mapping
 from pathlib import Path
+from textwrap import indent
 from typing import Any
 
 import pytest
@@ -102,6 +103,20 @@ async def test_a_mounted_config_map_is_one_of_them(folder: Path) -> None:
     (folder / "mounted" / "queues.yaml").write_text(QUEUES.format("gpu"))
     found = await read(folder, {"configs": "mounted"}, YARN)
     assert set(found.partitions) == {"gpu", "hadoop"}
+
+
+async def test_a_key_of_a_mounted_config_map_is_no_envelope(folder: Path) -> None:
+    # YuniKorn opens none, so it does not decide from the policy inside.
+    manifest = "kind: ConfigMap\ndata:\n  queues.yaml: |\n" + indent(
+        QUEUES.format("default"), "    "
+    )
+    (folder / "queues.yaml").write_text(manifest)
+    assert set((await read(folder, YUNIKORN)).partitions) == {"default"}
+    (folder / "mounted").mkdir()
+    (folder / "mounted" / "queues.yaml").write_text(manifest)
+    found = await read(folder, {"configs": "mounted"})
+    assert not found.partitions
+    assert any(each.severity is Severity.ERROR for each in found.diagnostics)
 
 
 NOT_ASKED = 'no partition is named "default"'

@@ -214,7 +214,7 @@ func TestAPingIntervalHasAFloor(t *testing.T) {
 
 // Policies that come without end do not keep a stream alive: only pongs do.
 func TestAStreamWithoutPongsEnds(t *testing.T) {
-	var stream watched
+	var stream liveness
 	looks, ended := make(chan time.Time), make(chan struct{})
 	go watch(t.Context(), looks, &stream, func() { close(ended) })
 	look := func(kind *queuegatev1.SyncResponse) bool {

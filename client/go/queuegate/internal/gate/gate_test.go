@@ -8,7 +8,7 @@ import (
 
 // A stream without progress ends; one that is over is not watched any more.
 func TestAStreamWithoutProgressEnds(t *testing.T) {
-	var stream watched
+	var stream liveness
 	looks, ended := make(chan time.Time), make(chan struct{})
 	go watch(t.Context(), looks, &stream, func() { close(ended) })
 	for range 3 {

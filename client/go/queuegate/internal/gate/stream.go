@@ -54,21 +54,21 @@ func (e silentError) Error() string {
 
 func (e silentError) GRPCStatus() *status.Status { return status.New(codes.Unavailable, e.Error()) }
 
-// A watched stream is one that the watchdog looks at.
-type watched struct {
+// A liveness is what the watchdog knows about a stream.
+type liveness struct {
 	progress atomic.Bool // since the last look
 	pong     atomic.Bool // since the last look
 	silence  atomic.Int64
 }
 
-func (w *watched) note(response *queuegatev1.SyncResponse) {
+func (l *liveness) note(response *queuegatev1.SyncResponse) {
 	isPong := response.GetPong() != nil
 	if isPong {
-		w.pong.Store(true)
+		l.pong.Store(true)
 	}
 	// Opened and policies show that the server works, too.
 	if isPong || response.GetOpened() != nil || response.GetPolicy() != nil {
-		w.progress.Store(true)
+		l.progress.Store(true)
 	}
 }
 
@@ -88,7 +88,7 @@ func (g *Gate) run(ctx context.Context) {
 func (g *Gate) stream(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	var look watched
+	var look liveness
 	looks := time.NewTicker(silence / maxSilentLooks)
 	defer looks.Stop()
 	go watch(ctx, looks.C, &look, cancel)
@@ -132,7 +132,7 @@ func (g *Gate) stream(ctx context.Context) error {
 // watch calls end once no ping was answered for too long. It counts looks, not time: those that this
 // process missed while it was held up do not count, since answers of the server may wait to be read. A
 // ticker does not deliver them later.
-func watch(ctx context.Context, looks <-chan time.Time, stream *watched, end func()) {
+func watch(ctx context.Context, looks <-chan time.Time, stream *liveness, end func()) {
 	for silent, unanswered := 0, 0; ; {
 		select {
 		case <-ctx.Done():

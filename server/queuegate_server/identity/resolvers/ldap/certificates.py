@@ -1,5 +1,9 @@
-"""What to do about a certificate of a directory that is not valid, by OpenSSL's reason."""
+"""Certificates of directories: which authorities are trusted, and what to do about a certificate
+that is not valid, by OpenSSL's reason.
+"""
 
+import ssl
+from pathlib import Path
 from typing import Final
 
 _OTHER_ADVICE: Final = "check ca_file, the names in the certificate and its dates"
@@ -43,3 +47,11 @@ _ADVICE: Final = {
 def certificate_advice(code: int) -> str:
     """Return the advice for the code with which the verification of a certificate failed."""
     return _ADVICE.get(code, _OTHER_ADVICE)
+
+
+def has_authorities(context: ssl.SSLContext) -> bool:
+    """Return whether a context has CA certificates, or a folder where OpenSSL looks for them."""
+    folder = ssl.get_default_verify_paths().capath or ""
+    return context.cert_store_stats()["x509_ca"] > 0 or (
+        bool(folder) and any(Path(folder).iterdir())
+    )

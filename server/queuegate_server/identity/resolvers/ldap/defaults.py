@@ -114,3 +114,9 @@ def _port(text: str) -> int:
     match = _NUMBER.fullmatch(text)
     number = int(match[1]) if match else 0
     return number if number <= _MAX_PORT else 0
+
+
+def preset_defaults(given: dict[str, Any]) -> Mapping[str, Any]:
+    """Return the defaults of the preset that settings name; an unknown one is reported later."""
+    name = given.get("preset")
+    return PRESETS.get(name, {}) if isinstance(name, str) else {}

@@ -15,11 +15,12 @@ from pydantic_core import PydanticCustomError
 from queuegate_server.config_fields import Duration, Section
 from queuegate_server.files.safe_open import read_regular
 from queuegate_server.identity.options import ResolverOptions
+from queuegate_server.identity.resolvers.ldap.certificates import has_authorities
 from queuegate_server.identity.resolvers.ldap.defaults import (
     DEFAULT_SECRETS,
-    PRESETS,
     TRIMMED_FILE,
     BadSecrets,
+    preset_defaults,
     read_secrets,
 )
 from queuegate_server.identity.resolvers.ldap.discovery import parse_url
@@ -89,7 +90,7 @@ class MoreGroups(GroupOptions):
     def _apply_preset(cls, given: Any) -> Any:
         if not isinstance(given, dict):
             return given
-        defaults = _preset(given)
+        defaults = preset_defaults(given)
         return {key: defaults[key] for key in defaults if key in GroupOptions.model_fields} | given
 
 
@@ -250,7 +251,7 @@ class LdapOptions(GroupOptions, ResolverOptions):
                 from_secrets = read_secrets(Path(folder))
             except BadSecrets as error:
                 raise _problem(f"secrets_dir {folder} {error}") from None
-        return {**_preset(given), **from_secrets, **given}
+        return {**preset_defaults(given), **from_secrets, **given}
 
     @model_validator(mode="after")
     def _check_combination(self) -> Self:
@@ -378,7 +379,7 @@ class LdapOptions(GroupOptions, ResolverOptions):
         if not self.verify_certificate:
             context.check_hostname = False
             context.verify_mode = ssl.CERT_NONE
-        elif ca_file is None and self._uses_tls and not _has_authorities(context):
+        elif ca_file is None and self._uses_tls and not has_authorities(context):
             raise ValueError("this machine has no CA certificates: install them, or set ca_file")
         if self.cert_file and self.key_file:
             try:
@@ -391,22 +392,8 @@ class LdapOptions(GroupOptions, ResolverOptions):
         return context
 
 
-def _preset(given: dict[str, Any]) -> Mapping[str, Any]:
-    """Return the defaults of the preset that settings name; an unknown one is reported later."""
-    name = given.get("preset")
-    return PRESETS.get(name, {}) if isinstance(name, str) else {}
-
-
 def _problem(message: str) -> PydanticCustomError:
     return PydanticCustomError("ldap", "{message}", {"message": message})
-
-
-def _has_authorities(context: ssl.SSLContext) -> bool:
-    """Return whether a context has CA certificates, or a folder where OpenSSL looks for them."""
-    folder = ssl.get_default_verify_paths().capath or ""
-    return context.cert_store_stats()["x509_ca"] > 0 or (
-        bool(folder) and any(Path(folder).iterdir())
-    )
 
 
 def _reason(error: OSError) -> str:
