@@ -24,6 +24,11 @@ nothing: the question was not answered.
 Every error of the service has a gRPC status code and a `google.rpc.ErrorInfo` with the domain
 `queuegate` and one of these reasons. Programs should branch on the reason; the message is for
 people and may change. In a batch, the result of a question carries the same status.
+
+A batch sends an error that several questions share once. The first result has it as `error`; each
+later one has `same_error_as`, the index of that result. Ask which field of the `oneof` is set,
+because 0 is a valid index. Treat a result without a decision as an error, also if it has a field
+that you do not know. The clients for Python and Go give every question its error.
 """
 _OF_GRPC: Final = """\
 ## Errors without a reason

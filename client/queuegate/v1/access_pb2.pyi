@@ -460,7 +460,9 @@ class CheckResult(_message.Message):
     SAME_ERROR_AS_FIELD_NUMBER: _builtins.int
     same_error_as: _builtins.int
     """The index, from 0, of an earlier result of this batch. Its `error` is also
-    the error of this question.
+    the error of this question: an error that several questions share is sent
+    once, with the first of them, and the index always leads to an `error`.
+    Ask which field of `outcome` is set: 0 is a valid index.
     """
     @_builtins.property
     def decision(self) -> Global___CheckQueueAccessResponse:
@@ -1447,7 +1449,9 @@ class ApplicationCheckResult(_message.Message):
     SAME_ERROR_AS_FIELD_NUMBER: _builtins.int
     same_error_as: _builtins.int
     """The index, from 0, of an earlier result of this batch. Its `error` is also
-    the error of this question.
+    the error of this question: an error that several questions share is sent
+    once, with the first of them, and the index always leads to an `error`.
+    Ask which field of `outcome` is set: 0 is a valid index.
     """
     @_builtins.property
     def decision(self) -> Global___CheckApplicationAccessResponse:

@@ -842,7 +842,9 @@ type CheckResult_Error struct {
 
 type CheckResult_SameErrorAs struct {
 	// The index, from 0, of an earlier result of this batch. Its `error` is also
-	// the error of this question.
+	// the error of this question: an error that several questions share is sent
+	// once, with the first of them, and the index always leads to an `error`.
+	// Ask which field of `outcome` is set: 0 is a valid index.
 	SameErrorAs uint32 `protobuf:"varint,3,opt,name=same_error_as,json=sameErrorAs,proto3,oneof"`
 }
 
@@ -2756,7 +2758,9 @@ type ApplicationCheckResult_Error struct {
 
 type ApplicationCheckResult_SameErrorAs struct {
 	// The index, from 0, of an earlier result of this batch. Its `error` is also
-	// the error of this question.
+	// the error of this question: an error that several questions share is sent
+	// once, with the first of them, and the index always leads to an `error`.
+	// Ask which field of `outcome` is set: 0 is a valid index.
 	SameErrorAs uint32 `protobuf:"varint,3,opt,name=same_error_as,json=sameErrorAs,proto3,oneof"`
 }
 
