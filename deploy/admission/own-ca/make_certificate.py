@@ -1,4 +1,4 @@
-"""Writes the webhook's certificate, by a CA that is forgotten at once, as Kubernetes objects."""
+"""Write the webhook's certificate as Kubernetes objects; the key of its CA is not kept."""
 
 import argparse
 import base64
@@ -99,7 +99,8 @@ def _encoded(content: bytes) -> str:
 
 
 def _write(file: Path, content: object) -> None:
-    # JSON is YAML. Only the owner may read a key.
+    # JSON is YAML. Only the owner may read a key, even if an older file let others do so.
+    file.unlink(missing_ok=True)
     file.touch(mode=0o600)
     file.write_text(f"{json.dumps(content, indent=2)}\n", encoding="utf-8")
 

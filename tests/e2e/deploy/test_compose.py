@@ -60,9 +60,11 @@ def test_containers_have_no_rights(project: dict[str, Any]) -> None:
 def test_commands_of_its_comment_make_the_secret(tmp_path: Path) -> None:
     comment = re.findall(r"^#   (.*)$", FILE.read_text(), re.MULTILINE)
     assert comment[-1] == "docker compose up --detach"
-    (made,) = [each for each in comment if each.startswith("openssl")]
-    subprocess.run(["sh", "-c", made], cwd=tmp_path, check=True)
-    assert len((tmp_path / "fleet-secret").read_text().strip()) == 64
+    (command,) = [each for each in comment if "openssl" in each]
+    subprocess.run(["sh", "-c", f"umask 022; {command}"], cwd=tmp_path, check=True)
+    secret = tmp_path / "fleet-secret"
+    assert len(secret.read_text().strip()) == 64
+    assert secret.stat().st_mode & 0o777 == 0o600
 
 
 @contextmanager

@@ -243,7 +243,7 @@ def without_helm(value: Any) -> Any:
         ({"image": {"digest": "sha256:1"}}, "digest"),
         ({"webhook": {"enabled": True}}, "make webhook-certificate"),
         ({"valkey": {"maxMemory": "192Mi"}}, "maxMemory"),
-        ({"valkey": {"enabled": True}, "server": {"enabled": False}}, "set server.enabled, too"),
+        ({"valkey": {"enabled": True}, "server": {"enabled": False}}, "also set server.enabled"),
         (
             {
                 "valkey": {"enabled": True},
@@ -289,15 +289,15 @@ def test_wrong_values_are_refused(chart: Helm, values: dict[str, Any], said: str
         ("resolvers: {corp: {type: ldap, user_base: ou=p, url: x}}", "'url'"),
         ("resolvers: {corp: {lookup_timeout: 1s}}", "'type'"),
         ("listen: [127.0.0.1:50051]", "settings/listen/0"),
-        ("listen: null", "settings.listen: no address for other pods"),
-        ("listen: [{address: '127.0.0.1:50051'}]", "settings.listen: no address for other pods"),
+        ("listen: null", "settings.listen: has no address that other pods can reach"),
+        ("listen: [{address: '127.0.0.1:50051'}]", "settings.listen: has no address that other pods can reach"),
         ("listen: [{address: '0.0.0.0:50052', insecure: true}]", "0.0.0.0:50052: the Service"),
         ("listen: [{address: '10.0.0.1:50051', insecure: true}]", "10.0.0.1:50051: the Service"),
         ("listen: [{address: '0.0.0.0:50051'}]", "0.0.0.0:50051: set tls"),
         ("listen: [{address: 'unix:/run/q.sock'}]", "unix:/run/q.sock: no folder in the pod"),
         ("ops: {listen: '0.0.0.0:9090'}", "settings.ops.listen: must be 0.0.0.0:9464"),
         ("ops: null", "settings.ops.listen: must be 0.0.0.0:9464"),
-        ("console: {enabled: true}", "settings.console.enabled: set server.settings.ops.tls, too"),
+        ("console: {enabled: true}", "settings.console.enabled: also set server.settings.ops.tls"),
         (f"{{console: {{enabled: true}}, workers: 2, ops: {{tls: {TLS}}}}}", "requires workers: 1"),
         ("transport: native", "settings.transport: native serves on loopback only"),
         ("audit: {path: /var/log/audit.log}", "settings.audit.path: no folder in the pod"),
@@ -387,6 +387,9 @@ def test_notes_name_what_is_installed(chart: Helm, shape: str) -> None:
     assert ("Nobody may ask yet" in notes) == (shape != "webhook alone")
     for file in re.findall(r"deploy/[\w/.-]+", notes):
         assert Path(file).parent.parent.exists()
+    secrets = [line.strip() for line in notes.splitlines() if "openssl rand" in line]
+    assert bool(secrets) == (shape == "everything")
+    assert all(line.startswith("umask 077; ") for line in secrets)
 
 
 def test_no_value_is_a_secret(chart: Helm) -> None:

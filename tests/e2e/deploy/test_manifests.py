@@ -139,6 +139,7 @@ def test_server_starts_with_these_arguments(
 
 def test_own_certificate(tmp_path: Path) -> None:
     script = DEPLOY / "admission/own-ca/make_certificate.py"
+    (tmp_path / "secret.yaml").touch(mode=0o644)  # from somebody who wrote it by hand
     subprocess.run([sys.executable, str(script), str(tmp_path)], check=True)
     secret = yaml.safe_load((tmp_path / "secret.yaml").read_text(encoding="utf-8"))
     kubernetes_validate.validate(secret, VERSIONS[-1], strict=True)

@@ -5,6 +5,7 @@ its blocks that are marked as not run. Or it has the module that runs the page i
 the languages of all blocks in their order: a block that is added needs a look at the module.
 """
 
+import re
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -56,7 +57,7 @@ PAGES: Final = {
         module="e2e/documentation/test_kubernetes.py", not_run=4, blocks="yaml yaml yaml yaml"
     ),
     "docs/how-to/deploy-sidecar.md": Page(
-        module="e2e/documentation/test_kubernetes.py", blocks="yaml yaml sh sh"
+        module="e2e/documentation/test_kubernetes.py", not_run=1, blocks="yaml yaml sh sh"
     ),
     "docs/how-to/freeipa.md": Page((directories.freeipa,), not_run=2),
     "docs/how-to/go-shim.md": Page(
@@ -109,6 +110,10 @@ PAGES: Final = {
         for path in (CHECKOUT / "docs/runbook").iterdir()
     },
 }
+
+
+_LARGEST_SECRET: Final = 1 << 16
+_NAME_OF_A_SECRET: Final = re.compile(r"(token|secret|password|\.key)$")
 
 
 def page_names() -> list[str]:
@@ -166,4 +171,20 @@ def follow(name: str) -> None:
         reader = Reader(Path(folder))
         for environment in PAGES.get(name, Page()).environments:
             stack.enter_context(environment(reader))
+        before = set(_readable_secrets(reader.folder))
         reader.follow(blocks_of(name))
+        readable = [each for each in _readable_secrets(reader.folder) if each not in before]
+        assert not readable, f"the page lets others read {readable}"
+
+
+def _readable_secrets(folder: Path) -> list[str]:
+    """Return the files with keys, tokens and secrets that other accounts may read."""
+    return [
+        str(path.relative_to(folder))
+        for path in folder.rglob("*")
+        if path.is_file()
+        and not path.is_symlink()
+        and path.stat().st_mode & 0o077
+        and path.stat().st_size < _LARGEST_SECRET
+        and (_NAME_OF_A_SECRET.search(path.name) or b"PRIVATE KEY-----" in path.read_bytes())
+    ]

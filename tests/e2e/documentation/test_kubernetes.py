@@ -68,9 +68,18 @@ def test_the_policy_of_the_sidecar_is_clean(tmp_path: Path) -> None:
     assert "0 errors, 0 warnings" in linted.stdout + linted.stderr
 
 
-def test_the_patch_is_where_the_page_says() -> None:
-    (patch,) = re.findall(r"--patch-file (\S+)", blocks("deploy-sidecar.md", "sh")[0])
-    assert yaml.safe_load(Path(patch).read_text(encoding="utf-8"))["kind"] == "Deployment"
+def test_the_patch_names_the_image_that_was_pushed(overlay: Path) -> None:
+    push, patch = blocks("deploy-sidecar.md", "sh")[:2]
+    (pushed,) = re.findall(r"docker push (\S+)", push)
+    assert f"IMAGE={pushed} " in push
+    edit, apply = patch.splitlines()
+    checkout = overlay / "queuegate"
+    subprocess.run(["sh", "-ec", edit], cwd=checkout, check=True)
+    (file,) = re.findall(r"--patch-file (\S+)", apply)
+    deployment = yaml.safe_load((checkout / file).read_text(encoding="utf-8"))
+    assert deployment["kind"] == "Deployment"
+    (container,) = deployment["spec"]["template"]["spec"]["initContainers"]
+    assert container["image"] == pushed
 
 
 def test_the_webhook_beside_the_other(kustomize: Path, overlay: Path, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-{{/* The name of the server's objects: that of the release, if it says what it is. */}}
+{{/* The name of the server's objects: the name of the release, with "queuegate" unless it contains that. */}}
 {{- define "queuegate.server" -}}
 {{- if contains "queuegate" .Release.Name -}}
 {{- .Release.Name | trunc 53 | trimSuffix "-" -}}
@@ -23,7 +23,7 @@
 {{- end -}}
 {{- end -}}
 
-{{/* What selects pods; the argument is a list: the root, and queuegate, queuegate-admission or
+{{/* The labels that select pods; the argument is a list: the root, and queuegate, queuegate-admission or
 queuegate-valkey. */}}
 {{- define "queuegate.selector" -}}
 {{- $root := index . 0 -}}
@@ -39,7 +39,7 @@ app.kubernetes.io/managed-by: {{ $root.Release.Service }}
 helm.sh/chart: {{ $root.Chart.Name }}-{{ $root.Chart.Version }}
 {{- end -}}
 
-{{/* What the pods of both servers have in common; the argument is a list: the root, the name as
+{{/* The fields that the pods of both servers share; the argument is a list: the root, the name as
 above, and the values of the part. */}}
 {{- define "queuegate.pod" -}}
 {{- $root := index . 0 -}}
@@ -53,7 +53,7 @@ securityContext:
   runAsNonRoot: true
   runAsUser: 65532
   runAsGroup: 65532
-  # Reads the key.
+  # May read the key.
   fsGroup: 65532
   seccompProfile: {type: RuntimeDefault}
 topologySpreadConstraints:
@@ -83,8 +83,8 @@ securityContext:
 {{- end }}
 {{- end -}}
 
-{{/* The argument is a list: the name of the ConfigMap instead of yunikorn-configs, the root, and
-the values of the part. */}}
+{{/* The argument is a list: the name of the ConfigMap that replaces yunikorn-configs, the root, and the
+values of the part. */}}
 {{- define "queuegate.volumes" -}}
 - name: yunikorn-defaults
   configMap: {name: yunikorn-defaults, optional: true}

@@ -1,5 +1,5 @@
-{{/* Refuses settings that the server would refuse in this pod, or that the Service, the probes and
-the network policy do not fit. values.schema.json has refused unknown keys and wrong types. */}}
+{{/* Refuses settings that the server would refuse in this pod, or that do not match the Service, the
+probes and the network policy. values.schema.json has refused unknown keys and wrong types. */}}
 {{- define "queuegate.checkServer" -}}
 {{- $settings := .Values.server.settings -}}
 {{- $served := false -}}
@@ -9,7 +9,7 @@ the network policy do not fit. values.schema.json has refused unknown keys and w
 {{- fail (printf "server.settings.listen: %s: no folder in the pod is writable, and no other container could open the socket; remove it" .address) -}}
 {{- else if or (eq $host "localhost" "[::1]") (hasPrefix "127." $host) -}}
 {{- else if not (has .address (list "0.0.0.0:50051" "[::]:50051")) -}}
-{{- fail (printf "server.settings.listen: %s: the Service and the network policy know port 50051 on all addresses only: write 0.0.0.0:50051 or [::]:50051" .address) -}}
+{{- fail (printf "server.settings.listen: %s: the Service and the network policy use port 50051 on all addresses: write 0.0.0.0:50051 or [::]:50051" .address) -}}
 {{- else if not (or .tls .insecure) -}}
 {{- fail (printf "server.settings.listen: %s: set tls (certificate_file, key_file), or allow plaintext with insecure: true" .address) -}}
 {{- else -}}
@@ -17,14 +17,14 @@ the network policy do not fit. values.schema.json has refused unknown keys and w
 {{- end -}}
 {{- end -}}
 {{- if not $served -}}
-{{- fail "server.settings.listen: no address for other pods: add 0.0.0.0:50051 with tls, which the Service knows" -}}
+{{- fail "server.settings.listen: has no address that other pods can reach: add 0.0.0.0:50051 with tls, which the Service uses" -}}
 {{- end -}}
 {{- if not (has (dig "ops" "listen" "" $settings) (list "0.0.0.0:9464" "[::]:9464")) -}}
-{{- fail "server.settings.ops.listen: must be 0.0.0.0:9464 or [::]:9464, where the probes and Prometheus ask" -}}
+{{- fail "server.settings.ops.listen: must be 0.0.0.0:9464 or [::]:9464, which the probes and Prometheus use" -}}
 {{- end -}}
 {{- if dig "console" "enabled" false $settings -}}
 {{- if not (dig "ops" "tls" dict $settings) -}}
-{{- fail "server.settings.console.enabled: set server.settings.ops.tls, too (certificate_file, key_file): other pods reach the port" -}}
+{{- fail "server.settings.console.enabled: also set server.settings.ops.tls (certificate_file, key_file): other pods can reach the port" -}}
 {{- end -}}
 {{- if gt (int (dig "workers" 1 $settings)) 1 -}}
 {{- fail "server.settings.console.enabled: requires workers: 1" -}}
@@ -46,15 +46,15 @@ the network policy do not fit. values.schema.json has refused unknown keys and w
 {{- end -}}
 {{- $callers := $settings.callers | default dict -}}
 {{- if and $callers.tokens (not $callers.token_file) -}}
-{{- fail "server.settings.callers.tokens: set server.settings.callers.token_file, too, to a file in one of server.mounts" -}}
+{{- fail "server.settings.callers.tokens: also set server.settings.callers.token_file, to a file in one of server.mounts" -}}
 {{- end -}}
 {{- if and .Values.valkey.enabled ($settings.fleet | default dict).url -}}
-{{- fail "server.settings.fleet.url: valkey.enabled sets it to the chart's own Valkey; remove one of both" -}}
+{{- fail "server.settings.fleet.url: valkey.enabled sets it to the chart's own Valkey; remove one of the two" -}}
 {{- end -}}
 {{- include "queuegate.checkMounts" (concat (list "server" .Values.server "/etc/queuegate" "/run/secrets/queuegate") (ternary (list "/run/secrets/fleet") list .Values.valkey.enabled)) -}}
 {{- end -}}
 
-{{/* Refuses mounts in, above or at another folder of the pod; the argument is a list: the part, its
+{{/* Refuses mounts at, above or below another folder of the pod; the argument is a list: the part, its
 values, and the folders that only this part has. */}}
 {{- define "queuegate.checkMounts" -}}
 {{- $part := first . -}}
