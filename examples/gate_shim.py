@@ -1,6 +1,6 @@
-"""A scheduler shim that decides in its own process, and goes on while the server is away.
+"""A scheduler shim that decides in its own process, and keeps deciding while the server is away.
 
-Reads one application a line, user and queue, and prints its verdict and who decided:
+It reads one application per line, user and queue, and prints its verdict and who decided:
 
     echo "sue root.sandbox" | python examples/gate_shim.py
 """

@@ -1,6 +1,6 @@
 """A scheduler shim in Python: only applications that may use their queue get through.
 
-Reads one application a line, user and queue, and prints its verdict:
+It reads one application per line, user and queue, and prints its verdict:
 
     echo "sue root.sandbox" | python examples/shim.py
 """
@@ -16,7 +16,7 @@ def verdict(client: queuegate.Client, user: str, queue: str) -> str:
     try:
         decision = client.check(user, queue)
     except queuegate.CouldNotAsk as error:
-        # Not a no: keep the application and ask again, at the earliest after this time.
+        # Not a denial: keep the application, and ask again after this time at the earliest.
         return f"wait {math.ceil(error.retry_after or 1)} s: {error}"
     except queuegate.NotPermitted as error:
         # The shim lacks a credential or a role. Rejecting every application would be wrong.

@@ -1,7 +1,7 @@
 // Command go-gate is a scheduler shim that decides in its own process: only applications that may
-// use their queue get through, also while queuegate restarts.
+// use their queue get through, even while queuegate restarts.
 //
-// It reads one application a line, user and queue, and prints its verdict:
+// It reads one application per line, user and queue, and prints its verdict:
 //
 //	echo "sue root.sandbox" | go run .
 //
@@ -24,9 +24,9 @@ import (
 func main() {
 	log.SetFlags(0)
 	gate, err := queuegate.NewGate(queuegate.GateConfig{
-		// How long the shim goes on with what it knows while no server can be reached.
+		// How long the shim keeps deciding from its last state while it cannot reach a server.
 		Stale:    time.Minute,
-		OnChange: func() { log.Print("another policy decides") },
+		OnChange: func() { log.Print("using another policy") },
 	})
 	if err != nil {
 		log.Fatal(err)
@@ -52,7 +52,7 @@ func verdict(ctx context.Context, gate *queuegate.Gate, user, queue string) stri
 	}
 	switch {
 	case errors.Is(err, queuegate.ErrCouldNotAsk), errors.Is(err, queuegate.ErrNotPermitted):
-		// Not a no, also where the shim lacks a role: keep the application and ask again.
+		// Not a denial, even if the shim lacks a role: keep the application and ask again.
 		return fmt.Sprintf("wait: %v", err)
 	case err != nil:
 		return fmt.Sprintf("reject: %v", err)

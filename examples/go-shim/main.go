@@ -70,14 +70,14 @@ func decide(
 	return response
 }
 
-// rejection returns why an application is rejected. It is empty only after a clear yes.
+// rejection returns why an application is rejected. It is empty only if access is allowed.
 func rejection(
 	ctx context.Context, client *queuegate.Client, application *si.AddApplicationRequest,
 ) string {
 	question := queuegate.Check{
 		User:   application.GetUgi().GetUser(),
 		Groups: application.GetUgi().GetGroups(), // none: the server looks them up
-		// What a pod names need not be a path.
+		// A pod may name its queue without a path.
 		Queue:     queuegate.ProvidedQueue(application.GetQueueName(), ""),
 		Partition: application.GetPartitionName(),
 	}
@@ -92,15 +92,15 @@ func rejection(
 		case ctx.Err() != nil || !mayWait(err) || !errors.As(err, &failed):
 			return err.Error() // asking again does not help
 		}
-		// Neither a yes nor a no: the application waits.
+		// Neither allowed nor denied: the application waits.
 		wait := max((failed.RetryAfter + time.Second - 1).Truncate(time.Second), time.Second)
 		log.Printf("%s waits %v: %v", application.GetApplicationID(), wait, err)
 		time.Sleep(wait)
 	}
 }
 
-// mayWait returns whether an error is not the application's fault: there is no answer now, or this
-// shim lacks a credential or a role.
+// mayWait reports whether the application may wait, because the error is not its fault: there is no
+// answer now, or this shim lacks a credential or a role.
 func mayWait(err error) bool {
 	return errors.Is(err, queuegate.ErrCouldNotAsk) || errors.Is(err, queuegate.ErrNotPermitted)
 }

@@ -1,5 +1,5 @@
 // Asks whether a user may submit to a queue. Exit status 0: allowed, 1: denied, 2: wrong usage, 3: no
-// answer, which must not be taken for a yes.
+// answer, which must never be treated as permission.
 import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import grpc from '@grpc/grpc-js';
@@ -7,7 +7,7 @@ import { loadSync } from '@grpc/proto-loader';
 
 const here = fileURLToPath(new URL('.', import.meta.url));
 
-// `json` also decodes the details of an error, as far as their types are known.
+// `json` also decodes error details whose types are known.
 const contract = loadSync(['queuegate/v1/access.proto', 'google/rpc/error_details.proto'], {
   includeDirs: [`${here}/../../proto`, here],
   defaults: true,
@@ -45,7 +45,7 @@ function credentials({ QUEUEGATE_CA_FILE: caFile, QUEUEGATE_TOKEN_FILE: tokenFil
   return grpc.credentials.combineChannelCredentials(tls, bearer);
 }
 
-// Returns status, reason and message, and when to ask again if the server knows.
+// Returns the status, reason and message, and when to ask again if the server knows.
 function explained(error) {
   const [bytes] = error.metadata.get('grpc-status-details-bin');
   const details = bytes ? contract['queuegate.v1.Status'].deserialize(bytes).details : [];
@@ -67,7 +67,7 @@ function timeout({ QUEUEGATE_TIMEOUT: text = '1' }) {
 function ask(address, user, queue, groups) {
   const client = new AccessService(address, credentials(process.env), {
     'grpc.service_config': JSON.stringify(retries),
-    // No proxy of the environment: the server is on this machine or network.
+    // Ignores proxy settings: the server is on this machine or network.
     'grpc.enable_http_proxy': 0,
   });
   const question = { user: { user, groups }, queue, access: 'ACCESS_TYPE_SUBMIT' };

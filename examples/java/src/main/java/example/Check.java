@@ -38,7 +38,7 @@ import java.util.concurrent.TimeUnit;
 
 /**
  * Asks whether a user may submit to a queue. Exit status 0: allowed, 1: denied, 2: wrong usage, 3: no
- * answer, which must not be taken for a yes.
+ * answer, which must never be treated as permission.
  */
 public final class Check {
   private static final Map<String, ?> RETRIES =
@@ -93,7 +93,7 @@ public final class Check {
     }
   }
 
-  /** For all attempts together. The first call of a JVM also loads classes; later ones need 1 s. */
+  /** The limit for all attempts together. The first call also loads classes; 1 s is enough later. */
   private static double timeoutSeconds() {
     String text = System.getenv().getOrDefault("QUEUEGATE_TIMEOUT", "5");
     if (!text.matches("\\d*\\.?\\d+") || Double.parseDouble(text) == 0) {
@@ -103,7 +103,7 @@ public final class Check {
     return Double.parseDouble(text);
   }
 
-  /** Returns status, reason and message, and when to ask again if the server knows. */
+  /** Returns the status, reason and message, and when to ask again if the server knows. */
   private static String explained(StatusRuntimeException error) {
     Status status = error.getStatus();
     String reason = "no reason";
@@ -130,11 +130,11 @@ public final class Check {
               new DomainSocketAddress(address.substring("unix:".length())),
               InsecureChannelCredentials.create())
           .channelType(EpollDomainSocketChannel.class)
-          // The builder sets it for all channels, and these do not know it.
+          // The builder sets it for all channels, but these do not support it.
           .withOption(ChannelOption.SO_KEEPALIVE, null)
           .eventLoopGroup(new EpollEventLoopGroup(1));
     }
-    // No proxy of the environment: the server is on this machine or network.
+    // Ignores proxy settings: the server is on this machine or network.
     return Grpc.newChannelBuilder(address, credentials()).proxyDetector(target -> null);
   }
 
