@@ -290,7 +290,10 @@ def test_wrong_values_are_refused(chart: Helm, values: dict[str, Any], said: str
         ("resolvers: {corp: {lookup_timeout: 1s}}", "'type'"),
         ("listen: [127.0.0.1:50051]", "settings/listen/0"),
         ("listen: null", "settings.listen: has no address that other pods can reach"),
-        ("listen: [{address: '127.0.0.1:50051'}]", "settings.listen: has no address that other pods can reach"),
+        (
+            "listen: [{address: '127.0.0.1:50051'}]",
+            "settings.listen: has no address that other pods can reach",
+        ),
         ("listen: [{address: '0.0.0.0:50052', insecure: true}]", "0.0.0.0:50052: the Service"),
         ("listen: [{address: '10.0.0.1:50051', insecure: true}]", "10.0.0.1:50051: the Service"),
         ("listen: [{address: '0.0.0.0:50051'}]", "0.0.0.0:50051: set tls"),
