@@ -60,7 +60,8 @@ def malformed(
     Raises:
         ConnectionError: A part of another answer has been sent.
     """
-    if isinstance(error, HttpProcessingError | web.RequestPayloadError):
+    # The library cannot encode its answer to an `Expect` that is not UTF-8.
+    if isinstance(error, HttpProcessingError | web.RequestPayloadError | UnicodeEncodeError):
         status = 400
         # A gRPC client that is configured with this port keeps sending what is not HTTP.
         log.debug("a request is not HTTP", extra={"error": type(error).__name__})

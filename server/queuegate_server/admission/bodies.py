@@ -14,6 +14,8 @@ from typing import Final
 
 from aiohttp import web
 
+from queuegate_server.admin.headers import media_type
+
 JSON: Final = "application/json"
 MAX_BODY_BYTES: Final = 3 * 1024 * 1024
 """The API server reads no request that is longer, and stores objects of half that size."""
@@ -68,7 +70,7 @@ class LargeBodies:
 
 async def read_body(request: web.Request) -> bytes:
     """Return the body. Raises RequestRejected."""
-    if request.content_type != JSON:
+    if media_type(request) != JSON:
         raise RequestRejected(415, "malformed", f"the content type must be {JSON}")
     if request.headers.get("Content-Encoding", "identity") != "identity":
         raise RequestRejected(415, "malformed", "the body must not be compressed")
@@ -83,6 +85,8 @@ async def read_body(request: web.Request) -> bytes:
                 body += part
                 if len(body) > MAX_BODY_BYTES:
                     raise _too_large()
+                # The loop does not stop for parts that have already arrived.
+                await asyncio.sleep(0)
             return bytes(body)
     except TimeoutError:
         raise RequestRejected(408, "slow", "the body took too long to arrive") from None

@@ -14,6 +14,7 @@ from typing import Final
 import grpc
 from aiohttp import web
 
+from queuegate_server.admin.headers import cookie, has_long_query
 from queuegate_server.admin.http import ADMIT, Site
 from queuegate_server.console.attention import problems
 from queuegate_server.console.callers import (
@@ -65,6 +66,7 @@ _EXPLAINED: Final = {
     405: "The page cannot be used in this way.",
     400: "The request is malformed.",
     408: "The form took too long to arrive.",
+    411: "The form came without a Content-Length.",
     413: "The form is too large.",
     415: "This form cannot be sent with this content type.",
     503: "Too many pages are being loaded: load it again.",
@@ -193,7 +195,7 @@ class Console:
 
     def _identify(self, request: web.Request) -> Principal:
         """Return the caller of a request. Raises Unauthenticated and PermissionDenied."""
-        session = request.cookies.get(COOKIE)
+        session = cookie(request, COOKIE)
         token = None if session is None else self._sessions.token(session)
         call = HttpCall(request, token, local_port=self._local_port)
         if session is not None and token is None and not call.has_authorization:
@@ -221,15 +223,17 @@ class Console:
             fields = _first_values(await posted_fields(request, most, with_files=with_files))
         except ValueError:
             raise web.HTTPBadRequest from None
-        session = request.cookies.get(COOKIE, "")
+        session = cookie(request, COOKIE) or ""
         if not self._sessions.is_form_token(fields.pop("form_token", ""), session, caller):
             raise PermissionDenied("the form is out of date: open its page again")
         return fields
 
-    def _check_site(self, request: web.Request) -> None:
-        """Refuse pages inside of other sites, and requests to loopback by another name, unless a
-        token in a header identifies their caller.
+    def _check_request(self, request: web.Request) -> None:
+        """Refuse long queries. Unless a token in a header identifies the caller, refuse pages
+        inside of other sites, and requests to loopback by another name.
         """
+        if has_long_query(request):
+            raise web.HTTPBadRequest
         if identifies_itself(request, self._authenticator):
             return
         if self._local_port and not is_loopback_host(request):
@@ -263,7 +267,7 @@ class Console:
             return await self._refused_sign_in(request, call.address, str(error), to)
         self._count("success")
         _LOG.info("signed in", extra={"caller": principal.name, "peer": call.address})
-        self._sessions.end(request.cookies.get(COOKIE, ""))
+        self._sessions.end(cookie(request, COOKIE) or "")
         response = _redirect(to)
         response.set_cookie(
             COOKIE,
@@ -303,7 +307,7 @@ class Console:
             await self._form(request, SMALL_FORM_BYTES, self._identify(request).name)
         except (Unauthenticated, PermissionDenied) as error:
             return await self._message(request, 403, str(error))
-        self._sessions.end(request.cookies.get(COOKIE, ""))
+        self._sessions.end(cookie(request, COOKIE) or "")
         response = _redirect("")
         response.del_cookie(COOKIE, path=PREFIX)
         return response
@@ -315,7 +319,7 @@ class Console:
         if not to and request.method == "GET" and not request.path.endswith(_SIGN_IN):
             to = request.rel_url.raw_path_qs
         # A session that has ended must not keep its browser from being asked to sign in.
-        session = request.cookies.get(COOKIE, "")
+        session = cookie(request, COOKIE) or ""
         has_ended = self._sessions.token(session) is None
         model = {
             "error": error,
@@ -326,7 +330,7 @@ class Console:
         response = await self._page(request, View("sign_in.html", "Sign in", model, status), None)
         if status == _UNAUTHENTICATED:
             response.headers["WWW-Authenticate"] = "Bearer"
-        if has_ended and COOKIE in request.cookies:
+        if has_ended and cookie(request, COOKIE) is not None:
             response.del_cookie(COOKIE, path=PREFIX)
         return response
 
@@ -337,7 +341,7 @@ class Console:
     async def _page(
         self, request: web.Request, view: View, principal: Principal | None
     ) -> web.Response:
-        session = request.cookies.get(COOKIE, "")
+        session = cookie(request, COOKIE) or ""
         is_fragment = "HX-Request" in request.headers and "HX-Boosted" in request.headers
         body = await render(
             self._templates.get_template(view.template),
@@ -370,7 +374,7 @@ class Console:
     @web.middleware
     async def _with_headers(self, request: web.Request, handler: _Handler) -> web.StreamResponse:
         try:
-            self._check_site(request)
+            self._check_request(request)
             response = await handler(request)
         except web.HTTPRedirection as error:
             response = _redirect(error.headers["Location"], error.status)

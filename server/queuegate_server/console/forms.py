@@ -13,6 +13,8 @@ from urllib.parse import unquote_to_bytes
 
 from aiohttp import web
 
+from queuegate_server.admin.headers import media_type
+
 MAX_FIELDS: Final = 50
 READ_SECONDS: Final = 15.0
 """How long a form may take to arrive."""
@@ -47,11 +49,15 @@ async def posted_fields(request: web.Request, most: int, *, with_files: bool = F
 
     Raises:
         ValueError: The form is malformed, or not UTF-8.
+        HTTPLengthRequired: It comes without its length, as no browser sends it.
         HTTPRequestEntityTooLarge: It is too large.
         HTTPRequestTimeout: It took too long to arrive.
         HTTPUnsupportedMediaType: It is not such a form. Its body is not read.
     """
     parse = _parser(request, with_files=with_files)
+    if request.content_length is None:
+        # Chunks of a byte take a thousand times as long to read.
+        raise web.HTTPLengthRequired
     body = await _read(request, most)
     # No step of a parser takes more than a few milliseconds, so the event loop gets its turns.
     return await asyncio.to_thread(parse, body) if len(body) > _LONG else parse(body)
@@ -59,9 +65,9 @@ async def posted_fields(request: web.Request, most: int, *, with_files: bool = F
 
 def _parser(request: web.Request, *, with_files: bool) -> Callable[[bytes], Fields]:
     if "Content-Encoding" not in request.headers:
-        if request.content_type == _URLENCODED:
+        if media_type(request) == _URLENCODED:
             return _parse_urlencoded
-        if request.content_type == _MULTIPART and with_files:
+        if media_type(request) == _MULTIPART and with_files:
             boundary = _BOUNDARY.fullmatch(request.headers.get("Content-Type", "").strip())
             if boundary is None:
                 raise ValueError("there is no usable boundary")

@@ -98,6 +98,14 @@ def test_wrong_requests(webhook: Webhook) -> None:
     assert webhook.http.post("/nothing").status_code == 404
 
 
+@pytest.mark.parametrize("parameters", [";", ';x="', '"', ";a*0*=%ff"])
+def test_a_content_type_costs_little(webhook: Webhook, parameters: str) -> None:
+    kind = "application/json;" + parameters * (8_000 // len(parameters))
+    before = webhook.server.processor_seconds()
+    assert post(webhook, json.dumps(review()).encode(), kind).status_code == 200
+    assert webhook.server.processor_seconds() - before < 0.2
+
+
 def test_huge_bodies(webhook: Webhook) -> None:
     def endless() -> Any:
         for _ in range(200):

@@ -149,6 +149,8 @@ def requests() -> Iterator[bytes]:
     for page in (b"%00", b"%ff", b"\xff", b"%0d%0aA:b"):
         yield get(b"sign-in?next=" + page)
     yield get(b"queues", b"Expect: nothing")
+    yield get(b"queues", b"Expect: \x80")
+    yield request(b"GET", b"/metrics", b"Expect: \xff")
     yield get(b"queues", b"Content-Length: x")
     yield get(b"queues", b"Content-Length: 1", b"Content-Length: 2")
     yield get(b"queues", b"Connection: Upgrade", b"Upgrade: h2c")
@@ -213,6 +215,34 @@ def test_requests(server: RunningServer, place: Place) -> None:
         assert answer, sent
         expect_answer(answer, *range(200, 500))
     assert not [each for each in server.logs if each["level"] == "error"]
+
+
+MOST: Final = 15_000
+"""Bytes of a header that the port accepts."""
+SIGN_IN: Final = (b"POST", b"/console/sign-in")
+COSTLY: Final = {
+    "parameters": post(b"x=y", FORM + b";" * MOST, b"sign-in"),
+    "quotes": post(b"x=y", FORM + b"; x=" + b'"' * MOST, b"sign-in"),
+    "parts of a parameter": post(b"x=y", FORM + b";a*0*=%ff" * (MOST // 9), b"sign-in"),
+    "parameters of a file": post(b"x=y", b"multipart/form-data" + b";" * MOST),
+    "cookies": get(b"sign-in", b"Cookie: " + b"a=b;" * (MOST // 4)),
+    "fields of a query": get(b"sign-in?" + b"a&" * (MOST // 2)),
+    "chunks of a byte": request(
+        *SIGN_IN, ENCODED_FORM, b"Transfer-Encoding: chunked", rest=b"1\r\na\r\n" * 60_000
+    ),
+    "escapes of a query": get(b"sign-in?next=" + b"%41" * (MOST // 3)),
+    "encodings": get(b"sign-in", b"Accept-Encoding: " + b"a;q=0.1," * (MOST // 8)),
+    "forwarded": get(b"sign-in", b"Forwarded: " + b"for=a;" * (MOST // 6)),
+}
+
+
+@pytest.mark.parametrize("sent", COSTLY.values(), ids=COSTLY)
+def test_costly_requests_of_strangers(server: RunningServer, place: Place, sent: bytes) -> None:
+    """A request costs the server milliseconds, whatever its headers have."""
+    before = server.processor_seconds()
+    for _ in range(30):
+        expect_answer(exchange(place, sent), *range(200, 500))
+    assert server.processor_seconds() - before < 0.3
 
 
 def test_nothing_is_kept_of_malformed_requests(server: RunningServer, place: Place) -> None:
