@@ -239,7 +239,7 @@ def _refute_everyone(
     """Return somebody whom the queue does not let in, or the recovery queue below it."""
     checked = [Use(uses.access, uses.queue)]
     # What a queue grants that will be created, queues below it do not inherit.
-    is_created = bool(partition.created(uses.queue))
+    is_created = partition.creates(uses.queue)
     checked += (
         use for use in _below(partition, uses) if is_created or _is_recovery(partition, use)
     )

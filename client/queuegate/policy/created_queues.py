@@ -93,6 +93,17 @@ class QueueCreation:
     def _most_wildcards(self) -> int:
         return max(map(trailing_wildcards, self._by_path), default=0)
 
+    def creates(self, path: str, creator_path: str) -> bool:
+        """Return whether a submission to a missing queue creates it.
+
+        Args:
+            path: The path of the queue.
+            creator_path: Its nearest configured ancestor.
+        """
+        creator = self.creators.get(creator_path)
+        levels = path.count(SEPARATOR) - creator_path.count(SEPARATOR)
+        return creator is not None and levels <= creator.levels
+
     def created(self, path: str, creator_path: str) -> list[CreatedAcls]:
         """Return the queues that a submission to a missing queue creates, the queue itself first.
 
@@ -103,11 +114,9 @@ class QueueCreation:
         Returns:
             Nothing if the scheduler would not create the queue.
         """
-        creator = self.creators.get(creator_path)
-        levels = path.count(SEPARATOR) - creator_path.count(SEPARATOR)
-        if creator is None or levels > creator.levels:
+        if not self.creates(path, creator_path):
             return []
-        if creator.is_managed:
+        if self.creators[creator_path].is_managed:
             template = self._by_path.get(creator_path, {}).get(TemplateKind.LEAF_OF_MANAGED)
             acls = template and (template.submit_acl, template.admin_acl)
             return [_with_defaults(path, *(acls or (None, None)))]

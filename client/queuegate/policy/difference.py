@@ -259,7 +259,7 @@ def _parent(path: str, old: Partition, new: Partition) -> str:
     queue grants as a leaf, the queues created below it do not inherit.
     """
     above = parent_path(path)
-    while above and (old.created(above) or new.created(above)):
+    while above and (old.creates(above) or new.creates(above)):
         above = parent_path(above)
     return above
 

@@ -127,10 +127,16 @@ class Partition:
         """Return the queues that the scheduler creates for a submission to a path, the queue
         itself first; none if the queue exists, or would not be created.
         """
-        if self.creation is None or path in self.queues or path in self.short_names:
+        if self.creation is None or not self.creates(path):
             return []
         acls = self.creation.created(path, self._configured(path).path)
         return [Queue(QueueAcls(*each), self._parse_created) for each in acls]
+
+    def creates(self, path: str) -> bool:
+        """Return whether the scheduler creates a queue for a submission to a path."""
+        if self.creation is None or path in self.queues or path in self.short_names:
+            return False
+        return self.creation.creates(path, self._configured(path).path)
 
     def created_below(self, path: str) -> list[str]:
         """Return paths that stand for all queues below a path that the scheduler creates, sorted.
