@@ -24,7 +24,7 @@ MAX_PATH_BYTES: Final = 4_096
 """Of the path of a queue."""
 MAX_EPOCH_BYTES: Final = 16
 MAX_DIGEST_BYTES: Final = 64
-"""Of a checksum, a fingerprint, or the epoch of a fleet: a server takes back no longer ones."""
+"""Of a checksum, a fingerprint, or the epoch of a fleet: servers reject longer ones."""
 
 MAX_PARTITIONS: Final = 10_000
 MAX_QUEUES: Final = 250_000
@@ -39,11 +39,11 @@ MAX_GROUPS: Final = 10_000
 MAX_GROUP_BYTES: Final = 128 * 1024 * 1024
 """Of the groups of all users together."""
 GROUP_OVERHEAD_BYTES: Final = 64
-"""What the name of a group counts in addition to its bytes."""
+"""The memory that the name of a group takes beyond its bytes."""
 MAX_LIFETIME_SECONDS: Final = 86_400.0
 """Of groups."""
 MIN_LOOKUP_SECONDS: Final = 1.0
-"""How long a user is not asked for again whose groups could not be had, or live for less."""
+"""The least time between questions about a user whose groups are unavailable or expire early."""
 MAX_FORGOTTEN: Final = 10_000
 """Users in one message."""
 MAX_REFUSED: Final = 1_000

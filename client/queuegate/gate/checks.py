@@ -1,6 +1,6 @@
 """Whether a message of a server is within the bounds of a gate.
 
-A gate believes its server, but a server may fail, or be replaced by another program. A message
+A gate trusts its server, but the server may be faulty, or replaced by another program. A message
 beyond the bounds ends the stream: the gate drops its copy and asks.
 """
 

@@ -104,9 +104,9 @@ class GateSession:
         self._part_of = ""
         """The partition whose policy is being sent; empty between policies."""
         self._wanted: dict[tuple[str, str], float] = {}
-        """When users were asked for whose groups have not come yet."""
+        """Users whose groups have not arrived yet, and when they were requested."""
         self._deferred: dict[tuple[str, str], float] = {}
-        """Until when users are not asked for again whose groups could not be had."""
+        """Users whose groups were unavailable, and when to ask again."""
         self._last_ping = 0
         self._pings: dict[int, float] = {}
 

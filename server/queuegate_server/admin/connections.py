@@ -17,7 +17,7 @@ from queuegate_server.settings.listeners import HostPort
 
 _LOG = logging.getLogger("queuegate_server.admin")
 MAX_CONNECTIONS: Final = 100
-"""Beside those with a request that the site has admitted."""
+"""Not counting those whose request the site has admitted."""
 CONNECTION_SECONDS: Final = 5.0
 MAX_HEADERS: Final = 64
 _HANDSHAKE_SECONDS: Final = 3.0
@@ -210,7 +210,7 @@ class Connections:
                 await asyncio.sleep(_RETRY_SECONDS)
                 continue
             if len(self._open) >= MAX_CONNECTIONS:
-                # Connections that only wait keep nobody out.
+                # Idle connections must not keep others out.
                 next(iter(self._open)).cut()
             connection = Connection(server, self._open, self._line_bytes)
             connection.task = loop.create_task(self._begin(connection, accepted))
@@ -225,6 +225,6 @@ class Connections:
                 ssl_handshake_timeout=_HANDSHAKE_SECONDS if with_tls else None,
                 ssl_shutdown_timeout=_TLS_SHUTDOWN_SECONDS if with_tls else None,
             )
-        except OSError as error:  # also of TLS, and timeouts
+        except OSError as error:  # including TLS errors and timeouts
             connection.forget()
             _LOG.debug("a connection has failed", extra={"error": str(error)})

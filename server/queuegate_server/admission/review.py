@@ -21,7 +21,7 @@ _MAX_WARNING: Final = 256
 _MAX_WARNINGS: Final = 4096
 """Characters of one warning, and of all of them. The API server cuts or drops what is longer."""
 _REST: Final = 32
-"""Characters for the warning that counts those which are left out."""
+"""Characters reserved for the warning that says how many were left out."""
 _FORBIDDEN: Final = 403
 MAX_ENTRIES: Final = 2_000
 """Of a map; a list may have twice as many."""

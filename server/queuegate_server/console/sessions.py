@@ -18,7 +18,7 @@ from queuegate_server.throttling import TokenBucket
 SESSION_SECONDS: Final = 8 * 3600.0
 MAX_SESSIONS: Final = 1_000
 MAX_SESSIONS_OF_CALLER: Final = 20
-"""So that a program that signs in again and again ends no session of another caller."""
+"""A program that signs in repeatedly must not end the sessions of other callers."""
 FAILURES_PER_SECOND: Final = 0.2
 FAILURES_AT_ONCE: Final = 10
 MAX_PEERS: Final = 10_000

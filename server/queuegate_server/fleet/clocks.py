@@ -1,8 +1,8 @@
 """Finds replicas whose wall clocks differ by more than shared groups allow.
 
 Shared groups carry the time at which they expire, by the clock of the replica that looked them up.
-Each replica compares its clock with that of Redis. An answer takes a while, so all that it learns
-is an interval: how far its clock is ahead at least, and at most.
+Each replica compares its clock with that of Redis. Because an answer takes
+time, the comparison yields an interval: the least and the most that its clock can be ahead.
 """
 
 import math

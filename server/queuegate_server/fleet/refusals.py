@@ -1,4 +1,4 @@
-"""Commands that Redis refuses, as operators need to know them: which, why, and what to do.
+"""The commands that Redis refuses: which, why, and what an operator should do.
 
 A replica works alone, follows nothing or shares nothing while Redis refuses a command: by its ACL,
 by a renamed command, as a replica that takes no writes, or for want of memory.

@@ -1,8 +1,8 @@
 """The scripts that run in Redis.
 
-Whoever can write to Redis can put anything into the keys of a fleet. So a script returns a bounded
-number of values and bytes, of a value that is too large at most one byte more than replicas write,
-and it deletes keys of another type. Scripts on the state take the keys in the order of `Stream`.
+Anyone who can write to Redis can store anything under the keys of a fleet. So scripts bound the
+values and bytes that they return, cut a value that is too large one byte above the limit, and
+delete keys of the wrong type. Scripts on the state take the keys in the order of `Stream`.
 """
 
 from typing import Final

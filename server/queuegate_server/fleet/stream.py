@@ -1,4 +1,4 @@
-"""The fleet's events and statuses in Redis: the commands, and nothing that decides.
+"""The commands for the fleet's events and statuses in Redis, without any decisions.
 
 An event is appended only after the event that its writer took for the newest. So its MAC covers its
 place, and the numbers have no holes. A writer that finds another event in that place gets the next

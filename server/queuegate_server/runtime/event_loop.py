@@ -38,8 +38,8 @@ class WorkSlices:
     """Cuts long work into steps, so that other work of the event loop runs in between. An
     asynchronous context manager around that work.
 
-    Long works that share a lock are done one after the other: the steps of many at once would be
-    as long as one without steps.
+    Long tasks that share a lock run one at a time: the interleaved steps of many would block the
+    loop for as long as one task without steps.
     """
 
     def __init__(self, turn: asyncio.Lock) -> None:

@@ -22,7 +22,7 @@ FULL_COLLECTIONS: Final = 10_000
 _SWITCH_SECONDS: Final = 0.001
 _MIB: Final = 1 << 20
 NEEDED_FILES: Final = 64
-"""A server with the console, an audit log and its child processes was seen to open 30."""
+"""A server with the console, an audit log and its child processes opened 30 when measured."""
 NEEDED_THREADS: Final = 32
 """The same server was seen to have 20."""
 NEEDED_ADDRESS_SPACE: Final = 2048 * _MIB

@@ -1,7 +1,7 @@
-"""How much the answers to one lookup may bring.
+"""How much the answers to one lookup may contain.
 
 A directory is trusted to say who is in which group, and not with the memory and the time of the
-server: one entry that somebody blew up must not stop the lookups of others.
+server: one oversized entry must not block the lookups of others.
 """
 
 from typing import Final

@@ -150,7 +150,7 @@ class Bridge(_End):
         self.url = url
         self.encrypted = False
         self.receiver: MessageReceiver | None = None
-        """None until somebody is bound, or binds by libldap."""
+        """None until the bind has succeeded, or libldap performs it."""
         self._reader = MessageReader(self._admit)
         self._bytes_before_bind = 0
         self._expected: int | None = None

@@ -35,9 +35,9 @@ _MAX_HELD_BYTES: Final = 64 * 2**20
 _ELEMENT_BYTES: Final = 64
 """What Python needs for a value, beside its bytes."""
 _MAX_LATE: Final = 1024
-"""Abandoned requests of which the server may not know yet that they are."""
+"""Abandoned requests that the server may still answer."""
 _MAX_DROPPED: Final = 10_000
-"""Entries that may answer them on one connection."""
+"""Entries in such late answers that one connection may receive."""
 _FINAL: Final = (SEARCH_DONE, BIND_RESPONSE)
 
 
