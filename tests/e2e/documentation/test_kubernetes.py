@@ -82,6 +82,14 @@ def test_the_patch_names_the_image_that_was_pushed(overlay: Path) -> None:
     assert container["image"] == pushed
 
 
+def test_the_webhook(kustomize: Path, overlay: Path) -> None:
+    (overlay / "kustomization.yaml").write_text(blocks("admission-webhook.md", "yaml")[0])
+    manifests = kustomized(kustomize, overlay)
+    check_schemas(manifests, VERSIONS[-1])
+    ((_, container),) = own_containers(manifests)
+    assert container["image"] == "registry.example.com/queuegate:0.1.0"
+
+
 def test_the_webhook_beside_the_other(kustomize: Path, overlay: Path, tmp_path: Path) -> None:
     (bypass, settings, kustomization) = blocks("webhook-beside-yunikorn.md", "yaml")[1:]
     assert read_settings(yaml.safe_load(bypass)).bypass_auth
@@ -90,6 +98,7 @@ def test_the_webhook_beside_the_other(kustomize: Path, overlay: Path, tmp_path: 
     manifests = kustomized(kustomize, overlay)
     check_schemas(manifests, VERSIONS[-1])
     ((pod, container),) = own_containers(manifests)
+    assert container["image"] == "registry.example.com/queuegate:0.1.0"
     volumes = {each["name"]: each for each in pod["volumes"]}
     name = volumes["yunikorn-configs"]["configMap"]["name"]
     assert volumes["yunikorn-configs"]["configMap"]["optional"]
@@ -123,8 +132,7 @@ def test_the_fleet(kustomize: Path, overlay: Path, tmp_path: Path) -> None:
 
 
 def test_the_controllers_of_the_webhook() -> None:
-    (text,) = blocks("admission-webhook.md", "yaml")
-    settings = read_settings(yaml.safe_load(text))
+    settings = read_settings(yaml.safe_load(blocks("admission-webhook.md", "yaml")[1]))
     assert settings.system_users.match("system:kube-controller-manager")
     assert settings.system_users.match("system:serviceaccount:kube-system:job-controller")
     assert not settings.system_users.match("system:kube-controller-manager2")
