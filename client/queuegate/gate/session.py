@@ -190,7 +190,10 @@ class GateSession:
             self._epoch = self._announced
             self._applied = response.checkpoint.sequence
             has_fleet = response.checkpoint.HasField("fleet_cursor")
-            self._fleet_cursor = response.checkpoint.fleet_cursor if has_fleet else None
+            cursor = response.checkpoint.fleet_cursor
+            # Without unknown fields, which may be large: the next server is sent this one.
+            copy = cursor_pb2.Cursor(epoch=cursor.epoch, sequence=cursor.sequence)
+            self._fleet_cursor = copy if has_fleet else None
             applied = sync_pb2.SyncApplied(sequence=self._applied)
             return sync_pb2.SyncRequest(applied=applied)
         return None

@@ -249,3 +249,15 @@ def test_a_gate_without_a_position_resumes_nothing(gate: Gate) -> None:
     greeting = sync_pb2.SyncOpened(lease_millis=5_000, ping_interval_millis=1_000, resumed=True)
     with pytest.raises(ValueError, match="a position that this gate does not have"):
         gate.say(opened=greeting)
+
+
+def test_unknown_fields_of_a_cursor_are_not_sent_back() -> None:
+    gate = Gate()
+    checkpoint = sync_pb2.SyncCheckpoint(sequence=2)
+    unknown = b"\xc2\x3e\x80\x80\x40" + bytes(1 << 20)
+    checkpoint.fleet_cursor.MergeFromString(b"\x0a\x05fleet\x10\x07" + unknown)
+    gate.say(checkpoint=checkpoint)
+    again = gate.session.open()
+    assert again.open.fleet_cursor.epoch == b"fleet"
+    assert again.open.fleet_cursor.sequence == 7
+    assert again.ByteSize() < 1_000

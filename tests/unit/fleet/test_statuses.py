@@ -48,6 +48,16 @@ async def test_of_too_many_they_are_removed_at_once() -> None:
     assert reader.removal([A]) == [GARBAGE[0], sha1(GARBAGE[1])]
 
 
+async def test_copies_of_a_status_are_removed() -> None:
+    """Somebody without the secret can copy it into other fields, as often as Redis has room."""
+    reader = StatusReader(SIGNER)
+    name, value = written(A)
+    copies = [(b"%d" % number, value) for number in range(10)]
+    found = await reader.read(*answer((name, value), *copies), is_complete=False)
+    assert found == [A]
+    assert reader.removal([])[::2] == [copy for copy, _ in copies]
+
+
 async def test_replicas_are_known_while_answers_lack_some() -> None:
     reader = StatusReader(SIGNER)
     await reader.read(*answer(written(A)), is_complete=True)

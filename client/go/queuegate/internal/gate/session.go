@@ -127,7 +127,11 @@ func (s *session) receive(
 		return s.release(now), nil
 	case *queuegatev1.SyncResponse_Checkpoint:
 		s.epoch, s.applied = s.announced, message.Checkpoint.GetSequence()
-		s.fleetCursor = message.Checkpoint.GetFleetCursor()
+		s.fleetCursor = nil
+		if cursor := message.Checkpoint.GetFleetCursor(); cursor != nil {
+			// Without unknown fields, which may be large: the next server is sent this one.
+			s.fleetCursor = &queuegatev1.Cursor{Epoch: cursor.GetEpoch(), Sequence: cursor.GetSequence()}
+		}
 		applied := &queuegatev1.SyncApplied{Sequence: s.applied}
 		return &queuegatev1.SyncRequest{Message: &queuegatev1.SyncRequest_Applied{Applied: applied}}, nil
 	}

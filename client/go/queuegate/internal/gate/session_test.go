@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/queuegate/queuegate/client/go/queuegate/internal/policy"
@@ -129,6 +130,19 @@ func TestAnotherReplicaMayLetAGateKeepGroups(t *testing.T) {
 	w.receive(opened(nil))
 	if message := w.session.open().GetOpen(); message.FleetCursor != nil {
 		t.Error(message) // it is only good for the groups that came before it
+	}
+}
+
+func TestUnknownFieldsOfACursorAreNotSentBack(t *testing.T) {
+	w := newWorld(t).live(whole("default", " staff"))
+	cursor := &queuegatev1.Cursor{Epoch: []byte("fleet"), Sequence: 7}
+	unknown := protowire.AppendTag(nil, 1000, protowire.BytesType)
+	cursor.ProtoReflect().SetUnknown(protowire.AppendBytes(unknown, make([]byte, 1<<20)))
+	checkpoint := &queuegatev1.SyncCheckpoint{Sequence: 2, FleetCursor: cursor}
+	w.receive(&queuegatev1.SyncResponse{Message: &queuegatev1.SyncResponse_Checkpoint{Checkpoint: checkpoint}})
+	message := w.session.open().GetOpen()
+	if message.GetFleetCursor().GetSequence() != 7 || proto.Size(message) > 1000 {
+		t.Error(proto.Size(message))
 	}
 }
 
