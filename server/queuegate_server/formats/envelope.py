@@ -21,7 +21,7 @@ from queuegate_server.files.config_keys import (
     queues_key,
 )
 from queuegate_server.files.safe_open import read_at_most
-from queuegate_server.formats.diagnostics import Diagnostic, TooManyErrors
+from queuegate_server.formats.diagnostics import Diagnostic, Diagnostics, TooManyErrors
 from queuegate_server.formats.source_text import MAX_BYTES, ParseError, split_lines
 from queuegate_server.formats.yaml_nodes import MappingNode, Node, ScalarNode, SequenceNode
 from queuegate_server.formats.yaml_reader import read_documents
@@ -35,6 +35,13 @@ FORMATS_BY_KEY: Final[Mapping[str, str]] = {
 """The keys of ConfigMaps and of chart values that hold a policy, and its format."""
 _CHART_KEY: Final = "configuration"
 """The key of old charts of YuniKorn."""
+_CHART_VALUES: Final = "values"
+"""The key of a text with chart values."""
+_SECTIONS: Final[Mapping[str, Mapping[str, bool]]] = {
+    "ConfigMap": {"data": False, "binaryData": True},
+    "Secret": {"stringData": False, "data": True},
+}
+"""The sections of objects, and whether their values are base64."""
 _GZIP_MAGIC: Final = b"\x1f\x8b"
 _MAX_LAYERS: Final = 3
 """As in a compressed manifest with a compressed key."""
@@ -45,6 +52,8 @@ _KEYS: Final = "|".join(map(re.escape, (*FORMATS_BY_KEY, _CHART_KEY)))
 _KEY: Final = re.compile(
     rf"""(?:^|[\s{{,])["']?(?:{_KEYS})(?:\.gz)?["']?\s*:(?:\s|"|$)""".encode(), re.MULTILINE
 )
+_PLAIN_POLICY: Final = re.compile(rb"^partitions[ \t]*:", re.MULTILINE)
+"""The top-level key of a policy: a comment in it may look like an envelope."""
 _CONFIG_MAP: Final = re.compile(rb"""["']?kind["']?\s*:\s*["']?ConfigMap\b""")
 _XML_DECLARATION: Final = re.compile(r"<\?xml[^>]*\?>")
 _OTHER_DOCUMENT: Final = re.compile(r"^(?:---|\.\.\.|%)", re.MULTILINE)
@@ -117,7 +126,7 @@ def open_envelope(data: bytes, file: str) -> Policy:
 
 def _may_hold_policy(data: bytes) -> bool:
     """Return whether a text may be a manifest or chart values with a policy in it."""
-    if data[:_MAX_BLANKS].lstrip()[:1] == b"<":
+    if data[:_MAX_BLANKS].lstrip()[:1] == b"<" or _PLAIN_POLICY.search(data):
         return False
     return _KEY.search(data) is not None or _CONFIG_MAP.search(data) is not None
 
@@ -143,8 +152,9 @@ def _chosen(envelope: Policy) -> Policy | None:
 
     Raises ParseError.
     """
+    diagnostics = Diagnostics(envelope.file)
     try:
-        documents = read_documents(envelope.data)
+        documents = read_documents(envelope.data, diagnostics)
     except TooManyErrors:  # repeated keys, which the reader of the policy reports
         return None
     if not any(isinstance(each, MappingNode | SequenceNode) for each in documents) or any(
@@ -159,6 +169,10 @@ def _chosen(envelope: Policy) -> Policy | None:
             return None
         message = f"no ConfigMap here, and no chart value, has the key {QUEUES_KEY}"
         raise ParseError(None, message, "give the file that contains the policy")
+    if diagnostics.error_count:
+        # Of two values of a key, Kubernetes may take another one.
+        repeated = diagnostics.sorted()[0]
+        raise ParseError(repeated, repeated.message, repeated.remedy)
     first, *others = values
     different = [each for each in others if each.node.text != first.node.text]
     if different:
@@ -197,23 +211,32 @@ def _values(document: Node) -> Iterator[_Value]:
         if isinstance(node, SequenceNode):
             stack += [(item, depth + 1) for item in reversed(node.items)]
         elif isinstance(node, MappingNode):
-            if _text(node.get("kind")) == "ConfigMap":
-                yield from _values_of_config_map(node)
+            sections = _SECTIONS.get(_text(node.get("kind")))
+            if sections is not None:
+                yield from _values_of_object(node, sections)
             else:
                 yield from _values_of(node, "", is_binary=False)
+                yield from _chart_values(node)
                 below = [value for _, value in node.entries.values()]
                 stack += [(value, depth + 1) for value in reversed(below)]
 
 
-def _values_of_config_map(node: MappingNode) -> Iterator[_Value]:
+def _chart_values(node: MappingNode) -> Iterator[_Value]:
+    """Yield chart values that are one text, as in an Application of Argo CD."""
+    value = node.get(_CHART_VALUES)
+    if isinstance(value, ScalarNode) and _KEY.search(value.text.encode()):
+        yield _Value(_CHART_VALUES, value, "", is_binary=False)
+
+
+def _values_of_object(node: MappingNode, sections: Mapping[str, bool]) -> Iterator[_Value]:
     metadata = node.get("metadata")
     name = _text(metadata.get("name")) if isinstance(metadata, MappingNode) else ""
     group = b""
-    for section in ("data", "binaryData"):
+    for section, is_binary in sections.items():
         values = node.get(section)
         if isinstance(values, MappingNode):
             group = group or _text(values.get(POLICY_GROUP)).encode()
-            yield from _values_of(values, name, is_binary=section == "binaryData", group=group)
+            yield from _values_of(values, name, is_binary=is_binary, group=group)
 
 
 def _values_of(
@@ -238,7 +261,8 @@ def _decoded(value: _Value) -> bytes:
         return base64.b64decode("".join(value.node.text.split()), validate=True)
     except (binascii.Error, ValueError):
         message = f"{value.key} is not base64"
-        raise ParseError(value.node, message, "put plain text under data, not binaryData") from None
+        remedy = "put plain text under data of a ConfigMap, or stringData of a Secret"
+        raise ParseError(value.node, message, remedy) from None
 
 
 def _in_place(envelope: Policy, value: _Value) -> Policy:

@@ -271,11 +271,16 @@ def read_yaml(data: bytes, file: str) -> YamlDocument:
     return YamlDocument(root, diagnostics.sorted(), second)
 
 
-def read_documents(data: bytes) -> list[Node]:
+def read_documents(data: bytes, diagnostics: Diagnostics) -> list[Node]:
     """Return the documents of a UTF-8 text that are not empty.
+
+    Args:
+        data: The text.
+        diagnostics: Gets an error for each repeated key.
 
     Raises:
         ParseError: A document cannot be understood, or they are too many or too large together.
+        TooManyErrors: Too many keys are repeated.
     """
     text = decode(data)
     get_event = _PARSER(data).get_event
@@ -283,7 +288,7 @@ def read_documents(data: bytes) -> list[Node]:
     size = _NOTHING
     with _syntax_errors(text):
         for _ in range(MAX_DOCUMENTS):
-            builder = _Builder(Diagnostics(""), size)
+            builder = _Builder(diagnostics, size)
             root = builder.build(get_event)
             size = builder.size
             if root is not None:

@@ -8,12 +8,15 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from hypothesis import given
+from hypothesis import strategies as st
 
 from queuegate.cli import main
 from queuegate.policy.decision import Access
 from queuegate_server.cli.main import command_group
 from queuegate_server.formats import yaml_reader
 from queuegate_server.formats.acl_positions import AclKey, acl_positions
+from queuegate_server.formats.diagnostics import Diagnostics
 from queuegate_server.formats.envelope import open_envelope
 from queuegate_server.formats.registry import (
     DEFAULT_OPTIONS,
@@ -88,6 +91,15 @@ ENVELOPES = {
     + "---\n"
     + config_map("queues.yaml", POLICY, "b"),
     "Windows line ends": config_map("queues.yaml", POLICY).replace("\n", "\r\n"),
+    "an Application of Argo CD": "kind: Application\nspec:\n  source:\n    helm:\n      values: |\n"
+    f"{textwrap.indent(CHART, ' ' * 8)}",
+    "an Application with an object": "kind: Application\nspec:\n  valuesObject:\n"
+    f"{textwrap.indent(CHART, ' ' * 4)}",
+    "a HelmRelease": f"kind: HelmRelease\nspec:\n  values:\n{textwrap.indent(CHART, ' ' * 4)}",
+    "a Secret": "kind: Secret\nmetadata: {name: s}\ndata:\n  queues.yaml: "
+    f"{base64.b64encode(POLICY.encode()).decode()}\n",
+    "a Secret with text": "kind: Secret\nstringData:\n  queues.yaml: |\n"
+    f"{textwrap.indent(POLICY, '   ')}",
     "with the start of a document": config_map("queues.yaml", f"---\n{POLICY}"),
 }
 
@@ -252,6 +264,103 @@ def test_the_format_of_a_file_is_detected() -> None:
 def test_the_documents_of_a_file_share_its_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(yaml_reader, "MAX_NODES", 100)
     document = f"names: [{', '.join('a' * 40)}]\n"
-    assert len(yaml_reader.read_documents("---\n".join([document] * 2).encode())) == 2
+    assert (
+        len(yaml_reader.read_documents("---\n".join([document] * 2).encode(), Diagnostics(""))) == 2
+    )
     with pytest.raises(ParseError, match="more than 100 keys and values"):
-        yaml_reader.read_documents("---\n".join([document] * 3).encode())
+        yaml_reader.read_documents("---\n".join([document] * 3).encode(), Diagnostics(""))
+
+
+INLINE = json.dumps({"kind": "ConfigMap", "data": {"queues.yaml": POLICY}}, indent="\t")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        config_map("queues.yaml", POLICY).replace("|", "&queues |"),
+        config_map("queues.yaml", POLICY).replace("|", "!!str |"),
+        config_map("queues.yaml", POLICY).replace("|", "|2"),
+        config_map("queues.yaml", POLICY).replace("|", "|-  # queues"),
+        config_map("queues.yaml", POLICY.replace("\n", "\n\n")).replace("|", ">"),
+        (
+            f"x: &queues |\n{textwrap.indent(POLICY, '  ')}"
+            "kind: ConfigMap\ndata: {queues.yaml: *queues}\n"
+        ),
+        f"\ufeff{config_map('queues.yaml', POLICY)}",
+        config_map("queues.yaml", POLICY).replace("\n", "\r"),
+        INLINE,
+        f"# kind: ConfigMap\n{POLICY}# queues.yaml: generated\n",
+    ],
+)
+def test_other_styles(text: str) -> None:
+    loaded = load_policy("yunikorn", text.encode(), "file")
+    assert loaded.diagnostics == ()
+    assert loaded.partitions["default"].chain("root.a", Access.SUBMIT).users
+
+
+@pytest.mark.parametrize("more", ["  queues.yaml: 'partitions: []'\n", "  x: 1\n  x: 2\n"])
+def test_a_repeated_key_is_an_error(more: str) -> None:
+    """Kubernetes may take another value than the first."""
+    text = config_map("queues.yaml", POLICY) + more
+    [found] = load_policy("yunikorn", text.encode(), "file").diagnostics
+    assert "is repeated" in found.message
+    assert (found.line, found.column) == (len(text.splitlines()), 3)
+
+
+LAUGHS = "a0: &a0 [x]\n" + "".join(
+    f"a{number}: &a{number} [{', '.join([f'*a{number - 1}'] * 10)}]\n" for number in range(1, 9)
+)
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        ("kind: ConfigMap\nx: " + "[" * 100_000, "nested more than 200 levels"),
+        (f"{LAUGHS}{config_map('queues.yaml', POLICY)}", "more than 5000000 keys and values"),
+        ("kind: ConfigMap\n---\n" * 10_001, "more than 10000 YAML documents"),
+        ("kind: ConfigMap\ndata:\n  queues.yaml: |\n{{ toYaml .Values }}\n", "invalid YAML"),
+        ("kind: ConfigMap\ndata: {queues.yaml: [a]}\n", "has the key queues.yaml"),
+        ("kind: [ConfigMap]\ndata: {queues.yaml: x}\n", "the document must be a mapping"),
+        ("kind: Secret\ndata: {queues.yaml: '}'}\n", "queues.yaml is not base64"),
+        (gzip.compress(POLICY.encode()) + b"more", "cannot be decompressed"),
+        (gzip.compress(POLICY.encode())[:-5], "ends too early"),
+    ],
+)
+def test_hostile_texts_are_errors(data: str | bytes, message: str) -> None:
+    text = data.encode() if isinstance(data, str) else data
+    found = check_file(detect_file_format(text), text, "f", DEFAULT_OPTIONS, with_lint=True)
+    assert any(message in each.message for each in found), found
+
+
+@given(
+    st.lists(
+        st.sampled_from(
+            [
+                *(
+                    "kind: ConfigMap",
+                    "kind: Secret",
+                    "data:",
+                    "  queues.yaml: |",
+                    "values: |",
+                    "---",
+                ),
+                *(
+                    "    partitions:",
+                    "    - name: default",
+                    "  - &a x",
+                    "  *a",
+                    "\t",
+                    "{",
+                    "]",
+                    "items:",
+                ),
+                *("  queues.yaml.gz: eHg=", "binaryData:", "configuration: |", "  '", '  "', "? "),
+            ]
+        ),
+        max_size=12,
+    )
+)
+def test_no_text_raises(lines: list[str]) -> None:
+    text = "\n".join(lines).encode()
+    for each in check_file(detect_file_format(text), text, "f", DEFAULT_OPTIONS, with_lint=True):
+        assert each.message
