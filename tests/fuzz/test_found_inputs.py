@@ -9,7 +9,7 @@ import pytest
 
 from queuegate.policy import acl
 from queuegate_server.admission import rules
-from queuegate_server.formats import yaml_reader
+from queuegate_server.formats import yaml_nodes
 from queuegate_server.formats.yarn import schedulers
 from queuegate_server.identity.resolvers.ldap.group_kind import GroupKind
 from queuegate_server.rpc import validation
@@ -56,7 +56,7 @@ def test_short_inputs(name: str) -> None:
             "_FAIR_ACLS",
             {"aclSubmitApps": "admin", "aclAdministerApps": "submit"},
         ),
-        ("queues_yaml", yaml_reader, "_NULLS", frozenset[str]()),
+        ("queues_yaml", yaml_nodes, "_NULLS", frozenset[str]()),
         ("admission", rules, "_check", lambda *_: None),
         ("ldap_answers", GroupKind, "name_in", lambda *_: "other"),
     ],
