@@ -1,9 +1,9 @@
-"""Writes the SBOM of what pip installed, as CycloneDX JSON, to standard output.
+"""Write the SBOM of the packages that pip installed, as CycloneDX JSON, to standard output.
 
 Its only sources are the reports of pip (`pip install --report`), which name each file with its hash
 and its metadata, and for the image the Dockerfile, which names the base image, and the output of
-`dpkg-query --show` in the image. The same input makes the same bytes: there is no time in it, and
-its serial number is made from its content.
+`dpkg-query --show` in the image. The same input gives the same bytes: it contains no time, and its
+serial number is derived from its content.
 """
 
 import argparse
@@ -28,7 +28,7 @@ from packaging.utils import canonicalize_name
 
 PROJECT: Final = "queuegate"
 EXTRAS: Final = ("admission",)
-"""The extras of the project that deploy/requirements.txt is made for; the image has all."""
+"""The extras of the project that deploy/requirements.txt covers; the image has all of them."""
 BASE: Final = re.compile(
     r"^FROM (?P<name>\w+):(?P<tag>\S+)@sha256:(?P<digest>[0-9a-f]{64})\s", re.MULTILINE
 )
@@ -39,7 +39,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("reports", nargs="+", type=Path, metavar="REPORT")
     image_files = ("DOCKERFILE", "PACKAGES")
-    parser.add_argument("--image", type=Path, nargs=2, metavar=image_files, help="describe it")
+    parser.add_argument(
+        "--image", type=Path, nargs=2, metavar=image_files, help="describe the image"
+    )
     arguments = parser.parse_args()
     reports = [json.loads(path.read_text()) for path in arguments.reports]
     packages: dict[str, Any] = {

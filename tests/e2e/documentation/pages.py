@@ -171,13 +171,13 @@ def follow(name: str) -> None:
         reader = Reader(Path(folder))
         for environment in PAGES.get(name, Page()).environments:
             stack.enter_context(environment(reader))
-        before = set(_readable_secrets(reader.folder))
+        before = set(readable_secrets(reader.folder))
         reader.follow(blocks_of(name))
-        readable = [each for each in _readable_secrets(reader.folder) if each not in before]
+        readable = [each for each in readable_secrets(reader.folder) if each not in before]
         assert not readable, f"the page lets others read {readable}"
 
 
-def _readable_secrets(folder: Path) -> list[str]:
+def readable_secrets(folder: Path) -> list[str]:
     """Return the files with keys, tokens and secrets that other accounts may read."""
     return [
         str(path.relative_to(folder))

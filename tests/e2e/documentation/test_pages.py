@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.documentation.pages import PAGES, Page, blocks_of, page_names
+from tests.e2e.documentation.pages import PAGES, Page, blocks_of, page_names, readable_secrets
 from tests.e2e.documentation.reader import CHECKOUT
 
 
@@ -26,6 +26,19 @@ def test_every_fence_is_a_block(name: str) -> None:
     """None hides in a form that the reader does not see."""
     text = (CHECKOUT / name).read_text()
     assert len(re.findall(r"^[ >]*(?:```|~~~)", text, re.MULTILINE)) == 2 * len(blocks_of(name))
+
+
+def test_secrets_that_others_may_read(tmp_path: Path) -> None:
+    """`follow` looks for these files after each page."""
+    for name, text, mode in (
+        ("fleet-secret", "5" * 64, 0o644),
+        ("server.pem", "-----BEGIN PRIVATE KEY-----", 0o640),
+        ("dashboard.token", "token", 0o600),
+        ("tokens", "dashboard:hash", 0o644),
+    ):
+        (tmp_path / name).write_text(text)
+        (tmp_path / name).chmod(mode)
+    assert sorted(readable_secrets(tmp_path)) == ["fleet-secret", "server.pem"]
 
 
 def test_named_pages_exist() -> None:
