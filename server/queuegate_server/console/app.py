@@ -172,26 +172,20 @@ class Console:
     ) -> View | Redirect:
         """Return the result of a page for a caller who has the role for it."""
         set_current_principal(principal)
-        turn = nullcontext() if route.large_forms is None else route.large_forms.turn()
-        async with turn:
-            return await self._answer(route, request, principal)
-
-    async def _answer(
-        self, route: Route, request: web.Request, principal: Principal
-    ) -> View | Redirect:
+        turns = route.large_forms
         form: Mapping[str, str] = {}
         if route.method == "POST":
-            form = await self._form(
-                request,
-                route.max_form_bytes,
-                principal.name,
-                with_files=route.large_forms is not None,
-            )
+            if turns is not None:
+                turns.check()
+            most, with_files = route.max_form_bytes, turns is not None
+            form = await self._form(request, most, principal.name, with_files=with_files)
         if route.role is Role.ADMIN:
             fields = {"caller": principal.name, "path": route.path}
             _LOG.info("page of an administrator", extra=fields)
-        query = _first_values(request.query.items())
-        return await route.handler(Visit(self._services, principal, query, form))
+        visit = Visit(self._services, principal, _first_values(request.query.items()), form)
+        # Only then, so that slow senders keep nobody else waiting.
+        async with nullcontext() if turns is None else turns.turn():
+            return await route.handler(visit)
 
     def _identify(self, request: web.Request) -> Principal:
         """Return the caller of a request. Raises Unauthenticated and PermissionDenied."""

@@ -20,11 +20,15 @@ class Turns:
         self._lock = asyncio.Lock()
         self._waiting = 0
 
+    def check(self) -> None:
+        """Raise Overloaded if too many wait."""
+        if self._waiting >= MAX_WAITING:
+            raise Overloaded(f"{MAX_WAITING} {self._name} are being assessed or waiting")
+
     @asynccontextmanager
     async def turn(self) -> AsyncIterator[None]:
         """Wait for a turn, and keep it. Raises Overloaded if too many wait."""
-        if self._waiting >= MAX_WAITING:
-            raise Overloaded(f"{MAX_WAITING} {self._name} are being assessed or waiting")
+        self.check()
         self._waiting += 1
         try:
             async with self._lock:

@@ -126,7 +126,7 @@ class Route(NamedTuple):
     role: Role = Role.READ
     max_form_bytes: int = SMALL_FORM_BYTES
     large_forms: Turns | None = None
-    """The turns of its forms, which may have files, from before a form is read; None: its forms are
+    """The turns of its forms, which may have files, once they have been read; None: its forms are
     small."""
 
 

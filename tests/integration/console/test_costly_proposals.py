@@ -1,11 +1,14 @@
 """Proposals and claims that are multiplied by aliases: neither the page nor the server grows."""
 
+import socket
 from collections.abc import Iterator
+from contextlib import ExitStack
 from typing import Final
 
 import pytest
 
-from tests.support.console_http import Answer, Browser
+from queuegate_server.console.turns import MAX_WAITING
+from tests.support.console_http import FORM, Answer, Browser
 from tests.support.fakes.scripted_directory import settings_file
 from tests.support.servers.admin_port import ops_address
 from tests.support.servers.queuegate_server import RunningServer, running_server
@@ -104,3 +107,20 @@ def test_policies(server: RunningServer, policy: str) -> None:
     before = server.peak_memory()
     proposed(server, policy, "claims: [nobody may submit root]")
     expect_little_memory(server, before)
+
+
+def test_slow_senders_refuse_no_other_proposal(server: RunningServer) -> None:
+    host, _, port = ops_address(server).rpartition(":")
+    head = (
+        "POST /console/change HTTP/1.1\r\nHost: localhost\r\nExpect: 100-continue\r\n"
+        f"Content-Type: {FORM}\r\nContent-Length: 1000\r\n\r\npolicy="
+    )
+    with ExitStack() as stack:
+        senders = [
+            stack.enter_context(socket.create_connection((host, int(port)), 60))
+            for _ in range(2 * MAX_WAITING)
+        ]
+        for sender in senders:
+            sender.sendall(head.encode())
+            assert sender.recv(1_024).startswith(b"HTTP/1.1 100 ")
+        assert proposed(server, QUEUES, "claims: [nobody may submit root]").status == 200
