@@ -107,15 +107,15 @@ def dropped_entry(kind: str, name: str) -> tuple[str, str]:
     suspicion = suspicious_name(kind, name, YUNIKORN)
     if name == WILDCARD:
         remedy = 'to allow everyone, write "*" alone'
-    elif suspicion and not (accepting and suspicion.may_exist):
-        remedy = suspicion.remedy
-    elif accepting is AclNames.EXTENDED:
-        remedy = "the partition setting acl_names: extended accepts it"
     elif OTHER_WHITE_SPACE.search(name):
         remedy = "write the ACL on one line, with commas and no white space between names"
-    elif accepting is AclNames.ANY:
+    elif accepting is AclNames.EXTENDED and suspicion is None:
+        remedy = "the partition setting acl_names: extended accepts it"
+    elif accepting:
         correct = suspicion.remedy if suspicion else "correct the name"
-        remedy = f"{correct}, or set acl_names: any in the partition, which accepts it"
+        remedy = f"{correct}, or set acl_names: {accepting} in the partition, which accepts it"
+    elif suspicion:
+        remedy = suspicion.remedy
     else:
         remedy = "correct the name or remove it"
     return message, remedy
