@@ -35,6 +35,7 @@ _SETS_NOTHING: Final = frozenset({"DELETE", "CONNECT"})
 _ENABLE: Final = "yunikorn.apache.org/namespace.enableYuniKorn"
 _GENERATE_APPLICATION_ID: Final = "yunikorn.apache.org/namespace.generateAppId"
 _SCHEDULER: Final = ("app", "yunikorn")
+_ANNOTATION: Final = "user annotation"
 _CHANGED: Final = "user info annotation change is not allowed"
 _LABEL_CHANGED: Final = "user label change is not allowed"
 
@@ -210,8 +211,9 @@ def _decide_revision(scope: _Scope) -> AdmissionResponse:
     values = revision_values(request.new, names)
     if request.operation == UPDATE and values == revision_values(request.old, names):
         return ALLOWED
-    if any(value != names[key] for key, value in values):
-        return denied(_not_allowed(request, "user annotation"))
+    for key, value in values:
+        if value != names[key]:
+            return denied(_not_allowed(request, _ANNOTATION if key == ANNOTATION else _label(key)))
     return ALLOWED
 
 
@@ -261,7 +263,7 @@ def _check(scope: _Scope, pod: PodMetadata) -> AdmissionResponse | None:
     if pod.user_info is None or scope.settings.bypass_auth:
         return None
     if not scope.may_set():
-        return denied(_not_allowed(scope.request, "user annotation"))
+        return denied(_not_allowed(scope.request, _ANNOTATION))
     user_info.parse(pod.user_info)
     return None
 
@@ -281,9 +283,12 @@ def _without_foreign_label(
     for key in scope.settings.user_labels:
         name = pod.labels.get(key)
         if name and name not in {scope.request.user, before.get(key)}:
-            what = f"the label {key} to another user; remove the label"
-            return denied(_not_allowed(scope.request, what))
+            return denied(_not_allowed(scope.request, _label(key)))
     return response
+
+
+def _label(key: str) -> str:
+    return f"the label {key} to another user; remove the label"
 
 
 def _not_allowed(request: AdmissionRequest, what: str) -> str:

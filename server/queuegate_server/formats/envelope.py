@@ -16,6 +16,7 @@ from typing import Final, NamedTuple
 
 from queuegate_server.files.config_keys import (
     CONFIGS,
+    DEFAULTS,
     POLICY_GROUP,
     decompressed_key,
     queues_key,
@@ -91,6 +92,19 @@ class _Value:
     is_binary: bool
 
 
+@dataclass(frozen=True, slots=True)
+class _Section:
+    """A mapping that may hold policies: values of a ConfigMap, or a part of chart values."""
+
+    values: MappingNode
+    config_map: str
+    """As in `_Value`."""
+    is_binary: bool
+    is_chart: bool
+    group: str
+    """Its policy group; empty if it names none."""
+
+
 def format_inside(data: bytes) -> str:
     """Return the format of the policy inside an envelope, by its key; empty if there is none, or if
     it cannot be opened.
@@ -161,13 +175,25 @@ def _chosen(envelope: Policy) -> Policy | None:
         isinstance(each, MappingNode) and each.get("partitions") is not None for each in documents
     ):
         return None
-    values = [value for document in documents for value in _values(document)]
+    sections = [section for document in documents for section in _sections(document)]
+    groups = {each.config_map: each.group for each in sections if each.group}
+    flattened = groups.get(CONFIGS) or groups.get(DEFAULTS, "")
+    values = [
+        value
+        for each in sections
+        for value in _values_of(
+            each, flattened if each.config_map in {CONFIGS, DEFAULTS} else each.group
+        )
+    ]
     # The scheduler lays this ConfigMap over the one with the defaults.
     values = [value for value in values if value.config_map == CONFIGS] or values
     if not values:
-        if not any(map(_has_config_map, documents)):
+        group = flattened or next(iter(groups.values()), "")
+        if not (group or any(map(_has_config_map, documents))):
             return None
-        message = f"no ConfigMap here, and no chart value, has the key {QUEUES_KEY}"
+        message = f"no ConfigMap here, and no chart value, has the key {_queues_key(group)}"
+        if group:
+            message += f", which {POLICY_GROUP} names"
         raise ParseError(None, message, "give the file that contains the policy")
     if diagnostics.error_count:
         # Of two values of a key, Kubernetes may take another one.
@@ -198,8 +224,8 @@ def _has_config_map(document: Node) -> bool:
     )
 
 
-def _values(document: Node) -> Iterator[_Value]:
-    """Yield the policies of a document."""
+def _sections(document: Node) -> Iterator[_Section]:
+    """Yield the mappings of a document that may hold policies."""
     stack: list[tuple[Node, int]] = [(document, 0)]
     seen: set[int] = set()
     while stack:
@@ -213,10 +239,10 @@ def _values(document: Node) -> Iterator[_Value]:
         elif isinstance(node, MappingNode):
             sections = _SECTIONS.get(_text(node.get("kind")))
             if sections is not None:
-                yield from _values_of_object(node, sections)
+                yield from _sections_of_object(node, sections)
             else:
-                yield from _values_of(node, "", is_binary=False)
-                yield from _chart_values(node)
+                group = _text(node.get(POLICY_GROUP))
+                yield _Section(node, "", is_binary=False, is_chart=True, group=group)
                 below = [value for _, value in node.entries.values()]
                 stack += [(value, depth + 1) for value in reversed(below)]
 
@@ -228,28 +254,33 @@ def _chart_values(node: MappingNode) -> Iterator[_Value]:
         yield _Value(_CHART_VALUES, value, "", is_binary=False)
 
 
-def _values_of_object(node: MappingNode, sections: Mapping[str, bool]) -> Iterator[_Value]:
+def _sections_of_object(node: MappingNode, sections: Mapping[str, bool]) -> Iterator[_Section]:
     metadata = node.get("metadata")
     name = _text(metadata.get("name")) if isinstance(metadata, MappingNode) else ""
-    group = b""
-    for section, is_binary in sections.items():
-        values = node.get(section)
+    texts = [(node.get(section), is_binary) for section, is_binary in sections.items()]
+    group = ""
+    for values, is_binary in texts:
+        if isinstance(values, MappingNode) and not is_binary:
+            group = group or _text(values.get(POLICY_GROUP))
+    for values, is_binary in texts:
         if isinstance(values, MappingNode):
-            group = group or _text(values.get(POLICY_GROUP)).encode()
-            yield from _values_of(values, name, is_binary=is_binary, group=group)
+            yield _Section(values, name, is_binary, is_chart=False, group=group)
 
 
-def _values_of(
-    node: MappingNode, config_map: str, *, is_binary: bool, group: bytes = b""
-) -> Iterator[_Value]:
-    group = group or _text(node.get(POLICY_GROUP)).encode()
-    queues = queues_key({POLICY_GROUP: group})
+def _values_of(section: _Section, group: str) -> Iterator[_Value]:
+    queues = _queues_key(group)
     wanted = {queues, *FORMATS_BY_KEY} - ({QUEUES_KEY} if queues != QUEUES_KEY else set())
-    for key, (_, value) in node.entries.items():
+    for key, (_, value) in section.values.entries.items():
         plain = decompressed_key(key)
         is_chart = key == _CHART_KEY and "partitions:" in _text(value)
         if (plain in wanted or is_chart) and isinstance(value, ScalarNode):
-            yield _Value(key, value, config_map, is_binary)
+            yield _Value(key, value, section.config_map, section.is_binary)
+    if section.is_chart:
+        yield from _chart_values(section.values)
+
+
+def _queues_key(group: str) -> str:
+    return queues_key({POLICY_GROUP: group.encode()})
 
 
 def _text(node: Node | None) -> str:

@@ -87,6 +87,14 @@ ENVELOPES = {
     "the defaults, too": config_map("queues.yaml", "partitions: []\n", "yunikorn-defaults")
     + "---\n"
     + config_map("queues.yaml", POLICY),
+    "a group of the defaults": config_map("queues.yaml", "partitions: []\n")
+    + "---\nkind: ConfigMap\nmetadata: {name: yunikorn-defaults}\ndata:\n"
+    + f"  service.policyGroup: blue\n  blue.yaml: |\n{textwrap.indent(POLICY, '    ')}",
+    "a group of the configs, and its queues in the defaults": config_map(
+        "blue.yaml", POLICY, "yunikorn-defaults"
+    )
+    + "---\nkind: ConfigMap\nmetadata: {name: yunikorn-configs}\n"
+    + "data: {service.policyGroup: blue, queues.yaml: not this}\n",
     "the same twice": config_map("queues.yaml", POLICY, "a")
     + "---\n"
     + config_map("queues.yaml", POLICY, "b"),
@@ -135,6 +143,19 @@ def test_the_name_has_the_key_where_places_are_not_those_of_the_file(name: str) 
     [found] = load_policy("yunikorn", text.encode(), "manifest").diagnostics
     assert found.file.startswith("manifest (queues.yaml")
     assert (found.line, found.column) == (7, 13)
+
+
+@pytest.mark.parametrize("head", ["kind: ConfigMap\ndata:", "yunikornDefaults:"])
+def test_a_policy_group_without_its_queues(head: str) -> None:
+    text = f"{head}\n  service.policyGroup: blue\n  queues.yaml: |\n"
+    text += textwrap.indent(POLICY, "    ")
+    loaded = load_policy("yunikorn", text.encode(), "manifest")
+    assert not loaded.partitions
+    [problem] = loaded.diagnostics
+    assert problem.message == (
+        "no ConfigMap here, and no chart value, has the key blue.yaml,"
+        " which service.policyGroup names"
+    )
 
 
 def test_the_places_of_acls() -> None:
