@@ -117,6 +117,8 @@ class SyncServicer:
                     resets = kind == "opened" and not response.opened.resumed
                     self._hub.sent["reset" if resets else kind] += 1
                     yield self._hub.encoded(response)
+                # A caller would wait for the confirmation: its next stream reports again.
+                stream.check_recording()
                 stream.look_up_again()
                 lease = session.lease_until - self._clock()
                 if self._draining.is_set() and lease <= 0:
@@ -214,6 +216,12 @@ class _Stream:
         self._add_wanted(outdated)
         self._start_lookups()
 
+    def check_recording(self) -> None:
+        """Raise the error that the last report could not be recorded for, if there was one."""
+        recording = self._recording
+        if recording is not None and recording.done() and not recording.cancelled():
+            recording.result()
+
     def close(self) -> None:
         """Look nobody up any more."""
         for task in self._lookups:
@@ -224,7 +232,10 @@ class _Stream:
     def _take(
         self, report: sync_pb2.SyncReport, refused: list[sync_pb2.RefusedDecision], size: int
     ) -> None:
-        """Record a report. Raises Overloaded if the one before it is not confirmed."""
+        """Record a report. Raises Overloaded if the one before it is not confirmed, and the error
+        that it could not be recorded for.
+        """
+        self.check_recording()
         if self._recording is not None and not self._recording.done():
             raise Overloaded("a report must wait until the one before it is confirmed")
         if self._recorder is not None:
@@ -232,9 +243,11 @@ class _Stream:
             self._recording.add_done_callback(self._confirm)
 
     def _confirm(self, recording: "asyncio.Task[sync_pb2.SyncReported]") -> None:
-        if not recording.cancelled():
+        if recording.cancelled():
+            return
+        if recording.exception() is None:
             self._session.confirm(recording.result())
-            self._wake()
+        self._wake()
 
     def _want(self, users: list[tuple[str, str]]) -> None:
         self._add_wanted(users)

@@ -1,8 +1,11 @@
 """What a stream sends, and until when, over the real servicer."""
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncIterator
+from typing import Any, cast
 
+import grpc
 import pytest
 
 from queuegate.policy.acl import parse
@@ -11,7 +14,8 @@ from queuegate.policy.tree import Policy, build_partition
 from queuegate.v1 import sync_pb2
 from queuegate_server.engine import Engine, ServedPartition, Snapshot
 from queuegate_server.rpc.admission_queue import AdmissionQueue
-from queuegate_server.rpc.errors import Draining
+from queuegate_server.rpc.errors import Draining, to_status
+from queuegate_server.rpc.report_recorder import ReportRecorder
 from queuegate_server.rpc.sync_service import SyncServicer
 from queuegate_server.sync.hub import SyncHub
 from queuegate_server.throttling import ByteBudget
@@ -19,23 +23,27 @@ from tests.support.snapshots import groups_named_as_users, zero
 from tests.support.sync_stream import sync_request
 
 
-async def test_a_stream_whose_caller_has_lost_its_rights_sends_nothing_more() -> None:
-    engine = Engine(zero)
+def servicer_of(hub: SyncHub, engine: Engine, recorder: ReportRecorder | None) -> SyncServicer:
     partition = build_partition("default", "", [QueueAcls("root", parse("alice"), parse(""))])
     served = {"default": ServedPartition(partition, groups_named_as_users(), True)}
     engine.serve(Snapshot(Policy({"default": partition}, revision=1), served, 0.0))
-    hub = SyncHub(engine, zero, b"12345678")
-    servicer = SyncServicer(
+    return SyncServicer(
         engine,
         hub,
         AdmissionQueue(zero, 1.0, {}, ByteBudget(1)),
-        None,
+        recorder,
         draining=asyncio.Event(),
         clock=zero,
         max_streams=1,
         max_streams_per_caller=1,
         local_decisions=True,
     )
+
+
+async def test_a_stream_whose_caller_has_lost_its_rights_sends_nothing_more() -> None:
+    engine = Engine(zero)
+    hub = SyncHub(engine, zero, b"12345678")
+    servicer = servicer_of(hub, engine, None)
     lost, noticed = asyncio.Event(), asyncio.Event()
 
     async def requests() -> AsyncIterator[bytes]:
@@ -52,5 +60,30 @@ async def test_a_stream_whose_caller_has_lost_its_rights_sends_nothing_more() ->
     await asyncio.sleep(0)  # the end of the task that reads
     with pytest.raises(Draining):
         await anext(stream)
+    assert hub.streams == 0
+    hub.close()
+
+
+class FaultyLog:
+    async def reported(self, *_: object) -> None:
+        raise RuntimeError("a fault of this server")
+
+
+async def test_a_report_that_cannot_be_recorded_ends_the_stream() -> None:
+    """Otherwise its caller would wait for the confirmation, and report nothing more."""
+    engine = Engine(zero)
+    hub = SyncHub(engine, zero, b"12345678")
+    recorder = ReportRecorder(cast("Any", FaultyLog()), None, Counter(), zero)
+    servicer = servicer_of(hub, engine, recorder)
+
+    async def requests() -> AsyncIterator[bytes]:
+        yield sync_request("open").SerializeToString()
+        yield sync_request("report", id=1, decisions=[sync_pb2.LocalDecision()]).SerializeToString()
+        await asyncio.Event().wait()
+
+    async with asyncio.timeout(60):
+        with pytest.raises(RuntimeError, match="a fault of this server") as caught:
+            [_ async for _ in servicer.Sync(requests(), trusted=True)]
+    assert to_status(caught.value).code is grpc.StatusCode.INTERNAL
     assert hub.streams == 0
     hub.close()
