@@ -205,15 +205,24 @@ class Connections:
             await asyncio.sleep(0)
             try:
                 accepted, _ = await loop.sock_accept(self._socket)
+                try:
+                    self._take(server, accepted)
+                except BaseException:
+                    accepted.close()
+                    raise
             except OSError as error:
                 _LOG.warning("cannot accept a connection", extra={"error": str(error)})
                 await asyncio.sleep(_RETRY_SECONDS)
-                continue
-            if len(self._open) >= MAX_CONNECTIONS:
-                # Idle connections must not keep others out.
-                next(iter(self._open)).cut()
-            connection = Connection(server, self._open, self._line_bytes)
-            connection.task = loop.create_task(self._begin(connection, accepted))
+            except Exception:  # without this task, the port would be silent
+                _LOG.exception("cannot accept a connection")
+                await asyncio.sleep(_RETRY_SECONDS)
+
+    def _take(self, server: web.Server, accepted: socket.socket) -> None:
+        """Begin a connection. At the limit, the oldest gives way: idle ones keep nobody out."""
+        if len(self._open) >= MAX_CONNECTIONS:
+            next(iter(self._open)).cut()
+        connection = Connection(server, self._open, self._line_bytes)
+        connection.task = asyncio.get_running_loop().create_task(self._begin(connection, accepted))
 
     async def _begin(self, connection: Connection, accepted: socket.socket) -> None:
         with_tls = self._certificate is not None
