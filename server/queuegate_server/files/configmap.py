@@ -71,6 +71,11 @@ def _version_status(folder: Path) -> tuple[int, ...]:
     return status
 
 
+def is_mounted(folder: Path) -> bool:
+    """Return whether a folder is a ConfigMap that Kubernetes has mounted."""
+    return (folder / _DATA).exists()
+
+
 class BadCompression(ValueError):
     """A value cannot be decompressed; the message names its key."""
 

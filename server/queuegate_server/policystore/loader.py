@@ -8,7 +8,13 @@ from typing import Final, NamedTuple
 
 from queuegate.policy.yarn_acl import Semantics
 from queuegate_server.files.config_keys import queues_key
-from queuegate_server.files.configmap import ConfigMapFolders, key_instead
+from queuegate_server.files.configmap import (
+    BadCompression,
+    ConfigMapFolders,
+    decompress,
+    is_mounted,
+    key_instead,
+)
 from queuegate_server.files.safe_open import remedy
 from queuegate_server.files.watcher import (
     Content,
@@ -51,6 +57,8 @@ class ConfigMaps:
         self.key_instead = ""
         """The key that the scheduler reads instead, as of the last reading; empty if it reads the
         same."""
+        self.is_key: Final = True
+        """Whether YuniKorn reads the text from a key of a ConfigMap, as it is."""
         self.name = maps.name
         self.folders = maps.folders
         self.status = maps.status
@@ -80,11 +88,21 @@ class QueuesFile(OneFile):
         self._file = path
         self.key_instead = ""
         """As in ConfigMaps."""
+        self.is_key = False
+        """As in ConfigMaps, as of the last reading."""
 
     def read(self) -> bytes:
-        """Return the content. Raises OSError."""
+        """Return the content; that of a compressed key, decompressed. Raises OSError."""
         self.key_instead = key_instead(self._file)
-        return super().read()
+        self.is_key = is_mounted(self._file.parent)
+        data = super().read()
+        if not self.is_key:
+            return data
+        try:
+            [text] = decompress({self._file.name: data}).values()
+        except BadCompression as error:
+            raise OSError(None, str(error), self.name) from None
+        return text
 
 
 class _Policy(NamedTuple):
@@ -181,7 +199,7 @@ class PolicyLoader:
                 files[site] if site else None,
                 files[spark] if spark else None,
                 source.key_instead,
-                isinstance(source, ConfigMaps),
+                source.is_key,
             )
             for stated, source, policy, site, spark in self._policies
         )

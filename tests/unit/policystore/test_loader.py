@@ -1,5 +1,6 @@
 """Several policies, and the files beside them, read as one."""
 
+import gzip
 import os
 import threading
 from collections.abc import Mapping
@@ -117,6 +118,26 @@ async def test_a_key_of_a_mounted_config_map_is_no_envelope(folder: Path) -> Non
     found = await read(folder, {"configs": "mounted"})
     assert not found.partitions
     assert any(each.severity is Severity.ERROR for each in found.diagnostics)
+
+
+async def test_a_policy_file_that_is_such_a_key_is_no_envelope(folder: Path) -> None:
+    version = folder / "..2026_11_26"
+    version.mkdir()
+    (folder / "..data").symlink_to(version.name)
+    manifest = "kind: ConfigMap\ndata:\n  queues.yaml: |\n"
+    (version / "queues.yaml").write_text(manifest + indent(QUEUES.format("default"), "    "))
+    (version / "queues.yaml.gz").write_bytes(gzip.compress(QUEUES.format("gpu").encode()))
+    for key in ("queues.yaml", "queues.yaml.gz"):
+        (folder / key).unlink(missing_ok=True)
+        (folder / key).symlink_to(f"..data/{key}")
+    found = await read(folder, YUNIKORN)
+    assert not found.partitions
+    assert any(each.severity is Severity.ERROR for each in found.diagnostics)
+    # YuniKorn decompresses keys with this suffix.
+    assert set((await read(folder, {"path": "queues.yaml.gz"})).partitions) == {"gpu"}
+    (version / "queues.yaml.gz").write_bytes(b"partitions: []")
+    with pytest.raises(CannotLoad, match="is not in gzip format"):
+        await read(folder, {"path": "queues.yaml.gz"})
 
 
 NOT_ASKED = 'no partition is named "default"'
