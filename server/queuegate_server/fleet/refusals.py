@@ -22,22 +22,26 @@ _INNER_COMMAND: Final = re.compile(r"command of a script ([A-Z]+): (.*)", re.DOT
 _NOISE: Final = re.compile(r"(?:,? with args beginning with| script: [0-9a-f]{40}).*", re.DOTALL)
 _AUTHENTICATION: Final = "correct fleet.username and fleet.password_file"
 _REMEDIES: Final[Mapping[str, str]] = {
-    r"no permission|can't run this command|can't access|NOPERM": "give the account of"
+    r"NOPERM|(?i:no permissions?|can't run this command|can't access)": "give the account of"
     " fleet.username the rights that the guide to fleets lists",
-    r"unknown (redis )?command": "a fleet needs Redis 6.2 or newer, or Valkey, without renamed"
+    r"(?i:unknown (redis )?command)": "a fleet needs Redis 6.2 or newer, or Valkey, without renamed"
     " commands",
-    r"WRONGPASS|NOAUTH|invalid (username|password)|Authentication": _AUTHENTICATION,
-    r"OOM|maxmemory|out of memory": "give Redis more memory, and set maxmemory-policy volatile-ttl",
-    r"READONLY|read only replica": "fleet.url must name the master, or the sentinels that know it",
-    r"MISCONF|unable to persist": "Redis cannot write to its disk: see the log of Redis",
-    r"NOREPLICAS|enough good replicas": "start the replicas of Redis, or lower"
+    r"WRONGPASS|NOAUTH|(?i:invalid (username|password)|authentication)": _AUTHENTICATION,
+    r"OOM|(?i:maxmemory|out of memory)": "give Redis more memory, and set maxmemory-policy"
+    " volatile-ttl",
+    r"READONLY|(?i:read only replica)": "fleet.url must name the master, or the sentinels that know"
+    " it",
+    r"MISCONF|(?i:unable to persist)": "Redis cannot write to its disk: see the log of Redis",
+    r"NOREPLICAS|(?i:enough good replicas)": "start the replicas of Redis, or lower"
     " min-replicas-to-write",
-    r"MOVED|ASK|CROSSSLOT|CLUSTERDOWN|cluster is down": "for a cluster, fleet.url must begin with"
-    " redis+cluster:// or rediss+cluster://",
+    r"MOVED|ASK|CROSSSLOT|CLUSTERDOWN|(?i:cluster is down)": "for a cluster, fleet.url must begin"
+    " with redis+cluster:// or rediss+cluster://",
     r"WRONGTYPE": "somebody else has written to a key of the fleet: delete it",
-    r"LOADING|BUSY|busy running": "wait until Redis has loaded its data, or its script has ended",
-    r"DB index": "correct the number at the end of fleet.url",
+    r"LOADING|BUSY|(?i:busy running)": "wait until Redis has loaded its data, or its script has"
+    " ended",
+    r"(?i:DB index)": "correct the number at the end of fleet.url",
 }
+"""By whole words of an error: codes as Redis writes them, and parts of sentences."""
 _BY_CODE: Final = {
     "MovedError": "MOVED",
     "AskError": "ASK",
@@ -67,7 +71,7 @@ def refusal(command: str, error: BaseException) -> str:
     remedies = (
         remedy
         for pattern, remedy in _REMEDIES.items()
-        if re.search(pattern, searched, re.IGNORECASE)
+        if re.search(rf"\b(?:{pattern})\b", searched)
     )
     remedy = next(remedies, _AUTHENTICATION if isinstance(error, AuthenticationError) else "")
     sentence = f"Redis refuses {command} ({kind}: {shown(text)})"

@@ -40,6 +40,31 @@ def test_it_names_the_command_the_cause_and_the_remedy(error: Exception, sentenc
     assert "with args" not in text
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "the task was removed from its room",
+        "ask again: a busybody is downloading",
+        "BUSYGROUP Consumer Group name already exists",
+    ],
+)
+def test_no_remedy_is_read_out_of_a_part_of_a_word(text: str) -> None:
+    assert refusal("XREAD", ResponseError(text)) == f"Redis refuses XREAD (ResponseError: {text})"
+
+
+@pytest.mark.parametrize(
+    ("text", "remedy"),
+    [
+        ("ERR Error running script (call to f_1): @user_script: 1: -OOM not allowed", "memory"),
+        ("ASK 3999 127.0.0.1:6381", "redis+cluster://"),
+        ("WRONGTYPE Operation against a key holding the wrong kind of value", "delete it"),
+        ("NOAUTH Authentication required.", "fleet.password_file"),
+    ],
+)
+def test_a_code_is_a_word_of_its_own(text: str, remedy: str) -> None:
+    assert remedy in refusal("XREAD", ResponseError(text))
+
+
 def test_the_command_of_a_script_is_named() -> None:
     text = "user_script: command of a script HSET: ERR The user executing the script can't run this"
     assert refusal("EVALSHA", ResponseError(text)).startswith("Redis refuses HSET (")
