@@ -16,7 +16,9 @@ from queuegate_server.config_fields import MIB
 from queuegate_server.engine import Snapshot
 from queuegate_server.formats.acl_positions import AclKey, Place, acl_positions
 from queuegate_server.formats.diagnostics import Diagnostic
+from queuegate_server.formats.envelope import open_envelope
 from queuegate_server.formats.registry import detect_format
+from queuegate_server.formats.source_text import ParseError
 from queuegate_server.policystore import parser_process
 from queuegate_server.policystore.loader import MAX_KEPT_BYTES
 from queuegate_server.policystore.parsing import CheckJob, ParseJob, PolicyText, format_options
@@ -24,6 +26,10 @@ from queuegate_server.policystore.parsing import CheckJob, ParseJob, PolicyText,
 _LOG = logging.getLogger("queuegate_server.console")
 WAIT_SECONDS: Final = 3.0
 """How long a page waits for it."""
+_TOO_LARGE: Final = (
+    f"The policy is larger than {MAX_KEPT_BYTES // MIB} MiB: find lines and findings with"
+    " `queuegate-server lint`."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,10 +66,7 @@ class Annotator:
         if self._task is None or self._revision != revision:
             texts = self._texts()
             if texts is None:
-                return Annotations(
-                    missing=f"The policy is larger than {MAX_KEPT_BYTES // MIB} MiB: find lines and"
-                    " findings with `queuegate-server lint`."
-                )
+                return Annotations(missing=_TOO_LARGE)
             if texts.checksum != checksum:
                 return Annotations(missing="A newer policy has just been loaded: load again.")
             self._revision = revision
@@ -74,6 +77,8 @@ class Annotator:
         return self._task.result()
 
     async def _read(self, job: ParseJob) -> Annotations:
+        if await asyncio.to_thread(_is_large, job):
+            return Annotations(missing=_TOO_LARGE)
         findings: list[Diagnostic] = []
         missing = ""
         try:
@@ -86,6 +91,20 @@ class Annotator:
             missing = f"Findings are not known: the linter cannot be started: {reason}."
         places = await asyncio.to_thread(_places, job)
         return Annotations(places, tuple(findings), missing)
+
+
+def _is_large(job: ParseJob) -> bool:
+    """Return whether the policies are too large to be read here, once they are decompressed."""
+    left = MAX_KEPT_BYTES
+    for text in job.texts:
+        name, data = text.policy
+        try:
+            left -= len(data if text.is_bare else open_envelope(data, name, left).data)
+        except ParseError:  # the policy is served, so only the bound has been exceeded
+            return True
+        if left < 0:
+            return True
+    return False
 
 
 def _lint_job(job: ParseJob, text: PolicyText) -> CheckJob:

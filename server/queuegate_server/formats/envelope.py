@@ -116,21 +116,22 @@ def format_inside(data: bytes) -> str:
     return FORMATS_BY_KEY.get(key, FORMATS_BY_KEY[QUEUES_KEY] if key else "")
 
 
-def open_envelope(data: bytes, file: str) -> Policy:
+def open_envelope(data: bytes, file: str, max_bytes: int = MAX_BYTES) -> Policy:
     """Return the policy inside an envelope; any other text as it is.
 
     Args:
         data: The content of a file.
         file: The name that messages show.
+        max_bytes: The most that is decompressed.
 
     Raises:
         ParseError: The envelope cannot be opened, holds several policies, or holds more than
-            MAX_BYTES.
+            `max_bytes`.
     """
     opened = Policy(data, file)
     for _ in range(_MAX_LAYERS):
         if opened.data.startswith(_GZIP_MAGIC):
-            opened = opened._replace(data=_decompressed(opened.data))
+            opened = opened._replace(data=_decompressed(opened.data, max_bytes))
         elif _may_hold_policy(opened.data) and (inner := _chosen(opened)) is not None:
             opened = inner
         else:
@@ -145,18 +146,18 @@ def _may_hold_policy(data: bytes) -> bool:
     return _KEY.search(data) is not None or _CONFIG_MAP.search(data) is not None
 
 
-def _decompressed(data: bytes) -> bytes:
+def _decompressed(data: bytes, max_bytes: int) -> bytes:
     try:
         with gzip.GzipFile(fileobj=io.BytesIO(data)) as stream:
-            text = read_at_most(stream, MAX_BYTES)
+            text = read_at_most(stream, max_bytes)
     except EOFError:
         message = "the compressed file ends too early"
         raise ParseError(None, message, "copy it again") from None
     except (gzip.BadGzipFile, zlib.error):
         message = "the file begins like gzip, but cannot be decompressed"
         raise ParseError(None, message, "compress the policy again") from None
-    if len(text) > MAX_BYTES:
-        message = f"the compressed file holds more than {MAX_BYTES} bytes"
+    if len(text) > max_bytes:
+        message = f"the compressed file holds more than {max_bytes} bytes"
         raise ParseError(None, message, "split the policy")
     return text
 
