@@ -140,7 +140,7 @@ def test_a_policy_beside_others_may_not_lose_its_partitions(
     result = client.reload()
     assert not result.succeeded
     (finding,) = (found for found in result.diagnostics if found.severity == "error")
-    assert finding.message == "the policy has no partitions any more"
+    assert finding.message == "the policy no longer has any partitions"
     assert client.policy().queues
     policy.write_text(before)
     assert client.reload().succeeded

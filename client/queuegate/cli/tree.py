@@ -60,7 +60,7 @@ def tree(
 ) -> Report:
     """Show the queues as a tree, with the users and groups that their ACLs list.
 
-    A tree of more than 200 queues is cut, and says where; --depth, --prefix and --all show more.
+    A tree of more than 200 queues is cut, and shows where; --depth, --prefix and --all show more.
     """
     if user is None and (groups or real_user):
         message = "--group and --real-user: only with --user"

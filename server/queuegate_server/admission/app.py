@@ -84,7 +84,7 @@ class AdmissionMetrics:
         )
         Gauge(
             "queuegate_admission_certificate_expires_timestamp_seconds",
-            "When the certificate that is served ends, in Unix seconds.",
+            "When the certificate that is served expires, in Unix seconds.",
             registry=self.registry,
         ).set_function(lambda: certificate.expires)
         self.registry.register(_Reloads("settings", "the ConfigMaps", settings))
@@ -96,7 +96,7 @@ class _Reloads(Collector):
 
     def __init__(self, name: str, what: str, watched: WatchedValue[Any, Any]) -> None:
         self._name = f"queuegate_admission_{name}_reloads"
-        self._text = f"Readings of {what} after the first, by result."
+        self._text = f"Reloads of {what}, by result."
         self._watched = watched
 
     def collect(self) -> Iterator[Metric]:

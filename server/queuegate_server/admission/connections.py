@@ -160,7 +160,7 @@ class Connections:
         der = request.transport.get_extra_info("ssl_object").getpeercert(binary_form=True)
         peer = peer_certificate(ssl.DER_cert_to_PEM_cert(der).encode())
         if peer.fault:
-            return f"the client's certificate does not count: {peer.fault}"
+            return f"the client's certificate is not accepted: {peer.fault}"
         if peer.not_after <= time.time():
             return "the client's certificate has expired"
         if self._client_names.isdisjoint(peer.names):

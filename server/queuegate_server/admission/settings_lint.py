@@ -85,7 +85,7 @@ def _odd_patterns(values: Mapping[str, str], environment: Mapping[str, str]) -> 
         cut = next(filter(_is_cut, patterns), None)
         if cut is not None:
             yield (
-                f"{name}: the pattern {_quoted(cut)} has a bracket without its partner:"
+                f"{name}: the pattern {_quoted(cut)} has an unmatched bracket:"
                 " a comma always separates two patterns (write the pattern without a comma)"
             )
         for pattern in patterns:

@@ -134,8 +134,8 @@ def admission(
 ) -> None:
     """Serve the Kubernetes admission webhook: /mutate, /validate and /validate-conf.
 
-    It records who creates a pod or workload in the annotation
-    yunikorn.apache.org/user.info, and denies requests that set another name there.
+    Records who creates a pod or workload in the annotation yunikorn.apache.org/user.info, and
+    denies requests that set another name there.
 
     Exit status: 0 ended by a signal, 2 wrong usage or configuration.
     """

@@ -41,13 +41,13 @@ def audit() -> None:
 def verify(*, files: tuple[str, ...], expected: frozenset[bytes]) -> None:
     """Verify the hash chain of each audit log FILE, written with `audit.chain: true`.
 
-    The rotated files FILE.1, FILE.2 and so on are read before it, from the oldest on, as one
-    chain. For files of other names, give them all, from the oldest on, on standard input:
-    cat OLD NEW | queuegate-server audit verify -
+    The rotated files FILE.1, FILE.2 and so on are read before it, oldest first, as one chain.
+    For files with other names, give them all, oldest first, on standard input: cat OLD NEW |
+    queuegate-server audit verify -
 
     Prints which records are intact, and the last hash; or, as file:line, the first record that
-    was changed, inserted or moved, or before which others are missing. A log that was rewritten
-    or shortened as a whole shows only by --expect: keep the last hash where nobody who may
+    was changed, inserted or moved, or that follows missing ones. Only --expect detects a log
+    that was rewritten as a whole or cut off at the end: keep the last hash where nobody who can
     write the log can change it.
 
     Exit status: 0 all intact, 1 a chain is broken or an expected hash is missing, 2 wrong

@@ -97,20 +97,20 @@ def diff(
     output: str,
     options: FormatOptions,
 ) -> None:
-    """Show what changes in the ACLs of queues from the policy OLD to the policy NEW.
+    """Show how the ACLs of queues change from the policy OLD to the policy NEW.
 
     Needs no server. One of the two may be - for standard input. Prints a line for each
-    partition or queue that was added or removed, and for each ACL that lets in others than
-    before: + for those it now lets in, - for those it no longer does. Each queue's own ACLs
-    are compared; what the queues above grant still applies. Both files must be YuniKorn's, or
-    both YARN's.
+    partition or queue that was added or removed, and for each ACL that lets in different users
+    or groups: + for those that it adds, - for those that it removes. Each queue's own ACLs are
+    compared; what the queues above grant still applies. Both files must be YuniKorn's, or both
+    YARN's.
 
-    With --people, shows instead who may use which queues by NEW and could not by OLD, and the
-    other way round: what the queues above grant counts, and a queue that inherits a difference is
-    counted and not listed. Without --users-from, the names in the ACLs are shown: they decide
-    for everyone who may ever exist. With it, the people are.
+    With --people, shows instead who may use which queues under NEW but not under OLD, and the
+    reverse. What the queues above grant is included; queues that only inherit a difference are
+    counted, not listed. Shows the names in the ACLs, which cover every possible user, or with
+    --users-from the people themselves.
 
-    Exit status: 0 no difference, or none that matters by --fail-on and --allow-gain, 1 a
+    Exit status: 0 no difference, or only those that --fail-on and --allow-gain accept, 1 a
     difference, 2 wrong usage, or a file that cannot be read or is not valid.
     """
     if by_people:

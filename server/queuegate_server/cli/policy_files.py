@@ -102,13 +102,13 @@ def validate(
 
     FILE may also be a spark-defaults.conf or a yarn-site.xml.
 
-    With --settings each FILE is a queuegate.yaml. Its keys and values are checked, and so are
-    the filters, names and addresses of directories, the files that it names, and whether this
-    machine has what its resolvers need.
+    With --settings, each FILE is a queuegate.yaml. Checks its keys and values, the filters,
+    names and addresses of directories, the files that it names, and whether this machine has
+    what its resolvers need.
 
-    With --config FILE is checked as `serve --config CONFIG --policy FILE` would, without asking
-    a directory: also whether the resolvers that its partitions need can work. Without FILE, the
-    policies that CONFIG names are checked.
+    With --config, checks FILE as `serve --config CONFIG --policy FILE` would, including whether
+    the resolvers that its partitions need can work, but without asking a directory. Without
+    FILE, checks the policies that CONFIG names.
 
     Needs no server. Prints each diagnostic as file:line:column: level: message (remedy)
     on standard output, and a summary on standard error. Warnings, such as names that
@@ -159,10 +159,10 @@ def lint(
 ) -> None:
     """Find what is valid but probably not meant in each FILE (- is standard input).
 
-    Reports what validate reports about the text, and also such things as a list of groups
+    Reports what validate reports about the text, and also mistakes such as a list of groups
     whose leading space YAML dropped. Needs no server. Prints each diagnostic as
-    file:line:column: level: message (remedy) on standard output, and a summary on
-    standard error.
+    file:line:column: level: message (remedy) on standard output, and a summary on standard
+    error.
 
     With --users-from, also reports a group in a list of users, mostly for want of a leading
     space, and a user in a list of groups.
@@ -228,8 +228,8 @@ def convert(
     """Write the queues of a YARN cluster as a queues.yaml of YuniKorn.
 
     FILE (- is standard input) is a fair-scheduler.xml or a capacity-scheduler.xml. Each user
-    may submit to and administer the same queues as before. What YuniKorn cannot express
-    grants less, and is reported on standard error with file, line and column.
+    may submit to and administer the same queues as before. Where YuniKorn cannot express an
+    ACL, the result grants less, which is reported on standard error with file, line and column.
 
     Exit status: 0 the same access, 1 written, but something cannot be expressed, 2 wrong
     usage, or a file that cannot be read, converted or written.

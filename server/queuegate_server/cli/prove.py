@@ -63,8 +63,8 @@ def prove(
     any groups, unless the file states facts such as `ml-admins within ml`, or --users-from says
     who exists.
 
-    A claim that does not hold is refuted by a person whom it excludes: with the command that
-    shows the decision about them, and the place of the ACL that lets them in.
+    A claim that does not hold is refuted by an example: a person, the command that shows the
+    decision about them, and the file and line of the ACL that lets them in.
 
     Exit status: 0 all claims proved, 1 a claim is refuted, 2 wrong usage, or a file that cannot
     be read or is not valid.

@@ -124,7 +124,7 @@ def _contradictions(settings: Settings, content: bytes, file: str) -> list[Diagn
     return [
         dataclasses.replace(
             source_map.diagnostic(
-                ("resolvers", name, key), message, "raise lookup_timeout, or lower the other"
+                ("resolvers", name, key), message, "raise lookup_timeout, or lower this setting"
             ),
             severity=Severity.WARNING,
         )

@@ -68,12 +68,12 @@ class Annotator:
             if texts is None:
                 return Annotations(missing=_TOO_LARGE)
             if texts.checksum != checksum:
-                return Annotations(missing="A newer policy has just been loaded: load again.")
+                return Annotations(missing="A newer policy has just been loaded: reload the page.")
             self._revision = revision
             self._task = asyncio.create_task(self._read(texts))
         done, _ = await asyncio.wait({self._task}, timeout=WAIT_SECONDS)
         if not done:
-            return Annotations(missing="Lines and findings are still being read: load again.")
+            return Annotations(missing="Lines and findings are still being read: reload the page.")
         return self._task.result()
 
     async def _read(self, job: ParseJob) -> Annotations:

@@ -69,7 +69,7 @@ _EXPLAINED: Final = {
     411: "The form came without a Content-Length.",
     413: "The form is too large.",
     415: "This form cannot be sent with this content type.",
-    503: "Too many pages are being loaded: load it again.",
+    503: "Too many pages are being loaded: try again.",
     421: "This port is on loopback: open the console by the name localhost or its IP address.",
 }
 _TYPES: Final = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}

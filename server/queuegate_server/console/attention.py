@@ -22,7 +22,10 @@ def problems(services: Services) -> Iterator[str]:
         state = each.breaker.state
         if state != CircuitState.CLOSED:
             cause = f": {each.breaker.last_failure[1]}" if each.breaker.last_failure else ""
-            yield f"The resolver {each.name} is not asked, its circuit breaker is {state}{cause}"
+            yield (
+                f"The resolver {each.name} is not asked because its circuit breaker is "
+                f"{state}{cause}"
+            )
 
 
 def failure_of(services: Services, resolver: str) -> str:

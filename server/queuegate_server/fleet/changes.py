@@ -93,8 +93,8 @@ class FleetChanges:
             f"replica {name!r} cannot load its policy: see its log" for name in barrier.failed
         ]
         disagreeing += [
-            f"replica {name!r} has not confirmed the reload: it may still decide by the old policy"
-            " until it has read its file again"
+            f"replica {name!r} has not confirmed the reload: it may use the old policy until "
+            "it has read its file again"
             for name in barrier.unconfirmed
         ]
         return disagreeing + [
@@ -138,7 +138,7 @@ class FleetChanges:
             seconds: How long the change itself takes.
         """
         if len(self._work) >= MAX_AT_ONCE:
-            raise NotReached("too many changes are under way, and nothing was done: try again")
+            raise NotReached("too many changes are in progress, and nothing was done: try again")
         reached = 1
         try:
             for _ in range(ATTEMPTS):

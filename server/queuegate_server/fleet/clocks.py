@@ -42,8 +42,8 @@ class ClockWatch:
             self._names, self._since = names, now
             self._sentence = (
                 f"the clocks of the replicas {late} and {early} differ by at least {seconds:.0f} s,"
-                f" and shared groups allow {CLOCK_SKEW:g} s: set the clocks of their machines by"
-                " NTP"
+                f" and sharing groups tolerates at most {CLOCK_SKEW:g} s: synchronize the "
+                "clocks of their machines, for example with NTP"
             )
 
     def mistake(self, now: float) -> str:

@@ -360,7 +360,7 @@ class FleetMember:
             self._logged = ""
         elif (kind := str(error).partition(":")[0]) != self._logged:
             self._logged = kind
-            _LOG.warning("Redis cannot be used, this replica works alone: %s", error)
+            _LOG.warning("Redis cannot be used; this replica works alone: %s", error)
         self.error = error
 
     def _warn_of_mistakes(self) -> None:

@@ -43,7 +43,7 @@ class ExceptionContainment:
             _LOG.warning("resolver %r cannot look up %r: %s", self._name, user, outcome.detail)
         elif not isinstance(outcome, Found | NoSuchUser):
             _LOG.error("resolver %r returned %s for %r", self._name, type(outcome).__name__, user)
-            return LookupFailed("the resolver returned a value of a wrong type")
+            return LookupFailed("the resolver returned a value of the wrong type")
         return outcome
 
     def _fault(self, user: str, error: BaseException) -> LookupFailed:

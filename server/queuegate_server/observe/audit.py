@@ -130,7 +130,7 @@ class AuditLog:
             self._changed.notify()
         await asyncio.to_thread(self._thread.join, CLOSE_TIMEOUT)
         if self._thread.is_alive() or self.counts.dropped > dropped:
-            _LOG.error("records of the audit log are lost: it could not be written at the end")
+            _LOG.error("records of the audit log are lost: it could not be written at shutdown")
 
     def _hangs(self) -> bool:
         """Return whether a write takes so long that calls need not wait for the next one."""

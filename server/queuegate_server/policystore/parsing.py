@@ -170,7 +170,7 @@ def parse(job: ParseJob) -> ParsedPolicies:
                 remedy = "remove `semantics` from the partition's settings"
                 diagnostics.append(Diagnostic(name, 0, 0, Severity.WARNING, message, remedy))
             if partition in partitions:
-                message = f"the partition {partition!r} is in {files[partition]}, too"
+                message = f"the partition {partition!r} is also in {files[partition]}"
                 remedy = "give one of them another name"
                 diagnostics.append(Diagnostic(name, 1, 1, Severity.ERROR, message, remedy))
             files.setdefault(partition, name)

@@ -194,7 +194,7 @@ class Reloader:
         except CannotLoad as error:
             return (error.diagnostic,), ()
         except ParserFailed as error:
-            message = f"{error}; the server tries again by itself in {self._retry_later():g} s"
+            message = f"{error}; the server will try again in {self._retry_later():g} s"
             return (_error(self._loader.name, message, error.remedy),), ()
         except Exception as error:  # a bug must not end the service either
             _LOG.exception("unexpected error")
@@ -370,7 +370,7 @@ def _no_partitions(
     diagnostics: tuple[Diagnostic, ...], lost: Collection[str]
 ) -> tuple[Diagnostic, ...]:
     """Return the diagnostics with an error for each policy that has lost all its partitions."""
-    message = "the policy has no partitions any more"
+    message = "the policy no longer has any partitions"
     remedy = "add a partition; a file that is still being written is read again"
     others = [each for each in diagnostics if each.file not in lost or each.message != NO_PARTITION]
     emptied = (Diagnostic(file, 1, 1, Severity.ERROR, message, remedy) for file in lost)

@@ -159,7 +159,7 @@ METRICS: Final[Mapping[str, tuple[type[Metric], str, tuple[str, ...]]]] = {
     "queuegate_sync_streams_limit": (Gauge, "How many of them may be open.", ()),
     "queuegate_sync_lag_seconds": (
         Gauge,
-        "For how long a gate has not confirmed a change, at most; 0 if all have.",
+        "The longest time for which a gate has not confirmed a change; 0 if all have.",
         (),
     ),
     "queuegate_sync_messages": (

@@ -256,7 +256,7 @@ def _override(origin: str, path: KeyPath, text: str) -> Override | Diagnostic:
     message = "begins with a bracket or a quote, but is not one value of YAML"
     if origin.startswith(SET):
         reason = next((each.message for each in document.diagnostics), "more than one value")
-        message = f"{reason}; read {quoted(text)}"
+        message = f"{reason}; got {quoted(text)}"
     return error_in(origin, message, _YAML_REMEDY)
 
 

@@ -150,7 +150,7 @@ class SourceMap:
         origin, is_overridden = self._overrides.nearest(path)
         if origin and is_overridden and origin.startswith(OPTION):
             if value is not None and repr(value) not in message:
-                message = f"{message}; read {_shown(value)}"
+                message = f"{message}; got {_shown(value)}"
             if origin == f"{SET} {key}":
                 return error_in(origin, message, remedy)
         text = f"{key}: {message}" if key else message

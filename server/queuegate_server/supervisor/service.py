@@ -210,7 +210,7 @@ def worker_metrics(
     """
     replacements = CounterMetricFamily(
         "queuegate_workers_replaced",
-        "Workers that were replaced: ended (by themselves), silent (for worker_timeout; killed).",
+        "Workers that were replaced: ended (on their own), silent (for worker_timeout; killed).",
         labels=("reason",),
     )
     for reason, count in replaced.items():

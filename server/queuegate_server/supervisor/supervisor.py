@@ -211,7 +211,7 @@ class Supervisor:
 
     async def _await_ready(self, worker: WorkerProcess) -> None:
         await worker.ready.wait()
-        _LOG.info("a worker serves", extra={"index": worker.index, "pid": worker.pid})
+        _LOG.info("a worker is serving", extra={"index": worker.index, "pid": worker.pid})
         if self._reloaded:
             # So that it logs the changes that need a restart.
             with contextlib.suppress(ChannelError):

@@ -75,7 +75,7 @@ class WorkerClient:
             value = {"checksum": checksum, "current": current}
             return int(await self._channel.ask("revision", value, seconds=SUPERVISOR_TIMEOUT))
         except ChannelError as error:
-            _LOG.warning("the revision is not agreed on", extra={"error": str(error)})
+            _LOG.warning("the workers do not agree on the revision", extra={"error": str(error)})
             return current + 1
 
     def broadcast(

@@ -136,7 +136,7 @@ def test_a_file_that_is_no_socket_is_left_alone(tmp_path: Path) -> None:
         (["--set", "drain.grace"], "key=value"),
         (["--set", "listen=[]"], "listen"),
         (["--listen", "localhost"], "--listen: error: listen[0]: not an address: use host:port"),
-        (["--listen", "localhost"], '; read "localhost"'),
+        (["--listen", "localhost"], '; got "localhost"'),
         (["--policy", ""], "--policy: error: policy.path: must be the path of a file"),
         (["--set", "unix_socket_mode=rw"], "unix_socket_mode"),
         (["--set", "limits.max_concurrent_calls=0"], "max_concurrent_calls"),

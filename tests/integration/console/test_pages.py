@@ -50,7 +50,7 @@ def test_a_queue_with_its_acls(browser: Browser) -> None:
         if "adminacl: maria" in text and "engineering" in "".join(lines[number - 3 : number])
     ]
     assert re.search(rf"root\.engineering admin user maria examples/queues\.yaml:{line}:\d+", page)
-    assert "ACLs above that let in, too, the nearest first" in page
+    assert "ACLs above that also let users in, the nearest first" in page
     assert "root admin group platform" in page
     assert "sandbox open" in page
 
@@ -71,7 +71,7 @@ def test_who_may_use_a_queue(browser: Browser) -> None:
 
 def test_search_and_missing_queues(browser: Browser) -> None:
     assert "root.engineering.training" in words(browser.get("queues?search=TRAIN"))
-    assert "No path contains it." in words(browser.get("queues?search=nonsense"))
+    assert "No path contains this text." in words(browser.get("queues?search=nonsense"))
     page = words(browser.get("queues?queue=root.engineering.x.y"))
     assert "There is no queue root.engineering.x.y; this is its nearest existing ancestor." in page
     assert "engineering" in page

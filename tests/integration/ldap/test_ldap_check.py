@@ -255,9 +255,9 @@ def test_validate_compares_the_limits(tmp_path: Path, ca_file: Path, password_fi
         assert done.exit_code == 0
         assert "queuegate.yaml:11:24: warning: resolvers.corp.operation_timeout: " in done.output
         assert (
-            "operation_timeout (10 s) is not shorter than lookup_timeout (5 s), so a lookup ends "
-            "before a server is given up and another one is asked (raise lookup_timeout, or lower "
-            "the other)" in done.output
+            "operation_timeout (10 s) is not shorter than lookup_timeout (5 s), so a lookup "
+            "ends before it can give up on a server and ask another one (raise "
+            "lookup_timeout, or lower this setting)" in done.output
         )
 
 

@@ -57,7 +57,7 @@ def test_good_settings(tmp_path: Path) -> None:
         ({"urls": None}, "set either urls or discover"),
         ({"discover": "example.com"}, "set either urls or discover"),
         ({"urls": "['ldap://a..b']"}, "has a host that is neither a name nor an address"),
-        ({"urls": "['ldap://[::g]']"}, "has a host that is no IPv6 address"),
+        ({"urls": "['ldap://[::g]']"}, "has a host that is not an IPv6 address"),
         ({"urls": "['ldap://1.2.3']", "tls_server_name": "a b"}, "is not the name of a host"),
         ({"tls_server_name": "a..b"}, "is not the name of a host"),
         ({"tls_server_name": "''"}, "is not the name of a host"),

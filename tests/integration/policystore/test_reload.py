@@ -261,7 +261,7 @@ def test_a_policy_that_loses_its_partitions_has_one_diagnostic(reloading: Reload
     result = reloading.reload()
     assert not result.succeeded
     (diagnostic,) = result.diagnostics
-    assert diagnostic.message == "the policy has no partitions any more"
+    assert diagnostic.message == "the policy no longer has any partitions"
     assert diagnostic.remedy
     assert reloading.owner() == ["alice"]
 

@@ -155,7 +155,9 @@ class Server:
             raise NotConfirmed("the server has ended")
 
     def _workers(self) -> dict[int, int]:
-        entries = (json.loads(line) for line in self.process.errors if "a worker serves" in line)
+        entries = (
+            json.loads(line) for line in self.process.errors if "a worker is serving" in line
+        )
         return {entry["index"]: entry["pid"] for entry in entries}
 
 

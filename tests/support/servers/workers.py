@@ -58,9 +58,11 @@ def failing_start(*arguments: str) -> tuple[int, str, str]:
 
 def pids(server: RunningServer) -> dict[int, int]:
     """Return the latest process that served as each worker, by its index."""
-    server.wait_for_log("a worker serves", count=WORKERS)
+    server.wait_for_log("a worker is serving", count=WORKERS)
     return {
-        entry["index"]: entry["pid"] for entry in server.logs if entry["event"] == "a worker serves"
+        entry["index"]: entry["pid"]
+        for entry in server.logs
+        if entry["event"] == "a worker is serving"
     }
 
 

@@ -64,11 +64,11 @@ def test_keys_of_yunikorn(key: str) -> None:
 @pytest.mark.parametrize(
     ("text", "warning"),
     [
-        ("^svc[0-9]{1,3}$", "the pattern '^svc[0-9]{1' has a bracket without its partner: a comma"),
-        ("^ok$,^a{1,2}b{3,4}$", "the pattern '^a{1' has a bracket without its partner"),
-        ("x}", "the pattern 'x}' has a bracket without its partner"),
-        ("^[a-z,0-9]$", "the pattern '^[a-z' has a bracket without its partner"),
-        ("^(a,b)$", "the pattern '^(a' has a bracket without its partner"),
+        ("^svc[0-9]{1,3}$", "the pattern '^svc[0-9]{1' has an unmatched bracket: a comma"),
+        ("^ok$,^a{1,2}b{3,4}$", "the pattern '^a{1' has an unmatched bracket"),
+        ("x}", "the pattern 'x}' has an unmatched bracket"),
+        ("^[a-z,0-9]$", "the pattern '^[a-z' has an unmatched bracket"),
+        ("^(a,b)$", "the pattern '^(a' has an unmatched bracket"),
         ("^svc$,|", "the pattern '|' matches every name (write the names between ^ and $)"),
         ("^svc$|", "the pattern '^svc$|' matches every name"),
         ("a*", "the pattern 'a*' matches every name"),
@@ -150,6 +150,6 @@ def test_patterns_of_a_megabyte_cost_nothing(sign: str) -> None:
     assert lint_settings({f"{FILTER}processNamespaces": sign * (2**20 // len(sign))}) == ()
     most = sign * (MAX_PATTERN_CHARACTERS // len(sign))
     cut = [
-        each for each in lint_settings({f"{FILTER}processNamespaces": most}) if "partner" in each
+        each for each in lint_settings({f"{FILTER}processNamespaces": most}) if "unmatched" in each
     ]
     assert len(cut) == (sign != r"\Q")

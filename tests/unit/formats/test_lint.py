@@ -250,7 +250,7 @@ def test_a_name_is_no_pattern() -> None:
 
 SUBMIT = 'this ACL has no effect: queue "{}" lets everyone submit'
 ADMINISTER = 'this ACL has no effect: queue "{}" lets everyone administer'
-OPEN = 'this ACL does not close the queue: what "{}" grants applies here, too'
+OPEN = 'this ACL does not close the queue: what "{}" grants also applies here'
 
 
 @pytest.mark.parametrize(

@@ -60,13 +60,13 @@ END = "</queue></queue>"
             1,
             "included files are not read",
         ),
-        (CAPACITY, "<configuration/>", 1, 1, "no capacity-scheduler.xml"),
+        (CAPACITY, "<configuration/>", 1, 1, "not a capacity-scheduler.xml"),
         (
             CAPACITY,
             f"<configuration>{prop('fs.defaultFS', 'hdfs://h')}</configuration>",
             1,
             1,
-            "no capacity-scheduler.xml",
+            "not a capacity-scheduler.xml",
         ),
         (
             CAPACITY,

@@ -60,7 +60,7 @@ async def test_an_answer_that_is_no_outcome_is_a_fault(
     answer: object, caplog: pytest.LogCaptureFixture
 ) -> None:
     outcome = await ExceptionContainment("corp", _Answers(answer)).resolve("sue")
-    assert outcome == LookupFailed("the resolver returned a value of a wrong type")
+    assert outcome == LookupFailed("the resolver returned a value of the wrong type")
     assert caplog.records[0].levelno == logging.ERROR
 
 

@@ -128,7 +128,7 @@ async def test_a_failure_of_the_parser_is_tried_again(
         break_parser(patch)
         found = await loading.load("bob")
         assert "was killed" in found
-        assert "; the server tries again by itself in 0.02 s" in found
+        assert "; the server will try again in 0.02 s" in found
         await wait_until(lambda: loading.reloader.failed >= 4)
         assert loading.served == "alice"
     await wait_until(lambda: loading.served == "bob")

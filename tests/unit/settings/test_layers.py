@@ -143,7 +143,7 @@ def test_malformed_value_is_an_error(value: str) -> None:
     assert isinstance(of_option, Diagnostic)
     assert of_option.file == "--set listen"
     assert of_option.message.endswith(
-        f"; read {json.dumps(value, ensure_ascii=not value.isprintable())}"
+        f"; got {json.dumps(value, ensure_ascii=not value.isprintable())}"
     )
     [of_variable] = environment("QUEUEGATE_LISTEN", value)
     assert isinstance(of_variable, Diagnostic)

@@ -27,10 +27,10 @@ from tests.support.settings_faults import faults
             ["callers={loopback: {roles: [chek]}}"],
             (
                 "--set callers: error: callers.loopback.roles[0]: must be 'check', 'read',"
-                " 'admin' or 'sync'; read \"chek\""
+                " 'admin' or 'sync'; got \"chek\""
             ),
         ),
-        ({}, ["drain=[5]"], '--set drain: error: must be a section of keys and values; read ["5"]'),
+        ({}, ["drain=[5]"], '--set drain: error: must be a section of keys and values; got ["5"]'),
         ({}, ["listen=a:x"], "--set listen: error: the port must be a number"),
         (
             {"QUEUEGATE_RESOLVERS__R__LOOKUP_TIMEOUT": "1s"},

@@ -218,7 +218,7 @@ async def _assessment(
         if result["groups"] is None:
             by_people = False
             incomplete.append(
-                f"More than {MAX_GROUPS} groups matter: names are compared, and not people."
+                f"More than {MAX_GROUPS} groups matter: names are compared instead of people."
             )
         else:
             people = await _people(snapshot, result["groups"], incomplete)

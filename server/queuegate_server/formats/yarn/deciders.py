@@ -104,13 +104,13 @@ def _scheduler(stated: str | None, format_name: str, *, is_set: bool) -> Iterato
     if expected is None:
         if found not in _SCHEDULER_OF_FORMAT.values():
             message = f"{SCHEDULER} is {quoted(found)}, neither the capacity scheduler nor the fair"
-            message += " scheduler: their files may decide nothing"
+            message += " scheduler: their files may have no effect"
             yield _Finding(SCHEDULER, message, "check which file this scheduler reads")
     elif found != expected:
         message = f"{SCHEDULER} is {quoted(found)}"
         if stated is None:
             message = f"{SCHEDULER} is not set, and the capacity scheduler by default"
-        message += f": the given {format_name}.xml may decide nothing"
+        message += f": the given {format_name}.xml may have no effect"
         yield _Finding(SCHEDULER, message, f"set it to {expected}, or serve that scheduler's file")
 
 

@@ -93,7 +93,7 @@ class Configuration:
             try:
                 found[name] = value._replace(text=self.expand(name, budget))
             except VariableError as error:
-                message = f"a variable in {quoted(name)} cannot be replaced: {error}"
+                message = f"a variable in {quoted(name)} cannot be expanded: {error}"
                 diagnostics.error(error.position, message, "write its value instead", "")
                 if budget.left < 0:
                     break
@@ -247,7 +247,7 @@ def _read_property(element: Element, diagnostics: Diagnostics) -> _Property:
             case _:
                 pass
     if found.name != found.name.strip(TRIMMED):
-        message = f"Hadoop does not find the name {quoted(found.name)}: it trims no attributes"
+        message = f"Hadoop does not find the name {quoted(found.name)}: it does not trim attributes"
         diagnostics.warning(element, message, "remove the white space around the name")
     found.is_final = final == "true"
     if not found.is_final and final.strip().lower() == "true":

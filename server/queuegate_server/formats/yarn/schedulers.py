@@ -228,7 +228,7 @@ def _read_capacity_scheduler(
     if len(paths) == 1 and not diagnostics.error_count:
         # Hadoop does not start without it, so this is another file, or a damaged one.
         names = properties.get(f"{PREFIX}{ROOT}.{_CAPACITY_QUEUES}", Position(1, 1))
-        message = f"{PREFIX}root.queues lists no queue: this is no capacity-scheduler.xml"
+        message = f"{PREFIX}root.queues lists no queue: this is not a capacity-scheduler.xml"
         diagnostics.error(names, message, "list the queues below root, or use the right file")
     return found
 

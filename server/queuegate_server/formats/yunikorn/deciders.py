@@ -22,6 +22,6 @@ def unasked_partitions(file: str, partitions: Collection[str]) -> Iterator[Diagn
         return
     names = ", ".join(quoted(name) for name in sorted(partitions)[:_MAX_SHOWN_NAMES])
     message = f"no partition is named {quoted(DEFAULT_PARTITION)}, but {names}: YuniKorn's shim for"
-    message += " Kubernetes knows only that one, and it is the default of every question"
+    message += " Kubernetes knows only that one, and requests that name no partition use it"
     remedy = f"rename the partition to {DEFAULT_PARTITION}, unless callers name it"
     yield Diagnostic(file, 0, 0, Severity.WARNING, message, remedy)

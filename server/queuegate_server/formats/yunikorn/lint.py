@@ -226,7 +226,7 @@ def _not_closed(listed: _ListedAcl) -> _Advice:
     above = listed.above.somebody
     if above and listed.scalar.text == " ":
         yield (
-            f"this ACL does not close the queue: what {quoted(above)} grants applies here, too",
+            f"this ACL does not close the queue: what {quoted(above)} grants also applies here",
             "remove it; grant less above and more in the queues below",
         )
 

@@ -32,7 +32,7 @@ from queuegate_server.formats.yunikorn.quotas import check_limits, check_resourc
 RESOLVER_TYPES: Final = frozenset({"", "none", "os", "test", "ldap"})
 """The values of `usergroupresolver.type`. YuniKorn reads any other text as `none`."""
 
-NO_PARTITION: Final = "the document defines no partition: every request will be answered NOT_FOUND"
+NO_PARTITION: Final = "the document defines no partition: every request will fail with NOT_FOUND"
 _GRAMMARS: Final = {names: partial(parse, names=names) for names in AclNames}
 _NODE_SORT_POLICIES: Final = ("binpacking", "fair")
 

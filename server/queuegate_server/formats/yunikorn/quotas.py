@@ -173,7 +173,7 @@ def check_limits(partition: PartitionConfig, diagnostics: Diagnostics) -> None:
         position = partition.limits[0].position
         message = "the limits of the partition differ from those of its root queue"
         diagnostics.error(
-            position, message, "set the limits in one of the two places only", root.path
+            position, message, "set the limits in only one of the two places", root.path
         )
     scopes: dict[QueueConfig | None, _LimitScope] = {}
     for queue in partition.queues:

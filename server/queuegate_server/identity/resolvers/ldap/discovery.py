@@ -64,7 +64,7 @@ def parse_url(text: str) -> ServerUrl:
     try:
         parts = urlsplit(text)
     except ValueError:  # brackets without an IPv6 address
-        raise ValueError("has a host that is no IPv6 address") from None
+        raise ValueError("has a host that is not an IPv6 address") from None
     if parts.scheme not in _PORTS:
         raise ValueError("must begin with ldap:// or ldaps://")
     if not parts.hostname:

@@ -192,7 +192,7 @@ class GroupLookup:
         """Add all groups that contain the user or one of these DNs, directly or by nesting."""
         if not await self._session.is_active_directory():
             raise SetupFault(
-                "the server is no Active Directory, and others find nothing by in-chain searches",
+                "the server is not Active Directory, and only that supports in-chain searches",
                 "set nested: walk",
             )
         parts = kind.member_filters([self._user.dn, *above], _AD_IN_CHAIN)
@@ -296,7 +296,7 @@ class GroupLookup:
         if count > self._options.max_groups:
             raise SetupFault(
                 f"the user is in more than {self._options.max_groups} groups",
-                "raise max_groups if that is right",
+                "raise max_groups if that is expected",
             )
 
 

@@ -318,8 +318,8 @@ class LdapOptions(GroupOptions, ResolverOptions):
         }
         return {
             key: f"{key} ({seconds:g} s) is not shorter than lookup_timeout "
-            f"({self.lookup_timeout:g} s), so a lookup ends before a server is given up and "
-            "another one is asked"
+            f"({self.lookup_timeout:g} s), so a lookup ends before it can give up on a server "
+            "and ask another one"
             for key, seconds in limits.items()
             if seconds >= self.lookup_timeout
         }

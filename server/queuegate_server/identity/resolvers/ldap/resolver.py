@@ -34,8 +34,8 @@ class LdapResolver:
         options = self._options
         if not options.verify_certificate:
             _LOG.warning(
-                "verify_certificate is off: anyone on the way can pose as the directory and "
-                "hand out groups"
+                "verify_certificate is off: anyone on the network path can pose as the "
+                "directory and hand out groups"
             )
         if options.bind == "simple" and options.allow_plaintext_bind:
             _LOG.warning("allow_plaintext_bind is on: the password may travel without encryption")

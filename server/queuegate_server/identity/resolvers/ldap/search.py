@@ -29,7 +29,7 @@ _RANGE: Final = re.compile(r"(0|[1-9][0-9]{0,8})-(\*|0|[1-9][0-9]{0,8})")
 _MORE_PAGES: Final = 100
 """Pages and ranges beyond those that are needed if all are full: a server may send shorter ones."""
 _USUAL_RANGE: Final = 1000
-_RAISE_MAX_GROUPS: Final = "raise max_groups if that is right"
+_RAISE_MAX_GROUPS: Final = "raise max_groups if that is expected"
 
 
 class LimitExceeded(SetupFault):
