@@ -59,7 +59,7 @@ def test_a_reload_reaches_all_and_names_those_that_differ(
     assert main(["reload", "--wait", "--address", fleet.servers["a"].address]) == 1
     shown = capsys.readouterr()
     assert "not every replica is known to serve the new policy" in shown.err
-    assert "decides from the old policy" not in shown.out
+    assert "uses the old policy" not in shown.out
     [problem] = fleet.clients["a"].fleet().problems
     assert problem == "the replicas serve different policies: compare their files"
     fleet.policy("b").write_text("partitions: broken")

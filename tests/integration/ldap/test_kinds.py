@@ -113,7 +113,7 @@ async def test_a_group_may_be_in_one_of_another_kind(
         ({"more_groups": [LISTED], "max_groups": 3}, "more than 3 groups"),
         ({"more_groups": [{**LISTED, "group_base": f"ou=nowhere,{SUFFIX}"}]},
          "does not exist or is not visible"),
-        ({"more_groups": [LISTED, UNIQUE], "nested": "in_chain"}, "no Active Directory"),
+        ({"more_groups": [LISTED, UNIQUE], "nested": "in_chain"}, "not Active Directory"),
     ],
 )  # fmt: skip
 async def test_a_part_of_the_groups_is_a_failure(

@@ -180,7 +180,7 @@ async def test_in_chain_is_refused_where_it_finds_nothing(
 ) -> None:
     outcome = await (await resolver(directory, nested="in_chain")).resolve("carol")
     assert isinstance(outcome, LookupFailed)
-    assert "no Active Directory" in outcome.detail
+    assert "not Active Directory" in outcome.detail
 
 
 @pytest.mark.parametrize(

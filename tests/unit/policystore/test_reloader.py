@@ -169,7 +169,7 @@ async def test_what_ends_further_attempts(
     monkeypatch.setattr(reloader, "FIRST_RETRY_SECONDS", 0.5)
     with monkeypatch.context() as patch:
         break_parser(patch)
-        assert "tries again" in await loading.load("bob")
+        assert "will try again" in await loading.load("bob")
     if ended_by == "close":
         loading.reloader.close()
     else:

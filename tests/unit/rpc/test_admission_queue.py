@@ -221,7 +221,7 @@ async def test_no_long_call_begins_while_too_many_answers_are_unread() -> None:
     async with lines.queue.for_call(b"") as begun:
         lines.unread.take(100)
         for slot in (lines.queue.for_call(b""), lines.queue.for_stream(b"")):
-            with pytest.raises(Overloaded, match="answers wait for callers to read them"):
+            with pytest.raises(Overloaded, match="answers are waiting to be read"):
                 await slot.__aenter__()
         begun.release()
         await begun.reacquire()
@@ -235,7 +235,7 @@ async def test_no_long_call_waits_while_too_many_bytes_of_requests_are_in_progre
     lines = Lines()
     large = bytes(MAX_REQUESTS)
     async with lines.queue.for_call(large):
-        with pytest.raises(Overloaded, match="requests wait to be worked on"):
+        with pytest.raises(Overloaded, match="requests are waiting to be processed"):
             await lines.queue.for_call(b"").__aenter__()
         # The batch of a stream has been read, and waits.
         batch = lines.batch_of_stream("a")

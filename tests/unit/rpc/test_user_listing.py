@@ -85,7 +85,7 @@ async def test_users_who_cannot_be_decided_are_not_confirmed() -> None:
     directory.failing = {"broken"}
     page = await listed(serving(directory, " dev"))
     assert {user.user: user.confirmed for user in page.users} == {"broken": False, "sue": True}
-    assert "could not be asked" in page.users[0].detail
+    assert "is unavailable" in page.users[0].detail
     assert page.complete
 
 
@@ -95,7 +95,7 @@ async def test_users_for_whom_the_time_does_not_suffice(monkeypatch: pytest.Monk
     directory.hold.clear()
     page = await listed(serving(directory, "bob dev"))
     assert {user.user: user.confirmed for user in page.users} == {"bob": True, "sue": False}
-    assert "not all decided" in page.users[1].detail
+    assert "not all users of the page were decided" in page.users[1].detail
 
 
 async def test_the_first_grant_decides_and_others_follow() -> None:
