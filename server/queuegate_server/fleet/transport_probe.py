@@ -6,14 +6,19 @@ credentials, and trust nothing that they receive.
 
 import asyncio
 import contextlib
+import socket
 import ssl
 from collections.abc import Sequence
+from functools import partial
 from typing import Final
 
+from queuegate_server.runtime.threads import AbandonableThreadPool, AllThreadsHang, StillRunning
 from queuegate_server.settings.listeners import HostPort
 
 PROBE_SECONDS: Final = 2.0
 _PLAIN_REPLIES: Final = (b"+PONG", b"-NOAUTH", b"-DENIED", b"-LOADING", b"-MISCONF", b"-ERR")
+_LOOKUPS: Final = AbandonableThreadPool(2, "fleet-probe")
+"""For names, whose lookups may hang: the threads of asyncio are for files."""
 
 
 async def transport_mistake(hosts: Sequence[HostPort], *, tls: bool) -> str:
@@ -28,7 +33,7 @@ async def transport_mistake(hosts: Sequence[HostPort], *, tls: bool) -> str:
         try:
             async with asyncio.timeout(PROBE_SECONDS):
                 is_mistake = await (_speaks_plainly if tls else _speaks_tls)(host, port)
-        except (OSError, TimeoutError, ValueError):
+        except (OSError, TimeoutError, ValueError, StillRunning, AllThreadsHang):
             continue
         if is_mistake:
             speaks, scheme = ("does not speak", "redis") if tls else ("expects", "rediss")
@@ -37,7 +42,8 @@ async def transport_mistake(hosts: Sequence[HostPort], *, tls: bool) -> str:
 
 
 async def _speaks_plainly(host: str, port: int) -> bool:
-    reader, writer = await asyncio.open_connection(host, port, limit=4096)
+    connected = await _connect(host, port)
+    reader, writer = await asyncio.open_connection(sock=connected, limit=4096)
     try:
         writer.write(b"PING\r\n")
         return (await reader.readline()).startswith(_PLAIN_REPLIES)
@@ -49,11 +55,25 @@ async def _speaks_tls(host: str, port: int) -> bool:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE  # nothing is sent after the handshake
+    connected = await _connect(host, port)
     try:
-        _, writer = await asyncio.open_connection(host, port, ssl=context)
+        _, writer = await asyncio.open_connection(sock=connected, ssl=context, server_hostname=host)
     except ssl.SSLError as error:
         # An alert is TLS, too: the server may require a certificate.
         return "ALERT" in (error.reason or "")
     with contextlib.suppress(OSError):
         writer.transport.abort()
     return True
+
+
+async def _connect(host: str, port: int) -> socket.socket:
+    """Return a socket that is connected to the first address that answers. Raises OSError."""
+    lookup = partial(socket.getaddrinfo, host, port, type=socket.SOCK_STREAM)
+    for family, kind, protocol, _, address in await _LOOKUPS.run(host, lookup):
+        with contextlib.suppress(OSError), contextlib.ExitStack() as stack:
+            connected = stack.enter_context(socket.socket(family, kind, protocol))
+            connected.setblocking(False)
+            await asyncio.get_running_loop().sock_connect(connected, address)
+            stack.pop_all()
+            return connected
+    raise OSError(None, f"no address of {host} can be connected to")
