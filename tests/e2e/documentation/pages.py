@@ -57,7 +57,7 @@ PAGES: Final = {
         module="e2e/documentation/test_kubernetes.py", not_run=4, blocks="yaml yaml yaml yaml"
     ),
     "docs/how-to/deploy-sidecar.md": Page(
-        module="e2e/documentation/test_kubernetes.py", not_run=1, blocks="yaml yaml sh sh"
+        module="e2e/documentation/test_kubernetes.py", not_run=3, blocks="yaml yaml sh sh yaml yaml"
     ),
     "docs/how-to/freeipa.md": Page((directories.freeipa,), not_run=2),
     "docs/how-to/go-shim.md": Page(
@@ -105,7 +105,7 @@ PAGES: Final = {
     "docs/tutorials/yunikorn-kubernetes.md": Page(not_run=10),
     **{
         f"docs/runbook/{path.name}": Page(
-            _ALERTS.get(path.name, (on_call.at_work,)), not_run=2 * (path.name == "index.md")
+            _ALERTS.get(path.name, (on_call.at_work,)), not_run=3 * (path.name == "index.md")
         )
         for path in (CHECKOUT / "docs/runbook").iterdir()
     },

@@ -41,7 +41,7 @@ def overlay(tmp_path: Path) -> Path:
 def test_the_sidecar(
     kustomize: Path, overlay: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    policy, kustomization = blocks("deploy-sidecar.md", "yaml")
+    policy, kustomization = blocks("deploy-sidecar.md", "yaml")[:2]
     (overlay / "kustomization.yaml").write_text(kustomization)
     (deployment,) = kustomized(kustomize, overlay)
     check_schemas([deployment], VERSIONS[-1])
@@ -51,12 +51,29 @@ def test_the_sidecar(
     mounts.mkdir()
     ((pod, container),) = own_containers([deployment])
     files = {"yunikorn-configs": {"queues.yaml": policy}}
-    command = blocks("deploy-sidecar.md", "sh")[-1].partition(" -- \\\n")[2]
+    command = blocks("deploy-sidecar.md", "sh")[2].partition(" -- \\\n")[2]
     with started([deployment], pod, container, mounts, files):
         asked = shlex.split(command.replace("/run/queuegate", str(mounts / "queuegate-socket")))
         assert asked[0] == "queuegate"
         assert main(asked[1:]) == 0
     assert capsys.readouterr().out.startswith("allowed: alice may submit to root.research")
+
+
+def test_the_sidecar_with_a_directory(kustomize: Path, overlay: Path, tmp_path: Path) -> None:
+    _, kustomization, settings, patch = blocks("deploy-sidecar.md", "yaml")
+    (sentence,) = re.findall(r"add `(patches: .+?)` to", (PAGES / "deploy-sidecar.md").read_text("utf-8"))
+    (overlay / "kustomization.yaml").write_text(f"{kustomization}{sentence}\n")
+    (overlay / "sidecar-ldap.yaml").write_text(patch)
+    (deployment,) = kustomized(kustomize, overlay)
+    check_schemas([deployment], VERSIONS[-1])
+    (container,) = deployment["spec"]["template"]["spec"]["initContainers"]
+    assert container["image"] == "registry.example.com/queuegate:0.1.0"
+    assert "--set=policy.configs=/etc/yunikorn/configs" in container["args"]
+    (file,) = [each["value"] for each in container["env"] if each["name"] == "QUEUEGATE_CONFIG"]
+    mounts = {mount["mountPath"] for mount in container["volumeMounts"]}
+    assert str(Path(file).parent) in mounts
+    corp = yaml.safe_load(settings)["resolvers"]["corp"]
+    assert {str(Path(corp[key]).parent) for key in ("ca_file", "bind_password_file")} <= mounts
 
 
 def test_the_policy_of_the_sidecar_is_clean(tmp_path: Path) -> None:
