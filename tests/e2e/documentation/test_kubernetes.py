@@ -61,7 +61,8 @@ def test_the_sidecar(
 
 def test_the_sidecar_with_a_directory(kustomize: Path, overlay: Path, tmp_path: Path) -> None:
     _, kustomization, settings, patch = blocks("deploy-sidecar.md", "yaml")
-    (sentence,) = re.findall(r"add `(patches: .+?)` to", (PAGES / "deploy-sidecar.md").read_text("utf-8"))
+    page = (PAGES / "deploy-sidecar.md").read_text(encoding="utf-8")
+    (sentence,) = re.findall(r"add `(patches: .+?)` to", page)
     (overlay / "kustomization.yaml").write_text(f"{kustomization}{sentence}\n")
     (overlay / "sidecar-ldap.yaml").write_text(patch)
     (deployment,) = kustomized(kustomize, overlay)
