@@ -180,8 +180,8 @@ class _GroupsOriginEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_GroupsOr
     GROUPS_ORIGIN_CACHE: _GroupsOrigin.ValueType  # 4
     """They were cached."""
     GROUPS_ORIGIN_STALE_CACHE: _GroupsOrigin.ValueType  # 5
-    """They were cached and have expired; the resolver could not be asked, or not
-    yet.
+    """They were cached and have expired; the resolver is unavailable or has not
+    answered yet.
     """
 
 class GroupsOrigin(_GroupsOrigin, metaclass=_GroupsOriginEnumTypeWrapper):
@@ -198,8 +198,8 @@ GROUPS_ORIGIN_RESOLVER: GroupsOrigin.ValueType  # 3
 GROUPS_ORIGIN_CACHE: GroupsOrigin.ValueType  # 4
 """They were cached."""
 GROUPS_ORIGIN_STALE_CACHE: GroupsOrigin.ValueType  # 5
-"""They were cached and have expired; the resolver could not be asked, or not
-yet.
+"""They were cached and have expired; the resolver is unavailable or has not
+answered yet.
 """
 Global___GroupsOrigin: _TypeAlias = GroupsOrigin  # noqa: Y015
 

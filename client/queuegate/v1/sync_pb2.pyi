@@ -97,8 +97,8 @@ class SyncOpen(_message.Message):
     name: _builtins.str
     """The name of the caller, for logs and for `waited_out`, at most 256 bytes."""
     instance: _builtins.bytes
-    """Identifies the caller's state over all its streams, in 16 random bytes: by what
-    a caller applies on its next stream, the leases of the one before are settled, too.
+    """Identifies the caller's state over all its streams, in 16 random bytes: what a
+    caller applies on its next stream also settles the leases of the previous one.
     """
     @_builtins.property
     def partitions(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
@@ -484,7 +484,7 @@ Global___RefusedDecision: _TypeAlias = RefusedDecision  # noqa: Y015
 
 @_typing.final
 class SyncDraining(_message.Message):
-    """The server drains. It grants no more leases."""
+    """The server is draining and grants no more leases."""
 
     DESCRIPTOR: _descriptor.Descriptor
 

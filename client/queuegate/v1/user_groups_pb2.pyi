@@ -35,7 +35,7 @@ class _ResolveOutcomeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Resolv
     RESOLVE_OUTCOME_NOT_FOUND: _ResolveOutcome.ValueType  # 2
     """The resolver knows for certain that there is no such user."""
     RESOLVE_OUTCOME_UNAVAILABLE: _ResolveOutcome.ValueType  # 3
-    """The resolver could not be asked, or gave an incomplete answer."""
+    """The resolver was unavailable, or gave an incomplete answer."""
 
 class ResolveOutcome(_ResolveOutcome, metaclass=_ResolveOutcomeEnumTypeWrapper):
     """The outcome of a resolution."""
@@ -47,7 +47,7 @@ RESOLVE_OUTCOME_RESOLVED: ResolveOutcome.ValueType  # 1
 RESOLVE_OUTCOME_NOT_FOUND: ResolveOutcome.ValueType  # 2
 """The resolver knows for certain that there is no such user."""
 RESOLVE_OUTCOME_UNAVAILABLE: ResolveOutcome.ValueType  # 3
-"""The resolver could not be asked, or gave an incomplete answer."""
+"""The resolver was unavailable, or gave an incomplete answer."""
 Global___ResolveOutcome: _TypeAlias = ResolveOutcome  # noqa: Y015
 
 @_typing.final
@@ -101,11 +101,11 @@ class ResolveUserGroupsResponse(_message.Message):
     cached: _builtins.bool
     """True if the answer was in the cache."""
     stale: _builtins.bool
-    """True if the answer has expired and is served because the resolver could
-    not be asked, or not yet.
+    """True if the answer has expired and is served because the resolver is
+    unavailable or has not answered yet.
     """
     detail: _builtins.str
-    """For people: why the user is unknown or the resolver could not be asked."""
+    """For people: why the user is unknown or the resolver is unavailable."""
     @_builtins.property
     def user_group(self) -> _user_group_information_pb2.UserGroupInformation:
         """The user, and its groups with the primary group first. No groups unless

@@ -254,8 +254,8 @@ const (
 	GroupsOrigin_GROUPS_ORIGIN_RESOLVER GroupsOrigin = 3
 	// They were cached.
 	GroupsOrigin_GROUPS_ORIGIN_CACHE GroupsOrigin = 4
-	// They were cached and have expired; the resolver could not be asked, or not
-	// yet.
+	// They were cached and have expired; the resolver is unavailable or has not
+	// answered yet.
 	GroupsOrigin_GROUPS_ORIGIN_STALE_CACHE GroupsOrigin = 5
 )
 

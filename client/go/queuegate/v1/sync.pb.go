@@ -195,8 +195,8 @@ type SyncOpen struct {
 	FleetCursor *Cursor `protobuf:"bytes,7,opt,name=fleet_cursor,json=fleetCursor,proto3" json:"fleet_cursor,omitempty"`
 	// The policies that the caller holds, at most 10 000.
 	Held []*HeldPolicy `protobuf:"bytes,4,rep,name=held,proto3" json:"held,omitempty"`
-	// Identifies the caller's state over all its streams, in 16 random bytes: by what
-	// a caller applies on its next stream, the leases of the one before are settled, too.
+	// Identifies the caller's state over all its streams, in 16 random bytes: what a
+	// caller applies on its next stream also settles the leases of the previous one.
 	Instance []byte `protobuf:"bytes,5,opt,name=instance,proto3" json:"instance,omitempty"`
 	// The versions of the decision rules that the caller knows (PolicyPart.rules), at
 	// most 100. By others a server does not let it decide.
@@ -1010,7 +1010,7 @@ func (x *RefusedDecision) GetFault() string {
 	return ""
 }
 
-// The server drains. It grants no more leases.
+// The server is draining and grants no more leases.
 type SyncDraining struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields

@@ -32,7 +32,7 @@ const (
 	ResolveOutcome_RESOLVE_OUTCOME_RESOLVED ResolveOutcome = 1
 	// The resolver knows for certain that there is no such user.
 	ResolveOutcome_RESOLVE_OUTCOME_NOT_FOUND ResolveOutcome = 2
-	// The resolver could not be asked, or gave an incomplete answer.
+	// The resolver was unavailable, or gave an incomplete answer.
 	ResolveOutcome_RESOLVE_OUTCOME_UNAVAILABLE ResolveOutcome = 3
 )
 
@@ -155,14 +155,14 @@ type ResolveUserGroupsResponse struct {
 	Resolver string `protobuf:"bytes,3,opt,name=resolver,proto3" json:"resolver,omitempty"`
 	// True if the answer was in the cache.
 	Cached bool `protobuf:"varint,4,opt,name=cached,proto3" json:"cached,omitempty"`
-	// True if the answer has expired and is served because the resolver could
-	// not be asked, or not yet.
+	// True if the answer has expired and is served because the resolver is
+	// unavailable or has not answered yet.
 	Stale bool `protobuf:"varint,5,opt,name=stale,proto3" json:"stale,omitempty"`
 	// When the resolver gave the answer.
 	ResolvedAt *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=resolved_at,json=resolvedAt,proto3" json:"resolved_at,omitempty"`
 	// When the answer expires (or has expired, if stale).
 	ExpiresAt *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=expires_at,json=expiresAt,proto3" json:"expires_at,omitempty"`
-	// For people: why the user is unknown or the resolver could not be asked.
+	// For people: why the user is unknown or the resolver is unavailable.
 	Detail        string `protobuf:"bytes,8,opt,name=detail,proto3" json:"detail,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
