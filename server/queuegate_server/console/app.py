@@ -4,7 +4,7 @@ import asyncio
 import logging
 import re
 import time
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import nullcontext
 from http import HTTPStatus
 from importlib import resources
@@ -24,7 +24,7 @@ from queuegate_server.console.callers import (
     is_loopback_host,
     is_own_origin,
 )
-from queuegate_server.console.forms import posted_fields
+from queuegate_server.console.forms import first_values, posted_fields
 from queuegate_server.console.pages import PAGES
 from queuegate_server.console.rendering import environment, render
 from queuegate_server.console.sessions import SESSION_SECONDS, FailedAttempts, Sessions
@@ -182,7 +182,7 @@ class Console:
         if route.role is Role.ADMIN:
             fields = {"caller": principal.name, "path": route.path}
             _LOG.info("page of an administrator", extra=fields)
-        visit = Visit(self._services, principal, _first_values(request.query.items()), form)
+        visit = Visit(self._services, principal, first_values(request.query.items()), form)
         # Only then, so that slow senders keep nobody else waiting.
         async with nullcontext() if turns is None else turns.turn():
             return await route.handler(visit)
@@ -214,7 +214,7 @@ class Console:
         if not is_own_origin(request):
             raise PermissionDenied("the form was sent by another site")
         try:
-            fields = _first_values(await posted_fields(request, most, with_files=with_files))
+            fields = first_values(await posted_fields(request, most, with_files=with_files))
         except ValueError:
             raise web.HTTPBadRequest from None
         session = cookie(request, COOKIE) or ""
@@ -388,11 +388,3 @@ def _redirect(to: str, status: int = 303) -> web.Response:
     return web.Response(
         status=status, headers={"Location": to if _OWN_PAGE.fullmatch(to) else PREFIX}
     )
-
-
-def _first_values(pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
-    """Return the first value of each name, without lone surrogates."""
-    values: dict[str, str] = {}
-    for name, value in pairs:
-        values.setdefault(name, value.encode(errors="replace").decode())
-    return values

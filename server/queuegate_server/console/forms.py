@@ -6,7 +6,7 @@ and warn of each fault with its text.
 
 import asyncio
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Final
 from urllib.parse import unquote_to_bytes
@@ -61,6 +61,14 @@ async def posted_fields(request: web.Request, most: int, *, with_files: bool = F
     body = await _read(request, most)
     # No step of a parser takes more than a few milliseconds, so the event loop gets its turns.
     return await asyncio.to_thread(parse, body) if len(body) > _LONG else parse(body)
+
+
+def first_values(pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
+    """Return the first value of each name of a form or a query, without lone surrogates."""
+    values: dict[str, str] = {}
+    for name, value in pairs:
+        values.setdefault(name, value.encode(errors="replace").decode())
+    return values
 
 
 def _parser(request: web.Request, *, with_files: bool) -> Callable[[bytes], Fields]:
