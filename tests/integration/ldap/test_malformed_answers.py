@@ -44,6 +44,98 @@ def bob(number: int, *attributes: tuple[bytes, list[bytes]]) -> bytes:
 
 Reply = Callable[[int, bytes], Iterable[bytes]]
 
+
+def with_attribute(name: bytes, *beside: tuple[bytes, list[bytes]]) -> Reply:
+    """Return a server that sends bob's group under a name."""
+    return lambda n, _: [bob(n, BOB[0], *beside, (name, [TEAM])) + result(n)]
+
+
+def with_dn(dn: bytes) -> Reply:
+    return lambda n, _: [entry(n, dn, BOB) + result(n)]
+
+
+def with_end(code: bytes, *more: bytes) -> Reply:
+    """Return a server that finds nobody, with the bytes of a result code."""
+    return lambda n, _: [message(n, DONE, element(10, code), NO_DN, NO_DN, *more)]
+
+
+REFERRALS = element(0xA3, element(4, b"ldap://127.0.0.1:1/"))
+NAMED: dict[str, tuple[Reply, str]] = {
+    **{
+        f"{name!r} in place of memberOf": (with_attribute(name), "with the option")
+        for name in (
+            b"memberOf;lang-en",
+            b"memberOf;binary",
+            b"MEMBEROF;X-Mine",
+            b"memberOf;lang-en;range=0-0",
+            b"memberOf;lang-en;range=0-*",
+        )
+    },
+    "an option beside the attribute": (
+        with_attribute(b"memberOf;lang-en", (b"memberOf", [DN])),
+        "values of memberof with the option lang-en",
+    ),
+    "an option beside an empty attribute": (
+        with_attribute(b"memberOf;lang-en", (b"memberOf", [])),
+        "values of memberof with the option lang-en",
+    ),
+    "an option beside a range": (
+        with_attribute(b"memberOf;lang-en", (b"memberOf;range=0-*", [DN])),
+        "values of memberof with the option lang-en",
+    ),
+    "the user's name with an option": (
+        lambda n, _: [bob(n, (b"uid;lang-en", [b"bob"]), BOB[1]) + result(n)],
+        "values of uid with the option lang-en",
+    ),
+    **{
+        f"the OID {name!r}": (with_attribute(name), "was asked for memberof, uid")
+        for name in (b"1.2.840.113556.1.2.102", b"OID.1.2.840.113556.1.2.102", b"1.2.3;range=0-*")
+    },
+    "an alias": (
+        lambda n, _: [bob(n, (b"userId", [b"bob"]), BOB[1]) + result(n)],
+        "sent the attribute userid",
+    ),
+    **{
+        f"the name {name!r}": (with_attribute(name), f"no attribute has the name {shown}")
+        for name, shown in (
+            (b"memberOf\0x", "'memberOf\\x00x'"),
+            (b"memberOf\0", "'memberOf\\x00'"),
+            (b"\0memberOf", "'\\x00memberOf'"),
+            (b"memberOf;range=0-*\0", "'memberOf;range=0-*\\x00'"),
+            (b"", "''"),
+            (b"memberOf ", "'memberOf '"),
+            (b" memberOf", "' memberOf'"),
+            (b"memberOf;", "'memberOf;'"),
+            (b"memberOf;;x", "'memberOf;;x'"),
+            (b";range=0-*", "';range=0-*'"),
+            (b"memberOf\n", "'memberOf\\n'"),
+            (b"m\xc3\xa9mberOf", "'m\\xc3\\xa9mberOf'"),
+        )
+    },
+    "an attribute twice": (
+        with_attribute(b"MEMBEROF", (b"memberOf", [])),
+        "two attributes 'MEMBEROF'",
+    ),
+    **{
+        f"the DN {dn!r}": (with_dn(dn), "has a NUL")
+        for dn in (DN + b"\0", DN + b"\0,dc=x", b"\0" + DN, b"uid=bob\0," + DN, b"\0")
+    },
+    "a code of three zero bytes": (with_end(b"\0\0\0"), r"encoded as '\x00\x00\x00'"),
+    "a code of two zero bytes": (with_end(b"\0\0"), r"encoded as '\x00\x00'"),
+    "a code with a zero byte before it": (with_end(b"\0\x20"), r"encoded as '\x00 '"),
+    "success with a referral": (with_end(b"\0", REFERRALS), "a referral and the result code 0"),
+    "success with no referrals": (
+        with_end(b"\0", element(0xA3)),
+        "a referral and the result code 0",
+    ),
+    "no such entry, with a referral": (
+        with_end(b"\x20", REFERRALS),
+        "a referral and the result code 32",
+    ),
+}
+"""Answers, and what the messages say of them."""
+
+
 MALFORMED: dict[str, Reply] = {
     "a bind response": lambda n, _: [result(n, BIND_RESPONSE)],
     "an extended response": lambda n, _: [result(n, EXTENDED_RESPONSE)],
@@ -132,6 +224,72 @@ async def test_malformed_answer_is_no_denial(resolver: Build, reply: Reply) -> N
         while isinstance(outcome, LookupFailed):
             outcome = await opened.resolve("bob")
         assert outcome == Found(("analytics",))
+
+
+@pytest.mark.parametrize(("reply", "reason"), NAMED.values(), ids=NAMED)
+async def test_a_failure_names_what_is_malformed(
+    resolver: Build, reply: Reply, reason: str
+) -> None:
+    with hostile_directory(binding(reply)) as hostile:
+        opened = await resolver(hostile.url, **GIVEN, operation_timeout=2)
+        outcome = await opened.resolve("bob")
+        assert isinstance(outcome, LookupFailed), outcome
+        assert reason in outcome.detail
+
+
+async def test_an_option_on_one_entry_leaves_the_server_in_use(resolver: Build) -> None:
+    def reply(number: int, request: bytes) -> Iterable[bytes]:
+        name = b"memberOf;lang-en" if b"eve" in request else b"memberOf"
+        user = b"eve" if b"eve" in request else b"bob"
+        yield bob(number, (b"uid", [user]), (name, [TEAM])) + result(number)
+
+    with hostile_directory(binding(reply)) as hostile:
+        opened = await resolver(hostile.url, **GIVEN)
+        for _ in range(5):
+            assert isinstance(await opened.resolve("eve"), LookupFailed)
+            assert await opened.resolve("bob") == Found(("analytics",))
+        assert hostile.connections == 1
+
+
+@pytest.mark.parametrize(
+    "attributes",
+    [
+        [(b"UID", [b"bob"]), (b"MEMBEROF", [TEAM])],
+        [(b"uid", [b"bob"]), (b"memberof", [TEAM]), (b"userCertificate;binary", [b"\0\1"])],
+        [(b"uid", [b"bob"]), (b"memberOf", []), (b"MemberOf;Range=0-*", [TEAM])],
+        [(b"uid", [b"bob"]), (b"uid;lang-en", [b"robert"]), (b"memberOf", [TEAM])],
+        [(b"uid", [b"bob"]), (b"my_own-attribute", [b"\0"]), (b"memberOf", [TEAM])],
+    ],
+)
+async def test_names_and_values_that_are_well_formed(
+    resolver: Build, attributes: list[tuple[bytes, list[bytes]]]
+) -> None:
+    with hostile_directory(binding(lambda n, _: [bob(n, *attributes) + result(n)])) as hostile:
+        opened = await resolver(hostile.url, **GIVEN)
+        assert await opened.resolve("bob") == Found(("analytics",))
+
+
+@pytest.mark.parametrize("name", [b"description;lang-en", b"2.5.4.13"])
+async def test_the_name_of_a_group_under_another_name(resolver: Build, name: bytes) -> None:
+    def reply(number: int, request: bytes) -> Iterable[bytes]:
+        if b"memberOf" in request:
+            return [bob(number) + result(number)]
+        return [entry(number, TEAM, [(name, [b"a"])]) + result(number)]
+
+    with hostile_directory(binding(reply)) as hostile:
+        opened = await resolver(hostile.url, **GIVEN, group_name_attribute="description")
+        outcome = await opened.resolve("bob")
+        assert isinstance(outcome, LookupFailed), outcome
+        assert "description" in outcome.detail
+
+
+async def test_a_setting_with_an_oid_that_the_directory_translates(resolver: Build) -> None:
+    reply = binding(lambda n, _: [bob(n) + result(n)])
+    given = GIVEN | {"member_of_attribute": "1.2.840.113556.1.2.102"}
+    with hostile_directory(reply) as hostile:
+        outcome = await (await resolver(hostile.url, **given)).resolve("bob")
+        assert isinstance(outcome, LookupFailed), outcome
+        assert "sent the attribute memberof" in outcome.detail
 
 
 def ranged(*parts: tuple[bytes, int]) -> Reply:

@@ -60,12 +60,13 @@ def normalize(parsed: ParsedDn) -> NormalizedDn:
     Case, spaces and width are dropped, as the attributes in DNs ignore them (RFC 4518).
     """
     return tuple(
-        tuple(sorted((_short_name(attribute), _fold(value)) for attribute, value, _ in rdn))
+        tuple(sorted((short_name(attribute), _fold(value)) for attribute, value, _ in rdn))
         for rdn in parsed
     )
 
 
-def _short_name(attribute: str) -> str:
+def short_name(attribute: str) -> str:
+    """Return the name, in lower case, that an attribute of DNs has beside its OID and aliases."""
     name = attribute.lower()
     return _SHORT_NAMES.get(name, name)
 

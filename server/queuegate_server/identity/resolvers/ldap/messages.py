@@ -5,6 +5,7 @@ and reads a malformed entry as one without attributes. A server that does such t
 asked, so libldap gets only messages that have passed this module.
 """
 
+import re
 from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
@@ -37,6 +38,11 @@ _RESULT_ENDS: Final = {
 _LONG_FORM: Final = 0x80
 _MAX_LENGTH_BYTES: Final = 4
 _MAX_ID: Final = 2**31 - 1
+_REFERRAL_CODE: Final = 10
+_ATTRIBUTE: Final = re.compile(rb"[A-Za-z0-9._-]+(?:;[A-Za-z0-9._=*+-]+)*")
+"""An attribute description (RFC 4512, 2.5), with the characters that servers use beyond it: `_` in
+names, and the bounds of ranges in options."""
+_SHOWN_BYTES: Final = 100
 _SMALLEST_CONTENT: Final = 5
 """A message id and an operation, of one byte each, with tags and a length."""
 
@@ -44,8 +50,9 @@ _SMALLEST_CONTENT: Final = 5
 class MalformedMessage(ServerFault):
     """A server sent bytes that are no message of LDAP."""
 
-    def __init__(self) -> None:
-        super().__init__("the server sent an answer that is not LDAP")
+    def __init__(self, reason: str = "") -> None:
+        detail = "the server sent an answer that is not LDAP"
+        super().__init__(f"{detail}: {reason}" if reason else detail)
 
 
 class TooManyElements(Exception):
@@ -248,7 +255,11 @@ class _Check:
             self._controls(at, stop)
 
     def _entry(self, at: int, end: int) -> None:
-        at = self._skip(_OCTETS, at, end)
+        start, stop = self._open(_OCTETS, at, end)
+        # libldap would read a name up to the NUL, and take the rest for nothing.
+        if 0 in self._message[start:stop]:
+            raise MalformedMessage(f"the DN {_shown(self._message[start:stop])} has a NUL")
+        at = stop
         at, stop = self._open(_SEQUENCE, at, end)
         if stop != end:
             raise MalformedMessage
@@ -257,13 +268,14 @@ class _Check:
         while at < end:
             self._count()
             at, stop = self._open(_SEQUENCE, at, end)
-            start, length = _content(self._message, at + 1)
-            at = self._skip(_OCTETS, at, stop)
-            name = self._message[start : start + length].lower()
+            start, at = self._open(_OCTETS, at, stop)
+            name = self._message[start:at]
+            if not _ATTRIBUTE.fullmatch(name):
+                raise MalformedMessage(f"no attribute has the name {_shown(name)}")
             # An attribute that comes twice has two lists of values (RFC 4511, 4.5.2).
-            if name in names:
-                raise MalformedMessage
-            names.add(name)
+            if name.lower() in names:
+                raise MalformedMessage(f"an entry has two attributes {_shown(name)}")
+            names.add(name.lower())
             at, last = self._open(_SET, at, stop)
             if last != stop:
                 raise MalformedMessage
@@ -271,13 +283,22 @@ class _Check:
             at = stop
 
     def _result(self, at: int, end: int, tags: tuple[int, ...]) -> None:
-        code, length = _content(self._message, at + 1)
-        if not 1 <= length <= _MAX_LENGTH_BYTES or self._message[code] >= _LONG_FORM:
+        start, at = self._open(_ENUMERATED, at, end)
+        encoded = self._message[start:at]
+        code = int.from_bytes(encoded, "big", signed=True)
+        # In the fewest bytes (X.690, 8.3.2).
+        if code < 0 or len(encoded) != code.bit_length() // 8 + 1:
+            raise MalformedMessage(f"a result code is encoded as {_shown(encoded)}")
+        if len(encoded) > _MAX_LENGTH_BYTES:
             raise MalformedMessage
-        at = self._skip(_ENUMERATED, at, end)
         at = self._skip(_OCTETS, at, end)
         at = self._skip(_OCTETS, at, end)
         if at < end and self._message[at] == _REFERRAL:
+            if code != _REFERRAL_CODE:
+                raise MalformedMessage(
+                    f"it has a referral and the result code {code}, and only code "
+                    f"{_REFERRAL_CODE} has referrals"
+                )
             at, stop = self._open(_REFERRAL, at, end)
             self._texts(at, stop)
             at = stop
@@ -334,3 +355,8 @@ class _Check:
         self.elements += 1
         if self.elements > self._max_elements:
             raise TooManyElements
+
+
+def _shown(data: bytes) -> str:
+    """Return the beginning of a name, with escapes for all that is not printable ASCII."""
+    return ascii(data[:_SHOWN_BYTES].decode("latin-1"))

@@ -10,7 +10,7 @@ from ldap.controls import SimplePagedResultsControl
 
 from queuegate_server.identity.resolvers.ldap.allowance import Allowance
 from queuegate_server.identity.resolvers.ldap.connection import LdapConnection
-from queuegate_server.identity.resolvers.ldap.dn import SearchBase
+from queuegate_server.identity.resolvers.ldap.dn import SearchBase, short_name
 from queuegate_server.identity.resolvers.ldap.errors import (
     NoSuchEntry,
     ServerFault,
@@ -23,8 +23,10 @@ from queuegate_server.runtime.event_loop import WorkSlices
 
 T = TypeVar("T")
 
+_NO_ATTRIBUTES: Final = "1.1"
 _ANY_ENTRY: Final = "(objectClass=*)"
 _AD_CAPABILITY: Final = b"1.2.840.113556.1.4.800"
+_RANGE_OPTION: Final = ";range="
 _RANGE: Final = re.compile(r"(0|[1-9][0-9]{0,8})-(\*|0|[1-9][0-9]{0,8})")
 _MORE_PAGES: Final = 100
 """Pages and ranges beyond those that are needed if all are full: a server may send shorter ones."""
@@ -58,7 +60,7 @@ class LdapEntry:
 
         Raises ServerFault if there are several, or if its bounds do not fit its values.
         """
-        prefix = f"{attribute};range=".lower()
+        prefix = f"{attribute}{_RANGE_OPTION}".lower()
         parts = [
             (name.removeprefix(prefix), values)
             for name, values in self._attributes.items()
@@ -77,6 +79,58 @@ class LdapEntry:
                 f"the server sent {len(values)} values of {attribute} as the range {text}"
             )
         return ValueRange(start, values, is_last)
+
+    def check_names(self, requested: frozenset[str]) -> None:
+        """Raise SetupFault if an attribute came under another name than was requested.
+
+        To take the attribute for missing would be a wrong answer.
+
+        Args:
+            requested: The names of the attributes, in lower case and without ranges.
+        """
+        has_oid = any("." in name for name in requested - {_NO_ATTRIBUTES})
+        for name in self._attributes:
+            if name.partition(_RANGE_OPTION)[0] in requested:
+                continue
+            attribute, _, options = name.partition(";")
+            if attribute in requested:
+                if options and not self._has_values(attribute):
+                    raise _option_fault(name)
+                continue
+            is_alias = short_name(attribute) in map(short_name, requested)
+            # Any attribute may have the OID.
+            if has_oid or is_alias or "." in attribute:
+                raise SetupFault(
+                    f"the directory sent the attribute {name:.200}, and was asked for "
+                    f"{', '.join(sorted(requested)):.200}",
+                    "use the names in the settings that the directory sends; a server or proxy "
+                    "that sends OIDs must send names",
+                )
+
+    def check_options(self, attribute: str) -> None:
+        """Raise SetupFault if values of an attribute came with an option other than a range.
+
+        They are values of the attribute as well (RFC 4512, 2.5.2.1).
+        """
+        attribute = attribute.lower()
+        for name in self._attributes:
+            if name.startswith(f"{attribute};") and not name.startswith(
+                f"{attribute}{_RANGE_OPTION}"
+            ):
+                raise _option_fault(name)
+
+    def _has_values(self, attribute: str) -> bool:
+        return bool(self._attributes.get(attribute)) or any(
+            name.startswith(f"{attribute}{_RANGE_OPTION}") for name in self._attributes
+        )
+
+
+def _option_fault(name: str) -> SetupFault:
+    attribute, _, options = name.partition(";")
+    return SetupFault(
+        f"the directory sent values of {attribute} with the option {options:.200}",
+        f"let the entry have values of {attribute} without options; a part of them is no answer",
+    )
 
 
 class ValueRange(NamedTuple):
@@ -170,6 +224,7 @@ class SearchSession:
         """
         if limit is None:
             limit = self.options.max_groups
+        entry.check_options(attribute)
         values = list(entry.values(attribute))
         part = entry.part(attribute)
         if part is None:
@@ -218,7 +273,7 @@ class SearchSession:
             raise ServerFault(
                 "the server sent one page of a result that was not asked for in pages"
             )
-        return await self._entries(result)
+        return await self._entries(result, attributes)
 
     async def _search_in_pages(
         self, base: str, scope: int, filter_text: str, attributes: Sequence[str], limit: int
@@ -245,7 +300,7 @@ class SearchSession:
                     "raise the size limit for the bind account (slapd: limits … "
                     "size.prtotal=unlimited)",
                 ) from None
-            found += await self._entries(result)
+            found += await self._entries(result, attributes)
             next_cookie = _page_cookie(result.controls)
             if next_cookie is None:
                 raise ServerFault("the server sent a page without stating whether it is the last")
@@ -258,11 +313,14 @@ class SearchSession:
             "check the server; a proxy before it may not support paged results: page_size: 0",
         )
 
-    async def _entries(self, result: SearchResult) -> list[LdapEntry]:
+    async def _entries(self, result: SearchResult, requested: Sequence[str]) -> list[LdapEntry]:
         entries: list[LdapEntry] = []
+        names = frozenset(name.partition(_RANGE_OPTION)[0].lower() for name in requested)
         async with self.slices() as slices:
             for dn, attributes in result.entries:
-                entries.append(LdapEntry(dn, attributes))
+                entry = LdapEntry(dn, attributes)
+                entry.check_names(names)
+                entries.append(entry)
                 await slices.pause_when_due()
         return entries
 
