@@ -51,6 +51,8 @@ class Keys:
         self.replicas: Final = f"{self.tag}:replicas"
         self.turn: Final = f"{self.tag}:turn"
         """Names the writer who appends the next event, for a moment."""
+        self.absent: Final = f"{self.tag}:absent"
+        """Never exists: commands are tried on it."""
 
     def user(self, partition: str, user: str) -> str:
         """Return the key of a user's groups."""

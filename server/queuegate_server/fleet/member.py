@@ -1,9 +1,9 @@
 """This process as one replica of a fleet: it reports itself, and appends its changes.
 
-Two tasks talk to Redis: `Follower` waits for events and carries them out, and this module sends a
-heartbeat every half second. Without Redis the replica works alone, until it can follow the events
-again. What it looks up meanwhile it uses for a few seconds only, because no invalidation by others
-reaches it.
+`Follower` waits for events and carries them out. This module sends a heartbeat every half second,
+and tries the commands that only changes and shared groups need, so that a refusal is known before.
+Without Redis the replica works alone, until it can follow the events again. What it looks up
+meanwhile it uses for a few seconds only, because no invalidation by others reaches it.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ from queuegate_server.fleet.events import Change, ReplicaStatus
 from queuegate_server.fleet.fence import OrderFence
 from queuegate_server.fleet.follower import Follower
 from queuegate_server.fleet.keys import NONCE_BYTES, LogPosition
-from queuegate_server.fleet.refusals import Refusals
+from queuegate_server.fleet.refusals import PROBE_INTERVAL, Refusals
 from queuegate_server.fleet.replica_log import HEARTBEAT_INTERVAL, ReplicaLog
 from queuegate_server.fleet.status_reporter import StatusReporter
 from queuegate_server.fleet.stream import LogState, Stream
@@ -132,6 +132,7 @@ class FleetMember:
         self._tasks = [
             asyncio.create_task(self._heartbeats()),
             asyncio.create_task(self.follower.run()),
+            asyncio.create_task(self._probes()),
         ]
 
     @property
@@ -258,6 +259,19 @@ class FleetMember:
             except TimeoutError:
                 pass
 
+    async def _probes(self) -> None:
+        """Find out now and then, while Redis answers, which commands it refuses."""
+        while True:
+            await asyncio.sleep(PROBE_INTERVAL)
+            if self.is_reachable:
+                await self._probe()
+
+    async def _probe(self) -> None:
+        try:
+            self.refusals.note_probe(await self.stream.probe())
+        except StoreUnavailable as error:  # a refusal is noted; without an answer, heartbeats fail
+            _LOG.debug("could not try commands: %s", error)
+
     async def _beat(self) -> None:
         """Report this replica, and take in what Redis answers. Raises StoreUnavailable."""
         known, sent_at = self.log.newest, self._clock()
@@ -320,6 +334,7 @@ class FleetMember:
             if sent.has_appended:
                 self.unsent.pop(change, None)
         else:
+            await self._probe()
             events = await self.stream.recent(head)
             if self.unsent:
                 self._wake.set()

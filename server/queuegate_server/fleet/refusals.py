@@ -16,6 +16,8 @@ _LOG = logging.getLogger("queuegate_server.fleet")
 
 REMEMBERED_SECONDS: Final = 10.0
 """A replica tries each command that it needs several times in this time."""
+PROBE_INTERVAL: Final = 3.0
+"""Seconds between two probes of the commands that following does not use."""
 MAX_TEXT: Final = 200
 """Characters of an error of Redis that are shown."""
 _INNER_COMMAND: Final = re.compile(r"command of a script ([A-Z]+): (.*)", re.DOTALL)
@@ -111,3 +113,15 @@ class Refusals:
     def discard(self, command: str) -> None:
         """Note that a command was carried out."""
         self._refused.pop(command, None)
+
+    def note_probe(self, errors: Mapping[str, str]) -> None:
+        """Note which of the commands that were tried are refused.
+
+        Args:
+            errors: The error of each command; an empty text if it was carried out.
+        """
+        for command, error in errors.items():
+            if error:
+                self.add(f"probe {command}", refusal(command, ResponseError(error)))
+            else:
+                self.discard(f"probe {command}")

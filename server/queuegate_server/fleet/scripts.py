@@ -224,3 +224,32 @@ return answers
 """Read values, then create locks. Arguments: how many of the keys are values; the most bytes of
 each, and of all; the milliseconds of each lock. A value that is too large, or of another type, is
 empty; one for which no bytes are left is missing."""
+
+_PROBES: Final = {
+    "DEL": "",
+    "UNLINK": "",
+    "PTTL": "",
+    "GET": "",
+    "STRLEN": "",
+    "SET": ", '', 'XX', 'PX', 1",
+    "HDEL": ", 'field'",
+    "XADD": ", 'NOMKSTREAM', 'MAXLEN', 0, '*', 'field', ''",
+    "XREVRANGE": ", '+', '-', 'COUNT', 1",
+}
+"""Commands that the scripts above run, but not with every heartbeat, and arguments after the key
+with which they neither read nor create anything. DEL is first, in case somebody has created it."""
+PROBED_COMMANDS: Final = (*_PROBES,)
+
+PROBE: Final = Script(
+    """
+local errors = {}
+local function try(...)
+  local answer = redis.pcall(...)
+  errors[#errors + 1] = type(answer) == 'table' and answer.err or ''
+end
+"""
+    + "".join(f"try('{command}', KEYS[1]{more})\n" for command, more in _PROBES.items())
+    + "return errors\n"
+)
+"""Try each of PROBED_COMMANDS on a key that does not exist; return the error of each, which is
+empty if Redis permits the command."""

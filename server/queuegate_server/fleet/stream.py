@@ -79,6 +79,7 @@ class Stream:
         )
         self._events = keys.events
         self._replicas = keys.replicas
+        self._absent = keys.absent
         self._event_signer = Signer(secret, "event")
         self._status_signer = Signer(secret, "status")
         self._statuses = StatusReader(self._status_signer)
@@ -182,6 +183,22 @@ class Stream:
         if args := self._statuses.removal(statuses):
             keys = (self._replicas,)
             await self._store.run_script(scripts.DROP, keys, args, seconds=COMMAND_BUDGET)
+
+    async def probe(self) -> Mapping[str, str]:
+        """Try the commands that a replica needs, but not with every heartbeat: they change nothing.
+
+        Returns:
+            For each, why Redis refuses it; an empty text if it does not.
+        """
+        # EVAL is one of them: a script that another replica has sent is run by its hash.
+        answer = await self._store.execute(
+            *("EVAL", scripts.PROBE.text, 1, self._absent), seconds=HEARTBEAT_BUDGET
+        )
+        try:
+            errors = [error.decode(errors="replace") for error in answer]
+            return dict(zip(scripts.PROBED_COMMANDS, errors, strict=True))
+        except (ValueError, TypeError, AttributeError) as error:
+            raise StoreUnavailable("a script returned something else than its answer") from error
 
     async def close(self) -> None:
         """Close the connection."""

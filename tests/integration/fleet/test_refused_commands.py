@@ -100,6 +100,61 @@ def test_a_command_that_the_account_may_not_run(
     eventually(lambda: problems(fleet, "a") + problems(fleet, "b"), "")
 
 
+def commands_of_the_guide() -> list[str]:
+    """Return the commands in the guide's ACL rule, except those of the driver in a cluster."""
+    words = [
+        each[1:] for each in rights() if each[0] == "+" and "@" not in each and "|" not in each
+    ]
+    return [word for word in words if word != "command"]
+
+
+@pytest.mark.parametrize("command", commands_of_the_guide())
+def test_it_is_named_before_anybody_needs_the_command(with_account: Fleet, command: str) -> None:
+    """Many commands are needed only by an invalidation, a lookup or a cleanup."""
+    fleet = with_account
+    eventually(lambda: problems(fleet, "a") + problems(fleet, "b"), "")
+    sentence = f"Redis refuses {command.upper()} ("
+    try:
+        grant(fleet.redis, f"-{command}")
+        for each in ("a", "b"):
+            eventually(lambda each=each: sentence in problems(fleet, each), True)  # type: ignore[misc]
+    finally:
+        grant(fleet.redis)
+    eventually(lambda: problems(fleet, "a") + problems(fleet, "b"), "")
+
+
+@pytest.mark.parametrize("cluster", [False, True], ids=["one server", "a cluster"])
+def test_all_commands_that_only_changes_need_are_named_when_a_replica_joins(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], *, cluster: bool
+) -> None:
+    more = ["--rename-command", "XADD", "", "--rename-command", "HDEL", "hidden"]
+    with (
+        running_redis(tmp_path / "redis", cluster=cluster, more=more) as redis,
+        fleet_on(redis, tmp_path) as fleet,
+    ):
+        url = redis.url
+        if cluster:
+            assert redis.command("CLUSTER", "ADDSLOTSRANGE", "0", "16383") == b"+OK\r\n"
+            eventually(lambda: b"cluster_state:ok" in redis.command("CLUSTER", "INFO"), True)
+            url = url.replace("redis:", "redis+cluster:")
+        server = fleet.start("a", url=url)
+        assert main(["fleet", "--address", server.address]) == 1
+        printed = " ".join(capsys.readouterr().err.split())
+        for command in ("XADD", "HDEL"):
+            assert f"Redis refuses {command} (" in printed
+            assert any(f"Redis refuses {command} (" in each["event"] for each in server.logs)
+        assert "without renamed commands" in printed
+
+
+def test_trying_commands_leaves_nothing_in_redis(tmp_path: Path) -> None:
+    with running_redis(tmp_path / "redis") as redis, fleet_on(redis, tmp_path) as fleet:
+        redis.command("XADD", "{queuegate}:absent", "*", "of", "others")
+        fleet.start("a")
+        assert redis.command("EXISTS", "{queuegate}:absent") == b":0\r\n"
+        assert redis.command("KEYS", "{queuegate}:absent*") == b"*0\r\n"
+        assert not problems(fleet, "a")
+
+
 def test_a_replica_shows_what_another_one_is_refused(tmp_path: Path) -> None:
     (tmp_path / "password").write_text("p")
     account: dict[str, Any] = {"username": "queuegate", "password_file": str(tmp_path / "password")}
