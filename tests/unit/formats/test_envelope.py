@@ -27,6 +27,12 @@ from queuegate_server.formats.registry import (
 )
 from queuegate_server.formats.source_text import MAX_BYTES, ParseError
 
+
+def gz(data: bytes) -> bytes:
+    """Return the same bytes in each process: they are in names of tests."""
+    return gzip.compress(data, 1, mtime=0)
+
+
 POLICY = """\
 partitions:
   - name: default
@@ -81,7 +87,7 @@ ENVELOPES = {
     "an old chart": f"configuration: |\n{textwrap.indent(POLICY, '  ')}",
     "a text in quotes": f"data:\n  queues.yaml: {json.dumps(POLICY)}\n",
     "binaryData": binary("queues.yaml", POLICY.encode()),
-    "compressed binaryData": binary("queues.yaml.gz", gzip.compress(POLICY.encode())),
+    "compressed binaryData": binary("queues.yaml.gz", gz(POLICY.encode())),
     "a policy group": "kind: ConfigMap\ndata:\n  service.policyGroup: blue\n"
     f"  queues.yaml: not this\n  blue.yaml: |\n{textwrap.indent(POLICY, '    ')}",
     "the defaults, too": config_map("queues.yaml", "partitions: []\n", "yunikorn-defaults")
@@ -114,7 +120,7 @@ ENVELOPES = {
 
 @pytest.mark.parametrize("name", ENVELOPES)
 def test_the_policy_is_read(name: str) -> None:
-    for data in (ENVELOPES[name].encode(), gzip.compress(ENVELOPES[name].encode())):
+    for data in (ENVELOPES[name].encode(), gz(ENVELOPES[name].encode())):
         assert detect_format(data) == "yunikorn"
         loaded = load_policy("yunikorn", data, "file")
         assert loaded.diagnostics == ()
@@ -218,7 +224,7 @@ def test_a_config_map_without_a_policy_says_so() -> None:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (gzip.compress(POLICY.encode())[:-9], "the compressed file ends too early"),
+        (gz(POLICY.encode())[:-9], "the compressed file ends too early"),
         (b"\x1f\x8bnot gzip at all", "begins like gzip, but cannot be decompressed"),
         (binary("queues.yaml", b"").replace(": \n", ": '%%%'\n").encode(), "is not base64"),
     ],
@@ -229,7 +235,7 @@ def test_damage(content: bytes, message: str) -> None:
 
 
 def test_a_bomb_is_bounded() -> None:
-    bomb = gzip.compress(b"#" * (MAX_BYTES + 2), 1)
+    bomb = gz(b"#" * (MAX_BYTES + 2))
     assert f"holds more than {MAX_BYTES} bytes" in fault(bomb)
     with pytest.raises(ParseError, match="holds more than"):
         open_envelope(binary("queues.yaml.gz", bomb).encode(), "file")
@@ -238,7 +244,7 @@ def test_a_bomb_is_bounded() -> None:
 def test_layers_end() -> None:
     data = POLICY.encode()
     for _ in range(6):
-        data = gzip.compress(data)
+        data = gz(data)
     assert load_policy("yunikorn", data, "file").diagnostics
 
 
@@ -249,7 +255,7 @@ def test_every_command_takes_them(
 ) -> None:
     content = ENVELOPES[name].encode()
     file = tmp_path / ("policy.gz" if compressed else "policy.yaml")
-    file.write_bytes(gzip.compress(content) if compressed else content)
+    file.write_bytes(gz(content) if compressed else content)
     plain = tmp_path / "plain.yaml"
     plain.write_text(POLICY)
     claims = tmp_path / "claims.yaml"
@@ -343,8 +349,8 @@ LAUGHS = "a0: &a0 [x]\n" + "".join(
         ("kind: ConfigMap\ndata: {queues.yaml: [a]}\n", "has the key queues.yaml"),
         ("kind: [ConfigMap]\ndata: {queues.yaml: x}\n", "the document must be a mapping"),
         ("kind: Secret\ndata: {queues.yaml: '}'}\n", "queues.yaml is not base64"),
-        (gzip.compress(POLICY.encode()) + b"more", "cannot be decompressed"),
-        (gzip.compress(POLICY.encode())[:-5], "ends too early"),
+        (gz(POLICY.encode()) + b"more", "cannot be decompressed"),
+        (gz(POLICY.encode())[:-5], "ends too early"),
     ],
 )
 def test_hostile_texts_are_errors(data: str | bytes, message: str) -> None:
