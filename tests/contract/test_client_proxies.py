@@ -85,9 +85,9 @@ def server() -> Iterator[ScriptedServer]:
 
 def test_a_plain_channel_asks_the_proxy(proxy: Proxy, server: ScriptedServer) -> None:
     with grpc.insecure_channel(server.address.replace("127.0.0.1", "localhost")) as channel:
-        ready = grpc.channel_ready_future(channel)
+        call = channel.unary_unary("/any.Service/Any").future(b"", timeout=60, wait_for_ready=True)
         eventually(proxy.was_asked, True)
-        ready.cancel()
+        call.cancel()
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])

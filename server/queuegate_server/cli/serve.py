@@ -36,6 +36,8 @@ from queuegate_server.transports.registry import set_grpc_environment
 _LOG = logging.getLogger("queuegate_server.cli")
 
 
+HOLD_BACK_SECONDS: Final = 1.0
+"""How long the log waits for the announcement at most. A usual start takes half a second."""
 LISTEN: Final = "--listen"
 _LISTEN_ADVICE: Final = (
     "--listen takes an address that other machines cannot reach, such as 127.0.0.1:50051, "
@@ -152,6 +154,7 @@ def _serve(settings: Settings, current: Settings, read: _Read, spec: WorkerSpec 
         return lines
 
     async def main() -> None:
+        _hold_log_back_briefly()
         worker = None if spec is None else WorkerClient(spec)
         await lifecycle.serve(
             settings, announce, current=current, read_settings=read, worker=worker
@@ -185,6 +188,7 @@ def _supervise(settings: Settings, config: Path | None, content: bytes | None, r
         return settings, content
 
     async def main() -> None:
+        _hold_log_back_briefly()
         notifier = Notifier()
         supervisor = Supervisor(
             settings, content=content, announce=_print, read_settings=read_again, notifier=notifier
@@ -203,6 +207,11 @@ def _supervise(settings: Settings, config: Path | None, content: bytes | None, r
         if not str(error):
             raise click.ClickException("a worker crashed at startup; see the log") from None
         raise Failure(str(error)) from None
+
+
+def _hold_log_back_briefly() -> None:
+    """Let the log wait no longer for the announcement if the start takes long."""
+    asyncio.get_running_loop().call_later(HOLD_BACK_SECONDS, logs.release)
 
 
 def _print(lines: Sequence[str]) -> None:

@@ -92,7 +92,8 @@ def test_every_alert_has_a_page(alert: dict[str, Any]) -> None:
     words = re.findall("[A-Z][a-z]+", name)
     assert page == RUNBOOK / f"{'-'.join(words).lower()}.md"
     text = page.read_text(encoding="utf-8")
-    assert text.startswith(f"# {name}\n\n*Severity: {alert['labels']['severity']}.*\n")
+    way = "[How to reach a server and its log](index.md#how-to-reach-a-server)"
+    assert text.startswith(f"# {name}\n\n*Severity: {alert['labels']['severity']}. {way}.*\n")
     assert re.findall("^## (.*)$", text, re.MULTILINE) == [
         "What it means",
         "What users notice",

@@ -10,12 +10,14 @@ from pathlib import Path
 from tests.support.servers.free_ports import free_port
 
 CHECKOUT = Path(__file__).parents[3]
+# The environment of the tests has all that `make serve` would install.
+MAKE_SERVE = ["make", "--silent", "--old-file=.venv/.installed-for-serve", "serve"]
 
 
 def test_the_first_lines_say_what_is_served_where_and_how_to_ask() -> None:
     address = f"127.0.0.1:{free_port()}"
     with subprocess.Popen(
-        ["make", "--silent", "serve", f"LISTEN={address}"],
+        [*MAKE_SERVE, f"LISTEN={address}"],
         cwd=CHECKOUT,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -34,7 +36,7 @@ def test_a_port_in_use_names_the_variable_that_chooses_another() -> None:
     with closing(socket.create_server(("127.0.0.1", 0))) as taken:
         address = f"127.0.0.1:{taken.getsockname()[1]}"
         done = subprocess.run(
-            ["make", "--silent", "serve", f"LISTEN={address}"],
+            [*MAKE_SERVE, f"LISTEN={address}"],
             cwd=CHECKOUT,
             capture_output=True,
             text=True,
