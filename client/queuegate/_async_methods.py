@@ -551,8 +551,7 @@ class AsyncClientMethods:
         """Reload the configuration of the server. An invalid one changes nothing.
 
         Args:
-            wait: Whether to wait until no gate decides from the policy before, which takes up to
-                6 s.
+            wait: Whether to wait until no gate uses the old policy, which takes up to 6 s.
             timeout: The time limit in seconds. A large configuration takes seconds, so the default
                 is longer than for other calls.
 

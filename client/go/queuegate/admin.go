@@ -273,7 +273,7 @@ type ReloadResult struct {
 
 // ReloadOptions are what Reload may be given; the zero value is the default.
 type ReloadOptions struct {
-	// Wait waits until no [Gate] decides from the policy before, which takes up to 6 s.
+	// Wait waits until no [Gate] uses the old policy, which takes up to 6 s.
 	Wait bool
 }
 

@@ -76,7 +76,7 @@ class _ReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Reason.ValueTy
     the partition does not know the user.
     """
     REASON_RECOVERY_QUEUE: _Reason.ValueType  # 6
-    """Denied: the recovery queue and everything below it is never granted."""
+    """Denied: access to the recovery queue, and to everything below it, is never granted."""
     REASON_ACLS_DISABLED: _Reason.ValueType  # 7
     """Granted: the scheduler does not enforce ACLs (YARN: `yarn.acl.enable`)."""
     REASON_CLUSTER_ADMIN: _Reason.ValueType  # 8
@@ -104,7 +104,7 @@ REASON_UNKNOWN_USER: Reason.ValueType  # 5
 the partition does not know the user.
 """
 REASON_RECOVERY_QUEUE: Reason.ValueType  # 6
-"""Denied: the recovery queue and everything below it is never granted."""
+"""Denied: access to the recovery queue, and to everything below it, is never granted."""
 REASON_ACLS_DISABLED: Reason.ValueType  # 7
 """Granted: the scheduler does not enforce ACLs (YARN: `yarn.acl.enable`)."""
 REASON_CLUSTER_ADMIN: Reason.ValueType  # 8
@@ -134,11 +134,11 @@ class _StepOutcomeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_StepOutco
     STEP_OUTCOME_EMPTY: _StepOutcome.ValueType  # 5
     """The ACL is absent or empty: it grants nothing."""
     STEP_OUTCOME_RECOVERY_QUEUE: _StepOutcome.ValueType  # 6
-    """The recovery queue: denied before any ACL is looked at."""
+    """The recovery queue: denied before any ACL is evaluated."""
     STEP_OUTCOME_ACLS_DISABLED: _StepOutcome.ValueType  # 7
-    """YARN: ACLs are disabled, so none is looked at."""
+    """YARN: ACLs are disabled, so none is evaluated."""
     STEP_OUTCOME_CLUSTER_ADMIN: _StepOutcome.ValueType  # 8
-    """YARN: the user, or a group, is in `yarn.admin.acl`."""
+    """YARN: `yarn.admin.acl` lists the user or a group of the user."""
 
 class StepOutcome(_StepOutcome, metaclass=_StepOutcomeEnumTypeWrapper):
     """The outcome of the evaluation of one ACL."""
@@ -156,11 +156,11 @@ STEP_OUTCOME_NO_MATCH: StepOutcome.ValueType  # 4
 STEP_OUTCOME_EMPTY: StepOutcome.ValueType  # 5
 """The ACL is absent or empty: it grants nothing."""
 STEP_OUTCOME_RECOVERY_QUEUE: StepOutcome.ValueType  # 6
-"""The recovery queue: denied before any ACL is looked at."""
+"""The recovery queue: denied before any ACL is evaluated."""
 STEP_OUTCOME_ACLS_DISABLED: StepOutcome.ValueType  # 7
-"""YARN: ACLs are disabled, so none is looked at."""
+"""YARN: ACLs are disabled, so none is evaluated."""
 STEP_OUTCOME_CLUSTER_ADMIN: StepOutcome.ValueType  # 8
-"""YARN: the user, or a group, is in `yarn.admin.acl`."""
+"""YARN: `yarn.admin.acl` lists the user or a group of the user."""
 Global___StepOutcome: _TypeAlias = StepOutcome  # noqa: Y015
 
 class _GroupsOrigin:
@@ -244,15 +244,15 @@ class _ApplicationActionEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_App
     APPLICATION_ACTION_UNSPECIFIED: _ApplicationAction.ValueType  # 0
     """Not set: rejected with INVALID_ARGUMENT."""
     APPLICATION_ACTION_VIEW: _ApplicationAction.ValueType  # 1
-    """See it and its report."""
+    """View it and its report."""
     APPLICATION_ACTION_VIEW_LOGS: _ApplicationAction.ValueType  # 2
-    """See its logs."""
+    """View its logs."""
     APPLICATION_ACTION_MODIFY: _ApplicationAction.ValueType  # 3
-    """Change or kill it."""
+    """Modify or kill it."""
     APPLICATION_ACTION_MOVE: _ApplicationAction.ValueType  # 4
-    """Move it to another queue. Not for Spark's own rules."""
+    """Move it to another queue. Not available under Spark's own rules."""
     APPLICATION_ACTION_ADMIN: _ApplicationAction.ValueType  # 5
-    """Act for other users. Only for Spark's own rules."""
+    """Act for other users. Only available under Spark's own rules."""
 
 class ApplicationAction(_ApplicationAction, metaclass=_ApplicationActionEnumTypeWrapper):
     """The kind of access to an application."""
@@ -260,15 +260,15 @@ class ApplicationAction(_ApplicationAction, metaclass=_ApplicationActionEnumType
 APPLICATION_ACTION_UNSPECIFIED: ApplicationAction.ValueType  # 0
 """Not set: rejected with INVALID_ARGUMENT."""
 APPLICATION_ACTION_VIEW: ApplicationAction.ValueType  # 1
-"""See it and its report."""
+"""View it and its report."""
 APPLICATION_ACTION_VIEW_LOGS: ApplicationAction.ValueType  # 2
-"""See its logs."""
+"""View its logs."""
 APPLICATION_ACTION_MODIFY: ApplicationAction.ValueType  # 3
-"""Change or kill it."""
+"""Modify or kill it."""
 APPLICATION_ACTION_MOVE: ApplicationAction.ValueType  # 4
-"""Move it to another queue. Not for Spark's own rules."""
+"""Move it to another queue. Not available under Spark's own rules."""
 APPLICATION_ACTION_ADMIN: ApplicationAction.ValueType  # 5
-"""Act for other users. Only for Spark's own rules."""
+"""Act for other users. Only available under Spark's own rules."""
 Global___ApplicationAction: _TypeAlias = ApplicationAction  # noqa: Y015
 
 class _ApplicationList:
@@ -295,7 +295,7 @@ class _ApplicationListEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Appli
     """Spark's administrators of all applications."""
 
 class ApplicationList(_ApplicationList, metaclass=_ApplicationListEnumTypeWrapper):
-    """Which list of names was looked at."""
+    """The list of names that was evaluated."""
 
 APPLICATION_LIST_UNSPECIFIED: ApplicationList.ValueType  # 0
 """Never sent."""
@@ -330,18 +330,17 @@ class CheckQueueAccessRequest(_message.Message):
     partition: _builtins.str
     """The partition of the queue. Empty: `default`. `[rmID]name` means `name`."""
     queue: _builtins.str
-    """The full path of the queue, `root.a.b`, at most 4 096 bytes. A queue that
-    does not exist is decided at its nearest existing ancestor. In YuniKorn case
-    does not matter; in YARN it does, and `root.` may be left out. In a partition of the
-    capacity scheduler, a name without dots is any queue of that name; if there are several,
-    nobody has access.
+    """The full path of the queue, `root.a.b`, at most 4 096 bytes. For a queue that does not exist,
+    the nearest existing ancestor decides. YuniKorn ignores case; YARN does not, and accepts a path
+    without `root.`. In a capacity scheduler partition, a name without dots means the queue of that
+    name, wherever it is; if there are several, nobody has access.
     """
     access: Global___AccessType.ValueType
     """The kind of access. Required."""
     real_user: _builtins.str
-    """The service that acts for the user (Hadoop's proxy user), if one does. In YARN with
-    `semantics: hadoop` an ACL that lists `~name` lets in every user that `name` acts for;
-    elsewhere it does not matter. It never makes the user a member of anything else.
+    """The service that acts for the user (Hadoop's proxy user), if any. In YARN with `semantics:
+    hadoop`, an ACL that lists `~name` grants access to every user that `name` acts for; elsewhere
+    this field has no effect. It never matches anything but such an entry.
     """
     @_builtins.property
     def user(self) -> _user_group_information_pb2.UserGroupInformation:
@@ -349,9 +348,9 @@ class CheckQueueAccessRequest(_message.Message):
 
     @_builtins.property
     def at_least(self) -> _cursor_pb2.Cursor:
-        """A change that the answer must take into account, from the answer to the call that
-        made it. A server that does not know of it ends the call with UNAVAILABLE (reason
-        NOT_CAUGHT_UP). Not set: none.
+        """A change that the answer must reflect: the cursor returned by the call that made the change. A
+        server that does not know the change ends the call with UNAVAILABLE (reason NOT_CAUGHT_UP). Not
+        set: none.
         """
 
     def __init__(
@@ -389,21 +388,21 @@ class CheckQueueAccessResponse(_message.Message):
     reason: Global___Reason.ValueType
     """Why."""
     matched_queue: _builtins.str
-    """The path of the queue that decided: the one whose ACL matched, or the recovery
-    queue. In lower case in YuniKorn. Empty where nothing matched.
+    """The path of the queue that decided: the one whose ACL matched, or the recovery queue. In lower
+    case in YuniKorn. Empty if nothing matched.
     """
     matched_subject: _builtins.str
-    """The user or group name that matched; `*` for a wildcard, `~name` for the service
-    that acts for the user. Empty where nothing matched.
+    """The user or group name that matched; `*` for a wildcard, `~name` for the service that acts for
+    the user. Empty if nothing matched.
     """
     policy_revision: _builtins.int
-    """The revision of the policy that decided: starts at 1 when the server
-    starts, and grows by 1 with each reload that changed the policy.
+    """The revision of the policy that decided: starts at 1 when the server starts, and grows by 1
+    with each reload that changes the policy.
     """
     evaluated_queue: _builtins.str
-    """If the queue does not exist: its nearest existing ancestor, whose ACLs were evaluated
-    instead. In lower case in YuniKorn. Empty if the queue exists, and with
-    REASON_RECOVERY_QUEUE, which is decided without a look at the queues.
+    """If the queue does not exist: its nearest existing ancestor, whose ACLs were evaluated instead.
+    In lower case in YuniKorn. Empty if the queue exists, and with REASON_RECOVERY_QUEUE, which is
+    decided without looking up the queue.
     """
     def __init__(
         self,
@@ -449,8 +448,8 @@ Global___BatchCheckQueueAccessRequest: _TypeAlias = BatchCheckQueueAccessRequest
 
 @_typing.final
 class CheckResult(_message.Message):
-    """The result of one question of a batch. Treat a result without a `decision` as
-    an error, even if it has a field that you do not know.
+    """The result of one question of a batch. Treat a result without a `decision` as an error, even if
+    it has a field that you do not recognize.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -459,10 +458,10 @@ class CheckResult(_message.Message):
     ERROR_FIELD_NUMBER: _builtins.int
     SAME_ERROR_AS_FIELD_NUMBER: _builtins.int
     same_error_as: _builtins.int
-    """The index, from 0, of an earlier result of this batch. Its `error` is also
-    the error of this question: an error that several questions share is sent
-    once, with the first of them, and the index always leads to an `error`.
-    Ask which field of `outcome` is set: 0 is a valid index.
+    """The index, from 0, of an earlier result of this batch. Its `error` also applies to this
+    question: an error that several questions share is sent once, with the first of them, and the
+    index always points to a result with an `error`. Test which field of `outcome` is set: 0 is a
+    valid index.
     """
     @_builtins.property
     def decision(self) -> Global___CheckQueueAccessResponse:
@@ -515,9 +514,9 @@ Global___BatchCheckQueueAccessResponse: _TypeAlias = BatchCheckQueueAccessRespon
 
 @_typing.final
 class CheckQueueAccessColumnsRequest(_message.Message):
-    """Questions as columns. Question number i, from 0, is whether the user
-    `users[user_indexes[i]]` may use the queue `queues[queue_indexes[i]]`. None of
-    them has a `real_user`; those that have one are for BatchCheckQueueAccess.
+    """Questions as columns. Question i, counted from 0, asks whether the user `users[user_indexes[i]]`
+    may use the queue `queues[queue_indexes[i]]`. Questions with a `real_user` cannot be sent this
+    way; use BatchCheckQueueAccess for them.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -530,28 +529,28 @@ class CheckQueueAccessColumnsRequest(_message.Message):
     QUEUE_INDEXES_FIELD_NUMBER: _builtins.int
     WITH_DECISIONS_FIELD_NUMBER: _builtins.int
     partition: _builtins.str
-    """The partition of all queues. Empty: `default`. `[rmID]name` means `name`."""
+    """The partition of every queue. Empty: `default`. `[rmID]name` means `name`."""
     access: Global___AccessType.ValueType
-    """The kind of access of all questions. Required."""
+    """The kind of access for every question. Required."""
     with_decisions: _builtins.bool
     """Whether to send `decisions` and `decision_indexes` as well."""
     @_builtins.property
     def users(self) -> _containers.RepeatedCompositeFieldContainer[_user_group_information_pb2.UserGroupInformation]:
-        """Who asks for access, 1 to 10 000, best without repeats. The same user may
-        stand here several times with different groups.
+        """The users who ask for access, 1 to 10 000, preferably without duplicates. The same user may be
+        listed several times with different groups.
         """
 
     @_builtins.property
     def queues(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """The full paths of queues, 1 to 10 000, best without repeats."""
+        """The full paths of the queues, 1 to 10 000, preferably without duplicates."""
 
     @_builtins.property
     def user_indexes(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
-        """For each question, 1 to 100 000, a position in `users`, from 0."""
+        """For each question, an index into `users`, from 0. 1 to 100 000 questions."""
 
     @_builtins.property
     def queue_indexes(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
-        """For each question a position in `queues`, from 0; as many as `user_indexes`."""
+        """For each question, an index into `queues`, from 0. Must be as long as `user_indexes`."""
 
     def __init__(
         self,
@@ -584,27 +583,26 @@ class CheckQueueAccessColumnsResponse(_message.Message):
     DECISIONS_FIELD_NUMBER: _builtins.int
     DECISION_INDEXES_FIELD_NUMBER: _builtins.int
     allowed: _builtins.bytes
-    """A bit for each question, set only if access is granted: that of question i
-    is bit i % 8, from the least significant one, of byte i / 8. The bit of a
-    question that stands in `errors` is not set, nor are those that fill up
-    the last byte.
+    """One bit for each question, set only if access is granted. Question i has bit i % 8 of byte i /
+    8, counted from the least significant bit. The bit of a question that is listed in `errors` is
+    not set, nor are the padding bits of the last byte.
     """
     policy_revision: _builtins.int
     """The revision of the policy that decided all questions."""
     @_builtins.property
     def errors(self) -> _containers.RepeatedCompositeFieldContainer[Global___ColumnsError]:
-        """Why questions have no answer. Empty if all have one; a question stands in
-        one of them at most.
+        """Why questions have no answer. Empty if all have one; a question is listed in at most one of
+        them.
         """
 
     @_builtins.property
     def decisions(self) -> _containers.RepeatedCompositeFieldContainer[Global___CheckQueueAccessResponse]:
-        """If asked for: the different answers, in no particular order."""
+        """If requested: the distinct answers, in no particular order."""
 
     @_builtins.property
     def decision_indexes(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
-        """If asked for: for each question the position of its answer in `decisions`,
-        from 1; 0 for a question that stands in `errors`.
+        """If requested: for each question, the position of its answer in `decisions`, from 1; 0 for a
+        question that is listed in `errors`.
         """
 
     def __init__(
@@ -663,7 +661,7 @@ class StreamQueueAccessRequest(_message.Message):
     ID_FIELD_NUMBER: _builtins.int
     BATCH_FIELD_NUMBER: _builtins.int
     id: _builtins.int
-    """Chosen by the caller; comes back with the results of this batch."""
+    """Chosen by the caller; returned with the results of this batch."""
     @_builtins.property
     def batch(self) -> Global___BatchCheckQueueAccessRequest:
         """The questions."""
@@ -699,7 +697,7 @@ class StreamQueueAccessResponse(_message.Message):
 
     @_builtins.property
     def error(self) -> _status_pb2.Status:
-        """Why the batch was refused, for example an empty one. The stream goes on."""
+        """Why the batch was refused, for example because it was empty. The stream stays open."""
 
     def __init__(
         self,
@@ -783,7 +781,7 @@ class ExplainStep(_message.Message):
     outcome: Global___StepOutcome.ValueType
     """The outcome of the evaluation."""
     matched_subject: _builtins.str
-    """The name that matched; empty where none did."""
+    """The name that matched; empty if none did."""
     @_builtins.property
     def dropped_names(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """Names in the text that the ACL grammar does not accept, and that can
@@ -860,7 +858,7 @@ class ExplainQueueAccessResponse(_message.Message):
     """
     @_builtins.property
     def decision(self) -> Global___CheckQueueAccessResponse:
-        """The answer, the same as CheckQueueAccess gives."""
+        """The answer, the same as that of CheckQueueAccess."""
 
     @_builtins.property
     def steps(self) -> _containers.RepeatedCompositeFieldContainer[Global___ExplainStep]:
@@ -905,12 +903,12 @@ class ListQueuesRequest(_message.Message):
     access: Global___AccessType.ValueType
     """The kind of access. Required."""
     prefix: _builtins.str
-    """Only the queue of this path and the queues below it. Empty: all."""
+    """Return only the queue at this path and the queues below it. Empty: all."""
     page_size: _builtins.int
-    """The most paths to return. 0: 1 000; more than 10 000 is reduced to 10 000."""
+    """The maximum number of paths to return. 0: 1 000; values above 10 000 are reduced to 10 000."""
     page_token: _builtins.str
-    """`next_page_token` of the page before, a full queue path of at most 4 096
-    bytes. Empty: the first page.
+    """The `next_page_token` of the previous page, a full queue path of at most 4 096 bytes. Empty:
+    the first page.
     """
     real_user: _builtins.str
     """The service that acts for the user, as in CheckQueueAccessRequest."""
@@ -951,7 +949,7 @@ class ListQueuesResponse(_message.Message):
     POLICY_REVISION_FIELD_NUMBER: _builtins.int
     VIA_FIELD_NUMBER: _builtins.int
     next_page_token: _builtins.str
-    """For the next page; empty on the last."""
+    """The token for the next page; empty on the last page."""
     policy_revision: _builtins.int
     """The revision of the policy that decided."""
     @_builtins.property
@@ -960,8 +958,8 @@ class ListQueuesResponse(_message.Message):
 
     @_builtins.property
     def via(self) -> _containers.RepeatedCompositeFieldContainer[Global___AccessGrant]:
-        """If asked for: for each of `queues`, in their order, the entry that decides a
-        check. `nested` is not set.
+        """If requested: the ACL entry that decides a check, for each of `queues` in the same order.
+        `nested` is not set.
         """
 
     def __init__(
@@ -998,13 +996,13 @@ class ListUsersRequest(_message.Message):
     access: Global___AccessType.ValueType
     """The kind of access. Required."""
     page_size: _builtins.int
-    """The most users to return. 0: 500; more than 1 000 is reduced to 1 000. A page
-    may have fewer users although others follow.
+    """The maximum number of users to return. 0: 500; values above 1 000 are reduced to 1 000. A page
+    may have fewer users even if more pages follow.
     """
     page_token: _builtins.str
-    """`next_page_token` of the page before. If the policy has changed since, or the
-    rest of the request differs, the call ends with INVALID_ARGUMENT: start again
-    without a token. Empty: the first page.
+    """The `next_page_token` of the previous page. If the policy has changed since, or the rest of the
+    request differs, the call ends with INVALID_ARGUMENT: start again without a token. Empty: the
+    first page.
     """
     def __init__(
         self,
@@ -1046,8 +1044,8 @@ class AccessGrant(_message.Message):
     """The name of the user, group or service; `*` for everyone."""
     @_builtins.property
     def nested(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Of a user that the group `name` contains through other groups: their names, from
-        the one next to `name` to the one that lists the user.
+        """If the user belongs to the group `name` through nested groups: the names of those groups, from
+        the one directly in `name` to the one that lists the user.
         """
 
     def __init__(
@@ -1081,11 +1079,10 @@ class ListedUser(_message.Message):
     user: _builtins.str
     """The name, as the ACL or the directory spells it."""
     further: _builtins.int
-    """How many further entries grant access."""
+    """How many more entries grant access."""
     confirmed: _builtins.bool
-    """Whether a check of this user has just been decided, and allowed. If not, an ACL
-    or the directory lists the user, but the groups of the user could not be looked
-    up, as `detail` says.
+    """True if a check of this user was just made and allowed access. If false, an ACL or the
+    directory lists the user, but the user's groups could not be looked up; `detail` says why.
     """
     detail: _builtins.str
     """Why the user is not confirmed, for people."""
@@ -1159,17 +1156,17 @@ class ListUsersResponse(_message.Message):
     POLICY_REVISION_FIELD_NUMBER: _builtins.int
     EVALUATED_QUEUE_FIELD_NUMBER: _builtins.int
     everyone: _builtins.bool
-    """True if everyone may use the queue; no users are listed then."""
+    """True if everyone may use the queue; then no users are listed."""
     complete: _builtins.bool
-    """True if each user whom a check would allow, without groups and without
-    `real_user` in the request, is on this page or on another one.
+    """True if this page and the others list every user whom a check would allow if its request has
+    neither groups nor a `real_user`.
     """
     groups_may_be_asserted: _builtins.bool
-    """True if callers may assert groups in requests to this partition: they may obtain
-    access for anybody whom they assert to be in a group of the ACLs.
+    """True if callers may assert groups in requests to this partition. Such callers can also let in
+    people not listed here.
     """
     next_page_token: _builtins.str
-    """For the next page; empty on the last."""
+    """The token for the next page; empty on the last page."""
     policy_revision: _builtins.int
     """The revision of the policy that decided."""
     evaluated_queue: _builtins.str
@@ -1178,7 +1175,7 @@ class ListUsersResponse(_message.Message):
     """
     @_builtins.property
     def users(self) -> _containers.RepeatedCompositeFieldContainer[Global___ListedUser]:
-        """The users, sorted by name. Empty if `everyone` is true, and where nobody is allowed."""
+        """The users, sorted by name. Empty if `everyone` is true or nobody is allowed."""
 
     @_builtins.property
     def everyone_via(self) -> Global___AccessGrant:
@@ -1194,14 +1191,14 @@ class ListUsersResponse(_message.Message):
 
     @_builtins.property
     def proxies(self) -> _containers.RepeatedCompositeFieldContainer[Global___AccessGrant]:
-        """The services that are granted access for every user they act for, in YARN with
-        `semantics: hadoop`; their users cannot be listed.
+        """In YARN with `semantics: hadoop`: the services that have access on behalf of any user they act
+        for. Those users cannot be listed.
         """
 
     @_builtins.property
     def directory_as_of(self) -> _timestamp_pb2.Timestamp:
-        """When the members of groups were read from the resolver; on later pages it may be
-        earlier than the call. Not set if no group was expanded.
+        """When the members of groups were read from the resolver; on later pages this may be before the
+        call. Not set if no group was expanded.
         """
 
     def __init__(
@@ -1230,7 +1227,7 @@ Global___ListUsersResponse: _TypeAlias = ListUsersResponse  # noqa: Y015
 
 @_typing.final
 class Application(_message.Message):
-    """An application of YARN."""
+    """A YARN application."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -1243,9 +1240,7 @@ class Application(_message.Message):
     owner: _builtins.str
     """Who started it. Required."""
     view_acl: _builtins.str
-    """Its view ACL (MapReduce: `mapreduce.job.acl-view-job`), as it was submitted.
-    Empty: nobody.
-    """
+    """Its view ACL (MapReduce: `mapreduce.job.acl-view-job`), as submitted. Empty: nobody."""
     modify_acl: _builtins.str
     """Its modify ACL (MapReduce: `mapreduce.job.acl-modify-job`). Empty: nobody."""
     def __init__(
@@ -1266,7 +1261,7 @@ Global___Application: _TypeAlias = Application  # noqa: Y015
 
 @_typing.final
 class SparkApplication(_message.Message):
-    """An application of Spark, which checks access to its own pages itself."""
+    """A Spark application. Spark itself checks access to the application's pages."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -1299,8 +1294,8 @@ class SparkApplication(_message.Message):
     """The user of the operating system that its process runs as."""
     @_builtins.property
     def properties(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
-        """Its properties, such as `spark.ui.view.acls`. They come before those of the
-        partition's `spark_defaults`. Others than those about ACLs do not matter.
+        """Its properties, such as `spark.ui.view.acls`. They take precedence over the partition's
+        `spark_defaults`. Properties that are not about ACLs are ignored.
         """
 
     def __init__(
@@ -1336,22 +1331,20 @@ class CheckApplicationAccessRequest(_message.Message):
     action: Global___ApplicationAction.ValueType
     """The kind of access. Required."""
     target_queue: _builtins.str
-    """For APPLICATION_ACTION_MOVE, and required there: the path of the queue to move to."""
+    """For APPLICATION_ACTION_MOVE, where it is required: the path of the queue to move to."""
     real_user: _builtins.str
-    """The service that acts for the user, as in CheckQueueAccessRequest. Does not matter
-    to Spark.
-    """
+    """The service that acts for the user, as in CheckQueueAccessRequest. Has no effect for Spark."""
     @_builtins.property
     def user(self) -> _user_group_information_pb2.UserGroupInformation:
         """Who asks for access. Required, with a user name."""
 
     @_builtins.property
     def application(self) -> Global___Application:
-        """One of YARN, in a partition that is a YARN cluster."""
+        """A YARN application, in a partition that is a YARN cluster."""
 
     @_builtins.property
     def spark(self) -> Global___SparkApplication:
-        """One of Spark, to be decided by Spark's own rules. In any partition."""
+        """A Spark application, decided under Spark's own rules. In any partition."""
 
     def __init__(
         self,
@@ -1390,9 +1383,9 @@ class CheckApplicationAccessResponse(_message.Message):
     reason: Global___Reason.ValueType
     """Why."""
     matched_queue: _builtins.str
-    """The path of the queue whose ACL granted; empty if it was no queue."""
+    """The path of the queue whose ACL granted access; empty if no queue's ACL did."""
     matched_subject: _builtins.str
-    """The user or group name that matched; `*` for a wildcard; empty where nothing matched."""
+    """The user or group name that matched; `*` for a wildcard; empty if nothing matched."""
     policy_revision: _builtins.int
     """The revision of the policy that decided."""
     def __init__(
@@ -1448,10 +1441,10 @@ class ApplicationCheckResult(_message.Message):
     ERROR_FIELD_NUMBER: _builtins.int
     SAME_ERROR_AS_FIELD_NUMBER: _builtins.int
     same_error_as: _builtins.int
-    """The index, from 0, of an earlier result of this batch. Its `error` is also
-    the error of this question: an error that several questions share is sent
-    once, with the first of them, and the index always leads to an `error`.
-    Ask which field of `outcome` is set: 0 is a valid index.
+    """The index, from 0, of an earlier result of this batch. Its `error` also applies to this
+    question: an error that several questions share is sent once, with the first of them, and the
+    index always points to a result with an `error`. Test which field of `outcome` is set: 0 is a
+    valid index.
     """
     @_builtins.property
     def decision(self) -> Global___CheckApplicationAccessResponse:
@@ -1528,7 +1521,7 @@ Global___ExplainApplicationAccessRequest: _TypeAlias = ExplainApplicationAccessR
 
 @_typing.final
 class ApplicationStep(_message.Message):
-    """One list that was looked at."""
+    """One list that was evaluated."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -1539,12 +1532,12 @@ class ApplicationStep(_message.Message):
     list: Global___ApplicationList.ValueType
     """Which list."""
     queue: _builtins.str
-    """The path of the queue, if it is the list of one."""
+    """The path of the queue, if the list belongs to one."""
     acl_text: _builtins.str
     """The text of the list."""
     granted: _builtins.bool
-    """Whether the list grants access. For a move, a list that grants access to the
-    application is followed by those of the target.
+    """Whether the list grants access. In a move, the lists of the target queue follow a list that
+    grants access to the application.
     """
     def __init__(
         self,
@@ -1573,12 +1566,12 @@ class ExplainApplicationAccessResponse(_message.Message):
     GROUPS_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def decision(self) -> Global___CheckApplicationAccessResponse:
-        """The answer, the same as CheckApplicationAccess gives."""
+        """The answer, the same as that of CheckApplicationAccess."""
 
     @_builtins.property
     def steps(self) -> _containers.RepeatedCompositeFieldContainer[Global___ApplicationStep]:
-        """Each list that was looked at, in order; where access is granted, the last one
-        granted it. Empty while ACLs are disabled, and if a move has no target.
+        """Each list that was evaluated, in order; if access is granted, the last one granted it. Empty
+        while ACLs are disabled, and for a move whose target does not exist.
         """
 
     @_builtins.property

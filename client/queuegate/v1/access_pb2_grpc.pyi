@@ -40,24 +40,22 @@ class AccessServiceStub:
     CheckQueueAccess: _grpc.UnaryUnaryMultiCallable[_access_pb2.CheckQueueAccessRequest, _access_pb2.CheckQueueAccessResponse]
     """Decides one question."""
     BatchCheckQueueAccess: _grpc.UnaryUnaryMultiCallable[_access_pb2.BatchCheckQueueAccessRequest, _access_pb2.BatchCheckQueueAccessResponse]
-    """Decides up to 10 000 questions on one policy revision; results are in the
-    order of the questions, and a question that is wrong fails alone.
+    """Decides up to 10 000 questions on one policy revision; results are in the order of the
+    questions, and an invalid question fails alone.
     """
     CheckQueueAccessColumns: _grpc.UnaryUnaryMultiCallable[_access_pb2.CheckQueueAccessColumnsRequest, _access_pb2.CheckQueueAccessColumnsResponse]
-    """Decides up to 100 000 questions of one partition and kind of access on one
-    policy revision, as BatchCheckQueueAccess would, but users and queues are
-    named once, and a question is a pair of their positions: for a scheduler
-    that checks all of its applications again. A question that is wrong, or
-    cannot be decided, fails alone; text that is not UTF-8, columns of unequal
-    length and positions that do not exist make the whole request invalid.
+    """Decides up to 100 000 questions about one partition and kind of access on one policy revision,
+    as BatchCheckQueueAccess would. Each user and queue is named once, and a question is a pair of
+    indexes. Meant for a scheduler that rechecks all of its applications. A question that is
+    invalid, or cannot be decided, fails alone; text that is not UTF-8, columns of unequal length
+    and indexes out of range make the whole request invalid.
     """
     StreamQueueAccess: _grpc.StreamStreamMultiCallable[_access_pb2.StreamQueueAccessRequest, _access_pb2.StreamQueueAccessResponse]
-    """Decides batches as they arrive. Answers are sent as they are ready, so
-    their order may differ from that of the requests: match them by `id`.
-    A server that drains ends the stream with UNAVAILABLE (reason DRAINING)
-    after it has answered all that it had read: a batch without an answer was
-    not decided and must be asked again on a new stream. The status is OK only
-    if the caller has ended its side and every batch has been answered.
+    """Decides batches as they arrive. Answers are sent as they become ready, so their order may
+    differ from that of the requests: match them by `id`. A draining server answers every batch it
+    has read, then ends the stream with UNAVAILABLE (reason DRAINING). A batch without an answer
+    was not decided and must be sent again on a new stream. The status is OK only if the caller has
+    closed its side and every batch has been answered.
     """
     ExplainQueueAccess: _grpc.UnaryUnaryMultiCallable[_access_pb2.ExplainQueueAccessRequest, _access_pb2.ExplainQueueAccessResponse]
     """Decides one question and shows each access control list (ACL) that was
@@ -66,21 +64,21 @@ class AccessServiceStub:
     ListQueues: _grpc.UnaryUnaryMultiCallable[_access_pb2.ListQueuesRequest, _access_pb2.ListQueuesResponse]
     """Lists the configured queues that a user may use, sorted by path."""
     ListUsers: _grpc.UnaryUnaryMultiCallable[_access_pb2.ListUsersRequest, _access_pb2.ListUsersResponse]
-    """Lists the users who may use a queue, sorted by name. The groups in its access
-    control lists (ACLs) are expanded by the resolver of the partition, and the
-    users found are then decided as CheckQueueAccess decides them. A list that
-    lacks somebody whom a check would allow has `complete = false`.
+    """Lists the users who may use a queue, sorted by name. The groups in its access control lists
+    (ACLs) are expanded by the resolver of the partition, and each user found is then checked as
+    CheckQueueAccess would. If the list may lack a user whom a check would allow, `complete` is
+    false.
     """
     CheckApplicationAccess: _grpc.UnaryUnaryMultiCallable[_access_pb2.CheckApplicationAccessRequest, _access_pb2.CheckApplicationAccessResponse]
-    """Decides whether a user may see, change or move an application of YARN, or of
-    Spark by its own rules.
+    """Decides whether a user may view, modify or move a YARN application, or access a Spark
+    application under Spark's own rules.
     """
     BatchCheckApplicationAccess: _grpc.UnaryUnaryMultiCallable[_access_pb2.BatchCheckApplicationAccessRequest, _access_pb2.BatchCheckApplicationAccessResponse]
-    """Decides up to 10 000 such questions on one policy revision; results are in the
-    order of the questions, and a question that is wrong fails alone.
+    """Decides up to 10 000 questions about applications on one policy revision; results are in the
+    order of the questions, and an invalid question fails alone.
     """
     ExplainApplicationAccess: _grpc.UnaryUnaryMultiCallable[_access_pb2.ExplainApplicationAccessRequest, _access_pb2.ExplainApplicationAccessResponse]
-    """Decides one such question and shows each list of names that was looked at."""
+    """Decides one question about an application and shows each list of names that was evaluated."""
 
 @_typing.type_check_only
 class AccessServiceAsyncStub(AccessServiceStub):
@@ -94,24 +92,22 @@ class AccessServiceAsyncStub(AccessServiceStub):
     CheckQueueAccess: _aio.UnaryUnaryMultiCallable[_access_pb2.CheckQueueAccessRequest, _access_pb2.CheckQueueAccessResponse]  # type: ignore[assignment]
     """Decides one question."""
     BatchCheckQueueAccess: _aio.UnaryUnaryMultiCallable[_access_pb2.BatchCheckQueueAccessRequest, _access_pb2.BatchCheckQueueAccessResponse]  # type: ignore[assignment]
-    """Decides up to 10 000 questions on one policy revision; results are in the
-    order of the questions, and a question that is wrong fails alone.
+    """Decides up to 10 000 questions on one policy revision; results are in the order of the
+    questions, and an invalid question fails alone.
     """
     CheckQueueAccessColumns: _aio.UnaryUnaryMultiCallable[_access_pb2.CheckQueueAccessColumnsRequest, _access_pb2.CheckQueueAccessColumnsResponse]  # type: ignore[assignment]
-    """Decides up to 100 000 questions of one partition and kind of access on one
-    policy revision, as BatchCheckQueueAccess would, but users and queues are
-    named once, and a question is a pair of their positions: for a scheduler
-    that checks all of its applications again. A question that is wrong, or
-    cannot be decided, fails alone; text that is not UTF-8, columns of unequal
-    length and positions that do not exist make the whole request invalid.
+    """Decides up to 100 000 questions about one partition and kind of access on one policy revision,
+    as BatchCheckQueueAccess would. Each user and queue is named once, and a question is a pair of
+    indexes. Meant for a scheduler that rechecks all of its applications. A question that is
+    invalid, or cannot be decided, fails alone; text that is not UTF-8, columns of unequal length
+    and indexes out of range make the whole request invalid.
     """
     StreamQueueAccess: _aio.StreamStreamMultiCallable[_access_pb2.StreamQueueAccessRequest, _access_pb2.StreamQueueAccessResponse]  # type: ignore[assignment]
-    """Decides batches as they arrive. Answers are sent as they are ready, so
-    their order may differ from that of the requests: match them by `id`.
-    A server that drains ends the stream with UNAVAILABLE (reason DRAINING)
-    after it has answered all that it had read: a batch without an answer was
-    not decided and must be asked again on a new stream. The status is OK only
-    if the caller has ended its side and every batch has been answered.
+    """Decides batches as they arrive. Answers are sent as they become ready, so their order may
+    differ from that of the requests: match them by `id`. A draining server answers every batch it
+    has read, then ends the stream with UNAVAILABLE (reason DRAINING). A batch without an answer
+    was not decided and must be sent again on a new stream. The status is OK only if the caller has
+    closed its side and every batch has been answered.
     """
     ExplainQueueAccess: _aio.UnaryUnaryMultiCallable[_access_pb2.ExplainQueueAccessRequest, _access_pb2.ExplainQueueAccessResponse]  # type: ignore[assignment]
     """Decides one question and shows each access control list (ACL) that was
@@ -120,21 +116,21 @@ class AccessServiceAsyncStub(AccessServiceStub):
     ListQueues: _aio.UnaryUnaryMultiCallable[_access_pb2.ListQueuesRequest, _access_pb2.ListQueuesResponse]  # type: ignore[assignment]
     """Lists the configured queues that a user may use, sorted by path."""
     ListUsers: _aio.UnaryUnaryMultiCallable[_access_pb2.ListUsersRequest, _access_pb2.ListUsersResponse]  # type: ignore[assignment]
-    """Lists the users who may use a queue, sorted by name. The groups in its access
-    control lists (ACLs) are expanded by the resolver of the partition, and the
-    users found are then decided as CheckQueueAccess decides them. A list that
-    lacks somebody whom a check would allow has `complete = false`.
+    """Lists the users who may use a queue, sorted by name. The groups in its access control lists
+    (ACLs) are expanded by the resolver of the partition, and each user found is then checked as
+    CheckQueueAccess would. If the list may lack a user whom a check would allow, `complete` is
+    false.
     """
     CheckApplicationAccess: _aio.UnaryUnaryMultiCallable[_access_pb2.CheckApplicationAccessRequest, _access_pb2.CheckApplicationAccessResponse]  # type: ignore[assignment]
-    """Decides whether a user may see, change or move an application of YARN, or of
-    Spark by its own rules.
+    """Decides whether a user may view, modify or move a YARN application, or access a Spark
+    application under Spark's own rules.
     """
     BatchCheckApplicationAccess: _aio.UnaryUnaryMultiCallable[_access_pb2.BatchCheckApplicationAccessRequest, _access_pb2.BatchCheckApplicationAccessResponse]  # type: ignore[assignment]
-    """Decides up to 10 000 such questions on one policy revision; results are in the
-    order of the questions, and a question that is wrong fails alone.
+    """Decides up to 10 000 questions about applications on one policy revision; results are in the
+    order of the questions, and an invalid question fails alone.
     """
     ExplainApplicationAccess: _aio.UnaryUnaryMultiCallable[_access_pb2.ExplainApplicationAccessRequest, _access_pb2.ExplainApplicationAccessResponse]  # type: ignore[assignment]
-    """Decides one such question and shows each list of names that was looked at."""
+    """Decides one question about an application and shows each list of names that was evaluated."""
 
 class AccessServiceServicer(metaclass=_abc_1.ABCMeta):
     """Answers whether a user may use a queue, or an application in it.
@@ -157,8 +153,8 @@ class AccessServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _access_pb2.BatchCheckQueueAccessRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_access_pb2.BatchCheckQueueAccessResponse, _abc.Awaitable[_access_pb2.BatchCheckQueueAccessResponse]]:
-        """Decides up to 10 000 questions on one policy revision; results are in the
-        order of the questions, and a question that is wrong fails alone.
+        """Decides up to 10 000 questions on one policy revision; results are in the order of the
+        questions, and an invalid question fails alone.
         """
 
     @_abc_1.abstractmethod
@@ -167,12 +163,11 @@ class AccessServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _access_pb2.CheckQueueAccessColumnsRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_access_pb2.CheckQueueAccessColumnsResponse, _abc.Awaitable[_access_pb2.CheckQueueAccessColumnsResponse]]:
-        """Decides up to 100 000 questions of one partition and kind of access on one
-        policy revision, as BatchCheckQueueAccess would, but users and queues are
-        named once, and a question is a pair of their positions: for a scheduler
-        that checks all of its applications again. A question that is wrong, or
-        cannot be decided, fails alone; text that is not UTF-8, columns of unequal
-        length and positions that do not exist make the whole request invalid.
+        """Decides up to 100 000 questions about one partition and kind of access on one policy revision,
+        as BatchCheckQueueAccess would. Each user and queue is named once, and a question is a pair of
+        indexes. Meant for a scheduler that rechecks all of its applications. A question that is
+        invalid, or cannot be decided, fails alone; text that is not UTF-8, columns of unequal length
+        and indexes out of range make the whole request invalid.
         """
 
     @_abc_1.abstractmethod
@@ -181,12 +176,11 @@ class AccessServiceServicer(metaclass=_abc_1.ABCMeta):
         request_iterator: _MaybeAsyncIterator[_access_pb2.StreamQueueAccessRequest],
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_access_pb2.StreamQueueAccessResponse], _abc.AsyncIterator[_access_pb2.StreamQueueAccessResponse]]:
-        """Decides batches as they arrive. Answers are sent as they are ready, so
-        their order may differ from that of the requests: match them by `id`.
-        A server that drains ends the stream with UNAVAILABLE (reason DRAINING)
-        after it has answered all that it had read: a batch without an answer was
-        not decided and must be asked again on a new stream. The status is OK only
-        if the caller has ended its side and every batch has been answered.
+        """Decides batches as they arrive. Answers are sent as they become ready, so their order may
+        differ from that of the requests: match them by `id`. A draining server answers every batch it
+        has read, then ends the stream with UNAVAILABLE (reason DRAINING). A batch without an answer
+        was not decided and must be sent again on a new stream. The status is OK only if the caller has
+        closed its side and every batch has been answered.
         """
 
     @_abc_1.abstractmethod
@@ -213,10 +207,10 @@ class AccessServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _access_pb2.ListUsersRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_access_pb2.ListUsersResponse, _abc.Awaitable[_access_pb2.ListUsersResponse]]:
-        """Lists the users who may use a queue, sorted by name. The groups in its access
-        control lists (ACLs) are expanded by the resolver of the partition, and the
-        users found are then decided as CheckQueueAccess decides them. A list that
-        lacks somebody whom a check would allow has `complete = false`.
+        """Lists the users who may use a queue, sorted by name. The groups in its access control lists
+        (ACLs) are expanded by the resolver of the partition, and each user found is then checked as
+        CheckQueueAccess would. If the list may lack a user whom a check would allow, `complete` is
+        false.
         """
 
     @_abc_1.abstractmethod
@@ -225,8 +219,8 @@ class AccessServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _access_pb2.CheckApplicationAccessRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_access_pb2.CheckApplicationAccessResponse, _abc.Awaitable[_access_pb2.CheckApplicationAccessResponse]]:
-        """Decides whether a user may see, change or move an application of YARN, or of
-        Spark by its own rules.
+        """Decides whether a user may view, modify or move a YARN application, or access a Spark
+        application under Spark's own rules.
         """
 
     @_abc_1.abstractmethod
@@ -235,8 +229,8 @@ class AccessServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _access_pb2.BatchCheckApplicationAccessRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_access_pb2.BatchCheckApplicationAccessResponse, _abc.Awaitable[_access_pb2.BatchCheckApplicationAccessResponse]]:
-        """Decides up to 10 000 such questions on one policy revision; results are in the
-        order of the questions, and a question that is wrong fails alone.
+        """Decides up to 10 000 questions about applications on one policy revision; results are in the
+        order of the questions, and an invalid question fails alone.
         """
 
     @_abc_1.abstractmethod
@@ -245,6 +239,6 @@ class AccessServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _access_pb2.ExplainApplicationAccessRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_access_pb2.ExplainApplicationAccessResponse, _abc.Awaitable[_access_pb2.ExplainApplicationAccessResponse]]:
-        """Decides one such question and shows each list of names that was looked at."""
+        """Decides one question about an application and shows each list of names that was evaluated."""
 
 def add_AccessServiceServicer_to_server(servicer: AccessServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -35,39 +35,36 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     be asked; google.rpc.RetryInfo says when to try again.
     """
     ERROR_REASON_OVERLOADED: _ErrorReason.ValueType  # 4
-    """RESOURCE_EXHAUSTED: too much work at once; google.rpc.RetryInfo says when
-    to try again, if the server knows. (A message over the size limit ends
-    with this status too, from gRPC itself and so without a reason.)
+    """RESOURCE_EXHAUSTED: too much work at once; google.rpc.RetryInfo says when to try again, if the
+    server knows. (gRPC itself also answers a message over the size limit with this status, but
+    without a reason.)
     """
     ERROR_REASON_CALLER_NOT_PERMITTED: _ErrorReason.ValueType  # 5
     """PERMISSION_DENIED: the caller may not do this."""
     ERROR_REASON_INTERNAL: _ErrorReason.ValueType  # 6
-    """INTERNAL: a fault of the server; the id in the message is in its log too."""
+    """INTERNAL: a fault in the server; the id in the message also appears in the server's log."""
     ERROR_REASON_NOT_READY: _ErrorReason.ValueType  # 7
-    """UNAVAILABLE: the server has not loaded its first policy yet, or one of
-    several workers did not confirm a call that all must carry out;
-    google.rpc.RetryInfo says when to try again.
+    """UNAVAILABLE: the server has not loaded its first policy yet, or one of its workers did not
+    confirm a call that all must carry out; google.rpc.RetryInfo says when to try again.
     """
     ERROR_REASON_DRAINING: _ErrorReason.ValueType  # 8
-    """UNAVAILABLE: the server ends this stream after it has answered all that it had
-    read: it is about to end, the rights of the caller have changed, or a caller of
-    SyncService was silent. Open it again; requests without an answer must be sent again.
+    """UNAVAILABLE: the server has answered everything it read and ends this stream, because it is
+    shutting down, the caller's rights have changed, or a caller of SyncService was silent. Open a
+    new stream and resend requests that have no answer.
     """
     ERROR_REASON_AUDIT_UNAVAILABLE: _ErrorReason.ValueType  # 9
-    """UNAVAILABLE: the decision cannot be written to the audit log, and is not
-    sent without its record; google.rpc.RetryInfo says when to try again.
+    """UNAVAILABLE: the decision cannot be written to the audit log, and no decision is sent without
+    its record; google.rpc.RetryInfo says when to try again.
     """
     ERROR_REASON_CALLER_UNKNOWN: _ErrorReason.ValueType  # 10
-    """UNAUTHENTICATED: the caller showed no credential (certificate, token), or
-    one that is not valid.
-    """
+    """UNAUTHENTICATED: the caller presented no credential (certificate or token), or an invalid one."""
     ERROR_REASON_RATE_LIMITED: _ErrorReason.ValueType  # 11
-    """RESOURCE_EXHAUSTED: this caller makes more calls than it may;
-    google.rpc.RetryInfo says when to try again.
+    """RESOURCE_EXHAUSTED: this caller exceeds its rate limit; google.rpc.RetryInfo says when to try
+    again.
     """
     ERROR_REASON_NOT_CAUGHT_UP: _ErrorReason.ValueType  # 12
-    """UNAVAILABLE: this server does not know of the change in `at_least`: another
-    server reported it, or this one before it was started again.
+    """UNAVAILABLE: this server does not know the change in `at_least`: the cursor comes from another
+    server, or from this one before it restarted.
     """
 
 class ErrorReason(_ErrorReason, metaclass=_ErrorReasonEnumTypeWrapper):
@@ -90,38 +87,35 @@ ERROR_REASON_RESOLVER_UNAVAILABLE: ErrorReason.ValueType  # 3
 be asked; google.rpc.RetryInfo says when to try again.
 """
 ERROR_REASON_OVERLOADED: ErrorReason.ValueType  # 4
-"""RESOURCE_EXHAUSTED: too much work at once; google.rpc.RetryInfo says when
-to try again, if the server knows. (A message over the size limit ends
-with this status too, from gRPC itself and so without a reason.)
+"""RESOURCE_EXHAUSTED: too much work at once; google.rpc.RetryInfo says when to try again, if the
+server knows. (gRPC itself also answers a message over the size limit with this status, but
+without a reason.)
 """
 ERROR_REASON_CALLER_NOT_PERMITTED: ErrorReason.ValueType  # 5
 """PERMISSION_DENIED: the caller may not do this."""
 ERROR_REASON_INTERNAL: ErrorReason.ValueType  # 6
-"""INTERNAL: a fault of the server; the id in the message is in its log too."""
+"""INTERNAL: a fault in the server; the id in the message also appears in the server's log."""
 ERROR_REASON_NOT_READY: ErrorReason.ValueType  # 7
-"""UNAVAILABLE: the server has not loaded its first policy yet, or one of
-several workers did not confirm a call that all must carry out;
-google.rpc.RetryInfo says when to try again.
+"""UNAVAILABLE: the server has not loaded its first policy yet, or one of its workers did not
+confirm a call that all must carry out; google.rpc.RetryInfo says when to try again.
 """
 ERROR_REASON_DRAINING: ErrorReason.ValueType  # 8
-"""UNAVAILABLE: the server ends this stream after it has answered all that it had
-read: it is about to end, the rights of the caller have changed, or a caller of
-SyncService was silent. Open it again; requests without an answer must be sent again.
+"""UNAVAILABLE: the server has answered everything it read and ends this stream, because it is
+shutting down, the caller's rights have changed, or a caller of SyncService was silent. Open a
+new stream and resend requests that have no answer.
 """
 ERROR_REASON_AUDIT_UNAVAILABLE: ErrorReason.ValueType  # 9
-"""UNAVAILABLE: the decision cannot be written to the audit log, and is not
-sent without its record; google.rpc.RetryInfo says when to try again.
+"""UNAVAILABLE: the decision cannot be written to the audit log, and no decision is sent without
+its record; google.rpc.RetryInfo says when to try again.
 """
 ERROR_REASON_CALLER_UNKNOWN: ErrorReason.ValueType  # 10
-"""UNAUTHENTICATED: the caller showed no credential (certificate, token), or
-one that is not valid.
-"""
+"""UNAUTHENTICATED: the caller presented no credential (certificate or token), or an invalid one."""
 ERROR_REASON_RATE_LIMITED: ErrorReason.ValueType  # 11
-"""RESOURCE_EXHAUSTED: this caller makes more calls than it may;
-google.rpc.RetryInfo says when to try again.
+"""RESOURCE_EXHAUSTED: this caller exceeds its rate limit; google.rpc.RetryInfo says when to try
+again.
 """
 ERROR_REASON_NOT_CAUGHT_UP: ErrorReason.ValueType  # 12
-"""UNAVAILABLE: this server does not know of the change in `at_least`: another
-server reported it, or this one before it was started again.
+"""UNAVAILABLE: this server does not know the change in `at_least`: the cursor comes from another
+server, or from this one before it restarted.
 """
 Global___ErrorReason: _TypeAlias = ErrorReason  # noqa: Y015

@@ -62,7 +62,7 @@ class _ReplicaStateEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ReplicaS
     REPLICA_STATE_SILENT: _ReplicaState.ValueType  # 3
     """It sends no heartbeats: it cannot reach Redis, or it has stopped."""
     REPLICA_STATE_STARTING: _ReplicaState.ValueType  # 4
-    """It was started a moment ago and does not follow the fleet yet."""
+    """It has just started and does not follow the fleet yet."""
 
 class ReplicaState(_ReplicaState, metaclass=_ReplicaStateEnumTypeWrapper):
     """The state of a replica."""
@@ -78,7 +78,7 @@ all cached groups again.
 REPLICA_STATE_SILENT: ReplicaState.ValueType  # 3
 """It sends no heartbeats: it cannot reach Redis, or it has stopped."""
 REPLICA_STATE_STARTING: ReplicaState.ValueType  # 4
-"""It was started a moment ago and does not follow the fleet yet."""
+"""It has just started and does not follow the fleet yet."""
 Global___ReplicaState: _TypeAlias = ReplicaState  # noqa: Y015
 
 @_typing.final
@@ -97,17 +97,17 @@ class Diagnostic(_message.Message):
     severity: Global___Severity.ValueType
     """How serious it is."""
     line: _builtins.int
-    """The line, from 1; 0 if the diagnostic has no place."""
+    """The line, from 1; 0 if the diagnostic has no location."""
     column: _builtins.int
-    """The column, from 1; 0 if the diagnostic has no place."""
+    """The column, from 1; 0 if the diagnostic has no location."""
     queue: _builtins.str
-    """The path of the queue that it is about; empty if it is about none."""
+    """The path of the queue that it concerns; empty if none."""
     message: _builtins.str
-    """The description of the fault."""
+    """What is wrong."""
     remedy: _builtins.str
     """The remedy."""
     file: _builtins.str
-    """The name of the file that it is in; empty where a text was sent."""
+    """The name of the file; empty if the text was sent in the request."""
     def __init__(
         self,
         *,
@@ -146,8 +146,8 @@ class PolicyQueue(_message.Message):
     admin_acl: _builtins.str
     """The text of the admin ACL as configured. Empty: absent or empty."""
     creates_queues: _builtins.bool
-    """Whether YARN creates queues below this one when somebody submits to them. A caller of
-    SyncService must ask about queues below it that do not exist.
+    """True if YARN creates queues below this one when an application is submitted to them. A caller
+    of SyncService must ask the server about queues below this one that do not exist.
     """
     @_builtins.property
     def submit_acl_dropped_names(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
@@ -177,7 +177,9 @@ Global___PolicyQueue: _TypeAlias = PolicyQueue  # noqa: Y015
 
 @_typing.final
 class QueueTemplate(_message.Message):
-    """The ACLs of queues that YARN's capacity scheduler creates when somebody submits to them."""
+    """The ACLs of queues that YARN's capacity scheduler creates when an application is submitted to
+    them.
+    """
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -186,11 +188,13 @@ class QueueTemplate(_message.Message):
     SUBMIT_ACL_FIELD_NUMBER: _builtins.int
     ADMIN_ACL_FIELD_NUMBER: _builtins.int
     path: _builtins.str
-    """The path of the queues below which it applies. Last levels that are `*` stand for any names."""
+    """The path of the queue below which the template applies. `*` in its last levels stands for any
+    name.
+    """
     kind: _builtins.str
-    """Which of the new queues it applies to, as Hadoop's configuration calls it:
-    `leaf-queue-template`, `auto-queue-creation-v2.template`,
-    `auto-queue-creation-v2.leaf-template` or `auto-queue-creation-v2.parent-template`.
+    """Which new queues it applies to, in the terms of Hadoop's configuration: `leaf-queue-template`,
+    `auto-queue-creation-v2.template`, `auto-queue-creation-v2.leaf-template` or
+    `auto-queue-creation-v2.parent-template`.
     """
     submit_acl: _builtins.str
     """The text of the submit ACL. Not set if the template sets none."""
@@ -230,7 +234,7 @@ class GetPolicyRequest(_message.Message):
     partition: _builtins.str
     """The partition. Empty: `default`."""
     prefix: _builtins.str
-    """Only the queue of this path and the queues below it. Empty: all."""
+    """Return only the queue at this path and the queues below it. Empty: all."""
     def __init__(
         self,
         *,
@@ -265,12 +269,12 @@ class GetPolicyResponse(_message.Message):
     source: _builtins.str
     """Where the configuration was read from, for people."""
     revision: _builtins.int
-    """The revision that is being served: starts at 1, grows by 1 with each reload
-    that changed the policy.
+    """The revision that is being served: starts at 1, grows by 1 with each reload that changes the
+    policy.
     """
     checksum: _builtins.str
-    """The SHA-256 of the configuration text in upper-case hexadecimal; of several
-    files, that of all their checksums.
+    """The SHA-256 of the configuration text in upper-case hexadecimal; if there are several files,
+    the SHA-256 of their checksums.
     """
     resolver: _builtins.str
     """The name of the resolver of the partition."""
@@ -334,9 +338,8 @@ class ValidatePolicyRequest(_message.Message):
     FORMAT_FIELD_NUMBER: _builtins.int
     CONTENT_FIELD_NUMBER: _builtins.int
     format: _builtins.str
-    """The name of the format: `yunikorn`, `fair-scheduler` or `capacity-scheduler`, and for
-    files that stand beside a policy `yarn-site` or `spark-defaults`. Empty: the
-    server detects it.
+    """The name of the format: `yunikorn`, `fair-scheduler` or `capacity-scheduler`, or, for a file
+    that accompanies a policy, `yarn-site` or `spark-defaults`. Empty: the server detects it.
     """
     content: _builtins.str
     """The text of the configuration, at most 2 MiB."""
@@ -366,7 +369,7 @@ class ValidatePolicyResponse(_message.Message):
     """True if the configuration can be served: no diagnostic is an error."""
     @_builtins.property
     def diagnostics(self) -> _containers.RepeatedCompositeFieldContainer[Global___Diagnostic]:
-        """The diagnostics, sorted by place."""
+        """The diagnostics, sorted by location."""
 
     def __init__(
         self,
@@ -390,8 +393,8 @@ class ReloadPolicyRequest(_message.Message):
 
     WAIT_FIELD_NUMBER: _builtins.int
     wait: _builtins.bool
-    """Whether to wait until no caller of SyncService decides from the policy before:
-    a lease, about 5 s, at most.
+    """Whether to wait until no caller of SyncService uses the old policy. The wait lasts at most one
+    lease, about 5 s.
     """
     def __init__(
         self,
@@ -420,9 +423,7 @@ class ReloadPolicyResponse(_message.Message):
     succeeded: _builtins.bool
     """True if the configuration that was read is being served now."""
     revision: _builtins.int
-    """The revision that is being served now. Unchanged if the text is the same
-    as before or not valid.
-    """
+    """The revision that is being served now. Unchanged if the text is the same as before or invalid."""
     @_builtins.property
     def diagnostics(self) -> _containers.RepeatedCompositeFieldContainer[Global___Diagnostic]:
         """The diagnostics about the configuration that was read. In a fleet, also a
@@ -435,8 +436,8 @@ class ReloadPolicyResponse(_message.Message):
 
     @_builtins.property
     def waited_out(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """With `wait`: the callers of SyncService, and the replicas of the fleet, whose
-        leases ended before they had confirmed the change.
+        """With `wait`: the callers of SyncService, and the replicas of the fleet, whose leases ended
+        before they confirmed the change.
         """
 
     def __init__(
@@ -484,8 +485,8 @@ class GetFleetResponse(_message.Message):
     AGREED_FIELD_NUMBER: _builtins.int
     PROBLEMS_FIELD_NUMBER: _builtins.int
     connected: _builtins.bool
-    """True if the server reaches Redis. If not, it works alone, and what it shows
-    of the others is what it saw last.
+    """True if the server reaches Redis. If false, it works alone and shows the last known state of
+    the others.
     """
     agreed: _builtins.bool
     """True if all replicas follow the fleet and serve the same policy. Without
@@ -497,7 +498,7 @@ class GetFleetResponse(_message.Message):
 
     @_builtins.property
     def problems(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """What keeps the fleet from being healthy, in sentences for people."""
+        """Why the fleet is not healthy, for people."""
 
     def __init__(
         self,
@@ -543,9 +544,9 @@ class FleetReplica(_message.Message):
     policy_revision: _builtins.int
     """The revision of its policy; each replica counts its own."""
     policy_checksum: _builtins.str
-    """The checksum of its policy. Empty: it has none yet."""
+    """The checksum of its policy. Empty if it has no policy yet."""
     gates: _builtins.int
-    """How many streams of SyncService it has."""
+    """How many SyncService streams are open on it."""
     silent_seconds: _builtins.float
     """Seconds since its last heartbeat."""
     def __init__(

@@ -71,17 +71,17 @@ class PolicyServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def ValidatePolicy(self, request, context):
-        """Validates a configuration text without serving it. One at a time; up to 15
-        more wait, further ones end with RESOURCE_EXHAUSTED. While a text of
-        megabytes is validated, other calls may take longer.
+        """Validates a configuration text without serving it. Texts are validated one at a time; up to 15
+        calls wait, and any more end with RESOURCE_EXHAUSTED. While a text of several megabytes is
+        validated, other calls may take longer.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ReloadPolicy(self, request, context):
-        """Reads the configuration again and serves it if it is valid; otherwise the
-        policy that is being served stays.
+        """Reads the configuration again and serves it if it is valid; otherwise keeps serving the current
+        policy.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

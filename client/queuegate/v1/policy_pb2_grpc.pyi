@@ -38,13 +38,13 @@ class PolicyServiceStub:
     GetPolicy: _grpc.UnaryUnaryMultiCallable[_policy_pb2.GetPolicyRequest, _policy_pb2.GetPolicyResponse]
     """Shows the policy of a partition that is being served."""
     ValidatePolicy: _grpc.UnaryUnaryMultiCallable[_policy_pb2.ValidatePolicyRequest, _policy_pb2.ValidatePolicyResponse]
-    """Validates a configuration text without serving it. One at a time; up to 15
-    more wait, further ones end with RESOURCE_EXHAUSTED. While a text of
-    megabytes is validated, other calls may take longer.
+    """Validates a configuration text without serving it. Texts are validated one at a time; up to 15
+    calls wait, and any more end with RESOURCE_EXHAUSTED. While a text of several megabytes is
+    validated, other calls may take longer.
     """
     ReloadPolicy: _grpc.UnaryUnaryMultiCallable[_policy_pb2.ReloadPolicyRequest, _policy_pb2.ReloadPolicyResponse]
-    """Reads the configuration again and serves it if it is valid; otherwise the
-    policy that is being served stays.
+    """Reads the configuration again and serves it if it is valid; otherwise keeps serving the current
+    policy.
     """
     GetFleet: _grpc.UnaryUnaryMultiCallable[_policy_pb2.GetFleetRequest, _policy_pb2.GetFleetResponse]
     """Shows the replicas of the fleet that the server belongs to, and whether they
@@ -61,13 +61,13 @@ class PolicyServiceAsyncStub(PolicyServiceStub):
     GetPolicy: _aio.UnaryUnaryMultiCallable[_policy_pb2.GetPolicyRequest, _policy_pb2.GetPolicyResponse]  # type: ignore[assignment]
     """Shows the policy of a partition that is being served."""
     ValidatePolicy: _aio.UnaryUnaryMultiCallable[_policy_pb2.ValidatePolicyRequest, _policy_pb2.ValidatePolicyResponse]  # type: ignore[assignment]
-    """Validates a configuration text without serving it. One at a time; up to 15
-    more wait, further ones end with RESOURCE_EXHAUSTED. While a text of
-    megabytes is validated, other calls may take longer.
+    """Validates a configuration text without serving it. Texts are validated one at a time; up to 15
+    calls wait, and any more end with RESOURCE_EXHAUSTED. While a text of several megabytes is
+    validated, other calls may take longer.
     """
     ReloadPolicy: _aio.UnaryUnaryMultiCallable[_policy_pb2.ReloadPolicyRequest, _policy_pb2.ReloadPolicyResponse]  # type: ignore[assignment]
-    """Reads the configuration again and serves it if it is valid; otherwise the
-    policy that is being served stays.
+    """Reads the configuration again and serves it if it is valid; otherwise keeps serving the current
+    policy.
     """
     GetFleet: _aio.UnaryUnaryMultiCallable[_policy_pb2.GetFleetRequest, _policy_pb2.GetFleetResponse]  # type: ignore[assignment]
     """Shows the replicas of the fleet that the server belongs to, and whether they
@@ -93,9 +93,9 @@ class PolicyServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _policy_pb2.ValidatePolicyRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_policy_pb2.ValidatePolicyResponse, _abc.Awaitable[_policy_pb2.ValidatePolicyResponse]]:
-        """Validates a configuration text without serving it. One at a time; up to 15
-        more wait, further ones end with RESOURCE_EXHAUSTED. While a text of
-        megabytes is validated, other calls may take longer.
+        """Validates a configuration text without serving it. Texts are validated one at a time; up to 15
+        calls wait, and any more end with RESOURCE_EXHAUSTED. While a text of several megabytes is
+        validated, other calls may take longer.
         """
 
     @_abc_1.abstractmethod
@@ -104,8 +104,8 @@ class PolicyServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _policy_pb2.ReloadPolicyRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_policy_pb2.ReloadPolicyResponse, _abc.Awaitable[_policy_pb2.ReloadPolicyResponse]]:
-        """Reads the configuration again and serves it if it is valid; otherwise the
-        policy that is being served stays.
+        """Reads the configuration again and serves it if it is valid; otherwise keeps serving the current
+        policy.
         """
 
     @_abc_1.abstractmethod

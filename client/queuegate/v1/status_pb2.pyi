@@ -21,8 +21,8 @@ DESCRIPTOR: _descriptor.FileDescriptor
 
 @_typing.final
 class Status(_message.Message):
-    """How one question of several failed: the fields and the bytes of
-    google.rpc.Status, so that the contract needs no file from elsewhere.
+    """Why one of several questions failed. Has the same fields and encoding as google.rpc.Status, so
+    that the contract does not depend on files from elsewhere.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -31,12 +31,12 @@ class Status(_message.Message):
     MESSAGE_FIELD_NUMBER: _builtins.int
     DETAILS_FIELD_NUMBER: _builtins.int
     code: _builtins.int
-    """A code of gRPC, for example 14 for UNAVAILABLE."""
+    """A gRPC status code, for example 14 for UNAVAILABLE."""
     message: _builtins.str
-    """The fault, in a sentence."""
+    """What is wrong, in one sentence."""
     @_builtins.property
     def details(self) -> _containers.RepeatedCompositeFieldContainer[_any_pb2.Any]:
-        """A google.rpc.ErrorInfo, and where it says more, google.rpc.BadRequest and
+        """A google.rpc.ErrorInfo and, where they apply, a google.rpc.BadRequest and a
         google.rpc.RetryInfo.
         """
 

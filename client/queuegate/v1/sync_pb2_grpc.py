@@ -47,16 +47,14 @@ class SyncServiceServicer(object):
     """
 
     def Sync(self, request_iterator, context):
-        """The caller opens the stream with `open` and then pings it. It may decide by
-        itself while its lease lasts, from the state that it has applied. The lease
-        runs from the moment at which the caller *sent* a ping that has been answered,
-        on the caller's own monotonic clock. The server sends changes before it
-        answers later pings, so a lease never covers state older than the pong that
-        granted it. For the same reason, once every caller has applied a change, or
-        the leases that were granted before it have ended, nobody decides from the
-        state before it. A server that drains sends `draining`, and ends the stream
-        with UNAVAILABLE (reason DRAINING) once the caller has given up its lease, or the
-        lease has ended.
+        """The caller opens the stream with `open` and then sends pings. While its lease lasts, it may
+        decide on its own from the state that it has applied. The lease runs from the moment the caller
+        *sent* a ping that was then answered, on the caller's own monotonic clock. The server sends
+        changes before it answers later pings, so a lease never covers state older than the pong that
+        granted it. For the same reason, no caller uses the state before a change once each caller has
+        applied the change or its leases granted before the change have ended. A draining server sends
+        `draining`, and ends the stream with UNAVAILABLE (reason DRAINING) once the caller has released
+        its lease or the lease has ended.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -142,7 +142,7 @@ Global___ResolveUserGroupsResponse: _TypeAlias = ResolveUserGroupsResponse  # no
 
 @_typing.final
 class InvalidateUserGroupsRequest(_message.Message):
-    """Asks to drop cached answers."""
+    """Drops cached answers."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -152,12 +152,12 @@ class InvalidateUserGroupsRequest(_message.Message):
     partition: _builtins.str
     """The partition whose cache to change. Empty: `default`."""
     wait: _builtins.bool
-    """Whether to wait until no caller of SyncService decides from the groups that
-    are forgotten: a lease, about 5 s, at most.
+    """Whether to wait until no caller of SyncService uses the dropped groups. The wait lasts at most
+    one lease, about 5 s.
     """
     @_builtins.property
     def users(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """The users to forget, at most 10 000. Empty: all of the partition."""
+        """The users whose answers to drop, at most 10 000. Empty: all users of the partition."""
 
     def __init__(
         self,
@@ -191,8 +191,8 @@ class InvalidateUserGroupsResponse(_message.Message):
 
     @_builtins.property
     def waited_out(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """With `wait`: the callers of SyncService, and the replicas of the fleet, whose
-        leases ended before they had confirmed the change.
+        """With `wait`: the callers of SyncService, and the replicas of the fleet, whose leases ended
+        before they confirmed the change.
         """
 
     def __init__(

@@ -26,7 +26,7 @@ if _version_not_supported:
 
 
 class UserGroupServiceStub(object):
-    """Shows and drops what the server knows of users and their groups.
+    """Shows and drops what the server knows about users and their groups.
     """
 
     def __init__(self, channel):
@@ -48,7 +48,7 @@ class UserGroupServiceStub(object):
 
 
 class UserGroupServiceServicer(object):
-    """Shows and drops what the server knows of users and their groups.
+    """Shows and drops what the server knows about users and their groups.
     """
 
     def ResolveUserGroups(self, request, context):
@@ -89,7 +89,7 @@ def add_UserGroupServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class UserGroupService(object):
-    """Shows and drops what the server knows of users and their groups.
+    """Shows and drops what the server knows about users and their groups.
     """
 
     @staticmethod

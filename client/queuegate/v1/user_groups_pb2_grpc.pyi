@@ -27,7 +27,7 @@ GRPC_GENERATED_VERSION: str
 GRPC_VERSION: str
 
 class UserGroupServiceStub:
-    """Shows and drops what the server knows of users and their groups."""
+    """Shows and drops what the server knows about users and their groups."""
 
     @_typing.overload
     def __new__(cls, channel: _grpc.Channel) -> _Self: ...
@@ -43,7 +43,7 @@ class UserGroupServiceStub:
 
 @_typing.type_check_only
 class UserGroupServiceAsyncStub(UserGroupServiceStub):
-    """Shows and drops what the server knows of users and their groups."""
+    """Shows and drops what the server knows about users and their groups."""
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     ResolveUserGroups: _aio.UnaryUnaryMultiCallable[_user_groups_pb2.ResolveUserGroupsRequest, _user_groups_pb2.ResolveUserGroupsResponse]  # type: ignore[assignment]
@@ -55,7 +55,7 @@ class UserGroupServiceAsyncStub(UserGroupServiceStub):
     """Drops cached answers, so that the next decision resolves again."""
 
 class UserGroupServiceServicer(metaclass=_abc_1.ABCMeta):
-    """Shows and drops what the server knows of users and their groups."""
+    """Shows and drops what the server knows about users and their groups."""
 
     @_abc_1.abstractmethod
     def ResolveUserGroups(

@@ -94,7 +94,7 @@ const (
 	// Denied: the answer depends on the groups of the user, and the resolver of
 	// the partition does not know the user.
 	Reason_REASON_UNKNOWN_USER Reason = 5
-	// Denied: the recovery queue and everything below it is never granted.
+	// Denied: access to the recovery queue, and to everything below it, is never granted.
 	Reason_REASON_RECOVERY_QUEUE Reason = 6
 	// Granted: the scheduler does not enforce ACLs (YARN: `yarn.acl.enable`).
 	Reason_REASON_ACLS_DISABLED Reason = 7
@@ -179,11 +179,11 @@ const (
 	StepOutcome_STEP_OUTCOME_NO_MATCH StepOutcome = 4
 	// The ACL is absent or empty: it grants nothing.
 	StepOutcome_STEP_OUTCOME_EMPTY StepOutcome = 5
-	// The recovery queue: denied before any ACL is looked at.
+	// The recovery queue: denied before any ACL is evaluated.
 	StepOutcome_STEP_OUTCOME_RECOVERY_QUEUE StepOutcome = 6
-	// YARN: ACLs are disabled, so none is looked at.
+	// YARN: ACLs are disabled, so none is evaluated.
 	StepOutcome_STEP_OUTCOME_ACLS_DISABLED StepOutcome = 7
-	// YARN: the user, or a group, is in `yarn.admin.acl`.
+	// YARN: `yarn.admin.acl` lists the user or a group of the user.
 	StepOutcome_STEP_OUTCOME_CLUSTER_ADMIN StepOutcome = 8
 )
 
@@ -373,15 +373,15 @@ type ApplicationAction int32
 const (
 	// Not set: rejected with INVALID_ARGUMENT.
 	ApplicationAction_APPLICATION_ACTION_UNSPECIFIED ApplicationAction = 0
-	// See it and its report.
+	// View it and its report.
 	ApplicationAction_APPLICATION_ACTION_VIEW ApplicationAction = 1
-	// See its logs.
+	// View its logs.
 	ApplicationAction_APPLICATION_ACTION_VIEW_LOGS ApplicationAction = 2
-	// Change or kill it.
+	// Modify or kill it.
 	ApplicationAction_APPLICATION_ACTION_MODIFY ApplicationAction = 3
-	// Move it to another queue. Not for Spark's own rules.
+	// Move it to another queue. Not available under Spark's own rules.
 	ApplicationAction_APPLICATION_ACTION_MOVE ApplicationAction = 4
-	// Act for other users. Only for Spark's own rules.
+	// Act for other users. Only available under Spark's own rules.
 	ApplicationAction_APPLICATION_ACTION_ADMIN ApplicationAction = 5
 )
 
@@ -432,7 +432,7 @@ func (ApplicationAction) EnumDescriptor() ([]byte, []int) {
 	return file_queuegate_v1_access_proto_rawDescGZIP(), []int{5}
 }
 
-// Which list of names was looked at.
+// The list of names that was evaluated.
 type ApplicationList int32
 
 const (
@@ -512,21 +512,20 @@ type CheckQueueAccessRequest struct {
 	User *UserGroupInformation `protobuf:"bytes,1,opt,name=user,proto3" json:"user,omitempty"`
 	// The partition of the queue. Empty: `default`. `[rmID]name` means `name`.
 	Partition string `protobuf:"bytes,2,opt,name=partition,proto3" json:"partition,omitempty"`
-	// The full path of the queue, `root.a.b`, at most 4 096 bytes. A queue that
-	// does not exist is decided at its nearest existing ancestor. In YuniKorn case
-	// does not matter; in YARN it does, and `root.` may be left out. In a partition of the
-	// capacity scheduler, a name without dots is any queue of that name; if there are several,
-	// nobody has access.
+	// The full path of the queue, `root.a.b`, at most 4 096 bytes. For a queue that does not exist,
+	// the nearest existing ancestor decides. YuniKorn ignores case; YARN does not, and accepts a path
+	// without `root.`. In a capacity scheduler partition, a name without dots means the queue of that
+	// name, wherever it is; if there are several, nobody has access.
 	Queue string `protobuf:"bytes,3,opt,name=queue,proto3" json:"queue,omitempty"`
 	// The kind of access. Required.
 	Access AccessType `protobuf:"varint,4,opt,name=access,proto3,enum=queuegate.v1.AccessType" json:"access,omitempty"`
-	// The service that acts for the user (Hadoop's proxy user), if one does. In YARN with
-	// `semantics: hadoop` an ACL that lists `~name` lets in every user that `name` acts for;
-	// elsewhere it does not matter. It never makes the user a member of anything else.
+	// The service that acts for the user (Hadoop's proxy user), if any. In YARN with `semantics:
+	// hadoop`, an ACL that lists `~name` grants access to every user that `name` acts for; elsewhere
+	// this field has no effect. It never matches anything but such an entry.
 	RealUser string `protobuf:"bytes,5,opt,name=real_user,json=realUser,proto3" json:"real_user,omitempty"`
-	// A change that the answer must take into account, from the answer to the call that
-	// made it. A server that does not know of it ends the call with UNAVAILABLE (reason
-	// NOT_CAUGHT_UP). Not set: none.
+	// A change that the answer must reflect: the cursor returned by the call that made the change. A
+	// server that does not know the change ends the call with UNAVAILABLE (reason NOT_CAUGHT_UP). Not
+	// set: none.
 	AtLeast       *Cursor `protobuf:"bytes,6,opt,name=at_least,json=atLeast,proto3" json:"at_least,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -611,18 +610,18 @@ type CheckQueueAccessResponse struct {
 	Allowed bool `protobuf:"varint,1,opt,name=allowed,proto3" json:"allowed,omitempty"`
 	// Why.
 	Reason Reason `protobuf:"varint,2,opt,name=reason,proto3,enum=queuegate.v1.Reason" json:"reason,omitempty"`
-	// The path of the queue that decided: the one whose ACL matched, or the recovery
-	// queue. In lower case in YuniKorn. Empty where nothing matched.
+	// The path of the queue that decided: the one whose ACL matched, or the recovery queue. In lower
+	// case in YuniKorn. Empty if nothing matched.
 	MatchedQueue string `protobuf:"bytes,3,opt,name=matched_queue,json=matchedQueue,proto3" json:"matched_queue,omitempty"`
-	// The user or group name that matched; `*` for a wildcard, `~name` for the service
-	// that acts for the user. Empty where nothing matched.
+	// The user or group name that matched; `*` for a wildcard, `~name` for the service that acts for
+	// the user. Empty if nothing matched.
 	MatchedSubject string `protobuf:"bytes,4,opt,name=matched_subject,json=matchedSubject,proto3" json:"matched_subject,omitempty"`
-	// The revision of the policy that decided: starts at 1 when the server
-	// starts, and grows by 1 with each reload that changed the policy.
+	// The revision of the policy that decided: starts at 1 when the server starts, and grows by 1
+	// with each reload that changes the policy.
 	PolicyRevision uint64 `protobuf:"varint,5,opt,name=policy_revision,json=policyRevision,proto3" json:"policy_revision,omitempty"`
-	// If the queue does not exist: its nearest existing ancestor, whose ACLs were evaluated
-	// instead. In lower case in YuniKorn. Empty if the queue exists, and with
-	// REASON_RECOVERY_QUEUE, which is decided without a look at the queues.
+	// If the queue does not exist: its nearest existing ancestor, whose ACLs were evaluated instead.
+	// In lower case in YuniKorn. Empty if the queue exists, and with REASON_RECOVERY_QUEUE, which is
+	// decided without looking up the queue.
 	EvaluatedQueue string `protobuf:"bytes,6,opt,name=evaluated_queue,json=evaluatedQueue,proto3" json:"evaluated_queue,omitempty"`
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
@@ -746,8 +745,8 @@ func (x *BatchCheckQueueAccessRequest) GetChecks() []*CheckQueueAccessRequest {
 	return nil
 }
 
-// The result of one question of a batch. Treat a result without a `decision` as
-// an error, even if it has a field that you do not know.
+// The result of one question of a batch. Treat a result without a `decision` as an error, even if
+// it has a field that you do not recognize.
 type CheckResult struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Either the answer or why there is none.
@@ -841,10 +840,10 @@ type CheckResult_Error struct {
 }
 
 type CheckResult_SameErrorAs struct {
-	// The index, from 0, of an earlier result of this batch. Its `error` is also
-	// the error of this question: an error that several questions share is sent
-	// once, with the first of them, and the index always leads to an `error`.
-	// Ask which field of `outcome` is set: 0 is a valid index.
+	// The index, from 0, of an earlier result of this batch. Its `error` also applies to this
+	// question: an error that several questions share is sent once, with the first of them, and the
+	// index always points to a result with an `error`. Test which field of `outcome` is set: 0 is a
+	// valid index.
 	SameErrorAs uint32 `protobuf:"varint,3,opt,name=same_error_as,json=sameErrorAs,proto3,oneof"`
 }
 
@@ -900,23 +899,23 @@ func (x *BatchCheckQueueAccessResponse) GetResults() []*CheckResult {
 	return nil
 }
 
-// Questions as columns. Question number i, from 0, is whether the user
-// `users[user_indexes[i]]` may use the queue `queues[queue_indexes[i]]`. None of
-// them has a `real_user`; those that have one are for BatchCheckQueueAccess.
+// Questions as columns. Question i, counted from 0, asks whether the user `users[user_indexes[i]]`
+// may use the queue `queues[queue_indexes[i]]`. Questions with a `real_user` cannot be sent this
+// way; use BatchCheckQueueAccess for them.
 type CheckQueueAccessColumnsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The partition of all queues. Empty: `default`. `[rmID]name` means `name`.
+	// The partition of every queue. Empty: `default`. `[rmID]name` means `name`.
 	Partition string `protobuf:"bytes,1,opt,name=partition,proto3" json:"partition,omitempty"`
-	// The kind of access of all questions. Required.
+	// The kind of access for every question. Required.
 	Access AccessType `protobuf:"varint,2,opt,name=access,proto3,enum=queuegate.v1.AccessType" json:"access,omitempty"`
-	// Who asks for access, 1 to 10 000, best without repeats. The same user may
-	// stand here several times with different groups.
+	// The users who ask for access, 1 to 10 000, preferably without duplicates. The same user may be
+	// listed several times with different groups.
 	Users []*UserGroupInformation `protobuf:"bytes,3,rep,name=users,proto3" json:"users,omitempty"`
-	// The full paths of queues, 1 to 10 000, best without repeats.
+	// The full paths of the queues, 1 to 10 000, preferably without duplicates.
 	Queues []string `protobuf:"bytes,4,rep,name=queues,proto3" json:"queues,omitempty"`
-	// For each question, 1 to 100 000, a position in `users`, from 0.
+	// For each question, an index into `users`, from 0. 1 to 100 000 questions.
 	UserIndexes []uint32 `protobuf:"varint,5,rep,packed,name=user_indexes,json=userIndexes,proto3" json:"user_indexes,omitempty"`
-	// For each question a position in `queues`, from 0; as many as `user_indexes`.
+	// For each question, an index into `queues`, from 0. Must be as long as `user_indexes`.
 	QueueIndexes []uint32 `protobuf:"varint,6,rep,packed,name=queue_indexes,json=queueIndexes,proto3" json:"queue_indexes,omitempty"`
 	// Whether to send `decisions` and `decision_indexes` as well.
 	WithDecisions bool `protobuf:"varint,7,opt,name=with_decisions,json=withDecisions,proto3" json:"with_decisions,omitempty"`
@@ -1006,20 +1005,19 @@ func (x *CheckQueueAccessColumnsRequest) GetWithDecisions() bool {
 // The answers to questions as columns.
 type CheckQueueAccessColumnsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// A bit for each question, set only if access is granted: that of question i
-	// is bit i % 8, from the least significant one, of byte i / 8. The bit of a
-	// question that stands in `errors` is not set, nor are those that fill up
-	// the last byte.
+	// One bit for each question, set only if access is granted. Question i has bit i % 8 of byte i /
+	// 8, counted from the least significant bit. The bit of a question that is listed in `errors` is
+	// not set, nor are the padding bits of the last byte.
 	Allowed []byte `protobuf:"bytes,1,opt,name=allowed,proto3" json:"allowed,omitempty"`
-	// Why questions have no answer. Empty if all have one; a question stands in
-	// one of them at most.
+	// Why questions have no answer. Empty if all have one; a question is listed in at most one of
+	// them.
 	Errors []*ColumnsError `protobuf:"bytes,2,rep,name=errors,proto3" json:"errors,omitempty"`
 	// The revision of the policy that decided all questions.
 	PolicyRevision uint64 `protobuf:"varint,3,opt,name=policy_revision,json=policyRevision,proto3" json:"policy_revision,omitempty"`
-	// If asked for: the different answers, in no particular order.
+	// If requested: the distinct answers, in no particular order.
 	Decisions []*CheckQueueAccessResponse `protobuf:"bytes,4,rep,name=decisions,proto3" json:"decisions,omitempty"`
-	// If asked for: for each question the position of its answer in `decisions`,
-	// from 1; 0 for a question that stands in `errors`.
+	// If requested: for each question, the position of its answer in `decisions`, from 1; 0 for a
+	// question that is listed in `errors`.
 	DecisionIndexes []uint32 `protobuf:"varint,5,rep,packed,name=decision_indexes,json=decisionIndexes,proto3" json:"decision_indexes,omitempty"`
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
@@ -1148,7 +1146,7 @@ func (x *ColumnsError) GetQuestions() []uint32 {
 // One batch of a stream.
 type StreamQueueAccessRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Chosen by the caller; comes back with the results of this batch.
+	// Chosen by the caller; returned with the results of this batch.
 	Id uint64 `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`
 	// The questions.
 	Batch         *BatchCheckQueueAccessRequest `protobuf:"bytes,2,opt,name=batch,proto3" json:"batch,omitempty"`
@@ -1288,7 +1286,7 @@ type StreamQueueAccessResponse_Batch struct {
 }
 
 type StreamQueueAccessResponse_Error struct {
-	// Why the batch was refused, for example an empty one. The stream goes on.
+	// Why the batch was refused, for example because it was empty. The stream stays open.
 	Error *Status `protobuf:"bytes,3,opt,name=error,proto3,oneof"`
 }
 
@@ -1391,7 +1389,7 @@ type ExplainStep struct {
 	AclText string `protobuf:"bytes,3,opt,name=acl_text,json=aclText,proto3" json:"acl_text,omitempty"`
 	// The outcome of the evaluation.
 	Outcome StepOutcome `protobuf:"varint,4,opt,name=outcome,proto3,enum=queuegate.v1.StepOutcome" json:"outcome,omitempty"`
-	// The name that matched; empty where none did.
+	// The name that matched; empty if none did.
 	MatchedSubject string `protobuf:"bytes,5,opt,name=matched_subject,json=matchedSubject,proto3" json:"matched_subject,omitempty"`
 	// Names in the text that the ACL grammar does not accept, and that can
 	// therefore never match.
@@ -1548,7 +1546,7 @@ func (x *ExplainGroups) GetDetail() string {
 // An explained decision.
 type ExplainQueueAccessResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The answer, the same as CheckQueueAccess gives.
+	// The answer, the same as that of CheckQueueAccess.
 	Decision *CheckQueueAccessResponse `protobuf:"bytes,1,opt,name=decision,proto3" json:"decision,omitempty"`
 	// Each ACL that was evaluated, up to and including the one that decided.
 	Steps []*ExplainStep `protobuf:"bytes,2,rep,name=steps,proto3" json:"steps,omitempty"`
@@ -1628,12 +1626,12 @@ type ListQueuesRequest struct {
 	Partition string `protobuf:"bytes,2,opt,name=partition,proto3" json:"partition,omitempty"`
 	// The kind of access. Required.
 	Access AccessType `protobuf:"varint,3,opt,name=access,proto3,enum=queuegate.v1.AccessType" json:"access,omitempty"`
-	// Only the queue of this path and the queues below it. Empty: all.
+	// Return only the queue at this path and the queues below it. Empty: all.
 	Prefix string `protobuf:"bytes,4,opt,name=prefix,proto3" json:"prefix,omitempty"`
-	// The most paths to return. 0: 1 000; more than 10 000 is reduced to 10 000.
+	// The maximum number of paths to return. 0: 1 000; values above 10 000 are reduced to 10 000.
 	PageSize int32 `protobuf:"varint,5,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
-	// `next_page_token` of the page before, a full queue path of at most 4 096
-	// bytes. Empty: the first page.
+	// The `next_page_token` of the previous page, a full queue path of at most 4 096 bytes. Empty:
+	// the first page.
 	PageToken string `protobuf:"bytes,6,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
 	// The service that acts for the user, as in CheckQueueAccessRequest.
 	RealUser string `protobuf:"bytes,7,opt,name=real_user,json=realUser,proto3" json:"real_user,omitempty"`
@@ -1734,12 +1732,12 @@ type ListQueuesResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Full paths, sorted. In lower case in YuniKorn.
 	Queues []string `protobuf:"bytes,1,rep,name=queues,proto3" json:"queues,omitempty"`
-	// For the next page; empty on the last.
+	// The token for the next page; empty on the last page.
 	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
 	// The revision of the policy that decided.
 	PolicyRevision uint64 `protobuf:"varint,3,opt,name=policy_revision,json=policyRevision,proto3" json:"policy_revision,omitempty"`
-	// If asked for: for each of `queues`, in their order, the entry that decides a
-	// check. `nested` is not set.
+	// If requested: the ACL entry that decides a check, for each of `queues` in the same order.
+	// `nested` is not set.
 	Via           []*AccessGrant `protobuf:"bytes,4,rep,name=via,proto3" json:"via,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1812,12 +1810,12 @@ type ListUsersRequest struct {
 	Queue string `protobuf:"bytes,2,opt,name=queue,proto3" json:"queue,omitempty"`
 	// The kind of access. Required.
 	Access AccessType `protobuf:"varint,3,opt,name=access,proto3,enum=queuegate.v1.AccessType" json:"access,omitempty"`
-	// The most users to return. 0: 500; more than 1 000 is reduced to 1 000. A page
-	// may have fewer users although others follow.
+	// The maximum number of users to return. 0: 500; values above 1 000 are reduced to 1 000. A page
+	// may have fewer users even if more pages follow.
 	PageSize int32 `protobuf:"varint,4,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
-	// `next_page_token` of the page before. If the policy has changed since, or the
-	// rest of the request differs, the call ends with INVALID_ARGUMENT: start again
-	// without a token. Empty: the first page.
+	// The `next_page_token` of the previous page. If the policy has changed since, or the rest of the
+	// request differs, the call ends with INVALID_ARGUMENT: start again without a token. Empty: the
+	// first page.
 	PageToken     string `protobuf:"bytes,5,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1900,8 +1898,8 @@ type AccessGrant struct {
 	Kind SubjectKind `protobuf:"varint,3,opt,name=kind,proto3,enum=queuegate.v1.SubjectKind" json:"kind,omitempty"`
 	// The name of the user, group or service; `*` for everyone.
 	Name string `protobuf:"bytes,4,opt,name=name,proto3" json:"name,omitempty"`
-	// Of a user that the group `name` contains through other groups: their names, from
-	// the one next to `name` to the one that lists the user.
+	// If the user belongs to the group `name` through nested groups: the names of those groups, from
+	// the one directly in `name` to the one that lists the user.
 	Nested        []string `protobuf:"bytes,5,rep,name=nested,proto3" json:"nested,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1980,11 +1978,10 @@ type ListedUser struct {
 	// The entries that grant access, at most 10; the first one is the entry that
 	// decides a check.
 	Via []*AccessGrant `protobuf:"bytes,2,rep,name=via,proto3" json:"via,omitempty"`
-	// How many further entries grant access.
+	// How many more entries grant access.
 	Further uint32 `protobuf:"varint,3,opt,name=further,proto3" json:"further,omitempty"`
-	// Whether a check of this user has just been decided, and allowed. If not, an ACL
-	// or the directory lists the user, but the groups of the user could not be looked
-	// up, as `detail` says.
+	// True if a check of this user was just made and allowed access. If false, an ACL or the
+	// directory lists the user, but the user's groups could not be looked up; `detail` says why.
 	Confirmed bool `protobuf:"varint,4,opt,name=confirmed,proto3" json:"confirmed,omitempty"`
 	// Why the user is not confirmed, for people.
 	Detail        string `protobuf:"bytes,5,opt,name=detail,proto3" json:"detail,omitempty"`
@@ -2115,29 +2112,29 @@ func (x *UnexpandedGroup) GetDetail() string {
 // One page of users.
 type ListUsersResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The users, sorted by name. Empty if `everyone` is true, and where nobody is allowed.
+	// The users, sorted by name. Empty if `everyone` is true or nobody is allowed.
 	Users []*ListedUser `protobuf:"bytes,1,rep,name=users,proto3" json:"users,omitempty"`
-	// True if everyone may use the queue; no users are listed then.
+	// True if everyone may use the queue; then no users are listed.
 	Everyone bool `protobuf:"varint,2,opt,name=everyone,proto3" json:"everyone,omitempty"`
 	// Why, if `everyone` is true.
 	EveryoneVia *AccessGrant `protobuf:"bytes,3,opt,name=everyone_via,json=everyoneVia,proto3" json:"everyone_via,omitempty"`
-	// True if each user whom a check would allow, without groups and without
-	// `real_user` in the request, is on this page or on another one.
+	// True if this page and the others list every user whom a check would allow if its request has
+	// neither groups nor a `real_user`.
 	Complete bool `protobuf:"varint,4,opt,name=complete,proto3" json:"complete,omitempty"`
 	// Why the list is not complete, for people.
 	Incomplete []string `protobuf:"bytes,5,rep,name=incomplete,proto3" json:"incomplete,omitempty"`
 	// The groups whose members are not all known.
 	UnexpandedGroups []*UnexpandedGroup `protobuf:"bytes,6,rep,name=unexpanded_groups,json=unexpandedGroups,proto3" json:"unexpanded_groups,omitempty"`
-	// The services that are granted access for every user they act for, in YARN with
-	// `semantics: hadoop`; their users cannot be listed.
+	// In YARN with `semantics: hadoop`: the services that have access on behalf of any user they act
+	// for. Those users cannot be listed.
 	Proxies []*AccessGrant `protobuf:"bytes,7,rep,name=proxies,proto3" json:"proxies,omitempty"`
-	// True if callers may assert groups in requests to this partition: they may obtain
-	// access for anybody whom they assert to be in a group of the ACLs.
+	// True if callers may assert groups in requests to this partition. Such callers can also let in
+	// people not listed here.
 	GroupsMayBeAsserted bool `protobuf:"varint,8,opt,name=groups_may_be_asserted,json=groupsMayBeAsserted,proto3" json:"groups_may_be_asserted,omitempty"`
-	// When the members of groups were read from the resolver; on later pages it may be
-	// earlier than the call. Not set if no group was expanded.
+	// When the members of groups were read from the resolver; on later pages this may be before the
+	// call. Not set if no group was expanded.
 	DirectoryAsOf *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=directory_as_of,json=directoryAsOf,proto3" json:"directory_as_of,omitempty"`
-	// For the next page; empty on the last.
+	// The token for the next page; empty on the last page.
 	NextPageToken string `protobuf:"bytes,10,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
 	// The revision of the policy that decided.
 	PolicyRevision uint64 `protobuf:"varint,11,opt,name=policy_revision,json=policyRevision,proto3" json:"policy_revision,omitempty"`
@@ -2262,15 +2259,14 @@ func (x *ListUsersResponse) GetEvaluatedQueue() string {
 	return ""
 }
 
-// An application of YARN.
+// A YARN application.
 type Application struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The path of the queue that it runs in. Required.
 	Queue string `protobuf:"bytes,1,opt,name=queue,proto3" json:"queue,omitempty"`
 	// Who started it. Required.
 	Owner string `protobuf:"bytes,2,opt,name=owner,proto3" json:"owner,omitempty"`
-	// Its view ACL (MapReduce: `mapreduce.job.acl-view-job`), as it was submitted.
-	// Empty: nobody.
+	// Its view ACL (MapReduce: `mapreduce.job.acl-view-job`), as submitted. Empty: nobody.
 	ViewAcl string `protobuf:"bytes,3,opt,name=view_acl,json=viewAcl,proto3" json:"view_acl,omitempty"`
 	// Its modify ACL (MapReduce: `mapreduce.job.acl-modify-job`). Empty: nobody.
 	ModifyAcl     string `protobuf:"bytes,4,opt,name=modify_acl,json=modifyAcl,proto3" json:"modify_acl,omitempty"`
@@ -2336,11 +2332,11 @@ func (x *Application) GetModifyAcl() string {
 	return ""
 }
 
-// An application of Spark, which checks access to its own pages itself.
+// A Spark application. Spark itself checks access to the application's pages.
 type SparkApplication struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Its properties, such as `spark.ui.view.acls`. They come before those of the
-	// partition's `spark_defaults`. Others than those about ACLs do not matter.
+	// Its properties, such as `spark.ui.view.acls`. They take precedence over the partition's
+	// `spark_defaults`. Properties that are not about ACLs are ignored.
 	Properties map[string]string `protobuf:"bytes,1,rep,name=properties,proto3" json:"properties,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// The user that it runs for (`SPARK_USER`, or the login name of Hadoop).
 	SparkUser string `protobuf:"bytes,2,opt,name=spark_user,json=sparkUser,proto3" json:"spark_user,omitempty"`
@@ -2417,10 +2413,9 @@ type CheckApplicationAccessRequest struct {
 	//	*CheckApplicationAccessRequest_Application
 	//	*CheckApplicationAccessRequest_Spark
 	Subject isCheckApplicationAccessRequest_Subject `protobuf_oneof:"subject"`
-	// For APPLICATION_ACTION_MOVE, and required there: the path of the queue to move to.
+	// For APPLICATION_ACTION_MOVE, where it is required: the path of the queue to move to.
 	TargetQueue string `protobuf:"bytes,6,opt,name=target_queue,json=targetQueue,proto3" json:"target_queue,omitempty"`
-	// The service that acts for the user, as in CheckQueueAccessRequest. Does not matter
-	// to Spark.
+	// The service that acts for the user, as in CheckQueueAccessRequest. Has no effect for Spark.
 	RealUser      string `protobuf:"bytes,7,opt,name=real_user,json=realUser,proto3" json:"real_user,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2521,12 +2516,12 @@ type isCheckApplicationAccessRequest_Subject interface {
 }
 
 type CheckApplicationAccessRequest_Application struct {
-	// One of YARN, in a partition that is a YARN cluster.
+	// A YARN application, in a partition that is a YARN cluster.
 	Application *Application `protobuf:"bytes,4,opt,name=application,proto3,oneof"`
 }
 
 type CheckApplicationAccessRequest_Spark struct {
-	// One of Spark, to be decided by Spark's own rules. In any partition.
+	// A Spark application, decided under Spark's own rules. In any partition.
 	Spark *SparkApplication `protobuf:"bytes,5,opt,name=spark,proto3,oneof"`
 }
 
@@ -2541,9 +2536,9 @@ type CheckApplicationAccessResponse struct {
 	Allowed bool `protobuf:"varint,1,opt,name=allowed,proto3" json:"allowed,omitempty"`
 	// Why.
 	Reason Reason `protobuf:"varint,2,opt,name=reason,proto3,enum=queuegate.v1.Reason" json:"reason,omitempty"`
-	// The path of the queue whose ACL granted; empty if it was no queue.
+	// The path of the queue whose ACL granted access; empty if no queue's ACL did.
 	MatchedQueue string `protobuf:"bytes,3,opt,name=matched_queue,json=matchedQueue,proto3" json:"matched_queue,omitempty"`
-	// The user or group name that matched; `*` for a wildcard; empty where nothing matched.
+	// The user or group name that matched; `*` for a wildcard; empty if nothing matched.
 	MatchedSubject string `protobuf:"bytes,4,opt,name=matched_subject,json=matchedSubject,proto3" json:"matched_subject,omitempty"`
 	// The revision of the policy that decided.
 	PolicyRevision uint64 `protobuf:"varint,5,opt,name=policy_revision,json=policyRevision,proto3" json:"policy_revision,omitempty"`
@@ -2757,10 +2752,10 @@ type ApplicationCheckResult_Error struct {
 }
 
 type ApplicationCheckResult_SameErrorAs struct {
-	// The index, from 0, of an earlier result of this batch. Its `error` is also
-	// the error of this question: an error that several questions share is sent
-	// once, with the first of them, and the index always leads to an `error`.
-	// Ask which field of `outcome` is set: 0 is a valid index.
+	// The index, from 0, of an earlier result of this batch. Its `error` also applies to this
+	// question: an error that several questions share is sent once, with the first of them, and the
+	// index always points to a result with an `error`. Test which field of `outcome` is set: 0 is a
+	// valid index.
 	SameErrorAs uint32 `protobuf:"varint,3,opt,name=same_error_as,json=sameErrorAs,proto3,oneof"`
 }
 
@@ -2862,17 +2857,17 @@ func (x *ExplainApplicationAccessRequest) GetCheck() *CheckApplicationAccessRequ
 	return nil
 }
 
-// One list that was looked at.
+// One list that was evaluated.
 type ApplicationStep struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Which list.
 	List ApplicationList `protobuf:"varint,1,opt,name=list,proto3,enum=queuegate.v1.ApplicationList" json:"list,omitempty"`
-	// The path of the queue, if it is the list of one.
+	// The path of the queue, if the list belongs to one.
 	Queue string `protobuf:"bytes,2,opt,name=queue,proto3" json:"queue,omitempty"`
 	// The text of the list.
 	AclText string `protobuf:"bytes,3,opt,name=acl_text,json=aclText,proto3" json:"acl_text,omitempty"`
-	// Whether the list grants access. For a move, a list that grants access to the
-	// application is followed by those of the target.
+	// Whether the list grants access. In a move, the lists of the target queue follow a list that
+	// grants access to the application.
 	Granted       bool `protobuf:"varint,4,opt,name=granted,proto3" json:"granted,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2939,10 +2934,10 @@ func (x *ApplicationStep) GetGranted() bool {
 // An explained decision about an application.
 type ExplainApplicationAccessResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The answer, the same as CheckApplicationAccess gives.
+	// The answer, the same as that of CheckApplicationAccess.
 	Decision *CheckApplicationAccessResponse `protobuf:"bytes,1,opt,name=decision,proto3" json:"decision,omitempty"`
-	// Each list that was looked at, in order; where access is granted, the last one
-	// granted it. Empty while ACLs are disabled, and if a move has no target.
+	// Each list that was evaluated, in order; if access is granted, the last one granted it. Empty
+	// while ACLs are disabled, and for a move whose target does not exist.
 	Steps []*ApplicationStep `protobuf:"bytes,2,rep,name=steps,proto3" json:"steps,omitempty"`
 	// Where the groups came from.
 	Groups        *ExplainGroups `protobuf:"bytes,3,opt,name=groups,proto3" json:"groups,omitempty"`

@@ -42,40 +42,38 @@ const (
 type AccessServiceClient interface {
 	// Decides one question.
 	CheckQueueAccess(ctx context.Context, in *CheckQueueAccessRequest, opts ...grpc.CallOption) (*CheckQueueAccessResponse, error)
-	// Decides up to 10 000 questions on one policy revision; results are in the
-	// order of the questions, and a question that is wrong fails alone.
+	// Decides up to 10 000 questions on one policy revision; results are in the order of the
+	// questions, and an invalid question fails alone.
 	BatchCheckQueueAccess(ctx context.Context, in *BatchCheckQueueAccessRequest, opts ...grpc.CallOption) (*BatchCheckQueueAccessResponse, error)
-	// Decides up to 100 000 questions of one partition and kind of access on one
-	// policy revision, as BatchCheckQueueAccess would, but users and queues are
-	// named once, and a question is a pair of their positions: for a scheduler
-	// that checks all of its applications again. A question that is wrong, or
-	// cannot be decided, fails alone; text that is not UTF-8, columns of unequal
-	// length and positions that do not exist make the whole request invalid.
+	// Decides up to 100 000 questions about one partition and kind of access on one policy revision,
+	// as BatchCheckQueueAccess would. Each user and queue is named once, and a question is a pair of
+	// indexes. Meant for a scheduler that rechecks all of its applications. A question that is
+	// invalid, or cannot be decided, fails alone; text that is not UTF-8, columns of unequal length
+	// and indexes out of range make the whole request invalid.
 	CheckQueueAccessColumns(ctx context.Context, in *CheckQueueAccessColumnsRequest, opts ...grpc.CallOption) (*CheckQueueAccessColumnsResponse, error)
-	// Decides batches as they arrive. Answers are sent as they are ready, so
-	// their order may differ from that of the requests: match them by `id`.
-	// A server that drains ends the stream with UNAVAILABLE (reason DRAINING)
-	// after it has answered all that it had read: a batch without an answer was
-	// not decided and must be asked again on a new stream. The status is OK only
-	// if the caller has ended its side and every batch has been answered.
+	// Decides batches as they arrive. Answers are sent as they become ready, so their order may
+	// differ from that of the requests: match them by `id`. A draining server answers every batch it
+	// has read, then ends the stream with UNAVAILABLE (reason DRAINING). A batch without an answer
+	// was not decided and must be sent again on a new stream. The status is OK only if the caller has
+	// closed its side and every batch has been answered.
 	StreamQueueAccess(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[StreamQueueAccessRequest, StreamQueueAccessResponse], error)
 	// Decides one question and shows each access control list (ACL) that was
 	// evaluated, and where the groups came from.
 	ExplainQueueAccess(ctx context.Context, in *ExplainQueueAccessRequest, opts ...grpc.CallOption) (*ExplainQueueAccessResponse, error)
 	// Lists the configured queues that a user may use, sorted by path.
 	ListQueues(ctx context.Context, in *ListQueuesRequest, opts ...grpc.CallOption) (*ListQueuesResponse, error)
-	// Lists the users who may use a queue, sorted by name. The groups in its access
-	// control lists (ACLs) are expanded by the resolver of the partition, and the
-	// users found are then decided as CheckQueueAccess decides them. A list that
-	// lacks somebody whom a check would allow has `complete = false`.
+	// Lists the users who may use a queue, sorted by name. The groups in its access control lists
+	// (ACLs) are expanded by the resolver of the partition, and each user found is then checked as
+	// CheckQueueAccess would. If the list may lack a user whom a check would allow, `complete` is
+	// false.
 	ListUsers(ctx context.Context, in *ListUsersRequest, opts ...grpc.CallOption) (*ListUsersResponse, error)
-	// Decides whether a user may see, change or move an application of YARN, or of
-	// Spark by its own rules.
+	// Decides whether a user may view, modify or move a YARN application, or access a Spark
+	// application under Spark's own rules.
 	CheckApplicationAccess(ctx context.Context, in *CheckApplicationAccessRequest, opts ...grpc.CallOption) (*CheckApplicationAccessResponse, error)
-	// Decides up to 10 000 such questions on one policy revision; results are in the
-	// order of the questions, and a question that is wrong fails alone.
+	// Decides up to 10 000 questions about applications on one policy revision; results are in the
+	// order of the questions, and an invalid question fails alone.
 	BatchCheckApplicationAccess(ctx context.Context, in *BatchCheckApplicationAccessRequest, opts ...grpc.CallOption) (*BatchCheckApplicationAccessResponse, error)
-	// Decides one such question and shows each list of names that was looked at.
+	// Decides one question about an application and shows each list of names that was evaluated.
 	ExplainApplicationAccess(ctx context.Context, in *ExplainApplicationAccessRequest, opts ...grpc.CallOption) (*ExplainApplicationAccessResponse, error)
 }
 
@@ -201,40 +199,38 @@ func (c *accessServiceClient) ExplainApplicationAccess(ctx context.Context, in *
 type AccessServiceServer interface {
 	// Decides one question.
 	CheckQueueAccess(context.Context, *CheckQueueAccessRequest) (*CheckQueueAccessResponse, error)
-	// Decides up to 10 000 questions on one policy revision; results are in the
-	// order of the questions, and a question that is wrong fails alone.
+	// Decides up to 10 000 questions on one policy revision; results are in the order of the
+	// questions, and an invalid question fails alone.
 	BatchCheckQueueAccess(context.Context, *BatchCheckQueueAccessRequest) (*BatchCheckQueueAccessResponse, error)
-	// Decides up to 100 000 questions of one partition and kind of access on one
-	// policy revision, as BatchCheckQueueAccess would, but users and queues are
-	// named once, and a question is a pair of their positions: for a scheduler
-	// that checks all of its applications again. A question that is wrong, or
-	// cannot be decided, fails alone; text that is not UTF-8, columns of unequal
-	// length and positions that do not exist make the whole request invalid.
+	// Decides up to 100 000 questions about one partition and kind of access on one policy revision,
+	// as BatchCheckQueueAccess would. Each user and queue is named once, and a question is a pair of
+	// indexes. Meant for a scheduler that rechecks all of its applications. A question that is
+	// invalid, or cannot be decided, fails alone; text that is not UTF-8, columns of unequal length
+	// and indexes out of range make the whole request invalid.
 	CheckQueueAccessColumns(context.Context, *CheckQueueAccessColumnsRequest) (*CheckQueueAccessColumnsResponse, error)
-	// Decides batches as they arrive. Answers are sent as they are ready, so
-	// their order may differ from that of the requests: match them by `id`.
-	// A server that drains ends the stream with UNAVAILABLE (reason DRAINING)
-	// after it has answered all that it had read: a batch without an answer was
-	// not decided and must be asked again on a new stream. The status is OK only
-	// if the caller has ended its side and every batch has been answered.
+	// Decides batches as they arrive. Answers are sent as they become ready, so their order may
+	// differ from that of the requests: match them by `id`. A draining server answers every batch it
+	// has read, then ends the stream with UNAVAILABLE (reason DRAINING). A batch without an answer
+	// was not decided and must be sent again on a new stream. The status is OK only if the caller has
+	// closed its side and every batch has been answered.
 	StreamQueueAccess(grpc.BidiStreamingServer[StreamQueueAccessRequest, StreamQueueAccessResponse]) error
 	// Decides one question and shows each access control list (ACL) that was
 	// evaluated, and where the groups came from.
 	ExplainQueueAccess(context.Context, *ExplainQueueAccessRequest) (*ExplainQueueAccessResponse, error)
 	// Lists the configured queues that a user may use, sorted by path.
 	ListQueues(context.Context, *ListQueuesRequest) (*ListQueuesResponse, error)
-	// Lists the users who may use a queue, sorted by name. The groups in its access
-	// control lists (ACLs) are expanded by the resolver of the partition, and the
-	// users found are then decided as CheckQueueAccess decides them. A list that
-	// lacks somebody whom a check would allow has `complete = false`.
+	// Lists the users who may use a queue, sorted by name. The groups in its access control lists
+	// (ACLs) are expanded by the resolver of the partition, and each user found is then checked as
+	// CheckQueueAccess would. If the list may lack a user whom a check would allow, `complete` is
+	// false.
 	ListUsers(context.Context, *ListUsersRequest) (*ListUsersResponse, error)
-	// Decides whether a user may see, change or move an application of YARN, or of
-	// Spark by its own rules.
+	// Decides whether a user may view, modify or move a YARN application, or access a Spark
+	// application under Spark's own rules.
 	CheckApplicationAccess(context.Context, *CheckApplicationAccessRequest) (*CheckApplicationAccessResponse, error)
-	// Decides up to 10 000 such questions on one policy revision; results are in the
-	// order of the questions, and a question that is wrong fails alone.
+	// Decides up to 10 000 questions about applications on one policy revision; results are in the
+	// order of the questions, and an invalid question fails alone.
 	BatchCheckApplicationAccess(context.Context, *BatchCheckApplicationAccessRequest) (*BatchCheckApplicationAccessResponse, error)
-	// Decides one such question and shows each list of names that was looked at.
+	// Decides one question about an application and shows each list of names that was evaluated.
 	ExplainApplicationAccess(context.Context, *ExplainApplicationAccessRequest) (*ExplainApplicationAccessResponse, error)
 	mustEmbedUnimplementedAccessServiceServer()
 }

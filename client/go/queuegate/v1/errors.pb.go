@@ -38,33 +38,31 @@ const (
 	// UNAVAILABLE: the groups of the user are needed and the resolver could not
 	// be asked; google.rpc.RetryInfo says when to try again.
 	ErrorReason_ERROR_REASON_RESOLVER_UNAVAILABLE ErrorReason = 3
-	// RESOURCE_EXHAUSTED: too much work at once; google.rpc.RetryInfo says when
-	// to try again, if the server knows. (A message over the size limit ends
-	// with this status too, from gRPC itself and so without a reason.)
+	// RESOURCE_EXHAUSTED: too much work at once; google.rpc.RetryInfo says when to try again, if the
+	// server knows. (gRPC itself also answers a message over the size limit with this status, but
+	// without a reason.)
 	ErrorReason_ERROR_REASON_OVERLOADED ErrorReason = 4
 	// PERMISSION_DENIED: the caller may not do this.
 	ErrorReason_ERROR_REASON_CALLER_NOT_PERMITTED ErrorReason = 5
-	// INTERNAL: a fault of the server; the id in the message is in its log too.
+	// INTERNAL: a fault in the server; the id in the message also appears in the server's log.
 	ErrorReason_ERROR_REASON_INTERNAL ErrorReason = 6
-	// UNAVAILABLE: the server has not loaded its first policy yet, or one of
-	// several workers did not confirm a call that all must carry out;
-	// google.rpc.RetryInfo says when to try again.
+	// UNAVAILABLE: the server has not loaded its first policy yet, or one of its workers did not
+	// confirm a call that all must carry out; google.rpc.RetryInfo says when to try again.
 	ErrorReason_ERROR_REASON_NOT_READY ErrorReason = 7
-	// UNAVAILABLE: the server ends this stream after it has answered all that it had
-	// read: it is about to end, the rights of the caller have changed, or a caller of
-	// SyncService was silent. Open it again; requests without an answer must be sent again.
+	// UNAVAILABLE: the server has answered everything it read and ends this stream, because it is
+	// shutting down, the caller's rights have changed, or a caller of SyncService was silent. Open a
+	// new stream and resend requests that have no answer.
 	ErrorReason_ERROR_REASON_DRAINING ErrorReason = 8
-	// UNAVAILABLE: the decision cannot be written to the audit log, and is not
-	// sent without its record; google.rpc.RetryInfo says when to try again.
+	// UNAVAILABLE: the decision cannot be written to the audit log, and no decision is sent without
+	// its record; google.rpc.RetryInfo says when to try again.
 	ErrorReason_ERROR_REASON_AUDIT_UNAVAILABLE ErrorReason = 9
-	// UNAUTHENTICATED: the caller showed no credential (certificate, token), or
-	// one that is not valid.
+	// UNAUTHENTICATED: the caller presented no credential (certificate or token), or an invalid one.
 	ErrorReason_ERROR_REASON_CALLER_UNKNOWN ErrorReason = 10
-	// RESOURCE_EXHAUSTED: this caller makes more calls than it may;
-	// google.rpc.RetryInfo says when to try again.
+	// RESOURCE_EXHAUSTED: this caller exceeds its rate limit; google.rpc.RetryInfo says when to try
+	// again.
 	ErrorReason_ERROR_REASON_RATE_LIMITED ErrorReason = 11
-	// UNAVAILABLE: this server does not know of the change in `at_least`: another
-	// server reported it, or this one before it was started again.
+	// UNAVAILABLE: this server does not know the change in `at_least`: the cursor comes from another
+	// server, or from this one before it restarted.
 	ErrorReason_ERROR_REASON_NOT_CAUGHT_UP ErrorReason = 12
 )
 

@@ -88,7 +88,7 @@ const (
 	ReplicaState_REPLICA_STATE_JOINING ReplicaState = 2
 	// It sends no heartbeats: it cannot reach Redis, or it has stopped.
 	ReplicaState_REPLICA_STATE_SILENT ReplicaState = 3
-	// It was started a moment ago and does not follow the fleet yet.
+	// It has just started and does not follow the fleet yet.
 	ReplicaState_REPLICA_STATE_STARTING ReplicaState = 4
 )
 
@@ -142,17 +142,17 @@ type Diagnostic struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// How serious it is.
 	Severity Severity `protobuf:"varint,1,opt,name=severity,proto3,enum=queuegate.v1.Severity" json:"severity,omitempty"`
-	// The line, from 1; 0 if the diagnostic has no place.
+	// The line, from 1; 0 if the diagnostic has no location.
 	Line uint32 `protobuf:"varint,2,opt,name=line,proto3" json:"line,omitempty"`
-	// The column, from 1; 0 if the diagnostic has no place.
+	// The column, from 1; 0 if the diagnostic has no location.
 	Column uint32 `protobuf:"varint,3,opt,name=column,proto3" json:"column,omitempty"`
-	// The path of the queue that it is about; empty if it is about none.
+	// The path of the queue that it concerns; empty if none.
 	Queue string `protobuf:"bytes,4,opt,name=queue,proto3" json:"queue,omitempty"`
-	// The description of the fault.
+	// What is wrong.
 	Message string `protobuf:"bytes,5,opt,name=message,proto3" json:"message,omitempty"`
 	// The remedy.
 	Remedy string `protobuf:"bytes,6,opt,name=remedy,proto3" json:"remedy,omitempty"`
-	// The name of the file that it is in; empty where a text was sent.
+	// The name of the file; empty if the text was sent in the request.
 	File          string `protobuf:"bytes,7,opt,name=file,proto3" json:"file,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -250,8 +250,8 @@ type PolicyQueue struct {
 	SubmitAclDroppedNames []string `protobuf:"bytes,4,rep,name=submit_acl_dropped_names,json=submitAclDroppedNames,proto3" json:"submit_acl_dropped_names,omitempty"`
 	// Names in the admin ACL that the ACL grammar does not accept.
 	AdminAclDroppedNames []string `protobuf:"bytes,5,rep,name=admin_acl_dropped_names,json=adminAclDroppedNames,proto3" json:"admin_acl_dropped_names,omitempty"`
-	// Whether YARN creates queues below this one when somebody submits to them. A caller of
-	// SyncService must ask about queues below it that do not exist.
+	// True if YARN creates queues below this one when an application is submitted to them. A caller
+	// of SyncService must ask the server about queues below this one that do not exist.
 	CreatesQueues bool `protobuf:"varint,6,opt,name=creates_queues,json=createsQueues,proto3" json:"creates_queues,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -329,14 +329,16 @@ func (x *PolicyQueue) GetCreatesQueues() bool {
 	return false
 }
 
-// The ACLs of queues that YARN's capacity scheduler creates when somebody submits to them.
+// The ACLs of queues that YARN's capacity scheduler creates when an application is submitted to
+// them.
 type QueueTemplate struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The path of the queues below which it applies. Last levels that are `*` stand for any names.
+	// The path of the queue below which the template applies. `*` in its last levels stands for any
+	// name.
 	Path string `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"`
-	// Which of the new queues it applies to, as Hadoop's configuration calls it:
-	// `leaf-queue-template`, `auto-queue-creation-v2.template`,
-	// `auto-queue-creation-v2.leaf-template` or `auto-queue-creation-v2.parent-template`.
+	// Which new queues it applies to, in the terms of Hadoop's configuration: `leaf-queue-template`,
+	// `auto-queue-creation-v2.template`, `auto-queue-creation-v2.leaf-template` or
+	// `auto-queue-creation-v2.parent-template`.
 	Kind string `protobuf:"bytes,2,opt,name=kind,proto3" json:"kind,omitempty"`
 	// The text of the submit ACL. Not set if the template sets none.
 	SubmitAcl *string `protobuf:"bytes,3,opt,name=submit_acl,json=submitAcl,proto3,oneof" json:"submit_acl,omitempty"`
@@ -409,7 +411,7 @@ type GetPolicyRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The partition. Empty: `default`.
 	Partition string `protobuf:"bytes,1,opt,name=partition,proto3" json:"partition,omitempty"`
-	// Only the queue of this path and the queues below it. Empty: all.
+	// Return only the queue at this path and the queues below it. Empty: all.
 	Prefix        string `protobuf:"bytes,2,opt,name=prefix,proto3" json:"prefix,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -464,11 +466,11 @@ type GetPolicyResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Where the configuration was read from, for people.
 	Source string `protobuf:"bytes,1,opt,name=source,proto3" json:"source,omitempty"`
-	// The revision that is being served: starts at 1, grows by 1 with each reload
-	// that changed the policy.
+	// The revision that is being served: starts at 1, grows by 1 with each reload that changes the
+	// policy.
 	Revision uint64 `protobuf:"varint,2,opt,name=revision,proto3" json:"revision,omitempty"`
-	// The SHA-256 of the configuration text in upper-case hexadecimal; of several
-	// files, that of all their checksums.
+	// The SHA-256 of the configuration text in upper-case hexadecimal; if there are several files,
+	// the SHA-256 of their checksums.
 	Checksum string `protobuf:"bytes,3,opt,name=checksum,proto3" json:"checksum,omitempty"`
 	// When this revision was loaded.
 	LoadedAt *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=loaded_at,json=loadedAt,proto3" json:"loaded_at,omitempty"`
@@ -600,9 +602,8 @@ func (x *GetPolicyResponse) GetTemplates() []*QueueTemplate {
 // A configuration text to validate.
 type ValidatePolicyRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The name of the format: `yunikorn`, `fair-scheduler` or `capacity-scheduler`, and for
-	// files that stand beside a policy `yarn-site` or `spark-defaults`. Empty: the
-	// server detects it.
+	// The name of the format: `yunikorn`, `fair-scheduler` or `capacity-scheduler`, or, for a file
+	// that accompanies a policy, `yarn-site` or `spark-defaults`. Empty: the server detects it.
 	Format string `protobuf:"bytes,1,opt,name=format,proto3" json:"format,omitempty"`
 	// The text of the configuration, at most 2 MiB.
 	Content       string `protobuf:"bytes,2,opt,name=content,proto3" json:"content,omitempty"`
@@ -659,7 +660,7 @@ type ValidatePolicyResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// True if the configuration can be served: no diagnostic is an error.
 	Valid bool `protobuf:"varint,1,opt,name=valid,proto3" json:"valid,omitempty"`
-	// The diagnostics, sorted by place.
+	// The diagnostics, sorted by location.
 	Diagnostics   []*Diagnostic `protobuf:"bytes,2,rep,name=diagnostics,proto3" json:"diagnostics,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -712,8 +713,8 @@ func (x *ValidatePolicyResponse) GetDiagnostics() []*Diagnostic {
 // Asks to read the configuration again.
 type ReloadPolicyRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Whether to wait until no caller of SyncService decides from the policy before:
-	// a lease, about 5 s, at most.
+	// Whether to wait until no caller of SyncService uses the old policy. The wait lasts at most one
+	// lease, about 5 s.
 	Wait          bool `protobuf:"varint,1,opt,name=wait,proto3" json:"wait,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -761,16 +762,15 @@ type ReloadPolicyResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// True if the configuration that was read is being served now.
 	Succeeded bool `protobuf:"varint,1,opt,name=succeeded,proto3" json:"succeeded,omitempty"`
-	// The revision that is being served now. Unchanged if the text is the same
-	// as before or not valid.
+	// The revision that is being served now. Unchanged if the text is the same as before or invalid.
 	Revision uint64 `protobuf:"varint,2,opt,name=revision,proto3" json:"revision,omitempty"`
 	// The diagnostics about the configuration that was read. In a fleet, also a
 	// warning for each replica that cannot load its policy, or serves another one.
 	Diagnostics []*Diagnostic `protobuf:"bytes,3,rep,name=diagnostics,proto3" json:"diagnostics,omitempty"`
 	// The newest change, for `at_least` of checks.
 	Cursor *Cursor `protobuf:"bytes,4,opt,name=cursor,proto3" json:"cursor,omitempty"`
-	// With `wait`: the callers of SyncService, and the replicas of the fleet, whose
-	// leases ended before they had confirmed the change.
+	// With `wait`: the callers of SyncService, and the replicas of the fleet, whose leases ended
+	// before they confirmed the change.
 	WaitedOut     []string `protobuf:"bytes,5,rep,name=waited_out,json=waitedOut,proto3" json:"waited_out,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -883,13 +883,13 @@ type GetFleetResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// All replicas, sorted by name. Empty if the server belongs to no fleet.
 	Replicas []*FleetReplica `protobuf:"bytes,1,rep,name=replicas,proto3" json:"replicas,omitempty"`
-	// True if the server reaches Redis. If not, it works alone, and what it shows
-	// of the others is what it saw last.
+	// True if the server reaches Redis. If false, it works alone and shows the last known state of
+	// the others.
 	Connected bool `protobuf:"varint,2,opt,name=connected,proto3" json:"connected,omitempty"`
 	// True if all replicas follow the fleet and serve the same policy. Without
 	// `problems`, it is false only while a replica is starting.
 	Agreed bool `protobuf:"varint,3,opt,name=agreed,proto3" json:"agreed,omitempty"`
-	// What keeps the fleet from being healthy, in sentences for people.
+	// Why the fleet is not healthy, for people.
 	Problems      []string `protobuf:"bytes,4,rep,name=problems,proto3" json:"problems,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -968,9 +968,9 @@ type FleetReplica struct {
 	Lag uint64 `protobuf:"varint,5,opt,name=lag,proto3" json:"lag,omitempty"`
 	// The revision of its policy; each replica counts its own.
 	PolicyRevision uint64 `protobuf:"varint,6,opt,name=policy_revision,json=policyRevision,proto3" json:"policy_revision,omitempty"`
-	// The checksum of its policy. Empty: it has none yet.
+	// The checksum of its policy. Empty if it has no policy yet.
 	PolicyChecksum string `protobuf:"bytes,7,opt,name=policy_checksum,json=policyChecksum,proto3" json:"policy_checksum,omitempty"`
-	// How many streams of SyncService it has.
+	// How many SyncService streams are open on it.
 	Gates uint32 `protobuf:"varint,8,opt,name=gates,proto3" json:"gates,omitempty"`
 	// Seconds since its last heartbeat.
 	SilentSeconds float64 `protobuf:"fixed64,9,opt,name=silent_seconds,json=silentSeconds,proto3" json:"silent_seconds,omitempty"`

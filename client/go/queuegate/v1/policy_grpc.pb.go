@@ -34,12 +34,12 @@ const (
 type PolicyServiceClient interface {
 	// Shows the policy of a partition that is being served.
 	GetPolicy(ctx context.Context, in *GetPolicyRequest, opts ...grpc.CallOption) (*GetPolicyResponse, error)
-	// Validates a configuration text without serving it. One at a time; up to 15
-	// more wait, further ones end with RESOURCE_EXHAUSTED. While a text of
-	// megabytes is validated, other calls may take longer.
+	// Validates a configuration text without serving it. Texts are validated one at a time; up to 15
+	// calls wait, and any more end with RESOURCE_EXHAUSTED. While a text of several megabytes is
+	// validated, other calls may take longer.
 	ValidatePolicy(ctx context.Context, in *ValidatePolicyRequest, opts ...grpc.CallOption) (*ValidatePolicyResponse, error)
-	// Reads the configuration again and serves it if it is valid; otherwise the
-	// policy that is being served stays.
+	// Reads the configuration again and serves it if it is valid; otherwise keeps serving the current
+	// policy.
 	ReloadPolicy(ctx context.Context, in *ReloadPolicyRequest, opts ...grpc.CallOption) (*ReloadPolicyResponse, error)
 	// Shows the replicas of the fleet that the server belongs to, and whether they
 	// serve the same policy.
@@ -103,12 +103,12 @@ func (c *policyServiceClient) GetFleet(ctx context.Context, in *GetFleetRequest,
 type PolicyServiceServer interface {
 	// Shows the policy of a partition that is being served.
 	GetPolicy(context.Context, *GetPolicyRequest) (*GetPolicyResponse, error)
-	// Validates a configuration text without serving it. One at a time; up to 15
-	// more wait, further ones end with RESOURCE_EXHAUSTED. While a text of
-	// megabytes is validated, other calls may take longer.
+	// Validates a configuration text without serving it. Texts are validated one at a time; up to 15
+	// calls wait, and any more end with RESOURCE_EXHAUSTED. While a text of several megabytes is
+	// validated, other calls may take longer.
 	ValidatePolicy(context.Context, *ValidatePolicyRequest) (*ValidatePolicyResponse, error)
-	// Reads the configuration again and serves it if it is valid; otherwise the
-	// policy that is being served stays.
+	// Reads the configuration again and serves it if it is valid; otherwise keeps serving the current
+	// policy.
 	ReloadPolicy(context.Context, *ReloadPolicyRequest) (*ReloadPolicyResponse, error)
 	// Shows the replicas of the fleet that the server belongs to, and whether they
 	// serve the same policy.

@@ -22,15 +22,15 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// How one question of several failed: the fields and the bytes of
-// google.rpc.Status, so that the contract needs no file from elsewhere.
+// Why one of several questions failed. Has the same fields and encoding as google.rpc.Status, so
+// that the contract does not depend on files from elsewhere.
 type Status struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// A code of gRPC, for example 14 for UNAVAILABLE.
+	// A gRPC status code, for example 14 for UNAVAILABLE.
 	Code int32 `protobuf:"varint,1,opt,name=code,proto3" json:"code,omitempty"`
-	// The fault, in a sentence.
+	// What is wrong, in one sentence.
 	Message string `protobuf:"bytes,2,opt,name=message,proto3" json:"message,omitempty"`
-	// A google.rpc.ErrorInfo, and where it says more, google.rpc.BadRequest and
+	// A google.rpc.ErrorInfo and, where they apply, a google.rpc.BadRequest and a
 	// google.rpc.RetryInfo.
 	Details       []*anypb.Any `protobuf:"bytes,3,rep,name=details,proto3" json:"details,omitempty"`
 	unknownFields protoimpl.UnknownFields

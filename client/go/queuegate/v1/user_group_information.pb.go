@@ -21,20 +21,19 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// The identity that a scheduler shim knows of the user of a job.
+// The user of a job, as a scheduler shim knows them.
 //
 // Field numbers and types are those of the scheduler interface's
 // si.v1.UserGroupInformation: the bytes of that message parse as this one.
 type UserGroupInformation struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The user name: 1 to 1 024 bytes of UTF-8, no control characters, compared
-	// with regard to case. If groups are given for a partition of YuniKorn, only
-	// names that YuniKorn takes from an annotation: a letter or `_` first, then
-	// letters, digits and `:#/_.@-`, and at the end perhaps `$`.
+	// The user name: 1 to 1 024 bytes of UTF-8, no control characters, case-sensitive. If groups are
+	// given for a YuniKorn partition, the name must be one that YuniKorn accepts from an annotation:
+	// a letter or `_`, then letters, digits and `:#/_.@-`, and optionally a final `$`.
 	User string `protobuf:"bytes,1,opt,name=user,proto3" json:"user,omitempty"`
-	// The groups of the user, primary group first: at most 10 000, each 1 to 1 024
-	// bytes. Empty: the server resolves them with the resolver of the partition,
-	// and only if the answer depends on them.
+	// The groups of the user, primary group first: at most 10 000, each 1 to 1 024 bytes. Empty: the
+	// server looks them up with the resolver of the partition, but only if the answer depends on
+	// them.
 	Groups        []string `protobuf:"bytes,2,rep,name=groups,proto3" json:"groups,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

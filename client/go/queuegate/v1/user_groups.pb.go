@@ -254,15 +254,15 @@ func (x *ResolveUserGroupsResponse) GetDetail() string {
 	return ""
 }
 
-// Asks to drop cached answers.
+// Drops cached answers.
 type InvalidateUserGroupsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The partition whose cache to change. Empty: `default`.
 	Partition string `protobuf:"bytes,1,opt,name=partition,proto3" json:"partition,omitempty"`
-	// The users to forget, at most 10 000. Empty: all of the partition.
+	// The users whose answers to drop, at most 10 000. Empty: all users of the partition.
 	Users []string `protobuf:"bytes,2,rep,name=users,proto3" json:"users,omitempty"`
-	// Whether to wait until no caller of SyncService decides from the groups that
-	// are forgotten: a lease, about 5 s, at most.
+	// Whether to wait until no caller of SyncService uses the dropped groups. The wait lasts at most
+	// one lease, about 5 s.
 	Wait          bool `protobuf:"varint,3,opt,name=wait,proto3" json:"wait,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -326,8 +326,8 @@ type InvalidateUserGroupsResponse struct {
 	Dropped uint64 `protobuf:"varint,1,opt,name=dropped,proto3" json:"dropped,omitempty"`
 	// The change, for `at_least` of checks.
 	Cursor *Cursor `protobuf:"bytes,2,opt,name=cursor,proto3" json:"cursor,omitempty"`
-	// With `wait`: the callers of SyncService, and the replicas of the fleet, whose
-	// leases ended before they had confirmed the change.
+	// With `wait`: the callers of SyncService, and the replicas of the fleet, whose leases ended
+	// before they confirmed the change.
 	WaitedOut     []string `protobuf:"bytes,3,rep,name=waited_out,json=waitedOut,proto3" json:"waited_out,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -27,7 +27,7 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// Shows and drops what the server knows of users and their groups.
+// Shows and drops what the server knows about users and their groups.
 type UserGroupServiceClient interface {
 	// Resolves the groups of a user with the resolver of a partition, as a
 	// decision would. Whether the user is known is part of the answer
@@ -69,7 +69,7 @@ func (c *userGroupServiceClient) InvalidateUserGroups(ctx context.Context, in *I
 // All implementations must embed UnimplementedUserGroupServiceServer
 // for forward compatibility.
 //
-// Shows and drops what the server knows of users and their groups.
+// Shows and drops what the server knows about users and their groups.
 type UserGroupServiceServer interface {
 	// Resolves the groups of a user with the resolver of a partition, as a
 	// decision would. Whether the user is known is part of the answer
