@@ -410,7 +410,7 @@ class ClientMethods:
             queue: The full path of the queue, for example `root.a.b`.
             partition: The partition of the queue.
             access: The kind of access.
-            page_size: The number of users on a page, at most 1 000; 0: that of the server.
+            page_size: The number of users on a page, at most 1 000; 0: the server's default.
             timeout: The time limit of each page, in seconds; None: the client's default.
 
         Returns:
@@ -570,7 +570,7 @@ class ClientMethods:
         """Show the replicas of the fleet that the server belongs to.
 
         Args:
-            timeout: The time limit in seconds. None: that of the client.
+            timeout: The time limit in seconds. None: the client's.
 
         Returns:
             The replicas, and whether they agree; no replicas if the server belongs to no fleet.

@@ -120,8 +120,8 @@ class PolicyInfo:
     """Starts at 1 when the server starts, and grows by 1 with each reload that changed the
     policy."""
     checksum: str
-    """The SHA-256 of the configuration in upper-case hexadecimal; for several files, that of
-    their checksums."""
+    """The SHA-256 of the configuration in upper-case hexadecimal; for several files, the
+    SHA-256 of their checksums."""
     loaded_at: datetime | None
     """When it was loaded."""
     queues: tuple[PolicyQueue, ...]

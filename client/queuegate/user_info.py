@@ -107,7 +107,7 @@ def parse(text: str) -> UserInfo:
 def build(user: str, groups: Iterable[str] = ()) -> str:
     """Build the value of the annotation.
 
-    The text equals that of the scheduler's admission controller: the user before the groups,
+    The text equals what the scheduler's admission controller writes: the user before the groups,
     groups in the given order, no spaces, and empty members omitted.
 
     Args:

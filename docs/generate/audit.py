@@ -14,9 +14,9 @@ _INTRODUCTION: Final = """\
 The [audit log](../how-to/audit-log.md) is UTF-8 text, one JSON object a line. Each decision is a
 record: of a batch, a column request or a stream, each check; of an `Explain…` call, its decision.
 `ListQueues` and `ListUsers` make none, and neither does a call that is rejected before a decision:
-too many calls at once, a caller without the role. With `records: denials` allowed requests make
+too many calls at once, a caller without the role. With `records: denials`, allowed requests make
 none. Decisions that a [gate](../how-to/decide-in-the-shim.md#with-an-audit-log) reports are
-records, too.
+recorded as well.
 """
 _EXAMPLES: Final = """\
 ## Examples

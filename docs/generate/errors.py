@@ -50,14 +50,14 @@ gRPC itself answers some calls before they reach the service, without an `ErrorI
 """
 _CAUSES: Final = {
     "RESOURCE_EXHAUSTED": (
-        "The message is larger than `limits.max_message`, or than the client accepts: send less at"
+        "The message is larger than `limits.max_message` or than the client accepts: send less at"
         " once. The Python client raises `MessageTooLarge`. Or the metadata is larger than"
         " `limits.connections.max_metadata`, or too many health watches are open."
     ),
     "UNAVAILABLE": (
-        "Nothing listens at the address, or the connection broke. With TLS also a certificate that"
-        " one side does not trust, mostly with the message `Socket closed`. Ask again later; check"
-        " address and certificates."
+        "Nothing listens at the address, or the connection broke. With TLS, also: one side does"
+        " not trust the other's certificate, usually with the message `Socket closed`."
+        " Ask again later; check address and certificates."
     ),
     "CANCELLED": (
         "The server dropped a waiting call: it shuts down, or far more calls arrive than it can"

@@ -161,19 +161,19 @@ def _reloads() -> list[tuple[str, str]]:
 def _connections() -> list[tuple[str, str]]:
     return [
         (
-            "Calls whose request is still arriving; beyond it, the oldest one ends",
+            "Calls still sending their request; at the limit, a new one ends the oldest",
             _count(stalls.MAX_RECEIVING),
         ),
         (
-            "Requests of long calls that wait or are worked on; beyond it, long calls are refused",
+            "Requests of long calls, waiting or running; above this, long calls are refused",
             _size(admission_queue.MAX_REQUESTS),
         ),
         (
-            "Answers that callers have not read; beyond it, long calls are refused",
+            "Responses that callers have not read; above this, long calls are refused",
             _size(wiring.MAX_UNREAD),
         ),
         (
-            "Single check that does not wait for its turn; a larger one is a long call",
+            "Size of a check that does not queue; a larger one is a long call",
             _size(admission_queue.MAX_SHORT_REQUEST),
         ),
         ("`ValidatePolicy` at once", _count(policy_service.MAX_VALIDATIONS)),
@@ -190,23 +190,23 @@ def _connections() -> list[tuple[str, str]]:
 def _console() -> list[tuple[str, str]]:
     between = 1 / sessions.FAILURES_PER_SECOND
     return [
-        ("Pages that are made for known callers at once", _count(app.MAX_REQUESTS)),
-        ("Time for such a page", f"{app.REQUEST_SECONDS:g} s"),
+        ("Pages rendered at the same time for known callers", _count(app.MAX_REQUESTS)),
+        ("Time to render such a page", f"{app.REQUEST_SECONDS:g} s"),
         ("First line of a request", _size(app.MAX_LINE_BYTES)),
         ("Form", _size(views.SMALL_FORM_BYTES)),
         ("Form of the page Change, with its file", _size(change.MAX_FORM_BYTES)),
         ("Claims on the page Change", _size(change.MAX_CLAIMS_BYTES)),
-        ("Proposals that are compared, one at a time, or wait", _count(turns.MAX_WAITING)),
+        ("Proposals being compared (one at a time) or waiting", _count(turns.MAX_WAITING)),
         ("Result of the comparison of a proposal", _size(proposal.MAX_RESULT_BYTES)),
         ("Fields of a form", _count(forms.MAX_FIELDS)),
-        ("Time in which a form must arrive", f"{forms.READ_SECONDS:g} s"),
+        ("Time for a form to arrive", f"{forms.READ_SECONDS:g} s"),
         (
-            "Sessions of a caller; a new one ends the oldest one",
+            "Sessions of one caller; a new one ends the oldest",
             _count(sessions.MAX_SESSIONS_OF_CALLER),
         ),
         ("Sessions", _count(sessions.MAX_SESSIONS)),
         (
-            f"Invalid tokens of an address at once; then one in {between:g} s, or 429",
+            f"Burst of invalid tokens from an address; then one every {between:g} s, or 429",
             _count(sessions.FAILURES_AT_ONCE),
         ),
     ]
@@ -216,20 +216,20 @@ def _gates() -> list[tuple[str, str]]:
     return [
         ("Name of a gate", f"{sync_validation.MAX_NAME_BYTES} bytes of UTF-8"),
         ("Partitions that a gate names", _count(sync_validation.MAX_PARTITIONS)),
-        ("Users of a message that asks for groups", _count(sync_validation.MAX_WANTED)),
+        ("Users in one request for groups", _count(sync_validation.MAX_WANTED)),
         (
-            "Users whose groups one gate waits for; beyond it, its stream ends with `OVERLOADED`",
+            "Users whose groups a gate waits for; above this, its stream ends with `OVERLOADED`",
             _count(sync_service.MAX_WAITING),
         ),
         (
-            "Groups that a gate has not read; beyond it, lookups for it wait",
+            "Groups that a gate has not read; above this, its lookups wait",
             _size(sync_service.MAX_OFFERED_BYTES),
         ),
-        ("Decisions of a report", _count(sync_validation.MAX_REPORTED)),
+        ("Decisions in one report", _count(sync_validation.MAX_REPORTED)),
         ("Report", _size(sync_validation.MAX_REPORT_BYTES)),
         ("Message of a gate", _size(sync_validation.MAX_MESSAGE_BYTES)),
         (
-            "Reports of all gates that wait; beyond it, streams end with `OVERLOADED`",
+            "Waiting reports of all gates; above this, streams end with `OVERLOADED`",
             _size(report_recorder.MAX_WAITING_BYTES),
         ),
         (
@@ -237,17 +237,17 @@ def _gates() -> list[tuple[str, str]]:
             f"{sync_service.MAX_SILENCE:g} s",
         ),
         (
-            "Changes that a gate may miss while it is away; after more it starts anew",
+            "Changes that a gate may miss while disconnected; after more, it starts over",
             _count(event_log.MAX_EVENTS),
         ),
         ("Time for which a gate decides after the last answer", f"{session.LEASE:g} s"),
         ("Users whose groups a gate keeps", _count(replica.MAX_USERS)),
         (
-            "Decisions that a gate in Python remembers, with the given groups; then it drops all",
+            "Decisions that a Python gate caches for given groups; when full, it drops all of them",
             _count(replica.MAX_REMEMBERED),
         ),
         (
-            "Decisions that wait in an outbox; beyond it, the gate asks the server",
+            "Decisions waiting in an outbox; above this, the gate asks the server",
             _size(outbox.MAX_BYTES),
         ),
     ]
@@ -258,34 +258,34 @@ def _servers() -> list[tuple[str, str]]:
     return [
         ("Lease", f"{bounds.MAX_LEASE_SECONDS:g} s"),
         (
-            "Time between two pings; a shorter one is raised",
+            "Ping interval; shorter ones are raised to the minimum",
             f"{bounds.MIN_PING_SECONDS:g} to {bounds.MAX_PING_SECONDS:g} s",
         ),
         (
-            "Time from one answered ping to the next while policies are sent",
+            "Time between answered pings while policies are being sent",
             f"{bounds.MAX_TRANSFER_SECONDS:g} s",
         ),
         ("Message", _size(bounds.MAX_MESSAGE_BYTES)),
         ("Partitions", _count(bounds.MAX_PARTITIONS)),
         ("Queues of all partitions", _count(bounds.MAX_QUEUES)),
-        ("Policies of all partitions, as they are sent", _size(bounds.MAX_POLICY_BYTES)),
+        ("Policies of all partitions, as sent", _size(bounds.MAX_POLICY_BYTES)),
         ("Name of a partition", f"{_count(bounds.MAX_NAME_BYTES)} bytes of UTF-8"),
         ("Path of a queue", f"{_count(bounds.MAX_PATH_BYTES)} bytes of UTF-8"),
         (
-            "Groups of a user, each as long as a name; about others, the gate asks",
+            "Groups of a user, each as long as a name; for users with more, the gate asks",
             _count(bounds.MAX_GROUPS),
         ),
         (
-            f"Groups of all users, {overhead} bytes more for each; beyond it, the gate drops users",
+            f"Groups of all users, plus {overhead} bytes each; above this, the gate drops users",
             _size(bounds.MAX_GROUP_BYTES),
         ),
         (
-            "Lifetime of groups; a longer one is cut",
+            "Lifetime of groups; longer ones are shortened",
             f"{bounds.MAX_LIFETIME_SECONDS:_.0f} s".replace("_", " "),
         ),
-        ("Users of a message that takes groups back", _count(bounds.MAX_FORGOTTEN)),
+        ("Users in one invalidation message", _count(bounds.MAX_FORGOTTEN)),
         (
-            "Delay before another stream that a server may ask for; a longer one is cut",
+            "Reconnection delay that a server may request; longer ones are shortened",
             f"{bounds.MAX_RETRY_SECONDS:g} s",
         ),
     ]

@@ -58,7 +58,7 @@ _WEBHOOK: Final = """\
 `queuegate-server admission` has options on its
 [command line](queuegate-server.md#queuegate-server-admission), and reads these keys of the
 scheduler's ConfigMaps, or the older variables. A key takes precedence over its variable. Changes of
-the ConfigMaps apply while it runs. A list is separated by commas; its elements are regular
+the ConfigMaps apply while it runs. Lists are comma-separated; their elements are regular
 expressions of Go, found anywhere in the text.
 """
 

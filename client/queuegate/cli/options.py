@@ -46,7 +46,7 @@ _ASKED: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """The server to ask, or the files to decide by, and how to print the answer."""
+    """The server to ask, or the files to decide from, and how to print the answer."""
 
     address: str | None = None
     timeout: float | None = None
@@ -63,7 +63,7 @@ class Session:
     yarn_site: str | None = None
     resolved_group: tuple[str, ...] | None = None
     of_partition: str = DEFAULT_PARTITION
-    """The partition that the question is about."""
+    """The partition to ask about."""
 
     @property
     def is_offline(self) -> bool:
@@ -180,7 +180,7 @@ def _seconds(_: click.Context, __: click.Parameter, text: str | None) -> float |
         return _validation.seconds("it", float(text))
     except ValueError:
         raise click.BadParameter(
-            f"{text!r} is not a number of seconds above 0 and up to {_validation.MAX_TIMEOUT:.0f}"
+            f"{text!r} is not a number of seconds above 0 (at most {_validation.MAX_TIMEOUT:.0f})"
         ) from None
 
 
@@ -197,7 +197,7 @@ _COMMON: Final = (
         help="How long to wait for an answer.  [default: 1; queues, who-can, tree and"
         " reload: 30; invalidate: 5, with --wait: 15]",
     ),
-    click.option("--tls-ca", metavar="FILE", help="Use TLS and trust these authorities."),
+    click.option("--tls-ca", metavar="FILE", help="Use TLS and trust these CAs."),
     click.option("--tls-cert", metavar="FILE", help="Use TLS with this client certificate."),
     click.option("--tls-key", metavar="FILE", help="The private key of the client certificate."),
     click.option("--tls-server-name", metavar="NAME", help="The name in the server's certificate."),

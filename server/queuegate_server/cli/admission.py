@@ -56,7 +56,7 @@ def _names(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> fr
 @click.option(
     "--client-ca-file",
     type=FILE,
-    help="The authority of client certificates, PEM; reloaded when it changes. With it, "
+    help="The CA that signs client certificates, PEM; reloaded when it changes. With it, "
     "every client must present a certificate, except on the health port.",
 )
 @click.option(

@@ -107,7 +107,7 @@ resolver_types_option: Final = click.option(
     "resolver_types",
     multiple=True,
     metavar="TYPE",
-    help="A type of group resolver that the server also has, such as that of a plugin; repeatable.",
+    help="An extra type of group resolver that the server has, such as a plugin's; repeatable.",
 )
 
 

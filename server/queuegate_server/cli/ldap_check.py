@@ -33,7 +33,7 @@ _FAILED = 1
 @click.option("--resolver", help="The name of the resolver, if there are several of type ldap.")
 @overrides_option
 def ldap_check(config: Path, user: str, resolver: str | None, overrides: tuple[str, ...]) -> None:
-    """Look up one user at every server of a directory, and show every step.
+    """Look up one user on every server of a directory, and show every step.
 
     Exit status: 0 if every server knows the user, 1 if one does not or fails, 2 for wrong usage or
     configuration.

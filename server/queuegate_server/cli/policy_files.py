@@ -164,8 +164,8 @@ def lint(
     file:line:column: level: message (remedy) on standard output, and a summary on standard
     error.
 
-    With --users-from, also reports a group in a list of users, mostly for want of a leading
-    space, and a user in a list of groups.
+    With --users-from, also reports a group in a list of users, usually because a leading space is
+    missing, and a user in a list of groups.
 
     Exit status: 0 no diagnostic, 1 a diagnostic, 2 wrong usage or a file that cannot be read.
     """

@@ -31,8 +31,7 @@ def policy_test(folders: tuple[str, ...], junit: Path | None, output: str) -> No
     A file names the policy, the users with their groups, and for each question whether access
     is allowed and why. Needs no server and no directory: the groups of the file stand for those
     that a server's resolver would find. In a partition without a resolver, which a note names,
-    a server knows only the groups in requests, so each question is asked with those of the
-    file.
+    a server knows only the groups in requests, so each question carries the file's groups.
 
     Exit status: 0 all passed, 1 a test failed, 2 wrong usage, no tests, or a file that cannot
     be read or is not valid.

@@ -45,7 +45,7 @@ _SECTIONS: Final[Mapping[str, Mapping[str, bool]]] = {
 """The sections of objects, and whether their values are base64."""
 _GZIP_MAGIC: Final = b"\x1f\x8b"
 _MAX_LAYERS: Final = 3
-"""As in a compressed manifest with a compressed key."""
+"""Enough for a compressed manifest that contains a compressed key."""
 _MAX_BLANKS: Final = 1_024
 _MAX_DEPTH: Final = 16
 """Levels of a manifest or of chart values."""

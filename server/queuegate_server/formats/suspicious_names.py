@@ -207,7 +207,7 @@ def _separator(_: str, name: str, __: Wording) -> Suspicion | None:
     found = _SEPARATOR.search(name)
     return found and Suspicion(
         f'{quoted(name)} is one name: a "{found[0]}" does not separate names',
-        "separate names by commas",
+        "separate names with commas",
     )
 
 
@@ -215,7 +215,7 @@ def _bar(_: str, name: str, __: Wording) -> Suspicion | None:
     if "|" not in name:
         return None
     message = f'{quoted(name)} is one name: a "|" does not separate names'
-    return Suspicion(message, "separate names by commas", may_exist=True)
+    return Suspicion(message, "separate names with commas", may_exist=True)
 
 
 def _quotes(_: str, name: str, __: Wording) -> Suspicion | None:

@@ -25,7 +25,7 @@ class Element:
     attributes: dict[str, str]
     children: list["Element"] = field(default_factory=list)
     text: str = ""
-    """All characters directly inside it, without those of comments."""
+    """All characters directly inside it, except in comments."""
     is_plain: bool = True
     """False if a CDATA section or a processing instruction is directly inside it. Readers of
     XML split the text there."""

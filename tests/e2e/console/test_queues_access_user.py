@@ -87,7 +87,7 @@ def test_forgetting_the_groups_of_a_user(
         expect(queues).to_contain_text("root.engineering.payroll")
         console.directory.answer({"maria": {"groups": ["engineers", "platform"]}})
         page.get_by_role("button", name="Forget").click()
-        expect(page.get_by_role("status")).to_contain_text("were forgotten")
+        expect(page.get_by_role("status")).to_contain_text("were dropped")
         expect(page.locator("ul.chips").first).to_contain_text("platform")
         expect(queues).to_contain_text("group platform in the admin ACL of root")
         console.directory.answer({"maria": {"groups": ["engineers", "leads"]}})

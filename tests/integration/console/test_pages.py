@@ -50,7 +50,7 @@ def test_a_queue_with_its_acls(browser: Browser) -> None:
         if "adminacl: maria" in text and "engineering" in "".join(lines[number - 3 : number])
     ]
     assert re.search(rf"root\.engineering admin user maria examples/queues\.yaml:{line}:\d+", page)
-    assert "ACLs above that also let users in, the nearest first" in page
+    assert "ACLs above that also let users in, nearest first" in page
     assert "root admin group platform" in page
     assert "sandbox open" in page
 
@@ -189,7 +189,7 @@ def test_forgetting_the_groups_of_a_user(console: RunningConsole, browser: Brows
     answer = browser.post("user/forget", form)
     assert answer.status == 303
     page = browser.get(answer.headers["Location"])
-    assert "The cached groups were forgotten" in words(page)
+    assert "The cached groups were dropped" in words(page)
     assert "Groups of omar leads" in words(page)
     bad = browser.post("user/forget", {**form, "user": ""})
     assert bad.status == 400

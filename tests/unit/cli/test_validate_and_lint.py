@@ -21,7 +21,7 @@ WARNED = (
 )
 ERROR = (
     '1:48: error: the ACL "a b c" has 3 lists instead of one of users and one of groups '
-    "(separate names by commas, and users from groups by one space; a list of groups alone "
+    "(separate names with commas, and users from groups with one space; a list of groups alone "
     "starts with a space)\n"
 )
 LINTED = (

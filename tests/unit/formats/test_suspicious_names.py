@@ -122,7 +122,7 @@ def test_mistakes_with_other_names(acl: str, names: AclNames) -> None:
 @pytest.mark.parametrize(
     ("acl", "message", "remedy"),
     [
-        ("alice;bob", 'a ";" does not separate names', "separate names by commas"),
+        ("alice;bob", 'a ";" does not separate names', "separate names with commas"),
         ("CORP\\alice", "the backslash in", 'write "alice" if that is the user\'s name'),
         ("yarn/h@CORP.EXAMPLE", "a Kerberos principal", 'write "yarn" if that'),
         ("cn=etl,ou=x", "distinguished name is split", 'such as "etl"'),
@@ -142,10 +142,10 @@ def test_messages_of_yarn(acl: str, message: str, remedy: str) -> None:
 @pytest.mark.parametrize(
     ("acl", "remedy"),
     [
-        ("alice;bob", "separate names by commas"),
+        ("alice;bob", "separate names with commas"),
         ('"alice"', "remove the quotes, and backslashes before them"),
         ("CORP\\alice", 'write "alice" if that is the user\'s name, or set acl_names: any'),
-        ("a|b", "separate names by commas, or set acl_names: any in the partition"),
+        ("a|b", "separate names with commas, or set acl_names: any in the partition"),
         ("{{ acl }}", "deploy the rendered file, or write the names"),
         ("none", 'for nobody write " " in quotes'),
     ],

@@ -63,7 +63,7 @@ def _ambiguities(text: str, semantics: Semantics) -> Iterator[Advice]:
         message = (
             f"{quoted(text)} is ambiguous: {differs}; this file is read with semantics {semantics}"
         )
-        remedy = "write users, one space, groups, and separate names by commas only"
+        remedy = "write users, one space, groups, and separate names with commas only"
         yield Advice(message, remedy)
 
 

@@ -59,7 +59,7 @@ class AclReader:
             found = self._parsed[scalar.text] = self._parse(scalar.text)
         if isinstance(found, str):
             remedy = (
-                "separate names by commas, and users from groups by one space; "
+                "separate names with commas, and users from groups with one space; "
                 "a list of groups alone starts with a space"
             )
             if other := is_no_list(scalar.text, YUNIKORN):

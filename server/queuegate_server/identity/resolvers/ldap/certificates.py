@@ -9,11 +9,11 @@ from typing import Final
 _OTHER_ADVICE: Final = "check ca_file, the names in the certificate and its dates"
 _KEY_IDENTIFIER: Final = (
     "RFC 5280 requires these identifiers, and a CA without them cannot be told from another one of "
-    "the same name: have the certificates of the CA and of the server issued again, with "
+    "the same name: have the certificates of the CA and the server reissued with "
     "subjectKeyIdentifier=hash and authorityKeyIdentifier=keyid"
 )
 _RFC_5280: Final = (
-    "RFC 5280 forbids such certificates: have that of the CA issued again, with "
+    "RFC 5280 forbids such certificates: have the CA's certificate reissued with "
     "basicConstraints=critical,CA:TRUE and keyUsage=critical,keyCertSign,cRLSign"
 )
 _SELF_SIGNED: Final = "put the root certificate that the server's chain ends in into ca_file"
@@ -21,12 +21,12 @@ _NAME: Final = (
     "use a name of the certificate in urls, or set tls_server_name to one; the names are those in "
     "subjectAltName, and the common name does not count"
 )
-_WEAK: Final = "have it issued again with a key of 2048 bits or more, signed with SHA-256"
+_WEAK: Final = "have it reissued with a key of 2048 bits or more, signed with SHA-256"
 _ADVICE: Final = {
     2: "ca_file has an intermediate CA, or the certificate of the server, without the root that "
     "signed it: add the root certificate to ca_file",
     9: "the certificate is not valid yet: check the clocks of both machines",
-    10: "renew the certificate of the server, or that of the CA in ca_file",
+    10: "renew the server's certificate, or the CA's in ca_file",
     18: _SELF_SIGNED,
     19: _SELF_SIGNED,
     20: "ca_file lacks the CA that signed the certificate; if that is an intermediate CA, let the "

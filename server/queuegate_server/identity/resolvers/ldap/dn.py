@@ -36,7 +36,7 @@ def long_dn(length: int) -> SetupFault:
     """Return the fault of a DN that is too long."""
     return SetupFault(
         f"the directory sent a DN of {length} bytes, and DNs have {MAX_DN_BYTES} at most",
-        "shorten it: it is that of a user or group, or a value of an attribute that lists them",
+        "shorten it: it belongs to a user or group, or an attribute that lists them contains it",
     )
 
 

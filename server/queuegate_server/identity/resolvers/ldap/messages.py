@@ -131,7 +131,7 @@ def _read_head(buffer: bytearray) -> MessageHead | None:
     if buffer[0] != _SEQUENCE:
         raise ServerFault(
             "the server does not speak LDAP",
-            "check the port: it may be one for ldaps, or not that of a directory",
+            "check the port: it may be an ldaps port, or belong to another service",
         )
     try:
         start, size = _content(buffer, 1)

@@ -176,8 +176,8 @@ class LdapOptions(GroupOptions, ResolverOptions):
     more_groups: tuple[MoreGroups, ...] = Field(
         (),
         max_length=7,
-        description="Further kinds of groups, found in other ways; without a group_base of "
-        "their own, that of the first kind applies.",
+        description="Further kinds of groups, found in other ways; without their own "
+        "group_base, they use the first kind's.",
     )
     name_case: Literal["preserve", "lower"] = Field(
         "preserve", description="Whether group names are kept as they are or lowercased."
@@ -190,15 +190,18 @@ class LdapOptions(GroupOptions, ResolverOptions):
     nested_depth: int = Field(5, ge=1, le=50, description="How many levels are walked up.")
     primary_group: Literal["none", "user_name", "gid_number", "active_directory"] = Field(
         "none",
-        description="The first group: none; one with the user's name, as in YuniKorn; that of "
-        "gidNumber; that of primaryGroupID.",
+        description="The first group: none; one with the user's name, as in YuniKorn; the group "
+        "of gidNumber; the group of primaryGroupID.",
     )
     # Limits.
     max_groups: int = Field(
         5000, ge=1, le=100_000, description="The lookup of a user with more groups fails."
     )
     page_size: int = Field(
-        500, ge=0, le=10_000, description="For results beyond the server's size limit. 0: off."
+        500,
+        ge=0,
+        le=10_000,
+        description="Entries per page, for results above the server's size limit. 0: off.",
     )
     connect_timeout: Annotated[Duration, Field(ge=0.05, le=60)] = Field(
         2.0, description="How long TCP, TLS and the bind may take in total."
