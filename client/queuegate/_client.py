@@ -50,7 +50,7 @@ class Client(ClientMethods):
             address: `HOST:PORT`, `[IPV6]:PORT` or `unix:/PATH`; None: the environment
                 variable `QUEUEGATE_ADDRESS`, or else `127.0.0.1:50051`.
             timeout: The default time limit of calls, in seconds.
-            tls: The TLS settings; None: those of the variables `QUEUEGATE_CA_FILE`,
+            tls: The TLS settings; None: from the variables `QUEUEGATE_CA_FILE`,
                 `QUEUEGATE_CERTIFICATE_FILE`, `QUEUEGATE_KEY_FILE` and `QUEUEGATE_SERVER_NAME`,
                 or plaintext if none is set.
             token_file: The regular file with the bearer token, which is reread when it changes.

@@ -13,8 +13,8 @@ from queuegate_server.rpc.decision_records import Answered, Failed, Record, Repo
 _INTRODUCTION: Final = """\
 The [audit log](../how-to/audit-log.md) is UTF-8 text, one JSON object a line. Each decision is a
 record: of a batch, a column request or a stream, each check; of an `Explain…` call, its decision.
-`ListQueues` and `ListUsers` make none, and neither does a call that is rejected before a decision:
-too many calls at once, a caller without the role. With `records: denials`, allowed requests make
+`ListQueues` and `ListUsers` write none, and neither does a call that is rejected before a decision:
+too many calls at once, a caller without the role. With `records: denials`, allowed requests write
 none. Decisions that a [gate](../how-to/decide-in-the-shim.md#with-an-audit-log) reports are
 recorded as well.
 """

@@ -296,7 +296,7 @@ def _webhook() -> list[tuple[str, str]]:
     further = f"further ones wait for {bodies.WAIT_SECONDS:g} s"
     return [
         (
-            "Connections; a new one replaces the one that has been idle for longest",
+            "Connections; a new one replaces the one idle longest",
             _count(connections.MAX_CONNECTIONS),
         ),
         ("Body of a review", _size(bodies.MAX_BODY_BYTES)),
