@@ -461,7 +461,7 @@ class AsyncClientMethods:
 
         Returns:
             The groups; truthy only if they are known. A user who does not exist, or a resolver
-            that cannot be asked, is a result and not an exception.
+            that is unavailable, is a result and not an exception.
 
         Raises:
             QueuegateError: There is no answer: grant nothing. The subclass says why.

@@ -221,7 +221,9 @@ class ClientMethods:
         """
         request = _requests.check_application(question)
         deadline = self._calls.deadline(timeout)
-        response = self._calls.ask(self._calls.access.CheckApplicationAccess, request, deadline)
+        response = self._calls.ask(
+            self._calls.access.CheckApplicationAccess, request, deadline
+        )
         return _responses.decision(response)
 
     def check_applications(
@@ -291,7 +293,9 @@ class ClientMethods:
         """
         request = _requests.explain_application(question)
         deadline = self._calls.deadline(timeout)
-        response = self._calls.ask(self._calls.access.ExplainApplicationAccess, request, deadline)
+        response = self._calls.ask(
+            self._calls.access.ExplainApplicationAccess, request, deadline
+        )
         return _responses.application_explanation(response)
 
     def queues(
@@ -454,7 +458,7 @@ class ClientMethods:
 
         Returns:
             The groups; truthy only if they are known. A user who does not exist, or a resolver
-            that cannot be asked, is a result and not an exception.
+            that is unavailable, is a result and not an exception.
 
         Raises:
             QueuegateError: There is no answer: grant nothing. The subclass says why.

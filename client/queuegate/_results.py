@@ -18,7 +18,7 @@ class ResolveOutcome(StrEnum):
     NOT_FOUND = auto()
     """The resolver is certain that the user does not exist."""
     UNAVAILABLE = auto()
-    """The resolver could not be asked, or its answer was incomplete."""
+    """The resolver was unavailable, or its answer was incomplete."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,13 +36,13 @@ class Resolution:
     cached: bool
     """Whether they came from the cache."""
     stale: bool
-    """Expired, because the resolver could not be asked or has not answered yet."""
+    """Expired, because the resolver was unavailable or has not answered yet."""
     resolved_at: datetime | None
     """In UTC, like all times here."""
     expires_at: datetime | None
     """When they expire from the cache."""
     detail: str
-    """Why the user is unknown or the resolver could not be asked, for people."""
+    """Why the user is unknown or the resolver unavailable, for people."""
 
     def __bool__(self) -> bool:
         return self.outcome is ResolveOutcome.RESOLVED

@@ -142,7 +142,7 @@ class GroupsOrigin(StrEnum):
     CACHE = auto()
     """The group cache had them."""
     STALE_CACHE = auto()
-    """An expired cache entry, because the resolver could not be asked or has not answered yet."""
+    """An expired cache entry, because the resolver was unavailable or has not answered yet."""
 
 
 @dataclass(frozen=True, slots=True)

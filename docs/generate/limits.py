@@ -92,11 +92,11 @@ def _requests() -> list[tuple[str, str]]:
         ("Name of a user or group", f"{_count(validation.MAX_NAME_BYTES)} bytes of UTF-8"),
         ("Groups of a user in a request", _count(validation.MAX_GROUPS)),
         ("Path of a queue", f"{_count(validation.MAX_QUEUE_BYTES)} bytes of UTF-8"),
-        ("Checks of a batch, or of a message of a stream", _count(wire.MAX_BATCH)),
-        ("Checks of a `CheckQueueAccessColumns`", _count(columns.MAX_CHECKS)),
-        ("Users, and queues, of a `CheckQueueAccessColumns`", _count(columns.MAX_NAMES)),
-        ("Users of an `InvalidateUserGroups`", _count(user_group_service.MAX_USERS)),
-        ("Text of a `ValidatePolicy`", _size(policy_service.MAX_CONTENT_BYTES)),
+        ("Checks in a batch, or in one message of a stream", _count(wire.MAX_BATCH)),
+        ("Checks in a `CheckQueueAccessColumns`", _count(columns.MAX_CHECKS)),
+        ("Users, and queues, in a `CheckQueueAccessColumns`", _count(columns.MAX_NAMES)),
+        ("Users in an `InvalidateUserGroups`", _count(user_group_service.MAX_USERS)),
+        ("Text in a `ValidatePolicy`", _size(policy_service.MAX_CONTENT_BYTES)),
         ("View ACL, and modify ACL, of an application", _size(application_service.MAX_ACL_BYTES)),
         (
             "Queues of a page of `ListQueues`; more are on the next page",
@@ -112,13 +112,13 @@ def _requests() -> list[tuple[str, str]]:
 
 def _lists() -> list[tuple[str, str]]:
     return [
-        ("Memberships, pairs of a group and a user", _count(members.MAX_MEMBERS)),
+        ("Memberships (pairs of group and user)", _count(members.MAX_MEMBERS)),
         ("Requests to a directory", _count(members.MAX_SEARCHES)),
-        ("Time for the members of all groups", f"{guarded_resolver.LISTING_SECONDS:g} s"),
-        ("Users of `--users-from directory`", _count(members.MAX_USERS)),
-        ("Time for their list", f"{guarded_resolver.USERS_SECONDS:g} s"),
-        ("Time to check the users of a page", f"{user_listing.CONFIRM_SECONDS:g} s"),
-        ("Users of a page", _count(user_listing.MAX_PAGE_SIZE)),
+        ("Time to find the members of all groups", f"{guarded_resolver.LISTING_SECONDS:g} s"),
+        ("Users with `--users-from directory`", _count(members.MAX_USERS)),
+        ("Time to list them", f"{guarded_resolver.USERS_SECONDS:g} s"),
+        ("Time to check the users on a page", f"{user_listing.CONFIRM_SECONDS:g} s"),
+        ("Users on a page", _count(user_listing.MAX_PAGE_SIZE)),
     ]
 
 
@@ -137,7 +137,7 @@ def _files() -> list[tuple[str, str]]:
         ("DN in the settings of a directory", f"{_count(fields.MAX_DN_CHARS)} characters"),
         ("Password file of a directory", f"{_count(options.MAX_PASSWORD_BYTES)} bytes"),
         (
-            "Regular expression in a `queues.yaml`; a longer one is not checked, with a warning",
+            "Regular expression in a `queues.yaml`; longer ones are not checked, with a warning",
             f"{_count(placement.MAX_PATTERN)} characters",
         ),
         ("Path of a Unix socket", f"{listeners.MAX_SOCKET_PATH_BYTES} bytes"),
@@ -153,7 +153,7 @@ def _reloads() -> list[tuple[str, str]]:
             f"{parser.MIN_CPU_SECONDS} s, and {parser.CPU_SECONDS_PER_MIB} s for each MiB of text",
         ),
         ("Time", f"{parser.WALL_SECONDS_PER_CPU_SECOND} times the processor time"),
-        ("Findings of all files, also of `ValidatePolicy`", _size(parsing.MAX_DIAGNOSTICS_BYTES)),
+        ("Findings in all files, and in `ValidatePolicy`", _size(parsing.MAX_DIAGNOSTICS_BYTES)),
         ("Message or remedy of a finding", f"{_count(diagnostics.MAX_MESSAGE)} characters"),
     ]
 
@@ -176,8 +176,8 @@ def _connections() -> list[tuple[str, str]]:
             "Size of a check that does not queue; a larger one is a long call",
             _size(admission_queue.MAX_SHORT_REQUEST),
         ),
-        ("`ValidatePolicy` at once", _count(policy_service.MAX_VALIDATIONS)),
-        ("Watches of the health service", _count(health.MAX_WATCHES)),
+        ("Concurrent `ValidatePolicy` calls", _count(policy_service.MAX_VALIDATIONS)),
+        ("Concurrent watches of the health service", _count(health.MAX_WATCHES)),
         (
             "Connections of the operations port, with handshakes; a new one replaces the oldest",
             _count(ports.MAX_CONNECTIONS),
@@ -194,11 +194,11 @@ def _console() -> list[tuple[str, str]]:
         ("Time to render such a page", f"{app.REQUEST_SECONDS:g} s"),
         ("First line of a request", _size(app.MAX_LINE_BYTES)),
         ("Form", _size(views.SMALL_FORM_BYTES)),
-        ("Form of the page Change, with its file", _size(change.MAX_FORM_BYTES)),
+        ("Form on the page Change, with its file", _size(change.MAX_FORM_BYTES)),
         ("Claims on the page Change", _size(change.MAX_CLAIMS_BYTES)),
         ("Proposals being compared (one at a time) or waiting", _count(turns.MAX_WAITING)),
-        ("Result of the comparison of a proposal", _size(proposal.MAX_RESULT_BYTES)),
-        ("Fields of a form", _count(forms.MAX_FIELDS)),
+        ("Result of comparing a proposal", _size(proposal.MAX_RESULT_BYTES)),
+        ("Fields in a form", _count(forms.MAX_FIELDS)),
         ("Time for a form to arrive", f"{forms.READ_SECONDS:g} s"),
         (
             "Sessions of one caller; a new one ends the oldest",
@@ -227,7 +227,7 @@ def _gates() -> list[tuple[str, str]]:
         ),
         ("Decisions in one report", _count(sync_validation.MAX_REPORTED)),
         ("Report", _size(sync_validation.MAX_REPORT_BYTES)),
-        ("Message of a gate", _size(sync_validation.MAX_MESSAGE_BYTES)),
+        ("Message from a gate", _size(sync_validation.MAX_MESSAGE_BYTES)),
         (
             "Waiting reports of all gates; above this, streams end with `OVERLOADED`",
             _size(report_recorder.MAX_WAITING_BYTES),
@@ -240,7 +240,7 @@ def _gates() -> list[tuple[str, str]]:
             "Changes that a gate may miss while disconnected; after more, it starts over",
             _count(event_log.MAX_EVENTS),
         ),
-        ("Time for which a gate decides after the last answer", f"{session.LEASE:g} s"),
+        ("How long a gate decides after the last answer", f"{session.LEASE:g} s"),
         ("Users whose groups a gate keeps", _count(replica.MAX_USERS)),
         (
             "Decisions that a Python gate caches for given groups; when full, it drops all of them",
@@ -301,7 +301,7 @@ def _webhook() -> list[tuple[str, str]]:
         ),
         ("Body of a review", _size(bodies.MAX_BODY_BYTES)),
         (f"Bodies above {small} at once, of each endpoint; {further}", _count(bodies.LARGE_BODIES)),
-        ("Entries of a list or map of names, labels or annotations", _count(review.MAX_ENTRIES)),
+        ("Entries in a list or map of names, labels or annotations", _count(review.MAX_ENTRIES)),
         (
             "Regular expression in its settings",
             f"{_count(admission.MAX_PATTERN_CHARACTERS)} characters",
