@@ -221,9 +221,7 @@ class ClientMethods:
         """
         request = _requests.check_application(question)
         deadline = self._calls.deadline(timeout)
-        response = self._calls.ask(
-            self._calls.access.CheckApplicationAccess, request, deadline
-        )
+        response = self._calls.ask(self._calls.access.CheckApplicationAccess, request, deadline)
         return _responses.decision(response)
 
     def check_applications(
@@ -293,9 +291,7 @@ class ClientMethods:
         """
         request = _requests.explain_application(question)
         deadline = self._calls.deadline(timeout)
-        response = self._calls.ask(
-            self._calls.access.ExplainApplicationAccess, request, deadline
-        )
+        response = self._calls.ask(self._calls.access.ExplainApplicationAccess, request, deadline)
         return _responses.application_explanation(response)
 
     def queues(

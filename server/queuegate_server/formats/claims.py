@@ -39,7 +39,7 @@ FORMS: Final = (
     "submit QUEUE within submit QUEUE",
     "no new access compared with FILE",
 )
-"""The forms of claims; `admin` may take the place of `submit`."""
+"""The forms of claims; `admin` may replace `submit`."""
 FACT_FORMS: Final = ("NAME within NAME", "NAME and NAME disjoint")
 AND_BELOW: Final = ".**"
 """Behind a queue: the queue, and all queues below it."""

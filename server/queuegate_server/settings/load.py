@@ -253,7 +253,7 @@ def _override(origin: str, path: KeyPath, text: str) -> Override | Diagnostic:
     if isinstance(values, list) and len(values) == 1 and is_whole:
         return Override(origin, path, values[0])
     # The reader's messages could quote a variable, which may be a secret.
-    message = "begins with a bracket or a quote, but is not one value of YAML"
+    message = "begins with a bracket or a quote, but is not a single YAML value"
     if origin.startswith(SET):
         reason = next((each.message for each in document.diagnostics), "more than one value")
         message = f"{reason}; got {quoted(text)}"

@@ -147,7 +147,7 @@ def test_malformed_value_is_an_error(value: str) -> None:
     )
     [of_variable] = environment("QUEUEGATE_LISTEN", value)
     assert isinstance(of_variable, Diagnostic)
-    assert of_variable.message == "begins with a bracket or a quote, but is not one value of YAML"
+    assert of_variable.message == "begins with a bracket or a quote, but is not a single YAML value"
     assert of_option.remedy == of_variable.remedy
 
 

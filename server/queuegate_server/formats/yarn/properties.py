@@ -60,7 +60,7 @@ class Configuration:
             return False
         if root.name != "configuration":
             message = f"the top element is <{root.name}>, not <configuration>"
-            diagnostics.error(root, message, "use a configuration file of Hadoop")
+            diagnostics.error(root, message, "use a Hadoop configuration file")
             return False
         for element in _property_elements(root, diagnostics):
             self._add(_read_property(element, diagnostics), diagnostics, is_read)

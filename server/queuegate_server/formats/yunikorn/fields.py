@@ -18,8 +18,8 @@ from queuegate_server.formats.yaml_nodes import MappingNode, Node, ScalarNode, S
 MAX_UINT64: Final = 2**64 - 1
 
 _REMEDIES: Final = {
-    "a mapping": "write keys with values below it",
-    "a list": "write items with a dash below it",
+    "a mapping": "write keys and values below it",
+    "a list": "list the items below it, each after a dash",
     "a text": "write a single value",
     "true or false": "write it without quotes",
     "a number": "write digits, without quotes",

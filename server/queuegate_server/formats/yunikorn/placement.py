@@ -70,7 +70,7 @@ def _check_name(rule: PlacementRule, diagnostics: Diagnostics) -> None:
 
 def _check_filter(found: Filter, diagnostics: Diagnostics) -> None:
     if found.kind and found.kind.text.lower() not in _FILTER_TYPES:
-        message = f"{quoted(found.kind.text)} is not a type of filter"
+        message = f"{quoted(found.kind.text)} is not a filter type"
         diagnostics.error(found.kind, message, "write allow or deny; allow is the default")
     _check_only_entry("user", found.users, is_user_name, diagnostics)
     _check_only_entry("group", found.groups, is_group_name, diagnostics)
