@@ -230,7 +230,7 @@ def provided_queue(name: str, *, parent: str = "root") -> str:
     Args:
         name: The name, as a pod or an application states it.
         parent: The path of the queue that the parent of the rule selects, such as `root.dev` where
-            a rule `tag` selects the namespace. A path that begins otherwise is one below root.
+            a rule `tag` selects the namespace. Any other path is taken to be below root.
 
     Returns:
         The path; empty without a name. It is not checked: a server refuses a path with a character

@@ -33,7 +33,7 @@ const (
 	Resolved ResolveOutcome = "resolved"
 	// NotFound: the resolver is certain that the user does not exist.
 	NotFound ResolveOutcome = "not_found"
-	// Unavailable: the resolver could not be asked, or its answer was incomplete.
+	// Unavailable: the resolver was unavailable, or its answer was incomplete.
 	Unavailable ResolveOutcome = "unavailable"
 )
 
@@ -45,12 +45,12 @@ type Resolution struct {
 	Outcome  ResolveOutcome
 	Resolver string
 	Cached   bool
-	// Stale: expired, because the resolver could not be asked or has not answered yet.
+	// Stale: expired, because the resolver was unavailable or has not answered yet.
 	Stale bool
 	// ResolvedAt and ExpiresAt are zero if not known.
 	ResolvedAt time.Time
 	ExpiresAt  time.Time
-	// Detail is why the user is unknown or the resolver could not be asked, for people.
+	// Detail is why the user is unknown or the resolver unavailable, for people.
 	Detail string
 }
 
@@ -63,7 +63,7 @@ type ResolveOptions struct {
 }
 
 // Resolve resolves the groups of a user as a decision does. A user who does not exist, or a
-// resolver that cannot be asked, is an outcome and not an error.
+// resolver that is unavailable, is an outcome and not an error.
 func (c *Client) Resolve(ctx context.Context, user string, options ResolveOptions) (Resolution, error) {
 	faults := appendFault(nil, "user", user, required)
 	if faults = appendFault(faults, "partition", options.Partition, optional); faults != nil {

@@ -56,7 +56,7 @@ type ApplicationCheck struct {
 	Spark       *SparkApplication
 	// Partition is the partition of the application. Empty: default.
 	Partition string
-	// Groups are those of the user, used as given; if empty, the server resolves them.
+	// Groups are the user's groups, used as given; if empty, the server resolves them.
 	Groups []string
 	// TargetQueue is the path of the queue to which the application is to be moved.
 	TargetQueue string

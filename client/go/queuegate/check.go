@@ -29,7 +29,7 @@ type Check struct {
 	Partition string
 	// Access is the kind of access. Empty: Submit.
 	Access Access
-	// Groups are those of the user, used as given. If empty, the server resolves them if the
+	// Groups are the user's groups, used as given. If empty, the server resolves them if the
 	// decision depends on them.
 	Groups []string
 	// RealUser is the service that acts for the user, if any: YARN's ACLs may list it as ~name.
@@ -93,7 +93,7 @@ type Step struct {
 // ExplainedGroups is how the groups of an explained decision were obtained.
 type ExplainedGroups struct {
 	// Origin is not_needed, request, resolver, cache, stale_cache (expired, because the resolver
-	// could not be asked or has not answered yet), or unspecified.
+	// was unavailable or has not answered yet), or unspecified.
 	Origin string
 	// Groups are the groups, the primary group first.
 	Groups []string

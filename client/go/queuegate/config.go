@@ -36,7 +36,7 @@ type Config struct {
 	// Timeout is the time limit of calls whose context has no deadline. It includes retries and
 	// further pages. Zero: 1 s; for Reload and Validate always 30 s.
 	Timeout time.Duration
-	// TLS has the TLS settings. Nil: those of the variables QUEUEGATE_CA_FILE,
+	// TLS has the TLS settings. Nil: from the variables QUEUEGATE_CA_FILE,
 	// QUEUEGATE_CERTIFICATE_FILE, QUEUEGATE_KEY_FILE and QUEUEGATE_SERVER_NAME, or plaintext if
 	// none is set. The variables do not apply to Unix sockets.
 	TLS *TLS
@@ -51,7 +51,7 @@ type Config struct {
 
 // TLS has the files of a connection with TLS, in PEM format. They are read once, by [New].
 type TLS struct {
-	// CAFile has the certificate authorities to trust. Empty: those of the system.
+	// CAFile has the certificate authorities to trust. Empty: the system's.
 	CAFile string
 	// CertificateFile has the client certificate and its chain, for a server that requires one.
 	CertificateFile string

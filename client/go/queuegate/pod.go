@@ -95,7 +95,7 @@ func PodQueue(annotations, labels map[string]string, parent string) string {
 // a parent, and a dot in it becomes _dot_.
 //
 // The parent is the path of the queue that the parent of the rule selects, such as root.dev where a
-// rule tag selects the namespace. Empty: root. A path that begins otherwise is one below root.
+// rule tag selects the namespace. Empty: root. Any other path is taken to be below root.
 //
 // The path is not checked: a server refuses one with a character that no queue can have.
 func ProvidedQueue(name, parent string) string {

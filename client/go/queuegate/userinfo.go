@@ -51,7 +51,7 @@ func ParseUserInfo(text string) (UserInfo, error) {
 	return info, nil
 }
 
-// Annotation returns the value of the annotation, the same as that of the scheduler's admission
+// Annotation returns the value of the annotation, as written by the scheduler's admission
 // controller. An error is an [ErrInvalidUserInfo]: the text is too long.
 func (info UserInfo) Annotation() (string, error) {
 	text, err := json.Marshal(info)

@@ -32,7 +32,7 @@ type UserListing struct {
 	// Partition and Access are as in [Check].
 	Partition string
 	Access    Access
-	// PageSize is the number of users on a page, at most 1 000. 0: that of the server.
+	// PageSize is the number of users on a page, at most 1 000. 0: the server's default.
 	PageSize int
 }
 

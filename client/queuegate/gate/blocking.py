@@ -60,7 +60,7 @@ class Gate(GateMethods, Client):
             name: The name of this gate on the server; empty: the host and the process.
             partitions: The partitions whose policies to hold; none: all. A partition that the
                 server does not have is logged once, and held as soon as the server has it.
-            stale: Seconds for which state without a lease decides while the server cannot be
+            stale: How many seconds the gate decides without a lease while the server cannot be
                 reached, after which calls fail. Such decisions have `stale` set, and may be
                 older than what was waited for.
             outbox: The folder in which decisions wait for the audit log of a server that demands

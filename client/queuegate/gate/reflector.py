@@ -82,7 +82,7 @@ class Reflector:
         Args:
             name: The name of the gate on the server; empty: the host and the process.
             partitions: The partitions to follow; none: all.
-            stale: Seconds for which old state decides while the server cannot be reached.
+            stale: How many seconds old state decides while the server cannot be reached.
             outbox: The folder that keeps decisions until they are reported; None if there is none.
             on_change: Called when another policy decides, by the thread that receives.
             wake: Called when there is something to send, by the thread that asks.
