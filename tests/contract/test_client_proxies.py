@@ -9,6 +9,7 @@ import socket
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import grpc
 import pytest
@@ -85,7 +86,8 @@ def server() -> Iterator[ScriptedServer]:
 
 def test_a_plain_channel_asks_the_proxy(proxy: Proxy, server: ScriptedServer) -> None:
     with grpc.insecure_channel(server.address.replace("127.0.0.1", "localhost")) as channel:
-        call = channel.unary_unary("/any.Service/Any").future(b"", timeout=60, wait_for_ready=True)
+        ask: Any = channel.unary_unary("/any.Service/Any")
+        call = ask.future(b"", timeout=60, wait_for_ready=True)
         eventually(proxy.was_asked, True)
         call.cancel()
 
