@@ -28,13 +28,16 @@ from queuegate_server.identity.resolvers.ldap.messages import (
     read_result,
 )
 from queuegate_server.identity.resolvers.ldap.options import LdapOptions
-from queuegate_server.runtime.event_loop import PAUSE_SECONDS, SLICE_SECONDS
 from queuegate_server.runtime.threads import AbandonableThreadPool, AllThreadsHang, StillRunning
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 _SEND_BUFFER_BYTES: Final = 1 << 20
+READING_SECONDS: Final = 0.003
+"""For how long messages of a directory are read in one go."""
+REST_SECONDS: Final = 0.005
+"""The pause after that: several connections with long answers must leave the loop to others."""
 _TCP_USER_TIMEOUT_MS: Final = 10_000
 """How long sent data may remain without TCP's acknowledgement."""
 _MAX_BYTES_BEFORE_BIND: Final = 4 * MAX_CONTROL_MESSAGE_BYTES
@@ -178,7 +181,7 @@ class Bridge(_End):
         if self._next_step is not None:
             return
         loop = asyncio.get_running_loop()
-        end = time.monotonic() + SLICE_SECONDS
+        end = time.monotonic() + READING_SECONDS
         try:
             for head, message in self._reader.messages():
                 if message is not None and (self.receiver or self).take(head, message):
@@ -187,7 +190,7 @@ class Bridge(_End):
                     return
                 if time.monotonic() > end:
                     self.hold()
-                    self._next_step = loop.call_later(PAUSE_SECONDS, self._continue)
+                    self._next_step = loop.call_later(REST_SECONDS, self._continue)
                     return
         except ServerFault as fault:
             self._fault = fault

@@ -16,7 +16,7 @@ import ldap
 from ldap.controls import SimplePagedResultsControl
 
 from queuegate_server.identity.resolvers.ldap.allowance import Allowance
-from queuegate_server.identity.resolvers.ldap.bridge import Bridge
+from queuegate_server.identity.resolvers.ldap.bridge import READING_SECONDS, REST_SECONDS, Bridge
 from queuegate_server.identity.resolvers.ldap.errors import (
     LdapFault,
     ServerFault,
@@ -32,7 +32,6 @@ from queuegate_server.identity.resolvers.ldap.messages import (
 )
 from queuegate_server.identity.resolvers.ldap.options import LdapOptions
 from queuegate_server.identity.resolvers.ldap.pending import PendingRequests, SearchResult
-from queuegate_server.runtime.event_loop import PAUSE_SECONDS, SLICE_SECONDS
 
 _LAST_BYTES_SECONDS: Final = 0.25
 _RESPONSE_CONTROLS: Final = {SimplePagedResultsControl.controlType: SimplePagedResultsControl}
@@ -225,11 +224,11 @@ class LdapConnection:
 
     def _read(self) -> None:
         """Fetch what libldap has, and the rest after a pause if that takes long."""
-        end = time.monotonic() + SLICE_SECONDS
+        end = time.monotonic() + READING_SECONDS
         while self.lost is None and self._read_one():
             if time.monotonic() > end:
                 # libldap may have read all there is, so the descriptor may not report it.
-                self._loop.call_later(PAUSE_SECONDS, self._read)
+                self._loop.call_later(REST_SECONDS, self._read)
                 return
 
     def _read_one(self) -> bool:
