@@ -123,7 +123,7 @@ class ApplicationStep:
     list: ApplicationList
     """Where the list comes from."""
     queue: str
-    """The path of the queue, if the list is the ACL of one."""
+    """The path of the queue, if the list is a queue's ACL."""
     acl_text: str
     """The list as configured."""
     granted: bool = False

@@ -212,7 +212,7 @@ class ReplicaState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Replica:
-    """A replica of a fleet: a server, or a worker of one."""
+    """A replica of a fleet: a server or one of its workers."""
 
     name: str
     """The setting `fleet.replica`."""

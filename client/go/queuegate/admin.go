@@ -27,7 +27,7 @@ type ResolveOutcome string
 
 // The outcomes.
 const (
-	// OutcomeUnspecified is an outcome of a server that is newer than this client.
+	// OutcomeUnspecified is an outcome from a server newer than this client.
 	OutcomeUnspecified ResolveOutcome = "unspecified"
 	// Resolved: the groups are known.
 	Resolved ResolveOutcome = "resolved"
@@ -348,7 +348,7 @@ func (c *Client) Reload(ctx context.Context, options ReloadOptions) (ReloadResul
 	}, nil
 }
 
-// A Replica is a server of a fleet, or a worker of one.
+// A Replica is a server of a fleet, or one of its workers.
 type Replica struct {
 	Name string
 	// State is following, starting, joining or silent; empty if this version does not know it.

@@ -78,7 +78,7 @@ type ApplicationStep struct {
 	// List is owner, view, modify, queue_submit, queue_admin, cluster_admin, application_admin
 	// (Spark's administrators of all applications) or unspecified.
 	List string
-	// Queue is the path of the queue, if the list is the ACL of one.
+	// Queue is the path of the queue, if the list is a queue's ACL.
 	Queue string
 	// ACLText is the list as configured.
 	ACLText string

@@ -5,7 +5,7 @@ type Reason string
 
 // The reasons.
 const (
-	// ReasonUnspecified is a reason of a server that is newer than this client.
+	// ReasonUnspecified is a reason from a server newer than this client.
 	ReasonUnspecified Reason = "unspecified"
 	// ReasonWildcard: granted, an ACL allows everyone.
 	ReasonWildcard Reason = "wildcard"

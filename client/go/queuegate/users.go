@@ -16,7 +16,7 @@ type SubjectKind string
 
 // The kinds of entries.
 const (
-	// SubjectUnspecified is a kind of a server that is newer than this client.
+	// SubjectUnspecified is a kind from a server newer than this client.
 	SubjectUnspecified SubjectKind = "unspecified"
 	SubjectEveryone    SubjectKind = "everyone"
 	SubjectUser        SubjectKind = "user"

@@ -29,7 +29,7 @@ class Reason(StrEnum):
     """Why access was granted or denied."""
 
     UNSPECIFIED = auto()
-    """A reason of a server that is newer than this client."""
+    """A reason from a server newer than this client."""
     WILDCARD = auto()
     """Granted: an ACL allows everyone."""
     USER = auto()

@@ -17,7 +17,7 @@ class StepOutcome(StrEnum):
     """The outcome of the evaluation of one ACL."""
 
     UNSPECIFIED = auto()
-    """An outcome of a server that is newer than this client."""
+    """An outcome from a server newer than this client."""
     WILDCARD = auto()
     """The ACL allows everyone."""
     USER = auto()

@@ -167,7 +167,7 @@ class ListenerTls(Section):
 
 
 class Listener(Section):
-    """One address to serve on. In the file, the address alone may stand for it."""
+    """One address to serve on. In the file, a plain address also works."""
 
     address: Annotated[str, AfterValidator(_address)] = Field(
         description="host:port, [ipv6]:port or unix:/path."

@@ -19,7 +19,7 @@ _RFC_5280: Final = (
 _SELF_SIGNED: Final = "put the root certificate that the server's chain ends in into ca_file"
 _NAME: Final = (
     "use a name of the certificate in urls, or set tls_server_name to one; the names are those in "
-    "subjectAltName, and the common name does not count"
+    "subjectAltName, and the common name is ignored"
 )
 _WEAK: Final = "have it reissued with a key of 2048 bits or more, signed with SHA-256"
 _ADVICE: Final = {
