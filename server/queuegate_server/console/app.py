@@ -124,6 +124,7 @@ class Console:
         self._failures = FailedAttempts(time.monotonic)
         self._templates = environment()
         self._rendering = asyncio.Lock()
+        self._parsing = asyncio.Lock()
         port = services.settings.ops.listener
         self._local_port = port is not None and port.parsed.is_local
         self._secure = port is not None and port.tls is not None
@@ -214,7 +215,8 @@ class Console:
         if not is_own_origin(request):
             raise PermissionDenied("the form was sent by another site")
         try:
-            fields = first_values(await posted_fields(request, most, with_files=with_files))
+            posted = await posted_fields(request, most, self._parsing, with_files=with_files)
+            fields = first_values(posted)
         except ValueError:
             raise web.HTTPBadRequest from None
         session = cookie(request, COOKIE) or ""

@@ -39,12 +39,15 @@ _ESCAPE_BYTES: Final = 2
 Fields = Sequence[tuple[str, str]]
 
 
-async def posted_fields(request: web.Request, most: int, *, with_files: bool = False) -> Fields:
+async def posted_fields(
+    request: web.Request, most: int, parsing: asyncio.Lock, *, with_files: bool = False
+) -> Fields:
     """Return the fields of a form and their values; of a file, its content.
 
     Args:
         request: The request.
         most: How many bytes its body may have.
+        parsing: Lets one long form be parsed at a time: each takes a thread from the others.
         with_files: Whether the form may be `multipart/form-data`.
 
     Raises:
@@ -59,8 +62,11 @@ async def posted_fields(request: web.Request, most: int, *, with_files: bool = F
         # Chunks of a byte take a thousand times as long to read.
         raise web.HTTPLengthRequired
     body = await _read(request, most)
-    # No step of a parser takes more than a few milliseconds, so the event loop gets its turns.
-    return await asyncio.to_thread(parse, body) if len(body) > _LONG else parse(body)
+    if len(body) <= _LONG:
+        return parse(body)
+    async with parsing:
+        # No step of a parser takes more than a few milliseconds, so the event loop gets its turns.
+        return await asyncio.to_thread(parse, body)
 
 
 def first_values(pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
