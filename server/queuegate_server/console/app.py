@@ -110,6 +110,10 @@ def console_site(
     return Site(PREFIX, app, MAX_LINE_BYTES, MAX_REQUESTS, REQUEST_SECONDS)
 
 
+_REST_SECONDS: Final = 0.01
+"""The pause after each page."""
+
+
 class Console:
     """Answers the requests for pages."""
 
@@ -164,7 +168,10 @@ class Console:
             if isinstance(result, Redirect):
                 raise web.HTTPSeeOther(result.to)
             async with self._rendering:
-                return await self._page(request, result, principal)
+                page = await self._page(request, result, principal)
+                # However many pages are asked for, calls get their share of the event loop.
+                await asyncio.sleep(_REST_SECONDS)
+                return page
 
         return answer
 

@@ -13,6 +13,7 @@ from queuegate.policy.decide import proxies_upwards
 from queuegate.policy.decision import Access
 from queuegate.policy.names import ROOT, SEPARATOR, parent_path
 from queuegate.policy.tree import Partition
+from queuegate_server.runtime.event_loop import PAUSE_SECONDS
 
 LEVEL: Final = 100
 """Children of one queue on a page."""
@@ -140,7 +141,7 @@ async def search(partition: Partition, text: str) -> tuple[list[str], bool]:
     async with _searching:
         for number, path in enumerate(partition.paths, 1):
             if not number % _CHUNK:
-                await asyncio.sleep(0)
+                await asyncio.sleep(PAUSE_SECONDS)
             if wanted in path.lower():
                 if len(found) == MAX_FOUND:
                     return found, True
