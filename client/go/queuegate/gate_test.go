@@ -86,7 +86,7 @@ func (s *fakeStream) send(t *testing.T, responses ...*queuegatev1.SyncResponse) 
 	}
 }
 
-// greet makes a gate decide by a policy that lets a user in, and keeps its lease; the change is of the
+// greet gives a gate a policy that lets a user in, and keeps its lease; the change is of the
 // first message.
 func (s *fakeStream) greet(t *testing.T, user string, change func(*queuegatev1.SyncOpened)) {
 	t.Helper()

@@ -151,7 +151,7 @@ func TestPartitionsAreBounded(t *testing.T) {
 	w.receive(policyOf("p7", "root"))
 }
 
-// A user with too many groups, or an outcome that is not known, is asked about; the stream goes on.
+// A user with too many groups, or an outcome that is not known, is asked about; the stream stays open.
 func TestAnswersThatAGateCannotUse(t *testing.T) {
 	for name, wrong := range map[string]*queuegatev1.SyncResponse{
 		"too many groups":   userGroups("eve", resolved, time.Hour, slices.Repeat([]string{"g"}, maxGroupsOfUser+1)...),

@@ -66,7 +66,7 @@ func (l *liveness) note(response *queuegatev1.SyncResponse) {
 	if isPong {
 		l.pong.Store(true)
 	}
-	// Opened and policies show that the server works, too.
+	// Opened and policies also show that the server works.
 	if isPong || response.GetOpened() != nil || response.GetPolicy() != nil {
 		l.progress.Store(true)
 	}
@@ -129,7 +129,7 @@ func (g *Gate) stream(ctx context.Context) error {
 	}
 }
 
-// watch calls end once no ping was answered for too long. It counts looks, not time: those that this
+// watch calls end when no ping has been answered for too long. It counts looks, not time: those that this
 // process missed while it was held up do not count, since answers of the server may wait to be read. A
 // ticker does not deliver them later.
 func watch(ctx context.Context, looks <-chan time.Time, stream *liveness, end func()) {
