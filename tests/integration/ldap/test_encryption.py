@@ -33,7 +33,7 @@ def expired(ca: trustme.CA) -> trustme.LeafCert:
             "unable to get local issuer",
             "ca_file lacks the CA that signed the certificate",
         ),
-        (expired, "certificate has expired", "renew the certificate"),
+        (expired, "certificate has expired", "renew the server's certificate"),
     ],
 )
 async def test_row_15_bad_certificate_is_named_and_never_accepted(
