@@ -16,9 +16,15 @@ from queuegate_server.admission.rules import (
 from queuegate_server.admission.settings import AdmissionSettingsError, read_settings
 from queuegate_server.admission.settings_lint import lint_settings
 from queuegate_server.admission.workloads import UnreadableObject
-from queuegate_server.files.config_keys import CONFIGS, DEFAULTS, is_compressed
+from queuegate_server.files.config_keys import (
+    CONFIGS,
+    DEFAULTS,
+    POLICY_GROUP,
+    is_compressed,
+    queues_key,
+)
 from queuegate_server.files.configmap import decompress
-from queuegate_server.formats.diagnostics import Severity
+from queuegate_server.formats.diagnostics import Severity, quoted
 from queuegate_server.formats.registry import YUNIKORN
 from queuegate_server.policystore import parser_process
 from queuegate_server.policystore.parsing import CheckJob, File
@@ -51,6 +57,8 @@ async def check_config_map(request: AdmissionRequest, acl_names: AclNames) -> Ad
         return denied(str(error))
     # In a thread: the patterns of a hostile ConfigMap may take a second.
     errors, warnings = await asyncio.to_thread(_check_settings, data)
+    if warning := _missing_queues(data, _name(request)):
+        warnings.append(warning)
     # All of them: the other ConfigMap may name the one that holds the queues.
     files = tuple(File(key, data[key]) for key in sorted(data) if key.endswith(".yaml"))
     # The scheduler opens no manifest or gzip inside of a key.
@@ -59,6 +67,21 @@ async def check_config_map(request: AdmissionRequest, acl_names: AclNames) -> Ad
         (errors if diagnostic.severity is Severity.ERROR else warnings).append(str(diagnostic))
     message = "\n".join(_first(errors))
     return AdmissionResponse(allowed=not errors, message=message, warnings=tuple(warnings))
+
+
+def _missing_queues(data: Mapping[str, bytes], name: object) -> str:
+    """Return the warning that a ConfigMap names a policy group without holding its queues; empty
+    if it names none, or has the key.
+    """
+    key = queues_key(data)
+    if not data.get(POLICY_GROUP) or key in data:
+        return ""
+    other = DEFAULTS if name == CONFIGS else CONFIGS
+    return (
+        f"{POLICY_GROUP}: YuniKorn reads the key {quoted(key)}, which this ConfigMap does not have;"
+        f" unless {other} has it, YuniKorn opens its queues to everyone"
+        f" (add the key, or correct {POLICY_GROUP})"
+    )
 
 
 def _check_settings(data: Mapping[str, bytes]) -> tuple[list[str], list[str]]:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from queuegate.policy.yarn_acl import Semantics
-from queuegate_server.files.config_keys import queues_key
+from queuegate_server.files.config_keys import POLICY_GROUP, queues_key
 from queuegate_server.files.configmap import (
     BadCompression,
     ConfigMapFolders,
@@ -75,7 +75,10 @@ class ConfigMaps:
         key = f"{self._group}.yaml" if self._group else theirs
         self.key_instead = "" if key == theirs else theirs
         if key not in values:
-            raise FileNotFoundError(None, f"there is no {key}", self.name)
+            named = (
+                f", which {POLICY_GROUP} names" if POLICY_GROUP in values and key == theirs else ""
+            )
+            raise FileNotFoundError(None, f"there is no {key}{named}", self.name)
         return values[key]
 
 

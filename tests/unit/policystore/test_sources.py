@@ -63,6 +63,10 @@ def test_no_queues_is_no_policy(defaults: MountedConfigMap, configs: MountedConf
     with pytest.raises(FileNotFoundError) as caught:
         source(defaults, configs).read()
     assert caught.value.strerror == "there is no queues.yaml"
+    configs.write({"service.policyGroup": "prod", "queues.yaml": "q"})
+    with pytest.raises(FileNotFoundError) as caught:
+        source(defaults, configs).read()
+    assert caught.value.strerror == "there is no prod.yaml, which service.policyGroup names"
 
 
 def test_a_swap_changes_the_status(defaults: MountedConfigMap, configs: MountedConfigMap) -> None:
