@@ -174,6 +174,27 @@ def test_everything_is_said(chart: Helm) -> None:
     assert selector["values"] == ["kube-system", "storage", "yunikorn"]
 
 
+@pytest.mark.parametrize("slash", ["", "/"])
+def test_alerts_link_to_a_mirror(chart: Helm, slash: str) -> None:
+    mirror = "https://git.example.com/mirrors/queue$1gate/docs/runbook"
+    values = {"prometheus": {"rules": True, "runbookUrl": f"{mirror}{slash}"}}
+    (rules,) = of_kind(chart.template(values), "PrometheusRule")
+    written = yaml.safe_load((CHART / "alerts.yml").read_text(encoding="utf-8"))
+    expected = [
+        f"{mirror}/{Path(rule['annotations'].pop('runbook_url')).name}"
+        for group in written["groups"]
+        for rule in group["rules"]
+    ]
+    urls = [
+        rule["annotations"].pop("runbook_url")
+        for group in rules["spec"]["groups"]
+        for rule in group["rules"]
+    ]
+    assert len(urls) > 20
+    assert urls == expected
+    assert rules["spec"] == written
+
+
 @pytest.mark.parametrize("folder", ["fleet", "admission/cert-manager", "admission/own-ca"])
 def test_the_chart_and_the_manifests_make_the_same(
     chart: Helm, kustomize: Path, tmp_path: Path, folder: str
@@ -241,6 +262,8 @@ def without_helm(value: Any) -> Any:
         ({"server": {"mounts": [{"path": "/x", "secret": "a", "configMap": "b"}]}}, "mounts"),
         ({"server": {"pod": {"hostNetwork": True}}}, "hostNetwork"),
         ({"image": {"digest": "sha256:1"}}, "digest"),
+        ({"prometheus": {"runbookUrl": "docs/runbook"}}, "runbookUrl"),
+        ({"prometheus": {"runbookUrl": "https://a/\nb: c"}}, "runbookUrl"),
         ({"webhook": {"enabled": True}}, "make webhook-certificate"),
         ({"valkey": {"maxMemory": "192Mi"}}, "maxMemory"),
         ({"valkey": {"enabled": True}, "server": {"enabled": False}}, "also set server.enabled"),

@@ -15,6 +15,7 @@ REFERENCE = Path("docs/reference/metrics.md").read_text(encoding="utf-8")
 RUNBOOK = Path("docs/runbook")
 STEPS = {"user search", "group search"}
 """Of `ldap-check`, which the server builds from two words."""
+MKDOCS = Path("mkdocs.yml").read_text(encoding="utf-8")
 RULES = Path("deploy/helm/queuegate/alerts.yml")
 GROUPS = yaml.safe_load(RULES.read_text(encoding="utf-8"))["groups"]
 ALERTS: list[dict[str, Any]] = [rule for group in GROUPS for rule in group["rules"]]
@@ -85,9 +86,19 @@ def test_alert(alert: dict[str, Any]) -> None:
         assert check(alert["expr"])
 
 
+def page_of(alert: dict[str, Any]) -> Path:
+    """Return the file that a link of an alert leads to, in the repository that mkdocs.yml names."""
+    url: str = alert["annotations"]["runbook_url"]
+    repository = re.search(r"^repo_url: (https://\S+)$", MKDOCS, re.MULTILINE)
+    assert repository
+    base = f"{repository[1]}/blob/main/"
+    assert url.startswith(base)
+    return Path(url.removeprefix(base))
+
+
 @pytest.mark.parametrize("alert", ALERTS, ids=lambda alert: str(alert["alert"]))
 def test_every_alert_has_a_page(alert: dict[str, Any]) -> None:
-    page = Path(alert["annotations"]["runbook_url"])
+    page = page_of(alert)
     name = alert["alert"]
     words = re.findall("[A-Z][a-z]+", name)
     assert page == RUNBOOK / f"{'-'.join(words).lower()}.md"
