@@ -23,6 +23,8 @@ MAX_HEADERS: Final = 64
 _HANDSHAKE_SECONDS: Final = 3.0
 _TLS_SHUTDOWN_SECONDS: Final = 1.0
 """A client that is cut may not answer."""
+_HANDSHAKE_PAUSE_SECONDS: Final = 0.004
+"""Between two handshakes: the event loop does each in a step, and a storm comes in one turn."""
 _BACKLOG: Final = 512
 _READ_BUFFER_BYTES: Final = 16 * 1024
 _RETRY_SECONDS: Final = 0.1
@@ -202,7 +204,7 @@ class Connections:
         loop = asyncio.get_running_loop()
         while True:
             # So that a storm of connections leaves time for calls.
-            await asyncio.sleep(0)
+            await asyncio.sleep(_HANDSHAKE_PAUSE_SECONDS if self._certificate else 0)
             try:
                 accepted, _ = await loop.sock_accept(self._socket)
                 try:

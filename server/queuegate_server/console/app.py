@@ -24,7 +24,7 @@ from queuegate_server.console.callers import (
     is_loopback_host,
     is_own_origin,
 )
-from queuegate_server.console.forms import first_values, posted_fields
+from queuegate_server.console.forms import Steps, first_values, posted_fields
 from queuegate_server.console.pages import PAGES
 from queuegate_server.console.rendering import environment, render
 from queuegate_server.console.sessions import SESSION_SECONDS, FailedAttempts, Sessions
@@ -128,7 +128,7 @@ class Console:
         self._failures = FailedAttempts(time.monotonic)
         self._templates = environment()
         self._rendering = asyncio.Lock()
-        self._parsing = asyncio.Lock()
+        self._form_steps = Steps()
         port = services.settings.ops.listener
         self._local_port = port is not None and port.parsed.is_local
         self._secure = port is not None and port.tls is not None
@@ -222,7 +222,7 @@ class Console:
         if not is_own_origin(request):
             raise PermissionDenied("the form was sent by another site")
         try:
-            posted = await posted_fields(request, most, self._parsing, with_files=with_files)
+            posted = await posted_fields(request, most, self._form_steps, with_files=with_files)
             fields = first_values(posted)
         except ValueError:
             raise web.HTTPBadRequest from None

@@ -6,7 +6,7 @@ and warn of each fault with its text.
 
 import asyncio
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Final
 from urllib.parse import unquote_to_bytes
@@ -19,9 +19,8 @@ MAX_FIELDS: Final = 50
 READ_SECONDS: Final = 15.0
 """How long a form may take to arrive."""
 _DRAINED: Final = 4
-_LONG: Final = 16 * 1024
-"""Bytes from which parsing takes more than a millisecond."""
-_STEP: Final = 16 * 1024
+_PIECE_BYTES: Final = 8 * 1024
+"""How much of a form is unescaped in a step."""
 _MAX_PART_HEADERS: Final = 4 * 1024
 _URLENCODED: Final = "application/x-www-form-urlencoded"
 _MULTIPART: Final = "multipart/form-data"
@@ -39,15 +38,32 @@ _ESCAPE_BYTES: Final = 2
 Fields = Sequence[tuple[str, str]]
 
 
+class Steps:
+    """Lets the event loop take one step of all long forms between two rounds of other work.
+
+    A thread would delay others more: OpenSSL releases the interpreter's lock for each record, and a
+    busy thread then keeps it for 5 ms.
+    """
+
+    def __init__(self) -> None:
+        """Begin without forms."""
+        self._lock = asyncio.Lock()
+
+    async def step(self) -> None:
+        """Wait for a step, in the order of the calls."""
+        async with self._lock:
+            await asyncio.sleep(0)
+
+
 async def posted_fields(
-    request: web.Request, most: int, parsing: asyncio.Lock, *, with_files: bool = False
+    request: web.Request, most: int, steps: Steps, *, with_files: bool = False
 ) -> Fields:
     """Return the fields of a form and their values; of a file, its content.
 
     Args:
         request: The request.
         most: How many bytes its body may have.
-        parsing: Lets one long form be parsed at a time: each takes a thread from the others.
+        steps: Shared by all forms.
         with_files: Whether the form may be `multipart/form-data`.
 
     Raises:
@@ -61,12 +77,8 @@ async def posted_fields(
     if request.content_length is None:
         # Chunks of a byte take a thousand times as long to read.
         raise web.HTTPLengthRequired
-    body = await _read(request, most)
-    if len(body) <= _LONG:
-        return parse(body)
-    async with parsing:
-        # No step of a parser takes more than a few milliseconds, so the event loop gets its turns.
-        return await asyncio.to_thread(parse, body)
+    body = await _read(request, most, steps)
+    return await parse(body, steps)
 
 
 def first_values(pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
@@ -77,7 +89,9 @@ def first_values(pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
     return values
 
 
-def _parser(request: web.Request, *, with_files: bool) -> Callable[[bytes], Fields]:
+def _parser(
+    request: web.Request, *, with_files: bool
+) -> Callable[[bytes, Steps], Awaitable[Fields]]:
     if "Content-Encoding" not in request.headers:
         if media_type(request) == _URLENCODED:
             return _parse_urlencoded
@@ -89,7 +103,7 @@ def _parser(request: web.Request, *, with_files: bool) -> Callable[[bytes], Fiel
     raise web.HTTPUnsupportedMediaType
 
 
-async def _read(request: web.Request, most: int) -> bytes:
+async def _read(request: web.Request, most: int, steps: Steps) -> bytes:
     """Return the body. A form that is somewhat too large is read to its end all the same, so that
     its browser reads the answer.
     """
@@ -103,6 +117,8 @@ async def _read(request: web.Request, most: int) -> bytes:
                         body += chunk
                     elif size > most * _DRAINED:
                         break
+                    # The event loop decrypts the next piece.
+                    await steps.step()
         except TimeoutError:
             raise web.HTTPRequestTimeout from None
         except (OSError, web.RequestPayloadError):  # also when the client has left
@@ -112,42 +128,45 @@ async def _read(request: web.Request, most: int) -> bytes:
     raise web.HTTPRequestEntityTooLarge(most, size)
 
 
-def _parse_urlencoded(body: bytes) -> Fields:
+async def _parse_urlencoded(body: bytes, steps: Steps) -> Fields:
     pairs = body.split(b"&", MAX_FIELDS)
     if len(pairs) > MAX_FIELDS:
         raise ValueError("too many fields")
     return [
-        (_unquoted(name), _unquoted(value))
+        (await _unquoted(name, steps), await _unquoted(value, steps))
         for name, _, value in (pair.partition(b"=") for pair in pairs)
         if name
     ]
 
 
-def _unquoted(text: bytes) -> str:
+async def _unquoted(text: bytes, steps: Steps) -> str:
     """Return a text without escapes, in steps: an object for each escape of a policy takes 100
     bytes.
     """
-    found = bytearray()
-    for step in _steps(text):
-        found += unquote_to_bytes(step.replace(b"+", b" "))
-    return found.decode()
+    unquoted = bytearray()
+    for piece in _pieces(text):
+        if unquoted:
+            await steps.step()
+        unquoted += unquote_to_bytes(piece.replace(b"+", b" "))
+    return unquoted.decode()
 
 
-def _steps(text: bytes) -> Iterator[bytes]:
+def _pieces(text: bytes) -> Iterator[bytes]:
     """Cut a text into pieces that end in no escape."""
     begin = 0
     while begin < len(text):
-        end = begin + _STEP
+        end = begin + _PIECE_BYTES
         if (escape := text.rfind(b"%", max(begin, end - _ESCAPE_BYTES), end)) > begin:
             end = escape
         yield text[begin:end]
         begin = end
 
 
-def _parse_multipart(boundary: bytes, body: bytes) -> Fields:
+async def _parse_multipart(boundary: bytes, body: bytes, steps: Steps) -> Fields:
     """Parse what browsers write by RFC 7578: nothing before the first boundary or after the last,
-    and lines end in CR LF.
+    and lines end in CR LF. The few searches through the body take some milliseconds.
     """
+    await steps.step()
     first, *parts = (b"\r\n" + body).split(b"\r\n" + boundary, MAX_FIELDS + 1)
     if first or not parts or parts.pop().rstrip(b"\r\n") != b"--":
         raise ValueError("it does not begin and end with its boundary, or has too many fields")
