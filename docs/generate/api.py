@@ -21,15 +21,15 @@ _PACKAGE: Final = "queuegate.v1"
 _INTRODUCTION: Final = """\
 The contract is [`proto/queuegate/v1`](../../proto/queuegate/v1). Clients for
 [Python](python.md) and [Go](../how-to/go-shim.md) carry the generated stubs; programs in other
-languages generate theirs from it. The server also describes itself by gRPC reflection, to callers
-with the role `read`.
+languages generate theirs from it. The server also supports gRPC reflection, for callers with the
+role `read`.
 
-- **Denied is an answer** (`allowed = false`) with a reason. After an [error](errors.md), grant
-  nothing: the question was not answered.
-- **Roles**: the table of each service has the role that its calls need, see
+- **Denied is an answer** (`allowed = false`) with a reason. After an [error](errors.md), do not
+  grant access: the question was not answered.
+- **Roles**: each service's table shows the role that a call needs; see
   [`callers`](settings.md#callers).
-- `grpc.health.v1.Health` is served to everyone. Its services are the empty name, for the server as
-  a whole, and the names below.
+- `grpc.health.v1.Health` is available to everyone. It accepts the names of the services below, and
+  the empty name for the server as a whole.
 - Within `v1`, fields and values are only added: ignore those that you do not know.
 """
 

@@ -11,12 +11,12 @@ from queuegate_server.observe.audit_chain import START, chained
 from queuegate_server.rpc.decision_records import Answered, Failed, Record, Reported
 
 _INTRODUCTION: Final = """\
-The [audit log](../how-to/audit-log.md) is UTF-8 text, one JSON object a line. Each decision is a
-record: of a batch, a column request or a stream, each check; of an `Explain…` call, its decision.
-`ListQueues` and `ListUsers` write none, and neither does a call that is rejected before a decision:
-too many calls at once, a caller without the role. With `records: denials`, allowed requests write
-none. Decisions that a [gate](../how-to/decide-in-the-shim.md#with-an-audit-log) reports are
-recorded as well.
+The [audit log](../how-to/audit-log.md) is UTF-8 text with one JSON object per line. Each decision is
+one record, including each check in a batch, a column request or a stream, and the decision of an
+`Explain…` call. `ListQueues` and `ListUsers` are not recorded, nor are calls that are rejected
+before a decision, for example because there are too many or the caller lacks the role. With
+`records: denials`, allowed requests are not recorded. Decisions that a
+[gate](../how-to/decide-in-the-shim.md#with-an-audit-log) reports are recorded as well.
 """
 _EXAMPLES: Final = """\
 ## Examples
@@ -27,42 +27,42 @@ gate made and reported:
 _CHAIN: Final = """\
 ## Hash chain
 
-With `chain: true` each record ends with three more keys. Each worker has a chain of its own. A
-chain goes on in the next file after a rotation, and after a restart.
+With `chain: true`, each record ends with three more keys. Each worker has its own chain, which
+continues in the next file after a rotation, and after a restart.
 """
 _SAMPLE_CHAIN: Final = "The first record of a chain:"
 _TIME: Final = 1_795_270_515.701522
 _KEYS: Final[Mapping[str, str]] = {
-    "time": "When the request was decided: UTC, RFC 3339, with microseconds. With `decided_by`, by"
-    " the clock of the gate.",
+    "time": "When the request was decided: UTC, RFC 3339, with microseconds. With `decided_by`,"
+    " by the gate's clock.",
     "caller": "`loopback`, `unix`, `token:NAME` or `certificate:NAME`, as in"
     " [`callers`](settings.md#callers).",
-    "method": "The [call](api.md#queuegatev1accessservice); `Sync` for the report of a gate.",
-    "user": "The user of the request. Absent if a batch was rejected as a whole.",
-    "partition": "The partition of the request; `default` if it named none.",
-    "groups_in_request": "How many groups the request had. Absent if it had none.",
-    "queue": "The queue of the request, or the queue of the application.",
+    "method": "The [call](api.md#queuegatev1accessservice); `Sync` for a gate's report.",
+    "user": "The user in the request. Absent if a batch was rejected as a whole.",
+    "partition": "The partition in the request; `default` if it named none.",
+    "groups_in_request": "How many groups the request contained. Absent if none.",
+    "queue": "The queue in the request, or the application's queue.",
     "access": "`submit` or `admin`. Only for queues.",
     "action": "`view`, `view_logs`, `modify`, `move` or `admin`. Only for applications.",
-    "owner": "The owner of the application; with Spark, the user for whom it runs.",
-    "target_queue": "The queue that the application would move to; empty if none.",
+    "owner": "The application's owner; with Spark, the user that it runs for.",
+    "target_queue": "The queue to which the application would be moved; empty if none.",
     "decision": "`allowed`, `denied`, or `error` if the request could not be decided.",
-    "reason": "Why, in lower case: the [reason](api.md#reason) of the decision, or that of the"
-    " [error](errors.md).",
+    "reason": "Why, in lower case: the decision's [reason](api.md#reason), or the"
+    " [error's](errors.md).",
     "matched_queue": "The queue whose ACL matched; empty if none did. Absent with `error`.",
     "matched_name": "The user or group that matched, or `*`. Absent with `error`.",
     "revision": "The revision of the policy that decided. Absent with `error`.",
     "decided_by": "The name of the gate that decided and reported it. Absent if the server decided."
     " A gate reports at least once: after a failure, the same decision may be recorded twice.",
-    "received": "When the server got the report, by its own clock. Only with `decided_by`, whose"
-    " `time` a gate may get wrong, or make up.",
+    "received": "When the server received the report, by its own clock. Only with `decided_by`:"
+    " the gate's `time` may be wrong or made up.",
     "stale": "`true` if the gate decided [without a"
     " lease](../how-to/decide-in-the-shim.md#limits-of-the-guarantee). Otherwise absent.",
 }
 _CHAIN_KEYS: Final = {
-    "sequence": "Counts the records of the chain, from 1.",
-    "previous": "The `hash` of the record before; of the first record, 64 zeros.",
-    "hash": 'The SHA-256, in hexadecimal, of the bytes of the line before `,"hash":`.',
+    "sequence": "The position in the chain, from 1.",
+    "previous": "The previous record's `hash`; 64 zeros in the first record.",
+    "hash": 'The SHA-256, in hexadecimal, of the line\'s bytes before `,"hash":`.',
 }
 
 

@@ -18,17 +18,17 @@ from queuegate.v1.status_pb2 import Status
 
 _PREFIX: Final = "ERROR_REASON_"
 _INTRODUCTION: Final = """\
-"Denied" is an answer (`allowed = false`) with a reason, never an error. After an error, grant
-nothing: the question was not answered.
+"Denied" is an answer (`allowed = false`) with a reason, never an error. After an error, do not grant
+access: the question was not answered.
 
-Every error of the service has a gRPC status code and a `google.rpc.ErrorInfo` with the domain
+Every error from the service has a gRPC status code and a `google.rpc.ErrorInfo` with the domain
 `queuegate` and one of these reasons. Programs should branch on the reason; the message is for
-people and may change. In a batch, the result of a question carries the same status.
+people and may change. In a batch, each question's result carries the same status.
 
-A batch sends an error that several questions share once. The first result has it as `error`; each
-later one has `same_error_as`, the index of that result. Ask which field of the `oneof` is set,
-because 0 is a valid index. Treat a result without a decision as an error, also if it has a field
-that you do not know. The clients for Python and Go give every question its error.
+An error that several questions in a batch share is sent only once: the first result contains it as
+`error`; later ones have `same_error_as`, the index of that result. Check which field of the `oneof`
+is set, because 0 is a valid index. Treat a result without a decision as an error, even if it has a
+field that you do not know. The clients for Python and Go return each question's own error.
 """
 _OF_GRPC: Final = """\
 ## Errors without a reason
@@ -39,49 +39,50 @@ gRPC itself answers some calls before they reach the service, without an `ErrorI
 
 ## Advice for clients
 
-- Ask again after `RESOURCE_EXHAUSTED` with `RATE_LIMITED` or `OVERLOADED`, and after `UNAVAILABLE`,
-  when `RetryInfo` says so, or else after a second. All other errors need a change: of the request,
-  of the policy, or of the caller's rights.
+- Retry after `RESOURCE_EXHAUSTED` with `RATE_LIMITED` or `OVERLOADED`, and after `UNAVAILABLE`, at
+  the time that `RetryInfo` gives, or else after a second. For any other error, something must change
+  first: the request, the policy, or the caller's rights.
 - `PERMISSION_DENIED` and `UNAUTHENTICATED` are about the caller, never about the user in the
-  question: the deployment is at fault. A shim keeps the application, asks again, and alerts an
-  administrator. If it rejected the application instead, one wrong setting would reject all of them.
-- Set a deadline. The clients for Python and Go have one second by default, and within it repeat a
-  call that ended with `UNAVAILABLE` or `CANCELLED` up to three times.
+  question: the deployment is at fault. A shim should keep the application, ask again, and alert an
+  administrator. If it rejected the application, one wrong setting would reject all applications.
+- Set a deadline. In the clients for Python and Go it is one second by default, within which they
+  retry a call that ended with `UNAVAILABLE` or `CANCELLED` up to three times.
 """
 _CAUSES: Final = {
     "RESOURCE_EXHAUSTED": (
-        "The message is larger than `limits.max_message` or than the client accepts: send less at"
-        " once. The Python client raises `MessageTooLarge`. Or the metadata is larger than"
+        "The message exceeds `limits.max_message`, or the client's limit: send less at once. The"
+        " Python client raises `MessageTooLarge`. Or the metadata exceeds"
         " `limits.connections.max_metadata`, or too many health watches are open."
     ),
     "UNAVAILABLE": (
-        "Nothing listens at the address, or the connection broke. With TLS, also: one side does"
-        " not trust the other's certificate, usually with the message `Socket closed`."
-        " Ask again later; check address and certificates."
+        "Nothing listens at the address, or the connection broke. With TLS, it can also mean that"
+        " one side does not trust the other's certificate, usually with the message `Socket"
+        " closed`. Retry later; check address and certificates."
     ),
     "CANCELLED": (
-        "The server dropped a waiting call: it shuts down, or far more calls arrive than it can"
-        " answer. Ask again, as the clients for Python and Go do."
+        "The server dropped a waiting call, because it is shutting down or gets far more calls than"
+        " it can answer. Retry, as the clients for Python and Go do."
     ),
-    "DEADLINE_EXCEEDED": "No answer came within the caller's time limit. Ask again later.",
-    "UNIMPLEMENTED": "The server is not queuegate, or an older one. Check the address.",
+    "DEADLINE_EXCEEDED": "The server did not answer within the caller's time limit. Retry later.",
+    "UNIMPLEMENTED": "The server is not queuegate, or an older version. Check the address.",
     "UNKNOWN": (
-        "With `transport: native`: the metadata is larger than `limits.connections.max_metadata`."
+        "With `transport: native`: the metadata exceeds `limits.connections.max_metadata`."
     ),
 }
 _PYTHON: Final = """\
 ## Exceptions of the Python client
 
 Invalid arguments (a wrong type, an empty user name) raise `TypeError` or `ValueError` before
-anything is sent. Everything else is a `queuegate.QueuegateError` with `message`, `code` (the name
+anything is sent. All other errors are a `queuegate.QueuegateError` with `message`, `code` (the name
 of the status) and `reason` (empty without an `ErrorInfo`).
 """
 _GO: Final = """\
 ## Errors of the Go client
 
-They are the same, as values for `errors.Is`: `queuegate.ErrOverloaded` for `Overloaded`, and so on.
-`ErrServer` stands for `ServerError`, and `ErrClosed` for a client that was closed. A call that ran
-out of time is an `ErrCouldNotAsk` and a `context.DeadlineExceeded`. See
+The Go client has the same errors, as values for `errors.Is`: `queuegate.ErrOverloaded` for
+`Overloaded`, and so on. `ErrServer` corresponds to `ServerError`, and `ErrClosed` means that the
+client was closed. A call that timed out matches both `ErrCouldNotAsk` and
+`context.DeadlineExceeded`. See
 [a shim in Go](../how-to/go-shim.md).
 """
 _CODE: Final = re.compile(r"([A-Z_]+): (.*)")

@@ -42,9 +42,9 @@ from queuegate_server.sync import event_log, session
 from queuegate_server.transports import stalls
 
 _INTRODUCTION: Final = """\
-Every input has a bound, so that no caller and no file can exhaust the server. This page lists the
-bounds that are fixed. Others are settings: calls at once, streams, rates, times and the size of a
-message in [`limits`](settings.md#limits), lookups in [`resolvers`](settings.md#resolversname),
+Every input has a limit, so that no caller or file can exhaust the server. This page lists the
+limits that are fixed. Others are settings: concurrent calls, streams, rates, times and message
+sizes in [`limits`](settings.md#limits), lookups in [`resolvers`](settings.md#resolversname), and
 users in [`cache`](settings.md#partitionsnamecache).
 """
 
@@ -56,32 +56,34 @@ def generate() -> str:
         "Limits",
         _INTRODUCTION,
         "## Requests",
-        "A request beyond one of them ends with `INVALID_ARGUMENT` (`INVALID_FIELD`).",
+        "A request that exceeds one of these ends with `INVALID_ARGUMENT` (`INVALID_FIELD`).",
         table(head, _requests()),
         "## Files",
-        "A file beyond one of them is an error with its place; the last good policy stays.",
+        "A file that exceeds one of these is an error with its location; the last valid policy stays"
+        " in effect.",
         table(head, _files()),
         "## Reloads",
-        "A changed policy is parsed in a child process. Beyond its limits, the reload fails.",
+        "A changed policy is parsed in a child process. If it exceeds these limits, the reload fails.",
         table(head, _reloads()),
         "## Lists of users",
-        "A list of the users of a queue that reaches one of them is incomplete, and says so.",
+        "A list of a queue's users that reaches one of these is incomplete, and says so.",
         table(head, _lists()),
         "## Calls and connections",
-        "Calls beyond one of them end with `RESOURCE_EXHAUSTED`, unless the table says otherwise.",
+        "Calls that exceed one of these end with `RESOURCE_EXHAUSTED`, unless the table says"
+        " otherwise.",
         table(head, _connections()),
         "## The web console",
-        "A request beyond one of them is answered with an HTTP error.",
+        "A request that exceeds one of these is answered with an HTTP error.",
         table(head, _console()),
         "## Gates",
-        "The first nine are for callers of `SyncService`; our clients keep them.",
+        "The first nine apply to callers of `SyncService`; our clients observe them.",
         table(head, _gates()),
         "## What a gate takes from a server",
-        "A message beyond one of them ends the stream: the gate drops its copy, logs the cause, and"
-        " asks the server. The gates for Python and Go have the same limits.",
+        "A message that exceeds one of these ends the stream: the gate drops its copy, logs the cause,"
+        " and asks the server. The gates for Python and Go have the same limits.",
         table(head, _servers()),
         "## The admission webhook",
-        "A request beyond one of them is answered with an HTTP error, or denied.",
+        "A request that exceeds one of these is answered with an HTTP error, or denied.",
         table(head, _webhook()),
     )
 
@@ -94,17 +96,17 @@ def _requests() -> list[tuple[str, str]]:
         ("Path of a queue", f"{_count(validation.MAX_QUEUE_BYTES)} bytes of UTF-8"),
         ("Checks in a batch, or in one message of a stream", _count(wire.MAX_BATCH)),
         ("Checks in a `CheckQueueAccessColumns`", _count(columns.MAX_CHECKS)),
-        ("Users, and queues, in a `CheckQueueAccessColumns`", _count(columns.MAX_NAMES)),
+        ("Users in a `CheckQueueAccessColumns`, and queues", _count(columns.MAX_NAMES)),
         ("Users in an `InvalidateUserGroups`", _count(user_group_service.MAX_USERS)),
         ("Text in a `ValidatePolicy`", _size(policy_service.MAX_CONTENT_BYTES)),
-        ("View ACL, and modify ACL, of an application", _size(application_service.MAX_ACL_BYTES)),
+        ("View ACL of an application, and modify ACL", _size(application_service.MAX_ACL_BYTES)),
         (
-            "Queues of a page of `ListQueues`; more are on the next page",
+            "Queues on a page of `ListQueues`; any more are on the next page",
             f"{_count(access_service.MAX_PAGE_SIZE)} ({default} by default)",
         ),
         ("Annotation `user.info`", _size(user_info.MAX_BYTES)),
         (
-            "Answer that the Python client accepts (gRPC's default is 4 MiB)",
+            "Response that the Python client accepts (gRPC's default is 4 MiB)",
             _size(_channel.MAX_RECEIVE_BYTES),
         ),
     ]
@@ -127,15 +129,15 @@ def _files() -> list[tuple[str, str]]:
         ("Policy file", _size(source_text.MAX_BYTES)),
         ("ConfigMap", _size(configmap.MAX_BYTES)),
         ("Settings", _size(load.MAX_BYTES)),
-        ("Levels of YAML; nodes", f"{yaml_reader.MAX_DEPTH}; {_count(yaml_reader.MAX_NODES)}"),
-        ("Levels of XML; elements", f"{xml_reader.MAX_DEPTH}; {_count(xml_reader.MAX_ELEMENTS)}"),
+        ("YAML: levels; nodes", f"{yaml_reader.MAX_DEPTH}; {_count(yaml_reader.MAX_NODES)}"),
+        ("XML: levels; elements", f"{xml_reader.MAX_DEPTH}; {_count(xml_reader.MAX_ELEMENTS)}"),
         ("Certificate, key, and `callers.token_file`", f"{_size(watcher.MAX_BYTES)} each"),
         ("Tokens in `callers.token_file`", _count(tokens.MAX_TOKENS)),
         ("Length of a token", f"at least {tokens.MIN_LENGTH} characters"),
         ("Name in `callers.certificates`", f"{callers.MAX_NAME_LENGTH} characters"),
-        ("Filter of a directory", f"{_count(filters.MAX_CHARS)} characters"),
-        ("DN in the settings of a directory", f"{_count(fields.MAX_DN_CHARS)} characters"),
-        ("Password file of a directory", f"{_count(options.MAX_PASSWORD_BYTES)} bytes"),
+        ("LDAP filter", f"{_count(filters.MAX_CHARS)} characters"),
+        ("DN in the settings of an LDAP directory", f"{_count(fields.MAX_DN_CHARS)} characters"),
+        ("Password file for an LDAP directory", f"{_count(options.MAX_PASSWORD_BYTES)} bytes"),
         (
             "Regular expression in a `queues.yaml`; longer ones are not checked, with a warning",
             f"{_count(placement.MAX_PATTERN)} characters",
@@ -152,8 +154,8 @@ def _reloads() -> list[tuple[str, str]]:
             "Processor time",
             f"{parser.MIN_CPU_SECONDS} s, and {parser.CPU_SECONDS_PER_MIB} s for each MiB of text",
         ),
-        ("Time", f"{parser.WALL_SECONDS_PER_CPU_SECOND} times the processor time"),
-        ("Findings in all files, and in `ValidatePolicy`", _size(parsing.MAX_DIAGNOSTICS_BYTES)),
+        ("Elapsed time", f"{parser.WALL_SECONDS_PER_CPU_SECOND} times the processor time"),
+        ("Findings in all files together, and in `ValidatePolicy`", _size(parsing.MAX_DIAGNOSTICS_BYTES)),
         ("Message or remedy of a finding", f"{_count(diagnostics.MAX_MESSAGE)} characters"),
     ]
 
@@ -173,16 +175,16 @@ def _connections() -> list[tuple[str, str]]:
             _size(wiring.MAX_UNREAD),
         ),
         (
-            "Size of a check that does not queue; a larger one is a long call",
+            "Size of a check that does not queue; a larger check is a long call",
             _size(admission_queue.MAX_SHORT_REQUEST),
         ),
         ("Concurrent `ValidatePolicy` calls", _count(policy_service.MAX_VALIDATIONS)),
         ("Concurrent watches of the health service", _count(health.MAX_WATCHES)),
         (
-            "Connections of the operations port, with handshakes; a new one replaces the oldest",
+            "Connections to the operations port, including handshakes; a new one replaces the oldest",
             _count(ports.MAX_CONNECTIONS),
         ),
-        ("Time for a connection of the operations port", f"{ports.CONNECTION_SECONDS:g} s"),
+        ("Duration of a connection to the operations port", f"{ports.CONNECTION_SECONDS:g} s"),
         ("First line of a request to the operations port", _size(http.MAX_LINE_BYTES)),
     ]
 
@@ -240,7 +242,7 @@ def _gates() -> list[tuple[str, str]]:
             "Changes that a gate may miss while disconnected; after more, it starts over",
             _count(event_log.MAX_EVENTS),
         ),
-        ("How long a gate decides after the last answer", f"{session.LEASE:g} s"),
+        ("How long a gate decides after its last answered ping", f"{session.LEASE:g} s"),
         ("Users whose groups a gate keeps", _count(replica.MAX_USERS)),
         (
             "Decisions that a Python gate caches for given groups; when full, it drops all of them",
@@ -272,7 +274,7 @@ def _servers() -> list[tuple[str, str]]:
         ("Name of a partition", f"{_count(bounds.MAX_NAME_BYTES)} bytes of UTF-8"),
         ("Path of a queue", f"{_count(bounds.MAX_PATH_BYTES)} bytes of UTF-8"),
         (
-            "Groups of a user, each as long as a name; for users with more, the gate asks",
+            "Groups of a user, each at most as long as a name; for users with more, the gate asks",
             _count(bounds.MAX_GROUPS),
         ),
         (
@@ -296,14 +298,14 @@ def _webhook() -> list[tuple[str, str]]:
     further = f"further ones wait for {bodies.WAIT_SECONDS:g} s"
     return [
         (
-            "Connections; a new one replaces the one idle longest",
+            "Connections; a new one replaces the one that has been idle longest",
             _count(connections.MAX_CONNECTIONS),
         ),
         ("Body of a review", _size(bodies.MAX_BODY_BYTES)),
-        (f"Bodies above {small} at once, of each endpoint; {further}", _count(bodies.LARGE_BODIES)),
+        (f"Bodies above {small} at once, for each endpoint; {further}", _count(bodies.LARGE_BODIES)),
         ("Entries in a list or map of names, labels or annotations", _count(review.MAX_ENTRIES)),
         (
-            "Regular expression in its settings",
+            "Regular expression in the webhook's settings",
             f"{_count(admission.MAX_PATTERN_CHARACTERS)} characters",
         ),
     ]

@@ -14,25 +14,25 @@ from queuegate_server.server.metric_families import METRICS
 from queuegate_server.supervisor.service import worker_metrics
 
 _SERVER: Final = """\
-`/metrics` on the [operations port](settings.md#ops) returns them in the text format of Prometheus.
-No label names a user, a group or a queue. Counters start at zero with the process. `grpc_server_*`
-cover queuegate's own services, not health and reflection. [Monitor](../how-to/monitor.md) shows the
-dashboard and the alerts.
+`/metrics` on the [operations port](settings.md#ops) exports these metrics in Prometheus's text
+format. No label names a user, a group or a queue. Counters start at zero when the process starts.
+`grpc_server_*` covers queuegate's own services, but not health and reflection.
+[Monitor](../how-to/monitor.md) shows the dashboard and the alerts.
 
 ## Metrics of the server
 """
 _WORKERS: Final = """\
 ## Metrics of several workers
 
-With [`workers`](settings.md#top-level) above 1 there is one port, and `/metrics` merges the metrics
-of all workers. Counters and histograms are sums, including the last known counts of workers that
-have ended. Every other metric has a label `worker`, and is exported for workers that answer within
-2 s. In addition:
+With [`workers`](settings.md#top-level) above 1, there is still one port, and `/metrics` merges the
+metrics of all workers. Counters and histograms are summed, including the last known counts of
+workers that have ended. Every other metric has a label `worker`, and is exported for workers that
+answer within 2 s. In addition:
 """
 _WEBHOOK: Final = """\
 ## Metrics of the admission webhook
 
-`queuegate-server admission` has them on the port `--ops-listen`:
+`queuegate-server admission` exports these on the port `--ops-listen`:
 """
 
 

@@ -12,9 +12,9 @@ from docs.generate.markdown import attribute_docs, code, page, paragraph, senten
 from queuegate import aio, user_info
 
 _INTRODUCTION: Final = """\
-`pip install queuegate` installs the client; it needs Python 3.11 or newer, and brings grpcio,
-protobuf, googleapis-common-protos and click. `queuegate.policy`, the code that decides, needs the
-standard library only.
+`pip install queuegate` installs the client, which needs Python 3.11 or newer, together with grpcio,
+protobuf, googleapis-common-protos and click. `queuegate.policy`, the code that decides, needs only
+the standard library.
 """
 _EXCEPTIONS: Final = """\
 ## Exceptions

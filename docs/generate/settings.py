@@ -25,7 +25,7 @@ from queuegate_server.settings.model import PartitionSettings, Settings
 from queuegate_server.settings.reload import with_changes
 
 _INTRODUCTION: Final = """\
-A setting is given in the file of `queuegate-server serve --config FILE`, as an environment
+A setting can be given in the file of `queuegate-server serve --config FILE`, in an environment
 variable, or on the command line; the command line overrides variables, which override the file:
 
 ```yaml
@@ -44,12 +44,12 @@ QUEUEGATE_DRAIN__GRACE=30s queuegate-server serve --set drain.grace=30s
   section of the file.
 - A duration has a unit (`250ms`, `30s`, `5m`, `1h30m`, `7d`) or is a number of seconds. A size has
   a unit (`64KiB`, `4MiB`, `1GB`) or is a number of bytes.
-- **reload**: *yes* means that SIGHUP (`systemctl reload`) applies the new value;
-  `limits.max_concurrent_calls` can be raised up to its value at the start. All other keys, and
-  sections without this column, need a restart; the log names the keys that wait for one. Files that
-  settings name (policies, certificates, tokens) are followed when they change, without a signal.
+- **reload**: *yes* means that SIGHUP (`systemctl reload`) applies a new value;
+  `limits.max_concurrent_calls` can be raised only up to its value at startup. All other keys, and
+  sections without this column, need a restart; the log names the changed keys that need one. Files
+  named in settings (policies, certificates, tokens) are reloaded when they change, without a signal.
 
-[`examples/queuegate.yaml`](../../examples/queuegate.yaml) is a file with every key and its default.
+[`examples/queuegate.yaml`](../../examples/queuegate.yaml) contains every key and its default.
 The settings of the admission webhook are [below](#the-admission-webhook).
 """
 _WEBHOOK: Final = """\
@@ -57,15 +57,15 @@ _WEBHOOK: Final = """\
 
 `queuegate-server admission` has options on its
 [command line](queuegate-server.md#queuegate-server-admission), and reads these keys of the
-scheduler's ConfigMaps, or the older variables. A key takes precedence over its variable. Changes of
-the ConfigMaps apply while it runs. Lists are comma-separated; their elements are regular
-expressions of Go, found anywhere in the text.
+scheduler's ConfigMaps, or the older variables. A key takes precedence over its variable. Changes to
+the ConfigMaps apply without a restart. Lists are comma-separated; their elements are Go regular
+expressions, which may match anywhere in the text.
 """
 
 
 _OF_RESOLVERS: Final = """\
-`type` is required. A type that another distribution registers documents its own options. All types
-but `chain` have these:
+`type` is required. Types from other distributions document their own options. All types except
+`chain` have these:
 """
 
 
