@@ -14,8 +14,8 @@ from queuegate_server.cli.main import command_group
 
 _CLIENT: Final = """\
 The command asks a server whether a user may use a queue and why, which groups the user is in, and
-which policy the server uses. `check`, `explain`, `app-check`, `queues`, `who-can` and `tree` also decide
-without a server, with `--policy` or `--config` (`pip install 'queuegate[server]'`).
+which policy the server uses. `check`, `explain`, `app-check`, `queues`, `who-can` and `tree` also
+decide without a server, with `--policy` or `--config` (`pip install 'queuegate[server]'`).
 
 `-o json` and `-o yaml` print a document that repeats the question. If there is no answer, the
 document contains an `error` with `reason` (see [errors](errors.md)), `message`, and `retry_after`

@@ -18,8 +18,8 @@ from queuegate.v1.status_pb2 import Status
 
 _PREFIX: Final = "ERROR_REASON_"
 _INTRODUCTION: Final = """\
-"Denied" is an answer (`allowed = false`) with a reason, never an error. After an error, do not grant
-access: the question was not answered.
+"Denied" is an answer (`allowed = false`) with a reason, never an error. After an error, do not
+grant access: the question was not answered.
 
 Every error from the service has a gRPC status code and a `google.rpc.ErrorInfo` with the domain
 `queuegate` and one of these reasons. Programs should branch on the reason; the message is for
@@ -40,8 +40,8 @@ gRPC itself answers some calls before they reach the service, without an `ErrorI
 ## Advice for clients
 
 - Retry after `RESOURCE_EXHAUSTED` with `RATE_LIMITED` or `OVERLOADED`, and after `UNAVAILABLE`, at
-  the time that `RetryInfo` gives, or else after a second. For any other error, something must change
-  first: the request, the policy, or the caller's rights.
+  the time that `RetryInfo` gives, or else after a second. For any other error, something must
+  change first: the request, the policy, or the caller's rights.
 - `PERMISSION_DENIED` and `UNAUTHENTICATED` are about the caller, never about the user in the
   question: the deployment is at fault. A shim should keep the application, ask again, and alert an
   administrator. If it rejected the application, one wrong setting would reject all applications.

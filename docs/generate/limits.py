@@ -59,11 +59,11 @@ def generate() -> str:
         "A request that exceeds one of these ends with `INVALID_ARGUMENT` (`INVALID_FIELD`).",
         table(head, _requests()),
         "## Files",
-        "A file that exceeds one of these is an error with its location; the last valid policy stays"
-        " in effect.",
+        "A file that exceeds one of these is an error with its location; the last valid policy"
+        " stays in effect.",
         table(head, _files()),
         "## Reloads",
-        "A changed policy is parsed in a child process. If it exceeds these limits, the reload fails.",
+        "A changed policy is parsed in a child process. If it exceeds a limit, the reload fails.",
         table(head, _reloads()),
         "## Lists of users",
         "A list of a queue's users that reaches one of these is incomplete, and says so.",
@@ -79,8 +79,8 @@ def generate() -> str:
         "The first nine apply to callers of `SyncService`; our clients observe them.",
         table(head, _gates()),
         "## What a gate takes from a server",
-        "A message that exceeds one of these ends the stream: the gate drops its copy, logs the cause,"
-        " and asks the server. The gates for Python and Go have the same limits.",
+        "A message that exceeds one of these ends the stream: the gate drops its copy, logs the"
+        " cause, and asks the server. The gates for Python and Go have the same limits.",
         table(head, _servers()),
         "## The admission webhook",
         "A request that exceeds one of these is answered with an HTTP error, or denied.",
@@ -155,7 +155,7 @@ def _reloads() -> list[tuple[str, str]]:
             f"{parser.MIN_CPU_SECONDS} s, and {parser.CPU_SECONDS_PER_MIB} s for each MiB of text",
         ),
         ("Elapsed time", f"{parser.WALL_SECONDS_PER_CPU_SECOND} times the processor time"),
-        ("Findings in all files together, and in `ValidatePolicy`", _size(parsing.MAX_DIAGNOSTICS_BYTES)),
+        ("Findings in all files, and in `ValidatePolicy`", _size(parsing.MAX_DIAGNOSTICS_BYTES)),
         ("Message or remedy of a finding", f"{_count(diagnostics.MAX_MESSAGE)} characters"),
     ]
 
@@ -181,7 +181,7 @@ def _connections() -> list[tuple[str, str]]:
         ("Concurrent `ValidatePolicy` calls", _count(policy_service.MAX_VALIDATIONS)),
         ("Concurrent watches of the health service", _count(health.MAX_WATCHES)),
         (
-            "Connections to the operations port, including handshakes; a new one replaces the oldest",
+            "Connections to the operations port, with handshakes; a new one replaces the oldest",
             _count(ports.MAX_CONNECTIONS),
         ),
         ("Duration of a connection to the operations port", f"{ports.CONNECTION_SECONDS:g} s"),
@@ -302,7 +302,7 @@ def _webhook() -> list[tuple[str, str]]:
             _count(connections.MAX_CONNECTIONS),
         ),
         ("Body of a review", _size(bodies.MAX_BODY_BYTES)),
-        (f"Bodies above {small} at once, for each endpoint; {further}", _count(bodies.LARGE_BODIES)),
+        (f"Bodies above {small} at once, per endpoint; {further}", _count(bodies.LARGE_BODIES)),
         ("Entries in a list or map of names, labels or annotations", _count(review.MAX_ENTRIES)),
         (
             "Regular expression in the webhook's settings",

@@ -47,7 +47,7 @@ QUEUEGATE_DRAIN__GRACE=30s queuegate-server serve --set drain.grace=30s
 - **reload**: *yes* means that SIGHUP (`systemctl reload`) applies a new value;
   `limits.max_concurrent_calls` can be raised only up to its value at startup. All other keys, and
   sections without this column, need a restart; the log names the changed keys that need one. Files
-  named in settings (policies, certificates, tokens) are reloaded when they change, without a signal.
+  named in settings (policies, certificates, tokens) are reloaded on change, without a signal.
 
 [`examples/queuegate.yaml`](../../examples/queuegate.yaml) contains every key and its default.
 The settings of the admission webhook are [below](#the-admission-webhook).
