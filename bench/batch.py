@@ -18,13 +18,13 @@ _CONCURRENCY: Final = 4
 _NEW_BATCHES: Final = 100
 _GOALS: Final = {"grpcio": 1_000_000, "native": 1_500_000}
 _NOTE: Final = (
-    f"One connection, {_CONCURRENCY} calls at once. *Asked before*: {_BATCHES} different "
-    f"batches of {BATCH:,} different questions in turn, all answered by the response cache. "
-    "*Never asked before*: no question is asked twice. ghz needs more time to read such an "
-    "answer than our server needs to give it; `bench.raw` takes answers as bytes, so that "
-    "the server is the slower one. The processor time of the server for one check, all "
-    "threads and the kernel's part included, says what a core can do. The goals are about "
-    "questions asked before: a scheduler that starts again has asked all of them."
+    f"One connection, {_CONCURRENCY} calls at once. *Asked before*: {_BATCHES} different batches "
+    f"of {BATCH:,} different questions in turn, all answered by the response cache. *Never asked "
+    "before*: no question is asked twice. ghz takes longer to read such an answer than our "
+    "server takes to produce it; `bench.raw` does not decode answers, so the server is the "
+    "bottleneck. The server's processor time per check, including all threads and the kernel, "
+    "shows what a core can do. The goals apply to questions asked before: a scheduler that "
+    "restarts has asked all its questions before."
 )
 
 

@@ -61,10 +61,9 @@ async def _table(
     table = Table(
         "Checks without the network",
         f"One thread, {policies.MEDIUM:,} queues, {_BATCHES} different batches of {_BATCH:,} "
-        "different questions in turn; the groups of all users are cached. The rows: the engine "
-        "alone; `AccessServicer.BatchCheckQueueAccess` with an empty response cache, from the "
-        "bytes of a request to those of its response; and the same with a full one. Processor "
-        "time.",
+        "different questions in turn; all users' groups are cached. The rows show the engine "
+        "alone; `AccessServicer.BatchCheckQueueAccess` with an empty response cache, from "
+        "request bytes to response bytes; and the same with a full cache. Processor time.",
         ("what", "µs for one check", "checks/s on one core"),
     )
     served = engine.snapshot.find("")

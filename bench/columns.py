@@ -46,8 +46,8 @@ def measure(scale: Scale, folder: Path) -> Part:
     table = Table(
         "Checks as columns (CheckQueueAccessColumns)",
         f"The same questions, asked before, over one connection with {_AT_ONCE} calls at once by "
-        "`bench.raw`, which does not look into answers; these are bits. The processor time of "
-        "the server, all threads and the kernel's part included.",
+        "`bench.raw`, which does not decode answers; the answers are bits. The server's "
+        "processor time includes all threads and the kernel.",
         ("transport", "questions", "calls/s", "core busy", "CPU µs/call", "checks/s on one core"),
     )
     served = []
@@ -105,11 +105,11 @@ async def _measure(scale: Scale, file: Path, paths: list[str], answers: dict[int
     sources = ResolverManager(settings, time.monotonic, time.time)
     table = Table(
         "Checks as columns, without the network",
-        f"`AccessServicer.CheckQueueAccessColumns`, {policies.MEDIUM:,} queues, users of {_GROUPS} "
-        "groups, pairs at random, so that some repeat; all pairs were asked before except in the "
-        "rows *new*, where none was. Processor time. A pair is looked up in the response cache by "
-        "the bytes of the CheckQueueAccessRequest that it stands for; making these bytes, and the "
-        "lookup, take most of the time.",
+        f"`AccessServicer.CheckQueueAccessColumns`, {policies.MEDIUM:,} queues, users of "
+        f"{_GROUPS} groups, random pairs, so some repeat; all pairs have been asked before, "
+        "except in the rows *new*, where none has. Processor time. The response cache is keyed "
+        "by the bytes of the CheckQueueAccessRequest that a pair stands for; building these "
+        "bytes and looking them up take most of the time.",
         ("questions", "users", "queues", "what", "µs for one check", "checks/s on one core"),
     )
     slowest = 0.0

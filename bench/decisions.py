@@ -92,10 +92,10 @@ def _load_large(specs: Sequence[QueueSpec], times: int) -> tuple[Table, Target, 
     memory_of_all = resident_mib() - before
     table = Table(
         "Loading a very large policy",
-        "`formats.registry.load_policy`: from the text of a `queues.yaml` to what decisions use. "
-        "Processor time. Memory is what this process has more of after the first load than before "
-        "it, with what parsing needed for a while and the allocator keeps; names are split, and "
-        "what decides about a queue is put together, when it is asked for first.",
+        "`formats.registry.load_policy`: from the text of a `queues.yaml` to the structures that "
+        "decisions use. Processor time. Memory is the growth of this process during the first "
+        "load, including memory that parsing freed but the allocator kept; names are split, and "
+        "a queue's chain is built, when the queue is first asked about.",
         (
             "queues",
             "levels",
@@ -127,16 +127,16 @@ def _decide(cases: Sequence[_Case], scale: Scale) -> tuple[Table, list[Target]]:
     table = Table(
         "A decision",
         f"`policy.decide.decide`, {_QUESTIONS:,} different questions in turn, about queues on the "
-        f"lowest level ({few.specs[-1].level}), by users of 5 groups. A grant comes from any of "
-        "the levels above, a denial has looked at all of them. Microseconds of processor time for "
-        "one decision, the loop around it included. A queue that is asked about often gets an "
-        "index of all names that count for it (`policy.chain`, bounded); until then its levels "
-        "are looked at one by one. The first ratio shows whether the work grows with the policy; "
-        "the second one, what it costs that the names in question are no longer in the processor's "
-        "caches: each of the five groups is then waited for, a few cache lines at a time. Tried "
-        "on 20,000 to 100,000 queues, and not kept because nothing was gained: to ask a table for "
-        "all five at once (`isdisjoint`, `&`, `map`), and a set of the groups' names beside it, "
-        "whose entries lie closer together.",
+        f"lowest level ({few.specs[-1].level}), by users in 5 groups. A grant can come from any "
+        "of the levels above; a denial has checked all of them. Microseconds of processor time "
+        "per decision, including the surrounding loop. A queue that is asked about often gets an "
+        "index of all names that have access to it (`policy.chain`, bounded); until then, its "
+        "levels are checked one by one. The first ratio shows whether the work grows with the "
+        "policy; the second shows the cost when the names no longer fit in the processor's "
+        "caches: each of the five groups then waits for a few cache lines. Two optimisations "
+        "were tried on 20,000 to 100,000 queues and dropped because they gained nothing: looking "
+        "up all five groups in one operation (`isdisjoint`, `&`, `map`), and a separate set of "
+        "the groups' names, whose entries are closer together.",
         (
             "decided by",
             *(f"{case.name}, µs" for case in cases),

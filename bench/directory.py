@@ -122,14 +122,14 @@ async def _latency(directory: BigDirectory, given: dict[str, Any], times: int) -
 async def _throughput(directory: BigDirectory, scale: Scale, targets: list[Target]) -> Table:
     table = Table(
         "Cold lookups per second",
-        f"`{_AT_ONCE}` lookups at once on the connection of `LdapResolver`, without "
-        "encryption, against pools of plain python-ldap connections with a thread each that make "
-        "the same searches and read the same names. `LdapResolver` has one connection to a server, "
-        "and no setting for more: the pool of its size, which the goal is about, is the pool of 1. "
-        "The pool of 8 shows what a directory gives to more connections and threads. Below the "
-        "rates: microseconds of processor time of the asking process for one lookup. The loop of "
-        "`LdapResolver` has no time left meanwhile, so that a second connection would make it no "
-        "faster; more `workers` do.",
+        f"`{_AT_ONCE}` lookups at once on `LdapResolver`'s connection, without encryption, "
+        "compared with pools of plain python-ldap connections, each with its own thread, that "
+        "make the same searches and read the same names. `LdapResolver` has one connection to a "
+        "server, and no setting for more, so the goal refers to the pool of 1. The pool of 8 "
+        "shows what the directory can deliver over more connections and threads. Below the "
+        "rates: the client's processor time per lookup, in microseconds. `LdapResolver`'s event "
+        "loop is fully busy, so a second connection would not make it faster; more `workers` "
+        "would.",
         ("strategy", "queuegate", "pool of 1", "ratio", "pool of 8", "ratio"),
     )
     plain = {"start_tls": False, "allow_plaintext_bind": True}

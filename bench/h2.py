@@ -45,9 +45,9 @@ def measure(scale: Scale, folder: Path) -> Part:
         return Part(remarks=[ABSENT])
     table = Table(
         "One request repeated, under h2load",
-        "One connection and one thread of h2load, which repeats one and the same request: a "
-        "single check, or a batch of 1 000 different questions. All answers "
-        "come from the response cache.",
+        "One connection and one thread of h2load, which repeats the same request: a single "
+        "check, or a batch of 1 000 different questions. All answers come from the response "
+        "cache.",
         (
             "load",
             "checks in a request",

@@ -173,12 +173,13 @@ async def _check(call: _Ask, run: _Run, question: bytes, expected: bool, *, is_n
 def _told(run: _Run, rate: int, seconds: tuple[float, float, float], ttl: int) -> Part:
     table = Table(
         f"{_KNOWN:,} users at {rate:,} checks/s, the directory killed for {seconds[1]:.0f} s",
-        "Unary checks over gRPC, sent at fixed times by one process beside the server; every "
-        f"hundredth is by a user that was never seen. Groups live for {ttl} s (by default 300), so "
-        f"that all expire in the outage; after it they are looked up again one after the other, "
-        f"while they are answered by what was known. Deadline {_DEADLINE:g} s. Milliseconds from "
-        "sending to answer, of known users; by how much later than it should the generator sent "
-        "(p99); and how much of a core server and generator needed.",
+        "Unary checks over gRPC, sent at fixed times by one process on the server's machine; "
+        "every hundredth is about a user that the server has not seen before. Groups live for "
+        f"{ttl} s (by default 300), so all of them expire during the outage; afterwards, users "
+        "are looked up again one after another, and meanwhile their known groups are used. "
+        f"Deadline {_DEADLINE:g} s. Milliseconds from request to answer, for known users; how "
+        "late the generator sent requests (p99); and the share of a core that server and "
+        "generator used.",
         (
             "phase",
             "checks",

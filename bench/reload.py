@@ -45,10 +45,10 @@ def measure(scale: Scale, folder: Path) -> Part:
     part = uvloop.run(_measure(scale, folder))
     table = Table(
         "Single checks while a policy is loaded again",
-        f"{_CALLS_PER_SECOND} calls/s over grpcio, open loop, for so long that the file is "
-        f"replaced, read and served, and the old policy freed; {_QUESTIONS:,} different questions "
-        "in turn. The server has one core, on which it loads, too. Milliseconds. The "
-        "policy is parsed in a niced child process, on the same core.",
+        f"{_CALLS_PER_SECOND} calls/s over grpcio, open loop, until the file has been replaced, "
+        f"read and served, and the old policy has been freed; {_QUESTIONS:,} different questions "
+        "in turn. The server has one core, which also does the loading: the policy is parsed in "
+        "a niced child process on the same core. Milliseconds.",
         ("queues", "text, MiB", "meanwhile", "calls", "p50", "p99", "p99.9", "longest"),
     )
     targets = part.targets
@@ -87,9 +87,9 @@ async def _measure(scale: Scale, folder: Path) -> Part:
         await sources.close()
     table = Table(
         "Loading a very large policy while serving",
-        "`reload.Reloader` in this process, beside a task that sleeps for 1 ms again and again: "
-        f"by how much its longest sleep was too long, up to {_AFTERWARDS:.0f} s after the swap. "
-        "A policy that is loaded again is parsed in a child process.",
+        "`reload.Reloader` in this process, beside a task that repeatedly sleeps for 1 ms: how "
+        f"much too long its longest sleep was, up to {_AFTERWARDS:.0f} s after the swap. A "
+        "reloaded policy is parsed in a child process.",
         ("queues", "reload, s", "longest delay, ms"),
     )
     table.add(f"{size:,}", spread(seconds, ".2f"), spread(longest, ".1f"))

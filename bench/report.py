@@ -9,27 +9,27 @@ MARK: Final = "<!-- make bench writes all that follows -->"
 """The text above it in the document is kept: comparisons that need another checkout."""
 _HOW_TO_READ: Final = """\
 - A figure such as `5,800 (5,700 to 5,900)` is the median of all rounds, with the smallest and
-  the largest. Ratios are taken within each round, in which everything of a table is measured
-  in turn (every other round in reverse order), and then their median is shown.
-- The fixed loop shows how even the machine was: where its longest time is far above its shortest,
-  other machines' work took a part of the processor, and only ratios within a round say something.
+  largest. A ratio is the median of the ratios within each round, in which everything in a table
+  is measured in turn (in reverse order in every other round).
+- The fixed loop shows how steady the machine was: where its longest time is far above its
+  shortest, other machines used part of the processor, and only ratios within a round are
+  meaningful.
 - The bare handler is a `grpc.aio` server with the same event loop (uvloop), options and
-  raw-bytes codecs that returns constant bytes, as many as a real answer has. gRPC is set for it
-  as it comes. What our server itself needs is seen beside the bare handler with *gRPC set as
-  ours*: the rest of the ratio is what that setting saves.
-- Where a server is measured under load, it has one core for itself, and the load generator
-  has the other ones. *Core busy* says which part of its core the server used: well below
-  100 %, the load generator was the slower one, and calls/s of both servers are then nearer to
-  each other than they really are. *CPU* is the processor time of the server for one call, from
-  the kernel's account of all its threads; *CPU ratio* compares it to the bare handler's
-  (smaller is better).
+  raw-bytes codecs that returns constant bytes, as many as a real answer has. It runs with
+  gRPC's defaults. Comparison with the bare handler with *gRPC set as ours* shows the cost of
+  our server itself; the rest of the ratio is what that setting saves.
+- A server that is measured under load has one core to itself, and the load generator has the
+  others. *Core busy* is the share of its core that the server used: if it is well below 100 %,
+  the load generator was the bottleneck, and the servers' calls/s differ less than they really
+  would. *CPU* is the server's processor time per call, from the kernel's accounting of all its
+  threads; *CPU ratio* compares it with the bare handler's (smaller is better).
 - *checks/s on one core* is checks divided by that processor time.
 - Real traffic is between *asked before* (the response cache answers everything) and *never
-  asked before* (it answers nothing). A question is answered from the cache if the same question
-  has been answered on the same policy, and as long as the groups that it depends on are fresh.
-- Policies, users and questions are generated, the same ones in each run, and every answer is
+  asked before* (it answers nothing). A question is answered from the cache if it has been
+  answered before on the same policy and the groups that it depends on are still fresh.
+- Policies, users and questions are generated, and are the same in each run, so every answer is
   known: before a server is measured, its answers to thousands of questions are compared with
-  what they must be, and any call that fails ends the measurement."""
+  the correct ones, and any failed call ends the measurement."""
 
 
 class Measured(NamedTuple):
@@ -48,7 +48,7 @@ def markdown(
     machine = Table("", "", ("what", "value"), [list(fact) for fact in facts])
     parts = [
         MARK,
-        "Written by `make bench`. How to read it: at the end.",
+        "Written by `make bench`. The last section explains how to read it.",
         "## Targets",
         _targets(targets).markdown(),
         "## Machine and versions",

@@ -23,9 +23,9 @@ def measure(scale: Scale, folder: Path) -> Part:
     folder.mkdir(exist_ok=True)
     table = Table(
         "Start",
-        "From the moment at which the process is started to the moment at which the first health "
-        "request is answered with SERVING; resident memory a moment later. The files of Python "
-        "and of the packages are in the page cache.",
+        "The time from starting the process until the first health request is answered with "
+        "SERVING, and resident memory shortly afterwards. Python's and the packages' files are "
+        "in the page cache.",
         ("policy", "starts", "seconds to SERVING", "resident memory, MiB"),
     )
     starts = 3 if scale.is_quick else 10

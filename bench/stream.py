@@ -21,9 +21,9 @@ def measure(scale: Scale, folder: Path) -> Part:
     """Stream to both servers, in messages of few and of many checks."""
     table = Table(
         "Streams (StreamQueueAccess)",
-        "ghz, one stream, which sends without waiting for answers; the questions as for batches. "
-        "ghz reports no latencies of the messages of a stream. As for batches, it takes long to "
-        "read large answers.",
+        "ghz, one stream, which sends without waiting for answers; the questions are the same as "
+        "for batches. ghz reports no latencies for messages on a stream. As with batches, it "
+        "takes a long time to read large answers.",
         (
             "load",
             "checks in a message",

@@ -35,10 +35,10 @@ def measure_over(transport: str, scale: Scale, folder: Path) -> Part:
         if is_set:
             settings = " ".join(f"`{key}={value}`" for key, value in GRPC_ENVIRONMENT.items())
             table.note += (
-                " The bare handler runs on gRPC as it comes, our server with"
-                f" {settings} (`transports/registry.py`), and with one line for the calls"
-                " of most methods (`transports/grpcio.py`). So does the second"
-                " bare handler, which shows what is left when that is taken away."
+                f" The bare handler runs on gRPC with its defaults, our server with {settings} "
+                "(`transports/registry.py`), and with one queue for the calls of most methods "
+                "(`transports/grpcio.py`). The second bare handler has the same settings, and so "
+                "shows the cost of everything else."
             )
         table.note += (
             f" Resident memory of our server after all this: {servers.ours.resident_mib():.0f} MiB."
@@ -85,8 +85,8 @@ def _table(found: Mapping[int, Mapping[str, list[Seen]]]) -> Table:
     table = Table(
         "Single checks (CheckQueueAccess)",
         f"ghz, one connection. *Asked before*: {_QUESTIONS:,} different questions in turn, all "
-        "asked right before each measurement, so that the response cache answers all of them. "
-        "*Never asked before*: no question is asked twice, so that it answers none.",
+        "asked just before each measurement, so the response cache answers all of them. *Never "
+        "asked before*: no question is asked twice, so it answers none.",
         (
             "load",
             "calls at once",

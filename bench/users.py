@@ -82,16 +82,15 @@ async def _measure_cache(count: int, rounds: int, goal: float | None) -> Part:
     table = Table(
         f"A cache of {count:,} users",
         f"`identity.cache.GroupCache`, {count:,} users of {len(lists):,} different lists of 5 "
-        f"groups, {_PER_SECOND:,} stores a second. The longest time of one store, or of one part "
-        f"of forgetting all, in processor time; and by how much the event loop was late, the part "
-        f"of the collector included, where each turn does up to {_AT_ONCE} stores. The "
-        "thresholds of the collector are the server's (`runtime/resources.py`). The longest store "
-        "is one that lets a shard grow, of which there are 64. As "
-        "much memory as is needed is touched before, and given back to the kernel: the host of a "
-        "virtual machine hands out a page when it is first touched, and took up to 30 ms for 32 "
-        "of them, 20 to 50 ms in one turn of some rounds. Interrupts that the kernel handles "
-        f"meanwhile do count. {rounds} rounds. "
-        f"{each:.0f} bytes of resident memory for a user.",
+        f"groups, {_PER_SECOND:,} stores a second. The longest processor time of one store, or of "
+        "one part of forgetting all; and how late the event loop was, including garbage "
+        f"collection, where each turn does up to {_AT_ONCE} stores. The collector's thresholds "
+        "are the server's (`runtime/resources.py`). The longest store is one that makes one of "
+        "the 64 shards grow. The required memory is touched beforehand, and returned to the "
+        "kernel: a virtual machine's host allocates a page when it is first touched, and took up "
+        "to 30 ms for 32 pages, or 20 to 50 ms in one turn of some rounds. Interrupts that the "
+        f"kernel handles meanwhile are included. {rounds} rounds. {each:.0f} bytes of resident "
+        "memory per user.",
         ("what", "longest work, ms", "longest turn of the loop, ms"),
     )
     for what, found_in in pauses.items():

@@ -33,7 +33,7 @@ def measure(scale: Scale, folder: Path) -> Part:
     hey = go_program(_HEY)
     table = Table(
         "Admission webhook",
-        "One `AdmissionReview` a request over HTTPS/1.1 with kept connections; hey and the webhook "
+        "One `AdmissionReview` per request, over HTTPS/1.1 with keep-alive; hey and the webhook "
         "share the machine, one core each. *Patched*: a pod without the annotation. *Refused*: a "
         "pod with a forged one, which is also logged.",
         ("review, connections", "reviews/s", "median, ms", "p99, ms"),

@@ -58,9 +58,9 @@ def measure(scale: Scale, folder: Path) -> Part:
     table = Table(
         "Workers",
         f"ghz, {_CONNECTIONS} connections over grpcio, 64 calls at once, {_QUESTIONS:,} different "
-        "questions in turn, all asked before. Servers and ghz share the cores of this machine, of "
-        "which ghz needs more than a server does: with two cores a second worker takes from ghz "
-        "what it gives. Processor time is that of all processes of the server.",
+        "questions in turn, all asked before. Servers and ghz share this machine's cores, and "
+        "ghz needs more of them than a server: with two cores, a second worker takes away from "
+        "ghz what it adds. Processor time covers all of the server's processes.",
         ("work", "workers", "checks/s", "ratio to one worker", "p99, ms", "CPU µs/check"),
     )
     found: dict[tuple[str, int], list[_Seen]] = {}
