@@ -138,3 +138,23 @@ func TestARefusedGateWaits(t *testing.T) {
 		t.Error(report, gate.OutboxCounts())
 	}
 }
+
+// A server that answers pings and sends no policy is left for another stream.
+func TestAServerThatSendsNoPolicyIsLeft(t *testing.T) {
+	logged := sharedLog(t)
+	server := startFake(t)
+	gate := startGate(t, server, GateConfig{})
+	stream, _ := nextStream(t, server)
+	stream.answers.Store(true)
+	if err := stream.transmit(greeting(func(*queuegatev1.SyncOpened) {})); err != nil {
+		t.Fatal(err)
+	}
+	<-stream.Context().Done()
+	stream, _ = nextStream(t, server)
+	stream.greet(t, "alice", nil)
+	becomes(t, gate, GateLive)
+	want := "the server answers pings, but has sent no complete policy for 3s"
+	if !strings.Contains(logged.String(), want) {
+		t.Error(logged.String())
+	}
+}

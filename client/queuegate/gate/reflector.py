@@ -122,9 +122,9 @@ class Reflector:
         self._answer: sync_pb2.SyncRequest | None = None
         """The answer to the newest message that needs one. It also stands for those before it."""
         self._pongs = 0
-        """How many pings the server has answered on this stream."""
+        """How many pings the server has answered on this stream, with a policy if it has one."""
         self._next_ping = 0.0
-        self._watch = SilenceWatch()
+        self._watch = SilenceWatch(named)
         self._pause = FIRST_PAUSE
         self._log = StreamLog(named, has_outbox=self._outbox is not None)
         _REFLECTORS.add(self)
@@ -196,8 +196,8 @@ class Reflector:
 
     @property
     def is_dead(self) -> bool:
-        """Whether the server has not answered pings for too long."""
-        return self._watch.silence(clock()) > 0
+        """Whether the server has answered no pings, or sent no policy, for too long."""
+        return bool(self._watch.fault(clock()))
 
     @property
     def idle_seconds(self) -> float:
@@ -236,8 +236,8 @@ class Reflector:
         why = checks.text_to_log(str(failure or "the server has ended it"))
         if isinstance(failure, BrokenProtocol):
             why = f"the server does not follow the protocol: {why}"
-        if code == "CANCELLED" and (silence := self._watch.silence(clock())):
-            why = f"the server has answered no ping for {silence:g} s"
+        if code == "CANCELLED" and (fault := self._watch.fault(clock())):
+            why = fault
         if not self.is_closed:
             self._log.ended(f"{code}: {why}" if code else why)
         if _is_about_response(failure):
@@ -282,13 +282,13 @@ class Reflector:
             self._outbox.abandon()
 
     def _note_progress(self, response: sync_pb2.SyncResponse, now: float) -> None:
-        self._watch.note(response, now)
+        self._watch.note(response, now, has_policy=bool(self.replica.state.policies))
         if response.HasField("opened"):
             self.decider.grace = 0.0
             self._log.opened(response.opened)
             if not response.opened.resumed:
                 self._note_reset()
-        elif response.HasField("pong"):
+        elif response.HasField("pong") and not self._watch.lacks_policy:
             self._pause = FIRST_PAUSE
             self._pongs += 1
             # The server may answer pings, and end each stream by what it is sent then.

@@ -1,5 +1,6 @@
-"""Whether the server of a stream has fallen silent."""
+"""Whether the server of a stream has fallen silent, or sends no policy."""
 
+from collections.abc import Iterable
 from typing import Final
 
 from queuegate.gate import bounds
@@ -16,8 +17,18 @@ _PROGRESS: Final = frozenset({"opened", "policy", "pong"})
 class SilenceWatch:
     """Knows when a server was last heard. Times are those of one monotonic clock."""
 
-    def __init__(self) -> None:
-        """Start before the first stream."""
+    def __init__(self, named: Iterable[str] = ()) -> None:
+        """Start before the first stream.
+
+        Args:
+            named: The partitions to follow; none: all.
+        """
+        self.lacks_policy = False
+        """Whether the server has answered a ping before it had sent any complete policy, though it
+        has one for this gate. Such pongs do not count."""
+        self._named = frozenset(named)
+        self._promised: set[str] = set()
+        """The partitions among them that the server has."""
         self._last_progress = 0.0
         self._last_pong = 0.0
         self._last_look = 0.0
@@ -25,13 +36,30 @@ class SilenceWatch:
     def restart(self, now: float) -> None:
         """Note that a stream is opened."""
         self._last_progress = self._last_pong = self._last_look = now
+        self.lacks_policy = False
+        self._promised.clear()
 
-    def note(self, response: sync_pb2.SyncResponse, now: float) -> None:
-        """Note a message of the server."""
-        if response.WhichOneof("message") in _PROGRESS:
-            self._last_progress = now
-        if response.HasField("pong"):
+    def note(self, response: sync_pb2.SyncResponse, now: float, *, has_policy: bool) -> None:
+        """Note a message of the server.
+
+        Args:
+            response: The message.
+            now: The time.
+            has_policy: Whether this gate has a policy that the server has confirmed.
+        """
+        kind = response.WhichOneof("message")
+        if kind == "opened":
+            self._promised = {*self._named.intersection(response.opened.partitions)}
+        elif kind == "policy" and response.policy.removed:
+            self._promised.discard(response.policy.partition)
+        elif kind == "pong":
+            is_owed = not self._named or bool(self._promised)
+            self.lacks_policy = is_owed and not has_policy
+            if self.lacks_policy:
+                return
             self._last_pong = now
+        if kind in _PROGRESS:
+            self._last_progress = now
 
     def look(self, now: float) -> None:
         """Note that it is time to look. Called every WATCH_SECONDS.
@@ -45,9 +73,15 @@ class SilenceWatch:
             self._last_progress = min(now, self._last_progress + late)
             self._last_pong = min(now, self._last_pong + late)
 
-    def silence(self, now: float) -> float:
-        """Return how long, in seconds, no ping was answered if that is too long; otherwise 0."""
+    def fault(self, now: float) -> str:
+        """Return why the server is to be left; empty if it is not."""
         # Policies take their time; but a server that sends them without end is of no use.
         if now - self._last_pong > bounds.MAX_TRANSFER_SECONDS:
-            return bounds.MAX_TRANSFER_SECONDS
-        return SILENCE if now - self._last_progress > SILENCE else 0.0
+            seconds = bounds.MAX_TRANSFER_SECONDS
+        elif now - self._last_progress > SILENCE:
+            seconds = SILENCE
+        else:
+            return ""
+        if self.lacks_policy:
+            return f"the server answers pings, but has sent no complete policy for {seconds:g} s"
+        return f"the server has answered no ping for {seconds:g} s"

@@ -51,6 +51,23 @@ def test_a_server_that_takes_nothing_is_left(kind: str) -> None:
         gate.close()
 
 
+def only_pongs(requests: Requests, _context: grpc.ServicerContext) -> Responses:
+    """Answer pings, and send no policy."""
+    for request in requests:
+        if request.HasField("open"):
+            yield opened()
+        elif request.HasField("ping"):
+            yield sync_pb2.SyncResponse(pong=sync_pb2.SyncPong(id=request.ping.id))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_server_that_sends_no_policy_is_left(kind: str, caplog: pytest.LogCaptureFixture) -> None:
+    with scripted_sync(only_pongs) as server, live_gate(server.address, kind) as gate:
+        assert server.streams == 2
+        assert "answers pings, but has sent no complete policy for 3 s" in caplog.text
+        assert gate._decide(question("alice"))
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_gate_closes_while_its_server_takes_nothing(kind: str) -> None:
     with scripted_sync(takes_nothing, takes_nothing) as server:

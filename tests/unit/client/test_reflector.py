@@ -177,6 +177,80 @@ def test_a_stream_without_pongs_is_dead(reflector: Reflector, clock: ManualClock
     assert not reflector.is_dead
 
 
+def pong(reflector: Reflector) -> None:
+    """Answer the newest ping."""
+    reflector.receive(sync_pb2.SyncResponse(pong=sync_pb2.SyncPong(id=1)))
+
+
+def test_pongs_without_a_policy_do_not_keep_a_stream(
+    reflector: Reflector, clock: ManualClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    pauses = []
+    for _ in range(3):
+        reflector.opened()
+        reflector.receive(opened())
+        looks = 0
+        while not reflector.watch():
+            clock.advance(WATCH_SECONDS)
+            pong(reflector)
+            looks += 1
+        assert looks * WATCH_SECONDS == SILENCE + WATCH_SECONDS
+        pauses.append(reflector.ended(ServerUnavailable("cancelled", code="CANCELLED")))
+    # Each thing is logged once, and streams are opened less and less often.
+    fault = "the server answers pings, but has sent no complete policy for 3 s"
+    assert [record.message for record in caplog.records] == [
+        f"the stream of a gate has ended: CANCELLED: {fault}"
+    ]
+    assert pauses[2] > FIRST_PAUSE
+
+
+def test_greetings_and_removals_without_a_policy_do_not_keep_a_stream(
+    reflector: Reflector, clock: ManualClock
+) -> None:
+    reflector.opened()
+    waited = 0.0
+    while not reflector.watch():
+        reflector.receive(opened())
+        reflector.receive(part(removed=True, queues=[]))
+        pong(reflector)
+        clock.advance(WATCH_SECONDS)
+        waited += WATCH_SECONDS
+    assert waited <= bounds.MAX_TRANSFER_SECONDS + 2 * WATCH_SECONDS
+
+
+def test_a_policy_after_pongs_keeps_a_stream(reflector: Reflector, clock: ManualClock) -> None:
+    reflector.opened()
+    reflector.receive(opened())
+    pong(reflector)
+    clock.advance(SILENCE)
+    reflector.receive(part())
+    for _ in range(20):
+        clock.advance(SILENCE)
+        assert not reflector.is_dead
+        pong(reflector)
+
+
+@pytest.mark.parametrize("is_removed", [False, True])
+def test_a_partition_that_the_server_does_not_have_is_waited_for(
+    clock: ManualClock, changes: list[str], is_removed: bool
+) -> None:
+    reflector = Reflector(
+        *("gate", ("later",)), stale=0, outbox=None, on_change=changes.clear, wake=changes.clear
+    )
+    reflector.opened()
+    reflector.receive(opened(partitions=["later"] if is_removed else []))
+    if is_removed:
+        reflector.receive(part("later"))
+        reflector.receive(part("later", removed=True, queues=[]))
+    for _ in range(100):
+        pong(reflector)
+        clock.advance(SILENCE)
+        assert not reflector.is_dead
+    reflector.receive(part("later"))
+    assert state(reflector) is not GateState.CONNECTING
+
+
 def test_time_in_which_the_gate_did_not_run_is_no_silence(
     reflector: Reflector, clock: ManualClock
 ) -> None:

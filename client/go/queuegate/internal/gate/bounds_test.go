@@ -218,7 +218,7 @@ func TestAStreamWithoutPongsEnds(t *testing.T) {
 	looks, ended := make(chan time.Time), make(chan struct{})
 	go watch(t.Context(), looks, &stream, func() { close(ended) })
 	look := func(kind *queuegatev1.SyncResponse) bool {
-		stream.note(kind)
+		stream.note(kind, true)
 		select {
 		case looks <- time.Time{}:
 			return true

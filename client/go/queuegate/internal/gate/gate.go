@@ -147,6 +147,8 @@ func (g *Gate) State() State {
 	return Expired
 }
 
+func (g *Gate) hasPolicy() bool { return len(g.decider.replica.state.Load().policies) > 0 }
+
 // Close gives up the lease, ends the stream, and decides nothing any more.
 func (g *Gate) Close() {
 	isOpen := g.isOpen.Load()
@@ -233,8 +235,8 @@ func (g *Gate) due() ([]*queuegatev1.SyncRequest, time.Duration) {
 	return requests, idle
 }
 
-// receive applies a message of the server.
-func (g *Gate) receive(response *queuegatev1.SyncResponse) error {
+// receive applies a message of the server; lacksPolicy is whether a pong came without any policy.
+func (g *Gate) receive(response *queuegatev1.SyncResponse, lacksPolicy bool) error {
 	g.mutex.Lock()
 	defer g.mutex.Unlock()
 	if g.isClosed.Load() {
@@ -248,7 +250,7 @@ func (g *Gate) receive(response *queuegatev1.SyncResponse) error {
 			g.noteReset()
 		}
 	}
-	if response.GetPong() != nil {
+	if response.GetPong() != nil && !lacksPolicy {
 		g.pause = firstPause // streams that end before it are opened less and less often
 		// A server may answer a ping, and end each stream by what it is sent then: the second counts.
 		if g.pongs++; g.pongs > 1 {
@@ -283,7 +285,7 @@ func (g *Gate) dropEverything() {
 
 // noteReset counts that the policies that decide are dropped, if there are any.
 func (g *Gate) noteReset() {
-	if len(g.decider.replica.state.Load().policies) > 0 {
+	if g.hasPolicy() {
 		g.resets.Add(1)
 	}
 }

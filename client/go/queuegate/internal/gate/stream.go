@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -45,10 +46,16 @@ const maxUnansweredLooks = int(maxTransfer / (silence / maxSilentLooks))
 
 var errEnded = errors.New("the server has ended it")
 
-// A silentError is how a stream ends whose server does not answer pings.
-type silentError struct{ length time.Duration }
+// A silentError is how a stream ends whose server does not answer pings, or sends no policy.
+type silentError struct {
+	length      time.Duration
+	lacksPolicy bool
+}
 
 func (e silentError) Error() string {
+	if e.lacksPolicy {
+		return fmt.Sprintf("the server answers pings, but has sent no complete policy for %v", e.length)
+	}
 	return fmt.Sprintf("the server has answered no ping for %v", e.length)
 }
 
@@ -59,15 +66,37 @@ type liveness struct {
 	progress atomic.Bool // since the last look
 	pong     atomic.Bool // since the last look
 	silence  atomic.Int64
+	// lacksPolicy is whether the server has answered a ping before it had sent any complete policy,
+	// though it has one for this gate. Such pongs do not count.
+	lacksPolicy atomic.Bool
+
+	named    []string // the partitions to follow; none: all
+	promised []string // those among them that the server has
 }
 
-func (l *liveness) note(response *queuegatev1.SyncResponse) {
-	isPong := response.GetPong() != nil
-	if isPong {
+// note notes a message of the server; hasPolicy is whether this gate has a policy that the server has
+// confirmed.
+func (l *liveness) note(response *queuegatev1.SyncResponse, hasPolicy bool) {
+	switch message := response.GetMessage().(type) {
+	case *queuegatev1.SyncResponse_Opened:
+		l.promised = slices.DeleteFunc(slices.Clone(l.named), func(name string) bool {
+			return !slices.Contains(message.Opened.GetPartitions(), name)
+		})
+		l.progress.Store(true)
+	case *queuegatev1.SyncResponse_Policy:
+		if message.Policy.GetRemoved() {
+			l.promised = slices.DeleteFunc(l.promised, func(name string) bool {
+				return name == message.Policy.GetPartition()
+			})
+		}
+		l.progress.Store(true)
+	case *queuegatev1.SyncResponse_Pong:
+		isOwed := len(l.named) == 0 || len(l.promised) > 0
+		l.lacksPolicy.Store(isOwed && !hasPolicy)
+		if l.lacksPolicy.Load() {
+			return
+		}
 		l.pong.Store(true)
-	}
-	// Opened and policies also show that the server works.
-	if isPong || response.GetOpened() != nil || response.GetPolicy() != nil {
 		l.progress.Store(true)
 	}
 }
@@ -88,7 +117,7 @@ func (g *Gate) run(ctx context.Context) {
 func (g *Gate) stream(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	var look liveness
+	look := liveness{named: g.options.Partitions}
 	looks := time.NewTicker(silence / maxSilentLooks)
 	defer looks.Stop()
 	go watch(ctx, looks.C, &look, cancel)
@@ -109,7 +138,7 @@ func (g *Gate) stream(ctx context.Context) error {
 	for {
 		response, err := stream.Recv()
 		if length := look.silence.Load(); length > 0 {
-			return silentError{time.Duration(length)}
+			return silentError{time.Duration(length), look.lacksPolicy.Load()}
 		}
 		if errors.Is(err, io.EOF) {
 			return errEnded
@@ -122,8 +151,8 @@ func (g *Gate) stream(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		look.note(response)
-		if err := g.receive(response); err != nil {
+		look.note(response, g.hasPolicy())
+		if err := g.receive(response, look.lacksPolicy.Load()); err != nil {
 			return status.Errorf(protocolViolated, "the server does not follow the protocol: %v", err)
 		}
 	}
