@@ -22,9 +22,9 @@ class Application:
     owner: str
     """The user who started it."""
     view_acl: str = ""
-    """As submitted; empty: nobody."""
+    """The ACL as submitted; empty: nobody."""
     modify_acl: str = ""
-    """As submitted; empty: nobody."""
+    """The ACL as submitted; empty: nobody."""
 
     def __post_init__(self) -> None:
         _validation.text("queue", self.queue)

@@ -74,5 +74,5 @@ class Client(AsyncClientMethods):
         await self.close()
 
     async def close(self) -> None:
-        """Close the connection. Open calls raise ServerUnavailable, later ones RuntimeError."""
+        """Close the connection. Pending calls raise ServerUnavailable, later ones RuntimeError."""
         await self._calls.close()

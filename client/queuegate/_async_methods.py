@@ -61,14 +61,14 @@ class AsyncClientMethods:
             real_user: The service that acts for the user, if any: YARN's ACLs may grant access
                 to all users that it acts for.
             at_least: A change, from the result of `invalidate` or `reload`, that the answer must
-                take into account. A server that does not know of it is a ServerUnavailable.
+                take into account. A server that does not know it raises ServerUnavailable.
             timeout: The time limit in seconds; None: the client's default.
 
         Returns:
             The decision; truthy only if access is granted.
 
         Raises:
-            QueuegateError: There is no answer: grant nothing. The subclass says why.
+            QueuegateError: There is no answer: do not grant access. The subclass says why.
             TypeError: An argument has the wrong type.
             ValueError: An argument is invalid.
 
@@ -92,10 +92,10 @@ class AsyncClientMethods:
     ) -> list[Decision | CheckFailure]:
         """Check many questions at once.
 
-        A request carries up to 4 MiB: 10 000 questions, or 20 000 of one partition and access
-        that repeat users and queues. If several requests are needed, each is answered by one
-        revision of the policy; if one of them fails, its error is raised and there are no
-        results. A server whose limits.max_message is below 4 MiB may reject one with
+        A request carries up to 4 MiB: 10 000 questions, or 20 000 that share a partition and an
+        access and repeat users and queues. If several requests are needed, each is answered with
+        one revision of the policy; if one of them fails, its error is raised and there are no
+        results. A server whose limits.max_message is below 4 MiB may reject a request with
         MessageTooLarge.
 
         Invalid arguments are never a CheckFailure: a Check with, for example, an empty user name
@@ -112,7 +112,7 @@ class AsyncClientMethods:
             be answered is a CheckFailure, which is falsy.
 
         Raises:
-            QueuegateError: There is no answer: grant nothing. The subclass says why.
+            QueuegateError: There is no answer: do not grant access. The subclass says why.
             TypeError: An argument has the wrong type.
             ValueError: An argument is invalid.
 
@@ -163,7 +163,7 @@ class AsyncClientMethods:
         real_user: str = "",
         timeout: float | None = None,
     ) -> Explanation:
-        """Do what `check` does, and return the evaluated ACLs and the origin of the groups.
+        """Check as `check` does, and also return the evaluated ACLs and the origin of the groups.
 
         Args:
             user: The name of the user.
@@ -180,7 +180,7 @@ class AsyncClientMethods:
             The decision and its evaluation; truthy only if access is granted.
 
         Raises:
-            QueuegateError: There is no answer: grant nothing. The subclass says why.
+            QueuegateError: There is no answer: do not grant access. The subclass says why.
             TypeError: An argument has the wrong type.
             ValueError: An argument is invalid.
 
@@ -210,7 +210,7 @@ class AsyncClientMethods:
             The decision; truthy only if access is granted.
 
         Raises:
-            QueuegateError: There is no answer: grant nothing. The subclass says why.
+            QueuegateError: There is no answer: do not grant access. The subclass says why.
             TypeError: An argument has the wrong type.
             ValueError: An argument is invalid.
 
@@ -244,7 +244,7 @@ class AsyncClientMethods:
             be answered is a CheckFailure, which is falsy.
 
         Raises:
-            QueuegateError: There is no answer: grant nothing. The subclass says why.
+            QueuegateError: There is no answer: do not grant access. The subclass says why.
             TypeError: An argument has the wrong type.
             ValueError: An argument is invalid.
 
@@ -271,7 +271,7 @@ class AsyncClientMethods:
     async def explain_application(
         self, question: ApplicationCheck, *, timeout: float | None = None
     ) -> ApplicationExplanation:
-        """Do what `check_application` does, and return the evaluated lists of names.
+        """Check as `check_application` does, and also return the evaluated lists of names.
 
         Args:
             question: The user, the action and the application.
@@ -281,7 +281,7 @@ class AsyncClientMethods:
             The decision and its evaluation; truthy only if access is granted.
 
         Raises:
-            QueuegateError: There is no answer: grant nothing. The subclass says why.
+            QueuegateError: There is no answer: do not grant access. The subclass says why.
             TypeError: An argument has the wrong type.
             ValueError: An argument is invalid.
 
@@ -329,7 +329,7 @@ class AsyncClientMethods:
             The full paths, sorted.
 
         Raises:
-            QueuegateError: There is no answer: grant nothing. The subclass says why.
+            QueuegateError: There is no answer: do not grant access. The subclass says why.
             TypeError: An argument has the wrong type.
             ValueError: An argument is invalid.
 
@@ -376,7 +376,7 @@ class AsyncClientMethods:
             The queues, sorted by path.
 
         Raises:
-            QueuegateError: There is no answer: grant nothing. The subclass says why.
+            QueuegateError: There is no answer: do not grant access. The subclass says why.
             TypeError: An argument has the wrong type.
             ValueError: An argument is invalid.
 
@@ -409,9 +409,9 @@ class AsyncClientMethods:
     ) -> AsyncIterator[UserPage]:
         """List the users who may use a queue, page by page.
 
-        The server expands the groups in the ACLs of the queue, and decides a check of each user
-        on a page. Look at `complete`: if it is false, users are missing. A policy that changes
-        between two pages is an InvalidArgument: start again.
+        The server expands the groups in the queue's ACLs, and then checks each user on a page.
+        Look at `complete`: if it is false, users may be missing. If the policy changes between
+        two pages, the call raises InvalidArgument: start again.
 
         Args:
             queue: The full path of the queue, for example `root.a.b`.
@@ -421,10 +421,10 @@ class AsyncClientMethods:
             timeout: The time limit of each page, in seconds; None: the client's default.
 
         Returns:
-            The pages. Each is asked for when it is needed.
+            The pages, each of which is requested when it is needed.
 
         Raises:
-            QueuegateError: There is no answer: grant nothing. The subclass says why.
+            QueuegateError: There is no answer: do not grant access. The subclass says why.
             TypeError: An argument has the wrong type.
             ValueError: An argument is invalid.
 
@@ -455,7 +455,7 @@ class AsyncClientMethods:
 
         Args:
             user: The name of the user.
-            partition: The partition whose resolver is asked.
+            partition: The partition whose resolver to ask.
             bypass_cache: Ask the resolver even if the cache has the groups, and cache its answer.
             timeout: The time limit in seconds; None: the client's default.
 
@@ -464,7 +464,7 @@ class AsyncClientMethods:
             that is unavailable, is a result and not an exception.
 
         Raises:
-            QueuegateError: There is no answer: grant nothing. The subclass says why.
+            QueuegateError: There is no answer: do not grant access. The subclass says why.
             TypeError: An argument has the wrong type.
             ValueError: An argument is invalid.
 
@@ -492,15 +492,15 @@ class AsyncClientMethods:
         Args:
             users: The names of users; None: all users of the partition.
             partition: The partition whose cache is changed.
-            wait: Whether to wait until no gate decides from the groups that are invalidated,
-                which takes up to 6 s.
+            wait: Whether to wait until no gate decides from the invalidated groups, which takes up
+                to 6 s.
             timeout: The time limit in seconds; None: the client's default, with `wait` 15.
 
         Returns:
-            How many cache entries were dropped, and which gates had to be waited for.
+            How many cache entries were dropped, and which gates did not confirm.
 
         Raises:
-            QueuegateError: There is no answer: grant nothing. The subclass says why.
+            QueuegateError: There is no answer: do not grant access. The subclass says why.
             TypeError: An argument has the wrong type.
             ValueError: An argument is invalid.
 
@@ -530,7 +530,7 @@ class AsyncClientMethods:
             The queues with their ACLs, the revision, and the diagnostics of the last reload.
 
         Raises:
-            QueuegateError: There is no answer: grant nothing. The subclass says why.
+            QueuegateError: There is no answer: do not grant access. The subclass says why.
             TypeError: An argument has the wrong type.
             ValueError: An argument is invalid.
 
@@ -559,7 +559,7 @@ class AsyncClientMethods:
             Whether the reload succeeded, and its diagnostics; truthy only if it succeeded.
 
         Raises:
-            QueuegateError: There is no answer: grant nothing. The subclass says why.
+            QueuegateError: There is no answer: do not grant access. The subclass says why.
             TypeError: An argument has the wrong type.
             ValueError: An argument is invalid.
 
@@ -577,7 +577,7 @@ class AsyncClientMethods:
         """Show the replicas of the fleet that the server belongs to.
 
         Args:
-            timeout: The time limit in seconds. None: the client's.
+            timeout: The time limit in seconds; None: the client's default.
 
         Returns:
             The replicas, and whether they agree; no replicas if the server belongs to no fleet.
@@ -614,7 +614,7 @@ class AsyncClientMethods:
             The diagnostics; truthy only if the configuration can be served.
 
         Raises:
-            QueuegateError: There is no answer: grant nothing. The subclass says why.
+            QueuegateError: There is no answer: do not grant access. The subclass says why.
             TypeError: An argument has the wrong type.
             ValueError: An argument is invalid.
 
@@ -644,7 +644,7 @@ class AsyncClientMethods:
             The status; truthy only if it is SERVING.
 
         Raises:
-            QueuegateError: There is no answer: grant nothing. The subclass says why.
+            QueuegateError: There is no answer: do not grant access. The subclass says why.
             TypeError: An argument has the wrong type.
             ValueError: An argument is invalid.
 

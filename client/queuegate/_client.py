@@ -9,10 +9,10 @@ from queuegate._settings import DEFAULT_RETRY, FilePath, Retry, Tls
 
 
 class Client(ClientMethods):
-    """The blocking client of a queuegate server; `queuegate.aio.Client` is the one for asyncio.
+    """The blocking client of a queuegate server; `queuegate.aio.Client` is its asyncio counterpart.
 
     Threads can and should share one client: all its calls use one connection, which is opened
-    at the first call and reopened when it is lost. Create clients after a fork, not before: in
+    on the first call and reopened if it is lost. Create clients after a fork, not before: in
     the child, calls raise RuntimeError. Close a client after use, or use it in a `with` statement.
 
     Every call raises a subclass of `QueuegateError` if there is no answer, and TypeError or
@@ -27,7 +27,7 @@ class Client(ClientMethods):
         ...     try:
         ...         admitted = bool(client.check("sue", "root.analytics.reports"))
         ...     except queuegate.CouldNotAsk as error:
-        ...         admitted = False  # ask again after error.retry_after, or a second
+        ...         admitted = False  # retry after error.retry_after, or a second
         >>> admitted
         True
     """
@@ -54,8 +54,8 @@ class Client(ClientMethods):
                 `QUEUEGATE_CERTIFICATE_FILE`, `QUEUEGATE_KEY_FILE` and `QUEUEGATE_SERVER_NAME`,
                 or plaintext if none is set.
             token_file: The regular file with the bearer token, which is reread when it changes.
-                While it cannot be read, calls send the last token, and the logger `queuegate.token`
-                has a warning. None: the variable `QUEUEGATE_TOKEN_FILE`. A token is only sent over
+                While it cannot be read, calls send the last token, and `queuegate.token` logs a
+                warning. None: the variable `QUEUEGATE_TOKEN_FILE`. A token is sent only over
                 TLS or within this machine.
             retry: How often and when to retry.
 
@@ -79,5 +79,5 @@ class Client(ClientMethods):
         self.close()
 
     def close(self) -> None:
-        """Close the connection. Open calls raise ServerUnavailable, later ones RuntimeError."""
+        """Close the connection. Pending calls raise ServerUnavailable, later ones RuntimeError."""
         self._calls.close()

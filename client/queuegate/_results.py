@@ -36,7 +36,7 @@ class Resolution:
     cached: bool
     """Whether they came from the cache."""
     stale: bool
-    """Expired, because the resolver was unavailable or has not answered yet."""
+    """Whether they have expired, and the resolver was unavailable or has not answered yet."""
     resolved_at: datetime | None
     """In UTC, like all times here."""
     expires_at: datetime | None
@@ -61,7 +61,7 @@ class Severity(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Diagnostic:
-    """An error or a warning about a configuration. Lines and columns start at 1; 0: no position."""
+    """An error or a warning about a configuration. Lines and columns start at 1; 0: no location."""
 
     severity: Severity
     """Whether it keeps the configuration from being served."""
@@ -70,13 +70,13 @@ class Diagnostic:
     column: int
     """The column in the line, from 1."""
     queue: str
-    """The queue that it is about, if any."""
+    """The queue that it concerns, if any."""
     message: str
-    """The fault, in a sentence."""
+    """What is wrong, in one sentence."""
     remedy: str
-    """The remedy, in a sentence."""
+    """The remedy, in one sentence."""
     file: str = ""
-    """The name of the file; empty for a text that was sent."""
+    """The name of the file; empty if the text was sent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,10 +100,10 @@ class QueueTemplate:
     """The ACLs of queues that YARN's capacity scheduler creates when somebody submits to them."""
 
     path: str
-    """The path of the queues below which it applies; last levels that are `*` stand for any
-    names."""
+    """The path of the queues below which it applies; `*` in its last levels stands for any
+    name."""
     kind: str
-    """Which of the new queues it applies to, as Hadoop's configuration calls it."""
+    """Which new queues it applies to, in the terms of Hadoop's configuration."""
     submit_acl: str | None
     """The text of the submit ACL; None if the template sets none."""
     admin_acl: str | None
@@ -142,7 +142,7 @@ class PolicyInfo:
 
 @dataclass(frozen=True, slots=True)
 class Cursor:
-    """A change of a server's state: a check with this `at_least` takes it into account.
+    """A change in a server's state: a check with this `at_least` takes it into account.
 
     Raises:
         TypeError: An argument has the wrong type.

@@ -22,7 +22,7 @@ BACKOFF_RANGE_SECONDS: Final = (0.01, 60.0)
 
 @dataclass(frozen=True, slots=True)
 class Tls:
-    """Connect with TLS. The files are in PEM format and are read once, when the client is made.
+    """Connect with TLS. The files are in PEM format and are read once, when the client is created.
 
     Raises:
         ValueError: Only one of certificate and key is given.
@@ -33,7 +33,7 @@ class Tls:
     """
 
     ca_file: FilePath | None = None
-    """The certificate authorities to trust. None: the ones of gRPC."""
+    """The certificate authorities to trust. None: gRPC's own."""
     certificate_file: FilePath | None = None
     """The client certificate and its chain, for a server that requires one (mTLS)."""
     key_file: FilePath | None = field(default=None, repr=False)
@@ -50,10 +50,10 @@ class Tls:
 
 @dataclass(frozen=True, slots=True)
 class Retry:
-    """Retry calls that fail with UNAVAILABLE, or with CANCELLED by a server that is shutting
+    """Retry calls that fail with UNAVAILABLE, or with CANCELLED from a server that is shutting
     down, within their time limit. All calls are idempotent, so retrying them is safe.
 
-    Each wait is jittered around the backoff. A delay that the server requests
+    Each wait is the backoff with jitter. A delay that the server requests
     (`grpc-retry-pushback-ms`) is respected. While most calls fail, none is retried.
 
     Raises:

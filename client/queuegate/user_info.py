@@ -66,9 +66,9 @@ class UserInfo:
 def parse(text: str) -> UserInfo:
     """Parse the value of the annotation.
 
-    As in the scheduler, member names are case-insensitive, the last of several wins, null counts
-    as absent, and unknown members are ignored. Without `user`, the name may be given as
-    `username`, as in the examples of the documentation.
+    As in the scheduler, member names are case-insensitive, the last of several wins, null means
+    absent, and unknown members are ignored. Without `user`, the name may be given as `username`,
+    as in the documentation's examples.
 
     Args:
         text: The value, strict JSON of at most 256 KiB.
@@ -144,10 +144,10 @@ def from_pod(metadata: Mapping[str, Any] | None, *, legacy_label: bool | str = F
     The annotation names the owner. An invalid annotation is logged. A pod that names no user
     belongs to `nobody`.
 
-    Before the annotation existed, a label named the user. Anybody who may create a pod can write
-    any name there; YuniKorn 1.9 calls the label unsupported, and later versions do not read it. It
-    is ignored unless you ask for it. Then it counts for a pod whose annotation is missing or empty,
-    with a DeprecationWarning.
+    Before the annotation existed, a label named the user. Anyone who may create a pod can write any
+    name there; YuniKorn 1.9 calls the label unsupported, and later versions do not read it. It is
+    ignored unless you ask for it; then it is used, with a DeprecationWarning, for a pod whose
+    annotation is missing or empty.
 
     Args:
         metadata: The metadata of the pod.
@@ -192,11 +192,11 @@ def from_pod(metadata: Mapping[str, Any] | None, *, legacy_label: bool | str = F
 def queue_of(metadata: Mapping[str, Any] | None, *, parent: str = "root") -> str:
     """Return the path of the queue that a pod names, given its `metadata`.
 
-    As in YuniKorn, the label `yunikorn.apache.org/queue` counts before the annotation of that name,
-    and that before the label `queue`; empty values do not count. `provided_queue` turns the name
-    into a path.
+    As in YuniKorn, the label `yunikorn.apache.org/queue` takes precedence over the annotation of
+    that name, and the annotation over the label `queue`; empty values are ignored. `provided_queue`
+    turns the name into a path.
 
-    YuniKorn places an application by the first of its pods, and a later pod with the same
+    YuniKorn places an application according to its first pod, and a later pod with the same
     application ID joins it, whichever queue that pod names.
 
     Args:
@@ -224,7 +224,7 @@ def queue_of(metadata: Mapping[str, Any] | None, *, parent: str = "root") -> str
 def provided_queue(name: str, *, parent: str = "root") -> str:
     """Return the path of the queue that YuniKorn's placement rule `provided` selects for a name.
 
-    A name that begins with `root.` is a path. Any other name, also `root`, stands for one queue
+    A name that begins with `root.` is a path. Any other name, even `root`, stands for one queue
     below a parent, and a dot in it becomes `_dot_`.
 
     Args:

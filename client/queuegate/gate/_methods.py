@@ -24,17 +24,17 @@ class GateMethods(ClientMethods):
 
     @property
     def state(self) -> GateState:
-        """Whether the gate decides by itself."""
+        """Whether the gate decides on its own."""
         return self._reflector.state
 
     @property
     def decided(self) -> int:
-        """How many questions were decided in this process; approximate where threads share it."""
+        """How many questions the gate has decided; approximate if threads share it."""
         return self._reflector.decider.decided
 
     @property
     def resets(self) -> int:
-        """How often the server has reset the gate: had it drop its lease and its groups."""
+        """How often the server has reset the gate, which drops its lease and groups."""
         return self._reflector.resets
 
     @property
@@ -56,7 +56,7 @@ class GateMethods(ClientMethods):
     ) -> Decision:
         """Check whether a user may use a queue, as `Client.check` does.
 
-        With `at_least` the server is always asked.
+        With `at_least`, the server is always asked.
         """
         if timeout is not None:
             _validation.seconds("timeout", timeout)

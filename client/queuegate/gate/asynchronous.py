@@ -25,9 +25,9 @@ _Stream: TypeAlias = "grpc.aio.StreamStreamCall[sync_pb2.SyncRequest, _Response]
 class Gate(AsyncGateMethods, Client):
     """A client for asyncio that decides in this process, as `queuegate.Gate` does.
 
-    It belongs to the event loop in which it is created: in another, calls that the gate does not
-    decide raise RuntimeError. Close a gate after use, or use it in an `async with` statement: until
-    then its task and its connection stay.
+    It belongs to the event loop in which it is created: in another loop, calls that the gate does
+    not decide itself raise RuntimeError. Close a gate after use, or use it in an `async with`
+    statement: until then its task and connection remain.
     """
 
     _OWNER: ClassVar = "gate"

@@ -24,13 +24,13 @@ class Gate(GateMethods, Client):
     current.
 
     It sends a question to the server if it does not hold the groups that the decision needs, and
-    every question while it has no lease. Because of the lease, no gate decides from old
-    state any more once `invalidate` or `reload` with `wait` has returned. A lease ends at most
-    5 s after the server was last heard.
+    sends every question while it has no lease. Because of the lease, no gate decides from old
+    state once `invalidate` or `reload` with `wait` has returned. A lease ends at most 5 s after
+    the server was last heard from.
 
-    Threads can and should share one gate. Create gates after a fork, not before: in the child
+    Threads can and should share one gate. Create gates after a fork, not before: in the child,
     they are closed, and calls raise RuntimeError. Close a gate after use, or use it in a `with`
-    statement: until then its threads and its connection stay, also when nothing refers to it.
+    statement: until then its threads and connection remain, even if nothing refers to it.
     """
 
     _OWNER: ClassVar = "gate"
@@ -57,17 +57,17 @@ class Gate(GateMethods, Client):
             tls: The TLS settings, as for Client.
             token_file: The file with the bearer token, as for Client.
             retry: How often and when to retry calls.
-            name: The name of this gate on the server; empty: the host and the process.
+            name: The name of this gate on the server; empty: the host and process ID.
             partitions: The partitions whose policies to hold; none: all. A partition that the
-                server does not have is logged once, and held as soon as the server has it.
-            stale: How many seconds the gate decides without a lease while the server cannot be
-                reached, after which calls fail. Such decisions have `stale` set, and may be
-                older than what was waited for.
-            outbox: The folder in which decisions wait for the audit log of a server that demands
-                them; without it such a server is asked. One gate can use a folder.
-            on_change: Called after the gate has begun to decide from another policy, in a thread
-                that does nothing else. Calls do not overlap, and one may stand for several changes.
-                Exceptions are logged.
+                server does not have is logged once, and used as soon as the server has it.
+            stale: For how many seconds the gate decides without a lease while the server is
+                unreachable; after that, calls fail. Such decisions have `stale` set, and may
+                predate a change that a call has waited for.
+            outbox: The folder in which decisions wait for the server's audit log, if the server
+                requires reports. Without it, the gate asks such a server. Only one gate can use
+                a folder.
+            on_change: Called in its own thread after the gate has switched to another policy.
+                Calls do not overlap, and one may cover several changes. Exceptions are logged.
 
         Raises:
             TypeError: An argument has the wrong type.

@@ -50,18 +50,18 @@ _LOG: Final = logging.getLogger("queuegate.gate")
 
 
 class GateState(StrEnum):
-    """Whether a gate decides by itself."""
+    """Whether a gate decides on its own."""
 
     CONNECTING = auto()
-    """It has no policy yet: the server is asked."""
+    """It has no policy yet, and asks the server."""
     LIVE = auto()
     """It decides."""
     EXPIRED = auto()
-    """Its lease has ended: the server is asked, or old state is used if `stale` allows it."""
+    """Its lease has ended: it asks the server, or uses old state if `stale` allows that."""
     FORBIDDEN = auto()
-    """The server does not let it decide, or demands reports and there is no outbox."""
+    """The server does not let it decide, or requires reports and it has no outbox."""
     CLOSED = auto()
-    """It is closed, or this process is a fork of the one that made it."""
+    """It is closed, or this process is a fork of the one that created it."""
 
 
 class Reflector:
@@ -131,7 +131,7 @@ class Reflector:
 
     @property
     def state(self) -> GateState:
-        """Whether the gate decides by itself."""
+        """Whether the gate decides on its own."""
         if self.is_closed:
             return GateState.CLOSED
         state = self.replica.state

@@ -252,7 +252,7 @@ class _ApplicationActionEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_App
     APPLICATION_ACTION_MOVE: _ApplicationAction.ValueType  # 4
     """Move it to another queue. Not available under Spark's own rules."""
     APPLICATION_ACTION_ADMIN: _ApplicationAction.ValueType  # 5
-    """Act for other users. Only available under Spark's own rules."""
+    """Act for other users. Available only under Spark's own rules."""
 
 class ApplicationAction(_ApplicationAction, metaclass=_ApplicationActionEnumTypeWrapper):
     """The kind of access to an application."""
@@ -268,7 +268,7 @@ APPLICATION_ACTION_MODIFY: ApplicationAction.ValueType  # 3
 APPLICATION_ACTION_MOVE: ApplicationAction.ValueType  # 4
 """Move it to another queue. Not available under Spark's own rules."""
 APPLICATION_ACTION_ADMIN: ApplicationAction.ValueType  # 5
-"""Act for other users. Only available under Spark's own rules."""
+"""Act for other users. Available only under Spark's own rules."""
 Global___ApplicationAction: _TypeAlias = ApplicationAction  # noqa: Y015
 
 class _ApplicationList:

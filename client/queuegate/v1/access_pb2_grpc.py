@@ -106,7 +106,7 @@ class AccessServiceServicer(object):
 
     def BatchCheckQueueAccess(self, request, context):
         """Decides up to 10 000 questions on one policy revision; results are in the order of the
-        questions, and an invalid question fails alone.
+        questions, and an invalid question does not affect the others.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -116,8 +116,8 @@ class AccessServiceServicer(object):
         """Decides up to 100 000 questions about one partition and kind of access on one policy revision,
         as BatchCheckQueueAccess would. Each user and queue is named once, and a question is a pair of
         indexes. Meant for a scheduler that rechecks all of its applications. A question that is
-        invalid, or cannot be decided, fails alone; text that is not UTF-8, columns of unequal length
-        and indexes out of range make the whole request invalid.
+        invalid or cannot be decided does not affect the others; text that is not UTF-8, columns of
+        unequal length and indexes out of range make the whole request invalid.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -169,7 +169,7 @@ class AccessServiceServicer(object):
 
     def BatchCheckApplicationAccess(self, request, context):
         """Decides up to 10 000 questions about applications on one policy revision; results are in the
-        order of the questions, and an invalid question fails alone.
+        order of the questions, and an invalid question does not affect the others.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

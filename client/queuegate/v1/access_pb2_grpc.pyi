@@ -41,14 +41,14 @@ class AccessServiceStub:
     """Decides one question."""
     BatchCheckQueueAccess: _grpc.UnaryUnaryMultiCallable[_access_pb2.BatchCheckQueueAccessRequest, _access_pb2.BatchCheckQueueAccessResponse]
     """Decides up to 10 000 questions on one policy revision; results are in the order of the
-    questions, and an invalid question fails alone.
+    questions, and an invalid question does not affect the others.
     """
     CheckQueueAccessColumns: _grpc.UnaryUnaryMultiCallable[_access_pb2.CheckQueueAccessColumnsRequest, _access_pb2.CheckQueueAccessColumnsResponse]
     """Decides up to 100 000 questions about one partition and kind of access on one policy revision,
     as BatchCheckQueueAccess would. Each user and queue is named once, and a question is a pair of
     indexes. Meant for a scheduler that rechecks all of its applications. A question that is
-    invalid, or cannot be decided, fails alone; text that is not UTF-8, columns of unequal length
-    and indexes out of range make the whole request invalid.
+    invalid or cannot be decided does not affect the others; text that is not UTF-8, columns of
+    unequal length and indexes out of range make the whole request invalid.
     """
     StreamQueueAccess: _grpc.StreamStreamMultiCallable[_access_pb2.StreamQueueAccessRequest, _access_pb2.StreamQueueAccessResponse]
     """Decides batches as they arrive. Answers are sent as they become ready, so their order may
@@ -75,7 +75,7 @@ class AccessServiceStub:
     """
     BatchCheckApplicationAccess: _grpc.UnaryUnaryMultiCallable[_access_pb2.BatchCheckApplicationAccessRequest, _access_pb2.BatchCheckApplicationAccessResponse]
     """Decides up to 10 000 questions about applications on one policy revision; results are in the
-    order of the questions, and an invalid question fails alone.
+    order of the questions, and an invalid question does not affect the others.
     """
     ExplainApplicationAccess: _grpc.UnaryUnaryMultiCallable[_access_pb2.ExplainApplicationAccessRequest, _access_pb2.ExplainApplicationAccessResponse]
     """Decides one question about an application and shows each list of names that was evaluated."""
@@ -93,14 +93,14 @@ class AccessServiceAsyncStub(AccessServiceStub):
     """Decides one question."""
     BatchCheckQueueAccess: _aio.UnaryUnaryMultiCallable[_access_pb2.BatchCheckQueueAccessRequest, _access_pb2.BatchCheckQueueAccessResponse]  # type: ignore[assignment]
     """Decides up to 10 000 questions on one policy revision; results are in the order of the
-    questions, and an invalid question fails alone.
+    questions, and an invalid question does not affect the others.
     """
     CheckQueueAccessColumns: _aio.UnaryUnaryMultiCallable[_access_pb2.CheckQueueAccessColumnsRequest, _access_pb2.CheckQueueAccessColumnsResponse]  # type: ignore[assignment]
     """Decides up to 100 000 questions about one partition and kind of access on one policy revision,
     as BatchCheckQueueAccess would. Each user and queue is named once, and a question is a pair of
     indexes. Meant for a scheduler that rechecks all of its applications. A question that is
-    invalid, or cannot be decided, fails alone; text that is not UTF-8, columns of unequal length
-    and indexes out of range make the whole request invalid.
+    invalid or cannot be decided does not affect the others; text that is not UTF-8, columns of
+    unequal length and indexes out of range make the whole request invalid.
     """
     StreamQueueAccess: _aio.StreamStreamMultiCallable[_access_pb2.StreamQueueAccessRequest, _access_pb2.StreamQueueAccessResponse]  # type: ignore[assignment]
     """Decides batches as they arrive. Answers are sent as they become ready, so their order may
@@ -127,7 +127,7 @@ class AccessServiceAsyncStub(AccessServiceStub):
     """
     BatchCheckApplicationAccess: _aio.UnaryUnaryMultiCallable[_access_pb2.BatchCheckApplicationAccessRequest, _access_pb2.BatchCheckApplicationAccessResponse]  # type: ignore[assignment]
     """Decides up to 10 000 questions about applications on one policy revision; results are in the
-    order of the questions, and an invalid question fails alone.
+    order of the questions, and an invalid question does not affect the others.
     """
     ExplainApplicationAccess: _aio.UnaryUnaryMultiCallable[_access_pb2.ExplainApplicationAccessRequest, _access_pb2.ExplainApplicationAccessResponse]  # type: ignore[assignment]
     """Decides one question about an application and shows each list of names that was evaluated."""
@@ -154,7 +154,7 @@ class AccessServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_access_pb2.BatchCheckQueueAccessResponse, _abc.Awaitable[_access_pb2.BatchCheckQueueAccessResponse]]:
         """Decides up to 10 000 questions on one policy revision; results are in the order of the
-        questions, and an invalid question fails alone.
+        questions, and an invalid question does not affect the others.
         """
 
     @_abc_1.abstractmethod
@@ -166,8 +166,8 @@ class AccessServiceServicer(metaclass=_abc_1.ABCMeta):
         """Decides up to 100 000 questions about one partition and kind of access on one policy revision,
         as BatchCheckQueueAccess would. Each user and queue is named once, and a question is a pair of
         indexes. Meant for a scheduler that rechecks all of its applications. A question that is
-        invalid, or cannot be decided, fails alone; text that is not UTF-8, columns of unequal length
-        and indexes out of range make the whole request invalid.
+        invalid or cannot be decided does not affect the others; text that is not UTF-8, columns of
+        unequal length and indexes out of range make the whole request invalid.
         """
 
     @_abc_1.abstractmethod
@@ -230,7 +230,7 @@ class AccessServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_access_pb2.BatchCheckApplicationAccessResponse, _abc.Awaitable[_access_pb2.BatchCheckApplicationAccessResponse]]:
         """Decides up to 10 000 questions about applications on one policy revision; results are in the
-        order of the questions, and an invalid question fails alone.
+        order of the questions, and an invalid question does not affect the others.
         """
 
     @_abc_1.abstractmethod

@@ -31,8 +31,8 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     ERROR_REASON_UNKNOWN_PARTITION: _ErrorReason.ValueType  # 2
     """NOT_FOUND: the policy has no such partition."""
     ERROR_REASON_RESOLVER_UNAVAILABLE: _ErrorReason.ValueType  # 3
-    """UNAVAILABLE: the groups of the user are needed and the resolver could not
-    be asked; google.rpc.RetryInfo says when to try again.
+    """UNAVAILABLE: the user's groups are needed, but the lookup failed;
+    google.rpc.RetryInfo says when to try again.
     """
     ERROR_REASON_OVERLOADED: _ErrorReason.ValueType  # 4
     """RESOURCE_EXHAUSTED: too much work at once; google.rpc.RetryInfo says when to try again, if the
@@ -42,15 +42,15 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     ERROR_REASON_CALLER_NOT_PERMITTED: _ErrorReason.ValueType  # 5
     """PERMISSION_DENIED: the caller may not do this."""
     ERROR_REASON_INTERNAL: _ErrorReason.ValueType  # 6
-    """INTERNAL: a fault in the server; the id in the message also appears in the server's log."""
+    """INTERNAL: a fault in the server; the ID in the message also appears in the server's log."""
     ERROR_REASON_NOT_READY: _ErrorReason.ValueType  # 7
     """UNAVAILABLE: the server has not loaded its first policy yet, or one of its workers did not
-    confirm a call that all must carry out; google.rpc.RetryInfo says when to try again.
+    confirm a call that all workers must carry out; google.rpc.RetryInfo says when to try again.
     """
     ERROR_REASON_DRAINING: _ErrorReason.ValueType  # 8
-    """UNAVAILABLE: the server has answered everything it read and ends this stream, because it is
-    shutting down, the caller's rights have changed, or a caller of SyncService was silent. Open a
-    new stream and resend requests that have no answer.
+    """UNAVAILABLE: the server has answered everything it read and has ended this stream, because it
+    is shutting down, the caller's rights have changed, or a caller of SyncService was silent. Open
+    a new stream and resend the requests that have no answer.
     """
     ERROR_REASON_AUDIT_UNAVAILABLE: _ErrorReason.ValueType  # 9
     """UNAVAILABLE: the decision cannot be written to the audit log, and no decision is sent without
@@ -59,7 +59,7 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     ERROR_REASON_CALLER_UNKNOWN: _ErrorReason.ValueType  # 10
     """UNAUTHENTICATED: the caller presented no credential (certificate or token), or an invalid one."""
     ERROR_REASON_RATE_LIMITED: _ErrorReason.ValueType  # 11
-    """RESOURCE_EXHAUSTED: this caller exceeds its rate limit; google.rpc.RetryInfo says when to try
+    """RESOURCE_EXHAUSTED: the caller exceeds its rate limit; google.rpc.RetryInfo says when to try
     again.
     """
     ERROR_REASON_NOT_CAUGHT_UP: _ErrorReason.ValueType  # 12
@@ -69,7 +69,7 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
 
 class ErrorReason(_ErrorReason, metaclass=_ErrorReasonEnumTypeWrapper):
     """Why a call failed: `reason` of the google.rpc.ErrorInfo that each error
-    carries (domain `queuegate`), as the name of the value without the prefix
+    carries (domain `queuegate`), which is the value's name without the prefix
     `ERROR_REASON_`. Programs branch on it; the message of the status is for
     people and may change.
     """
@@ -83,8 +83,8 @@ names it.
 ERROR_REASON_UNKNOWN_PARTITION: ErrorReason.ValueType  # 2
 """NOT_FOUND: the policy has no such partition."""
 ERROR_REASON_RESOLVER_UNAVAILABLE: ErrorReason.ValueType  # 3
-"""UNAVAILABLE: the groups of the user are needed and the resolver could not
-be asked; google.rpc.RetryInfo says when to try again.
+"""UNAVAILABLE: the user's groups are needed, but the lookup failed;
+google.rpc.RetryInfo says when to try again.
 """
 ERROR_REASON_OVERLOADED: ErrorReason.ValueType  # 4
 """RESOURCE_EXHAUSTED: too much work at once; google.rpc.RetryInfo says when to try again, if the
@@ -94,15 +94,15 @@ without a reason.)
 ERROR_REASON_CALLER_NOT_PERMITTED: ErrorReason.ValueType  # 5
 """PERMISSION_DENIED: the caller may not do this."""
 ERROR_REASON_INTERNAL: ErrorReason.ValueType  # 6
-"""INTERNAL: a fault in the server; the id in the message also appears in the server's log."""
+"""INTERNAL: a fault in the server; the ID in the message also appears in the server's log."""
 ERROR_REASON_NOT_READY: ErrorReason.ValueType  # 7
 """UNAVAILABLE: the server has not loaded its first policy yet, or one of its workers did not
-confirm a call that all must carry out; google.rpc.RetryInfo says when to try again.
+confirm a call that all workers must carry out; google.rpc.RetryInfo says when to try again.
 """
 ERROR_REASON_DRAINING: ErrorReason.ValueType  # 8
-"""UNAVAILABLE: the server has answered everything it read and ends this stream, because it is
-shutting down, the caller's rights have changed, or a caller of SyncService was silent. Open a
-new stream and resend requests that have no answer.
+"""UNAVAILABLE: the server has answered everything it read and has ended this stream, because it
+is shutting down, the caller's rights have changed, or a caller of SyncService was silent. Open
+a new stream and resend the requests that have no answer.
 """
 ERROR_REASON_AUDIT_UNAVAILABLE: ErrorReason.ValueType  # 9
 """UNAVAILABLE: the decision cannot be written to the audit log, and no decision is sent without
@@ -111,7 +111,7 @@ its record; google.rpc.RetryInfo says when to try again.
 ERROR_REASON_CALLER_UNKNOWN: ErrorReason.ValueType  # 10
 """UNAUTHENTICATED: the caller presented no credential (certificate or token), or an invalid one."""
 ERROR_REASON_RATE_LIMITED: ErrorReason.ValueType  # 11
-"""RESOURCE_EXHAUSTED: this caller exceeds its rate limit; google.rpc.RetryInfo says when to try
+"""RESOURCE_EXHAUSTED: the caller exceeds its rate limit; google.rpc.RetryInfo says when to try
 again.
 """
 ERROR_REASON_NOT_CAUGHT_UP: ErrorReason.ValueType  # 12

@@ -269,7 +269,7 @@ class GetPolicyResponse(_message.Message):
     source: _builtins.str
     """Where the configuration was read from, for people."""
     revision: _builtins.int
-    """The revision that is being served: starts at 1, grows by 1 with each reload that changes the
+    """The revision that is being served: starts at 1 and grows by 1 with each reload that changes the
     policy.
     """
     checksum: _builtins.str
@@ -387,7 +387,7 @@ Global___ValidatePolicyResponse: _TypeAlias = ValidatePolicyResponse  # noqa: Y0
 
 @_typing.final
 class ReloadPolicyRequest(_message.Message):
-    """Asks to read the configuration again."""
+    """Asks the server to read the configuration again."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -432,7 +432,7 @@ class ReloadPolicyResponse(_message.Message):
 
     @_builtins.property
     def cursor(self) -> _cursor_pb2.Cursor:
-        """The newest change, for `at_least` of checks."""
+        """The newest change, for `at_least` in checks."""
 
     @_builtins.property
     def waited_out(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:

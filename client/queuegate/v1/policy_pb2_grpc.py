@@ -64,7 +64,7 @@ class PolicyServiceServicer(object):
     """
 
     def GetPolicy(self, request, context):
-        """Shows the policy of a partition that is being served.
+        """Shows the policy that is being served for a partition.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

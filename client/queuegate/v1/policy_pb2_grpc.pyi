@@ -36,7 +36,7 @@ class PolicyServiceStub:
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> PolicyServiceAsyncStub: ...
     GetPolicy: _grpc.UnaryUnaryMultiCallable[_policy_pb2.GetPolicyRequest, _policy_pb2.GetPolicyResponse]
-    """Shows the policy of a partition that is being served."""
+    """Shows the policy that is being served for a partition."""
     ValidatePolicy: _grpc.UnaryUnaryMultiCallable[_policy_pb2.ValidatePolicyRequest, _policy_pb2.ValidatePolicyResponse]
     """Validates a configuration text without serving it. Texts are validated one at a time; up to 15
     calls wait, and any more end with RESOURCE_EXHAUSTED. While a text of several megabytes is
@@ -59,7 +59,7 @@ class PolicyServiceAsyncStub(PolicyServiceStub):
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     GetPolicy: _aio.UnaryUnaryMultiCallable[_policy_pb2.GetPolicyRequest, _policy_pb2.GetPolicyResponse]  # type: ignore[assignment]
-    """Shows the policy of a partition that is being served."""
+    """Shows the policy that is being served for a partition."""
     ValidatePolicy: _aio.UnaryUnaryMultiCallable[_policy_pb2.ValidatePolicyRequest, _policy_pb2.ValidatePolicyResponse]  # type: ignore[assignment]
     """Validates a configuration text without serving it. Texts are validated one at a time; up to 15
     calls wait, and any more end with RESOURCE_EXHAUSTED. While a text of several megabytes is
@@ -85,7 +85,7 @@ class PolicyServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _policy_pb2.GetPolicyRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_policy_pb2.GetPolicyResponse, _abc.Awaitable[_policy_pb2.GetPolicyResponse]]:
-        """Shows the policy of a partition that is being served."""
+        """Shows the policy that is being served for a partition."""
 
     @_abc_1.abstractmethod
     def ValidatePolicy(

@@ -187,7 +187,7 @@ class InvalidateUserGroupsResponse(_message.Message):
     """How many cached answers were dropped."""
     @_builtins.property
     def cursor(self) -> _cursor_pb2.Cursor:
-        """The change, for `at_least` of checks."""
+        """The change, for `at_least` in checks."""
 
     @_builtins.property
     def waited_out(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:

@@ -61,7 +61,7 @@ class UserGroupServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def InvalidateUserGroups(self, request, context):
-        """Drops cached answers, so that the next decision resolves again.
+        """Drops cached answers, so that the next decision resolves the groups again.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

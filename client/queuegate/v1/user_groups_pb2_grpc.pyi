@@ -39,7 +39,7 @@ class UserGroupServiceStub:
     (`outcome`), not an error.
     """
     InvalidateUserGroups: _grpc.UnaryUnaryMultiCallable[_user_groups_pb2.InvalidateUserGroupsRequest, _user_groups_pb2.InvalidateUserGroupsResponse]
-    """Drops cached answers, so that the next decision resolves again."""
+    """Drops cached answers, so that the next decision resolves the groups again."""
 
 @_typing.type_check_only
 class UserGroupServiceAsyncStub(UserGroupServiceStub):
@@ -52,7 +52,7 @@ class UserGroupServiceAsyncStub(UserGroupServiceStub):
     (`outcome`), not an error.
     """
     InvalidateUserGroups: _aio.UnaryUnaryMultiCallable[_user_groups_pb2.InvalidateUserGroupsRequest, _user_groups_pb2.InvalidateUserGroupsResponse]  # type: ignore[assignment]
-    """Drops cached answers, so that the next decision resolves again."""
+    """Drops cached answers, so that the next decision resolves the groups again."""
 
 class UserGroupServiceServicer(metaclass=_abc_1.ABCMeta):
     """Shows and drops what the server knows about users and their groups."""
@@ -74,6 +74,6 @@ class UserGroupServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _user_groups_pb2.InvalidateUserGroupsRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_user_groups_pb2.InvalidateUserGroupsResponse, _abc.Awaitable[_user_groups_pb2.InvalidateUserGroupsResponse]]:
-        """Drops cached answers, so that the next decision resolves again."""
+        """Drops cached answers, so that the next decision resolves the groups again."""
 
 def add_UserGroupServiceServicer_to_server(servicer: UserGroupServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -381,7 +381,7 @@ const (
 	ApplicationAction_APPLICATION_ACTION_MODIFY ApplicationAction = 3
 	// Move it to another queue. Not available under Spark's own rules.
 	ApplicationAction_APPLICATION_ACTION_MOVE ApplicationAction = 4
-	// Act for other users. Only available under Spark's own rules.
+	// Act for other users. Available only under Spark's own rules.
 	ApplicationAction_APPLICATION_ACTION_ADMIN ApplicationAction = 5
 )
 

@@ -43,13 +43,13 @@ type AccessServiceClient interface {
 	// Decides one question.
 	CheckQueueAccess(ctx context.Context, in *CheckQueueAccessRequest, opts ...grpc.CallOption) (*CheckQueueAccessResponse, error)
 	// Decides up to 10 000 questions on one policy revision; results are in the order of the
-	// questions, and an invalid question fails alone.
+	// questions, and an invalid question does not affect the others.
 	BatchCheckQueueAccess(ctx context.Context, in *BatchCheckQueueAccessRequest, opts ...grpc.CallOption) (*BatchCheckQueueAccessResponse, error)
 	// Decides up to 100 000 questions about one partition and kind of access on one policy revision,
 	// as BatchCheckQueueAccess would. Each user and queue is named once, and a question is a pair of
 	// indexes. Meant for a scheduler that rechecks all of its applications. A question that is
-	// invalid, or cannot be decided, fails alone; text that is not UTF-8, columns of unequal length
-	// and indexes out of range make the whole request invalid.
+	// invalid or cannot be decided does not affect the others; text that is not UTF-8, columns of
+	// unequal length and indexes out of range make the whole request invalid.
 	CheckQueueAccessColumns(ctx context.Context, in *CheckQueueAccessColumnsRequest, opts ...grpc.CallOption) (*CheckQueueAccessColumnsResponse, error)
 	// Decides batches as they arrive. Answers are sent as they become ready, so their order may
 	// differ from that of the requests: match them by `id`. A draining server answers every batch it
@@ -71,7 +71,7 @@ type AccessServiceClient interface {
 	// application under Spark's own rules.
 	CheckApplicationAccess(ctx context.Context, in *CheckApplicationAccessRequest, opts ...grpc.CallOption) (*CheckApplicationAccessResponse, error)
 	// Decides up to 10 000 questions about applications on one policy revision; results are in the
-	// order of the questions, and an invalid question fails alone.
+	// order of the questions, and an invalid question does not affect the others.
 	BatchCheckApplicationAccess(ctx context.Context, in *BatchCheckApplicationAccessRequest, opts ...grpc.CallOption) (*BatchCheckApplicationAccessResponse, error)
 	// Decides one question about an application and shows each list of names that was evaluated.
 	ExplainApplicationAccess(ctx context.Context, in *ExplainApplicationAccessRequest, opts ...grpc.CallOption) (*ExplainApplicationAccessResponse, error)
@@ -200,13 +200,13 @@ type AccessServiceServer interface {
 	// Decides one question.
 	CheckQueueAccess(context.Context, *CheckQueueAccessRequest) (*CheckQueueAccessResponse, error)
 	// Decides up to 10 000 questions on one policy revision; results are in the order of the
-	// questions, and an invalid question fails alone.
+	// questions, and an invalid question does not affect the others.
 	BatchCheckQueueAccess(context.Context, *BatchCheckQueueAccessRequest) (*BatchCheckQueueAccessResponse, error)
 	// Decides up to 100 000 questions about one partition and kind of access on one policy revision,
 	// as BatchCheckQueueAccess would. Each user and queue is named once, and a question is a pair of
 	// indexes. Meant for a scheduler that rechecks all of its applications. A question that is
-	// invalid, or cannot be decided, fails alone; text that is not UTF-8, columns of unequal length
-	// and indexes out of range make the whole request invalid.
+	// invalid or cannot be decided does not affect the others; text that is not UTF-8, columns of
+	// unequal length and indexes out of range make the whole request invalid.
 	CheckQueueAccessColumns(context.Context, *CheckQueueAccessColumnsRequest) (*CheckQueueAccessColumnsResponse, error)
 	// Decides batches as they arrive. Answers are sent as they become ready, so their order may
 	// differ from that of the requests: match them by `id`. A draining server answers every batch it
@@ -228,7 +228,7 @@ type AccessServiceServer interface {
 	// application under Spark's own rules.
 	CheckApplicationAccess(context.Context, *CheckApplicationAccessRequest) (*CheckApplicationAccessResponse, error)
 	// Decides up to 10 000 questions about applications on one policy revision; results are in the
-	// order of the questions, and an invalid question fails alone.
+	// order of the questions, and an invalid question does not affect the others.
 	BatchCheckApplicationAccess(context.Context, *BatchCheckApplicationAccessRequest) (*BatchCheckApplicationAccessResponse, error)
 	// Decides one question about an application and shows each list of names that was evaluated.
 	ExplainApplicationAccess(context.Context, *ExplainApplicationAccessRequest) (*ExplainApplicationAccessResponse, error)

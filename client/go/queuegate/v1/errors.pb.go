@@ -22,7 +22,7 @@ const (
 )
 
 // Why a call failed: `reason` of the google.rpc.ErrorInfo that each error
-// carries (domain `queuegate`), as the name of the value without the prefix
+// carries (domain `queuegate`), which is the value's name without the prefix
 // `ERROR_REASON_`. Programs branch on it; the message of the status is for
 // people and may change.
 type ErrorReason int32
@@ -35,8 +35,8 @@ const (
 	ErrorReason_ERROR_REASON_INVALID_FIELD ErrorReason = 1
 	// NOT_FOUND: the policy has no such partition.
 	ErrorReason_ERROR_REASON_UNKNOWN_PARTITION ErrorReason = 2
-	// UNAVAILABLE: the groups of the user are needed and the resolver could not
-	// be asked; google.rpc.RetryInfo says when to try again.
+	// UNAVAILABLE: the user's groups are needed, but the lookup failed;
+	// google.rpc.RetryInfo says when to try again.
 	ErrorReason_ERROR_REASON_RESOLVER_UNAVAILABLE ErrorReason = 3
 	// RESOURCE_EXHAUSTED: too much work at once; google.rpc.RetryInfo says when to try again, if the
 	// server knows. (gRPC itself also answers a message over the size limit with this status, but
@@ -44,21 +44,21 @@ const (
 	ErrorReason_ERROR_REASON_OVERLOADED ErrorReason = 4
 	// PERMISSION_DENIED: the caller may not do this.
 	ErrorReason_ERROR_REASON_CALLER_NOT_PERMITTED ErrorReason = 5
-	// INTERNAL: a fault in the server; the id in the message also appears in the server's log.
+	// INTERNAL: a fault in the server; the ID in the message also appears in the server's log.
 	ErrorReason_ERROR_REASON_INTERNAL ErrorReason = 6
 	// UNAVAILABLE: the server has not loaded its first policy yet, or one of its workers did not
-	// confirm a call that all must carry out; google.rpc.RetryInfo says when to try again.
+	// confirm a call that all workers must carry out; google.rpc.RetryInfo says when to try again.
 	ErrorReason_ERROR_REASON_NOT_READY ErrorReason = 7
-	// UNAVAILABLE: the server has answered everything it read and ends this stream, because it is
-	// shutting down, the caller's rights have changed, or a caller of SyncService was silent. Open a
-	// new stream and resend requests that have no answer.
+	// UNAVAILABLE: the server has answered everything it read and has ended this stream, because it
+	// is shutting down, the caller's rights have changed, or a caller of SyncService was silent. Open
+	// a new stream and resend the requests that have no answer.
 	ErrorReason_ERROR_REASON_DRAINING ErrorReason = 8
 	// UNAVAILABLE: the decision cannot be written to the audit log, and no decision is sent without
 	// its record; google.rpc.RetryInfo says when to try again.
 	ErrorReason_ERROR_REASON_AUDIT_UNAVAILABLE ErrorReason = 9
 	// UNAUTHENTICATED: the caller presented no credential (certificate or token), or an invalid one.
 	ErrorReason_ERROR_REASON_CALLER_UNKNOWN ErrorReason = 10
-	// RESOURCE_EXHAUSTED: this caller exceeds its rate limit; google.rpc.RetryInfo says when to try
+	// RESOURCE_EXHAUSTED: the caller exceeds its rate limit; google.rpc.RetryInfo says when to try
 	// again.
 	ErrorReason_ERROR_REASON_RATE_LIMITED ErrorReason = 11
 	// UNAVAILABLE: this server does not know the change in `at_least`: the cursor comes from another

@@ -466,7 +466,7 @@ type GetPolicyResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Where the configuration was read from, for people.
 	Source string `protobuf:"bytes,1,opt,name=source,proto3" json:"source,omitempty"`
-	// The revision that is being served: starts at 1, grows by 1 with each reload that changes the
+	// The revision that is being served: starts at 1 and grows by 1 with each reload that changes the
 	// policy.
 	Revision uint64 `protobuf:"varint,2,opt,name=revision,proto3" json:"revision,omitempty"`
 	// The SHA-256 of the configuration text in upper-case hexadecimal; if there are several files,
@@ -710,7 +710,7 @@ func (x *ValidatePolicyResponse) GetDiagnostics() []*Diagnostic {
 	return nil
 }
 
-// Asks to read the configuration again.
+// Asks the server to read the configuration again.
 type ReloadPolicyRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Whether to wait until no caller of SyncService uses the old policy. The wait lasts at most one
@@ -767,7 +767,7 @@ type ReloadPolicyResponse struct {
 	// The diagnostics about the configuration that was read. In a fleet, also a
 	// warning for each replica that cannot load its policy, or serves another one.
 	Diagnostics []*Diagnostic `protobuf:"bytes,3,rep,name=diagnostics,proto3" json:"diagnostics,omitempty"`
-	// The newest change, for `at_least` of checks.
+	// The newest change, for `at_least` in checks.
 	Cursor *Cursor `protobuf:"bytes,4,opt,name=cursor,proto3" json:"cursor,omitempty"`
 	// With `wait`: the callers of SyncService, and the replicas of the fleet, whose leases ended
 	// before they confirmed the change.

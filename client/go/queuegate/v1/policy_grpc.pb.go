@@ -32,7 +32,7 @@ const (
 // Shows, validates and reloads the policy: the queues and their ACLs, read from
 // the scheduler's own configuration.
 type PolicyServiceClient interface {
-	// Shows the policy of a partition that is being served.
+	// Shows the policy that is being served for a partition.
 	GetPolicy(ctx context.Context, in *GetPolicyRequest, opts ...grpc.CallOption) (*GetPolicyResponse, error)
 	// Validates a configuration text without serving it. Texts are validated one at a time; up to 15
 	// calls wait, and any more end with RESOURCE_EXHAUSTED. While a text of several megabytes is
@@ -101,7 +101,7 @@ func (c *policyServiceClient) GetFleet(ctx context.Context, in *GetFleetRequest,
 // Shows, validates and reloads the policy: the queues and their ACLs, read from
 // the scheduler's own configuration.
 type PolicyServiceServer interface {
-	// Shows the policy of a partition that is being served.
+	// Shows the policy that is being served for a partition.
 	GetPolicy(context.Context, *GetPolicyRequest) (*GetPolicyResponse, error)
 	// Validates a configuration text without serving it. Texts are validated one at a time; up to 15
 	// calls wait, and any more end with RESOURCE_EXHAUSTED. While a text of several megabytes is

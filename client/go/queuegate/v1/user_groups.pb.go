@@ -324,7 +324,7 @@ type InvalidateUserGroupsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// How many cached answers were dropped.
 	Dropped uint64 `protobuf:"varint,1,opt,name=dropped,proto3" json:"dropped,omitempty"`
-	// The change, for `at_least` of checks.
+	// The change, for `at_least` in checks.
 	Cursor *Cursor `protobuf:"bytes,2,opt,name=cursor,proto3" json:"cursor,omitempty"`
 	// With `wait`: the callers of SyncService, and the replicas of the fleet, whose leases ended
 	// before they confirmed the change.

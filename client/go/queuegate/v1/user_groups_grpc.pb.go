@@ -33,7 +33,7 @@ type UserGroupServiceClient interface {
 	// decision would. Whether the user is known is part of the answer
 	// (`outcome`), not an error.
 	ResolveUserGroups(ctx context.Context, in *ResolveUserGroupsRequest, opts ...grpc.CallOption) (*ResolveUserGroupsResponse, error)
-	// Drops cached answers, so that the next decision resolves again.
+	// Drops cached answers, so that the next decision resolves the groups again.
 	InvalidateUserGroups(ctx context.Context, in *InvalidateUserGroupsRequest, opts ...grpc.CallOption) (*InvalidateUserGroupsResponse, error)
 }
 
@@ -75,7 +75,7 @@ type UserGroupServiceServer interface {
 	// decision would. Whether the user is known is part of the answer
 	// (`outcome`), not an error.
 	ResolveUserGroups(context.Context, *ResolveUserGroupsRequest) (*ResolveUserGroupsResponse, error)
-	// Drops cached answers, so that the next decision resolves again.
+	// Drops cached answers, so that the next decision resolves the groups again.
 	InvalidateUserGroups(context.Context, *InvalidateUserGroupsRequest) (*InvalidateUserGroupsResponse, error)
 	mustEmbedUnimplementedUserGroupServiceServer()
 }
