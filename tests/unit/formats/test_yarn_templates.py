@@ -194,7 +194,25 @@ def test_what_the_queues_above_grant_counts_too() -> None:
             {**FLEXIBLE, f"root.flex.{V2}.maximum-queue-depth": "21"},
             'queues more than 20 levels below "root.flex"',
         ),
-        ({**FLEXIBLE, f"root.flex.x.{SUBMIT}": "ann"}, 'there is no queue "root.flex.x"'),
+        (
+            {**FLEXIBLE, f"root.flex.x.{SUBMIT}": "ann"},
+            'YARN will create the queue "root.flex.x" with the ACLs of a template: this ACL is',
+        ),
+        (
+            {**FLEXIBLE, f"root.flex.x.{SUBMIT}": "ann"},
+            f"(write yarn.scheduler.capacity.root.flex.{V2}.template.{SUBMIT})",
+        ),
+        (
+            {**FLEXIBLE, f"root.flex.x.y.{ADMIN}": "ann"},
+            f"(write yarn.scheduler.capacity.root.flex.x.{V2}.template.{ADMIN})",
+        ),
+        (
+            {**MANAGED, f"root.managed.x.{ADMIN}": "ann"},
+            f"(write yarn.scheduler.capacity.root.managed.leaf-queue-template.{ADMIN})",
+        ),
+        ({**MANAGED, f"root.managed.x.y.{ADMIN}": "ann"}, "write the full path of a listed queue"),
+        ({**FLEXIBLE, f"root.flex.x.y.z.{ADMIN}": "ann"}, "there is no queue"),
+        ({**FLEXIBLE, f"root.other.{SUBMIT}": "ann"}, 'there is no queue "root.other"'),
     ],
 )
 def test_warnings(properties: Mapping[str, str], message: str) -> None:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from queuegate.policy.created_queues import QueueCreation
 from queuegate.policy.names import ROOT, SEPARATOR, parent_path, similar_name
 from queuegate.policy.yarn_acl import TRIMMED
 from queuegate_server.formats.diagnostics import Diagnostics, Position, Positioned, quoted
@@ -26,6 +27,7 @@ from queuegate_server.formats.yarn.templates import (
     is_template_acl,
     misspelt_template,
     read_templates,
+    template_property,
 )
 from queuegate_server.formats.yarn.templates import is_read as creates_queues
 from queuegate_server.formats.yarn.variables import Text
@@ -221,10 +223,10 @@ def _read_capacity_scheduler(
         keys = (f"{PREFIX}{path}.{SUBMIT}", f"{PREFIX}{path}.{ADMIN}")
         submit, admin = (properties.get(key) for key in keys)
         found.queues.append(QueueEntry(path, position, submit, admin))
-    _check_keys(properties, paths, diagnostics)
     children = Counter(map(parent_path, paths))
     counts = {path: children[path] for path in paths}
     found.templates = read_templates(properties, counts, diagnostics)
+    _check_keys(properties, paths, found.templates.creation, diagnostics)
     if len(paths) == 1 and not diagnostics.error_count:
         # Hadoop does not start without it, so this is another file, or a damaged one.
         names = properties.get(f"{PREFIX}{ROOT}.{_CAPACITY_QUEUES}", Position(1, 1))
@@ -276,7 +278,10 @@ def _paths(properties: dict[str, Text], diagnostics: Diagnostics) -> dict[str, P
 
 
 def _check_keys(
-    properties: dict[str, Text], paths: dict[str, Positioned], diagnostics: Diagnostics
+    properties: dict[str, Text],
+    paths: dict[str, Positioned],
+    creation: QueueCreation | None,
+    diagnostics: Diagnostics,
 ) -> None:
     for key in (ENABLE, ADMINS, *sorted(deciders.KEYS)):
         text = properties.get(key)
@@ -293,15 +298,28 @@ def _check_keys(
             continue
         if last in {SUBMIT, ADMIN}:
             if path not in paths and not is_template_acl(key):
-                message = f"there is no queue {quoted(path)}: this ACL is ignored"
-                remedy = "write the full path of a listed queue, starting with root"
-                if template := misspelt_template(path):
-                    remedy = f"for queues that will be created, write {template}"
-                diagnostics.warning(text, message, remedy)
+                diagnostics.warning(text, *_unlisted_queue(path, last, paths, creation))
         elif last not in _OTHER_CAPACITY_ACLS:
             message = f"{quoted(last)} is not a property of a queue: it is ignored"
             remedy = f"did you mean {meant}?" if meant else f"write {SUBMIT} or {ADMIN}"
             diagnostics.warning(text, message, remedy, path)
+
+
+def _unlisted_queue(
+    path: str, acl: str, paths: dict[str, Positioned], creation: QueueCreation | None
+) -> tuple[str, str]:
+    """Return what is wrong with an ACL of a queue that is not listed, and the remedy."""
+    message = f"there is no queue {quoted(path)}: this ACL is ignored"
+    if template := misspelt_template(path):
+        return message, f"for queues that will be created, write {template}"
+    above = path
+    while above and above not in paths:
+        above = parent_path(above)
+    if creation is None or not above or not creation.creates(path, above):
+        return message, "write the full path of a listed queue, starting with root"
+    message = f"YARN will create the queue {quoted(path)} with the ACLs of a template:"
+    message += " this ACL is ignored"
+    return message, f"write {template_property(path, acl, creation, above)}"
 
 
 def _is_here(text: Text, diagnostics: Diagnostics) -> bool:

@@ -90,6 +90,20 @@ def is_template_acl(name: str) -> bool:
     return _TEMPLATE_KEY.fullmatch(name) is not None
 
 
+def template_property(path: str, acl: str, creation: QueueCreation, creator: str) -> str:
+    """Return the name of the property that sets an ACL of a queue that will be created.
+
+    Args:
+        path: The path of the queue.
+        acl: Which ACL: SUBMIT or ADMIN.
+        creation: Which queues the scheduler creates.
+        creator: The path of the configured queue that lets the scheduler create it.
+    """
+    is_managed = creation.creators[creator].is_managed
+    kind = TemplateKind.LEAF_OF_MANAGED if is_managed else TemplateKind.ANY
+    return f"{PREFIX}{parent_path(path)}.{kind}.{acl}"
+
+
 def read_templates(
     properties: Mapping[str, Text], children: Mapping[str, int], diagnostics: Diagnostics
 ) -> Templates:
