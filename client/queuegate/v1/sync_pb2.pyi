@@ -10,6 +10,7 @@ from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
 from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from google.protobuf.internal import containers as _containers
+from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from queuegate.v1 import access_pb2 as _access_pb2
 from queuegate.v1 import cursor_pb2 as _cursor_pb2
 from queuegate.v1 import policy_pb2 as _policy_pb2
@@ -24,6 +25,50 @@ else:
     from typing_extensions import TypeAlias as _TypeAlias, Never as _Never
 
 DESCRIPTOR: _descriptor.FileDescriptor
+
+class _QueueNaming:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _QueueNamingEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_QueueNaming.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    QUEUE_NAMING_UNSPECIFIED: _QueueNaming.ValueType  # 0
+    """Not set."""
+    QUEUE_NAMING_YUNIKORN: _QueueNaming.ValueType  # 1
+    """YuniKorn: a path is `root`, or valid names below `root`, and is read in lower case. Nobody may
+    submit to `root.@recovery@` or below it. A question with groups must have a user whose name
+    YuniKorn accepts.
+    """
+    QUEUE_NAMING_YUNIKORN_ANY_USER: _QueueNaming.ValueType  # 2
+    """The same, but a question with groups may have any user except `*`."""
+    QUEUE_NAMING_YARN: _QueueNaming.ValueType  # 3
+    """YARN: paths are case-sensitive, and `root.` at the beginning is optional."""
+    QUEUE_NAMING_YARN_SHORT_NAMES: _QueueNaming.ValueType  # 4
+    """The same, but a name without dots refers to the queue with that last level, wherever it is. If
+    several queues share the name, `ambiguous_level` decides.
+    """
+
+class QueueNaming(_QueueNaming, metaclass=_QueueNamingEnumTypeWrapper):
+    """How a partition names its queues, and which questions about them have the same answer for
+    everybody. A caller that does not know the value must ask the server.
+    """
+
+QUEUE_NAMING_UNSPECIFIED: QueueNaming.ValueType  # 0
+"""Not set."""
+QUEUE_NAMING_YUNIKORN: QueueNaming.ValueType  # 1
+"""YuniKorn: a path is `root`, or valid names below `root`, and is read in lower case. Nobody may
+submit to `root.@recovery@` or below it. A question with groups must have a user whose name
+YuniKorn accepts.
+"""
+QUEUE_NAMING_YUNIKORN_ANY_USER: QueueNaming.ValueType  # 2
+"""The same, but a question with groups may have any user except `*`."""
+QUEUE_NAMING_YARN: QueueNaming.ValueType  # 3
+"""YARN: paths are case-sensitive, and `root.` at the beginning is optional."""
+QUEUE_NAMING_YARN_SHORT_NAMES: QueueNaming.ValueType  # 4
+"""The same, but a name without dots refers to the queue with that last level, wherever it is. If
+several queues share the name, `ambiguous_level` decides.
+"""
+Global___QueueNaming: _TypeAlias = QueueNaming  # noqa: Y015
 
 @_typing.final
 class SyncRequest(_message.Message):
@@ -672,6 +717,177 @@ class ClusterPolicy(_message.Message):
 Global___ClusterPolicy: _TypeAlias = ClusterPolicy  # noqa: Y015
 
 @_typing.final
+class LevelColumns(_message.Message):
+    """The levels of the chains of a policy. A level holds the names that the ACLs of one queue list,
+    and refers to the level above it. The chain of a queue is a level and all levels above it, up to
+    an end.
+
+    A question is decided along the chain. The nearest level that lists the user grants access; if
+    there is none, the nearest level that lists a group of the user; if there is none, or while the
+    groups are not known, the nearest level that lists the service that acts for the user. If no level
+    grants access, the end decides, once the groups are known or if no level lists groups.
+
+    All columns but `listed` and `end_reasons` have the same length.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ABOVE_FIELD_NUMBER: _builtins.int
+    DEPTH_FIELD_NUMBER: _builtins.int
+    USERS_FIELD_NUMBER: _builtins.int
+    GROUPS_FIELD_NUMBER: _builtins.int
+    SERVICES_FIELD_NUMBER: _builtins.int
+    LISTED_FIELD_NUMBER: _builtins.int
+    END_REASONS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def above(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """The distance back to the level above, in levels. 0: the level is an end. An end lists no names."""
+
+    @_builtins.property
+    def depth(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """The number of levels in the path of the queue whose ACLs these are: the path is the beginning of
+        the path in question. 0: the ACL is that of the cluster's administrators.
+        """
+
+    @_builtins.property
+    def users(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """How many users each level lists."""
+
+    @_builtins.property
+    def groups(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """How many groups each level lists."""
+
+    @_builtins.property
+    def services(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """How many services each level lists. They have access for any user that they act for."""
+
+    @_builtins.property
+    def listed(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """Indexes into PolicyPart.names: for each level its users, then its groups, then its services,
+        each sorted by name.
+        """
+
+    @_builtins.property
+    def end_reasons(self) -> _containers.RepeatedScalarFieldContainer[_access_pb2.Reason.ValueType]:
+        """What each end decides, in the order of the ends: WILDCARD, CLUSTER_ADMIN or ACLS_DISABLED
+        (granted), or NO_MATCH (denied). The subject of WILDCARD and CLUSTER_ADMIN is `*`.
+        """
+
+    def __init__(
+        self,
+        *,
+        above: _abc.Iterable[_builtins.int] | None = ...,
+        depth: _abc.Iterable[_builtins.int] | None = ...,
+        users: _abc.Iterable[_builtins.int] | None = ...,
+        groups: _abc.Iterable[_builtins.int] | None = ...,
+        services: _abc.Iterable[_builtins.int] | None = ...,
+        listed: _abc.Iterable[_builtins.int] | None = ...,
+        end_reasons: _abc.Iterable[_access_pb2.Reason.ValueType] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["above", b"above", "depth", b"depth", "end_reasons", b"end_reasons", "groups", b"groups", "listed", b"listed", "services", b"services", "users", b"users"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___LevelColumns: _TypeAlias = LevelColumns  # noqa: Y015
+
+@_typing.final
+class QueueColumns(_message.Message):
+    """The queues of a policy, each after its parent. The first queue is `root`. All columns have the
+    same length.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PARENT_FIELD_NUMBER: _builtins.int
+    NAME_FIELD_NUMBER: _builtins.int
+    SUBMIT_FIELD_NUMBER: _builtins.int
+    ADMIN_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def parent(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """The distance back to the parent, in queues. 0 for `root`."""
+
+    @_builtins.property
+    def name(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """The last level of the path."""
+
+    @_builtins.property
+    def submit(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """The level at which the chain for submission begins."""
+
+    @_builtins.property
+    def admin(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """The level at which the chain for administration begins."""
+
+    def __init__(
+        self,
+        *,
+        parent: _abc.Iterable[_builtins.int] | None = ...,
+        name: _abc.Iterable[_builtins.str] | None = ...,
+        submit: _abc.Iterable[_builtins.int] | None = ...,
+        admin: _abc.Iterable[_builtins.int] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["admin", b"admin", "name", b"name", "parent", b"parent", "submit", b"submit"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___QueueColumns: _TypeAlias = QueueColumns  # noqa: Y015
+
+@_typing.final
+class CreatedQueueColumns(_message.Message):
+    """The queues that YARN creates when an application is submitted to them, as patterns of paths. They
+    are numbered after the last queue of QueueColumns. All columns have the same length.
+
+    For a path that is not a queue, a caller takes the nearest queue above it. If that queue has
+    entries below it, the caller follows the remaining levels of the path from entry to entry. The
+    entry with the name of the level takes precedence over `*`. The entry of the last level has the
+    chains of the path. If a level has no entry, the caller must ask the server.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PARENT_FIELD_NUMBER: _builtins.int
+    NAME_FIELD_NUMBER: _builtins.int
+    SUBMIT_FIELD_NUMBER: _builtins.int
+    ADMIN_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def parent(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """The distance back to the queue or entry above."""
+
+    @_builtins.property
+    def name(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """The last level of the path. `*`: any name without an entry of its own."""
+
+    @_builtins.property
+    def submit(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """The level at which the chain for submission begins, plus 1. 0: the caller must ask the server."""
+
+    @_builtins.property
+    def admin(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """The level at which the chain for administration begins, plus 1. 0: the caller must ask the
+        server.
+        """
+
+    def __init__(
+        self,
+        *,
+        parent: _abc.Iterable[_builtins.int] | None = ...,
+        name: _abc.Iterable[_builtins.str] | None = ...,
+        submit: _abc.Iterable[_builtins.int] | None = ...,
+        admin: _abc.Iterable[_builtins.int] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["admin", b"admin", "name", b"name", "parent", b"parent", "submit", b"submit"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CreatedQueueColumns: _TypeAlias = CreatedQueueColumns  # noqa: Y015
+
+@_typing.final
 class PolicyPart(_message.Message):
     """A part of a partition's policy. All parts of a policy are sent in sequence, before the next
     checkpoint or pong; a first part discards any incomplete policy before it.
@@ -693,6 +909,12 @@ class PolicyPart(_message.Message):
     RULES_FIELD_NUMBER: _builtins.int
     RESOLVER_FINGERPRINT_FIELD_NUMBER: _builtins.int
     ANY_ACL_NAMES_FIELD_NUMBER: _builtins.int
+    NAMING_FIELD_NUMBER: _builtins.int
+    AMBIGUOUS_LEVEL_FIELD_NUMBER: _builtins.int
+    NAMES_FIELD_NUMBER: _builtins.int
+    LEVELS_FIELD_NUMBER: _builtins.int
+    CONFIGURED_QUEUES_FIELD_NUMBER: _builtins.int
+    CREATED_QUEUES_FIELD_NUMBER: _builtins.int
     partition: _builtins.str
     """The name of the partition."""
     first: _builtins.bool
@@ -725,6 +947,12 @@ class PolicyPart(_message.Message):
     """True for `acl_names: any`. A caller that does not know this field does not know the version in
     `rules` either.
     """
+    naming: Global___QueueNaming.ValueType
+    """How the partition names its queues."""
+    ambiguous_level: _builtins.int
+    """For QUEUE_NAMING_YARN_SHORT_NAMES: the level at which the chains of a name begin that several
+    queues share.
+    """
     @_builtins.property
     def queues(self) -> _containers.RepeatedCompositeFieldContainer[_policy_pb2.PolicyQueue]:
         """The next queues, each after its parent."""
@@ -732,6 +960,24 @@ class PolicyPart(_message.Message):
     @_builtins.property
     def cluster(self) -> Global___ClusterPolicy:
         """Set for a YARN cluster."""
+
+    @_builtins.property
+    def names(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """The next names of users, groups and services. The parts of a policy form one table; so do their
+        levels and their queues. An index counts from the first part.
+        """
+
+    @_builtins.property
+    def levels(self) -> Global___LevelColumns:
+        """The next levels."""
+
+    @_builtins.property
+    def configured_queues(self) -> Global___QueueColumns:
+        """The next queues."""
+
+    @_builtins.property
+    def created_queues(self) -> Global___CreatedQueueColumns:
+        """The next entries for queues that will be created, after the last queue."""
 
     def __init__(
         self,
@@ -750,10 +996,16 @@ class PolicyPart(_message.Message):
         rules: _builtins.int = ...,
         resolver_fingerprint: _builtins.bytes = ...,
         any_acl_names: _builtins.bool = ...,
+        naming: Global___QueueNaming.ValueType = ...,
+        ambiguous_level: _builtins.int = ...,
+        names: _abc.Iterable[_builtins.str] | None = ...,
+        levels: Global___LevelColumns | None = ...,
+        configured_queues: Global___QueueColumns | None = ...,
+        created_queues: Global___CreatedQueueColumns | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["cluster", b"cluster"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["cluster", b"cluster", "configured_queues", b"configured_queues", "created_queues", b"created_queues", "levels", b"levels"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["any_acl_names", b"any_acl_names", "checksum", b"checksum", "cluster", b"cluster", "extended_acl_names", b"extended_acl_names", "first", b"first", "last", b"last", "partition", b"partition", "queues", b"queues", "removed", b"removed", "resolver_fingerprint", b"resolver_fingerprint", "revision", b"revision", "rules", b"rules", "unchanged", b"unchanged", "use_given_groups", b"use_given_groups"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["ambiguous_level", b"ambiguous_level", "any_acl_names", b"any_acl_names", "checksum", b"checksum", "cluster", b"cluster", "configured_queues", b"configured_queues", "created_queues", b"created_queues", "extended_acl_names", b"extended_acl_names", "first", b"first", "last", b"last", "levels", b"levels", "names", b"names", "naming", b"naming", "partition", b"partition", "queues", b"queues", "removed", b"removed", "resolver_fingerprint", b"resolver_fingerprint", "revision", b"revision", "rules", b"rules", "unchanged", b"unchanged", "use_given_groups", b"use_given_groups"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -25,6 +25,71 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+// How a partition names its queues, and which questions about them have the same answer for
+// everybody. A caller that does not know the value must ask the server.
+type QueueNaming int32
+
+const (
+	// Not set.
+	QueueNaming_QUEUE_NAMING_UNSPECIFIED QueueNaming = 0
+	// YuniKorn: a path is `root`, or valid names below `root`, and is read in lower case. Nobody may
+	// submit to `root.@recovery@` or below it. A question with groups must have a user whose name
+	// YuniKorn accepts.
+	QueueNaming_QUEUE_NAMING_YUNIKORN QueueNaming = 1
+	// The same, but a question with groups may have any user except `*`.
+	QueueNaming_QUEUE_NAMING_YUNIKORN_ANY_USER QueueNaming = 2
+	// YARN: paths are case-sensitive, and `root.` at the beginning is optional.
+	QueueNaming_QUEUE_NAMING_YARN QueueNaming = 3
+	// The same, but a name without dots refers to the queue with that last level, wherever it is. If
+	// several queues share the name, `ambiguous_level` decides.
+	QueueNaming_QUEUE_NAMING_YARN_SHORT_NAMES QueueNaming = 4
+)
+
+// Enum value maps for QueueNaming.
+var (
+	QueueNaming_name = map[int32]string{
+		0: "QUEUE_NAMING_UNSPECIFIED",
+		1: "QUEUE_NAMING_YUNIKORN",
+		2: "QUEUE_NAMING_YUNIKORN_ANY_USER",
+		3: "QUEUE_NAMING_YARN",
+		4: "QUEUE_NAMING_YARN_SHORT_NAMES",
+	}
+	QueueNaming_value = map[string]int32{
+		"QUEUE_NAMING_UNSPECIFIED":       0,
+		"QUEUE_NAMING_YUNIKORN":          1,
+		"QUEUE_NAMING_YUNIKORN_ANY_USER": 2,
+		"QUEUE_NAMING_YARN":              3,
+		"QUEUE_NAMING_YARN_SHORT_NAMES":  4,
+	}
+)
+
+func (x QueueNaming) Enum() *QueueNaming {
+	p := new(QueueNaming)
+	*p = x
+	return p
+}
+
+func (x QueueNaming) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (QueueNaming) Descriptor() protoreflect.EnumDescriptor {
+	return file_queuegate_v1_sync_proto_enumTypes[0].Descriptor()
+}
+
+func (QueueNaming) Type() protoreflect.EnumType {
+	return &file_queuegate_v1_sync_proto_enumTypes[0]
+}
+
+func (x QueueNaming) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use QueueNaming.Descriptor instead.
+func (QueueNaming) EnumDescriptor() ([]byte, []int) {
+	return file_queuegate_v1_sync_proto_rawDescGZIP(), []int{0}
+}
+
 // A message from the caller.
 type SyncRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1368,6 +1433,272 @@ func (x *ClusterPolicy) GetHadoopSemantics() bool {
 	return false
 }
 
+// The levels of the chains of a policy. A level holds the names that the ACLs of one queue list,
+// and refers to the level above it. The chain of a queue is a level and all levels above it, up to
+// an end.
+//
+// A question is decided along the chain. The nearest level that lists the user grants access; if
+// there is none, the nearest level that lists a group of the user; if there is none, or while the
+// groups are not known, the nearest level that lists the service that acts for the user. If no level
+// grants access, the end decides, once the groups are known or if no level lists groups.
+//
+// All columns but `listed` and `end_reasons` have the same length.
+type LevelColumns struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The distance back to the level above, in levels. 0: the level is an end. An end lists no names.
+	Above []uint32 `protobuf:"varint,1,rep,packed,name=above,proto3" json:"above,omitempty"`
+	// The number of levels in the path of the queue whose ACLs these are: the path is the beginning of
+	// the path in question. 0: the ACL is that of the cluster's administrators.
+	Depth []uint32 `protobuf:"varint,2,rep,packed,name=depth,proto3" json:"depth,omitempty"`
+	// How many users each level lists.
+	Users []uint32 `protobuf:"varint,3,rep,packed,name=users,proto3" json:"users,omitempty"`
+	// How many groups each level lists.
+	Groups []uint32 `protobuf:"varint,4,rep,packed,name=groups,proto3" json:"groups,omitempty"`
+	// How many services each level lists. They have access for any user that they act for.
+	Services []uint32 `protobuf:"varint,5,rep,packed,name=services,proto3" json:"services,omitempty"`
+	// Indexes into PolicyPart.names: for each level its users, then its groups, then its services,
+	// each sorted by name.
+	Listed []uint32 `protobuf:"varint,6,rep,packed,name=listed,proto3" json:"listed,omitempty"`
+	// What each end decides, in the order of the ends: WILDCARD, CLUSTER_ADMIN or ACLS_DISABLED
+	// (granted), or NO_MATCH (denied). The subject of WILDCARD and CLUSTER_ADMIN is `*`.
+	EndReasons    []Reason `protobuf:"varint,7,rep,packed,name=end_reasons,json=endReasons,proto3,enum=queuegate.v1.Reason" json:"end_reasons,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *LevelColumns) Reset() {
+	*x = LevelColumns{}
+	mi := &file_queuegate_v1_sync_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LevelColumns) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LevelColumns) ProtoMessage() {}
+
+func (x *LevelColumns) ProtoReflect() protoreflect.Message {
+	mi := &file_queuegate_v1_sync_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LevelColumns.ProtoReflect.Descriptor instead.
+func (*LevelColumns) Descriptor() ([]byte, []int) {
+	return file_queuegate_v1_sync_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *LevelColumns) GetAbove() []uint32 {
+	if x != nil {
+		return x.Above
+	}
+	return nil
+}
+
+func (x *LevelColumns) GetDepth() []uint32 {
+	if x != nil {
+		return x.Depth
+	}
+	return nil
+}
+
+func (x *LevelColumns) GetUsers() []uint32 {
+	if x != nil {
+		return x.Users
+	}
+	return nil
+}
+
+func (x *LevelColumns) GetGroups() []uint32 {
+	if x != nil {
+		return x.Groups
+	}
+	return nil
+}
+
+func (x *LevelColumns) GetServices() []uint32 {
+	if x != nil {
+		return x.Services
+	}
+	return nil
+}
+
+func (x *LevelColumns) GetListed() []uint32 {
+	if x != nil {
+		return x.Listed
+	}
+	return nil
+}
+
+func (x *LevelColumns) GetEndReasons() []Reason {
+	if x != nil {
+		return x.EndReasons
+	}
+	return nil
+}
+
+// The queues of a policy, each after its parent. The first queue is `root`. All columns have the
+// same length.
+type QueueColumns struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The distance back to the parent, in queues. 0 for `root`.
+	Parent []uint32 `protobuf:"varint,1,rep,packed,name=parent,proto3" json:"parent,omitempty"`
+	// The last level of the path.
+	Name []string `protobuf:"bytes,2,rep,name=name,proto3" json:"name,omitempty"`
+	// The level at which the chain for submission begins.
+	Submit []uint32 `protobuf:"varint,3,rep,packed,name=submit,proto3" json:"submit,omitempty"`
+	// The level at which the chain for administration begins.
+	Admin         []uint32 `protobuf:"varint,4,rep,packed,name=admin,proto3" json:"admin,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *QueueColumns) Reset() {
+	*x = QueueColumns{}
+	mi := &file_queuegate_v1_sync_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *QueueColumns) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*QueueColumns) ProtoMessage() {}
+
+func (x *QueueColumns) ProtoReflect() protoreflect.Message {
+	mi := &file_queuegate_v1_sync_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use QueueColumns.ProtoReflect.Descriptor instead.
+func (*QueueColumns) Descriptor() ([]byte, []int) {
+	return file_queuegate_v1_sync_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *QueueColumns) GetParent() []uint32 {
+	if x != nil {
+		return x.Parent
+	}
+	return nil
+}
+
+func (x *QueueColumns) GetName() []string {
+	if x != nil {
+		return x.Name
+	}
+	return nil
+}
+
+func (x *QueueColumns) GetSubmit() []uint32 {
+	if x != nil {
+		return x.Submit
+	}
+	return nil
+}
+
+func (x *QueueColumns) GetAdmin() []uint32 {
+	if x != nil {
+		return x.Admin
+	}
+	return nil
+}
+
+// The queues that YARN creates when an application is submitted to them, as patterns of paths. They
+// are numbered after the last queue of QueueColumns. All columns have the same length.
+//
+// For a path that is not a queue, a caller takes the nearest queue above it. If that queue has
+// entries below it, the caller follows the remaining levels of the path from entry to entry. The
+// entry with the name of the level takes precedence over `*`. The entry of the last level has the
+// chains of the path. If a level has no entry, the caller must ask the server.
+type CreatedQueueColumns struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The distance back to the queue or entry above.
+	Parent []uint32 `protobuf:"varint,1,rep,packed,name=parent,proto3" json:"parent,omitempty"`
+	// The last level of the path. `*`: any name without an entry of its own.
+	Name []string `protobuf:"bytes,2,rep,name=name,proto3" json:"name,omitempty"`
+	// The level at which the chain for submission begins, plus 1. 0: the caller must ask the server.
+	Submit []uint32 `protobuf:"varint,3,rep,packed,name=submit,proto3" json:"submit,omitempty"`
+	// The level at which the chain for administration begins, plus 1. 0: the caller must ask the
+	// server.
+	Admin         []uint32 `protobuf:"varint,4,rep,packed,name=admin,proto3" json:"admin,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CreatedQueueColumns) Reset() {
+	*x = CreatedQueueColumns{}
+	mi := &file_queuegate_v1_sync_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CreatedQueueColumns) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CreatedQueueColumns) ProtoMessage() {}
+
+func (x *CreatedQueueColumns) ProtoReflect() protoreflect.Message {
+	mi := &file_queuegate_v1_sync_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CreatedQueueColumns.ProtoReflect.Descriptor instead.
+func (*CreatedQueueColumns) Descriptor() ([]byte, []int) {
+	return file_queuegate_v1_sync_proto_rawDescGZIP(), []int{19}
+}
+
+func (x *CreatedQueueColumns) GetParent() []uint32 {
+	if x != nil {
+		return x.Parent
+	}
+	return nil
+}
+
+func (x *CreatedQueueColumns) GetName() []string {
+	if x != nil {
+		return x.Name
+	}
+	return nil
+}
+
+func (x *CreatedQueueColumns) GetSubmit() []uint32 {
+	if x != nil {
+		return x.Submit
+	}
+	return nil
+}
+
+func (x *CreatedQueueColumns) GetAdmin() []uint32 {
+	if x != nil {
+		return x.Admin
+	}
+	return nil
+}
+
 // A part of a partition's policy. All parts of a policy are sent in sequence, before the next
 // checkpoint or pong; a first part discards any incomplete policy before it.
 type PolicyPart struct {
@@ -1403,14 +1734,28 @@ type PolicyPart struct {
 	ResolverFingerprint []byte `protobuf:"bytes,13,opt,name=resolver_fingerprint,json=resolverFingerprint,proto3" json:"resolver_fingerprint,omitempty"`
 	// True for `acl_names: any`. A caller that does not know this field does not know the version in
 	// `rules` either.
-	AnyAclNames   bool `protobuf:"varint,14,opt,name=any_acl_names,json=anyAclNames,proto3" json:"any_acl_names,omitempty"`
+	AnyAclNames bool `protobuf:"varint,14,opt,name=any_acl_names,json=anyAclNames,proto3" json:"any_acl_names,omitempty"`
+	// How the partition names its queues.
+	Naming QueueNaming `protobuf:"varint,15,opt,name=naming,proto3,enum=queuegate.v1.QueueNaming" json:"naming,omitempty"`
+	// For QUEUE_NAMING_YARN_SHORT_NAMES: the level at which the chains of a name begin that several
+	// queues share.
+	AmbiguousLevel uint32 `protobuf:"varint,16,opt,name=ambiguous_level,json=ambiguousLevel,proto3" json:"ambiguous_level,omitempty"`
+	// The next names of users, groups and services. The parts of a policy form one table; so do their
+	// levels and their queues. An index counts from the first part.
+	Names []string `protobuf:"bytes,17,rep,name=names,proto3" json:"names,omitempty"`
+	// The next levels.
+	Levels *LevelColumns `protobuf:"bytes,18,opt,name=levels,proto3" json:"levels,omitempty"`
+	// The next queues.
+	ConfiguredQueues *QueueColumns `protobuf:"bytes,19,opt,name=configured_queues,json=configuredQueues,proto3" json:"configured_queues,omitempty"`
+	// The next entries for queues that will be created, after the last queue.
+	CreatedQueues *CreatedQueueColumns `protobuf:"bytes,20,opt,name=created_queues,json=createdQueues,proto3" json:"created_queues,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *PolicyPart) Reset() {
 	*x = PolicyPart{}
-	mi := &file_queuegate_v1_sync_proto_msgTypes[17]
+	mi := &file_queuegate_v1_sync_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1422,7 +1767,7 @@ func (x *PolicyPart) String() string {
 func (*PolicyPart) ProtoMessage() {}
 
 func (x *PolicyPart) ProtoReflect() protoreflect.Message {
-	mi := &file_queuegate_v1_sync_proto_msgTypes[17]
+	mi := &file_queuegate_v1_sync_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1435,7 +1780,7 @@ func (x *PolicyPart) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PolicyPart.ProtoReflect.Descriptor instead.
 func (*PolicyPart) Descriptor() ([]byte, []int) {
-	return file_queuegate_v1_sync_proto_rawDescGZIP(), []int{17}
+	return file_queuegate_v1_sync_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *PolicyPart) GetPartition() string {
@@ -1536,6 +1881,48 @@ func (x *PolicyPart) GetAnyAclNames() bool {
 	return false
 }
 
+func (x *PolicyPart) GetNaming() QueueNaming {
+	if x != nil {
+		return x.Naming
+	}
+	return QueueNaming_QUEUE_NAMING_UNSPECIFIED
+}
+
+func (x *PolicyPart) GetAmbiguousLevel() uint32 {
+	if x != nil {
+		return x.AmbiguousLevel
+	}
+	return 0
+}
+
+func (x *PolicyPart) GetNames() []string {
+	if x != nil {
+		return x.Names
+	}
+	return nil
+}
+
+func (x *PolicyPart) GetLevels() *LevelColumns {
+	if x != nil {
+		return x.Levels
+	}
+	return nil
+}
+
+func (x *PolicyPart) GetConfiguredQueues() *QueueColumns {
+	if x != nil {
+		return x.ConfiguredQueues
+	}
+	return nil
+}
+
+func (x *PolicyPart) GetCreatedQueues() *CreatedQueueColumns {
+	if x != nil {
+		return x.CreatedQueues
+	}
+	return nil
+}
+
 // The groups of a user.
 type UserGroups struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1555,7 +1942,7 @@ type UserGroups struct {
 
 func (x *UserGroups) Reset() {
 	*x = UserGroups{}
-	mi := &file_queuegate_v1_sync_proto_msgTypes[18]
+	mi := &file_queuegate_v1_sync_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1567,7 +1954,7 @@ func (x *UserGroups) String() string {
 func (*UserGroups) ProtoMessage() {}
 
 func (x *UserGroups) ProtoReflect() protoreflect.Message {
-	mi := &file_queuegate_v1_sync_proto_msgTypes[18]
+	mi := &file_queuegate_v1_sync_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1580,7 +1967,7 @@ func (x *UserGroups) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UserGroups.ProtoReflect.Descriptor instead.
 func (*UserGroups) Descriptor() ([]byte, []int) {
-	return file_queuegate_v1_sync_proto_rawDescGZIP(), []int{18}
+	return file_queuegate_v1_sync_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *UserGroups) GetPartition() string {
@@ -1631,7 +2018,7 @@ type Forget struct {
 
 func (x *Forget) Reset() {
 	*x = Forget{}
-	mi := &file_queuegate_v1_sync_proto_msgTypes[19]
+	mi := &file_queuegate_v1_sync_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1643,7 +2030,7 @@ func (x *Forget) String() string {
 func (*Forget) ProtoMessage() {}
 
 func (x *Forget) ProtoReflect() protoreflect.Message {
-	mi := &file_queuegate_v1_sync_proto_msgTypes[19]
+	mi := &file_queuegate_v1_sync_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1656,7 +2043,7 @@ func (x *Forget) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Forget.ProtoReflect.Descriptor instead.
 func (*Forget) Descriptor() ([]byte, []int) {
-	return file_queuegate_v1_sync_proto_rawDescGZIP(), []int{19}
+	return file_queuegate_v1_sync_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Forget) GetPartition() string {
@@ -1768,7 +2155,26 @@ const file_queuegate_v1_sync_proto_rawDesc = "" +
 	"\facls_enabled\x18\x02 \x01(\bR\vaclsEnabled\x128\n" +
 	"\x18checks_submission_always\x18\x03 \x01(\bR\x16checksSubmissionAlways\x12&\n" +
 	"\x0fhas_short_names\x18\x04 \x01(\bR\rhasShortNames\x12)\n" +
-	"\x10hadoop_semantics\x18\x05 \x01(\bR\x0fhadoopSemantics\"\xf3\x03\n" +
+	"\x10hadoop_semantics\x18\x05 \x01(\bR\x0fhadoopSemantics\"\xd3\x01\n" +
+	"\fLevelColumns\x12\x14\n" +
+	"\x05above\x18\x01 \x03(\rR\x05above\x12\x14\n" +
+	"\x05depth\x18\x02 \x03(\rR\x05depth\x12\x14\n" +
+	"\x05users\x18\x03 \x03(\rR\x05users\x12\x16\n" +
+	"\x06groups\x18\x04 \x03(\rR\x06groups\x12\x1a\n" +
+	"\bservices\x18\x05 \x03(\rR\bservices\x12\x16\n" +
+	"\x06listed\x18\x06 \x03(\rR\x06listed\x125\n" +
+	"\vend_reasons\x18\a \x03(\x0e2\x14.queuegate.v1.ReasonR\n" +
+	"endReasons\"h\n" +
+	"\fQueueColumns\x12\x16\n" +
+	"\x06parent\x18\x01 \x03(\rR\x06parent\x12\x12\n" +
+	"\x04name\x18\x02 \x03(\tR\x04name\x12\x16\n" +
+	"\x06submit\x18\x03 \x03(\rR\x06submit\x12\x14\n" +
+	"\x05admin\x18\x04 \x03(\rR\x05admin\"o\n" +
+	"\x13CreatedQueueColumns\x12\x16\n" +
+	"\x06parent\x18\x01 \x03(\rR\x06parent\x12\x12\n" +
+	"\x04name\x18\x02 \x03(\tR\x04name\x12\x16\n" +
+	"\x06submit\x18\x03 \x03(\rR\x06submit\x12\x14\n" +
+	"\x05admin\x18\x04 \x03(\rR\x05admin\"\xac\x06\n" +
 	"\n" +
 	"PolicyPart\x12\x1c\n" +
 	"\tpartition\x18\x01 \x01(\tR\tpartition\x12\x14\n" +
@@ -1785,7 +2191,13 @@ const file_queuegate_v1_sync_proto_rawDesc = "" +
 	"\aremoved\x18\v \x01(\bR\aremoved\x12\x14\n" +
 	"\x05rules\x18\f \x01(\rR\x05rules\x121\n" +
 	"\x14resolver_fingerprint\x18\r \x01(\fR\x13resolverFingerprint\x12\"\n" +
-	"\rany_acl_names\x18\x0e \x01(\bR\vanyAclNames\"\xb7\x01\n" +
+	"\rany_acl_names\x18\x0e \x01(\bR\vanyAclNames\x121\n" +
+	"\x06naming\x18\x0f \x01(\x0e2\x19.queuegate.v1.QueueNamingR\x06naming\x12'\n" +
+	"\x0fambiguous_level\x18\x10 \x01(\rR\x0eambiguousLevel\x12\x14\n" +
+	"\x05names\x18\x11 \x03(\tR\x05names\x122\n" +
+	"\x06levels\x18\x12 \x01(\v2\x1a.queuegate.v1.LevelColumnsR\x06levels\x12G\n" +
+	"\x11configured_queues\x18\x13 \x01(\v2\x1a.queuegate.v1.QueueColumnsR\x10configuredQueues\x12H\n" +
+	"\x0ecreated_queues\x18\x14 \x01(\v2!.queuegate.v1.CreatedQueueColumnsR\rcreatedQueues\"\xb7\x01\n" +
 	"\n" +
 	"UserGroups\x12\x1c\n" +
 	"\tpartition\x18\x01 \x01(\tR\tpartition\x12\x12\n" +
@@ -1795,7 +2207,13 @@ const file_queuegate_v1_sync_proto_rawDesc = "" +
 	"\x0flifetime_millis\x18\x05 \x01(\x04R\x0elifetimeMillis\"<\n" +
 	"\x06Forget\x12\x1c\n" +
 	"\tpartition\x18\x01 \x01(\tR\tpartition\x12\x14\n" +
-	"\x05users\x18\x02 \x03(\tR\x05users2P\n" +
+	"\x05users\x18\x02 \x03(\tR\x05users*\xa4\x01\n" +
+	"\vQueueNaming\x12\x1c\n" +
+	"\x18QUEUE_NAMING_UNSPECIFIED\x10\x00\x12\x19\n" +
+	"\x15QUEUE_NAMING_YUNIKORN\x10\x01\x12\"\n" +
+	"\x1eQUEUE_NAMING_YUNIKORN_ANY_USER\x10\x02\x12\x15\n" +
+	"\x11QUEUE_NAMING_YARN\x10\x03\x12!\n" +
+	"\x1dQUEUE_NAMING_YARN_SHORT_NAMES\x10\x042P\n" +
 	"\vSyncService\x12A\n" +
 	"\x04Sync\x12\x19.queuegate.v1.SyncRequest\x1a\x1a.queuegate.v1.SyncResponse(\x010\x01Bp\n" +
 	"\x0fio.queuegate.v1B\tSyncProtoP\x01ZAgithub.com/queuegate/queuegate/client/go/queuegate/v1;queuegatev1\xaa\x02\fQueuegate.V1b\x06proto3"
@@ -1812,69 +2230,80 @@ func file_queuegate_v1_sync_proto_rawDescGZIP() []byte {
 	return file_queuegate_v1_sync_proto_rawDescData
 }
 
-var file_queuegate_v1_sync_proto_msgTypes = make([]protoimpl.MessageInfo, 20)
+var file_queuegate_v1_sync_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
+var file_queuegate_v1_sync_proto_msgTypes = make([]protoimpl.MessageInfo, 23)
 var file_queuegate_v1_sync_proto_goTypes = []any{
-	(*SyncRequest)(nil),              // 0: queuegate.v1.SyncRequest
-	(*SyncOpen)(nil),                 // 1: queuegate.v1.SyncOpen
-	(*HeldPolicy)(nil),               // 2: queuegate.v1.HeldPolicy
-	(*SyncPing)(nil),                 // 3: queuegate.v1.SyncPing
-	(*SyncApplied)(nil),              // 4: queuegate.v1.SyncApplied
-	(*SyncRelease)(nil),              // 5: queuegate.v1.SyncRelease
-	(*SyncWant)(nil),                 // 6: queuegate.v1.SyncWant
-	(*SyncReport)(nil),               // 7: queuegate.v1.SyncReport
-	(*LocalDecision)(nil),            // 8: queuegate.v1.LocalDecision
-	(*SyncResponse)(nil),             // 9: queuegate.v1.SyncResponse
-	(*SyncReported)(nil),             // 10: queuegate.v1.SyncReported
-	(*RefusedDecision)(nil),          // 11: queuegate.v1.RefusedDecision
-	(*SyncDraining)(nil),             // 12: queuegate.v1.SyncDraining
-	(*SyncOpened)(nil),               // 13: queuegate.v1.SyncOpened
-	(*SyncCheckpoint)(nil),           // 14: queuegate.v1.SyncCheckpoint
-	(*SyncPong)(nil),                 // 15: queuegate.v1.SyncPong
-	(*ClusterPolicy)(nil),            // 16: queuegate.v1.ClusterPolicy
-	(*PolicyPart)(nil),               // 17: queuegate.v1.PolicyPart
-	(*UserGroups)(nil),               // 18: queuegate.v1.UserGroups
-	(*Forget)(nil),                   // 19: queuegate.v1.Forget
-	(*Cursor)(nil),                   // 20: queuegate.v1.Cursor
-	(*timestamppb.Timestamp)(nil),    // 21: google.protobuf.Timestamp
-	(AccessType)(0),                  // 22: queuegate.v1.AccessType
-	(*CheckQueueAccessResponse)(nil), // 23: queuegate.v1.CheckQueueAccessResponse
-	(*PolicyQueue)(nil),              // 24: queuegate.v1.PolicyQueue
-	(ResolveOutcome)(0),              // 25: queuegate.v1.ResolveOutcome
+	(QueueNaming)(0),                 // 0: queuegate.v1.QueueNaming
+	(*SyncRequest)(nil),              // 1: queuegate.v1.SyncRequest
+	(*SyncOpen)(nil),                 // 2: queuegate.v1.SyncOpen
+	(*HeldPolicy)(nil),               // 3: queuegate.v1.HeldPolicy
+	(*SyncPing)(nil),                 // 4: queuegate.v1.SyncPing
+	(*SyncApplied)(nil),              // 5: queuegate.v1.SyncApplied
+	(*SyncRelease)(nil),              // 6: queuegate.v1.SyncRelease
+	(*SyncWant)(nil),                 // 7: queuegate.v1.SyncWant
+	(*SyncReport)(nil),               // 8: queuegate.v1.SyncReport
+	(*LocalDecision)(nil),            // 9: queuegate.v1.LocalDecision
+	(*SyncResponse)(nil),             // 10: queuegate.v1.SyncResponse
+	(*SyncReported)(nil),             // 11: queuegate.v1.SyncReported
+	(*RefusedDecision)(nil),          // 12: queuegate.v1.RefusedDecision
+	(*SyncDraining)(nil),             // 13: queuegate.v1.SyncDraining
+	(*SyncOpened)(nil),               // 14: queuegate.v1.SyncOpened
+	(*SyncCheckpoint)(nil),           // 15: queuegate.v1.SyncCheckpoint
+	(*SyncPong)(nil),                 // 16: queuegate.v1.SyncPong
+	(*ClusterPolicy)(nil),            // 17: queuegate.v1.ClusterPolicy
+	(*LevelColumns)(nil),             // 18: queuegate.v1.LevelColumns
+	(*QueueColumns)(nil),             // 19: queuegate.v1.QueueColumns
+	(*CreatedQueueColumns)(nil),      // 20: queuegate.v1.CreatedQueueColumns
+	(*PolicyPart)(nil),               // 21: queuegate.v1.PolicyPart
+	(*UserGroups)(nil),               // 22: queuegate.v1.UserGroups
+	(*Forget)(nil),                   // 23: queuegate.v1.Forget
+	(*Cursor)(nil),                   // 24: queuegate.v1.Cursor
+	(*timestamppb.Timestamp)(nil),    // 25: google.protobuf.Timestamp
+	(AccessType)(0),                  // 26: queuegate.v1.AccessType
+	(*CheckQueueAccessResponse)(nil), // 27: queuegate.v1.CheckQueueAccessResponse
+	(Reason)(0),                      // 28: queuegate.v1.Reason
+	(*PolicyQueue)(nil),              // 29: queuegate.v1.PolicyQueue
+	(ResolveOutcome)(0),              // 30: queuegate.v1.ResolveOutcome
 }
 var file_queuegate_v1_sync_proto_depIdxs = []int32{
-	1,  // 0: queuegate.v1.SyncRequest.open:type_name -> queuegate.v1.SyncOpen
-	3,  // 1: queuegate.v1.SyncRequest.ping:type_name -> queuegate.v1.SyncPing
-	4,  // 2: queuegate.v1.SyncRequest.applied:type_name -> queuegate.v1.SyncApplied
-	6,  // 3: queuegate.v1.SyncRequest.want:type_name -> queuegate.v1.SyncWant
-	7,  // 4: queuegate.v1.SyncRequest.report:type_name -> queuegate.v1.SyncReport
-	5,  // 5: queuegate.v1.SyncRequest.release:type_name -> queuegate.v1.SyncRelease
-	20, // 6: queuegate.v1.SyncOpen.resume:type_name -> queuegate.v1.Cursor
-	20, // 7: queuegate.v1.SyncOpen.fleet_cursor:type_name -> queuegate.v1.Cursor
-	2,  // 8: queuegate.v1.SyncOpen.held:type_name -> queuegate.v1.HeldPolicy
-	8,  // 9: queuegate.v1.SyncReport.decisions:type_name -> queuegate.v1.LocalDecision
-	21, // 10: queuegate.v1.LocalDecision.time:type_name -> google.protobuf.Timestamp
-	22, // 11: queuegate.v1.LocalDecision.access:type_name -> queuegate.v1.AccessType
-	23, // 12: queuegate.v1.LocalDecision.decision:type_name -> queuegate.v1.CheckQueueAccessResponse
-	13, // 13: queuegate.v1.SyncResponse.opened:type_name -> queuegate.v1.SyncOpened
-	15, // 14: queuegate.v1.SyncResponse.pong:type_name -> queuegate.v1.SyncPong
-	17, // 15: queuegate.v1.SyncResponse.policy:type_name -> queuegate.v1.PolicyPart
-	19, // 16: queuegate.v1.SyncResponse.forget:type_name -> queuegate.v1.Forget
-	14, // 17: queuegate.v1.SyncResponse.checkpoint:type_name -> queuegate.v1.SyncCheckpoint
-	18, // 18: queuegate.v1.SyncResponse.user_groups:type_name -> queuegate.v1.UserGroups
-	10, // 19: queuegate.v1.SyncResponse.reported:type_name -> queuegate.v1.SyncReported
-	12, // 20: queuegate.v1.SyncResponse.draining:type_name -> queuegate.v1.SyncDraining
-	11, // 21: queuegate.v1.SyncReported.refused:type_name -> queuegate.v1.RefusedDecision
-	20, // 22: queuegate.v1.SyncCheckpoint.fleet_cursor:type_name -> queuegate.v1.Cursor
-	24, // 23: queuegate.v1.PolicyPart.queues:type_name -> queuegate.v1.PolicyQueue
-	16, // 24: queuegate.v1.PolicyPart.cluster:type_name -> queuegate.v1.ClusterPolicy
-	25, // 25: queuegate.v1.UserGroups.outcome:type_name -> queuegate.v1.ResolveOutcome
-	0,  // 26: queuegate.v1.SyncService.Sync:input_type -> queuegate.v1.SyncRequest
-	9,  // 27: queuegate.v1.SyncService.Sync:output_type -> queuegate.v1.SyncResponse
-	27, // [27:28] is the sub-list for method output_type
-	26, // [26:27] is the sub-list for method input_type
-	26, // [26:26] is the sub-list for extension type_name
-	26, // [26:26] is the sub-list for extension extendee
-	0,  // [0:26] is the sub-list for field type_name
+	2,  // 0: queuegate.v1.SyncRequest.open:type_name -> queuegate.v1.SyncOpen
+	4,  // 1: queuegate.v1.SyncRequest.ping:type_name -> queuegate.v1.SyncPing
+	5,  // 2: queuegate.v1.SyncRequest.applied:type_name -> queuegate.v1.SyncApplied
+	7,  // 3: queuegate.v1.SyncRequest.want:type_name -> queuegate.v1.SyncWant
+	8,  // 4: queuegate.v1.SyncRequest.report:type_name -> queuegate.v1.SyncReport
+	6,  // 5: queuegate.v1.SyncRequest.release:type_name -> queuegate.v1.SyncRelease
+	24, // 6: queuegate.v1.SyncOpen.resume:type_name -> queuegate.v1.Cursor
+	24, // 7: queuegate.v1.SyncOpen.fleet_cursor:type_name -> queuegate.v1.Cursor
+	3,  // 8: queuegate.v1.SyncOpen.held:type_name -> queuegate.v1.HeldPolicy
+	9,  // 9: queuegate.v1.SyncReport.decisions:type_name -> queuegate.v1.LocalDecision
+	25, // 10: queuegate.v1.LocalDecision.time:type_name -> google.protobuf.Timestamp
+	26, // 11: queuegate.v1.LocalDecision.access:type_name -> queuegate.v1.AccessType
+	27, // 12: queuegate.v1.LocalDecision.decision:type_name -> queuegate.v1.CheckQueueAccessResponse
+	14, // 13: queuegate.v1.SyncResponse.opened:type_name -> queuegate.v1.SyncOpened
+	16, // 14: queuegate.v1.SyncResponse.pong:type_name -> queuegate.v1.SyncPong
+	21, // 15: queuegate.v1.SyncResponse.policy:type_name -> queuegate.v1.PolicyPart
+	23, // 16: queuegate.v1.SyncResponse.forget:type_name -> queuegate.v1.Forget
+	15, // 17: queuegate.v1.SyncResponse.checkpoint:type_name -> queuegate.v1.SyncCheckpoint
+	22, // 18: queuegate.v1.SyncResponse.user_groups:type_name -> queuegate.v1.UserGroups
+	11, // 19: queuegate.v1.SyncResponse.reported:type_name -> queuegate.v1.SyncReported
+	13, // 20: queuegate.v1.SyncResponse.draining:type_name -> queuegate.v1.SyncDraining
+	12, // 21: queuegate.v1.SyncReported.refused:type_name -> queuegate.v1.RefusedDecision
+	24, // 22: queuegate.v1.SyncCheckpoint.fleet_cursor:type_name -> queuegate.v1.Cursor
+	28, // 23: queuegate.v1.LevelColumns.end_reasons:type_name -> queuegate.v1.Reason
+	29, // 24: queuegate.v1.PolicyPart.queues:type_name -> queuegate.v1.PolicyQueue
+	17, // 25: queuegate.v1.PolicyPart.cluster:type_name -> queuegate.v1.ClusterPolicy
+	0,  // 26: queuegate.v1.PolicyPart.naming:type_name -> queuegate.v1.QueueNaming
+	18, // 27: queuegate.v1.PolicyPart.levels:type_name -> queuegate.v1.LevelColumns
+	19, // 28: queuegate.v1.PolicyPart.configured_queues:type_name -> queuegate.v1.QueueColumns
+	20, // 29: queuegate.v1.PolicyPart.created_queues:type_name -> queuegate.v1.CreatedQueueColumns
+	30, // 30: queuegate.v1.UserGroups.outcome:type_name -> queuegate.v1.ResolveOutcome
+	1,  // 31: queuegate.v1.SyncService.Sync:input_type -> queuegate.v1.SyncRequest
+	10, // 32: queuegate.v1.SyncService.Sync:output_type -> queuegate.v1.SyncResponse
+	32, // [32:33] is the sub-list for method output_type
+	31, // [31:32] is the sub-list for method input_type
+	31, // [31:31] is the sub-list for extension type_name
+	31, // [31:31] is the sub-list for extension extendee
+	0,  // [0:31] is the sub-list for field type_name
 }
 
 func init() { file_queuegate_v1_sync_proto_init() }
@@ -1909,13 +2338,14 @@ func file_queuegate_v1_sync_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_queuegate_v1_sync_proto_rawDesc), len(file_queuegate_v1_sync_proto_rawDesc)),
-			NumEnums:      0,
-			NumMessages:   20,
+			NumEnums:      1,
+			NumMessages:   23,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
 		GoTypes:           file_queuegate_v1_sync_proto_goTypes,
 		DependencyIndexes: file_queuegate_v1_sync_proto_depIdxs,
+		EnumInfos:         file_queuegate_v1_sync_proto_enumTypes,
 		MessageInfos:      file_queuegate_v1_sync_proto_msgTypes,
 	}.Build()
 	File_queuegate_v1_sync_proto = out.File
