@@ -1,4 +1,4 @@
-"""Ask a queuegate server whether a user may use a queue, why, and by which groups.
+"""Ask a queuegate server whether a user may use a queue, and why.
 
     >>> import queuegate
     >>> with queuegate.Client() as client:  # at QUEUEGATE_ADDRESS, or else 127.0.0.1:50051
@@ -7,9 +7,9 @@
     ...     print(f"admitted by {decision.reason}")
     admitted by user
 
-`queuegate.aio.Client` is the same for asyncio, `queuegate.exceptions` has the exceptions that
-calls raise, `queuegate.v1` the generated messages, and `queuegate.policy` decides in this process
-with the code of the server.
+`queuegate.aio.Client` is the same for asyncio, `queuegate.exceptions` contains the exceptions that
+calls raise, `queuegate.v1` contains the generated messages, and `queuegate.policy` decides in this
+process with the server's code.
 """
 
 from importlib import import_module

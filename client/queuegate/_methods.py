@@ -598,8 +598,8 @@ class ClientMethods:
 
         Args:
             content: The text of the configuration.
-            format: `yunikorn`, `fair-scheduler` or `capacity-scheduler`, or for the files beside a
-                policy `yarn-site` or `spark-defaults`. If empty, the server detects it.
+            format: `yunikorn`, `fair-scheduler` or `capacity-scheduler`, or for files that
+                accompany a policy `yarn-site` or `spark-defaults`. If empty, the server detects it.
             timeout: The time limit in seconds. A large configuration takes seconds, so the default
                 is longer than for other calls.
 

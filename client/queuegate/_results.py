@@ -97,7 +97,7 @@ class PolicyQueue:
 
 @dataclass(frozen=True, slots=True)
 class QueueTemplate:
-    """The ACLs of queues that YARN's capacity scheduler creates when somebody submits to them."""
+    """The ACLs of queues that YARN's capacity scheduler creates when they are first used."""
 
     path: str
     """The path of the queues below which it applies; `*` in its last levels stands for any
@@ -137,7 +137,7 @@ class PolicyInfo:
     reload_diagnostics: tuple[Diagnostic, ...]
     """Why the last reload failed; empty if it succeeded."""
     templates: tuple[QueueTemplate, ...] = ()
-    """The ACLs of queues that YARN creates when somebody submits to them."""
+    """The ACLs of queues that YARN creates when they are first used."""
 
 
 @dataclass(frozen=True, slots=True)

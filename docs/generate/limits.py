@@ -96,10 +96,10 @@ def _requests() -> list[tuple[str, str]]:
         ("Path of a queue", f"{_count(validation.MAX_QUEUE_BYTES)} bytes of UTF-8"),
         ("Checks in a batch, or in one message of a stream", _count(wire.MAX_BATCH)),
         ("Checks in a `CheckQueueAccessColumns`", _count(columns.MAX_CHECKS)),
-        ("Users in a `CheckQueueAccessColumns`, and queues", _count(columns.MAX_NAMES)),
+        ("Users, or queues, in a `CheckQueueAccessColumns`", _count(columns.MAX_NAMES)),
         ("Users in an `InvalidateUserGroups`", _count(user_group_service.MAX_USERS)),
         ("Text in a `ValidatePolicy`", _size(policy_service.MAX_CONTENT_BYTES)),
-        ("View ACL of an application, and modify ACL", _size(application_service.MAX_ACL_BYTES)),
+        ("View ACL, or modify ACL, of an application", _size(application_service.MAX_ACL_BYTES)),
         (
             "Queues on a page of `ListQueues`; any more are on the next page",
             f"{_count(access_service.MAX_PAGE_SIZE)} ({default} by default)",
