@@ -118,9 +118,9 @@ class AdmissionSettings:
     bypass_namespaces: Patterns
     """Namespaces that are not processed, even if they are in the list above."""
     label_namespaces: Patterns
-    """Namespaces whose workloads count without an application id; all if empty."""
+    """Namespaces in which workloads without an application ID are processed; all if empty."""
     no_label_namespaces: Patterns
-    """Namespaces whose workloads count with an application id only."""
+    """Namespaces in which only workloads with an application ID are processed."""
     user_labels: tuple[str, ...] = (LEGACY_LABEL,)
     """The keys of labels that a scheduler may take the user from."""
 

@@ -145,7 +145,7 @@ METRICS: Final[Mapping[str, tuple[type[Metric], str, tuple[str, ...]]]] = {
     ),
     "queuegate_policy_last_reload_successful": (
         Gauge,
-        ("1 if the policy that was read last is served; 0 if an older one is."),
+        ("1 if the policy that was read last is in use; 0 if an older one is."),
         (),
     ),
     "queuegate_policy_revision": (Gauge, "Increases by 1 with each new policy.", ()),
@@ -154,7 +154,7 @@ METRICS: Final[Mapping[str, tuple[type[Metric], str, tuple[str, ...]]]] = {
         ("When the policy was loaded, in Unix seconds; its age is time() minus this."),
         (),
     ),
-    "queuegate_policy_queues": (Gauge, "Queues of the policy.", _PARTITION),
+    "queuegate_policy_queues": (Gauge, "Queues in the policy.", _PARTITION),
     "queuegate_sync_streams": (Gauge, "Open streams of SyncService: gates.", ()),
     "queuegate_sync_streams_limit": (Gauge, "How many of them may be open.", ()),
     "queuegate_sync_lag_seconds": (

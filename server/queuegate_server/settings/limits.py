@@ -70,7 +70,7 @@ class Limits(Section):
         0.1,
         description="How long calls may queue. If longer waits persist, the server is "
         "overloaded and rejects calls that have waited for an eighth of it; with transport "
-        "native, also single calls.",
+        "native, single calls as well.",
     )
     max_message: Annotated[Size, Field(ge=KIB, le=1024 * MIB)] = Field(
         4 * MIB, description="The maximum size of a request, in bytes."

@@ -126,7 +126,7 @@ class Tracing(Section):
 
 
 class Audit(Section):
-    """Which decisions are recorded, where, and what happens when they cannot be."""
+    """Which decisions are recorded, where, and what happens when recording fails."""
 
     path: Annotated[Path, BeforeValidator(_audit_path)] | None = Field(
         None, description="The file, or - for standard output. Default: nothing is recorded."
