@@ -2,12 +2,11 @@
 
 import json
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 from docs.generate.markdown import code, page, table
 from queuegate.v1 import access_pb2, sync_pb2
 from queuegate.v1.user_group_information_pb2 import UserGroupInformation
-from queuegate_server.observe.audit_chain import START, chained
 from queuegate_server.rpc.decision_records import Answered, Failed, Record, Reported
 
 _INTRODUCTION: Final = """\
@@ -24,13 +23,6 @@ _EXAMPLES: Final = """\
 A denial, a request about an application, a request that could not be decided, and a decision that a
 gate made and reported:
 """
-_CHAIN: Final = """\
-## Hash chain
-
-With `chain: true`, each record ends with three more keys. Each worker has its own chain, which
-continues in the next file after a rotation, and after a restart.
-"""
-_SAMPLE_CHAIN: Final = "The first record of a chain:"
 _TIME: Final = 1_795_270_515.701522
 _KEYS: Final[Mapping[str, str]] = {
     "time": "When the request was decided: UTC, RFC 3339, with microseconds. With `decided_by`,"
@@ -59,11 +51,6 @@ _KEYS: Final[Mapping[str, str]] = {
     "stale": "`true` if the gate decided [without a"
     " lease](../how-to/decide-in-the-shim.md#limits-of-the-guarantee). Otherwise absent.",
 }
-_CHAIN_KEYS: Final = {
-    "sequence": "The position in the chain, from 1.",
-    "previous": "The previous record's `hash`; 64 zeros in the first record.",
-    "hash": 'The SHA-256, in hexadecimal, of the line\'s bytes before `,"hash":`.',
-}
 
 
 def generate() -> str:
@@ -73,19 +60,12 @@ def generate() -> str:
     for record in examples:
         assert list(record) == [key for key in _KEYS if key in record]
     assert set().union(*examples) == set(_KEYS)
-    lines, _ = chained(f"{_line(_denial())}\n".encode(), START)
-    first: dict[str, Any] = json.loads(lines)
-    assert first.keys() - _denial().keys() == set(_CHAIN_KEYS)
     return page(
         "Audit record",
         _INTRODUCTION,
         _table(_KEYS),
         _EXAMPLES,
         _block(*map(_line, examples)),
-        _CHAIN,
-        _table(_CHAIN_KEYS),
-        _SAMPLE_CHAIN,
-        _block(lines.decode().strip()),
     )
 
 

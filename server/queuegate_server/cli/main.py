@@ -47,7 +47,6 @@ def command_group() -> "click.Group":
     import click
 
     from queuegate_server.cli.admission import admission
-    from queuegate_server.cli.audit import audit
     from queuegate_server.cli.diff import diff
     from queuegate_server.cli.ldap_check import ldap_check, ldap_presets
     from queuegate_server.cli.policy_files import convert, lint, validate
@@ -65,7 +64,6 @@ def command_group() -> "click.Group":
         prove,
         policy_test,
         convert,
-        audit,
         ldap_check,
         ldap_presets,
         token,

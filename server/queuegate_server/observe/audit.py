@@ -253,8 +253,7 @@ def open_audit_log(settings: Audit) -> AuditLog | None:
         return AuditLog(settings, StandardOutput())
     try:
         syncs = settings.fsync != "never"
-        size, keep, chain = settings.max_size, settings.keep, settings.chain
-        return AuditLog(settings, AuditFile(path, size, keep, syncs=syncs, chain=chain))
+        return AuditLog(settings, AuditFile(path, settings.max_size, settings.keep, syncs=syncs))
     except BlockingIOError:
         raise CannotAudit(
             f"{path}: another process writes this audit log; give each process its own `audit.path`"

@@ -1,6 +1,5 @@
 """The file of the audit log: complete lines or none, rotated by size, reopened when moved."""
 
-import contextlib
 import errno
 import fcntl
 import logging
@@ -12,24 +11,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final, Protocol
 
-from queuegate_server.files.safe_open import open_regular
-from queuegate_server.observe.audit_chain import (
-    MAX_LINE_BYTES,
-    START,
-    Link,
-    begins_a_record,
-    chained,
-    link_of,
-)
-
 _LOG = logging.getLogger("queuegate_server.audit")
 
 _MODE: Final = 0o640
 _IS_A_PIPE: Final = "is a pipe: use a file, or - for standard output"
-_BREAKS_THE_CHAIN: Final = (
-    "its last line is not an unchanged record of a hash chain: keep the file as evidence and move"
-    " it away, or set `audit.chain: false`"
-)
+MAX_LINE_BYTES: Final = 1_048_576
+"""More than any record has."""
+_RECORD_START: Final = b'{"time":'
 
 
 class Target(Protocol):
@@ -79,9 +67,7 @@ class AuditFile:
     It is reopened after it was moved or deleted, so that other programs can rotate it.
     """
 
-    def __init__(
-        self, path: Path, max_size: int, keep: int, *, syncs: bool = True, chain: bool = False
-    ) -> None:
+    def __init__(self, path: Path, max_size: int, keep: int, *, syncs: bool = True) -> None:
         """Open the file, or create it with mode 0640.
 
         Args:
@@ -89,7 +75,6 @@ class AuditFile:
             max_size: Bytes at which it is rotated.
             keep: How many rotated files to keep; `path.1` is the newest.
             syncs: Whether to force a file to disk before the next one is opened.
-            chain: Whether to link each record to the one before it, see `audit_chain`.
 
         Raises:
             OSError: The file cannot be opened; BlockingIOError if another process writes it.
@@ -101,14 +86,10 @@ class AuditFile:
         self._torn = False
         self.failed_rotations = 0
         self._descriptor = self._open()
-        self._last = self._last_link() if chain else None
 
     def write(self, lines: bytes) -> None:
         """Write lines; after an error none of them is in the file."""
         self._reopen_if_moved()
-        last = self._last
-        if last is not None:
-            lines, last = chained(lines, last)
         size = os.fstat(self._descriptor).st_size
         if size and size + len(lines) > self._max_size:
             size = self._rotate(size)
@@ -120,7 +101,6 @@ class AuditFile:
             self._truncate(size)
             raise
         self._torn = False
-        self._last = last
 
     def sync(self) -> None:
         """Force written lines to disk."""
@@ -142,25 +122,6 @@ class AuditFile:
             os.close(descriptor)
             raise
         return descriptor
-
-    def _last_link(self) -> Link:
-        """Return the link that the next record continues, also after a restart.
-
-        In an empty file that is the last record of the file before it, if there is one.
-        """
-        link: Link | None = START
-        if line := _last_line(self._descriptor):
-            link = link_of(line)
-        else:
-            with contextlib.suppress(FileNotFoundError), open_regular(self._numbered(1)) as rotated:
-                link = link_of(_last_line(rotated.fileno())) or START
-        if link is None:
-            self.close()
-            raise OSError(errno.EINVAL, _BREAKS_THE_CHAIN)
-        # The log of the process is another place, where the hash is kept.
-        fields = {"sequence": link.sequence, "hash": link.hash.decode()}
-        _LOG.info("the audit log continues its hash chain", extra=fields)
-        return link
 
     def _reopen_if_moved(self) -> None:
         """Open the file again unless the path still leads to the open file."""
@@ -236,15 +197,10 @@ def _remove_torn_record(descriptor: int) -> bool:
     if not tail or tail.endswith(b"\n"):
         return False
     last = tail.rfind(b"\n") + 1
-    if not begins_a_record(tail[last:]):
+    if not tail[last:].startswith(_RECORD_START[: len(tail) - last]):
         return True
     os.ftruncate(descriptor, start + last)
     return False
-
-
-def _last_line(descriptor: int) -> bytes:
-    _, tail = _tail(descriptor)
-    return tail[tail.rfind(b"\n", 0, -1) + 1 :]
 
 
 def _tail(descriptor: int) -> tuple[int, bytes]:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from queuegate_server.files.safe_open import open_regular
-from queuegate_server.observe.audit_chain import MAX_LINE_BYTES
+from queuegate_server.observe.audit_file import MAX_LINE_BYTES
 
 MAX_READ_BYTES: Final = 16 << 20
 """How much of the files is searched."""

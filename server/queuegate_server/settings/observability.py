@@ -153,19 +153,6 @@ class Audit(Section):
         description="The maximum size of the requests and answers that wait to be "
         "written, in bytes.",
     )
-    chain: bool = Field(
-        False,
-        description="Each record contains the hash of the previous one, so that "
-        "`queuegate-server audit verify` finds what was changed or removed.",
-    )
-
-    @model_validator(mode="after")
-    def _chain_has_a_file(self) -> Self:
-        if self.chain and self.path == STDOUT:
-            raise ValueError(
-                "chain requires a file, because it continues the last record; set path to a file"
-            )
-        return self
 
     @property
     def is_on(self) -> bool:

@@ -3,6 +3,7 @@
 import os
 import resource
 import signal
+import stat
 import threading
 import time
 from pathlib import Path
@@ -20,6 +21,7 @@ from tests.support.servers.audited_server import (
     decision_of,
 )
 from tests.support.servers.queuegate_server import RunningServer, running_server
+from tests.support.servers.workers import WORKERS, channels, check, several_workers, write_policy
 
 
 def limit_files(server: RunningServer, size: int) -> None:
@@ -224,3 +226,22 @@ def test_kill_loses_no_record_of_an_answered_call(tmp_path: Path) -> None:
     recorded = [record["user"] for record in audit_records(tmp_path)]
     assert set(answered) <= set(recorded)
     assert recorded[-1] == "after"
+
+
+def test_the_file_is_private(tmp_path: Path) -> None:
+    with audited_server(tmp_path):
+        assert stat.S_IMODE((tmp_path / "audit.log").stat().st_mode) == 0o640
+
+
+def test_each_worker_writes_its_own_file(tmp_path: Path) -> None:
+    log = f"audit.path={tmp_path / 'audit.log'}"
+    users = [f"user{number}" for number in range(32)]
+    with (
+        several_workers("--policy", str(write_policy(tmp_path)), "--set", log) as server,
+        channels(server.address) as opened,
+    ):
+        for number, user in enumerate(users):
+            assert not check(opened[number % len(opened)], user).allowed
+    names = [f"audit.log.worker-{index}" for index in range(WORKERS)]
+    assert sorted(each.name for each in tmp_path.glob("audit.log*")) == names
+    assert sorted(record["user"] for record in audit_records(tmp_path, *names)) == sorted(users)
