@@ -45,7 +45,7 @@ STATUS_AND_TEXT: list[tuple[str, int, str]] = [
     ("explain denied root.a", 1, "groups: g1, g2 (cached; resolver corp)"),
     ("queues alice", 0, "root\nroot.a\nroot.b\\x1b"),
     (
-        "who-can admin root.a --all-pages",
+        "who-can root.a --access admin --all-pages",
         0,
         "of root.a (not confirmed: the directory is down)\ncarol    group staff\\x1b, through devs",
     ),

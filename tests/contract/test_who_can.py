@@ -39,18 +39,18 @@ def policy(folder: Path, lines: str, **more: str) -> tuple[str, str]:
 
 
 def test_the_first_page_says_that_there_are_others(server: ScriptedServer, capsys: Capture) -> None:
-    assert main([*PATIENT, *["who-can", "submit", "root.a"]]) == 0
+    assert main([*PATIENT, *["who-can", "root.a"]]) == 0
     output, errors = capsys.readouterr()
     assert "carol" not in output
     assert errors == "there are more users: show them with --all-pages\n"
-    assert main([*PATIENT, *["who-can", "submit", "root.a", "-o", "json"]]) == 0
+    assert main([*PATIENT, *["who-can", "root.a", "-o", "json"]]) == 0
     document = json.loads(capsys.readouterr().out)
     assert (document["has_more"], len(document["users"])) == (True, 2)
     assert (document["queue"], document["access"]) == ("root.a", "submit")
 
 
 def test_an_incomplete_list_is_no_success(server: ScriptedServer, capsys: Capture) -> None:
-    arguments = [*PATIENT, *["who-can", "submit", "root.partial", "--all-pages"]]
+    arguments = [*PATIENT, *["who-can", "root.partial", "--all-pages"]]
     assert main(arguments) == 3
     output, errors = capsys.readouterr()
     assert "alice" in output
@@ -64,7 +64,7 @@ def test_an_incomplete_list_is_no_success(server: ScriptedServer, capsys: Captur
 
 
 def test_a_table(server: ScriptedServer, capsys: Capture) -> None:
-    assert main([*PATIENT, *["who-can", "submit", "root.a", "--all-pages", "-o", "table"]]) == 0
+    assert main([*PATIENT, *["who-can", "root.a", "--all-pages", "-o", "table"]]) == 0
     assert capsys.readouterr().out.splitlines() == [
         "USER     VIA                     ACL     QUEUE   CONFIRMED",
         "alice    group staff\\x1b > devs  submit  root.a  yes",
@@ -75,15 +75,29 @@ def test_a_table(server: ScriptedServer, capsys: Capture) -> None:
 
 OFFLINE: list[tuple[str, int, str, str]] = [
     (
-        "who-can submit root.sandbox.x",
+        "who-can root.sandbox.x",
         0,
         "everyone: the submit ACL of root.sandbox allows",
         "decid",
     ),
-    ("who-can admin root.engineering", 0, "maria     the user in the admin ACL of", "may assert"),
-    ("who-can submit root.@recovery@", 0, "", "nobody may submit to root.@recovery@"),
-    ("who-can submit nosuch", 2, "", "QUEUE 'nosuch' is not a full queue path"),
-    ("who-can submit root --page-size 2000", 2, "", "2000 is not in the range 1<=x<=1000"),
+    (
+        "who-can root.engineering --access admin",
+        0,
+        "maria     the user in the admin ACL of",
+        "may assert",
+    ),
+    ("who-can root.@recovery@", 0, "", "nobody may submit to root.@recovery@"),
+    ("who-can submit root.a", 2, "", "is an option: queuegate who-can root.a --access submit\n"),
+    (
+        "who-can --partition default admin root.a;b --all-pages",
+        2,
+        "",
+        "is an option: queuegate who-can 'root.a;b' --access admin\n",
+    ),
+    ("who-can root.a root.b", 2, "", "Got unexpected extra argument (root.b)"),
+    ("who-can submit", 2, "", "QUEUE 'submit' is not a full queue path"),
+    ("who-can nosuch", 2, "", "QUEUE 'nosuch' is not a full queue path"),
+    ("who-can root --page-size 2000", 2, "", "2000 is not in the range 1<=x<=1000"),
     ("tree --prefix root.nosuch", 0, "", "there is no queue root.nosuch"),
 ]
 
@@ -98,7 +112,7 @@ def test_without_a_server(capsys: Capture, line: str, status: int, output: str, 
 
 def test_groups_need_the_settings(tmp_path: Path, capsys: Capture) -> None:
     files = policy(tmp_path, '      - {name: root, submitacl: "sue dev"}\n', resolver="os")
-    assert main(["who-can", "submit", "root", *files]) == 3
+    assert main(["who-can", "root", *files]) == 3
     printed, errors = capsys.readouterr()
     assert printed.startswith("sue  the user in the submit ACL of root")
     assert "not all members of dev are known: give the settings of the server" in errors
@@ -113,7 +127,7 @@ def test_disabled_acls_and_proxies(tmp_path: Path, capsys: Capture) -> None:
     config = tmp_path / "queuegate.yaml"
     file = Path("examples/fair-scheduler.xml").absolute()
     config.write_text(f"policies: [{{path: {file}, yarn_site: {site}}}]\n")
-    assert main(["who-can", "submit", "root.Test", "--config", str(config)]) == 0
+    assert main(["who-can", "root.Test", "--config", str(config)]) == 0
     assert "everyone: the scheduler does not enforce ACLs" in capsys.readouterr().out
     queues = tmp_path / "fair-scheduler.xml"
     queues.write_text(
@@ -126,7 +140,7 @@ def test_disabled_acls_and_proxies(tmp_path: Path, capsys: Capture) -> None:
         f"policies: [{{path: {queues}, yarn_site: {site}}}]\n"
         "partitions: {default: {semantics: hadoop}}\n"
     )
-    assert main(["who-can", "submit", "root.q", "--config", str(config)]) == 0
+    assert main(["who-can", "root.q", "--config", str(config)]) == 0
     printed = capsys.readouterr().out
     assert "every user that hive acts for: the submit ACL of root.q" in printed
     assert "sue  the user" in printed

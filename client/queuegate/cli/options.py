@@ -309,9 +309,6 @@ wait_option: Final = click.option(
 prefix_option: Final = click.option(
     "--prefix", default="", metavar="QUEUE", help="Only this queue and those below it."
 )
-access_argument: Final = click.argument(
-    "access", metavar="ACCESS", type=click.Choice([str(access) for access in Access])
-)
 access_option: Final = click.option(
     "--access",
     type=click.Choice([str(access) for access in Access]),

@@ -1,5 +1,6 @@
 """The command `queuegate who-can`: the users of a queue, and why they may use it."""
 
+import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from itertools import islice
@@ -13,7 +14,7 @@ from queuegate.cli.options import (
     LIST_TIMEOUT,
     Command,
     Session,
-    access_argument,
+    access_option,
     files_options,
     partition_option,
     session_options_of_list,
@@ -27,11 +28,24 @@ _MAX_NAMED: Final = 5
 """Groups that are named in the message about an incomplete list."""
 
 
-@click.command("who-can", cls=Command)
+class _WhoCan(Command):
+    """The command, which used to take the kind of access as its first argument."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse the arguments. The old form is refused with the new one."""
+        values, rest, _ = self.make_parser(ctx).parse_args([*args])
+        access = str(values.get("queue"))
+        if access in map(str, Access) and len(rest) == 1:
+            new = f"{ctx.command_path} {shlex.quote(rest[0])} --access {access}"
+            raise click.UsageError(f"the kind of access is an option: {new}", ctx)
+        return super().parse_args(ctx, args)
+
+
+@click.command("who-can", cls=_WhoCan)
 @session_options_of_list
-@access_argument
 @click.argument("queue")
 @partition_option
+@access_option
 @click.option("--all-pages", is_flag=True, help="All users, not only the first page.")
 @click.option(
     "--page-size",
@@ -49,7 +63,7 @@ def who_can(
     all_pages: bool,
     page_size: int | None,
 ) -> Report:
-    """List the users who may use QUEUE, and why. ACCESS is submit or admin.
+    """List the users who may use QUEUE, and why.
 
     Exit status 3: the list is incomplete; the message says why.
     """

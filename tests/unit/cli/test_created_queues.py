@@ -90,7 +90,7 @@ def test_the_files_are_valid_and_a_conversion_loses_them(old: str) -> None:
 
 
 def test_who_can(old: str, capsys: pytest.CaptureFixture[str]) -> None:
-    main(["who-can", "--policy", old, "submit", "root.managed.new"])
+    main(["who-can", "--policy", old, "root.managed.new"])
     shown = capsys.readouterr().out
     assert "alice" in shown
     assert "root.managed.new" in shown
