@@ -229,7 +229,7 @@ def _told(run: _Run, rate: int, seconds: tuple[float, float, float], ttl: int) -
                 f"{reached:.2f} ms",
                 reached < max(2 * before, before + 2),
             )
-            for when, reached in (("in the outage", outage), ("after it", after))
+            for when, reached in (("during the outage", outage), ("after the outage", after))
         ),
         Target(
             "groups of new users after the directory's return",

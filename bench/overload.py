@@ -206,19 +206,19 @@ class _Load:
         name = self._case.name
         return [
             Target(
-                f"{name}: p99 of what is answered at {_OVERLOAD:g} times the sustainable rate",
-                f"≤ {_GOAL:g} times the unloaded one ({unloaded:.2f} ms)",
+                f"{name}: p99 of answered calls at {_OVERLOAD:g} times the sustainable rate",
+                f"≤ {_GOAL:g} times the p99 without load ({unloaded:.2f} ms)",
                 f"{late / unloaded:.0f} times ({late:.1f} ms)",
                 late <= _GOAL * unloaded,
             ),
             Target(
-                f"{name}: calls that the server neither answers nor refuses under overload",
+                f"{name}: calls neither answered nor refused under overload",
                 "0",
                 str(overloaded.dropped + overloaded.late),
                 overloaded.dropped + overloaded.late == 0,
             ),
             Target(
-                f"{name}: memory that the overload adds",
+                f"{name}: memory added by the overload",
                 f"≤ {_MAX_MIB:.0f} MiB",
                 f"{grown:.0f} MiB",
                 grown <= _MAX_MIB,

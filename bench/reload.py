@@ -95,8 +95,8 @@ async def _measure(scale: Scale, folder: Path) -> Part:
     table.add(f"{size:,}", spread(seconds, ".2f"), spread(longest, ".1f"))
     middle = median(longest)
     what = (
-        f"longest delay of the loop while {size:,} queues are loaded again, "
-        f"median of {len(longest)} times"
+        f"longest event loop delay while {size:,} queues are reloaded, "
+        f"median of {len(longest)} runs"
     )
     return Part([table], [Target(what, f"< {_GOAL:.0f} ms", f"{middle:.1f} ms", middle < _GOAL)])
 
@@ -131,15 +131,15 @@ def _under_load(scale: Scale, folder: Path, queues: int, table: Table) -> list[T
     goal = _LONGEST_CALL.get(queues, _GOAL)
     return [
         Target(
-            f"longest call at {_CALLS_PER_SECOND}/s while {queues:,} queues are loaded again, "
-            f"median of {scale.rounds} times",
+            f"longest call at {_CALLS_PER_SECOND}/s while {queues:,} queues are reloaded, "
+            f"median of {scale.rounds} runs",
             f"< {goal:.0f} ms",
             f"{longest:.1f} ms",
             longest < goal,
         ),
         Target(
-            f"load of {queues:,} queues at {_CALLS_PER_SECOND} calls/s, "
-            f"median of {scale.rounds} times",
+            f"reload of {queues:,} queues at {_CALLS_PER_SECOND} calls/s, "
+            f"median of {scale.rounds} runs",
             f"< {_LOAD_SECONDS:.0f} s",
             f"{median(took):.1f} s",
             median(took) < _LOAD_SECONDS,

@@ -140,7 +140,7 @@ def _target(
         for concurrency, seen in found.items()
     )
     return Target(
-        f"unary calls/s over {transport}: {load}, to the {yardstick}, lowest ratio of all",
+        f"unary calls/s over {transport}, lowest ratio to the {yardstick}: {load}",
         f"≥ {goal}",
         f"{lowest:.2f} (at {at})",
         lowest >= goal,

@@ -97,7 +97,7 @@ def compare(
             *(spread(found, ".2f") for found in compared),
         )
     target = Target(
-        "in-process decision: a format of YARN to YuniKorn's, highest median ratio of all kinds",
+        "in-process decision: ratio of a YARN format to YuniKorn's, highest median of all kinds",
         f"≤ {_GOAL}",
         f"{highest:.2f}",
         highest <= _GOAL,
