@@ -87,8 +87,8 @@ async def _measure(scale: Scale, folder: Path) -> Part:
         await sources.close()
     table = Table(
         "Loading a very large policy while serving",
-        "`reload.Reloader` in this process, beside a task that repeatedly sleeps for 1 ms: how "
-        f"much too long its longest sleep was, up to {_AFTERWARDS:.0f} s after the swap. A "
+        "`reload.Reloader` in this process, beside a task that repeatedly sleeps for 1 ms: by "
+        f"how much its longest sleep overran, up to {_AFTERWARDS:.0f} s after the swap. A "
         "reloaded policy is parsed in a child process.",
         ("queues", "reload, s", "longest delay, ms"),
     )
