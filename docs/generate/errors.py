@@ -73,8 +73,8 @@ _PYTHON: Final = """\
 ## Exceptions of the Python client
 
 Invalid arguments (a wrong type, an empty user name) raise `TypeError` or `ValueError` before
-anything is sent. Any other error is raised as a `queuegate.QueuegateError` with `message`, `code` (the
-name of the status) and `reason` (empty without an `ErrorInfo`).
+anything is sent. Any other error is raised as a `queuegate.QueuegateError` with `message`, `code`
+(the name of the status) and `reason` (empty without an `ErrorInfo`).
 """
 _GO: Final = """\
 ## Errors of the Go client
