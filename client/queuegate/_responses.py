@@ -142,6 +142,7 @@ def explanation(response: access_pb2.ExplainQueueAccessResponse) -> _types.Expla
         steps=tuple(_step(step) for step in response.steps),
         groups=groups(response.groups),
         evaluated_queue=response.evaluated_queue,
+        will_be_created=response.will_be_created,
     )
 
 
@@ -153,6 +154,7 @@ def _step(step: access_pb2.ExplainStep) -> _types.Step:
         _STEP_OUTCOMES.get(step.outcome, StepOutcome.UNSPECIFIED),
         step.matched_subject,
         tuple(step.dropped_names),
+        step.template_property,
     )
 
 

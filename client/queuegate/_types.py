@@ -126,6 +126,9 @@ class Step:
     """The matching entry; empty if none matched."""
     dropped_names: tuple[str, ...]
     """Names that the ACL grammar does not accept. They never match."""
+    template_property: str = ""
+    """For a queue that YARN will create: the property of the template that sets the ACL. Empty if
+    no template sets it, and for queues that exist."""
 
 
 class GroupsOrigin(StrEnum):
@@ -171,6 +174,8 @@ class Explanation:
     """Where the groups of the user came from."""
     evaluated_queue: str
     """The queue, or its nearest existing ancestor."""
+    will_be_created: bool = False
+    """True if the queue does not exist yet, and YARN will create it, with ACLs from templates."""
 
     def __bool__(self) -> bool:
         return self.decision.allowed

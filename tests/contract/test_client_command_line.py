@@ -136,6 +136,7 @@ DOCUMENTS: list[tuple[str, int, Any]] = [
                     "outcome": "no_match",
                     "matched_subject": "",
                     "dropped_names": ["c.d"],
+                    "template_property": "",
                 }
             ],
             "groups": {
@@ -145,6 +146,7 @@ DOCUMENTS: list[tuple[str, int, Any]] = [
                 "detail": "",
             },
             "evaluated_queue": "root.a",
+            "will_be_created": False,
         },
     ),
     (

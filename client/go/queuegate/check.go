@@ -71,6 +71,9 @@ type Explanation struct {
 	// EvaluatedQueue is the queue, or its nearest existing ancestor; unlike that of the decision
 	// never empty.
 	EvaluatedQueue string
+	// WillBeCreated is true if the queue does not exist yet, and YARN will create it, with ACLs from
+	// templates.
+	WillBeCreated bool
 }
 
 // A Step is one evaluated ACL.
@@ -88,6 +91,9 @@ type Step struct {
 	MatchedSubject string
 	// DroppedNames are names that the ACL grammar does not accept. They never match.
 	DroppedNames []string
+	// TemplateProperty is, for a queue that YARN will create, the property of the template that sets
+	// the ACL; empty if no template sets it, and for queues that exist.
+	TemplateProperty string
 }
 
 // ExplainedGroups is how the groups of an explained decision were obtained.
@@ -146,15 +152,17 @@ func (c *Client) Explain(ctx context.Context, question Check) (Explanation, erro
 		Decision:       decision,
 		Groups:         groupsOf(response.GetGroups()),
 		EvaluatedQueue: response.GetEvaluatedQueue(),
+		WillBeCreated:  response.GetWillBeCreated(),
 	}
 	for _, step := range response.GetSteps() {
 		explained.Steps = append(explained.Steps, Step{
-			Queue:          step.GetQueue(),
-			ACL:            accessOf(step.GetAcl()),
-			ACLText:        step.GetAclText(),
-			Outcome:        stepOutcomes.of(int32(step.GetOutcome())),
-			MatchedSubject: step.GetMatchedSubject(),
-			DroppedNames:   step.GetDroppedNames(),
+			Queue:            step.GetQueue(),
+			ACL:              accessOf(step.GetAcl()),
+			ACLText:          step.GetAclText(),
+			Outcome:          stepOutcomes.of(int32(step.GetOutcome())),
+			MatchedSubject:   step.GetMatchedSubject(),
+			DroppedNames:     step.GetDroppedNames(),
+			TemplateProperty: step.GetTemplateProperty(),
 		})
 	}
 	return explained, nil

@@ -43,3 +43,19 @@ func TestContradictions(t *testing.T) {
 		}
 	}
 }
+
+// An explanation says whether the queue will be created, and where its ACLs come from.
+func TestAnExplanationOfAQueueThatWillBeCreated(t *testing.T) {
+	const property = "yarn.scheduler.capacity.root.leaf-queue-template.acl_submit_applications"
+	server := startFake(t)
+	client := server.connect(t, Config{})
+	server.always(&queuegatev1.ExplainQueueAccessResponse{
+		Decision:      &queuegatev1.CheckQueueAccessResponse{Reason: queuegatev1.Reason_REASON_NO_MATCH},
+		Steps:         []*queuegatev1.ExplainStep{{Queue: "root.new", TemplateProperty: property}},
+		WillBeCreated: true,
+	})
+	explained, err := client.Explain(t.Context(), Check{User: "alice", Queue: "root.new"})
+	if err != nil || !explained.WillBeCreated || explained.Steps[0].TemplateProperty != property {
+		t.Error(explained, err)
+	}
+}

@@ -104,10 +104,14 @@ def explanation(
 ) -> Iterator[str]:
     """Yield a decision, as `decision` does, and its evaluation as a tree."""
     yield decision(asked, answer.decision, colours, meant)
+    if answer.will_be_created:
+        queue = escape(answer.evaluated_queue)
+        yield f"{queue} does not exist yet: YARN will create it, with ACLs from templates"
     yield ""
     for queue, steps in groupby(answer.steps, key=lambda step: step.queue):
         yield escape(queue) or "the cluster"
-        yield from _branches([_step(step, colours) for step in steps])
+        is_new = answer.will_be_created and queue == answer.evaluated_queue
+        yield from _branches([_step(step, colours, is_new=is_new) for step in steps])
     yield f"groups: {_groups(answer.groups)}"
     yield colours.faint(
         f"policy revision {answer.decision.policy_revision},"
@@ -150,7 +154,7 @@ def _branches(lines: Sequence[str]) -> Iterator[str]:
     yield f"└─ {lines[-1]}"
 
 
-def _step(step: Step, colours: Colours) -> str:
+def _step(step: Step, colours: Colours, *, is_new: bool) -> str:
     subject = escape(step.matched_subject)
     acl = f"{step.acl or 'unknown'} ACL '{escape(step.acl_text)}'"
     match step.outcome:
@@ -168,6 +172,9 @@ def _step(step: Step, colours: Colours) -> str:
             text = colours.bad("the recovery queue is never granted")
         case _:
             text = f"{acl}: unknown outcome (this client is too old for the server)"
+    if step.template_property or (is_new and step.acl):
+        source = escape(step.template_property) or "no template sets it"
+        text += colours.faint(f" ({source})")
     if step.dropped_names:
         dropped = ", ".join(escape(name) for name in step.dropped_names)
         text += colours.doubtful(f" (never match: {dropped})")

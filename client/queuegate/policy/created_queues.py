@@ -10,7 +10,7 @@ In the path of a question a level `*` stands for any name that no template menti
 paths can stand for all queues that may be created.
 """
 
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
@@ -67,6 +67,10 @@ class CreatedAcls(NamedTuple):
     path: str
     submit_acl: str
     admin_acl: str
+    submit_template: Template | None
+    """The template that sets the submit ACL; None if none does, so nobody is let in."""
+    admin_template: Template | None
+    """The same for the admin ACL."""
 
 
 @dataclass(frozen=True)
@@ -118,8 +122,7 @@ class QueueCreation:
             return []
         if self.creators[creator_path].is_managed:
             template = self._by_path.get(creator_path, {}).get(TemplateKind.LEAF_OF_MANAGED)
-            acls = template and (template.submit_acl, template.admin_acl)
-            return [_with_defaults(path, *(acls or (None, None)))]
+            return [_created_acls(path, () if template is None else (template,))]
         queues = [self._from_templates(path, TemplateKind.LEAF)]
         while (path := parent_path(path)) != creator_path:
             queues.append(self._from_templates(path, TemplateKind.PARENT))
@@ -166,9 +169,7 @@ class QueueCreation:
         templates = [*self._templates_at(parent_path(path))]
         ordered = [each[kind] for each in templates if kind in each]
         ordered += [each[TemplateKind.ANY] for each in templates if TemplateKind.ANY in each]
-        submit = (each.submit_acl for each in ordered if each.submit_acl is not None)
-        admin = (each.admin_acl for each in ordered if each.admin_acl is not None)
-        return _with_defaults(path, next(submit, None), next(admin, None))
+        return _created_acls(path, ordered)
 
     def _templates_at(self, path: str) -> Iterator[Mapping[TemplateKind, Template]]:
         """Yield the templates that apply below a queue, the nearest first."""
@@ -194,7 +195,10 @@ def trailing_wildcards(path: str) -> int:
     return count
 
 
-def _with_defaults(path: str, submit: str | None, admin: str | None) -> CreatedAcls:
-    return CreatedAcls(
-        path, _NOBODY if submit is None else submit, _NOBODY if admin is None else admin
-    )
+def _created_acls(path: str, templates: Sequence[Template]) -> CreatedAcls:
+    """Return the ACLs of a queue, each from the first template that sets it."""
+    submits = ((each.submit_acl, each) for each in templates if each.submit_acl is not None)
+    admins = ((each.admin_acl, each) for each in templates if each.admin_acl is not None)
+    submit_acl, submit_template = next(submits, (_NOBODY, None))
+    admin_acl, admin_template = next(admins, (_NOBODY, None))
+    return CreatedAcls(path, submit_acl, admin_acl, submit_template, admin_template)

@@ -6,6 +6,7 @@ from enum import StrEnum, auto
 
 from queuegate.policy.acl import Acl
 from queuegate.policy.chain import CLUSTER
+from queuegate.policy.created_queues import Template
 from queuegate.policy.decide import decide
 from queuegate.policy.decision import ACLS_DISABLED, Access, Decision, Reason
 from queuegate.policy.names import RECOVERY_QUEUE, is_recovery_path
@@ -56,6 +57,8 @@ class Step:
     """None for a rule."""
     outcome: StepOutcome
     matched_subject: str = ""
+    template: Template | None = None
+    """The template that sets the ACL of a queue that will be created."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +70,8 @@ class Explanation:
     evaluated_queue: str
     """The queue, also one that will be created, or its nearest existing ancestor."""
     steps: tuple[Step, ...]
+    will_be_created: bool = False
+    """Whether the queue does not exist yet, and YARN will create it."""
 
 
 def explain(
@@ -87,15 +92,24 @@ def explain(
         step = Step(RECOVERY_QUEUE, None, None, StepOutcome.RECOVERY_QUEUE)
         return Explanation(decision, RECOVERY_QUEUE, (step,))
     evaluated = partition.nearest(path).path
+    templates = {
+        (acls.path, kind): template
+        for acls in partition.created_acls(path)
+        for kind, template in (
+            (Access.SUBMIT, acls.submit_template),
+            (Access.ADMIN, acls.admin_template),
+        )
+    }
     steps = []
     for queue, kind, acl in _acls_upwards(partition, evaluated, access):
         granted = _outcome_if_granted(decision, queue, acl)
+        template = templates.get((queue, kind))
         if granted and decision:
-            steps.append(Step(queue, kind, acl, granted, decision.matched_subject))
+            steps.append(Step(queue, kind, acl, granted, decision.matched_subject, template))
             break
         outcome = StepOutcome.EMPTY if acl.is_empty else StepOutcome.NO_MATCH
-        steps.append(Step(queue, kind, acl, outcome))
-    return Explanation(decision, evaluated, tuple(steps))
+        steps.append(Step(queue, kind, acl, outcome, template=template))
+    return Explanation(decision, evaluated, tuple(steps), bool(templates))
 
 
 def _acls_upwards(

@@ -9,7 +9,7 @@ from typing import Final
 from queuegate.policy import acl
 from queuegate.policy.acl import EMPTY, WILDCARD, Acl, AclNames
 from queuegate.policy.chain import CLUSTER, Chain, ChainEnd, ChainIndexes
-from queuegate.policy.created_queues import QueueCreation
+from queuegate.policy.created_queues import CreatedAcls, QueueCreation
 from queuegate.policy.decision import ACLS_DISABLED, IN_RECOVERY_QUEUE, NO_MATCH, Access
 from queuegate.policy.names import (
     ROOT,
@@ -127,10 +127,16 @@ class Partition:
         """Return the queues that the scheduler creates for a submission to a path, the queue
         itself first; none if the queue exists, or would not be created.
         """
+        return [
+            Queue(QueueAcls(each.path, each.submit_acl, each.admin_acl), self._parse_created)
+            for each in self.created_acls(path)
+        ]
+
+    def created_acls(self, path: str) -> list[CreatedAcls]:
+        """Return the ACLs of the queues that `created` returns, with their templates."""
         if self.creation is None or not self.creates(path):
             return []
-        acls = self.creation.created(path, self._configured(path).path)
-        return [Queue(QueueAcls(*each), self._parse_created) for each in acls]
+        return self.creation.created(path, self._configured(path).path)
 
     def creates(self, path: str) -> bool:
         """Return whether the scheduler creates a queue for a submission to a path."""

@@ -770,6 +770,7 @@ class ExplainStep(_message.Message):
     OUTCOME_FIELD_NUMBER: _builtins.int
     MATCHED_SUBJECT_FIELD_NUMBER: _builtins.int
     DROPPED_NAMES_FIELD_NUMBER: _builtins.int
+    TEMPLATE_PROPERTY_FIELD_NUMBER: _builtins.int
     queue: _builtins.str
     """The path of the queue that the ACL belongs to; empty for `yarn.admin.acl`."""
     acl: Global___AccessType.ValueType
@@ -782,6 +783,10 @@ class ExplainStep(_message.Message):
     """The outcome of the evaluation."""
     matched_subject: _builtins.str
     """The name that matched; empty if none did."""
+    template_property: _builtins.str
+    """For a queue that YARN will create: the property of the template that sets this ACL. Empty if no
+    template sets it, and for queues that exist.
+    """
     @_builtins.property
     def dropped_names(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """Names in the text that the ACL grammar does not accept, and that can
@@ -797,10 +802,11 @@ class ExplainStep(_message.Message):
         outcome: Global___StepOutcome.ValueType = ...,
         matched_subject: _builtins.str = ...,
         dropped_names: _abc.Iterable[_builtins.str] | None = ...,
+        template_property: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["acl", b"acl", "acl_text", b"acl_text", "dropped_names", b"dropped_names", "matched_subject", b"matched_subject", "outcome", b"outcome", "queue", b"queue"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["acl", b"acl", "acl_text", b"acl_text", "dropped_names", b"dropped_names", "matched_subject", b"matched_subject", "outcome", b"outcome", "queue", b"queue", "template_property", b"template_property"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -852,10 +858,13 @@ class ExplainQueueAccessResponse(_message.Message):
     STEPS_FIELD_NUMBER: _builtins.int
     GROUPS_FIELD_NUMBER: _builtins.int
     EVALUATED_QUEUE_FIELD_NUMBER: _builtins.int
+    WILL_BE_CREATED_FIELD_NUMBER: _builtins.int
     evaluated_queue: _builtins.str
     """The queue that was evaluated: the queue asked for, or its nearest existing
     ancestor. In lower case in YuniKorn.
     """
+    will_be_created: _builtins.bool
+    """True if the queue does not exist yet, and YARN will create it, with ACLs from templates."""
     @_builtins.property
     def decision(self) -> Global___CheckQueueAccessResponse:
         """The answer, the same as that of CheckQueueAccess."""
@@ -875,10 +884,11 @@ class ExplainQueueAccessResponse(_message.Message):
         steps: _abc.Iterable[Global___ExplainStep] | None = ...,
         groups: Global___ExplainGroups | None = ...,
         evaluated_queue: _builtins.str = ...,
+        will_be_created: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["decision", b"decision", "groups", b"groups"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["decision", b"decision", "evaluated_queue", b"evaluated_queue", "groups", b"groups", "steps", b"steps"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["decision", b"decision", "evaluated_queue", b"evaluated_queue", "groups", b"groups", "steps", b"steps", "will_be_created", b"will_be_created"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -13,6 +13,7 @@ from queuegate.policy.reach import Grant, SubjectKind
 from queuegate.v1 import access_pb2, policy_pb2
 from queuegate_server.engine import E, Explained, GroupsOrigin, Query
 from queuegate_server.formats.diagnostics import Diagnostic, Severity
+from queuegate_server.formats.yarn.templates import template_property
 
 REASONS: Final = {reason: access_pb2.Reason.Value(f"REASON_{reason.name}") for reason in OUTCOMES}
 ERROR: Final = 0
@@ -86,6 +87,7 @@ def explanation_message(
         steps=[_step(step) for step in explained.evaluation.steps],
         groups=explained_groups(explained),
         evaluated_queue=explained.evaluation.evaluated_queue,
+        will_be_created=explained.evaluation.will_be_created,
     )
 
 
@@ -147,4 +149,7 @@ def _step(step: Step) -> access_pb2.ExplainStep:
         outcome=_OUTCOMES[step.outcome],
         matched_subject=step.matched_subject,
         dropped_names=(*acl.dropped_users, *acl.dropped_groups),
+        template_property=""
+        if step.template is None or step.kind is None
+        else template_property(step.template.path, step.template.kind, step.kind),
     )

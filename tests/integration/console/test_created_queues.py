@@ -16,8 +16,8 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
         yield Browser(running.url)
 
 
-def words(browser: Browser, query: str) -> str:
-    page = browser.get(f"queues?partition=yarn&{query}").text.partition("<main")[2]
+def words(browser: Browser, query: str, page_name: str = "queues") -> str:
+    page = browser.get(f"{page_name}?partition=yarn&{query}").text.partition("<main")[2]
     text = re.sub(r"<[^>]*>", " ", re.sub(r"</?(?:a|b|code|span)\b[^>]*>", "", page))
     return " ".join(unescape(text).split())
 
@@ -42,3 +42,10 @@ def test_a_queue_that_will_be_created(browser: Browser) -> None:
 def test_a_queue_that_will_not_be_created(browser: Browser) -> None:
     page = words(browser, "queue=root.managed.new.below")
     assert "There is no queue root.managed.new.below" in page
+
+
+def test_a_decision_about_a_queue_that_will_be_created(browser: Browser) -> None:
+    page = words(browser, "user=eve&queue=root.managed.new", "access")
+    assert "root.managed.new does not exist yet: YARN will create it" in page
+    assert "yarn.scheduler.capacity.root.managed.leaf-queue-template.acl_submit_app" in page
+    assert "does not exist yet" not in words(browser, "user=eve&queue=root.default", "access")

@@ -94,3 +94,67 @@ def test_who_can(old: str, capsys: pytest.CaptureFixture[str]) -> None:
     shown = capsys.readouterr().out
     assert "alice" in shown
     assert "root.managed.new" in shown
+
+
+NEW = "does not exist yet: YARN will create it, with ACLs from templates"
+V2 = "auto-queue-creation-v2"
+SUBMIT = "acl_submit_applications"
+ADMIN = "acl_administer_queue"
+FLEXIBLE = {
+    "root.queues": "flex,managed",
+    "root.acl_submit_applications": " ",
+    "root.acl_administer_queue": " ",
+    f"root.flex.{V2}.enabled": "true",
+    f"root.flex.{V2}.template.acl_submit_applications": "ann",
+    f"root.flex.*.{V2}.leaf-template.acl_administer_queue": "ops",
+    "root.managed.auto-create-child-queue.enabled": "true",
+    "root.managed.leaf-queue-template.acl_submit_applications": "ann",
+}
+
+
+@pytest.mark.parametrize(
+    ("queue", "lines"),
+    [
+        (
+            "root.flex.new",
+            [
+                f"root.flex.new {NEW}",
+                f"├─ submit ACL 'ann': no match (root.flex.{V2}.template.{SUBMIT})",
+                "└─ admin ACL ' ': grants nothing (no template sets it)",
+            ],
+        ),
+        (
+            "root.flex.a.b",
+            [
+                f"root.flex.a.b {NEW}",
+                "├─ submit ACL ' ': grants nothing (no template sets it)",
+                f"└─ admin ACL 'ops': no match (root.flex.*.{V2}.leaf-template.{ADMIN})",
+                f"├─ submit ACL 'ann': no match (root.flex.{V2}.template.{SUBMIT})",
+            ],
+        ),
+        (
+            "root.managed.new",
+            [
+                f"root.managed.new {NEW}",
+                f"├─ submit ACL 'ann': no match (root.managed.leaf-queue-template.{SUBMIT})",
+                "└─ admin ACL ' ': grants nothing (no template sets it)",
+            ],
+        ),
+        ("root.managed.a.b", ["root.managed.a.b does not exist; decided at root.managed"]),
+        ("root.flex.a.b.c", ["root.flex.a.b.c does not exist; decided at root.flex"]),
+        ("root.flex", []),
+    ],
+)
+def test_an_explanation_says_where_acls_come_from(
+    queue: str, lines: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "cs.xml"
+    prefix = "yarn.scheduler.capacity."
+    properties = "".join(
+        f"<property><name>{prefix}{name}</name><value>{value}</value></property>"
+        for name, value in FLEXIBLE.items()
+    )
+    file.write_text(f"<configuration>{properties}</configuration>")
+    assert main(["explain", "eve", queue, "--policy", str(file), "--group", "g"]) == 1
+    output = capsys.readouterr().out.replace(prefix, "").splitlines()
+    assert [line for line in output if "template" in line or "not exist" in line] == lines

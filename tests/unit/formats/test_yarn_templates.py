@@ -200,11 +200,11 @@ def test_what_the_queues_above_grant_counts_too() -> None:
         ),
         (
             {**FLEXIBLE, f"root.flex.x.{SUBMIT}": "ann"},
-            f"(write yarn.scheduler.capacity.root.flex.{V2}.template.{SUBMIT})",
+            f"(write yarn.scheduler.capacity.root.flex.{V2}.leaf-template.{SUBMIT})",
         ),
         (
             {**FLEXIBLE, f"root.flex.x.y.{ADMIN}": "ann"},
-            f"(write yarn.scheduler.capacity.root.flex.x.{V2}.template.{ADMIN})",
+            f"(write yarn.scheduler.capacity.root.flex.x.{V2}.leaf-template.{ADMIN})",
         ),
         (
             {**MANAGED, f"root.managed.x.{ADMIN}": "ann"},

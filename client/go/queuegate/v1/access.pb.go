@@ -1393,9 +1393,12 @@ type ExplainStep struct {
 	MatchedSubject string `protobuf:"bytes,5,opt,name=matched_subject,json=matchedSubject,proto3" json:"matched_subject,omitempty"`
 	// Names in the text that the ACL grammar does not accept, and that can
 	// therefore never match.
-	DroppedNames  []string `protobuf:"bytes,6,rep,name=dropped_names,json=droppedNames,proto3" json:"dropped_names,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	DroppedNames []string `protobuf:"bytes,6,rep,name=dropped_names,json=droppedNames,proto3" json:"dropped_names,omitempty"`
+	// For a queue that YARN will create: the property of the template that sets this ACL. Empty if no
+	// template sets it, and for queues that exist.
+	TemplateProperty string `protobuf:"bytes,7,opt,name=template_property,json=templateProperty,proto3" json:"template_property,omitempty"`
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
 }
 
 func (x *ExplainStep) Reset() {
@@ -1468,6 +1471,13 @@ func (x *ExplainStep) GetDroppedNames() []string {
 		return x.DroppedNames
 	}
 	return nil
+}
+
+func (x *ExplainStep) GetTemplateProperty() string {
+	if x != nil {
+		return x.TemplateProperty
+	}
+	return ""
 }
 
 // How the groups of an explained decision were obtained.
@@ -1555,8 +1565,10 @@ type ExplainQueueAccessResponse struct {
 	// The queue that was evaluated: the queue asked for, or its nearest existing
 	// ancestor. In lower case in YuniKorn.
 	EvaluatedQueue string `protobuf:"bytes,4,opt,name=evaluated_queue,json=evaluatedQueue,proto3" json:"evaluated_queue,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// True if the queue does not exist yet, and YARN will create it, with ACLs from templates.
+	WillBeCreated bool `protobuf:"varint,5,opt,name=will_be_created,json=willBeCreated,proto3" json:"will_be_created,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ExplainQueueAccessResponse) Reset() {
@@ -1615,6 +1627,13 @@ func (x *ExplainQueueAccessResponse) GetEvaluatedQueue() string {
 		return x.EvaluatedQueue
 	}
 	return ""
+}
+
+func (x *ExplainQueueAccessResponse) GetWillBeCreated() bool {
+	if x != nil {
+		return x.WillBeCreated
+	}
+	return false
 }
 
 // Asks which queues a user may use.
@@ -3054,24 +3073,26 @@ const file_queuegate_v1_access_proto_rawDesc = "" +
 	"\tpartition\x18\x02 \x01(\tR\tpartition\x12\x14\n" +
 	"\x05queue\x18\x03 \x01(\tR\x05queue\x120\n" +
 	"\x06access\x18\x04 \x01(\x0e2\x18.queuegate.v1.AccessTypeR\x06access\x12\x1b\n" +
-	"\treal_user\x18\x05 \x01(\tR\brealUser\"\xed\x01\n" +
+	"\treal_user\x18\x05 \x01(\tR\brealUser\"\x9a\x02\n" +
 	"\vExplainStep\x12\x14\n" +
 	"\x05queue\x18\x01 \x01(\tR\x05queue\x12*\n" +
 	"\x03acl\x18\x02 \x01(\x0e2\x18.queuegate.v1.AccessTypeR\x03acl\x12\x19\n" +
 	"\bacl_text\x18\x03 \x01(\tR\aaclText\x123\n" +
 	"\aoutcome\x18\x04 \x01(\x0e2\x19.queuegate.v1.StepOutcomeR\aoutcome\x12'\n" +
 	"\x0fmatched_subject\x18\x05 \x01(\tR\x0ematchedSubject\x12#\n" +
-	"\rdropped_names\x18\x06 \x03(\tR\fdroppedNames\"\x8f\x01\n" +
+	"\rdropped_names\x18\x06 \x03(\tR\fdroppedNames\x12+\n" +
+	"\x11template_property\x18\a \x01(\tR\x10templateProperty\"\x8f\x01\n" +
 	"\rExplainGroups\x122\n" +
 	"\x06origin\x18\x01 \x01(\x0e2\x1a.queuegate.v1.GroupsOriginR\x06origin\x12\x16\n" +
 	"\x06groups\x18\x02 \x03(\tR\x06groups\x12\x1a\n" +
 	"\bresolver\x18\x03 \x01(\tR\bresolver\x12\x16\n" +
-	"\x06detail\x18\x04 \x01(\tR\x06detail\"\xef\x01\n" +
+	"\x06detail\x18\x04 \x01(\tR\x06detail\"\x97\x02\n" +
 	"\x1aExplainQueueAccessResponse\x12B\n" +
 	"\bdecision\x18\x01 \x01(\v2&.queuegate.v1.CheckQueueAccessResponseR\bdecision\x12/\n" +
 	"\x05steps\x18\x02 \x03(\v2\x19.queuegate.v1.ExplainStepR\x05steps\x123\n" +
 	"\x06groups\x18\x03 \x01(\v2\x1b.queuegate.v1.ExplainGroupsR\x06groups\x12'\n" +
-	"\x0fevaluated_queue\x18\x04 \x01(\tR\x0eevaluatedQueue\"\xa7\x02\n" +
+	"\x0fevaluated_queue\x18\x04 \x01(\tR\x0eevaluatedQueue\x12&\n" +
+	"\x0fwill_be_created\x18\x05 \x01(\bR\rwillBeCreated\"\xa7\x02\n" +
 	"\x11ListQueuesRequest\x126\n" +
 	"\x04user\x18\x01 \x01(\v2\".queuegate.v1.UserGroupInformationR\x04user\x12\x1c\n" +
 	"\tpartition\x18\x02 \x01(\tR\tpartition\x120\n" +

@@ -84,6 +84,8 @@ class Verdict:
     reason: str
     evaluated_queue: str
     """Where it was decided, if the queue does not exist; else empty."""
+    will_be_created: bool
+    """Whether the queue does not exist yet, and YARN will create it."""
     ladder: Sequence[LadderLevel]
     groups: ShownGroups
     revision: int
@@ -179,7 +181,8 @@ async def _decide(visit: Visit, asked: Question, snapshot: Snapshot) -> Verdict:
                 step.matched_subject,
                 step.outcome not in _UNDECIDED,
                 step.dropped_names,
-                annotations.place(asked.partition, queue, step.acl) if step.acl else "",
+                (annotations.place(asked.partition, queue, step.acl) if step.acl else "")
+                or step.template_property,
             )
             for step in steps
         ]
@@ -193,6 +196,7 @@ async def _decide(visit: Visit, asked: Question, snapshot: Snapshot) -> Verdict:
         allowed=found.decision.allowed,
         reason=reason_words(asked.partition, found.decision),
         evaluated_queue=found.decision.evaluated_queue,
+        will_be_created=found.will_be_created,
         ladder=ladder,
         groups=ShownGroups(
             origin=ORIGINS[groups.origin],

@@ -9,7 +9,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from queuegate.policy.created_queues import QueueCreation
+from queuegate.policy.created_queues import QueueCreation, TemplateKind
+from queuegate.policy.decision import Access
 from queuegate.policy.names import ROOT, SEPARATOR, parent_path, similar_name
 from queuegate.policy.yarn_acl import TRIMMED
 from queuegate_server.formats.diagnostics import Diagnostics, Position, Positioned, quoted
@@ -319,7 +320,11 @@ def _unlisted_queue(
         return message, "write the full path of a listed queue, starting with root"
     message = f"YARN will create the queue {quoted(path)} with the ACLs of a template:"
     message += " this ACL is ignored"
-    return message, f"write {template_property(path, acl, creation, above)}"
+    # The template of a leaf at its parent comes before all others.
+    is_managed = creation.creators[above].is_managed
+    kind = TemplateKind.LEAF_OF_MANAGED if is_managed else TemplateKind.LEAF
+    access = Access.SUBMIT if acl == SUBMIT else Access.ADMIN
+    return message, f"write {template_property(parent_path(path), kind, access)}"
 
 
 def _is_here(text: Text, diagnostics: Diagnostics) -> bool:

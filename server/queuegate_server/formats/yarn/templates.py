@@ -20,6 +20,7 @@ from queuegate.policy.created_queues import (
     TemplateKind,
     trailing_wildcards,
 )
+from queuegate.policy.decision import Access
 from queuegate.policy.names import SEPARATOR, parent_path, similar_name
 from queuegate_server.formats.diagnostics import Diagnostics, Positioned, quoted
 from queuegate_server.formats.yarn.properties import boolean
@@ -90,18 +91,15 @@ def is_template_acl(name: str) -> bool:
     return _TEMPLATE_KEY.fullmatch(name) is not None
 
 
-def template_property(path: str, acl: str, creation: QueueCreation, creator: str) -> str:
-    """Return the name of the property that sets an ACL of a queue that will be created.
+def template_property(path: str, kind: TemplateKind, access: Access) -> str:
+    """Return the name of the property that sets an ACL of a template.
 
     Args:
-        path: The path of the queue.
-        acl: Which ACL: SUBMIT or ADMIN.
-        creation: Which queues the scheduler creates.
-        creator: The path of the configured queue that lets the scheduler create it.
+        path: The path of the template.
+        kind: Its kind.
+        access: Which ACL.
     """
-    is_managed = creation.creators[creator].is_managed
-    kind = TemplateKind.LEAF_OF_MANAGED if is_managed else TemplateKind.ANY
-    return f"{PREFIX}{parent_path(path)}.{kind}.{acl}"
+    return f"{PREFIX}{path}.{kind}.{SUBMIT if access is Access.SUBMIT else ADMIN}"
 
 
 def read_templates(
