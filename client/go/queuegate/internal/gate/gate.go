@@ -57,7 +57,7 @@ type Options struct {
 	Partitions []string
 	// Stale is how long old state decides while the server cannot be reached.
 	Stale time.Duration
-	// OnChange is called when another policy decides, one call after the other. Nil: nothing is.
+	// OnChange is called after the gate has switched to another policy; calls do not overlap. May be nil.
 	OnChange func()
 	// Outbox keeps decisions until they have been reported. Nil: they cannot be reported.
 	Outbox *Outbox
