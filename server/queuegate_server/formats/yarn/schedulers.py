@@ -12,11 +12,11 @@ from typing import Final
 from queuegate.policy.created_queues import QueueCreation, TemplateKind
 from queuegate.policy.decision import Access
 from queuegate.policy.names import ROOT, SEPARATOR, parent_path, similar_name
-from queuegate.policy.yarn_acl import TRIMMED
 from queuegate_server.formats.diagnostics import Diagnostics, Position, Positioned, quoted
 from queuegate_server.formats.suspicious_names import meant_key
 from queuegate_server.formats.xml_reader import Element, read_xml
 from queuegate_server.formats.yarn import deciders
+from queuegate_server.formats.yarn.list_entries import ListReader
 from queuegate_server.formats.yarn.properties import Configuration
 from queuegate_server.formats.yarn.site import ADMINS, ENABLE
 from queuegate_server.formats.yarn.templates import (
@@ -219,7 +219,7 @@ def _read_capacity_scheduler(
         checks_submission_always=False,
         has_short_names=True,
     )
-    paths = _paths(properties, diagnostics)
+    paths = _paths(properties, ListReader(data, diagnostics.file), diagnostics)
     for path, position in paths.items():
         keys = (f"{PREFIX}{path}.{SUBMIT}", f"{PREFIX}{path}.{ADMIN}")
         submit, admin = (properties.get(key) for key in keys)
@@ -244,7 +244,9 @@ def _is_read(name: str) -> bool:
     )
 
 
-def _paths(properties: dict[str, Text], diagnostics: Diagnostics) -> dict[str, Positioned]:
+def _paths(
+    properties: dict[str, Text], lists: ListReader, diagnostics: Diagnostics
+) -> dict[str, Positioned]:
     """Return each queue after its parent, with the position of its name."""
     found: dict[str, Positioned] = {ROOT: Position(1, 1)}
     stack = [ROOT]
@@ -262,17 +264,18 @@ def _paths(properties: dict[str, Text], diagnostics: Diagnostics) -> dict[str, P
             diagnostics.error(names, message, "list fewer queues")
             return found
         children = []
-        for name in filter(None, (part.strip(TRIMMED) for part in names.text.split(","))):
+        for entry in lists.entries(names):
+            name = entry.text
             path = f"{above}{SEPARATOR}{name}"
             if SEPARATOR in name:
                 message = f"{quoted(name)} is not a queue name: it contains a dot"
                 remedy = "list the names of the children, separated by commas"
-                diagnostics.error(names, message, remedy, above)
+                diagnostics.error(entry, message, remedy, above)
             elif path in found:
                 message = f"the queue {quoted(name)} is listed twice"
-                diagnostics.warning(names, message, "list it once", path)
+                diagnostics.warning(entry, message, "list it once", path)
             else:
-                found[path] = names
+                found[path] = entry
                 children.append(path)
         stack += reversed(children)
     return found
