@@ -10,7 +10,7 @@ from queuegate_server.formats.registry import FormatOptions, detect_format, load
 from queuegate_server.formats.yarn.load import YarnOptions
 from queuegate_server.identity.registry import types
 from queuegate_server.settings.load import SettingsError, load_settings
-from queuegate_server.settings.model import Settings
+from queuegate_server.settings.model import PolicySource, Settings
 from queuegate_server.settings.source_map import Override
 
 
@@ -67,17 +67,29 @@ def parse(
     )
 
 
-def settings(config: Path, policy: str) -> Settings:
-    """Return the settings of a server that serves a policy. Raises Failure."""
+def settings(config: Path, policy: str | None = None) -> Settings:
+    """Return the settings of a server that serves a policy; without one, those that it names.
+
+    Raises Failure.
+    """
+    options = [] if policy is None else [Override(policy, ("policy", "path"), policy)]
     try:
-        return load_settings(config, os.environ, [Override(policy, ("policy", "path"), policy)])
+        return load_settings(config, os.environ, options)
     except SettingsError as error:
         raise Failure.of(f"{config}: not valid", error.diagnostics) from None
 
 
-def reading_options_of(found: Settings) -> FormatOptions:
-    """Return how a server with these settings reads its policy. Raises Failure."""
-    source = found.sources[0]
+def reading_options_of(found: Settings, source: PolicySource | None = None) -> FormatOptions:
+    """Return how a server with these settings reads its policy.
+
+    Args:
+        found: The settings.
+        source: Which of its policies; None for the first.
+
+    Raises:
+        Failure: The `yarn_site` of the policy cannot be read.
+    """
+    source = source or found.sources[0]
     return FormatOptions(
         acl_names=lambda name: found.partition(name).acl_names,
         resolver_types=types(),

@@ -58,6 +58,7 @@ from queuegate_server.formats.yunikorn.deciders import other_key
 
 _READING: Final = ("acl_names", "format_name", "resolver_types", "semantics", "yarn_site")
 """Options that say how policies are read."""
+_NO_FILE: Final = "name a FILE, or give a server's configuration with --config"
 
 
 def _checking_options(command: Callable[..., None]) -> Callable[..., None]:
@@ -127,11 +128,10 @@ def validate(
         )
     checked: Iterable[Checked]
     if config is not None:
-        if STDIN in files:
-            raise _wrong_usage("-: not allowed with --config, where a policy must be a file")
+        _refuse_standard_input(files)
         checked = check_start(config, files)
     elif not files:
-        raise _wrong_usage("name a FILE, or give a server's configuration with --config")
+        raise _wrong_usage(_NO_FILE)
     elif are_settings:
         checked = _check_each(files, check_settings)
     else:
@@ -142,10 +142,11 @@ def validate(
 
 @click.command()
 @_checking_options
-@click.argument("files", nargs=-1, required=True, metavar="FILE...")
+@click.argument("files", nargs=-1, metavar="FILE...")
 @users_from_option
 @config_option(
-    "Read each FILE, and look up groups for --users-from, as a server with this queuegate.yaml.",
+    "Read what a server with this queuegate.yaml would load: its policies, or each FILE. Also look "
+    "up groups for --users-from with its resolvers.",
     variable=None,
 )
 def lint(
@@ -164,6 +165,9 @@ def lint(
     file:line:column: level: message (remedy) on standard output, and a summary on standard
     error.
 
+    With --config, reads FILE as `serve --config CONFIG --policy FILE` would. Without FILE, reads
+    the policies that CONFIG names.
+
     With --users-from, also reports a group in a list of users, usually because a leading space is
     missing, and a user in a list of groups.
 
@@ -171,6 +175,13 @@ def lint(
     """
     if config is not None:
         _refuse_reading_options("--config, which reads policies as its settings say")
+        _refuse_standard_input(files)
+        if not files:
+            if users_from:
+                raise _wrong_usage("--users-from needs a FILE")
+            sys.exit(_report("lint", _lint_configured(config), output, warnings_fail=True))
+    elif not files:
+        raise _wrong_usage(_NO_FILE)
 
     def check(data: bytes, name: str) -> list[Diagnostic]:
         reading = options
@@ -266,6 +277,26 @@ def _check_policy(
     return found
 
 
+def _lint_configured(config: Path) -> Iterator[Checked]:
+    """Yield the diagnostics of each policy that the settings of a server name. Raises Failure."""
+    # Slow, and seldom needed.
+    from queuegate_server.policystore.loader import policy_files  # noqa: PLC0415
+
+    settings = policies.settings(config)
+    for source in settings.sources:
+        options = policies.reading_options_of(settings, source)
+        texts = policy_files(source)
+        try:
+            data = texts.read()
+        except OSError as error:
+            yield texts.name, error
+        else:
+            yield (
+                texts.name,
+                _check_policy(source.format, options, data, texts.name, with_lint=True),
+            )
+
+
 def _check_policy_alone(
     format_name: str | None, options: FormatOptions, data: bytes, name: str
 ) -> list[Diagnostic]:
@@ -286,6 +317,11 @@ def _refuse_reading_options(beside: str) -> None:
     ]
     if given:
         raise _wrong_usage(f"{', '.join(given)}: not allowed with {beside}")
+
+
+def _refuse_standard_input(files: Iterable[str]) -> None:
+    if STDIN in files:
+        raise _wrong_usage("-: not allowed with --config, where a policy must be a file")
 
 
 def _wrong_usage(message: str) -> click.UsageError:

@@ -376,6 +376,53 @@ def test_lint_with_people_and_settings(tmp_path: Path) -> None:
     assert "--acl-names: not allowed with --config" in refused.stderr
 
 
+def test_lint_of_the_policies_of_a_server(tmp_path: Path) -> None:
+    """Without a FILE, each policy of the settings, read as they say; with one, that file."""
+    yarn, yunikorn = tmp_path / "fs.xml", tmp_path / "queues.yaml"
+    yarn.write_text(CLOSED)
+    yunikorn.write_text(YUNIKORN_ACLS.replace("etl", "a+b"))
+    config = tmp_path / "queuegate.yaml"
+    config.write_text(
+        f"policies: [{{path: {yarn}, partition: yarn}}, {{path: {yunikorn}}}]\n"
+        "partitions: {yarn: {semantics: hadoop}, default: {acl_names: any}}\n"
+    )
+    done = CliRunner().invoke(lint, ["--config", str(config)])
+    assert done.exit_code == 1
+    assert done.stderr.startswith("2 files, 0 errors")
+    assert "this file is read with semantics hadoop" in done.stdout
+    assert f"{yarn}:" in done.stdout
+    own = CliRunner().invoke(lint, [str(yunikorn)]).stdout
+    any_names = CliRunner().invoke(lint, ["--acl-names", "any", str(yunikorn)]).stdout
+    assert own != any_names
+    assert any_names in done.stdout
+
+    config.write_text(f"policy: {{path: {yarn}}}\npartitions: {{default: {{semantics: hadoop}}}}\n")
+    assert "semantics hadoop" in CliRunner().invoke(lint, ["--config", str(config)]).stdout
+    done = CliRunner().invoke(lint, ["--config", str(config), str(yarn)])
+    assert "this file is read with semantics hadoop" in done.stdout
+
+    yarn.unlink()
+    done = CliRunner().invoke(lint, ["--config", str(config)])
+    assert done.exit_code == 2
+    assert f"{yarn}: " in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "name a FILE, or give a server's configuration with --config"),
+        (["--config", "queuegate.yaml", "-"], "-: not allowed with --config"),
+        (["--config", "queuegate.yaml", "--users-from", "directory"], "--users-from needs a FILE"),
+        (["--config", "queuegate.yaml", "--semantics", "hadoop"], "--semantics: not allowed with"),
+        (["--config", "nosuch.yaml"], "nosuch.yaml"),
+    ],
+)
+def test_wrong_usage_of_lint(arguments: list[str], message: str) -> None:
+    done = run(lint, *arguments)
+    assert done.exit_code == 2
+    assert message in done.stderr
+
+
 def test_lint_with_people_of_a_file_that_is_not_valid(tmp_path: Path) -> None:
     policy, people = tmp_path / "queues.yaml", tmp_path / "people.csv"
     policy.write_text(BAD)
