@@ -6,8 +6,6 @@ BIN    := $(VENV)/bin
 TOOLS  := .tools
 WHEELS := .cache/wheels
 UV     := $(TOOLS)/uv/bin/uv
-BUF    := BUF_CACHE_DIR=../.cache/buf ../$(BIN)/buf
-MKDOCS := NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs
 PIP    := $(BIN)/python -m pip --disable-pip-version-check
 # Shows what pip does, a line for each package, at once even through a pipe.
 UNBUFFERED = $(shell sed -u '' </dev/null 2>/dev/null && echo -u)
@@ -16,6 +14,7 @@ SHOWN  = | sed $(UNBUFFERED) -nE 's/^Collecting ([^ ]+).*/  \1/p; s/^ *Building 
 SERVE  := $(VENV)/.installed-for-serve
 CHECK  := $(VENV)/.installed-for-check
 TEST   := $(VENV)/.installed-for-test
+VERIFY := $(VENV)/.installed-for-verify
 FUZZED := $(VENV)/.installed-for-fuzz
 
 # What `make serve` serves, and where.
@@ -23,11 +22,10 @@ POLICY ?= examples/queues.yaml
 LISTEN ?= 127.0.0.1:50051
 # Which Python makes the environment; empty: the best of those on the path.
 PYTHON ?=
-# What to add to the command line of pytest. If it is set, the isolation tests do not run.
+# The parts of `make verify`, as tests/doors.toml lists them.
+DOORS := documents fleet kubernetes gates packaging lifecycle console yunikorn transports hadoop load bare
+# What to add to the command line of pytest in `make quick` and `make test-native`.
 PYTEST_ARGS ?=
-# The isolation tests measure the latency of calls beside a flood: no others may run meanwhile.
-ALONE  := tests/resilience/isolation
-PARALLEL := -n 4 --dist loadfile --no-loadscope-reorder --ignore=$(ALONE)
 # Which fuzz targets run (empty: all), and how long each.
 FUZZ ?=
 FUZZ_SECONDS ?= 60
@@ -47,7 +45,7 @@ unexport PYTHONDONTWRITEBYTECODE
 SHELL := bash
 .SHELLFLAGS := -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help serve test quick test-native fuzz bare check docs docs-generated audit proto blocking lock bench soak history faults yunikorn bench-peers pictures webhook-certificate kube-tools dist image image-test sbom clean
+.PHONY: help serve test verify verify-touched $(DOORS:%=verify-%) quick test-native fuzz bare check docs docs-generated audit proto blocking lock bench soak history faults yunikorn bench-peers pictures webhook-certificate kube-tools dist image image-test sbom clean
 
 help: ## list the commands
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1|/p' $(firstword $(MAKEFILE_LIST)) | awk -F'|' '{ printf "%-20s %s\n", $$1, $$2 }'
@@ -56,9 +54,17 @@ serve: $(SERVE) ## serve examples/queues.yaml on 127.0.0.1:50051 (POLICY=file, L
 	@$(refuse_port_in_use)
 	@exec $(BIN)/queuegate-server serve --policy $(POLICY) --listen $(LISTEN)
 
-test: check audit $(TEST) ## run linters, type checker, audit and all tests
-	$(BIN)/pytest $(PARALLEL) $(PYTEST_ARGS)
-	$(if $(PYTEST_ARGS),,$(BIN)/pytest $(ALONE))
+test: $(TEST) ## run linters, type checker, audit, and the tests that take minutes
+	@$(BIN)/python -m tests.run test
+
+verify: $(VERIFY) ## run all other tests (for an hour); make verify-documents and so on: a part
+	@$(BIN)/python -m tests.run verify
+
+verify-touched: $(VERIFY) ## run the parts that concern what changed since the main branch
+	@$(BIN)/python -m tests.run touched
+
+$(DOORS:%=verify-%): verify-%: $(VERIFY)
+	@$(BIN)/python -m tests.run verify $*
 
 quick: $(TEST) ## run the unit and contract tests only, in under a minute
 	$(BIN)/pytest -n 2 --dist loadfile tests/unit tests/contract $(PYTEST_ARGS)
@@ -68,22 +74,18 @@ bare: bare-bookworm bare-trixie bare-sid ## run `make serve` and `make test` in 
 bare-%:
 	tests/bare/run $*
 
-test-native: $(TEST) ## run all tests over the native transport wherever it serves what they set
-	$(BIN)/pytest $(PARALLEL) --transport auto $(PYTEST_ARGS)
+test-native: $(VERIFY) ## run all tests over the native transport wherever it serves what they set
+	$(BIN)/pytest -n 4 --dist loadfile --no-loadscope-reorder --transport auto \
+		--ignore tests/resilience/isolation $(PYTEST_ARGS)
 
 fuzz: $(FUZZED) ## look a minute in each target for inputs that break it (FUZZ=name, FUZZ_SECONDS=)
 	$(BIN)/python -m tests.fuzz.run $(FUZZ) --seconds $(FUZZ_SECONDS)
 
 check: $(CHECK) ## run linters and type checker only
-	cd proto && $(BUF) lint && $(BUF) build && $(BUF) breaking --against released.binpb
-	$(BIN)/ruff check .
-	$(BIN)/ruff format --check .
-	$(BIN)/mypy
-	$(BIN)/lint-imports --no-logo
-	$(MKDOCS) build --quiet
+	@$(BIN)/python -m tests.run check
 
 docs: $(CHECK) ## serve the documentation on 127.0.0.1:8000, and build it anew when it changes
-	$(MKDOCS) serve --dev-addr 127.0.0.1:8000
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs serve --dev-addr 127.0.0.1:8000
 
 docs-generated: $(TEST) ## write what is made from the code: pages of docs/reference, and the schema of the Helm values
 	$(BIN)/python -m docs.generate
@@ -128,7 +130,7 @@ yunikorn: $(TEST) ## run yunikorn-core's own tests on a build that asks; writes 
 bench-peers: $(TEST) ## only measure beside other policy servers, and write bench/PEERS.md
 	$(BIN)/python -m bench.peers
 
-pictures: $(TEST) ## draw docs/pictures: figures of the benchmarks, commands on a terminal, leases, the console
+pictures: $(VERIFY) ## draw docs/pictures: figures of the benchmarks, commands on a terminal, leases, the console
 	$(BIN)/python -m bench.plots
 	$(BIN)/python -m tests.e2e.documentation.terminal_pictures
 	$(BIN)/python -m tests.e2e.documentation.lease_picture
@@ -156,7 +158,7 @@ image: ## build the container image; its SBOM goes into dist/, too (Docker, or E
 	$(ENGINE) run --rm --network none --entrypoint cat $(IMAGE) /opt/queuegate/sbom.cdx.json \
 		> dist/image.cdx.json
 
-image-test: $(TEST) ## build the image without a Docker engine, run it, and print its size (as root)
+image-test: $(VERIFY) ## build the image without a Docker engine, run it, and print its size (as root)
 	$(BIN)/pytest -s tests/e2e/packaging/test_image.py
 
 sbom: dist image ## write the SBOMs of the wheel and of the image into dist/ (Docker)
@@ -178,13 +180,16 @@ $(CHECK): tests/requirements.txt pyproject.toml | $(BIN)/pip
 	@$(PIP) install --quiet --no-deps --no-build-isolation --editable .
 	@touch $@
 
-# The packaging tests install from the downloaded wheels and so need no network.
-$(TEST): $(CHECK) deploy/requirements.txt deploy/image-requirements.txt \
-		deploy/build-requirements.txt deploy/sbom-requirements.txt \
-		tests/e2e/packaging/floor-requirements.txt
-	@PYTHON=$(BIN)/python tests/support/install-programs
+$(TEST): $(CHECK) deploy/image-requirements.txt
+	@PYTHON=$(BIN)/python tests/support/install-programs test
 	@echo "Installing what the tests need into $(VENV) ..."
 	@$(PIP) install --require-hashes --no-build-isolation -r deploy/image-requirements.txt $(SHOWN)
+	@touch $@
+
+# The packaging tests install from the downloaded wheels and so need no network.
+$(VERIFY): $(TEST) deploy/requirements.txt deploy/build-requirements.txt deploy/sbom-requirements.txt \
+		tests/e2e/packaging/floor-requirements.txt
+	@PYTHON=$(BIN)/python tests/support/install-programs verify
 	@$(PIP) download --quiet --require-hashes --only-binary :all: --dest $(WHEELS) \
 		-r deploy/requirements.txt -r deploy/build-requirements.txt \
 		-r deploy/sbom-requirements.txt

@@ -31,10 +31,12 @@ def policy(tmp_path: Path) -> Path:
     return path
 
 
+TRANSPORTS = ("grpcio", pytest.param("native", marks=pytest.mark.second_transport))
+
+
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if metafunc.definition.get_closest_marker("both_transports"):
-        transports = ("grpcio", "native")
-        metafunc.parametrize("module_transport", transports, indirect=True, scope="module")
+        metafunc.parametrize("module_transport", TRANSPORTS, indirect=True, scope="module")
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -44,7 +46,7 @@ def module_transport(request: pytest.FixtureRequest) -> Iterator[None]:
         yield
 
 
-@pytest.fixture(params=["grpcio", "native"])
+@pytest.fixture(params=TRANSPORTS)
 def transport(request: pytest.FixtureRequest) -> Iterator[str]:
     """Run a test over both transports, one after the other."""
     with queuegate_server.over(request.param):

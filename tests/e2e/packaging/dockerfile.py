@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 PROJECT = Path(__file__).parents[3]
-# Filled by `make test`; without it pip asks its index.
+# Filled by `make verify`; without it pip asks its index.
 WHEELS = PROJECT / ".cache" / "wheels"
 
 

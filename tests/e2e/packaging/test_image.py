@@ -281,7 +281,7 @@ def test_sbom_lists_what_is_installed_and_the_base(image: Image) -> None:
 
 
 def test_make_image_takes_the_sbom_out_of_the_tagged_image(image: Image) -> None:
-    # Of `make test` itself, its own options would count.
+    # Of `make verify` itself, its own options would count.
     outer = {"MAKEFLAGS", "MFLAGS", "MAKEOVERRIDES", "MAKELEVEL"}
     recipe = subprocess.run(
         ["make", "--dry-run", "image", "ENGINE=engine", "IMAGE=tag"],

@@ -1,0 +1,114 @@
+"""tests/doors.toml: every file of tests runs in one place, and every change has its doors."""
+
+import re
+
+import pytest
+
+from tests import run
+from tests.support import doors
+from tests.support.doors import PROJECT
+
+TABLE = doors.read()
+FILES = doors.test_files()
+
+
+def test_every_file_runs_in_one_place() -> None:
+    ran: list[str] = []
+    for step in TABLE.steps:
+        ran += [name for name in TABLE.files_of_step(step, FILES) if "::" not in name]
+    for name, door in TABLE.doors.items():
+        if not door.again:
+            beside, alone = TABLE.files_of_door(name, FILES)
+            ran += beside + alone
+    assert sorted(ran) == FILES
+
+
+def test_every_step_and_door_runs_something() -> None:
+    assert [name for name in TABLE.steps if not TABLE.files_of_step(name, FILES)] == []
+    empty = [
+        name
+        for name, door in TABLE.doors.items()
+        if not door.command and not TABLE.files_of_door(name, FILES)[0]
+    ]
+    assert empty == []
+
+
+def test_every_path_exists() -> None:
+    paths = {
+        *(path.partition("::")[0] for paths in TABLE.steps.values() for path in paths),
+        *(path for door in TABLE.doors.values() for path in (*door.paths, *door.alone)),
+        *(path for path in TABLE.sources),
+    }
+    assert [path for path in paths if not (PROJECT / path).exists()] == []
+
+
+def test_single_tests_of_make_test_exist() -> None:
+    singles = [name for names in TABLE.steps.values() for name in names if "::" in name]
+    assert singles
+    for name in singles:
+        file, _, test = name.partition("::")
+        place = TABLE.place_of(file)
+        assert place
+        assert place[0] == "verify", f"{file} runs in `make test` anyway"
+        assert f"def {test.partition('[')[0]}(" in (PROJECT / file).read_text(), name
+
+
+def test_sources_name_doors_that_run_pytest() -> None:
+    named = {name for names in TABLE.sources.values() for name in names}
+    assert named == {name for name, door in TABLE.doors.items() if not door.command}
+
+
+@pytest.mark.parametrize(
+    ("changed", "concerned"),
+    [
+        (["tests/unit/test_doors.py"], []),
+        (["docs/glossary.md"], ["documents", "kubernetes", "packaging"]),
+        (["server/queuegate_server/analysis/x.py"], ["documents", "console"]),
+        (["tests/e2e/hadoop/test_properties.py"], ["hadoop"]),
+        (["tests/contract/test_yarn.py", "CHANGELOG.md"], ["transports"]),
+        (["tests/e2e/packaging/test_project.py"], []),
+        (["server/queuegate_server_other/x.py"], None),
+        (["tests/support/documents.py"], None),
+        (["CHANGELOG.md", "pyproject.toml"], None),
+        ([], []),
+    ],
+)
+def test_what_a_change_concerns(changed: list[str], concerned: list[str] | None) -> None:
+    every = [name for name, door in TABLE.doors.items() if not door.command]
+    assert TABLE.concerned(changed) == (every if concerned is None else concerned)
+
+
+def test_make_has_a_target_for_each_door() -> None:
+    makefile = (PROJECT / "Makefile").read_text()
+    [doors_of_make] = re.findall(r"^DOORS := (.*)$", makefile, re.MULTILINE)
+    assert doors_of_make.split() == [*TABLE.doors]
+
+
+def test_contributing_says_what_each_door_runs() -> None:
+    text = (PROJECT / "CONTRIBUTING.md").read_text()
+    listed = re.findall(r"^\| `make verify-([a-z]+)` \| (.+) \|$", text, re.MULTILINE)
+    assert dict(listed) == {name: door.does for name, door in TABLE.doors.items()}
+
+
+def test_a_failing_step_shows_what_it_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    steps = [
+        run.Step("good", [["sh", "-c", "echo fine; echo '1 passed in 0.1s'"]]),
+        run.Step("bad", [["sh", "-c", "echo the reason; exit 3"], ["echo", "never"]]),
+    ]
+    ran = run.Run(2)
+    ran.all_of(steps, at_once=1)
+    shown = capsys.readouterr().out
+    assert ran.failed == ["bad"]
+    assert "the reason" in shown
+    assert "fine" not in shown
+    assert "never" not in shown
+    assert re.search(r"^ *\[1/2\] good +\d+ s  1 passed$", shown, re.MULTILINE)
+    assert re.search(r"^ *\[2/2\] bad +\d+ s  FAILED$", shown, re.MULTILINE)
+
+
+def test_skipped_tests_are_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    line = "SKIPPED [3] tests/x.py:1: no cluster"
+    run.Run(1).all_of([run.Step("some", [["printf", f"{line}\\n2 passed, 3 skipped in 1s\\n"]])])
+    shown = capsys.readouterr().out.splitlines()
+    assert shown[0] == line
+    assert shown[1].endswith("2 passed, 3 skipped")
