@@ -226,7 +226,7 @@ def _check_with_openssl(tls: Tls) -> None:
             certificate, key = str(tls.certificate_file), str(tls.key_file)
             if error.reason == "KEY_VALUES_MISMATCH":
                 raise ValueError(
-                    f"certificate_file {certificate!r} and key_file {key!r} do not match: give the"
+                    f"certificate_file {certificate!r} and key_file {key!r} do not match: use the"
                     " private key of this certificate"
                 ) from None
             raise ValueError(

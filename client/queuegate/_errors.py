@@ -41,23 +41,23 @@ _TOO_LARGE: Final = "larger than max"
 AT_THE_CLIENT: Final = "CLIENT: Received"
 
 _CLOSED_TLS: Final = (
-    "{address} closed the connection: if it requires a client certificate, give"
+    "{address} closed the connection: if it requires a client certificate, pass"
     " Tls(certificate_file=…, key_file=…); if it does not speak TLS, connect without it"
 )
 
 _NO_GRPC: Final = (
-    "{address} is not a gRPC server: give an address of the server's `listen`"
+    "{address} is not a gRPC server: use an address from the server's `listen`"
     f" ({DEFAULT_ADDRESS} unless it is set), not the port for probes and metrics or a webhook"
 )
 
 _TLS_CAUSES: Final = {
     "alpn": _NO_GRPC,
     "hostname verification": (
-        "the certificate of {address} is for another name: give the name in it with"
+        "the certificate of {address} is for another name: pass the name in it with"
         " Tls(server_name=…)"
     ),
     "certificate_verify_failed": (
-        "the certificate of {address} is not trusted: give the authorities to trust with"
+        "the certificate of {address} is not trusted: pass the authorities to trust with"
         " Tls(ca_file=…)"
     ),
     "wrong_version_number": "{address} does not speak TLS: connect without it, or to another port",
@@ -68,8 +68,9 @@ _TLS_CAUSES: Final = {
 """Messages to a client that uses TLS, by what gRPC reports, which it does only in words."""
 
 _CLOSED_PLAINTEXT: Final = (
-    "{address} closed the connection: if it requires TLS, give Tls(ca_file=…) or QUEUEGATE_CA_FILE,"
-    " and Tls(certificate_file=…, key_file=…) if it also requires a client certificate"
+    "{address} closed the connection: if it requires TLS, pass Tls(ca_file=…) or set "
+    "QUEUEGATE_CA_FILE, and Tls(certificate_file=…, key_file=…) if it also requires a client "
+    "certificate"
 )
 
 _CLOSED: Final = "{address} closed the connection"

@@ -76,7 +76,7 @@ def questions(checks: Iterable[_Question], kind: type[_Question]) -> list[_Quest
     try:
         listed.extend(checks)
     except (TypeError, ValueError) as error:
-        error.add_note(f"at checks[{len(listed)}]; nothing was asked")
+        error.add_note(f"at checks[{len(listed)}]; nothing was sent")
         raise
     for index, question in enumerate(listed):
         if not isinstance(question, kind):

@@ -324,7 +324,7 @@ def _where(error: json.JSONDecodeError) -> str:
 def _value(metadata: Mapping[str, Any] | None, part: str, key: str) -> str:
     found: object = {} if metadata is None else metadata
     if not isinstance(found, Mapping) or "metadata" in found:
-        raise TypeError('give the metadata of a pod, pod["metadata"], and not something else')
+        raise TypeError('give the metadata of a pod, pod["metadata"], not another object')
     values = found.get(part)
     if values is None:
         return ""

@@ -32,7 +32,7 @@ async def test_a_question_that_cannot_be_right_stops_all(ask: Ask, script: Scrip
     users = ["alice", "", "bob"]
     with pytest.raises(ValueError, match="user must not be empty") as caught:
         await ask("check_many", (Check(user, "root.a") for user in users))
-    assert caught.value.__notes__ == ["at checks[1]; nothing was asked"]
+    assert caught.value.__notes__ == ["at checks[1]; nothing was sent"]
     assert script.calls == []
 
 

@@ -83,7 +83,7 @@ FAILURES: list[tuple[Fault, int, str]] = [
         Fault(Code.UNAUTHENTICATED, "the server does not know the bearer token", "CALLER_UNKNOWN"),
         2,
         (
-            "the server does not know the bearer token: give a token that the server knows"
+            "the server does not know the bearer token: pass a token that the server knows"
             " (--token-file) or a certificate (--tls-cert, --tls-key)"
         ),
     ),
@@ -223,7 +223,7 @@ def test_nobody_listens(capsys: Capture, tmp_path: Path) -> None:
     assert output == ""
     assert errors.startswith(f"Error: no server at unix:{tmp_path}/q.sock (")
     assert errors.endswith(
-        ": start one with `queuegate-server serve` (in a checkout: `make serve`), or give its"
+        ": start one with `queuegate-server serve` (in a checkout: `make serve`), or set its"
         " address with --address or QUEUEGATE_ADDRESS\n"
     )
 
@@ -261,11 +261,11 @@ def test_tls(capsys: Capture) -> None:
             True,
             False,
             [*CA, "--tls-server-name", "other.test"],
-            "is for another name: give the name",
+            "is for another name: pass the name",
         ),
-        (True, False, ["--tls-ca", str(TLS / "other-ca.pem")], "is not trusted: give the author"),
-        (True, False, [], "closed the connection: if it requires TLS, give"),
-        (True, True, CA, "closed the connection: if it requires a client certificate, give"),
+        (True, False, ["--tls-ca", str(TLS / "other-ca.pem")], "is not trusted: pass the author"),
+        (True, False, [], "closed the connection: if it requires TLS, pass"),
+        (True, True, CA, "closed the connection: if it requires a client certificate, pass"),
         (False, False, CA, "does not speak TLS: connect without it, or to another port"),
     ],
     ids=["other name", "other authority", "plaintext", "no certificate", "plaintext server"],
@@ -286,7 +286,7 @@ def test_tls_that_does_not_fit(
 @pytest.mark.parametrize(
     ("encrypted", "message"),
     [
-        (False, "is not a gRPC server: give an address of the server's `listen` (127.0.0.1:50051"),
+        (False, "is not a gRPC server: use an address from the server's `listen` (127.0.0.1:50051"),
         (True, "does not speak TLS: connect without it, or to another port"),
     ],
     ids=["plaintext", "TLS"],
@@ -327,7 +327,7 @@ def test_a_port_with_tls_for_http(https_port: str, capsys: Capture) -> None:
     host, _, port = https_port.partition(":")
     with socket.create_connection((host, int(port))):  # and never speak
         assert main([*PATIENT, "--address", https_port, *CA, "health"]) == 3
-    assert capsys.readouterr().err.startswith(f"Error: {https_port} is not a gRPC server: give")
+    assert capsys.readouterr().err.startswith(f"Error: {https_port} is not a gRPC server: use")
 
 
 def test_an_unexpected_error_is_no_answer(

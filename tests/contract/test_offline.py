@@ -102,7 +102,7 @@ WRONG: list[tuple[str, str]] = [
     ("check a root --partition x --policy examples/queues.yaml", "partition 'x' does not exist"),
     (
         "check a root --policy examples/queues.yaml --address 127.0.0.1:1",
-        "--address: not allowed with --policy: no server is asked",
+        "--address: not allowed with --policy: no server is involved",
     ),
     ("--token-file t queues a --config c --tls-ca c", "--tls-ca, --token-file: not allowed with"),
 ]
@@ -158,8 +158,8 @@ def test_without_settings_no_directory_is_asked(capsys: Capture, of_a_directory:
         assert capsys.readouterr() == (
             "",
             (
-                "Error: the decision depends on the groups of the user: give them with --group, or"
-                " the settings of the server with --config\n"
+                "Error: the decision depends on the groups of the user: pass them with --group,"
+                " or the server's settings with --config\n"
             ),
         )
     assert main(["queues", "sue", *given, "-o", "json"]) == 3

@@ -115,7 +115,7 @@ def test_groups_need_the_settings(tmp_path: Path, capsys: Capture) -> None:
     assert main(["who-can", "root", *files]) == 3
     printed, errors = capsys.readouterr()
     assert printed.startswith("sue  the user in the submit ACL of root")
-    assert "not all members of dev are known: give the settings of the server" in errors
+    assert "not all members of dev are known: pass the server's settings" in errors
 
 
 def test_disabled_acls_and_proxies(tmp_path: Path, capsys: Capture) -> None:

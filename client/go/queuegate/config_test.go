@@ -250,13 +250,13 @@ func TestTLS(t *testing.T) {
 		"by name":           {"localhost" + port, &trusted, ""},
 		"other name":        {encrypted.address, &TLS{CAFile: file("ca.pem"), ServerName: "queuegate.test"}, ""},
 		"mutual TLS":        {mutual.address, &known, ""},
-		"no certificate":    {mutual.address, &trusted, "requires a client certificate, give TLS.CertificateFile"},
-		"other authority":   {encrypted.address, &TLS{CAFile: file("other-ca.pem")}, "is not trusted: give"},
-		"system's":          {encrypted.address, &TLS{}, "is not trusted: give"},
-		"wrong name":        {encrypted.address, &TLS{CAFile: file("ca.pem"), ServerName: "a.test"}, "has another name"},
+		"no certificate":    {mutual.address, &trusted, "requires a client certificate, set TLS.CertificateFile"},
+		"other authority":   {encrypted.address, &TLS{CAFile: file("other-ca.pem")}, "is not trusted: set"},
+		"system's":          {encrypted.address, &TLS{}, "is not trusted: set"},
+		"wrong name":        {encrypted.address, &TLS{CAFile: file("ca.pem"), ServerName: "a.test"}, "is for another name"},
 		"plaintext server":  {plain.address, &trusted, "does not speak TLS"},
-		"plaintext client":  {encrypted.address, nil, "if it requires TLS, give Config.TLS"},
-		"plaintext, mutual": {mutual.address, nil, "if it requires TLS, give Config.TLS"},
+		"plaintext client":  {encrypted.address, nil, "if it requires TLS, set Config.TLS"},
+		"plaintext, mutual": {mutual.address, nil, "if it requires TLS, set Config.TLS"},
 		"nobody":            {"127.0.0.1:1", &trusted, "no server at 127.0.0.1:1"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -315,7 +315,7 @@ func TestNotAGRPCServer(t *testing.T) {
 		address := server.Listener.Addr().String()
 		client := connect(t, Config{Address: address, TLS: settings, Timeout: time.Minute})
 		_, err := client.Check(t.Context(), Check{User: "alice", Queue: "root"})
-		expectError(t, err, ErrServerUnavailable, address+" is not a gRPC server: give an address")
+		expectError(t, err, ErrServerUnavailable, address+" is not a gRPC server: use an address")
 	}
 }
 

@@ -37,7 +37,7 @@ var (
 
 	// ErrCouldNotAsk: there is no answer now. Grant nothing; the same request may succeed later,
 	// see [Error.RetryAfter].
-	ErrCouldNotAsk = errors.New("could not ask")
+	ErrCouldNotAsk = errors.New("no answer")
 	// ErrServerUnavailable: the server cannot be reached, has no policy yet (the reason is
 	// NOT_READY) or is shutting down (DRAINING). It is an ErrCouldNotAsk.
 	ErrServerUnavailable = fmt.Errorf("%w: server unavailable", ErrCouldNotAsk)
@@ -226,9 +226,9 @@ var (
 		{"x509: certificate is valid for", wrongName},
 		{"x509: certificate is not valid for any names", wrongName},
 		{"x509: cannot validate certificate for", wrongName},
-		{"failed to verify certificate", "the certificate of %s is not trusted: give the authorities" +
-			" to trust with TLS.CAFile"},
-		{"does not look like a TLS handshake", "%s does not speak TLS: ask without TLS, or at another port"},
+		{"failed to verify certificate", "the certificate of %s is not trusted: set TLS.CAFile to" +
+			" the authorities to trust"},
+		{"does not look like a TLS handshake", "%s does not speak TLS: connect without TLS, or to another port"},
 		{"tls:", closedTLS},
 		{"EOF", closedTLS},
 		{"reset by peer", closedTLS},
@@ -244,12 +244,12 @@ var (
 )
 
 const (
-	noGRPC = "%s is not a gRPC server: give an address of the server's `listen` (" + defaultAddress +
+	noGRPC = "%s is not a gRPC server: use an address from the server's `listen` (" + defaultAddress +
 		" unless it is set), not the port for probes and metrics or a webhook"
-	wrongName = "the certificate of %s has another name: give the name in it with TLS.ServerName"
-	closedTLS = "%s closed the connection: if it requires a client certificate, give" +
-		" TLS.CertificateFile and TLS.KeyFile; if it does not speak TLS, ask without"
-	closedPlaintext = "%s closed the connection: if it requires TLS, give Config.TLS or" +
+	wrongName = "the certificate of %s is for another name: set TLS.ServerName to the name in it"
+	closedTLS = "%s closed the connection: if it requires a client certificate, set" +
+		" TLS.CertificateFile and TLS.KeyFile; if it does not speak TLS, connect without it"
+	closedPlaintext = "%s closed the connection: if it requires TLS, set Config.TLS or" +
 		" QUEUEGATE_CA_FILE"
 )
 

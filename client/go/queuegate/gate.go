@@ -99,7 +99,7 @@ func NewGate(config GateConfig) (*Gate, error) {
 		return nil, fmt.Errorf("queuegate: GateConfig.Name must have at most %d bytes", maxGateName)
 	}
 	if strings.ContainsFunc(config.Name, unicode.IsControl) {
-		return nil, errors.New("queuegate: GateConfig.Name must not have control characters")
+		return nil, errors.New("queuegate: GateConfig.Name must not contain control characters")
 	}
 	if !utf8.ValidString(config.Name) {
 		return nil, errors.New("queuegate: GateConfig.Name is not valid UTF-8")

@@ -130,7 +130,7 @@ func TestInvalidSettingsOfAGate(t *testing.T) {
 		"GateConfig.Stale must not be negative":         {Stale: -1},
 		"GateConfig.Partitions must have at most 10000": {Partitions: make([]string, 10_001)},
 		"GateConfig.Name must have at most 256 bytes":   {Name: strings.Repeat("n", 257)},
-		"GateConfig.Name must not have control":         {Name: "a\nb"},
+		"GateConfig.Name must not contain control":      {Name: "a\nb"},
 		"GateConfig.Name is not valid UTF-8":            {Name: "\xff"},
 		"GateConfig.Partitions[1] is empty":             {Partitions: []string{"default", ""}},
 		"GateConfig.Outbox":                             {Outbox: filepath.Join(written(t, ""), "x")},

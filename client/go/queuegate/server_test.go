@@ -287,7 +287,7 @@ callers:
 	_, err = asking(&TLS{CAFile: known.CAFile}, "").Check(t.Context(), sue)
 	expectError(t, err, ErrServerUnavailable, "client certificate")
 	_, err = asking(nil, "").Check(t.Context(), sue)
-	expectError(t, err, ErrServerUnavailable, "if it requires TLS, give")
+	expectError(t, err, ErrServerUnavailable, "if it requires TLS, set")
 }
 
 func TestAServerOnAUnixSocket(t *testing.T) {

@@ -258,7 +258,7 @@ def invalidate(
 ) -> Report:
     """Invalidate the cached groups of each USER, or of all."""
     if bool(users) == everyone:
-        message = "give the users to invalidate, or --all"
+        message = "name the users to invalidate, or use --all"
         raise click.UsageError(message, click.get_current_context())
     with session.client() as client:
         names = None if everyone else users
@@ -329,7 +329,7 @@ def fleet(session: Session) -> Report:
     is_starting = any(each.state is ReplicaState.STARTING for each in answer.replicas)
     if answer.agreed or (is_starting and not answer.problems):
         return Report(answer, lines)
-    message = "; ".join(map(escape, answer.problems)) or "the replicas do not agree"
+    message = "; ".join(map(escape, answer.problems)) or "the replicas disagree"
     status, code = Exit.NO, "FLEET_DISAGREES"
     if not answer.replicas:
         message = "the server belongs to no fleet: fleet.url is not set"
@@ -374,13 +374,13 @@ def _application_fault(given: dict[str, Any]) -> str:
     if of_spark:
         return f"{', '.join(of_spark)}: only allowed with --spark"
     if not (given["queue"] and given["owner"]):
-        return "give --queue and --owner, or --spark"
+        return "pass --queue and --owner, or --spark"
     return ""
 
 
 def _waited(waited_out: tuple[str, ...], state: str) -> list[str]:
     """Return the lines about the gates and replicas that were waited for."""
-    return [*_waited_out(waited_out), f"no shim and no other server uses {state} any more"]
+    return [*_waited_out(waited_out), f"no shim or other server uses {state} any more"]
 
 
 def _waited_out(names: tuple[str, ...]) -> list[str]:

@@ -76,13 +76,13 @@ def _with_remedy(error: QueuegateError, question: Mapping[str, Any]) -> str:
             return violations_in_command_words(error.violations, question)
         case NotPermitted() if error.code == "UNAUTHENTICATED":
             return (
-                f"{error.message}: give a token that the server knows (--token-file) or a"
+                f"{error.message}: pass a token that the server knows (--token-file) or a"
                 " certificate (--tls-cert, --tls-key)"
             )
         case ServerUnavailable() if error.message.startswith("no server at "):
             return (
                 f"{error.message}: start one with `queuegate-server serve` (in a checkout:"
-                " `make serve`), or give its address with --address or QUEUEGATE_ADDRESS"
+                " `make serve`), or set its address with --address or QUEUEGATE_ADDRESS"
             )
         case DeadlineExceeded():
             return f"{error.message}: allow more time with --timeout"

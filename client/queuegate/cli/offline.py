@@ -35,11 +35,11 @@ _TIMEOUT: Final = 30.0
 _ASK_NOBODY: Final = frozenset({"none", "test"})
 """Types of resolvers whose answers are the same on each machine."""
 _NO_GROUPS: Final = (
-    "the decision depends on the groups of the user: give them with --group, or the settings of"
-    " the server with --config"
+    "the decision depends on the groups of the user: pass them with --group, or the server's"
+    " settings with --config"
 )
 
-_NO_MEMBERS: Final = "give the settings of the server with --config"
+_NO_MEMBERS: Final = "pass the server's settings with --config"
 
 
 class OfflineClient(ClientMethods):

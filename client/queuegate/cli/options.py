@@ -273,10 +273,10 @@ def _session_fault(session: Session) -> str:
     files = [name for name in given if name in _FILES]
     of_server = [name for name in given if name in _OF_SERVER]
     if files and of_server:
-        return f"{_written(of_server)}: not allowed with {_written(files)}: no server is asked"
+        return f"{_written(of_server)}: not allowed with {_written(files)}: no server is involved"
     reading = [name for name in given if name in _READING]
     if reading and session.config is not None:
-        return f"{_written(reading)}: not allowed with --config, whose settings have it"
+        return f"{_written(reading)}: not allowed with --config, whose settings contain it"
     if reading and session.policy is None:
         return f"{_written(reading)}: only allowed with --policy"
     if (session.tls_cert is None) != (session.tls_key is None):
@@ -288,7 +288,7 @@ def _groups_fault(session: Session, given: Mapping[str, Any]) -> str:
     """Return why groups cannot be given in this way; empty if they can."""
     option = _written([_RESOLVED])
     if session.resolved_group and not session.is_offline:
-        return f"{option}: only with --policy or --config; a server asks its resolver"
+        return f"{option}: only with --policy or --config; a server uses its own resolver"
     if session.resolved_group and given.get("groups"):
         return f"{option}: not allowed with --group: the resolver is asked only without it"
     return ""
@@ -355,7 +355,7 @@ def groups_options(function: Callable[..., Any]) -> Callable[..., Any]:
         callback=_resolved_groups,
         metavar="GROUP",
         help="With --policy or --config: a group that the server's resolver finds for the user;"
-        " repeatable. No directory is asked.",
+        " repeatable. No directory is queried.",
     )(function)
     function = click.option(
         "--real-user",

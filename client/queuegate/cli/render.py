@@ -33,7 +33,7 @@ _REASONS = {
     Reason.GROUP: "an ACL of {queue} lists the group {subject}",
     Reason.NO_MATCH: "no ACL from the queue up to the root lists the user or a group of the user",
     Reason.UNKNOWN_USER: "the resolver of partition {partition} does not know the user",
-    Reason.RECOVERY_QUEUE: "the recovery queue is never granted",
+    Reason.RECOVERY_QUEUE: "access to the recovery queue is never granted",
     Reason.ACLS_DISABLED: "the scheduler does not enforce ACLs",
     Reason.CLUSTER_ADMIN: "the user administers the cluster",
     Reason.OWNER: "the user owns the application",
@@ -169,7 +169,7 @@ def _step(step: Step, colours: Colours, *, is_new: bool) -> str:
         case StepOutcome.EMPTY:
             text = f"{acl}: grants nothing"
         case StepOutcome.RECOVERY_QUEUE:
-            text = colours.bad("the recovery queue is never granted")
+            text = colours.bad("access to the recovery queue is never granted")
         case _:
             text = f"{acl}: unknown outcome (this client is too old for the server)"
     if step.template_property or (is_new and step.acl):

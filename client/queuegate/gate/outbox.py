@@ -113,11 +113,11 @@ class Outbox:
                 self._not_kept += 1
             if fault != self._fault:
                 self._fault = fault
-                message = "the outbox %s keeps no decisions, so the server is asked: %s"
+                message = "the outbox %s cannot store decisions, so the gate asks the server: %s"
                 if fault:
                     _LOG.warning(message, self._folder, fault)
                 else:
-                    _LOG.warning("the outbox %s keeps decisions again", self._folder)
+                    _LOG.warning("the outbox %s stores decisions again", self._folder)
             return not fault
 
     def oldest(self) -> tuple[Segment, list[sync_pb2.LocalDecision]] | None:

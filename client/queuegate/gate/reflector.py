@@ -233,7 +233,7 @@ class Reflector:
         """Note that the stream has ended, and why; return the seconds until the next one."""
         self.has_stream = False
         code = failure.code if isinstance(failure, QueuegateError) else ""
-        why = checks.text_to_log(str(failure or "the server has ended it"))
+        why = checks.text_to_log(str(failure or "the server closed it"))
         if isinstance(failure, BrokenProtocol):
             why = f"the server does not follow the protocol: {why}"
         if code == "CANCELLED" and (fault := self._watch.fault(clock())):
@@ -372,7 +372,7 @@ def guarded(on_change: Callable[[], object]) -> Callable[[], None]:
         try:
             on_change()
         except Exception:
-            _LOG.exception("on_change of a gate has failed")
+            _LOG.exception("a gate's on_change callback failed")
 
     return call
 

@@ -213,7 +213,9 @@ class LocalReplica:
             self.drop_parts()
             held = self._held.get(name)
             if held is None or held.checksum != part.checksum:
-                raise ValueError(f"the policy of {name!r} cannot be unchanged: it is not held")
+                raise ValueError(
+                    f"the policy of {name!r} cannot be unchanged: this gate does not have it"
+                )
             self._decide_from(
                 held._replace(
                     revision=part.revision,
@@ -230,7 +232,7 @@ class LocalReplica:
             self._creators = set()
         first = self._first
         if first is None or first.partition != name:
-            raise ValueError(f"the parts of the policy of {name!r} are not complete")
+            raise ValueError(f"the parts of the policy of {name!r} are incomplete")
         self._count(part)
         check = None if first.HasField("cluster") else acl.check
         queues = []

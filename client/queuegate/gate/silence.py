@@ -84,4 +84,4 @@ class SilenceWatch:
             return ""
         if self.lacks_policy:
             return f"the server answers pings, but has sent no complete policy for {seconds:g} s"
-        return f"the server has answered no ping for {seconds:g} s"
+        return f"the server has not answered a ping for {seconds:g} s"

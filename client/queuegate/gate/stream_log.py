@@ -10,10 +10,10 @@ from queuegate.v1 import sync_pb2
 MAX_ENDS: Final = 8
 """Different reasons for ends of streams that are logged until a stream lasts."""
 _FORBIDDEN: Final = (
-    "the server does not let it decide, by its setting sync.local_decisions, or because this"
-    " version of the client does not know its rules"
+    "the server does not let it decide: sync.local_decisions forbids it, or this version"
+    " of the client does not know the server's rules"
 )
-_NO_OUTBOX: Final = "the server demands a report of each decision: give the gate an outbox"
+_NO_OUTBOX: Final = "the server requires a report of each decision: give the gate an outbox"
 _MAX_LISTED: Final = 10
 _LOG: Final = logging.getLogger("queuegate.gate")
 
@@ -40,7 +40,7 @@ class StreamLog:
         missing = self._named.difference(opened.partitions)
         if not missing <= self._missing:
             _LOG.warning(
-                "the server does not have these partitions of a gate: %s; it has: %s",
+                "a gate follows partitions that the server does not have: %s; it has: %s",
                 ", ".join(sorted(missing)),
                 _listed(opened.partitions),
             )
@@ -58,13 +58,13 @@ class StreamLog:
         """Log why a stream has ended, unless it was logged since the last stream that lasted."""
         if why not in self._ends and len(self._ends) < MAX_ENDS:
             self._ends.add(why)
-            _LOG.warning("the stream of a gate has ended: %s", why)
+            _LOG.warning("a gate's stream has ended: %s", why)
 
     def lasts(self) -> None:
         """Log that a stream lasts, if others have ended before."""
         if self._ends:
             self._ends.clear()
-            _LOG.info("the stream of a gate is back")
+            _LOG.info("a gate's stream is connected again")
 
 
 def _listed(partitions: Iterable[str]) -> str:

@@ -66,9 +66,9 @@ def malformed(
     if isinstance(error, HttpProcessingError | web.RequestPayloadError | UnicodeEncodeError):
         status = 400
         # A gRPC client that is configured with this port keeps sending what is not HTTP.
-        log.debug("a request is not HTTP", extra={"error": type(error).__name__})
+        log.debug("received a request that is not HTTP", extra={"error": type(error).__name__})
     else:
-        log.error("a request failed", exc_info=error)
+        log.error("request failed", exc_info=error)
     if request.writer.output_size > 0:
         raise ConnectionError("a part of the answer has been sent")
     response = web.Response(status=status)
@@ -238,4 +238,4 @@ class Connections:
             )
         except OSError as error:  # including TLS errors and timeouts
             connection.forget()
-            _LOG.debug("a connection has failed", extra={"error": str(error)})
+            _LOG.debug("connection failed", extra={"error": str(error)})

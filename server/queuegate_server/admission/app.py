@@ -72,19 +72,19 @@ class AdmissionMetrics:
         )
         self.seconds = Histogram(
             "queuegate_admission_review_seconds",
-            "From the end of the request's headers to the answer.",
+            "Time from the end of the request headers to the response.",
             ("endpoint",),
             buckets=_SECONDS,
             registry=self.registry,
         )
         self.in_flight = Gauge(
             "queuegate_admission_reviews_in_flight",
-            "Requests that are being answered.",
+            "Requests in progress.",
             registry=self.registry,
         )
         Gauge(
             "queuegate_admission_certificate_expires_timestamp_seconds",
-            "When the certificate that is served expires, in Unix seconds.",
+            "Expiry of the certificate in use, in Unix seconds.",
             registry=self.registry,
         ).set_function(lambda: certificate.expires)
         self.registry.register(_Reloads("settings", "the ConfigMaps", settings))
@@ -188,7 +188,7 @@ class Webhook:
             return error_response(400, str(error)), "malformed"
         except Exception:
             number = uuid4().hex
-            _LOG.exception("a review failed", extra={"failure": number})
+            _LOG.exception("review failed", extra={"failure": number})
             return error_response(500, f"internal error {number}"), "failed"
         response = web.Response(body=content, content_type=JSON)
         if decided.allowed:

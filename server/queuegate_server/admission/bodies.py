@@ -60,7 +60,7 @@ class LargeBodies:
             async with asyncio.timeout(WAIT_SECONDS):
                 await self._places.acquire()
         except TimeoutError:
-            message = "too many large bodies at once"
+            message = "too many large bodies in progress"
             raise RequestRejected(429, "overloaded", message) from None
         try:
             yield

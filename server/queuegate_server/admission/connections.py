@@ -164,7 +164,7 @@ class Connections:
         if peer.not_after <= time.time():
             return "the client's certificate has expired"
         if self._client_names.isdisjoint(peer.names):
-            return "the client's certificate has none of the names that --client-name lists"
+            return "the client's certificate has no name listed with --client-name"
         return ""
 
     async def _begin(self, connection: Connection, accepted: socket.socket) -> None:
@@ -179,7 +179,7 @@ class Connections:
             )
         except OSError as error:  # also of TLS
             self._open.pop(connection, None)
-            _LOG.debug("a connection has failed", extra={"error": str(error)})
+            _LOG.debug("connection failed", extra={"error": str(error)})
             return
         transport.set_read_buffer_limits(READ_BUFFER_BYTES)
         await asyncio.sleep(_FIRST_REQUEST_SECONDS)

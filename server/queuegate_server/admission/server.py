@@ -59,7 +59,7 @@ class AdmissionOptions:
     """The folder with `token` and `ca.crt`."""
     acl_names: AclNames
     drain_seconds: float
-    """How long reviews are still answered after /readyz starts to fail."""
+    """How long to keep answering reviews after /readyz starts to fail."""
 
 
 async def serve_admission(
@@ -123,10 +123,10 @@ def _read_settings(
     texts = decode_settings(values)
     warnings = lint_settings(texts, environment)
     for warning in warnings[:_MAX_LOGGED_WARNINGS]:
-        _LOG.warning("a setting is probably a mistake", extra={"warning": warning})
+        _LOG.warning("probable mistake in a setting", extra={"warning": warning})
     left = len(warnings) - _MAX_LOGGED_WARNINGS
     if left > 0:
-        _LOG.warning("more settings are probably mistakes", extra={"count": left})
+        _LOG.warning("more settings with probable mistakes", extra={"count": left})
     return read_settings(texts, environment)
 
 
@@ -168,7 +168,7 @@ class WebhookServer:
             async with asyncio.timeout(_GRACE_SECONDS):
                 await self._idle.wait()
         except TimeoutError:
-            _LOG.warning("reviews in progress are cancelled", extra={"in_flight": self._in_flight})
+            _LOG.warning("cancelling reviews in progress", extra={"in_flight": self._in_flight})
         await self._runner.cleanup()
 
     @web.middleware

@@ -130,7 +130,7 @@ def decode_settings(values: Mapping[str, bytes]) -> Mapping[str, str]:
     try:
         return {key: value.decode("utf-8") for key, value in values.items()}
     except UnicodeDecodeError:
-        raise AdmissionSettingsError(("a key of the ConfigMaps is not UTF-8",)) from None
+        raise AdmissionSettingsError(("a ConfigMap key is not valid UTF-8",)) from None
 
 
 def read_settings(

@@ -86,7 +86,7 @@ def _odd_patterns(values: Mapping[str, str], environment: Mapping[str, str]) -> 
         if cut is not None:
             yield (
                 f"{name}: the pattern {_quoted(cut)} has an unmatched bracket:"
-                " a comma always separates two patterns (write the pattern without a comma)"
+                " commas always separate patterns (write the pattern without a comma)"
             )
         for pattern in patterns:
             matched = _too_much(pattern, names_people=field in _NAMES_PEOPLE)

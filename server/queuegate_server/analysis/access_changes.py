@@ -102,7 +102,7 @@ class AccessChange:
     def in_words_below(self) -> str:
         """Return how many queues inherit the change."""
         whole = f"; {_queues_inherit(self.below)} it" if self.below else ""
-        part = f"; {_queues_inherit(self.partly_below)} a part of it" if self.partly_below else ""
+        part = f"; {_queues_inherit(self.partly_below)} part of it" if self.partly_below else ""
         return whole + part
 
     def document(self) -> dict[str, Any]:

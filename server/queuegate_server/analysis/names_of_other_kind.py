@@ -74,7 +74,7 @@ def _advice(
 def _listed_as(names: frozenset[str], listed: str, existing: str) -> str:
     shown = ", ".join(map(quoted, sorted(names)[:_MAX_SHOWN]))
     if len(names) == 1:
-        return f"{shown} is listed as a {listed}, but is only a {existing} among the people"
+        return f"{shown} is listed as a {listed}, but only a {existing} has that name"
     if len(names) > _MAX_SHOWN:
         shown += f" and {len(names) - _MAX_SHOWN} more"
-    return f"{shown} are listed as {listed}s, but are only {existing}s among the people"
+    return f"{shown} are listed as {listed}s, but only {existing}s have those names"

@@ -94,18 +94,18 @@ class PolicyFile:
         why = self._why_not_in_request(partition, person)
         if not (why and person.groups):
             return ""
-        return f"a server decides so if its resolver finds these groups; {why}"
+        return f"a server decides the same if its resolver returns these groups; {why}"
 
     def _why_not_in_request(self, partition: str, person: Person) -> str:
         """Return why no request can give the groups of a person; empty if one can."""
         user = self.user(person)
         if not self.partitions[partition].accepts_user(user):
             why = f"{quoted(user)} is not a user name of YuniKorn"
-            return f"it refuses a request that gives them, because {why}"
+            return f"it rejects requests with groups, because {why}"
         if partition in self.distrusting:
-            return "it does not use those of requests (trust_provided_groups: false)"
+            return "it ignores groups in requests (trust_provided_groups: false)"
         odd = next((each for each in person.groups if "," in each or each != each.strip()), "")
-        return f"the option --group does not take {quoted(odd)}" if odd else ""
+        return f"--group cannot express {quoted(odd)}" if odd else ""
 
     def reading_words(self, partition: str) -> Sequence[str]:
         """Return the options of `queuegate check` that read a partition in the same way."""

@@ -91,7 +91,9 @@ class Prover:
         if name not in self._old:
             found = self._old[name] = self._read_old(name)
             if found.is_yunikorn is not self.policy.is_yunikorn:
-                raise CannotProve(f"{found.name}: one policy is YuniKorn's and the other YARN's")
+                raise CannotProve(
+                    f"{found.name}: one policy is for YuniKorn and the other for YARN"
+                )
         return self._old[name]
 
     def _old_partition(self, name: str) -> Partition:
@@ -142,7 +144,7 @@ class Prover:
         user = policy.user(person)
         decision = decide(partition, queue, access, user, person.groups, real_user=person.real_user)
         if decision is IN_RECOVERY_QUEUE:
-            why = "the recovery queue is never granted"
+            why = "access to the recovery queue is never granted"
         elif decision is not None and decision.allowed:
             grant = grant_of(partition, queue, access, decision, user)
             place, why = policy.place(partition.name, grant), in_words(grant)

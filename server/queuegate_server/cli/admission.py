@@ -64,7 +64,7 @@ def _names(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> fr
     "client_names",
     multiple=True,
     callback=_names,
-    help="A name that a client's certificate may have: spiffe://…, uri:…, dns:… or cn:…. "
+    help="A name to accept in client certificates: spiffe://…, uri:…, dns:… or cn:…. "
     "Repeatable. Without it, any certificate of the authority is accepted.",
 )
 @click.option(
@@ -80,7 +80,7 @@ def _names(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> fr
 @click.option(
     "--namespace-annotations/--no-namespace-annotations",
     default=False,
-    help="Look up the annotations of namespaces in the Kubernetes API. Off by default.",
+    help="Look up namespace annotations in the Kubernetes API. Off by default.",
 )
 @click.option(
     "--api-server",
@@ -107,14 +107,14 @@ def _names(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> fr
     type=click.FloatRange(0, 600),
     default=0.0,
     show_default=True,
-    help="How long reviews are still answered after /readyz starts to fail.",
+    help="How long to keep answering reviews after /readyz starts to fail.",
 )
 @click.option(
     "--log-level",
     type=click.Choice(["debug", "info", "warning", "error", "critical"]),
     default="info",
     show_default=True,
-    help="The least severe messages that are logged.",
+    help="The minimum severity to log.",
 )
 @click.option(
     "--log-format",
@@ -137,7 +137,7 @@ def admission(
     Records who creates a pod or workload in the annotation yunikorn.apache.org/user.info, and
     denies requests that set another name there.
 
-    Exit status: 0 ended by a signal, 2 wrong usage or configuration.
+    Exit status: 0 stopped by a signal, 2 wrong usage or configuration.
     """
     try:
         from queuegate_server.admission import server  # noqa: PLC0415 - needs the extra

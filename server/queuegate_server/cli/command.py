@@ -107,7 +107,7 @@ resolver_types_option: Final = click.option(
     "resolver_types",
     multiple=True,
     metavar="TYPE",
-    help="An extra type of group resolver that the server has, such as a plugin's; repeatable.",
+    help="Another resolver type that the server supports, such as one from a plugin; repeatable.",
 )
 
 

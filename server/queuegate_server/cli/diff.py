@@ -73,7 +73,7 @@ class Difference(NamedTuple):
     multiple=True,
     metavar="SUBJECT:QUEUE",
     callback=parse_allowed,
-    help="With --people: a gain that is intended, at the queue and below, such as"
+    help="With --people: an intended gain, at the queue and below, such as"
     " group:ml:root.ml, user:sue:root or everyone:root.open. Repeatable.",
 )
 @users_from_option
@@ -102,15 +102,15 @@ def diff(
     Needs no server. One of the two may be - for standard input. Prints a line for each
     partition or queue that was added or removed, and for each ACL that lets in different users
     or groups: + for those that it adds, - for those that it removes. Each queue's own ACLs are
-    compared; what the queues above grant still applies. Both files must be YuniKorn's, or both
-    YARN's.
+    compared; what the queues above grant still applies. Both files must be for YuniKorn, or both
+    for YARN.
 
     With --people, shows instead who may use which queues under NEW but not under OLD, and the
     reverse. What the queues above grant is included; queues that only inherit a difference are
     counted, not listed. Shows the names in the ACLs, which cover every possible user, or with
     --users-from the people themselves.
 
-    Exit status: 0 no difference, or only those that --fail-on and --allow-gain accept, 1 a
+    Exit status: 0 no difference, or only those accepted by --fail-on and --allow-gain, 1 a
     difference, 2 wrong usage, or a file that cannot be read or is not valid.
     """
     if by_people:
@@ -176,7 +176,7 @@ def _loaded(
     before, after = (policies.load(file, options, config) for file in (old, new))
     if before.is_yunikorn is not after.is_yunikorn:
         # Names of queues compare differently, and YARN has administrators of the cluster.
-        raise Failure("one file is YuniKorn's and the other YARN's: convert one of them first")
+        raise Failure("one file is for YuniKorn and the other for YARN: convert one of them first")
     return before, after
 
 

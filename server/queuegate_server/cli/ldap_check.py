@@ -45,7 +45,7 @@ def ldap_check(config: Path, user: str, resolver: str | None, overrides: tuple[s
     name, options = _chosen(settings, resolver)
     click.echo(f"resolver {name}, user {user!r}")
     if not options.verify_certificate:
-        click.echo("WARNING: verify_certificate is off: anyone can pose as the directory")
+        click.echo("WARNING: verify_certificate is off: anyone can impersonate the directory")
     os.environ.setdefault("LDAPNOINIT", "1")
     raise SystemExit(0 if asyncio.run(_check(options, user)) else _FAILED)
 
@@ -73,7 +73,7 @@ def _chosen(settings: Settings, name: str | None) -> tuple[str, LdapOptions]:
     if name in known:
         return name, known[name]
     if not known:
-        raise Failure("the settings have no resolver of type ldap")
+        raise Failure("the settings contain no resolver of type ldap")
     names = ", ".join(known)
     configured = settings.resolvers.get(name or "")
     if configured is not None and configured.type == CHAIN:
@@ -111,11 +111,11 @@ async def _check(options: LdapOptions, user: str) -> bool:
             click.echo(f"  no such user: {outcome.detail}")
         else:
             all_answered = False
-            click.echo(f"  could not ask: {printable(outcome.detail)}")
+            click.echo(f"  lookup failed: {printable(outcome.detail)}")
         for note in (*_notes(statistics), *notes):
             click.echo(f"  note: {printable(note)}")
     if len(answers) > 1:
-        click.echo("\nthe servers do not agree")
+        click.echo("\nthe servers disagree")
     return all_answered and None not in answers and len(answers) == 1
 
 
@@ -129,7 +129,7 @@ async def _look_up(
 
     def show(step: LdapStep) -> None:
         if step.is_unfinished and step.name != "connect":
-            step.fault = f"not done when lookup_timeout ({options.lookup_timeout:g} s) was over"
+            step.fault = f"not done within lookup_timeout ({options.lookup_timeout:g} s)"
         shown_advice.add(step.advice)
         _show(step)
 
@@ -153,8 +153,8 @@ def _notes(statistics: LdapStatistics) -> Iterator[str]:
         yield f"{statistics.skipped_names} groups have no readable name"
     if statistics.depth_reached:
         yield (
-            "groups were followed for nested_depth levels; those above are left out: raise "
-            "it if there are any"
+            "nested groups were followed for nested_depth levels; any above are left out: raise "
+            "nested_depth if there are more"
         )
 
 

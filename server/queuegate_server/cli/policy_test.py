@@ -26,12 +26,13 @@ _PATTERNS: Final = ("*_test.yaml", "*_test.yml")
 @click.argument("folders", nargs=-1, required=True, metavar="FOLDER...")
 @click.option("--junit", type=FILE, help="Also write the results as JUnit XML.")
 def policy_test(folders: tuple[str, ...], junit: Path | None, output: str) -> None:
-    """Run the tests of policies in each FOLDER: all files *_test.yaml, or one file.
+    """Run the policy tests in each FOLDER (all files *_test.yaml), or in one file.
 
     A file names the policy, the users with their groups, and for each question whether access
-    is allowed and why. Needs no server and no directory: the groups of the file stand for those
-    that a server's resolver would find. In a partition without a resolver, which a note names,
-    a server knows only the groups in requests, so each question carries the file's groups.
+    is allowed and why. Needs no server and no directory: the groups in the file replace those
+    that a server's resolver would return. In a partition without a resolver, which a note names,
+    a server knows only the groups in requests, so each question includes the groups from the
+    file.
 
     Exit status: 0 all passed, 1 a test failed, 2 wrong usage, no tests, or a file that cannot
     be read or is not valid.

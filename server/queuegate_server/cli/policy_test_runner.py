@@ -88,7 +88,7 @@ def _notes(file: str, settings: Settings, without: Collection[str]) -> Iterator[
     for name in without:
         condition = "without groups in the request, "
         if not settings.partition(name).trust_provided_groups:
-            condition = "it does not use those of requests (trust_provided_groups: false), and "
+            condition = "it ignores groups in requests (trust_provided_groups: false), and "
         yield (
             f"{file}: partition {quoted(name)} has no resolver: {condition}"
             "a server gives each user one group, named after the user"

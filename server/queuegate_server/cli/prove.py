@@ -56,7 +56,7 @@ def prove(
     output: str,
     options: FormatOptions,
 ) -> None:
-    """Prove each claim of the file CLAIMS about the POLICY for everyone, or refute it.
+    """Prove or refute each claim in the file CLAIMS about the POLICY, for everyone.
 
     Needs no server. A claim is a sentence such as `only group:ml may submit root.ml`, `never
     user:bob admin root` or `no new access compared with old.yaml`. It holds for every user with

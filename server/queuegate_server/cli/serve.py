@@ -52,7 +52,7 @@ _Read = partial[Settings]
 def _refuse(_: click.Context, __: click.Parameter, files: tuple[str, ...]) -> None:
     if files:
         file = shlex.quote(files[0])
-        raise click.UsageError(f"give a policy as --policy {file}, settings as --config {file}")
+        raise click.UsageError(f"pass a policy as --policy {file}, settings as --config {file}")
 
 
 @click.command()
@@ -94,7 +94,7 @@ def serve(
         try:
             spec = WorkerSpec.receive()
         except (OSError, EOFError):
-            raise Failure(f"{OPTION} is an option of the supervisor's workers") from None
+            raise Failure(f"{OPTION} is for the supervisor's workers only") from None
         _serve_as_worker(spec, read)
         return
     content = _content(config)
@@ -220,7 +220,7 @@ def _print(lines: Sequence[str]) -> None:
         click.echo("\n".join(lines))
     except OSError as error:
         resources.drop_unwritten_output()
-        _LOG.warning("standard output cannot be written", extra={"reason": error.strerror})
+        _LOG.warning("cannot write to standard output", extra={"reason": error.strerror})
     logs.release()
 
 
@@ -240,7 +240,7 @@ def _announcement(
     if not ways:
         return [
             first,
-            "no caller may ask it on these addresses: grant one the role check under callers",
+            "no caller has the role check on these addresses: grant it to one under callers",
         ]
     address, options = min(ways, key=lambda way: len(way[1]))
     partition = DEFAULT_PARTITION

@@ -39,7 +39,7 @@ def token(name: str, output: Path | None) -> None:
     value = f"qg_{secrets.token_urlsafe(TOKEN_BYTES)}"
     line = f"{name}:{hashlib.sha256(value.encode()).hexdigest()}"
     if output is None:
-        click.echo(f"token, shown only now: {value}")
+        click.echo(f"token, shown only once: {value}")
         click.echo(f"line for callers.token_file: {line}")
         return
     _write(output, value)

@@ -30,8 +30,8 @@ users_from_option: Final[Callable[[Any], Any]] = click.option(
     "users_from",
     multiple=True,
     metavar="SOURCE",
-    help="The people: a CSV with lines USER,GROUP,GROUP…; names alone or an audit log, whose groups"
-    f" the resolver of --config knows; or `{DIRECTORY}`: all users of that resolver. Repeatable.",
+    help="The people: a CSV with lines USER,GROUP,GROUP…; names alone or an audit log, with groups"
+    f" from the resolver in --config; or `{DIRECTORY}`: all users of that resolver. Repeatable.",
 )
 
 
@@ -68,12 +68,10 @@ def read_users(
         return dict.fromkeys(policy.partitions, known)
     if config is None:
         if has_directory:
-            message = (
-                f"--users-from {DIRECTORY}: give the settings that have the resolver with --config"
-            )
-            raise Failure(message)
+            remedy = "pass the settings that configure the resolver with --config"
+            raise Failure(f"--users-from {DIRECTORY}: {remedy}")
         message = f"the groups of {len(unknown)} users, such as {quoted(unknown[0])}, are not known"
-        raise Failure(f"{message}: add them to the CSV, or give the settings with --config")
+        raise Failure(f"{message}: add them to the CSV, or pass the settings with --config")
     logging.getLogger("queuegate_server").setLevel(logging.ERROR)
     return asyncio.run(_resolved(config, policy, known, unknown, has_directory=has_directory))
 

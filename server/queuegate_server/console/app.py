@@ -61,14 +61,14 @@ _UNAUTHENTICATED: Final = 401
 _OWN_PAGE: Final = re.compile(re.escape(PREFIX) + r"[!-\[\]-~]*")
 """The path of a page, in ASCII and without backslashes."""
 _EXPLAINED: Final = {
-    403: "Pages cannot be loaded by other sites, except by links.",
+    403: "Other sites may link to pages but cannot load them.",
     404: "There is no such page.",
-    405: "The page cannot be used in this way.",
+    405: "The page does not accept this request method.",
     400: "The request is malformed.",
     408: "The form took too long to arrive.",
-    411: "The form came without a Content-Length.",
+    411: "The form has no Content-Length header.",
     413: "The form is too large.",
-    415: "This form cannot be sent with this content type.",
+    415: "This form does not accept this content type.",
     503: "Too many pages are being loaded: try again.",
     421: "This port is on loopback: open the console by the name localhost or its IP address.",
 }
@@ -189,7 +189,7 @@ class Console:
             form = await self._form(request, most, principal.name, with_files=with_files)
         if route.role is Role.ADMIN:
             fields = {"caller": principal.name, "path": route.path}
-            _LOG.info("page of an administrator", extra=fields)
+            _LOG.info("administrator page", extra=fields)
         visit = Visit(self._services, principal, first_values(request.query.items()), form)
         # Only then, so that slow senders keep nobody else waiting.
         async with nullcontext() if turns is None else turns.turn():
@@ -295,7 +295,7 @@ class Console:
             return await self._sign_in_page(request, text, status=429, to=to)
         self._failures.add(address)
         self._count("failure")
-        _LOG.warning("a sign-in has failed", extra={"peer": address, "reason": reason})
+        _LOG.warning("sign-in failed", extra={"peer": address, "reason": reason})
         return await self._sign_in_page(request, reason, status=403, to=to)
 
     def _token_owner(self, call: HttpCall) -> Principal:

@@ -23,8 +23,7 @@ def problems(services: Services) -> Iterator[str]:
         if state != CircuitState.CLOSED:
             cause = f": {each.breaker.last_failure[1]}" if each.breaker.last_failure else ""
             yield (
-                f"The resolver {each.name} is not asked because its circuit breaker is "
-                f"{state}{cause}"
+                f"The resolver {each.name} is paused because its circuit breaker is {state}{cause}"
             )
 
 

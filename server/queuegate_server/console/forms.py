@@ -176,12 +176,12 @@ async def _parse_multipart(boundary: bytes, body: bytes, steps: Steps) -> Fields
 def _part(part: bytes) -> tuple[str, str]:
     begin = part.find(b"\r\n\r\n", 0, _MAX_PART_HEADERS)
     if begin < 0 or not part.startswith(b"\r\n"):
-        raise ValueError("a part has no headers, or long ones")
+        raise ValueError("a part has no headers, or headers that are too long")
     if _CONTROL.search(part, 2, begin):
         raise ValueError("a part has control characters in its headers")
     names = [
         name[1] for line in part[2:begin].split(b"\r\n") if (name := _NAME.match(line)) is not None
     ]
     if len(names) != 1:
-        raise ValueError("a part is not a field")
+        raise ValueError("a part is not a form field")
     return names[0].decode(), part[begin + 4 :].decode()

@@ -123,7 +123,7 @@ class CertificateReloader(WatchedValue[tuple[bytes, ...], ServerCertificate]):
 
     @staticmethod
     def _no_certificate(path: Path) -> BadFile:
-        return BadFile(f"{path}: has no PEM certificate, or one that cannot be read")
+        return BadFile(f"{path}: contains no readable PEM certificate")
 
     def _warn_if_invalid(self, loaded: ServerCertificate) -> None:
         fields = {"file": str(self._certificate_file)}

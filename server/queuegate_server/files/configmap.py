@@ -110,7 +110,7 @@ def _decompress(key: str, value: bytes, max_bytes: int) -> bytes:
         with gzip.GzipFile(fileobj=io.BytesIO(value)) as stream:
             text = read_at_most(stream, max_bytes)
     except EOFError:
-        raise BadCompression(f"{key} ends too early") from None
+        raise BadCompression(f"{key} is truncated") from None
     except (gzip.BadGzipFile, zlib.error):
         raise BadCompression(f"{key} is not in gzip format") from None
     if len(text) > max_bytes:

@@ -17,7 +17,7 @@ def warn_of_mode(path: Path, forbidden: int) -> None:
     with contextlib.suppress(OSError):
         if path.stat().st_mode & forbidden:
             _LOG.warning(
-                "every account on this machine may read or change this file:"
+                "any account on this machine can read or change this file:"
                 " remove the permission (chmod o-rw)",
                 extra={"file": str(path)},
             )

@@ -8,7 +8,7 @@ from typing import BinaryIO, Final, Protocol
 
 _STEP_BYTES: Final = 256 * 1024
 _CHECK_PATH: Final = "check the path"
-_CHECK_RIGHTS: Final = "let the user of this process read the file and enter its folders"
+_CHECK_RIGHTS: Final = "let this process's user read the file and enter its folders"
 _REMEDIES: Final = {
     errno.ENOENT: _CHECK_PATH,
     errno.ENOTDIR: _CHECK_PATH,
@@ -68,4 +68,4 @@ def read_at_most(stream: ByteStream, max_bytes: int) -> bytes:
 
 def remedy(error: OSError) -> str:
     """Return the remedy for an error of reading a file."""
-    return _REMEDIES.get(error.errno or 0, "check the path and what is there")
+    return _REMEDIES.get(error.errno or 0, "check the path")

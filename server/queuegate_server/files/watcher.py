@@ -216,7 +216,7 @@ class FileWatcher(Generic[T]):
                 if str(error) != logged:
                     logged = str(error)
                     fields = {"file": self.name, "error": logged}
-                    _LOG.warning("cannot watch the folder of a file", extra=fields)
+                    _LOG.warning("cannot watch the folder of the file", extra=fields)
                 await asyncio.sleep(_POLL_MILLISECONDS / 1_000)
 
     @property
@@ -232,7 +232,7 @@ class FileWatcher(Generic[T]):
                 raise
             message = self._took_too_long
         except AllThreadsHang:
-            message = "earlier attempts to read it still hang"
+            message = "earlier attempts to read it are still hanging"
         raise OSError(None, message, self.name)
 
     def _read(self) -> tuple[Content[T], _Seen]:
@@ -336,10 +336,10 @@ class WatchedValue(Generic[T, V]):
                 if self._last != last:
                     self.failures += 1
                     fields["error"] = str(error) or type(error).__name__
-                    _LOG.error("a changed file cannot be used", extra=fields)
+                    _LOG.error("cannot use the changed file", extra=fields)
                 return
             self.reloads += 1
-            _LOG.info("a changed file was reloaded", extra=fields)
+            _LOG.info("reloaded a changed file", extra=fields)
 
     def _bad_file(self, error: OSError) -> BadFile:
         return BadFile(f"{error.filename or self._watcher.name}: {error.strerror or error}")

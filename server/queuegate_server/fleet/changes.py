@@ -93,12 +93,12 @@ class FleetChanges:
             f"replica {name!r} cannot load its policy: see its log" for name in barrier.failed
         ]
         disagreeing += [
-            f"replica {name!r} has not confirmed the reload: it may use the old policy until "
-            "it has read its file again"
+            f"replica {name!r} has not confirmed the reload: it may use the old policy "
+            "until it rereads its file"
             for name in barrier.unconfirmed
         ]
         return disagreeing + [
-            f"replica {peer.status.name!r} serves another policy than replica"
+            f"replica {peer.status.name!r} serves a different policy from replica"
             f" {self._member.name!r}: compare their files"
             for peer in self._member.peers.all().values()
             if peer.status.checksum != own
@@ -138,7 +138,7 @@ class FleetChanges:
             seconds: How long the change itself takes.
         """
         if len(self._work) >= MAX_AT_ONCE:
-            raise NotReached("too many changes are in progress, and nothing was done: try again")
+            raise NotReached("too many changes are in progress, and nothing was changed: try again")
         reached = 1
         try:
             for _ in range(ATTEMPTS):
@@ -151,7 +151,7 @@ class FleetChanges:
                 reached = max(reached, made.barrier.reached)
             cause = f"Redis lost the event {ATTEMPTS} times"
         except StoreUnavailable as error:
-            cause = f"Redis cannot be used ({error})"
+            cause = f"Redis is unavailable ({error})"
         self._member.send_later(change)
         raise self._not_reached(change, reached, cause)
 

@@ -93,7 +93,7 @@ def decode_event(
         value = json.loads(content)
         change = Change(**value | {"users": frozenset(value["users"])})
         if change.kind not in ("forget", "reload"):
-            raise MalformedEntry(entry_id, "is of a kind that this version does not know")
+            raise MalformedEntry(entry_id, "has a type that this version does not support")
     except (KeyError, ValueError, TypeError) as error:
         raise MalformedEntry(entry_id, "cannot be read") from error
     return Event(position, previous, change)

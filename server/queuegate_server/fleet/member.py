@@ -90,7 +90,7 @@ class FleetMember:
         self.stream: Final = stream
         self.peers: Final = Peers(os.urandom(8).hex(), name)
         self.error: StoreUnavailable | None = _NotAskedYet("it has not answered yet")
-        """Why Redis cannot be used; None if it has answered the last heartbeat."""
+        """Why Redis is unavailable; None if it has answered the last heartbeat."""
         self.unsent: dict[Change, bytes] = {}
         """Changes that took effect here while Redis could not be reached, and the nonces of their
         events."""
@@ -167,7 +167,7 @@ class FleetMember:
         try:
             await self.stream.heartbeat(status)
         except StoreUnavailable as error:
-            _LOG.info("could not report to the fleet that this replica stops: %s", error)
+            _LOG.info("could not report to the fleet that this replica is stopping: %s", error)
         await self.stream.close()
 
     @property
@@ -270,7 +270,7 @@ class FleetMember:
         try:
             self.refusals.note_probe(await self.stream.probe())
         except StoreUnavailable as error:  # a refusal is noted; without an answer, heartbeats fail
-            _LOG.debug("could not try commands: %s", error)
+            _LOG.debug("could not test the Redis commands: %s", error)
 
     async def _beat(self) -> None:
         """Report this replica, and take in what Redis answers. Raises StoreUnavailable."""
@@ -366,7 +366,7 @@ class FleetMember:
         if self.peers.follows(head.epoch, self._clock()) is None:
             self._interval = JOIN_POLL_SECONDS
             return
-        _LOG.info("no replica follows the fleet's events, so another history begins")
+        _LOG.info("no replica follows the fleet's events, so a new history begins")
         self._begun = await self.stream.begin(head.epoch)
         self._wake.set()
 
@@ -375,7 +375,7 @@ class FleetMember:
             self._logged = ""
         elif (kind := str(error).partition(":")[0]) != self._logged:
             self._logged = kind
-            _LOG.warning("Redis cannot be used; this replica works alone: %s", error)
+            _LOG.warning("Redis is unavailable; this replica works alone: %s", error)
         self.error = error
 
     def _warn_of_mistakes(self) -> None:

@@ -24,8 +24,8 @@ _INNER_COMMAND: Final = re.compile(r"command of a script ([A-Z]+): (.*)", re.DOT
 _NOISE: Final = re.compile(r"(?:,? with args beginning with| script: [0-9a-f]{40}).*", re.DOTALL)
 _AUTHENTICATION: Final = "correct fleet.username and fleet.password_file"
 _REMEDIES: Final[Mapping[str, str]] = {
-    r"NOPERM|(?i:no permissions?|can't run this command|can't access)": "give the account of"
-    " fleet.username the rights that the guide to fleets lists",
+    r"NOPERM|(?i:no permissions?|can't run this command|can't access)": "grant the account in"
+    " fleet.username the rights listed in the fleet guide",
     r"(?i:unknown (redis )?command)": "a fleet needs Redis 6.2 or newer, or Valkey, without renamed"
     " commands",
     r"WRONGPASS|NOAUTH|(?i:invalid (username|password)|authentication)": _AUTHENTICATION,
@@ -38,10 +38,10 @@ _REMEDIES: Final[Mapping[str, str]] = {
     " min-replicas-to-write",
     r"MOVED|ASK|CROSSSLOT|CLUSTERDOWN|(?i:cluster is down)": "for a cluster, fleet.url must begin"
     " with redis+cluster:// or rediss+cluster://",
-    r"WRONGTYPE": "somebody else has written to a key of the fleet: delete it",
+    r"WRONGTYPE": "another client has overwritten a key of the fleet: delete it",
     r"LOADING|BUSY|(?i:busy running)": "wait until Redis has loaded its data, or its script has"
     " ended",
-    r"(?i:DB index)": "correct the number at the end of fleet.url",
+    r"(?i:DB index)": "correct the database number at the end of fleet.url",
 }
 """By whole words of an error: codes as Redis writes them, and parts of sentences."""
 _BY_CODE: Final = {

@@ -116,7 +116,7 @@ def _fields(lengths: bytes, content: bytes) -> Iterator[tuple[bytes, bytes]]:
     """Yield the fields and values of a hash. Raises ValueError."""
     numbers = [int(each) for each in lengths.split()]
     if sum(numbers) != len(content) or any(each < 0 for each in numbers):
-        raise ValueError("the lengths are not those of the content")
+        raise ValueError("the lengths do not match the content")
     position = 0
     for name, value in zip(numbers[::2], numbers[1::2], strict=True):
         middle = position + name

@@ -198,7 +198,7 @@ class Stream:
             errors = [error.decode(errors="replace") for error in answer]
             return dict(zip(scripts.PROBED_COMMANDS, errors, strict=True))
         except (ValueError, TypeError, AttributeError) as error:
-            raise StoreUnavailable("a script returned something else than its answer") from error
+            raise StoreUnavailable("a script returned an unexpected reply") from error
 
     async def close(self) -> None:
         """Close the connection."""
@@ -214,7 +214,7 @@ class Stream:
         try:
             return await self._state(answer, before, after)
         except (ValueError, TypeError) as error:
-            raise StoreUnavailable("a script returned something else than its answer") from error
+            raise StoreUnavailable("a script returned an unexpected reply") from error
 
     async def _entries(
         self, command: str, first: str, last: str, count: int, size: int

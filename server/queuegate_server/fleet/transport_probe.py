@@ -76,4 +76,4 @@ async def _connect(host: str, port: int) -> socket.socket:
             await asyncio.get_running_loop().sock_connect(connected, address)
             stack.pop_all()
             return connected
-    raise OSError(None, f"no address of {host} can be connected to")
+    raise OSError(None, f"cannot connect to any address of {host}")

@@ -211,7 +211,7 @@ class BatchingStore:
         """Read and write no values until Redis answers again."""
         if not self.is_available:
             return
-        _LOG.warning("Redis is not asked for groups until it answers again: %s", error)
+        _LOG.warning("group sharing is paused until Redis answers again: %s", error)
         self.is_available = False
         self.circuit_openings += 1
         self._connecting = asyncio.create_task(self._connect())
@@ -243,7 +243,7 @@ class BatchingStore:
             else:
                 break
         if was_logged:
-            _LOG.warning("Redis is asked for groups again")
+            _LOG.warning("group sharing has resumed: Redis answers again")
         self._failures = 0
         self.is_available = True
 

@@ -64,8 +64,8 @@ def mistakes(
     ]
     if has_foreign_statuses:
         found.append(
-            "others write statuses to Redis with another secret: is fleet.secret_file the same on"
-            " all replicas? If it is another fleet, give it a fleet.prefix of its own"
+            "others write statuses to Redis with a different secret: is fleet.secret_file the "
+            "same on all replicas? If it is another fleet, give it a fleet.prefix of its own"
         )
     if clocks:
         found.append(clocks)

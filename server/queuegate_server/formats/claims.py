@@ -164,7 +164,7 @@ class _Reader:
             if disjoint and other.kind is SubjectKind.USER:
                 one, other = other, one
             if other.kind is not SubjectKind.GROUP or one.kind is SubjectKind.PROXY:
-                message = f"{quoted(text)}: a fact is about a group and another group or a user"
+                message = f"{quoted(text)}: a fact relates a group to another group or to a user"
                 self._diagnostics.error(node, message, "write group:NAME or user:NAME")
             elif within:
                 inclusions[Inclusion(one, other.name)] = node
@@ -173,7 +173,7 @@ class _Reader:
         world = OpenWorld((*inclusions,), (*exclusions,))
         for (subject, _), node in inclusions.items():
             if not any(world.people((subject,))):
-                message = f"these facts leave nobody who matches {subject}"
+                message = f"with these facts, nobody can match {subject}"
                 self._diagnostics.error(node, message, "correct this fact or the others about it")
         return world
 
@@ -212,7 +212,7 @@ class _Words:
     def use(self, access: str = "a", queue: str = "q") -> Use:
         text = self._found[queue]
         if text.endswith(AND_BELOW):
-            message = f"{quoted(text)}: this claim is about single queues"
+            message = f"{quoted(text)}: this claim accepts only single queues"
             raise BadClaim(f"{message}: write them without {AND_BELOW}")
         return Use(Access(self._found[access]), self._path(text))
 

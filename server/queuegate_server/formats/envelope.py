@@ -151,10 +151,10 @@ def _decompressed(data: bytes, max_bytes: int) -> bytes:
         with gzip.GzipFile(fileobj=io.BytesIO(data)) as stream:
             text = read_at_most(stream, max_bytes)
     except EOFError:
-        message = "the compressed file ends too early"
+        message = "the compressed file is truncated"
         raise ParseError(None, message, "copy it again") from None
     except (gzip.BadGzipFile, zlib.error):
-        message = "the file begins like gzip, but cannot be decompressed"
+        message = "the file looks like gzip, but cannot be decompressed"
         raise ParseError(None, message, "compress the policy again") from None
     if len(text) > max_bytes:
         message = f"the compressed file holds more than {max_bytes} bytes"
@@ -192,10 +192,10 @@ def _chosen(envelope: Policy) -> Policy | None:
         group = flattened or next(iter(groups.values()), "")
         if not (group or any(map(_has_config_map, documents))):
             return None
-        message = f"no ConfigMap here, and no chart value, has the key {_queues_key(group)}"
+        message = f"no ConfigMap or chart value here has the key {_queues_key(group)}"
         if group:
             message += f", which {POLICY_GROUP} names"
-        raise ParseError(None, message, "give the file that contains the policy")
+        raise ParseError(None, message, "use the file that contains the policy")
     if diagnostics.error_count:
         # Of two values of a key, Kubernetes may take another one.
         repeated = diagnostics.sorted()[0]
@@ -204,7 +204,7 @@ def _chosen(envelope: Policy) -> Policy | None:
     different = [each for each in others if each.node.text != first.node.text]
     if different:
         message = (
-            f"the file holds several policies: {first.key} on line {first.node.line}, and"
+            f"the file contains several policies: {first.key} on line {first.node.line}, and"
             f" {different[0].key} on line {different[0].node.line}"
         )
         raise ParseError(different[0].node, message, "put each in a file of its own")

@@ -96,7 +96,7 @@ class _Reader:
         policy, config = (_text(found.get(key)) for key in ("policy", "config"))
         if not policy and not config:
             self.diagnostics.error(
-                root, "names no policy", "write `policy: FILE`, relative to this file"
+                root, "does not name a policy", "write `policy: FILE`, relative to this file"
             )
         users = found.get("users")
         for name, (_, node) in users.entries.items() if users else ():
@@ -161,8 +161,10 @@ class _Reader:
 
     def _known_word(self, node: ScalarNode | None, known: Collection[str]) -> None:
         if node is not None and node.text not in known:
-            message = f"{quoted(node.text)} is none of {', '.join(known)}"
-            self.diagnostics.error(node, message, _suggestion(node.text, known) or "use one")
+            message = f"{quoted(node.text)} is not one of {', '.join(known)}"
+            self.diagnostics.error(
+                node, message, _suggestion(node.text, known) or "use one of them"
+            )
 
     def _known_user(self, node: ScalarNode) -> None:
         if node.text not in self._users:

@@ -128,12 +128,12 @@ def suspicious_text(text: str, wording: Wording) -> Iterator[Suspicion]:
     if space and text.strip(WHITE_SPACE) != WILDCARD:
         kind = _WHITE_SPACE_NAMES.get(space[0], f"U+{ord(space[0]):04X}")
         yield Suspicion(
-            f"{kind} in an ACL separates nothing and becomes part of a name",
+            f"{kind} in an ACL is not a separator and becomes part of a name",
             "write the ACL on one line; one space separates users from groups",
         )
     if _EMPTY_ENTRY.search(text):
         yield Suspicion(
-            "a comma has no name on one side of it", "remove the comma, or write the missing name"
+            "a comma has no name before or after it", "remove the comma, or write the missing name"
         )
 
 
@@ -141,14 +141,14 @@ def is_no_list(text: str, wording: Wording) -> Suspicion | None:
     """Return why a text is something else than lists of names; None if it may be lists."""
     if template := _TEMPLATE.search(text):
         return Suspicion(
-            f"{quoted(template[0])} looks like a template that was not filled in",
+            f"{quoted(template[0])} looks like an unrendered template",
             "deploy the rendered file, or write the names",
         )
     if _DN.search(text):
         value = _DN_VALUE.search(text)
         example = f", such as {quoted(value[1].strip())}" if value else ""
         return Suspicion(
-            "an LDAP distinguished name is split at its commas, and names nobody",
+            "an LDAP distinguished name is split at its commas and matches nobody",
             f"write the names of users and groups{example}",
         )
     word = text.strip()
@@ -199,7 +199,7 @@ def _invisible(_: str, name: str, __: Wording) -> Suspicion | None:
     found = _INVISIBLE.search(name)
     return found and Suspicion(
         f"{quoted(name)} contains an invisible character, U+{ord(found[0]):04X}",
-        "type the name again: it is not the name that it looks like",
+        "retype the name: it is not the name that it appears to be",
     )
 
 

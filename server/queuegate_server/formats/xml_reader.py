@@ -52,7 +52,7 @@ class _Builder:
     def build(self, data: bytes) -> Element:
         if len(data) > MAX_BYTES:
             message = f"the file is larger than {MAX_BYTES} bytes"
-            raise ParseError(None, message, "make it smaller")
+            raise ParseError(None, message, "split it, or remove what is not needed")
         parser = self._parser
         parser.StartElementHandler = self._start
         parser.EndElementHandler = self._end

@@ -204,7 +204,7 @@ class _Builder:
             parent.merged.append(node)
         elif text in container.entries:
             first = container.entries[text][0].line
-            message = f"the key {quoted(text)} is repeated; line {first} has it already"
+            message = f"the key {quoted(text)} is repeated; line {first} already has it"
             self._diagnostics.error(key, message, "keep one of them")
         else:
             container.entries[text] = (key, node)
@@ -296,7 +296,7 @@ def read_documents(data: bytes, diagnostics: Diagnostics) -> list[Node]:
             if builder.is_last:
                 return documents
     message = f"the file has more than {MAX_DOCUMENTS} YAML documents"
-    raise ParseError(None, message, "give the one with the policy")
+    raise ParseError(None, message, "use the one with the policy")
 
 
 def _position(mark: Any) -> Position:

@@ -36,7 +36,7 @@ REFRESH_LIFE: Final = 0.5
 STALE_COPY_SECONDS: Final = 15.0
 """For how long another process may use a copy of groups while the resolver cannot be asked."""
 _GIVEN_UP: Final = LookupFailed(
-    "the lookup was given up: the server is stopping, or the partition has a new resolver"
+    "the lookup was abandoned: the server is stopping, or the partition has a new resolver"
 )
 
 

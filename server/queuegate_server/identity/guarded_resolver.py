@@ -141,7 +141,7 @@ class GuardedResolver:
             listing.give_up(f"the resolver {self.name!r} cannot list the members of groups")
             return
         if self.breaker.refuses:
-            listing.give_up(f"the resolver {self.name!r} keeps failing and is not asked")
+            listing.give_up(f"the resolver {self.name!r} keeps failing and is paused")
             return
         try:
             async with asyncio.timeout(LISTING_SECONDS), self._listings:

@@ -123,7 +123,7 @@ class CircuitBreaker:
         """Look up one user, or return LookupFailed without asking."""
         if self.refuses:
             remaining = max(1, ceil((self._open_until or 0.0) - self._clock()))
-            return LookupFailed(f"not asked after repeated failures, for another {remaining} s")
+            return LookupFailed(f"paused after repeated failures, for another {remaining} s")
         self._probing = self.state is CircuitState.HALF_OPEN
         changes = self._changes
         try:
@@ -150,7 +150,7 @@ class CircuitBreaker:
         if self._open_until is not None or len(self._failed) >= self._threshold:
             self._change(self._clock() + self._pause)
             _LOG.warning(
-                "resolver %r keeps failing and is not asked for %.1f s: %s",
+                "resolver %r keeps failing and is paused for %.1f s: %s",
                 self._name,
                 self._pause,
                 outcome.detail,

@@ -47,7 +47,7 @@ class ResolverOptions(Section):
         2.0, description="How long one lookup may take."
     )
     max_concurrent: int = Field(
-        64, ge=1, le=10_000, description="The maximum number of lookups at once."
+        64, ge=1, le=10_000, description="The maximum number of concurrent lookups."
     )
     refresh_rate: float = Field(
         500.0,
@@ -60,18 +60,18 @@ class ResolverOptions(Section):
         10_000,
         ge=0,
         le=1_000_000,
-        description="How many further lookups may be queued, for up to lookup_timeout; more "
-        "are refused at once, and fewer are queued while the queue does not shrink.",
+        description="How many further lookups may be queued, for up to lookup_timeout; any "
+        "more are rejected immediately, and fewer are queued while the queue does not shrink.",
     )
     breaker_failures: int = Field(
         5,
         ge=1,
         le=10_000,
         description="After the lookups of this many users in a row have failed, the resolver "
-        "is not asked for breaker_pause.",
+        "is paused for breaker_pause.",
     )
     breaker_pause: Annotated[Duration, Field(ge=0.001, le=3600)] = Field(
-        5.0, description="How long a failing resolver is left alone before one lookup tries it."
+        5.0, description="How long a failing resolver is paused before one lookup tries it again."
     )
 
     def contradictions(self) -> Mapping[str, str]:
@@ -102,6 +102,6 @@ class ChainOptions(Section):
     )
     mode: ChainMode = Field(
         "first",
-        description="first: the groups from the first that knows the user; union: those from all "
-        "that know the user.",
+        description="first: the groups from the first that knows the user; union: the groups from "
+        "all that know the user.",
     )

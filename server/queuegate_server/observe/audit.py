@@ -142,7 +142,7 @@ class AuditLog:
             async with asyncio.timeout(WRITE_TIMEOUT):
                 return await written
         except TimeoutError:
-            self._log_fault("a write takes too long")
+            self._log_fault("writing takes too long")
             return False
 
     def _run(self) -> None:
@@ -224,7 +224,7 @@ class AuditLog:
         self._last_succeeded = True
         if self._fault_is_logged:
             self._fault_is_logged = False
-            _LOG.warning("the audit log can be written again")
+            _LOG.warning("the audit log is writable again")
         return True
 
     def _log_fault(self, reason: str) -> None:

@@ -174,7 +174,7 @@ def _log_warning(  # noqa: PLR0917 - the signature is Python's
         "warning": str(message)[:MAX_FOREIGN_MESSAGE],
         "place": f"{filename}:{lineno}",
     }
-    logging.getLogger(LIBRARIES).warning("a library warns", extra=fields)
+    logging.getLogger(LIBRARIES).warning("warning from a library", extra=fields)
 
 
 def release() -> None:
@@ -198,7 +198,7 @@ def _lines_were_lost(count: int) -> logging.LogRecord:
             "name": "queuegate_server.logs",
             "levelno": logging.WARNING,
             "levelname": "WARNING",
-            "msg": "lines of the log were lost: stderr accepted none",
+            "msg": "log lines were lost: stderr was blocked",
             "lost": count,
         }
     )

@@ -107,7 +107,7 @@ async def _run(job: ParseJob | CheckJob) -> ParsedPolicies:
     try:
         return await decode(io.BytesIO(output))
     except ValueError:
-        raise ParserFailed("the parser's result is not complete", "report it") from None
+        raise ParserFailed("the parser's result is incomplete", "report it") from None
 
 
 async def run_job(module: str, job: object, output_bytes: int | None = None) -> bytearray:
@@ -132,7 +132,7 @@ async def run_job(module: str, job: object, output_bytes: int | None = None) -> 
     except TimeoutError:
         raise ParserFailed(
             f"parsing takes more than {limits.seconds:g} s, the limit for a text of this size",
-            "give the machine more processor time, or make the policy smaller or simpler",
+            "give the machine more CPU time, or make the policy smaller or simpler",
         ) from None
     except OutputTooLong:
         raise ParserFailed(
@@ -264,8 +264,7 @@ def _failure(completed: Completed, limits: ProcessLimits) -> ParserFailed:
     status = completed.status
     if status == -signal.SIGXCPU:
         return ParserFailed(
-            "the parser was ended because it reached its limit of processor time of"
-            f" {limits.cpu_seconds} s (SIGXCPU)",
+            f"the parser reached its CPU time limit of {limits.cpu_seconds} s (SIGXCPU)",
             "make the policy smaller or simpler; aliases and merge keys multiply it",
         )
     if status == OUT_OF_MEMORY:
@@ -280,7 +279,7 @@ def _failure(completed: Completed, limits: ProcessLimits) -> ParserFailed:
     detail = end.decode(errors="replace") if status == FAILED else ""
     _LOG.error("the parser failed", extra={"status": status, "traceback": detail})
     return ParserFailed(
-        f"the parser failed unexpectedly (status {status})", "report it, with what the log says"
+        f"the parser failed unexpectedly (status {status})", "report it, with the server's log"
     )
 
 

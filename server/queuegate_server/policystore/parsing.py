@@ -164,7 +164,7 @@ def parse(job: ParseJob) -> ParsedPolicies:
         for partition in loaded.partitions:
             if format_name == YUNIKORN and partition in job.semantics:
                 message = (
-                    f"the settings state the semantics of partition {partition!r}, which only"
+                    f"the settings set the semantics of partition {partition!r}, which only"
                     " apply to YARN"
                 )
                 remedy = "remove `semantics` from the partition's settings"
@@ -218,8 +218,8 @@ def _load(text: PolicyText, format_name: str, job: ParseJob) -> LoadResult:
     message = remedy = ""
     if format_name == YUNIKORN and text.yarn_keys:
         keys = ", ".join(text.yarn_keys)
-        message = f"this is a queues.yaml of YuniKorn, and the settings state: {keys}"
-        remedy = "remove these settings, or name the file of a YARN scheduler"
+        message = f"this is a YuniKorn queues.yaml, but the settings contain: {keys}"
+        remedy = "remove these settings, or name a YARN scheduler file"
     elif format_name == YUNIKORN and detect_format(data) != YUNIKORN:
         message = "this is XML, but the settings or the previous file call for a queues.yaml"
         remedy = "restore the queues.yaml, or correct the settings and restart the server"
@@ -301,7 +301,7 @@ def _encode_diagnostics(diagnostics: Sequence[Diagnostic]) -> Iterator[bytes]:
         if size > MAX_DIAGNOSTICS_BYTES:
             rest = diagnostics[start:]
             severity = Severity.ERROR if has_errors(rest) else Severity.WARNING
-            message = f"{len(rest)} more findings are not shown: they are too long together"
+            message = f"{len(rest)} more findings are not shown: they are too long in total"
             left_out = Diagnostic(rest[0].file, 0, 0, severity, message, "fix those above first")
             yield _line("diagnostics", [astuple(left_out)])
             return

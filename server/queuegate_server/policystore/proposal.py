@@ -213,8 +213,8 @@ def assess(proposal: ProposalJob) -> dict[str, Any]:
     is_yarn = {each.cluster is not None for each in old.values()}
     if is_yarn - {not new.is_yunikorn}:
         result["not_comparable"] = (
-            "the policy that is served is YARN's" if new.is_yunikorn else
-            "the policy that is served is YuniKorn's"
+            "the served policy is for YARN" if new.is_yunikorn else
+            "the served policy is for YuniKorn"
         )  # fmt: skip
         old = {}
     before = _ServedPolicy(

@@ -199,7 +199,7 @@ class Reloader:
         except Exception as error:  # a bug must not end the service either
             _LOG.exception("unexpected error")
             message = f"cannot be loaded: unexpected {type(error).__name__}"
-            remedy = "report it, with what the log says"
+            remedy = "report it, with the server's log"
             return (_error(self._loader.name, message, remedy),), ()
         return diagnostics, ()
 
@@ -359,7 +359,7 @@ def _unmatched(settings: Collection[str], partitions: Collection[str]) -> Iterat
     names = ", ".join(repr(name) for name in sorted(partitions)) or "none"
     for name in settings:
         if name not in partitions:
-            message = f"the settings name the partition {name!r}, the policy has {names}"
+            message = f"the settings name the partition {name!r}, but the policy has {names}"
             same = [other for other in partitions if other.casefold() == name.casefold()]
             if same:
                 message += f"; {name!r} and {same[0]!r} differ in case only"

@@ -193,7 +193,7 @@ class AccessServicer(ApplicationServicer):
                 yield release(await finished)
             if not is_complete:
                 raise Draining(
-                    "the server is draining: send the batches without an answer on a new call"
+                    "the server is draining: resend the unanswered batches in a new call"
                 )
         finally:
             _cancel(draining, *working, *((reading,) if reading else ()))

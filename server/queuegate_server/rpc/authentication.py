@@ -176,7 +176,7 @@ class Authenticator:
         if length < MIN_LENGTH:
             raise Unauthenticated(
                 f"the bearer token is too short: it must have at least {MIN_LENGTH} characters, as"
-                " those of `queuegate-server token` have"
+                " tokens from `queuegate-server token` do"
             )
         if name is None:
             raise Unauthenticated("the server does not know the bearer token")

@@ -113,7 +113,7 @@ class PolicyServicer:
             raise InvalidRequest([("content", text)])
         if request.format and request.format not in FILE_FORMATS:
             known = ", ".join(sorted(FILE_FORMATS))
-            raise InvalidRequest([("format", f"is not a known format; known are: {known}")])
+            raise InvalidRequest([("format", f"is not a known format; known formats: {known}")])
         if self._validations >= MAX_VALIDATIONS:
             raise Overloaded(
                 f"{MAX_VALIDATIONS} validations are running or waiting, which is the limit"
@@ -125,7 +125,7 @@ class PolicyServicer:
                 found = await parser_process.check(job)
         except OSError as error:
             raise Overloaded(
-                f"the process that validates cannot be started: {error.strerror or error}"
+                f"the validation process cannot be started: {error.strerror or error}"
             ) from error
         finally:
             self._validations -= 1

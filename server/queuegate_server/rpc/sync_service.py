@@ -237,7 +237,7 @@ class _Stream:
         """
         self.check_recording()
         if self._recording is not None and not self._recording.done():
-            raise Overloaded("a report must wait until the one before it is confirmed")
+            raise Overloaded("a report must wait until the previous one is confirmed")
         if self._recorder is not None:
             self._recording = self._recorder.record(self._session, report, refused, size)
             self._recording.add_done_callback(self._confirm)

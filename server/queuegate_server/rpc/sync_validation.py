@@ -97,7 +97,7 @@ def _check_partitions(request: sync_pb2.SyncOpen, violations: validation.Violati
             return
     names = (*request.partitions, *(held.partition for held in request.held))
     if sum(map(len, names)) > MAX_PARTITION_CHARACTERS:
-        text = f"has names of partitions of more than {MAX_PARTITION_CHARACTERS} characters"
+        text = f"has partition names of more than {MAX_PARTITION_CHARACTERS} characters"
         violations.append(("open", text))
         return
     for index, name in enumerate(request.partitions):
@@ -130,7 +130,7 @@ def _check_decision(local: sync_pb2.LocalDecision, violations: validation.Violat
     if not local.HasField("time"):
         violations.append(("time", "is required"))
     elif not (0 <= time.seconds <= _LAST_SECOND and 0 <= time.nanos < _SECOND):
-        violations.append(("time", "must be in the years 1970 to 9999"))
+        violations.append(("time", "must be between the years 1970 and 9999"))
     validation.required_name("user", local.user, violations)
     validation.partition_name(local.partition, violations)
     validation.check_real_user(local.real_user, violations)
@@ -142,7 +142,7 @@ def _check_decision(local: sync_pb2.LocalDecision, violations: validation.Violat
     if local.groups_in_request > validation.MAX_GROUPS:
         violations.append(("groups_in_request", f"is more than {validation.MAX_GROUPS}"))
     if made.reason not in _REASONS:
-        violations.append(("decision.reason", "is not the reason of a decision"))
+        violations.append(("decision.reason", "is not a decision reason"))
     elif made.allowed is (made.reason in DENIED_REASONS):
         violations.append(("decision.allowed", "contradicts the reason"))
     for field, limit in _MAX_OUTCOME_BYTES.items():

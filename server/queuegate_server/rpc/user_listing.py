@@ -216,7 +216,7 @@ class UserLister:
         return decided
 
 
-_NOT_DECIDED: Final = f"not all users of the page were decided within {CONFIRM_SECONDS:g} s"
+_NOT_DECIDED: Final = f"not all users on the page were checked within {CONFIRM_SECONDS:g} s"
 
 
 def _user(

@@ -81,14 +81,14 @@ def check_limits() -> None:
     files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if files != resource.RLIM_INFINITY and files < NEEDED_FILES:
         raise TooFewResources(
-            f"the limit on open files is {files}, and a server needs at least {NEEDED_FILES}:"
+            f"the limit on open files is {files}, but a server needs at least {NEEDED_FILES}:"
             " raise it (ulimit -n, LimitNOFILE=)"
         )
     for limit, needed, name, remedy in _NEEDED:
         granted, _ = resource.getrlimit(limit)
         if granted != resource.RLIM_INFINITY and granted < needed:
             raise TooFewResources(
-                f"the limit on {name} is {granted // _MIB} MiB, and a server needs at least"
+                f"the limit on {name} is {granted // _MIB} MiB, but a server needs at least"
                 f" {needed // _MIB} MiB: raise it ({remedy})"
             )
     _check_threads()
@@ -105,7 +105,7 @@ def _check_threads() -> None:
             threads.append(thread)
     except (RuntimeError, MemoryError):
         raise TooFewResources(
-            f"the system lets this process start {len(threads)} threads, and a server needs at"
+            f"the system lets this process start {len(threads)} threads, but a server needs at"
             f" least {NEEDED_THREADS}: raise the limit (ulimit -u, TasksMax=, the limit on"
             " processes of the container)"
         ) from None

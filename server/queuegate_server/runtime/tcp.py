@@ -15,7 +15,7 @@ class CannotListen(Exception):
 
 
 _REMEDIES: Final = {
-    errno.EADDRINUSE: "another process listens there; end it, or choose another port",
+    errno.EADDRINUSE: "another process is listening there; stop it, or choose another port",
     errno.EADDRNOTAVAIL: "choose an address of this machine",
     errno.EACCES: "choose a port above 1023, or grant CAP_NET_BIND_SERVICE",
 }

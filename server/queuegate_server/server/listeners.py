@@ -104,7 +104,7 @@ class Listeners:
         if remote and not callers.certificates and not callers.tokens:
             _LOG.warning(
                 "callers on other machines may only call the health service: callers lists no"
-                " certificates and no tokens",
+                " certificates or tokens",
                 extra={"addresses": remote},
             )
         listeners = (*self._settings.listen, self._settings.ops.listener)

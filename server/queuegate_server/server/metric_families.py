@@ -164,12 +164,12 @@ METRICS: Final[Mapping[str, tuple[type[Metric], str, tuple[str, ...]]]] = {
     ),
     "queuegate_sync_messages": (
         Counter,
-        "Messages to gates; policy: a part of one, reset: an order to drop lease and state.",
+        "Messages to gates by kind; policy: part of a policy, reset: drop the lease and state.",
         ("kind",),
     ),
     "queuegate_sync_barriers": (
         Counter,
-        "Calls that waited for gates, by result: confirmed, or waited_out if leases had to end.",
+        "Calls that waited for gates, by result: confirmed, or waited_out if leases had to expire.",
         ("result",),
     ),
     "queuegate_sync_decisions": (
@@ -183,7 +183,7 @@ METRICS: Final[Mapping[str, tuple[type[Metric], str, tuple[str, ...]]]] = {
     "queuegate_fleet_groups_available": (
         Gauge,
         (
-            "Whether groups are shared: 1, or 0 while Redis fails or this replica does not follow "
+            "1 while groups are shared; 0 while Redis fails or this replica does not follow "
             "the fleet. Absent without a fleet."
         ),
         (),
@@ -191,8 +191,8 @@ METRICS: Final[Mapping[str, tuple[type[Metric], str, tuple[str, ...]]]] = {
     "queuegate_fleet_group_reads": (
         Counter,
         (
-            "Users whose groups were not cached here: hit (another replica knew them, or looked "
-            "them up at this moment), miss, unavailable (Redis fails or takes too long, or this "
+            "Users whose groups were not cached here: hit (another replica knew them, or "
+            "was looking them up), miss, unavailable (Redis fails or takes too long, or this "
             "replica does not follow the fleet). Without a hit, the resolver is asked."
         ),
         ("result",),
@@ -251,7 +251,7 @@ METRICS: Final[Mapping[str, tuple[type[Metric], str, tuple[str, ...]]]] = {
     ),
     "queuegate_fleet_statuses_rejected": (
         Counter,
-        "Statuses that others wrote to Redis: their MAC is not valid.",
+        "Statuses in Redis with an invalid MAC, written by others.",
         (),
     ),
     "queuegate_audit_records": (
@@ -291,7 +291,7 @@ METRICS: Final[Mapping[str, tuple[type[Metric], str, tuple[str, ...]]]] = {
         Counter,
         (
             "Tokens presented to the console: success (a session began), failure, refused (too "
-            "many failures of the peer). Without the console it has no values."
+            "many failures of the peer). No values without the console."
         ),
         ("result",),
     ),

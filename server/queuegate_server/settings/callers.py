@@ -102,7 +102,7 @@ class Callers(Section):
     )
     certificates: Annotated[Mapping[str, Rights], AfterValidator(_certificates)] = Field(
         default_factory=dict,
-        description="Callers by a name in the certificate that they present: spiffe://…, uri:…, "
+        description="Callers by a name in their client certificate: spiffe://…, uri:…, "
         "dns:…, cn:…, subject:….",
     )
     token_file: FilePath | None = Field(

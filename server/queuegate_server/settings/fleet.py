@@ -98,7 +98,7 @@ def _check_secret(path: Path) -> Path:
     if not MIN_SECRET_BYTES <= len(_content(path).strip()) <= MAX_SECRET_BYTES:
         raise ValueError(
             f"the file must contain a secret of {MIN_SECRET_BYTES} to {MAX_SECRET_BYTES} bytes:"
-            " make one with `openssl rand -hex 32`"
+            " generate one with `openssl rand -hex 32`"
         )
     return path
 
@@ -141,10 +141,11 @@ class Fleet(Section):
         "the same on all replicas. Required with `url`.",
     )
     prefix: Annotated[str, Field(pattern=r"^[A-Za-z0-9][-A-Za-z0-9_.]{0,63}$")] = Field(
-        "queuegate", description="The prefix of all keys. Each fleet on a Redis needs its own."
+        "queuegate",
+        description="The prefix of all keys. Each fleet on the same Redis needs its own.",
     )
     replica: Annotated[str, Field(pattern=r"^[A-Za-z0-9][-A-Za-z0-9_.]{0,252}$")] | None = Field(
-        None, description="The name of this replica, for people. Default: the name of the host."
+        None, description="A name of this replica for people to read. Default: the host name."
     )
     read_timeout: Annotated[Duration, Field(ge=0.001, le=10)] = Field(
         0.010,
@@ -176,7 +177,7 @@ class Fleet(Section):
                 )
             return self
         if self.secret_file is None:
-            raise ValueError("url requires secret_file: make one with `openssl rand -hex 32`")
+            raise ValueError("url requires secret_file: generate one with `openssl rand -hex 32`")
         if self.username and not self.password_file:
             raise ValueError("username requires password_file")
         if (self.cert_file is None) != (self.key_file is None):

@@ -64,7 +64,7 @@ class Limits(Section):
         1000,
         ge=1,
         le=1_000_000,
-        description="The maximum number of calls served at once; half of them may be streams.",
+        description="The maximum number of concurrent calls; half of them may be streams.",
     )
     max_wait: Annotated[Duration, Field(ge=0.001, le=60)] = Field(
         0.1,
@@ -76,7 +76,10 @@ class Limits(Section):
         4 * MIB, description="The maximum size of a request, in bytes."
     )
     stream_batches_in_flight: int = Field(
-        16, ge=1, le=10_000, description="How many batches of one stream are processed at once."
+        16,
+        ge=1,
+        le=10_000,
+        description="The maximum number of batches of one stream processed concurrently.",
     )
     caller_rate: Annotated[float, Field(ge=0, le=1_000_000)] = Field(
         0.0,
@@ -86,7 +89,7 @@ class Limits(Section):
         "beyond it, reports wait. 0: unlimited.",
     )
     caller_burst: int = Field(
-        100, ge=1, le=1_000_000, description="How many calls one caller may make at once."
+        100, ge=1, le=1_000_000, description="The maximum number of concurrent calls of one caller."
     )
     connections: Connections = Connections()
 

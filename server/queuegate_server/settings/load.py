@@ -143,11 +143,11 @@ def _read(file: Path | None, content: bytes | None) -> YamlDocument:
             return YamlDocument(None, (error_in(str(file), message, remedy(error)),))
     if len(content) > MAX_BYTES:
         message = f"the file is larger than {MAX_BYTES // MIB} MiB"
-        return YamlDocument(None, (error_in(str(file), message, "is it the file of a policy?"),))
+        return YamlDocument(None, (error_in(str(file), message, "is it a policy file?"),))
     document = read_yaml(content, str(file))
     kind = detect_file_format(content)
     if kind != YUNIKORN or _is_queues_yaml(document.root):
-        message = f"this is a file of a scheduler ({kind}), not the settings of queuegate-server"
+        message = f"this is a scheduler file ({kind}), not the settings of queuegate-server"
         instead = "validate it without --settings, serve it with --policy"
         return YamlDocument(None, (error_in(str(file), message, instead),))
     return document

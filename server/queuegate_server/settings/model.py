@@ -33,8 +33,7 @@ def _partition_name(name: str) -> str:
     """Return the canonical spelling: YuniKorn accepts `default` in any case."""
     if not name or name.startswith("["):
         raise ValueError(
-            f"{name or '(empty)'} is not a partition name: write it as the policy does, without"
-            " `[…]`"
+            f"{name or '(empty)'} is not a partition name: write it as in the policy, without `[…]`"
         )
     return DEFAULT_PARTITION if name.lower() == DEFAULT_PARTITION else name
 
@@ -72,8 +71,8 @@ class PolicySource(Section):
     yarn_site: FilePath | None = Field(
         None,
         description="The ResourceManager's yarn-site.xml, for yarn.acl.enable, yarn.admin.acl and "
-        "the keys that apply beside capacity-scheduler.xml. Without it ACLs are enforced and the "
-        "cluster has no administrators.",
+        "the keys that apply in addition to capacity-scheduler.xml. Without it ACLs are "
+        "enforced and the cluster has no administrators.",
     )
     spark_defaults: FilePath | None = Field(
         None, description="The spark-defaults.conf of the Spark applications in these partitions."
@@ -81,7 +80,7 @@ class PolicySource(Section):
     daemon_user: str = Field(
         "",
         description="The user that YARN's ResourceManager runs as, an administrator of the "
-        "cluster. With semantics hadoop, such users administer applications and no queues.",
+        "cluster. With semantics hadoop, such users administer applications but not queues.",
     )
     configs: FilePath | None = Field(
         None,
@@ -141,8 +140,8 @@ class PartitionSettings(Section):
     acl_names: AclNames = Field(
         AclNames.YUNIKORN,
         description="Which names an ACL of YuniKorn may list: those that YuniKorn accepts; "
-        "(extended) also service accounts and groups with dots; (any) all without spaces, commas "
-        "and control characters.",
+        "(extended) also service accounts and groups with dots; (any) all names without spaces, "
+        "commas or control characters.",
     )
     semantics: Semantics = Field(
         Semantics.DOCUMENTED,
@@ -203,7 +202,7 @@ class Settings(Section):
         DEFAULT_LISTENERS, description="Addresses, and how each of them is protected."
     )
     unix_socket_mode: FileMode = Field(
-        0o660, description="The file mode of Unix sockets without a mode, in octal."
+        0o660, description="The default file mode of Unix sockets, in octal."
     )
     callers: Callers = Callers()
     reflection: bool = Field(
@@ -253,7 +252,7 @@ class Settings(Section):
     @model_validator(mode="after")
     def _policy_or_policies(self) -> "Settings":
         if self.policies and self.policy.is_set:
-            raise ValueError("give either policy or policies, not both")
+            raise ValueError("set either policy or policies, not both")
         return self
 
     @model_validator(mode="after")

@@ -47,7 +47,7 @@ class Log(Section):
 
     level: Annotated[
         Literal["debug", "info", "warning", "error", "critical"], BeforeValidator(lower)
-    ] = Field("info", description="The least severe messages that are logged.")
+    ] = Field("info", description="The minimum severity to log.")
     format: Annotated[Literal["auto", "json", "console"], BeforeValidator(lower)] = Field(
         "auto", description="auto: console on a terminal, otherwise json."
     )
@@ -120,8 +120,8 @@ class Tracing(Section):
         1.0,
         ge=0,
         le=1,
-        description="The fraction of the traces that begin here to keep; a trace that the "
-        "caller began is kept if the caller keeps it.",
+        description="The fraction of traces started here to keep; a trace started by the "
+        "caller is kept if the caller keeps it.",
     )
 
 

@@ -41,7 +41,7 @@ class SettingsReader(Generic[T]):
         except TimeoutError:
             message = f"reading them took longer than {READ_TIMEOUT:g} s"
         except StillRunning:
-            message = "an earlier attempt to read them still hangs"
+            message = "an earlier attempt to read them is still hanging"
         except OSError as error:
             message = f"no thread can be started to read them: {error.strerror}"
         raise SettingsError([error_in("settings", message)])

@@ -23,6 +23,6 @@ class Sync(Section):
         500,
         ge=1,
         le=1_000_000,
-        description="How many of them one caller may have, so that others find room. All gates "
+        description="How many of them one caller may open, to leave room for others. All gates "
         "with the same token, or the same name in their certificates, are one caller.",
     )

@@ -100,7 +100,7 @@ class Channel:
             raise ChannelError("the channel is closed")
         data = frame(message)
         if writer.transport.get_write_buffer_size() + len(data) > MAX_UNREAD_BYTES:
-            raise ChannelError("the other side does not read")
+            raise ChannelError("the peer is not reading")
         writer.write(data)
 
     async def _read(self, reader: asyncio.StreamReader) -> None:
@@ -118,7 +118,7 @@ class Channel:
     def _receive(self, message: dict[str, Any]) -> None:
         if "ask" in message:
             if len(self._handling) >= MAX_CONCURRENT_REQUESTS:
-                self._answer({"number": message["number"], "error": "too many requests at once"})
+                self._answer({"number": message["number"], "error": "too many concurrent requests"})
                 return
             task = asyncio.create_task(self._handle(message))
             self._handling.add(task)

@@ -102,7 +102,7 @@ class WorkerProcess:
         self.was_silent = True
         self.failure = f"it did not answer for {limit:g} s"
         fields = {"index": self.index, "pid": self.pid, "seconds": limit}
-        _LOG.error("a worker does not answer and is killed", extra=fields)
+        _LOG.error("a worker does not answer and will be killed", extra=fields)
         self.kill()
 
     async def wait(self) -> int:

@@ -179,7 +179,7 @@ class Supervisor:
             pause = 0.0 if steady else min(max(2 * pause, MIN_PAUSE), MAX_PAUSE)
             self.replaced[reason] += 1
             fields = {"index": index, "status": status, "pause_seconds": pause, "failure": failure}
-            _LOG.error("a worker has ended and is replaced", extra=fields)
+            _LOG.error("a worker has exited and will be replaced", extra=fields)
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(pause):
                     await self.stop.wait()

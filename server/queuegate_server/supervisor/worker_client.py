@@ -16,7 +16,7 @@ from queuegate_server.sync.session import CLOCK_MARGIN, LEASE
 _LOG = logging.getLogger("queuegate_server.supervisor")
 SUPERVISOR_TIMEOUT: Final = 5.0
 """Seconds in which the supervisor answers requests for which it asks no other worker."""
-ENDED_WORKER: Final = "callers of a worker that has ended"
+ENDED_WORKER: Final = "callers of a worker that has exited"
 
 Method = Callable[[bytes], Awaitable[bytes]]
 """An RPC method: a serialized request to a serialized response."""

@@ -131,7 +131,7 @@ class SyncHub:
         """Wait until all leases have ended that were granted; no stream is open any more."""
         now = self._clock()
         if (end := self.leases.last_end(now)) is not None:
-            _LOG.info("waiting for leases of gates to end", extra={"seconds": round(end - now, 1)})
+            _LOG.info("waiting for gate leases to expire", extra={"seconds": round(end - now, 1)})
             await asyncio.sleep(end - now)
 
     def applied(self) -> None:
@@ -217,7 +217,7 @@ class SyncHub:
         for session, seconds in behind:
             if seconds >= LAG_SECONDS:
                 fields = {"gate": session.name, "caller": session.caller, "seconds": seconds}
-                _LOG.warning("a gate does not confirm changes", extra=fields)
+                _LOG.warning("a gate has not confirmed changes", extra=fields)
         if behind:
             loop = asyncio.get_running_loop()
             self._lag_timer = loop.call_later(LAG_SECONDS, self._log_lagging)
@@ -248,7 +248,9 @@ class SyncHub:
         except Exception as error:
             # Gates must not decide by another policy than the server for longer than a lease.
             self._can_ship = False
-            _LOG.exception("the policy cannot be sent to gates, which ask until the next reload")
+            _LOG.exception(
+                "the policy cannot be sent to gates; they ask the server until the next reload"
+            )
             raise CannotShip from error
         self._can_ship = True
         self._shipped = shipped

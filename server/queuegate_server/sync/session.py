@@ -153,7 +153,7 @@ class Session:
             return request.want
         elif kind == "report":
             if not self._rights.report_decisions:
-                raise InvalidSync("`report` is only for servers that demand reports")
+                raise InvalidSync("`report` is only for servers that require reports")
             return request.report
         else:
             raise InvalidSync("`message` must be set")

@@ -168,7 +168,7 @@ def _check_socket_path(address: ListenAddress) -> None:
 def _why_not(address: ListenAddress) -> str:
     """Find the reason by trying the same with a plain socket: gRPC only logs it."""
     if address.path:
-        return f"{address.text!r}: cannot create the socket; check the rights on its folder"
+        return f"{address.text!r}: cannot create the socket; check the permissions of its folder"
     try:
         open_tcp(address.host, address.port).close()
     except CannotListen as error:

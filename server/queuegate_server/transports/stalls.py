@@ -181,7 +181,7 @@ class Stalls:
 async def cut(peers: Collection[str]) -> None:
     """End the connections of peers that do not read their answers, and log it."""
     _LOG.warning(
-        "connections cut: their callers do not read the answers",
+        "connections closed: their callers do not read the responses",
         extra={"peers": sorted(peers)[:10], "connections": len(peers)},
     )
     await asyncio.get_running_loop().run_in_executor(None, shut_down, peers)

@@ -36,8 +36,8 @@ MESSAGES: Final = {
 VALID_BUT_NOT_LOADED: Final = r"YuniKorn's validator accepts it, but its scheduler does not load it"
 
 DEVIATIONS: Final = {
-    "config-203": '4:13: error: "bogus" is not a type of resolver',
-    "config-205": '4:13: error: "5" is not a type of resolver',
+    "config-203": '4:13: error: "bogus" is not a resolver type',
+    "config-205": '4:13: error: "5" is not a resolver type',
 }
 """The only error that we give, by the vector that expects none."""
 

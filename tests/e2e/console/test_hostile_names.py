@@ -55,7 +55,7 @@ def test_hostile_text_in_the_forms_of_change(browser: Browser, hostile: RunningC
         page = visit.page
         for source, policy in (("0", claims), ("1", text), ("1", "<allocations>" + text)):
             page.goto(f"{hostile.url}change")
-            page.get_by_label("Takes the place of").select_option(source)
+            page.get_by_label("Replaces").select_option(source)
             page.get_by_label("Policy: the text").fill(policy)
             page.get_by_label("Claims").fill(claims)
             page.get_by_label("Show people").check()
@@ -71,7 +71,7 @@ def test_a_hostile_difference(browser: Browser, hostile: RunningConsole) -> None
     with visiting(browser) as visit:
         page = visit.page
         page.goto(f"{hostile.url}change")
-        page.get_by_label("Takes the place of").select_option("1")
+        page.get_by_label("Replaces").select_option("1")
         page.get_by_label("Policy: the text").fill(nothing)
         page.get_by_role("button", name="Compare").click()
         expect(page.get_by_role("table", name="Who gains")).to_be_visible()

@@ -410,7 +410,7 @@ def test_notes_name_what_is_installed(chart: Helm, shape: str) -> None:
     }
     assert named
     assert set(named) <= made
-    assert ("Nobody may ask yet" in notes) == (shape != "webhook alone")
+    assert ("No caller has access yet" in notes) == (shape != "webhook alone")
     for file in re.findall(r"deploy/[\w/.-]+", notes):
         assert Path(file).parent.parent.exists()
     secrets = [line.strip() for line in notes.splitlines() if "openssl rand" in line]

@@ -62,7 +62,7 @@ def test_a_policy_without_its_option() -> None:
     status, _, stderr = failing_command("queues.yaml")
     assert status == 2
     assert stderr.endswith(
-        "give a policy as --policy queues.yaml, settings as --config queues.yaml\n"
+        "pass a policy as --policy queues.yaml, settings as --config queues.yaml\n"
     )
 
 

@@ -33,12 +33,12 @@ def limited(option: str, limit: int, *arguments: str) -> list[str]:
     ("option", "limit", "message"),
     [
         *(
-            ("-n", files, f"the limit on open files is {files}, and a server needs at least 64")
+            ("-n", files, f"the limit on open files is {files}, but a server needs at least 64")
             for files in (12, 16, 20, 24, 63)
         ),
-        ("-v", 700_000, "the limit on address space is 683 MiB, and a server needs at least 2048"),
-        ("-v", 200_000, "the limit on address space is 195 MiB, and a server needs at least 2048"),
-        ("-d", 300_000, "the limit on data is 292 MiB, and a server needs at least 512 MiB"),
+        ("-v", 700_000, "the limit on address space is 683 MiB, but a server needs at least 2048"),
+        ("-v", 200_000, "the limit on address space is 195 MiB, but a server needs at least 2048"),
+        ("-d", 300_000, "the limit on data is 292 MiB, but a server needs at least 512 MiB"),
     ],
 )
 def test_too_little(policy: str, option: str, limit: int, message: str) -> None:

@@ -90,7 +90,7 @@ def test_a_crash_loop_is_slowed_down(tmp_path: Path) -> None:
         server.wait_for_log("policy is not valid; the last good one stays in use", count=WORKERS)
         before = pids(server)[0]
         send(before, signal.SIGKILL)
-        event = "a worker has ended and is replaced"
+        event = "a worker has exited and will be replaced"
         third = server.wait_for_log(event, count=3, seconds=120)
         first = server.wait_for_log(event)
         assert first["status"] == -signal.SIGKILL

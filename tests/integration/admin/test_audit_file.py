@@ -54,7 +54,7 @@ def test_block_with_a_full_disk(tmp_path: Path) -> None:
         limit_files(server, resource.RLIM_INFINITY)
         assert not client.check(*DENIED)
         assert value(address, "queuegate_audit_writable") == 1
-        server.wait_for_log("the audit log can be written again")
+        server.wait_for_log("the audit log is writable again")
     assert [decision_of(record) for record in audit_records(tmp_path)] == [
         decision_of(audit_records(tmp_path)[0])
     ] * 2

@@ -38,7 +38,7 @@ def test_settings_follow_the_config_maps(tmp_path: Path) -> None:
         assert allowed()
         webhook.configure({EXTERNAL: "^(?!bob)", "other": "x"})
         assert allowed()
-        log = webhook.server.wait_for_log("a changed file cannot be used")
+        log = webhook.server.wait_for_log("cannot use the changed file")
         fault = f"{EXTERNAL}: the pattern '^(?!bob)' is not valid: invalid perl operator: (?!"
         assert log["error"] == fault
         before = webhook.reloads()
@@ -71,7 +71,7 @@ def test_certificate_is_renewed_under_load(webhook: Webhook) -> None:
         serial = webhook.renew()
         eventually(webhook.served_serial, serial)
     replace(webhook.files / "tls.key", "no key")
-    webhook.server.wait_for_log("a changed file cannot be used")
+    webhook.server.wait_for_log("cannot use the changed file")
     assert webhook.served_serial() == serial
     renewed = write_certificate(webhook.ca, webhook.files)
     eventually(webhook.served_serial, renewed)

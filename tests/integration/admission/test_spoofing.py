@@ -96,11 +96,11 @@ def test_a_revision_that_is_made_anew(webhook: Webhook) -> None:
 def test_probable_mistakes_in_mounted_settings_are_logged(tmp_path: Path) -> None:
     access = "admissionController.accessControl."
     with running_webhook(tmp_path, environment={"ADMISSION_CONTROLLER_SYSTEM_USERS": "^s{1"}) as it:
-        log = it.server.wait_for_log("a setting is probably a mistake")
+        log = it.server.wait_for_log("probable mistake in a setting")
         assert log["level"] == "warning"
         assert log["warning"].startswith("ADMISSION_CONTROLLER_SYSTEM_USERS: the pattern '^s{1'")
         it.configure({f"{access}trustController": "false"})
-        log = it.server.wait_for_log("a setting is probably a mistake", count=2)
+        log = it.server.wait_for_log("probable mistake in a setting", count=2)
         assert log["warning"] == (
             f"{access}trustController: unknown key, which is ignored"
             f" (did you mean {access}trustControllers?)"

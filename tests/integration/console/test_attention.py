@@ -82,7 +82,7 @@ def test_a_resolver_that_is_down(tmp_path: Path) -> None:
         for user in lost:
             assert REFUSED in words(browser.get(f"{question}{user}"))
         for page in PAGES:
-            expected = "The resolver directory is not asked because its circuit breaker is open"
+            expected = "The resolver directory is paused because its circuit breaker is open"
             assert banner(browser.get(page)) == f"{expected}: {REFUSED} Health"
         answer = browser.get(f"{question}new")
         assert answer.status == 503

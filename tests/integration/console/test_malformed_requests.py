@@ -65,7 +65,7 @@ BODIES: Final = {
     "no end": part(FIELD)[:-6],
     "no headers": b"--%s\r\n\r\nx\r\n--%s--\r\n" % (BOUNDARY, BOUNDARY),
     "no disposition": part(b"X: y"),
-    "not a field": part(b"Content-Disposition: attachment"),
+    "not a form field": part(b"Content-Disposition: attachment"),
     "two names": part(FIELD + b"\r\n" + FIELD),
     "half a name": part(b'Content-Disposition: form-data; name="pol'),
     "control characters": part(b'Content-Disposition: form-data; name="' + CONTROL + b'"'),

@@ -30,7 +30,7 @@ def test_without_redis_each_works_alone_and_says_so(
     client = fleet.clients["a"]
     with pytest.raises(
         queuegate.ServerUnavailable,
-        match=r"reached 1 of 2 replicas: Redis cannot be used \(.*refused",
+        match=r"reached 1 of 2 replicas: Redis is unavailable \(.*refused",
     ):
         client.invalidate(["sam"], wait=True)
     assert all(fleet.may(name) for name in NAMES)

@@ -53,7 +53,7 @@ def test_very_many_statuses_take_no_replica_out_of_the_fleet(fleet: Fleet) -> No
     assert fleet.redis.get(f"{PREFIX}epoch") == history
     for name, gaps in zip(NAMES, before, strict=True):
         assert value(ops_address(fleet.servers[name]), "queuegate_fleet_gaps_total") == gaps
-        assert "with another secret" in "; ".join(fleet.clients[name].fleet().problems)
+        assert "with a different secret" in "; ".join(fleet.clients[name].fleet().problems)
 
 
 @pytest.mark.parametrize("kind", ["large", "another type", "kept", "for a very long time"])

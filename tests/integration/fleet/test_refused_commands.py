@@ -88,7 +88,7 @@ def test_a_command_that_the_account_may_not_run(
         grant(fleet.redis, *denied)
         for each in ("a", "b"):
             eventually(lambda each=each: names_it(fleet, each, sentence), True)  # type: ignore[misc]
-        remedy = "give the account of fleet.username the rights that the guide to fleets lists"
+        remedy = "grant the account in fleet.username the rights listed in the fleet guide"
         assert remedy in problems(fleet, "a")
         assert main(["fleet", "--address", fleet.servers["a"].address]) == 1
         assert sentence in " ".join(capsys.readouterr().err.split())

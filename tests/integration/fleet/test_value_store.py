@@ -169,8 +169,8 @@ async def test_redis_is_left_alone_while_it_fails(
     assert hasty.circuit_openings == 1
     messages = [each.getMessage() for each in caplog.records if each.name.startswith("queuegate")]
     assert [text.partition(":")[0] for text in messages] == [
-        "Redis is not asked for groups until it answers again",
-        "Redis is asked for groups again",
+        "group sharing is paused until Redis answers again",
+        "group sharing has resumed: Redis answers again",
     ]
 
 

@@ -55,7 +55,7 @@ def test_a_reload_reaches_all_and_names_those_that_differ(
     fleet.policy("b").write_text(before.replace("alice staff", "alice"))
     result = fleet.clients["a"].reload(wait=True)
     assert result.succeeded
-    assert "'b' serves another policy" in result.diagnostics[0].message
+    assert "'b' serves a different policy" in result.diagnostics[0].message
     assert main(["reload", "--wait", "--address", fleet.servers["a"].address]) == 1
     shown = capsys.readouterr()
     assert "not every replica is known to serve the new policy" in shown.err
@@ -105,4 +105,4 @@ def test_mistakes_in_the_settings_of_replicas_are_named(
 
 
 def warns_of_secrets(fleet: Fleet, name: str) -> bool:
-    return any("with another secret" in each for each in fleet.clients[name].fleet().problems)
+    return any("with a different secret" in each for each in fleet.clients[name].fleet().problems)

@@ -134,7 +134,7 @@ async def test_row_25_size_limit_that_also_bounds_pages_is_a_failure(
     with big_directory(many_groups(700), "") as slapd:
         outcome = await (await resolver(slapd)).resolve("bob")
         assert isinstance(outcome, LookupFailed)
-        assert "also in pages" in outcome.detail
+        assert "even in pages" in outcome.detail
         assert "size.prtotal=unlimited" in outcome.detail
 
 

@@ -104,7 +104,7 @@ async def test_a_user_outside_of_the_base_is_nobody(
     if found:
         assert outcome == Found(("team",))
     else:
-        assert outcome == NoSuchUser("the directory has the user outside of user_base only")
+        assert outcome == NoSuchUser("the directory has the user only outside user_base")
         assert "ignoring an entry that the server returned outside of user_base" in caplog.text
 
 

@@ -104,7 +104,7 @@ def test_failures_come_with_advice(kdc: Kdc, configure: Configure) -> None:
     status, output = check(kdc, configure(keytab=unknown))
     # The KDC knows it, the directory lets it see nothing.
     assert status == 1
-    assert "could not ask: the search base does not exist or is not visible" in output
+    assert "lookup failed: the search base does not exist or is not visible" in output
 
     kdc.stop()
     status, output = check(kdc, configure())

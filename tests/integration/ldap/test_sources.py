@@ -156,7 +156,7 @@ async def test_two_groups_of_one_primary_number_are_a_failure(
     opened = await resolver(own_directory, **MEMBER_OF, group_base=SUFFIX, **GID)
     outcome = await opened.resolve("alice")
     assert isinstance(outcome, LookupFailed)
-    assert "let only one group have this number" in outcome.detail
+    assert "give this number to only one group" in outcome.detail
 
 
 @pytest.mark.parametrize(

@@ -93,7 +93,7 @@ async def test_names_that_may_only_be_searched(resolver: Build) -> None:
 
     async with fake_directory(SearchOnly(dict([ad_user(0), ad_user(1), ("", ROOT)]))) as fake:
         opened = await resolver(fake.url, **GIVEN)
-        with pytest.raises(CannotListUsers, match=r"User 1.* shows no sAMAccountName"):
+        with pytest.raises(CannotListUsers, match=r"User 1.* has no readable sAMAccountName"):
             await opened.all_users(10)
 
 

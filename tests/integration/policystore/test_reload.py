@@ -278,7 +278,7 @@ def test_settings_for_a_partition_that_goes_are_a_warning(tmp_path: Path) -> Non
         result = client.reload()
         assert result.succeeded
         not_asked, diagnostic = result.diagnostics
-        assert not_asked.message.startswith('no partition is named "default", but "gpu"')
+        assert not_asked.message.startswith('no partition is named "default", only "gpu"')
         message = "the settings name the partition 'default', the policy has 'gpu'"
         assert (diagnostic.severity, diagnostic.message) == ("warning", message)
         assert client.policy("gpu").diagnostics == result.diagnostics

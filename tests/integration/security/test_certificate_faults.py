@@ -76,7 +76,7 @@ def test_a_certificate_that_is_not_valid_now_is_reported(
         (lambda folder: (folder / "ca.crt").unlink(), "ca.crt: No such file or directory"),
         (
             lambda folder: (folder / "tls.crt").write_text("x"),
-            "tls.crt: has no PEM certificate",
+            "tls.crt: contains no readable PEM certificate",
         ),
         (
             lambda folder: (folder / "tls.key").write_text(""),
@@ -84,7 +84,7 @@ def test_a_certificate_that_is_not_valid_now_is_reported(
         ),
         (
             lambda folder: (folder / "ca.crt").write_text("x"),
-            "ca.crt: has no PEM certificate",
+            "ca.crt: contains no readable PEM certificate",
         ),
         (with_passphrase, "tls.key: is not a PEM private key without a passphrase"),
         (
@@ -126,7 +126,7 @@ def test_a_faulty_certificate_is_reported_in_one_line(tmp_path: Path, ours: Auth
     (tmp_path / "tls.crt").write_text("x")
     config = tmp_path / "queuegate.yaml"
     config.write_text(yaml.safe_dump({"listen": [listener(tmp_path)]}))
-    fault = f"'127.0.0.1:0': {tmp_path}/tls.crt: has no PEM certificate"
+    fault = f"'127.0.0.1:0': {tmp_path}/tls.crt: contains no readable PEM certificate"
     assert fault in failing_start(config)
 
 

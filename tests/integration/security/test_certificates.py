@@ -120,19 +120,19 @@ def test_unusable_files_keep_the_old_certificate(tmp_path: Path, ours: Authority
     shown = ours.client("caller", dns("caller.example.org"))
     broken: list[tuple[dict[str, bytes], str]] = [
         ({**before, "tls.key": other["tls.key"]}, "does not belong to"),
-        ({**before, "tls.crt": before["tls.crt"][:300]}, "tls.crt: has no PEM"),
-        ({**before, "ca.crt": b"-"}, "ca.crt: has no PEM certificate"),
+        ({**before, "tls.crt": before["tls.crt"][:300]}, "tls.crt: contains no readable PEM"),
+        ({**before, "ca.crt": b"-"}, "ca.crt: contains no readable PEM certificate"),
     ]
     with configured(tmp_path, [listener(mounted)], callers=CALLERS) as server:
         for count, (files, fault) in enumerate(broken, start=1):
             mount(mounted, files)
-            entry = server.wait_for_log("a changed file cannot be used", count=count)
+            entry = server.wait_for_log("cannot use the changed file", count=count)
             assert fault in entry["error"]
             assert served(server) == leaf(before)
             with client(server.address, shown) as asking:
                 assert asking.check("alice", "root.open")
         mount(mounted, other)
-        server.wait_for_log("a changed file was reloaded")
+        server.wait_for_log("reloaded a changed file")
         eventually(lambda: served(server), leaf(other))
 
 
@@ -145,7 +145,7 @@ def test_a_file_that_hangs_holds_up_nothing(tmp_path: Path, ours: Authority) -> 
     with configured(tmp_path, [listener(mounted)], callers=CALLERS) as server:
         (mounted / "tls.key").unlink()
         os.mkfifo(mounted / "tls.key")
-        entry = server.wait_for_log("a changed file cannot be used")
+        entry = server.wait_for_log("cannot use the changed file")
         assert entry["error"] == f"{mounted}/tls.key: not a regular file"
         with client(server.address, shown) as asking:
             assert asking.check("alice", "root.open")

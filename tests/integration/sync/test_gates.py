@@ -267,7 +267,7 @@ def test_a_server_that_is_killed_is_logged_once(
         eventually(lambda: len(logged()) > 1, expected=True)
         policy = directory.folder / "queues.yaml"
         with running_server("--policy", str(policy), *ADMIN, listen=[server.address]):
-            eventually(lambda: "the stream of a gate is back" in logged(), expected=True)
+            eventually(lambda: "a gate's stream is connected again" in logged(), expected=True)
             messages = logged()
         assert gate.resets == 1
     assert len(messages) == len(set(messages))

@@ -91,10 +91,10 @@ BROKEN: dict[str, Callable[[], Any]] = {
     "the first message must be `opened`": part,
     "must have a lease and a ping interval": lambda: opened(lease_millis=0),
     "must have a lease and a ping": lambda: opened(ping_interval_millis=0),
-    "are not complete": lambda: part(first=False),
+    "are incomplete": lambda: part(first=False),
     "at most one space": lambda: part(queues=[{"path": "root", "submit_acl": "a b c"}]),
     "after its parent": lambda: part(queues=[{"path": "root"}, {"path": "root.a.b"}]),
-    "it is not held": lambda: part(unchanged=True, queues=[]),
+    "this gate does not have it": lambda: part(unchanged=True, queues=[]),
 }
 
 
@@ -160,9 +160,9 @@ def test_an_exception_in_on_change_is_logged(kind: str, caplog: pytest.LogCaptur
         raise ZeroDivisionError
 
     with scripted_sync() as server, live_gate(server.address, kind, on_change=fails) as gate:
-        eventually(lambda: "on_change of a gate has failed" in caplog.text, True)
+        eventually(lambda: "a gate's on_change callback failed" in caplog.text, True)
         server.changed.set()
-        eventually(lambda: caplog.text.count("on_change of a gate has failed"), 2)
+        eventually(lambda: caplog.text.count("a gate's on_change callback failed"), 2)
         assert gate.state is GateState.LIVE
 
 

@@ -84,7 +84,7 @@ def test_a_stream_whose_report_waits_keeps_its_lease(tmp_path: Path) -> None:
         code, details = stream.status()
         assert (code, details) == (
             "RESOURCE_EXHAUSTED",
-            "a report must wait until the one before it is confirmed",
+            "a report must wait until the previous one is confirmed",
         )
         assert len(reported(tmp_path)) == 1_000
 

@@ -145,8 +145,8 @@ def test_damaged_decisions_are_refused_one_by_one(tmp_path: Path) -> None:
         return made
 
     damaged: tuple[tuple[dict[str, Any], str], ...] = (
-        ({"time": {"seconds": 1 << 60}}, "time: must be in the years 1970 to 9999"),
-        ({"time": {"nanos": -1}}, "time: must be in the years 1970 to 9999"),
+        ({"time": {"seconds": 1 << 60}}, "time: must be between the years 1970 and 9999"),
+        ({"time": {"nanos": -1}}, "time: must be between the years 1970 and 9999"),
         ({"user": "x" * 1_025}, "user: is longer than 1024 bytes"),
         ({"user": "a\nb"}, "user: has a control character"),
         ({"partition": "x" * 1_025}, "partition: is longer than 1024 bytes"),
@@ -154,7 +154,7 @@ def test_damaged_decisions_are_refused_one_by_one(tmp_path: Path) -> None:
         ({"queue": "x" * 4_097}, "queue: is longer than 4096 bytes"),
         ({"access": 77}, "access: must be ACCESS_TYPE_SUBMIT or ACCESS_TYPE_ADMIN"),
         ({"groups_in_request": 10_001}, "groups_in_request: is more than 10000"),
-        ({"decision": {"reason": 77}}, "decision.reason: is not the reason of a decision"),
+        ({"decision": {"reason": 77}}, "decision.reason: is not a decision reason"),
         (
             {"decision": {"reason": access_pb2.REASON_NO_MATCH}},
             "decision.allowed: contradicts the reason",

@@ -55,7 +55,7 @@ INVALID: tuple[tuple[dict[str, Any], str], ...] = (
     ({"partitions": ["p"] * 10_001}, "open.partitions: has more than 10000 items"),
     (
         {"partitions": ["p" * 1_024] * 512, "held": [{"partition": "p" * 1_024}] * 513},
-        "open: has names of partitions of more than 1048576 characters",
+        "open: has partition names of more than 1048576 characters",
     ),
     ({"held": [{"partition": "a\nb"}]}, "open.held[0].partition: has a control character"),
     (
@@ -292,7 +292,7 @@ def test_a_server_that_drains_takes_its_leases_back(server: RunningServer, openi
         code, details = stream.status()
         assert (code, "draining" in details) == ("UNAVAILABLE", True)
     server.process.wait(60)
-    assert not [each for each in server.logs if "waiting for leases" in each["event"]]
+    assert not [each for each in server.logs if "waiting for gate leases" in each["event"]]
 
 
 @pytest.mark.parametrize("way", ["silent", "gone"])

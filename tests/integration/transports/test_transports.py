@@ -34,7 +34,7 @@ def test_settings_that_native_does_not_support_are_refused(tmp_path: Path) -> No
         check=False,
     )
     assert ended.returncode == 2
-    assert "transport native has no Unix sockets; use transport: grpcio" in ended.stderr
+    assert "transport native does not support Unix sockets; use transport: grpcio" in ended.stderr
 
 
 def test_workers_share_the_port() -> None:

@@ -252,7 +252,7 @@ async def test_calls_beyond_the_bound_are_refused(tmp_path: Path) -> None:
             for call in held:
                 call.cancel()
             await asyncio.gather(*held, return_exceptions=True)
-            # A call makes room when the server has ended it, which is after its caller has gone.
+            # A call makes room when the server closed it, which is after its caller has gone.
             running = partial(value, ops_address(server), "queuegate_calls_in_progress")
             await asyncio.to_thread(eventually, running, 0.0)
             allowed = await asyncio.gather(*(client.check("alice", "root") for _ in range(8)))

@@ -64,7 +64,7 @@ def test_keys_of_yunikorn(key: str) -> None:
 @pytest.mark.parametrize(
     ("text", "warning"),
     [
-        ("^svc[0-9]{1,3}$", "the pattern '^svc[0-9]{1' has an unmatched bracket: a comma"),
+        ("^svc[0-9]{1,3}$", "the pattern '^svc[0-9]{1' has an unmatched bracket: commas"),
         ("^ok$,^a{1,2}b{3,4}$", "the pattern '^a{1' has an unmatched bracket"),
         ("x}", "the pattern 'x}' has an unmatched bracket"),
         ("^[a-z,0-9]$", "the pattern '^[a-z' has an unmatched bracket"),
@@ -131,7 +131,7 @@ async def test_a_review_has_the_warnings(name: str) -> None:
 async def test_a_refused_review_has_them_as_well() -> None:
     response = await review({f"{ACCESS}externalUsers": "^[a,b]$"})
     assert "is not valid" in response["status"]["message"]
-    assert "a comma always separates" in response["warnings"][0]
+    assert "commas always separate" in response["warnings"][0]
 
 
 async def test_warnings_fit_into_what_the_api_server_passes_on() -> None:

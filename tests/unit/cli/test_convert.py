@@ -89,7 +89,7 @@ def test_a_file_is_overwritten_only_with_force(tmp_path: Path) -> None:
     ("arguments", "stdin", "words"),
     [
         ([], "", "Missing argument"),
-        (["-"], "partitions: []", "not the file of a YARN scheduler"),
+        (["-"], "partitions: []", "not a YARN scheduler file"),
         (["-"], "<allocations><queue/></allocations>", "the queue has no name"),
         (["-", "--to", "yarn"], EXACT, "Invalid value for '--to'"),
         (["nosuch.xml"], "", "cannot be read: No such file"),
@@ -106,7 +106,5 @@ def test_wrong_usage_and_invalid_input(arguments: list[str], stdin: str, words: 
 
 @pytest.mark.parametrize("stdin", ["partitions: []", ""])
 def test_a_wrong_file_is_no_wrong_usage(stdin: str) -> None:
-    assert (
-        run("-", stdin=stdin).stderr == "Error: <stdin>: this is not the file of a YARN scheduler\n"
-    )
+    assert run("-", stdin=stdin).stderr == "Error: <stdin>: not a YARN scheduler file\n"
     assert run("nosuch.xml").stderr.startswith("Error: nosuch.xml: cannot be read")

@@ -65,7 +65,9 @@ def test_by_people() -> None:
 
 def test_all_users_of_the_resolver() -> None:
     write("new.yaml", {**OLD, "a": "bob dev,group1001"})
-    assert "give the settings that have the resolver" in diff("--users-from", "directory").stderr
+    assert (
+        "pass the settings that configure the resolver" in diff("--users-from", "directory").stderr
+    )
     Path("queuegate.yaml").write_text(
         "policy: {path: queues.yaml}\nresolvers: {table: {type: test}}\n"
         "partitions: {default: {resolver: table}}\n"

@@ -219,4 +219,4 @@ def test_a_note_says_that_groups_of_requests_are_not_used(folder: Path) -> None:
     config = "partitions: {default: {trust_provided_groups: false}}\n"
     (folder / "queuegate.yaml").write_text(config)
     (folder / "some_test.yaml").write_text(f"config: queuegate.yaml\n{TESTS}")
-    assert "has no resolver: it does not use those of requests" in run(".").stderr
+    assert "has no resolver: it ignores groups in requests" in run(".").stderr

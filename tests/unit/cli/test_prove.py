@@ -106,7 +106,7 @@ def test_groups_from_the_resolver_of_the_settings() -> None:
     Path("queues.yaml").write_text(POLICY.replace('" ml"', '" group1000"'))
     claims("never user:testuser2 submit root.ml")
     Path("names").write_text("testuser1\ntestuser2\nnobody-knows\n")
-    assert "give the settings with --config" in prove("--users-from", "names").stderr
+    assert "pass the settings with --config" in prove("--users-from", "names").stderr
     settings = {
         "policy": {"path": "queues.yaml"},
         "resolvers": {"table": {"type": "test"}},
@@ -183,7 +183,7 @@ def test_the_command_about_standard_input() -> None:
 
 def test_the_recovery_queue_is_named() -> None:
     claims("everyone may submit root.@recovery@")
-    line = "somebody may not submit root.@recovery@: the recovery queue is never granted"
+    line = "somebody may not submit root.@recovery@: access to the recovery queue is never granted"
     assert f"  queues.yaml: {line}" in prove().stdout.splitlines()
 
 

@@ -13,7 +13,7 @@ from queuegate_server.cli.token import token
 def test_a_new_token_and_its_line() -> None:
     result = CliRunner().invoke(token, ["dashboard"])
     first, second = result.stdout.splitlines()
-    value = first.removeprefix("token, shown only now: ")
+    value = first.removeprefix("token, shown only once: ")
     assert second == f"line for callers.token_file: dashboard:{hashed(value)}"
 
 

@@ -16,11 +16,11 @@ WARNING = "partitions: [{queues: [{name: root, submitacl: 'a:b c'}]}]\n"
 MISLEADING = "partitions: [{queues: [{name: root, submitacl: 'a, b'}]}]\n"
 BAD = "partitions: [{queues: [{name: root, submitacl: a b c}]}]\n"
 WARNED = (
-    '1:48: warning: "a:b" is not a user name that an ACL accepts; it grants nothing '
+    '1:48: warning: "a:b" is not a user name that an ACL accepts, so it grants nothing '
     "(the partition setting acl_names: extended accepts it)\n"
 )
 ERROR = (
-    '1:48: error: the ACL "a b c" has 3 lists instead of one of users and one of groups '
+    '1:48: error: the ACL "a b c" has 3 lists instead of one list of users and one of groups '
     "(separate names with commas, and users from groups with one space; a list of groups alone "
     "starts with a space)\n"
 )
@@ -35,7 +35,7 @@ def test_settings_that_no_transport_can_serve(tmp_path: Path) -> None:
     file.write_text("transport: native\nlisten: ['unix:/run/q.sock']\n")
     done = CliRunner().invoke(validate, ["--settings", str(file)])
     assert done.exit_code == 1
-    assert "transport native has no Unix sockets" in done.stdout
+    assert "transport native does not support Unix sockets" in done.stdout
 
 
 def test_settings_from_standard_input() -> None:
@@ -92,7 +92,7 @@ def test_faults_of_the_settings_are_reported_once(
     Path("queuegate.yaml").write_text("transport: native\nlisten: ['unix:/run/q.sock']\n")
     done = run(validate, "--config", "queuegate.yaml", "good.yaml", "bad.yaml", "nosuch.yaml")
     fault, *others = done.stdout.splitlines(keepends=True)
-    assert "transport native has no Unix sockets" in fault
+    assert "transport native does not support Unix sockets" in fault
     assert others == [f"bad.yaml:{ERROR}"]
     assert done.stderr == (
         "nosuch.yaml: error: cannot be read: No such file or directory (check the path)\n"
@@ -101,7 +101,7 @@ def test_faults_of_the_settings_are_reported_once(
     assert done.exit_code == 2
     Path("queuegate.yaml").write_text("policies: [{path: good.yaml}]\n")
     done = run(validate, "--config", "queuegate.yaml", "good.yaml")
-    assert "give either policy or policies, not both" in done.stdout
+    assert "set either policy or policies, not both" in done.stdout
     assert "FILE" not in done.stdout
     assert run(validate, "--config", "nosuch.yaml", "good.yaml").exit_code == 2
 
@@ -109,12 +109,12 @@ def test_faults_of_the_settings_are_reported_once(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ("", "name a FILE, or give a server's configuration with --config"),
+        ("", "name a FILE, or pass a server's configuration with --config"),
         ("--config a.yaml --settings a.yaml", "--config and --settings cannot be used together"),
         ("--config a.yaml -", "-: not allowed with --config, where a policy must be a file"),
         (
             "--config a.yaml --format yunikorn --acl-names extended",
-            "--acl-names, --format: not allowed with --config, which reads policies as its settin",
+            "--acl-names, --format: not allowed with --config, whose settings say how to read poli",
         ),
         ("--config a --semantics documented b", "--semantics: not allowed with --config"),
         ("--config a --resolver-type x b", "--resolver-type: not allowed with --config"),
@@ -206,9 +206,7 @@ def test_a_pipe_is_refused(tmp_path: Path) -> None:
     os.mkfifo(pipe)
     for command in (validate, lint):
         result = run(command, str(pipe))
-        fault = (
-            f"{pipe}: error: cannot be read: not a regular file (check the path and what is there)"
-        )
+        fault = f"{pipe}: error: cannot be read: not a regular file (check the path)"
         assert result.stderr.startswith(f"{fault}\n")
         assert result.exit_code == 2
 
@@ -281,8 +279,8 @@ ADMINS = "<property><name>yarn.admin.acl</name><value>bob</value></property>"
         ("spark.acls.enable yes\n", [], 1, "<stdin>:1:1: error: spark.acls.enable must be true"),
         ("a=b\n", ["--format", "spark-defaults"], 0, "0 errors, 0 warnings"),
         (SITE.format("true", ADMINS), [], 0, "0 errors, 0 warnings"),
-        (SITE.format("no", ADMINS), [], 0, "neither true nor false, so false"),
-        (SITE.format("true", ""), ["--format", "yarn-site"], 0, "not set, and * by default"),
+        (SITE.format("no", ADMINS), [], 0, "neither true nor false and so is read as false"),
+        (SITE.format("true", ""), ["--format", "yarn-site"], 0, "not set and defaults to *"),
         ("<configuration/>", [], 1, "lists no queue"),
         (CLOSED, [], 0, '"bob g h" is ambiguous'),
         (CLOSED, ["--semantics", "hadoop"], 0, "0 errors, 0 warnings"),
@@ -351,8 +349,8 @@ def test_lint_with_people(tmp_path: Path, text: str, name: str, places: list[str
     assert done.exit_code == 1
     lines = [line.removeprefix(f"{policy}:") for line in done.stdout.splitlines()]
     assert [line.partition(": ")[0] for line in lines] == places
-    assert '"sue" is listed as a group, but is only a user among the people' in lines[0]
-    assert '"etl" is listed as a user, but is only a group among the people' in lines[1]
+    assert '"sue" is listed as a group, but only a user has that name' in lines[0]
+    assert '"etl" is listed as a user, but only a group has that name' in lines[1]
     assert "(for groups write a space before the list" in lines[1]
 
 
@@ -363,7 +361,7 @@ def test_lint_with_people_and_settings(tmp_path: Path) -> None:
     people.write_text("testuser1\n")
     done = CliRunner().invoke(lint, ["--users-from", str(people), str(policy)])
     assert done.exit_code == 2
-    assert "give the settings with --config" in done.stderr
+    assert "pass the settings with --config" in done.stderr
     config = tmp_path / "queuegate.yaml"
     config.write_text(
         "{resolvers: {t: {type: test}}, partitions: {default: {resolver: t}}}", encoding="utf-8"

@@ -51,7 +51,7 @@ WRONG: dict[str, Callable[[], dict[str, Any]]] = {
     "path of a queue": lambda: part(""),
     "has a queue twice": lambda: part("root", "root.a", "root.a"),
     "'default' has a queue twice": lambda: part("root.a", "root.a"),
-    "it is not held": lambda: part(unchanged=True, checksum=b"2"),
+    "this gate does not have it": lambda: part(unchanged=True, checksum=b"2"),
     "`forget.users` has 10001": lambda: {
         "forget": sync_pb2.Forget(partition="default", users=["u"] * 10_001)
     },
@@ -94,7 +94,7 @@ def test_a_policy_must_be_complete_before_it_is_vouched_for(gate: Gate, kind: st
 def test_parts_do_not_outlive_a_reset(gate: Gate) -> None:
     gate.say(**part("root", last=False))
     gate.say(**opened())
-    with pytest.raises(ValueError, match="not complete"):
+    with pytest.raises(ValueError, match="are incomplete"):
         gate.say(**part("root.a", first=False))
 
 

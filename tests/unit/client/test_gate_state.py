@@ -294,12 +294,12 @@ def test_rights_are_a_part_of_the_state(gate: Gate) -> None:
 
 def test_a_policy_that_is_not_held_cannot_be_unchanged(gate: Gate) -> None:
     part = sync_pb2.PolicyPart(partition="no", first=True, last=True, unchanged=True)
-    with pytest.raises(ValueError, match="not held"):
+    with pytest.raises(ValueError, match="does not have it"):
         gate.say(policy=part)
 
 
 def test_parts_must_be_complete(gate: Gate) -> None:
-    with pytest.raises(ValueError, match="not complete"):
+    with pytest.raises(ValueError, match="are incomplete"):
         gate.say(policy=sync_pb2.PolicyPart(partition="default", last=True))
 
 

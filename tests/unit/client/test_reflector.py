@@ -200,7 +200,7 @@ def test_pongs_without_a_policy_do_not_keep_a_stream(
     # Each thing is logged once, and streams are opened less and less often.
     fault = "the server answers pings, but has sent no complete policy for 3 s"
     assert [record.message for record in caplog.records] == [
-        f"the stream of a gate has ended: CANCELLED: {fault}"
+        f"a gate's stream has ended: CANCELLED: {fault}"
     ]
     assert pauses[2] > FIRST_PAUSE
 
@@ -302,7 +302,7 @@ def test_missing_partitions_are_logged_once(
         named.opened()
         named.receive(opened(partitions=held))
     assert [record.message for record in caplog.records] == [
-        "the server does not have these partitions of a gate: a, b, c; it has: none of them"
+        "a gate follows partitions that the server does not have: a, b, c; it has: none of them"
     ]
     named.close()
 
@@ -345,12 +345,12 @@ def test_the_same_end_is_logged_once(
     for _ in range(3):
         reflector.ended(GONE)
     assert [record.message for record in caplog.records] == [
-        "the stream of a gate has ended: UNAVAILABLE: gone"
+        "a gate's stream has ended: UNAVAILABLE: gone"
     ]
     reflector.opened()
     clock.advance(SILENCE + 1)
     reflector.ended(ServerUnavailable("cancelled", code="CANCELLED"))
-    assert "has answered no ping for 3 s" in caplog.text
+    assert "has not answered a ping for 3 s" in caplog.text
     assert "cancelled" not in caplog.text
 
 
@@ -372,7 +372,7 @@ def test_ends_are_logged_again_after_a_stream_that_lasts(
     assert [record.message.rpartition(": ")[2] for record in caplog.records] == [
         "gone",
         "refused",
-        "the stream of a gate is back",
+        "a gate's stream is connected again",
         "gone",
     ]
 
@@ -411,7 +411,7 @@ def test_a_callback_that_fails_is_logged(caplog: pytest.LogCaptureFixture) -> No
         raise ZeroDivisionError
 
     guarded(fails)()
-    assert "on_change of a gate has failed" in caplog.text
+    assert "a gate's on_change callback failed" in caplog.text
 
 
 def test_policies_without_end_do_not_keep_a_stream(
@@ -426,7 +426,7 @@ def test_policies_without_end_do_not_keep_a_stream(
         waited += WATCH_SECONDS
     assert bounds.MAX_TRANSFER_SECONDS < waited <= bounds.MAX_TRANSFER_SECONDS + 2 * WATCH_SECONDS
     reflector.ended(ServerUnavailable("cancelled", code="CANCELLED"))
-    assert "has answered no ping for 120 s" in caplog.text
+    assert "has not answered a ping for 120 s" in caplog.text
 
 
 def test_a_long_transfer_is_no_silence(reflector: Reflector, clock: ManualClock) -> None:

@@ -35,7 +35,7 @@ DECISIONS = [
         "no ACL from the queue up to the root lists the user or a group of the user",
     ),
     (Reason.UNKNOWN_USER, False, "the resolver of partition gpu does not know the user"),
-    (Reason.RECOVERY_QUEUE, False, "the recovery queue is never granted"),
+    (Reason.RECOVERY_QUEUE, False, "access to the recovery queue is never granted"),
     (Reason.ACLS_DISABLED, True, "the scheduler does not enforce ACLs"),
     (Reason.CLUSTER_ADMIN, True, "the user administers the cluster"),
     (Reason.OWNER, True, "the user owns the application"),
@@ -123,7 +123,7 @@ def test_an_explanation_of_the_recovery_queue() -> None:
     lines = list(render.explanation(Check("a", "root.@recovery@.b"), answer, PLAIN))
     assert lines[2:] == [
         "root.@recovery@",
-        "└─ the recovery queue is never granted",
+        "└─ access to the recovery queue is never granted",
         "groups: not needed for this decision",
         "policy revision 1, partition default",
     ]

@@ -39,7 +39,7 @@ def test_compressed_keys(defaults: MountedConfigMap, configs: MountedConfigMap) 
     ("value", "fault"),
     [
         (b"partitions: []", "queues.yaml.gz is not in gzip format"),
-        (gzip.compress(b"partitions: []")[:-9], "queues.yaml.gz ends too early"),
+        (gzip.compress(b"partitions: []")[:-9], "queues.yaml.gz is truncated"),
         (gzip.compress(b"x" * 5_000_000), "queues.yaml.gz holds more than 4194304 bytes"),
         (gzip.compress(b"x") + b"more", "queues.yaml.gz is not in gzip format"),
     ],

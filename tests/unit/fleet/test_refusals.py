@@ -30,7 +30,7 @@ from tests.support.fakes.clock import ManualClock
         (AuthenticationError("invalid username-password pair"), "fleet.password_file"),
         (BusyLoadingError("Redis is loading the dataset in memory"), "wait until Redis has"),
         (ResponseError("BUSY Redis is busy running a script."), "wait until Redis has"),
-        (ResponseError("DB index is out of range"), "the number at the end of fleet.url"),
+        (ResponseError("DB index is out of range"), "the database number at the end of fleet.url"),
     ],
 )
 def test_it_names_the_command_the_cause_and_the_remedy(error: Exception, sentence: str) -> None:

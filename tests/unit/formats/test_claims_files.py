@@ -122,7 +122,7 @@ def test_facts() -> None:
         ),
         (
             "facts: [a within b, a and b disjoint]\nclaims: [nobody may submit root]",
-            "claims.yaml:1:9: error: these facts leave nobody who matches group:a",
+            "claims.yaml:1:9: error: with these facts, nobody can match group:a",
         ),
         ("claims: [a\n", "claims.yaml:"),
     ],

@@ -46,7 +46,7 @@ def site(text: str) -> bytes:
         (CAPACITY, IS_FIFO, "FifoScheduler"),
         (CAPACITY, prop(SCHEDULER, "com.example.Own"), "com.example.Own"),
         (CAPACITY, prop(STORE, "file"), ""),
-        (CAPACITY, prop(STORE, "memory"), "changes of queues by its API are not in this file"),
+        (CAPACITY, prop(STORE, "memory"), "changes to queues through its API are not in this file"),
         *(
             (CAPACITY, prop(STORE, name), "reads the queues from that store, not from capacity-s")
             for name in ("leveldb", "zk", "fs", "other")
@@ -67,7 +67,7 @@ def site(text: str) -> bytes:
         (CAPACITY, prop(AUTHORIZER, "${authorizer}"), '"authorizer" is not set'),
         (CAPACITY, prop(AUTHORIZER, "${x}") + prop("x", "com.example.Own"), "com.example.Own"),
         (CAPACITY, prop(SCHEDULER, "${scheduler}"), '"scheduler" is not set'),
-        (FAIR, "", "is not set, and the capacity scheduler by default"),
+        (FAIR, "", "is not set and defaults to the capacity scheduler"),
         (FAIR, IS_FAIR, ""),
         (FAIR, IS_CAPACITY, "CapacityScheduler"),
         (FAIR, IS_FAIR + RANGER, "RangerYarnAuthorizer"),
@@ -101,7 +101,7 @@ def test_what_decides_beside_the_file_of_a_scheduler(
             assert expected in one.message
             assert one.severity == "warning"
             assert one.file == "yarn-site.xml"
-            assert one.line == (0 if "not set, and" in expected else 3)
+            assert one.line == (0 if "not set and" in expected else 3)
             assert one.remedy
 
 

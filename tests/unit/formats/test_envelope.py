@@ -159,8 +159,7 @@ def test_a_policy_group_without_its_queues(head: str) -> None:
     assert not loaded.partitions
     [problem] = loaded.diagnostics
     assert problem.message == (
-        "no ConfigMap here, and no chart value, has the key blue.yaml,"
-        " which service.policyGroup names"
+        "no ConfigMap or chart value here has the key blue.yaml, which service.policyGroup names"
     )
 
 
@@ -212,20 +211,21 @@ def test_several_policies_are_refused() -> None:
     text = config_map("queues.yaml", POLICY, "a") + "---\n" + config_map("queues.yaml", other, "b")
     message = fault(text.encode())
     assert (
-        "the file holds several policies: queues.yaml on line 6, and queues.yaml on line" in message
+        "the file contains several policies: queues.yaml on line 6, and queues.yaml on line"
+        in message
     )
 
 
 def test_a_config_map_without_a_policy_says_so() -> None:
     message = fault(b"kind: ConfigMap\ndata: {log.level: '1'}\n")
-    assert "no ConfigMap here, and no chart value, has the key queues.yaml" in message
+    assert "no ConfigMap or chart value here has the key queues.yaml" in message
 
 
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (gz(POLICY.encode())[:-9], "the compressed file ends too early"),
-        (b"\x1f\x8bnot gzip at all", "begins like gzip, but cannot be decompressed"),
+        (gz(POLICY.encode())[:-9], "the compressed file is truncated"),
+        (b"\x1f\x8bnot gzip at all", "looks like gzip, but cannot be decompressed"),
         (binary("queues.yaml", b"").replace(": \n", ": '%%%'\n").encode(), "is not base64"),
     ],
     ids=["cut off", "not gzip", "not base64"],
@@ -350,7 +350,7 @@ LAUGHS = "a0: &a0 [x]\n" + "".join(
         ("kind: [ConfigMap]\ndata: {queues.yaml: x}\n", "the document must be a mapping"),
         ("kind: Secret\ndata: {queues.yaml: '}'}\n", "queues.yaml is not base64"),
         (gz(POLICY.encode()) + b"more", "cannot be decompressed"),
-        (gz(POLICY.encode())[:-5], "ends too early"),
+        (gz(POLICY.encode())[:-5], "is truncated"),
     ],
 )
 def test_hostile_texts_are_errors(data: str | bytes, message: str) -> None:

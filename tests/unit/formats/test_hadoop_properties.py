@@ -17,9 +17,12 @@ from tests.support.generators.yarn_files import CAPACITY, prop, site
     ("properties", "expected"),
     [
         (prop("yarn.acl.enable", "true") + prop("yarn.admin.acl", "bob"), []),
-        ("", ["yarn.acl.enable is not set, and false by default"]),
-        (prop("yarn.acl.enable", "yes"), ['"yes", which is neither true nor false, so false']),
-        (prop("yarn.acl.enable", " TRUE\n"), ["yarn.admin.acl is not set, and * by default"]),
+        ("", ["yarn.acl.enable is not set and defaults to false"]),
+        (
+            prop("yarn.acl.enable", "yes"),
+            ['"yes", which is neither true nor false and so is read as false'],
+        ),
+        (prop("yarn.acl.enable", " TRUE\n"), ["yarn.admin.acl is not set and defaults to *"]),
         (
             prop("yarn.acl.enable", "true") + prop("yarn.admin.acl", " * "),
             ["yarn.admin.acl is *: everyone administers the cluster"],
@@ -94,11 +97,11 @@ def test_an_error_in_a_variable_has_its_position(lines: list[str], line: int, wo
 def test_variables_do_not_fill_the_memory() -> None:
     key = "yarn.scheduler.capacity.root"
     many = "".join(prop(f"{key}.q{n}.acl_submit_applications", "${a}") for n in range(1_000))
-    for long, words in (("x" * 900_000, "together become"), ("x" * 900_000 + "${a}", "contains")):
+    for long, words in (("x" * 900_000, "too long in total"), ("x" * 900_000 + "${a}", "contains")):
         data = f"<configuration>{prop('a', long)}{many}</configuration>".encode()
         found = load_policy(CAPACITY, data, "f").diagnostics
         assert any(words in diagnostic.message for diagnostic in found)
-        assert any("together become too long" in diagnostic.message for diagnostic in found)
+        assert any("too long in total" in diagnostic.message for diagnostic in found)
         assert sum(diagnostic.severity is Severity.ERROR for diagnostic in found) < 100
 
 

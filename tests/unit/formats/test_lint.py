@@ -82,7 +82,7 @@ SWALLOWED = '{}: YAML drops the spaces before "{}": it lists users, not groups'
             queue("submitacl: |-", "   dev", "   ops"),
             [
                 SWALLOWED.format("3:24", "dev\\nops"),
-                "3:24: a line break in an ACL separates nothing and becomes part of a name",
+                "3:24: a line break in an ACL is not a separator and becomes part of a name",
                 "3:24: this ACL grants access to nobody: none of its entries is a valid name",
             ],
         ),
@@ -107,7 +107,7 @@ def test_swallowed_blank(text: str, expected: list[str]) -> None:
             ['submitacl: "dev,x\\ny"', 'adminacl: " dev"'],
             [
                 '3:24: "dev" is a user here, but a group on line 8',
-                "3:24: a line break in an ACL separates nothing and becomes part of a name",
+                "3:24: a line break in an ACL is not a separator and becomes part of a name",
             ],
         ),
         (
@@ -153,9 +153,9 @@ def test_groups_of_placement_filters_are_known_groups() -> None:
         ("sue, bob", ['the space after the comma turns "bob" into groups']),
         ("sue, bob,john", ['the space after the comma turns "bob,john" into groups']),
         ("sue,bob dev", []),
-        ('"sue, "', ["a comma has no name on one side of it"]),
-        ('"*,sue"', ['"*" is not a user name that an ACL accepts; it grants nothing']),
-        ('"sue dev,*"', ['"*" is not a group name that an ACL accepts; it grants nothing']),
+        ('"sue, "', ["a comma has no name before or after it"]),
+        ('"*,sue"', ['"*" is not a user name that an ACL accepts, so it grants nothing']),
+        ('"sue dev,*"', ['"*" is not a group name that an ACL accepts, so it grants nothing']),
         ('"* dev"', ['the list "*" lets everyone in, so the other list has no effect']),
         ('"sue *"', ['the list "*" lets everyone in, so the other list has no effect']),
         ('"*"', []),
@@ -164,15 +164,15 @@ def test_groups_of_placement_filters_are_known_groups() -> None:
         ('"*\\n"', []),
         (
             '"sue,a\\tb"',
-            ["a tab in an ACL separates nothing and becomes part of a name"],
+            ["a tab in an ACL is not a separator and becomes part of a name"],
         ),
         (
             "|\n              sue,bob dev,ops",
-            ["a line break in an ACL separates nothing and becomes part of a name"],
+            ["a line break in an ACL is not a separator and becomes part of a name"],
         ),
         (
             '"sue,b\\u00a0 dev"',
-            ["U+00A0 in an ACL separates nothing and becomes part of a name"],
+            ["U+00A0 in an ACL is not a separator and becomes part of a name"],
         ),
         ('"9a b.c"', ["this ACL grants access to nobody: none of its entries is a valid name"]),
         ("9a", ["this ACL grants access to nobody: none of its entries is a valid name"]),

@@ -128,7 +128,7 @@ def test_mistakes_with_other_names(acl: str, names: AclNames) -> None:
         ("cn=etl,ou=x", "distinguished name is split", 'such as "etl"'),
         ("none", "does not mean nobody", "for nobody write a single space"),
         ("all", "does not mean everyone", "for everyone write *"),
-        ("%ACL%", '"%ACL%" looks like a template', "deploy the rendered file"),
+        ("%ACL%", '"%ACL%" looks like an unrendered template', "deploy the rendered file"),
         ("@etl", "does not mark a group", 'write "etl" after the space'),
     ],
 )

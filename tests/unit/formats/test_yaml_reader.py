@@ -167,9 +167,9 @@ def test_repeated_keys_are_all_reported_and_the_first_ones_count() -> None:
     document = read_yaml(b"a: 1\nb: {c: 1, c: 2, 'c': 3}\na: 2\n", "f")
     assert plain_data(document.root) == {"a": "1", "b": {"c": "1"}}
     assert [(p.line, p.column, p.message) for p in document.diagnostics] == [
-        (2, 11, 'the key "c" is repeated; line 2 has it already'),
-        (2, 17, 'the key "c" is repeated; line 2 has it already'),
-        (3, 1, 'the key "a" is repeated; line 1 has it already'),
+        (2, 11, 'the key "c" is repeated; line 2 already has it'),
+        (2, 17, 'the key "c" is repeated; line 2 already has it'),
+        (3, 1, 'the key "a" is repeated; line 1 already has it'),
     ]
 
 

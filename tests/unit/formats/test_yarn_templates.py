@@ -188,7 +188,7 @@ def test_what_the_queues_above_grant_counts_too() -> None:
         ({f"root.flex.{V2}.enabled": "yes"}, '"yes" is neither true nor false'),
         (
             {**FLEXIBLE, f"root.flex.{V2}.template.{SUBMIT}": "${x}", "x": "ann"},
-            f"Hadoop does not replace variables in {V2}.template",
+            f"Hadoop does not expand variables in {V2}.template",
         ),
         (
             {**FLEXIBLE, f"root.flex.{V2}.maximum-queue-depth": "21"},

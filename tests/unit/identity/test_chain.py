@@ -112,7 +112,7 @@ async def test_each_resolver_keeps_its_own_guards(mode: ChainMode) -> None:
     assert (one.breaker.state, two.breaker.state) == (CircuitState.CLOSED, CircuitState.OPEN)
     refused = await chain.resolve("u3")
     assert isinstance(refused, LookupFailed)
-    assert refused.detail.startswith("resolver 'b': not asked after repeated failures")
+    assert refused.detail.startswith("resolver 'b': paused after repeated failures")
 
 
 async def test_a_slow_resolver_is_limited_by_its_own_time_and_bounds() -> None:

@@ -95,7 +95,7 @@ async def test_a_source_behind_an_open_breaker_is_not_asked(clock: ManualClock) 
         assert isinstance(await source.resolve(user), LookupFailed)
     clock.advance(4)
     assert await source.resolve("sue") == LookupFailed(
-        "not asked after repeated failures, for another 6 s"
+        "paused after repeated failures, for another 6 s"
     )
     assert directory.asked["sue"] == 0
     assert source.last_failure == (clock() - 4, "the directory is down")
@@ -138,7 +138,7 @@ async def test_opening_and_closing_are_logged(
     clock.advance(10)
     await source.resolve("sue")
     assert [record.getMessage() for record in caplog.records] == [
-        "resolver 'corp' keeps failing and is not asked for 10.0 s: the directory is down",
+        "resolver 'corp' keeps failing and is paused for 10.0 s: the directory is down",
         "resolver 'corp' answers again",
     ]
 

@@ -17,7 +17,7 @@ from tests.support.fakes.loop import run_ready_callbacks
 pytestmark = pytest.mark.usefixtures("no_task_left")
 
 CLOSING = LookupFailed(
-    "the lookup was given up: the server is stopping, or the partition has a new resolver"
+    "the lookup was abandoned: the server is stopping, or the partition has a new resolver"
 )
 
 
@@ -53,9 +53,7 @@ async def test_the_breaker_is_shared(clock: ManualClock) -> None:
     states.append(shared.breaker.state)
     assert states == [CircuitState.CLOSED, CircuitState.CLOSED, CircuitState.OPEN]
     answer = await two.resolve("sue")
-    assert answer.entry.outcome == LookupFailed(
-        "not asked after repeated failures, for another 10 s"
-    )
+    assert answer.entry.outcome == LookupFailed("paused after repeated failures, for another 10 s")
     assert directory.asked["sue"] == 0
     await one.close()
 

@@ -88,7 +88,7 @@ async def test_an_open_circuit_breaker_is_not_passed() -> None:
         await resolver.resolve(f"user{number}")
     listing = MemberListing(["g"])
     await resolver.members(listing)
-    assert shown(listing) == {"g": ([], "the resolver 'corp' keeps failing and is not asked")}
+    assert shown(listing) == {"g": ([], "the resolver 'corp' keeps failing and is paused")}
 
 
 @pytest.mark.parametrize("mode", ["first", "union"])

@@ -157,7 +157,7 @@ def test_a_lookup_that_hangs_for_ever_holds_up_neither_others_nor_the_end() -> N
     """The call hangs inside the C library, where nothing in this process can end it."""
     assert run(HUNG).splitlines() == [
         "no answer within 2 s",
-        "an earlier lookup of the user still hangs",
+        "an earlier lookup of the user is still hanging",
         "Found",
         "True",
     ]
@@ -178,7 +178,7 @@ async def test_when_all_threads_hang_lookups_fail_at_once() -> None:
         await wait_until(lambda user=user: user in hanging)  # type: ignore[misc]
         given_up.cancel()
         await asyncio.wait([given_up])
-    assert await resolver.resolve("c") == LookupFailed("every thread for lookups hangs")
+    assert await resolver.resolve("c") == LookupFailed("all lookup threads are hanging")
     release.set()
     await wait_until(lambda: not resolver._threads._hung)
     assert await resolver.resolve("c") == Found(("g",))

@@ -210,7 +210,7 @@ async def test_an_error_in_one_leaves_nothing_to_serve(folder: Path) -> None:
 async def test_settings_for_yarn_are_not_ignored(folder: Path) -> None:
     found = await read(folder, {**YARN, "path": "queues.yaml"})
     (problem,) = found.diagnostics
-    assert problem.message.endswith("of YuniKorn, and the settings state: yarn_site, partition")
+    assert problem.message.endswith("queues.yaml, but the settings contain: yarn_site, partition")
     assert problem.remedy
     assert not found.partitions
 
@@ -296,7 +296,7 @@ async def test_semantics_mean_nothing_to_yunikorn(folder: Path) -> None:
     found = await PolicyLoader(settings).load(in_child=False)
     (problem,) = found.diagnostics
     assert problem.severity is Severity.WARNING
-    assert problem.message.startswith("the settings state the semantics of partition 'default'")
+    assert problem.message.startswith("the settings set the semantics of partition 'default'")
     assert found.partitions
 
 

@@ -195,7 +195,7 @@ def _fake(monkeypatch: pytest.MonkeyPatch, program: str) -> None:
     [
         (
             "while True: pass",
-            "ended because it reached its limit of processor time of 1 s (SIGXCPU)",
+            "reached its CPU time limit of 1 s (SIGXCPU)",
         ),
         ("bytes(1 << 40)", "failed unexpectedly (status 1)"),
         (f"sys.exit({parsing.OUT_OF_MEMORY})", "more than 64 MiB of memory"),
@@ -203,7 +203,7 @@ def _fake(monkeypatch: pytest.MonkeyPatch, program: str) -> None:
         ("import os; os.kill(os.getpid(), 9)", "ran out of memory"),
         ("import os; os.kill(os.getpid(), 11)", "failed unexpectedly (status -11)"),
         (f"sys.exit({parsing.FAILED})", "failed unexpectedly"),
-        ("", "not complete"),
+        ("", "is incomplete"),
     ],
 )
 async def test_a_parser_that_breaks_down_is_a_diagnostic(

@@ -164,7 +164,7 @@ async def test_a_policy_of_another_scheduler_is_not_compared() -> None:
     text = "<allocations><queue name='root'/></allocations>"
     served = partitions(text, "fair-scheduler")
     found = await assessed(SERVED, served=served)
-    assert found["not_comparable"] == "the policy that is served is YARN's"
+    assert found["not_comparable"] == "the served policy is for YARN"
     assert "changes" not in found
 
 

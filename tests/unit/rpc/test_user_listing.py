@@ -95,7 +95,7 @@ async def test_users_for_whom_the_time_does_not_suffice(monkeypatch: pytest.Monk
     directory.hold.clear()
     page = await listed(serving(directory, "bob dev"))
     assert {user.user: user.confirmed for user in page.users} == {"bob": True, "sue": False}
-    assert "not all users of the page were decided" in page.users[1].detail
+    assert "not all users on the page were checked" in page.users[1].detail
 
 
 async def test_the_first_grant_decides_and_others_follow() -> None:

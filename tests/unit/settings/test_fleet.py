@@ -81,7 +81,7 @@ def test_without_a_url_there_is_none() -> None:
     ("text", "message"),
     [
         ("secret_file: secret", "without url, nothing else may be set"),
-        ("url: redis://a", "url requires secret_file: make one with `openssl rand -hex 32`"),
+        ("url: redis://a", "url requires secret_file: generate one with `openssl rand -hex 32`"),
         ("url: redis://a, secret_file: none", "the file cannot be read: No such file"),
         ("url: redis://a, secret_file: short", "must contain a secret of 32 to 4096 bytes"),
         ("url: redis://a, secret_file: secret, username: u", "username requires password_file"),

@@ -191,8 +191,8 @@ MEMBERS = "resolvers:\n  a: {type: os}\n  b: {type: test}\n"
         (
             "policies: [{path: a, partition: '[rm]x'}]",
             (
-                "1:33: error: policies[0].partition: [rm]x is not a partition name: write it as the"
-                " policy does, without `[…]`"
+                "1:33: error: policies[0].partition: [rm]x is not a partition name: write it as in"
+                " the policy, without `[…]`"
             ),
         ),
         (
@@ -261,8 +261,8 @@ MEMBERS = "resolvers:\n  a: {type: os}\n  b: {type: test}\n"
         (
             "partitions: {'[rm]default': {}}",
             (
-                "1:1: error: partitions: [rm]default is not a partition name: write it as the "
-                "policy does, without `[…]`"
+                "1:1: error: partitions: [rm]default is not a partition name: write it as in "
+                "the policy, without `[…]`"
             ),
         ),
         (
@@ -302,7 +302,7 @@ def test_file_without_settings_is_an_error(file: Path, text: str, place: str) ->
 def test_a_file_of_a_scheduler_is_recognised(file: Path, text: str, kind: str) -> None:
     [fault] = faults(file, text)
     assert fault == (
-        f"queuegate.yaml: error: this is a file of a scheduler ({kind}), not the settings of"
+        f"queuegate.yaml: error: this is a scheduler file ({kind}), not the settings of"
         " queuegate-server (validate it without --settings, serve it with --policy)"
     )
 
@@ -327,7 +327,7 @@ def test_missing_file_is_an_error(file: Path) -> None:
 @pytest.mark.parametrize("source", ["path", "configs", "defaults"])
 def test_policy_and_policies_exclude_each_other(file: Path, source: str) -> None:
     (fault,) = faults(file, f"policy: {{{source}: a}}\npolicies: [{{path: b}}]")
-    assert "give either policy or policies, not both" in fault
+    assert "set either policy or policies, not both" in fault
 
 
 def test_a_file_that_is_too_large(tmp_path: Path) -> None:

@@ -328,7 +328,7 @@ def test_groups_that_were_forgotten_are_not_sent(log: EventLog, policies: Polici
         ([request("open"), request("open")], "must not be repeated"),
         ([request("open"), sync_pb2.SyncRequest()], "must be set"),
         ([request("open"), request("applied", sequence=1)], "at most 0"),
-        ([request("open"), request("report", id=1)], "only for servers that demand reports"),
+        ([request("open"), request("report", id=1)], "only for servers that require reports"),
     ],
 )
 def test_messages_that_have_no_place(

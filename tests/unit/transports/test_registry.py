@@ -15,7 +15,7 @@ from queuegate_server.transports.registry import choose
 
 HERE = {"address": "127.0.0.1:1"}
 TLS = {"certificate_file": "a", "key_file": "b"}
-ONLY_HERE = "'0.0.0.0:1': transport native serves this machine only"
+ONLY_HERE = "'0.0.0.0:1': transport native serves only loopback addresses"
 
 
 @pytest.mark.parametrize(
@@ -25,11 +25,15 @@ ONLY_HERE = "'0.0.0.0:1': transport native serves this machine only"
         ([{"address": "[::1]:0"}], {}, ""),
         ([HERE], {"max_metadata": "8KiB"}, ""),
         ([HERE], {"keepalive_interval": "5s", "keepalive_timeout": "1s"}, ""),
-        ([{"address": "unix:/x"}], {}, "'unix:/x': transport native has no Unix sockets"),
-        ([{**HERE, "tls": TLS}], {}, "'127.0.0.1:1': transport native has no TLS"),
+        ([{"address": "unix:/x"}], {}, "'unix:/x': transport native does not support Unix sockets"),
+        ([{**HERE, "tls": TLS}], {}, "'127.0.0.1:1': transport native does not support TLS"),
         ([{"address": "0.0.0.0:1", "insecure": True}], {}, ONLY_HERE),
-        ([{"address": "host:1", "insecure": True}], {}, "'host:1': transport native serves this"),
-        ([HERE, {"address": "[::1]:1"}], {}, "'[::1]:1': transport native serves one address"),
+        (
+            [{"address": "host:1", "insecure": True}],
+            {},
+            "'host:1': transport native serves only loopback",
+        ),
+        ([HERE, {"address": "[::1]:1"}], {}, "'[::1]:1': transport native serves only one address"),
         *(
             ([HERE], {key: value}, f"transport native does not support limits.connections.{key}")
             for key, value in {
@@ -65,10 +69,10 @@ def test_every_reason_is_reported() -> None:
     with pytest.raises(CannotListen) as caught:
         choose("native", *asked)
     assert str(caught.value).split("; ") == [
-        "'unix:/x': transport native has no Unix sockets",
-        "'0.0.0.0:1': transport native has no TLS",
+        "'unix:/x': transport native does not support Unix sockets",
+        "'0.0.0.0:1': transport native does not support TLS",
         ONLY_HERE,
-        "'0.0.0.0:1': transport native serves one address only",
+        "'0.0.0.0:1': transport native serves only one address",
         "'unix:/x': transport native does not support limits.connections.max_age",
         "use transport: grpcio",
     ]
@@ -80,7 +84,7 @@ def test_every_reason_is_reported() -> None:
         (["127.0.0.1"], ""),
         (
             ["::1", "127.0.0.1"],
-            "'localhost:1': transport native serves one address only, not 127.0.0.1 and ::1",
+            "'localhost:1': transport native serves only one address, not 127.0.0.1 and ::1",
         ),
     ],
 )

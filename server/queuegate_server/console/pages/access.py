@@ -35,7 +35,7 @@ _OUTCOMES: Final = {
     StepOutcome.GROUP: "lists the group",
     StepOutcome.NO_MATCH: "no match",
     StepOutcome.EMPTY: "grants nothing",
-    StepOutcome.RECOVERY_QUEUE: "the recovery queue is never granted",
+    StepOutcome.RECOVERY_QUEUE: "access to the recovery queue is never granted",
     StepOutcome.ACLS_DISABLED: "ACLs are not enforced",
     StepOutcome.CLUSTER_ADMIN: "lists an administrator of the cluster",
 }

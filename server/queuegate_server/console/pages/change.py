@@ -218,7 +218,7 @@ async def _assessment(
         if result["groups"] is None:
             by_people = False
             incomplete.append(
-                f"More than {MAX_GROUPS} groups matter: names are compared instead of people."
+                f"More than {MAX_GROUPS} groups are involved: names are compared instead of people."
             )
         else:
             people = await _people(snapshot, result["groups"], incomplete)

@@ -52,7 +52,7 @@ def _ambiguities(text: str, semantics: Semantics) -> Iterator[Advice]:
     if _LINE_BREAK_OR_TAB.search(text):
         # The first space of the indentation separates users from groups.
         message = "this ACL contains a line break or tab: spaces after it turn users into groups"
-        yield Advice(message, "write the ACL on one line, right between the tags")
+        yield Advice(message, "write the ACL on one line, directly between the tags")
     elif _BLANK_AT_COMMA.match(text):
         message = "the space beside the comma turns the names after it into groups"
         yield Advice(message, "remove the space")

@@ -58,7 +58,9 @@ def other_deciders(
         try:
             return site.expand(key, ExpansionBudget())
         except VariableError as error:
-            message = f"{key} may name something other than this file, and is not known: {error}"
+            message = (
+                f"{key} may name something other than this file, but its value is unknown: {error}"
+            )
             diagnostics.warning(site.position(key), message, "write its value instead")
             return None
 
@@ -72,7 +74,7 @@ def _findings(
 ) -> Iterator[_Finding]:
     authorizer = (value(AUTHORIZER) or "").strip(TRIMMED) or _OWN_AUTHORIZER
     if authorizer != _OWN_AUTHORIZER:
-        message = f"{AUTHORIZER} is {quoted(authorizer)}: it decides, alone or before the ACLs"
+        message = f"{AUTHORIZER} is {quoted(authorizer)}: it decides alone or before the ACLs"
         yield _Finding(AUTHORIZER, message, "compare its policies with the ACLs of the queues")
     provider = (value(PROVIDER) or "").strip(TRIMMED) or _LOCAL_FILES
     if provider != _LOCAL_FILES:
@@ -109,7 +111,7 @@ def _scheduler(stated: str | None, format_name: str, *, is_set: bool) -> Iterato
     elif found != expected:
         message = f"{SCHEDULER} is {quoted(found)}"
         if stated is None:
-            message = f"{SCHEDULER} is not set, and the capacity scheduler by default"
+            message = f"{SCHEDULER} is not set and defaults to the capacity scheduler"
         message += f": the given {format_name}.xml may have no effect"
         yield _Finding(SCHEDULER, message, f"set it to {expected}, or serve that scheduler's file")
 
@@ -120,6 +122,8 @@ def _store(stated: str | None) -> Iterator[_Finding]:
     message = f"{STORE} is {quoted(stated)}: after its first start the ResourceManager reads the"
     message += " queues from that store, not from capacity-scheduler.xml"
     if stated == _MEMORY_STORE:
-        message = f"{STORE} is {quoted(stated)}: changes of queues by its API are not in this file"
+        message = (
+            f"{STORE} is {quoted(stated)}: changes to queues through its API are not in this file"
+        )
     remedy = "serve what its API returns at /ws/v1/cluster/scheduler-conf, or set it to file"
     yield _Finding(STORE, message, remedy)

@@ -51,7 +51,7 @@ def _open_root(scheduler: SchedulerFile, diagnostics: Diagnostics) -> None:
         (scheduler.admin_name, root.admin, "administer, and so submit to,"),
     ):
         if text is None:
-            message = f"root has no {name}: in Hadoop it is then *, and everyone may {effect}"
+            message = f"root has no {name}: in Hadoop it defaults to *, so everyone may {effect}"
             message += " every queue, whatever the other ACLs say"
             remedy = "set both ACLs of root; a single space grants access to nobody"
             diagnostics.warning(root.position, message, remedy, ROOT)

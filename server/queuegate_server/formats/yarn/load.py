@@ -132,7 +132,7 @@ class _AclReader:
             names = ", ".join(quoted(name) for name in ignored[:_MAX_SHOWN_NAMES])
             message = f"these names in the ACL are invalid and ignored: {names}"
             message += ", …" if len(ignored) > _MAX_SHOWN_NAMES else ""
-            found = Advice(message, "use valid names of users and groups")
+            found = Advice(message, "use valid user and group names")
         self._diagnostics.warning(text, found.message, found.remedy, path)
         return acl
 

@@ -59,7 +59,7 @@ class Configuration:
         if root is None:
             return False
         if root.name != "configuration":
-            message = f"the top element is <{root.name}>, not <configuration>"
+            message = f"the root element is <{root.name}>, not <configuration>"
             diagnostics.error(root, message, "use a Hadoop configuration file")
             return False
         for element in _property_elements(root, diagnostics):
@@ -200,8 +200,8 @@ def _property_elements(root: Element, diagnostics: Diagnostics) -> Iterator[Elem
                 break
             elif name == "include":
                 file = quoted(_attributes(element).get("href", ""))
-                message = f"included files are not read, and so neither is {file}"
-                remedy = "copy its properties to this place, and remove the include"
+                message = f"included files are not read: {file} is ignored"
+                remedy = "copy its properties here, and remove the include"
                 diagnostics.error(element, message, remedy)
             elif name == "fallback":
                 message = "<fallback> is outside an include: Hadoop ignores the properties after it"
@@ -251,7 +251,7 @@ def _read_property(element: Element, diagnostics: Diagnostics) -> _Property:
         diagnostics.warning(element, message, "remove the white space around the name")
     found.is_final = final == "true"
     if not found.is_final and final.strip().lower() == "true":
-        message = f"final is {quoted(final)}, which Hadoop does not take for true"
+        message = f"final is {quoted(final)}, which Hadoop does not accept as true"
         diagnostics.warning(element, message, "write true in lower case, without white space")
     return found
 

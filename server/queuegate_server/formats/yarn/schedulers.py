@@ -110,7 +110,7 @@ def _read_fair_scheduler(
     if top is None:
         return None
     if top.name != "allocations":
-        message = f"the top element is <{top.name}>, not <allocations>"
+        message = f"the root element is <{top.name}>, not <allocations>"
         diagnostics.error(top, message, "use an allocation file of the fair scheduler")
         return None
     for element in top.children:
@@ -150,7 +150,7 @@ class _FairSchedulerReader:
             stack.append((element, ROOT))
             if name != ROOT:
                 message = f"the root queue is spelled {quoted(name)}:"
-                message += " Hadoop applies its ACLs to no queue in use"
+                message += " Hadoop does not apply its ACLs to any queue"
                 self._diagnostics.error(element, message, "write root in lower case", ROOT)
         while stack:
             element, path = stack.pop()

@@ -51,17 +51,21 @@ def read_site(
     switch, admins = properties.get(ENABLE), properties.get(ADMINS)
     stated = boolean(switch) if switch else None
     if not stated:
-        message = f"{ENABLE} is not set, and false by default"
+        message = f"{ENABLE} is not set and defaults to false"
         if switch is not None:
             message = f"{ENABLE} is {quoted(switch.text)}"
-            message += "" if stated is False else ", which is neither true nor false, so false"
+            message += (
+                ""
+                if stated is False
+                else ", which is neither true nor false and so is read as false"
+            )
         message += ": access is granted to everyone"
         if semantics is Semantics.HADOOP:
             message += ", except that the fair scheduler still checks submission"
         diagnostics.warning(switch, message, "set it to true")
     text = admins.text if admins else WILDCARD
     if stated and text.strip() == WILDCARD:
-        message = f"{ADMINS} is {'*' if admins else 'not set, and * by default'}:"
+        message = f"{ADMINS} is {'*' if admins else 'not set and defaults to *'}:"
         message += " everyone administers the cluster, and no queue is protected"
         diagnostics.warning(admins, message, "list a few users and groups, or write a single space")
     return Site(bool(stated), text, configuration, admins), diagnostics.sorted()

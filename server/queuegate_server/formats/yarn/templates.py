@@ -170,7 +170,7 @@ class _Reader:
             else:
                 entry.admin = text
             if kind is not TemplateKind.LEAF_OF_MANAGED and "${" in text.text:
-                message = f"Hadoop does not replace variables in {kind}: this text is the ACL"
+                message = f"Hadoop does not expand variables in {kind}: this text is the ACL"
                 self._diagnostics.warning(text, message, "write the names", path)
         return iter(found.values())
 
@@ -194,7 +194,7 @@ class _Reader:
         text = self._properties.get(key)
         stated = boolean(text) if text else False
         if text is not None and stated is None:
-            message = f"{quoted(text.text)} is neither true nor false, so false"
+            message = f"{quoted(text.text)} is neither true nor false and so is read as false"
             self._diagnostics.warning(text, message, "write true or false", path)
         return bool(stated)
 
@@ -209,7 +209,9 @@ class _Reader:
             if -_MAX_INTEGER <= number < _MAX_INTEGER:
                 return number
         message = f"{quoted(key)} is {quoted(text.text)}, which is not a whole number"
-        self._diagnostics.error(text, message, "write a number; Hadoop does not start with this")
+        self._diagnostics.error(
+            text, message, "write a number; Hadoop does not start with this value"
+        )
         return default
 
     def _check_names(self) -> None:

@@ -90,7 +90,7 @@ def expand(name: str, properties: Mapping[str, Text], budget: ExpansionBudget, f
         value = properties[variable]
         budget.left -= len(text) + len(value.text)
         if budget.left < 0:
-            message = "all values of the file together become too long"
+            message = "the values in the file are too long in total"
             raise VariableError(message, position)
         if variable in _reachable(value.text, properties):
             raise VariableError(f"{quoted(variable)} contains itself", value)
@@ -98,7 +98,7 @@ def expand(name: str, properties: Mapping[str, Text], budget: ExpansionBudget, f
         text = f"{text[: found.start()]}{value.text}{text[found.end() :]}"
         if len(text) > _MAX_VALUE_LENGTH:
             raise VariableError(f"{quoted(variable)} makes the value too long", position)
-    raise VariableError(f"there are {_MAX_SUBSTITUTIONS} variables or more", values[0])
+    raise VariableError(f"the value has {_MAX_SUBSTITUTIONS} variables or more", values[0])
 
 
 def _reachable(text: str, properties: Mapping[str, Text]) -> set[str]:

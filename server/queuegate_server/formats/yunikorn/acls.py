@@ -97,12 +97,14 @@ def _too_many_lists(text: str) -> str:
     count = len(fields) - fields.count("")
     if count <= _MAX_LISTS:
         return ""
-    return f"the ACL {quoted(text)} has {count} lists instead of one of users and one of groups"
+    return (
+        f"the ACL {quoted(text)} has {count} lists instead of one list of users and one of groups"
+    )
 
 
 def dropped_entry(kind: str, name: str) -> tuple[str, str]:
     """Return the message and the remedy for an entry that is not a valid name."""
-    message = f"{quoted(name)} is not a {kind} name that an ACL accepts; it grants nothing"
+    message = f"{quoted(name)} is not a {kind} name that an ACL accepts, so it grants nothing"
     accepting = names_for(kind, name)
     suspicion = suspicious_name(kind, name, YUNIKORN)
     if name == WILDCARD:

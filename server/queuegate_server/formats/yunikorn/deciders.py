@@ -21,7 +21,9 @@ def unasked_partitions(file: str, partitions: Collection[str]) -> Iterator[Diagn
     if not partitions or DEFAULT_PARTITION in partitions:
         return
     names = ", ".join(quoted(name) for name in sorted(partitions)[:_MAX_SHOWN_NAMES])
-    message = f"no partition is named {quoted(DEFAULT_PARTITION)}, but {names}: YuniKorn's shim for"
+    message = (
+        f"no partition is named {quoted(DEFAULT_PARTITION)}, only {names}: YuniKorn's shim for"
+    )
     message += " Kubernetes knows only that one, and requests that name no partition use it"
     remedy = f"rename the partition to {DEFAULT_PARTITION}, unless callers name it"
     yield Diagnostic(file, 0, 0, Severity.WARNING, message, remedy)

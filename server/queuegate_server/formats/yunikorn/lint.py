@@ -196,7 +196,7 @@ def _any_group(listed: _ListedAcl) -> _Advice:
     if OTHER_WHITE_SPACE.sub("", listed.scalar.text) == f" {WILDCARD}":
         yield (
             '" *" lets everyone in, not only the members of some group',
-            'write "*" if that is meant, otherwise list the groups',
+            'write "*" if that is intended, otherwise list the groups',
         )
 
 

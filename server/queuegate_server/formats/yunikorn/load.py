@@ -133,7 +133,7 @@ def _check_partition(
     resolver = partition.resolver_type
     if resolver and resolver.text not in resolver_types:
         known = ", ".join(sorted(resolver_types - {""}))
-        message = f"{quoted(resolver.text)} is not a type of resolver"
+        message = f"{quoted(resolver.text)} is not a resolver type"
         diagnostics.error(resolver, message, f"write one of {known}, or remove it")
 
 

@@ -369,7 +369,7 @@ def decode(root: Node | None, diagnostics: Diagnostics) -> list[PartitionConfig]
         return []
     if (key := _key_of_settings(root)) is not None:
         message = "these are settings of queuegate-server (queuegate.yaml), not a policy"
-        remedy = "give them to `validate --settings` or `serve --config`"
+        remedy = "pass them to `validate --settings` or `serve --config`"
         diagnostics.error(key, message, remedy)
         return []
     read = _value_of("the document", _DOCUMENT)

@@ -61,7 +61,7 @@ def _check_name(rule: PlacementRule, diagnostics: Diagnostics) -> None:
     if not is_known:
         return
     if not _RULE_NAME.fullmatch(name):
-        message = f"{quoted(name)} is not a valid name of a placement rule"
+        message = f"{quoted(name)} is not a valid placement rule name"
         diagnostics.error(position, message, f"write one of {known}")
     elif name.lower() not in _KNOWN_RULES:
         message = f"YuniKorn has no placement rule {quoted(name)} and will not use these rules"
@@ -89,7 +89,7 @@ def _check_only_entry(
     if is_valid(entry.text):
         return
     message = f"{quoted(entry.text)} is neither a {kind} name nor a regular expression"
-    remedy = "correct it; regular expressions are those of Go (RE2)"
+    remedy = "correct it; regular expressions use Go's syntax (RE2)"
     if not _REGEXP_CHARACTER.search(entry.text):
         diagnostics.error(entry, message, remedy)
     elif len(entry.text) > MAX_PATTERN:

@@ -210,7 +210,7 @@ def _check_queue(queue: QueueConfig, above: _LimitScope, diagnostics: Diagnostic
     seen: dict[str, dict[str, ScalarNode]] = {"user": {}, "group": {}}
     for limit in queue.limits:
         if not limit.users and not limit.groups:
-            message = f"limit {quoted(limit.description)} applies to no user and no group"
+            message = f"limit {quoted(limit.description)} applies to no user or group"
             diagnostics.error(limit.position, message, "add users or groups", queue.path)
         names = [
             *(("user", name) for name in limit.users or ()),
@@ -219,7 +219,7 @@ def _check_queue(queue: QueueConfig, above: _LimitScope, diagnostics: Diagnostic
         for kind, name in names:
             _check_name(kind, name, seen[kind], diagnostics, queue.path)
         if limit.groups and seen["group"].keys() == {WILDCARD}:
-            message = 'the group "*" is limited, but no group before it'
+            message = 'the group "*" is limited, but no group before it is'
             remedy = "name a group first, or limit the queue instead"
             diagnostics.error(seen["group"][WILDCARD], message, remedy, queue.path)
         allowed = _Allowed(

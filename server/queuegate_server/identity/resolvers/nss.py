@@ -85,9 +85,9 @@ class NssResolver:
         try:
             return await self._threads.run(user, lambda: self._look_up(user))
         except StillRunning:
-            return LookupFailed("an earlier lookup of the user still hangs")
+            return LookupFailed("an earlier lookup of the user is still hanging")
         except AllThreadsHang:
-            return LookupFailed("every thread for lookups hangs")
+            return LookupFailed("all lookup threads are hanging")
 
     async def members(self, listing: MemberListing) -> None:
         """List the members of groups in a thread."""
@@ -95,10 +95,10 @@ class NssResolver:
         try:
             found, missing = await self._threads.run(_LISTING, lambda: group_members(groups))
         except StillRunning:
-            listing.give_up("an earlier list of members still hangs")
+            listing.give_up("an earlier list of members is still hanging")
             return
         except (AllThreadsHang, OSError) as error:
-            reason = getattr(error, "strerror", None) or "every thread for lookups hangs"
+            reason = getattr(error, "strerror", None) or "all lookup threads are hanging"
             listing.give_up(f"the host's group database failed: {reason}")
             return
         for name, users in found.items():
@@ -111,7 +111,7 @@ class NssResolver:
         try:
             found = await self._threads.run(_LISTING, account_names)
         except (StillRunning, AllThreadsHang):
-            raise CannotListUsers("every thread for lookups hangs") from None
+            raise CannotListUsers("all lookup threads are hanging") from None
         if len(found) > limit:
             raise CannotListUsers(f"the host has more than {limit} accounts")
         return found

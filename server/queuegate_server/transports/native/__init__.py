@@ -29,16 +29,16 @@ def unsupported(listeners: Sequence[Listener], connections: Connections) -> Iter
     for listener in listeners:
         text = listener.address
         if listener.parsed.path:
-            yield f"{text!r}: transport native has no Unix sockets"
+            yield f"{text!r}: transport native does not support Unix sockets"
         if listener.tls:
-            yield f"{text!r}: transport native has no TLS"
+            yield f"{text!r}: transport native does not support TLS"
         # It reads messages of any size before it refuses them, and hides the peers of streams.
         if not listener.parsed.is_local:
-            yield f"{text!r}: transport native serves this machine only"
+            yield f"{text!r}: transport native serves only loopback addresses"
         elif len(hosts := _local_addresses(listener.parsed.host)) > 1:
-            yield f"{text!r}: transport native serves one address only, not {' and '.join(hosts)}"
+            yield f"{text!r}: transport native serves only one address, not {' and '.join(hosts)}"
     if len(listeners) > 1:
-        yield f"{listeners[1].address!r}: transport native serves one address only"
+        yield f"{listeners[1].address!r}: transport native serves only one address"
     first = repr(listeners[0].address)
     # A bound that is set to its default counts as well: the operator relies on it.
     for key in sorted(connections.model_fields_set - _SUPPORTED_BOUNDS):
@@ -65,7 +65,7 @@ def _folder_fault() -> str:
         return "transport native needs a writable temporary folder for a socket: set TMPDIR"
     if len(os.fsencode(folder)) > _MAX_FOLDER_BYTES:
         return (
-            f"transport native puts a socket into TMPDIR, and {folder!r} is too long: at most"
+            f"transport native creates a socket in TMPDIR, but {folder!r} is too long: at most"
             f" {_MAX_FOLDER_BYTES} bytes"
         )
     return ""

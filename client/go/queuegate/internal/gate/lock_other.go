@@ -8,5 +8,5 @@ import (
 )
 
 func lockFolder(string) (*os.File, error) {
-	return nil, errors.New("decisions can only be kept on Unix")
+	return nil, errors.New("decisions can be stored only on Unix")
 }

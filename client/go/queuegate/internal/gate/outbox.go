@@ -165,9 +165,9 @@ func (o *Outbox) logFault(err error) {
 	switch {
 	case fault == o.fault:
 	case err == nil:
-		slog.Warn("the outbox of a gate keeps decisions again", "outbox", o.folder)
+		slog.Warn("the outbox of a gate stores decisions again", "outbox", o.folder)
 	default:
-		slog.Warn("the outbox of a gate keeps no decisions, so the server is asked", "outbox", o.folder, "error", err)
+		slog.Warn("the outbox of a gate cannot store decisions, so the gate asks the server", "outbox", o.folder, "error", err)
 	}
 	o.fault = fault
 }
@@ -236,7 +236,7 @@ func (o *Outbox) keepCopy(damaged segment, readable int, fault error) {
 	}
 	if !errors.Is(err, fs.ErrExist) {
 		o.counts.Damaged++
-		slog.Error("a file of the outbox of a gate is damaged; a copy is kept for you to look at",
+		slog.Error("a file of the outbox of a gate is damaged; a copy is kept for inspection",
 			"file", damaged.path, "copy", kept, "copying", err, "readable decisions", readable, "error", fault)
 	}
 }
@@ -258,7 +258,7 @@ func (o *Outbox) reject(decisions []*queuegatev1.LocalDecision, fault string) {
 	if err == nil {
 		err = appendFile(path, records)
 	}
-	slog.Error("the server does not accept decisions of a gate, which are set aside", "decisions", len(decisions),
+	slog.Error("the server rejected decisions of a gate; they are set aside", "decisions", len(decisions),
 		"file", path, "fault", textToLog(fault), "first", decisions[0], "error", err)
 	if err == nil {
 		o.counts.WaitingBytes += int64(len(records))

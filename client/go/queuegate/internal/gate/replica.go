@@ -113,7 +113,7 @@ func (r *replica) add(part *queuegatev1.PolicyPart) error {
 		r.dropParts()
 		known := r.held[name]
 		if known == nil || !bytes.Equal(known.checksum, part.GetChecksum()) {
-			return fmt.Errorf("the policy of %q cannot be unchanged: it is not held", name)
+			return fmt.Errorf("the policy of %q cannot be unchanged: this gate does not have it", name)
 		}
 		changed := *known
 		changed.revision, changed.useGivenGroups = part.GetRevision(), part.GetUseGivenGroups()

@@ -44,7 +44,7 @@ const protocolViolated = codes.DataLoss
 // come: a server that sends them without end is of no use.
 const maxUnansweredLooks = int(maxTransfer / (silence / maxSilentLooks))
 
-var errEnded = errors.New("the server has ended it")
+var errEnded = errors.New("the server closed it")
 
 // A silentError is how a stream ends whose server does not answer pings, or sends no policy.
 type silentError struct {
@@ -56,7 +56,7 @@ func (e silentError) Error() string {
 	if e.lacksPolicy {
 		return fmt.Sprintf("the server answers pings, but has sent no complete policy for %v", e.length)
 	}
-	return fmt.Sprintf("the server has answered no ping for %v", e.length)
+	return fmt.Sprintf("the server has not answered a ping for %v", e.length)
 }
 
 func (e silentError) GRPCStatus() *status.Status { return status.New(codes.Unavailable, e.Error()) }

@@ -14,9 +14,9 @@ const maxLoggedEnds = 8
 const maxListed = 10
 
 const (
-	forbidden = "the server does not let it decide, by its setting sync.local_decisions, or because this" +
-		" version of the client does not know its rules"
-	noOutbox = "the server demands a report of each decision: give GateConfig.Outbox"
+	forbidden = "the server does not let it decide: sync.local_decisions forbids it, or this version" +
+		" of the client does not know the server's rules"
+	noOutbox = "the server requires a report of each decision: set GateConfig.Outbox"
 )
 
 // A streamLog is what a gate logs about its streams: each thing once, however often it connects again.
@@ -45,7 +45,7 @@ func (l *streamLog) opened(opened *queuegatev1.SyncOpened) {
 		}
 	}
 	if len(missing) > 0 {
-		slog.Warn("the server does not have these partitions of a gate",
+		slog.Warn("a gate follows partitions that the server does not have",
 			"missing", missing, "has", listed(opened.GetPartitions()))
 	}
 	obstacle := ""
@@ -65,7 +65,7 @@ func (l *streamLog) opened(opened *queuegatev1.SyncOpened) {
 func (l *streamLog) ended(err error) {
 	if end := textToLog(err.Error()); !l.ends[end] && len(l.ends) < maxLoggedEnds {
 		l.ends[end] = true
-		slog.Warn("the stream of a gate has ended", "error", end)
+		slog.Warn("a gate's stream has ended", "error", end)
 	}
 }
 
@@ -73,7 +73,7 @@ func (l *streamLog) ended(err error) {
 func (l *streamLog) lasts() {
 	if len(l.ends) > 0 {
 		clear(l.ends)
-		slog.Info("the stream of a gate is back")
+		slog.Info("a gate's stream is connected again")
 	}
 }
 

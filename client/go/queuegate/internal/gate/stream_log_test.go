@@ -41,7 +41,7 @@ func TestWhatIsLoggedOfStreams(t *testing.T) {
 		{end("one"), "one"},
 		{end("two"), "two"},
 		{end("one"), ""},
-		{log.lasts, "is back"},
+		{log.lasts, "is connected again"},
 		{end("one"), "one"},
 	} {
 		logged.Reset()

@@ -86,7 +86,7 @@ class Connector:
             async with asyncio.timeout(self._options.connect_timeout):
                 return await self._threads.run("password", self._options.password)
         except (TimeoutError, StillRunning, AllThreadsHang):
-            raise ServerFault("reading the password hangs", advice) from None
+            raise ServerFault("reading the password is hanging", advice) from None
         except (OSError, ValueError) as error:
             reason = getattr(error, "strerror", None) or str(error)
             raise ServerFault(f"the password cannot be read: {reason}", advice) from None
@@ -110,13 +110,13 @@ class Connector:
                         step.detail = self._options.bind_dn or self._options.bind
                         return await self._bind(bridge, password)
                 except BaseException:
-                    bridge.abort("given up")
+                    bridge.abort("abandoned")
                     raise
         except TimeoutError:
             where = f" ({unfinished[-1]})" if unfinished else ""
             raise ServerFault(
                 f"connecting took longer than connect_timeout, {seconds:g} s{where}",
-                "check whether the server hangs, and firewalls on the way",
+                "check whether the server hangs, and any firewalls in between",
             ) from None
         except OSError as error:
             raise ServerFault(
@@ -141,7 +141,7 @@ class Connector:
             try:
                 await connection.bind(options.bind_dn or "", password)
             except BaseException:
-                connection.close("given up")
+                connection.close("abandoned")
                 raise
         return connection
 
@@ -181,7 +181,7 @@ async def _bind_with_ticket(descriptor: int, host: str, options: LdapOptions) ->
             "check the limits on processes and memory",
         ) from None
     except child_process.OutputTooLong:
-        raise ServerFault("the process for the Kerberos bind wrote too much") from None
+        raise ServerFault("the process for the Kerberos bind wrote too much output") from None
     if result.output or result.status:
         raise _ticket_fault(result.output.decode("utf-8", "replace"), result.status)
 

@@ -122,7 +122,7 @@ class _End(asyncio.Protocol):
             self.lost = (
                 "the server closed the connection"
                 if error is None
-                else f"the connection broke: {getattr(error, 'strerror', None) or error}"
+                else f"the connection was lost: {getattr(error, 'strerror', None) or error}"
             )
         if self.peer:
             self.peer.close()
@@ -212,7 +212,7 @@ class Bridge(_End):
         by_libldap = self.peer is not None and head.operation == BIND_RESPONSE
         is_reply = (head.id, head.operation) == (_FIRST_ID, self._expected)
         if head.size > MAX_CONTROL_MESSAGE_BYTES or not (by_libldap or is_reply):
-            raise ServerFault("the server sent an unexpected kind of answer")
+            raise ServerFault("the server sent an unexpected type of response")
         return True
 
     def take(self, head: MessageHead, message: bytes) -> bool:
@@ -257,7 +257,8 @@ class Bridge(_End):
         if self._fault is not None or not self._reader.is_between_messages:
             # Someone on the way could have put it there.
             raise ServerFault(
-                "the server sent plain text where TLS begins", "check whether the port speaks TLS"
+                "the server sent plain text instead of a TLS handshake",
+                "check whether the port speaks TLS",
             )
         plain = self._open_transport()
         try:
@@ -278,7 +279,8 @@ class Bridge(_End):
             transport = None
         if transport is None:
             raise ServerFault(
-                "the connection broke in the TLS handshake", "check whether the port speaks TLS"
+                "the connection was lost during the TLS handshake",
+                "check whether the port speaks TLS",
             )
         self.transport = transport
         tls = transport.get_extra_info("ssl_object")
@@ -338,7 +340,7 @@ async def open_bridge(
             with timed_step("tls", str(url), observe) as step:
                 step.detail = await bridge.encrypt(context, options.tls_server_name or url.host)
     except BaseException:
-        bridge.abort("given up")
+        bridge.abort("abandoned")
         raise
     return bridge
 
@@ -349,7 +351,7 @@ async def _tls_context(options: LdapOptions, threads: AbandonableThreadPool) -> 
     except ValueError as error:
         raise ServerFault(str(error), "check ca_file, cert_file and key_file") from None
     except (StillRunning, AllThreadsHang):
-        raise ServerFault("reading the certificate files hangs") from None
+        raise ServerFault("reading the certificate files is hanging") from None
 
 
 async def _connect(bridge: Bridge, addresses: tuple[str, ...], seconds: float) -> str:
@@ -377,14 +379,16 @@ async def _connect(bridge: Bridge, addresses: tuple[str, ...], seconds: float) -
                     socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, _TCP_USER_TIMEOUT_MS
                 )
             return address
-    raise ServerFault(f"cannot connect: {fault}", "check host, port and firewalls on the way")
+    raise ServerFault(
+        f"cannot connect: {fault}", "check the host, the port and any firewalls in between"
+    )
 
 
 async def _request_tls(bridge: Bridge) -> None:
     try:
         reply = await bridge.request(_START_TLS_REQUEST, EXTENDED_RESPONSE)
     except ServerFault as fault:
-        advice = fault.advice or "check whether the port is one for ldap:// and not for ldaps://"
+        advice = fault.advice or "check whether the port is for ldap:// rather than ldaps://"
         raise ServerFault(fault.detail, advice) from None
     if reply.code != 0:
         raise ServerFault(

@@ -8,8 +8,8 @@ from typing import Final
 
 _OTHER_ADVICE: Final = "check ca_file, the names in the certificate and its dates"
 _KEY_IDENTIFIER: Final = (
-    "RFC 5280 requires these identifiers, and a CA without them cannot be told from another one of "
-    "the same name: have the certificates of the CA and the server reissued with "
+    "RFC 5280 requires these identifiers, and a CA without them cannot be distinguished from "
+    "another of the same name: have the certificates of the CA and the server reissued with "
     "subjectKeyIdentifier=hash and authorityKeyIdentifier=keyid"
 )
 _RFC_5280: Final = (

@@ -167,7 +167,8 @@ class LdapConnection:
         if self._requests >= self._max_requests:
             raise LdapFault(
                 "too many requests are waiting for the directory: max_in_flight "
-                f"({options.max_in_flight}) and max_queued ({options.max_queued}) are reached",
+                f"({options.max_in_flight}) and max_queued ({options.max_queued}) have been "
+                "reached",
                 "raise max_queued, or find out why the directory is slow",
             )
         message: int | None = None

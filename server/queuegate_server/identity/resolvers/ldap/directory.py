@@ -43,7 +43,7 @@ _MAX_USER_ENTRIES: Final = 4
 _NARROW: Final = "narrow user_base or user_filter"
 _FEWER_GROUPS: Final = "check the user's entry; raise max_groups if that many groups are expected"
 _NO_SUCH_USER: Final = NoSuchUser("no entry below user_base matches user_filter")
-_OUTSIDE_BASE: Final = NoSuchUser("the directory has the user outside of user_base only")
+_OUTSIDE_BASE: Final = NoSuchUser("the directory has the user only outside user_base")
 _OTHER_SPELLING: Final = NoSuchUser(
     "the directory has the name in another spelling; if only its case differs, "
     "user_match: casefold accepts it"
@@ -204,7 +204,7 @@ class Directory:
         attributes = self._users.filter.attributes
         if not any(map(entry.values, attributes)):
             raise SetupFault(
-                f"the entry {entry.dn!r:.200} shows no {' or '.join(attributes)}",
+                f"the entry {entry.dn!r:.200} has no readable {' or '.join(attributes)}",
                 "let the bind account read it",
             )
         return self._users.names(entry)
@@ -261,7 +261,7 @@ class Directory:
             return None
         names = " or ".join(self._users.filter.attributes)
         raise SetupFault(
-            f"the user's entry shows no {names} to compare the name with",
+            f"the user's entry has no readable {names} to compare the name with",
             "let the bind account read it",
         )
 

@@ -104,7 +104,8 @@ async def resolve_host(host: str, port: int, threads: AbandonableThreadPool) -> 
         ) from None
     except (StillRunning, AllThreadsHang):
         raise ServerFault(
-            f"an earlier attempt to resolve {host} still hangs", "check the DNS of this machine"
+            f"an earlier attempt to resolve {host} is still hanging",
+            "check the DNS of this machine",
         ) from None
     return tuple(dict.fromkeys(str(entry[4][0]) for entry in found))
 
@@ -135,7 +136,7 @@ async def discover_servers(
     except (exception.Timeout, TimeoutError):
         raise ServerFault(f"DNS did not answer for {service} within {timeout:g} s") from None
     except OSError as error:
-        raise ServerFault(f"DNS cannot be asked for {service}: {error.strerror}") from None
+        raise ServerFault(f"the DNS query for {service} failed: {error.strerror}") from None
     except exception.DNSException as error:
         raise SetupFault(
             f"DNS names no server at {service}: {type(error).__name__}",

@@ -35,7 +35,7 @@ _SHORT_NAMES: Final = {
 def long_dn(length: int) -> SetupFault:
     """Return the fault of a DN that is too long."""
     return SetupFault(
-        f"the directory sent a DN of {length} bytes, and DNs have {MAX_DN_BYTES} at most",
+        f"the directory sent a DN of {length} bytes, but the limit is {MAX_DN_BYTES}",
         "shorten it: it belongs to a user or group, or an attribute that lists them contains it",
     )
 

@@ -35,7 +35,7 @@ def check_driver(*, kerberos: bool, discovery: bool) -> None:
         except ImportError as error:
             raise DriverUnusable(
                 f"the LDAP driver cannot be loaded ({error}): install libldap and libsasl, or "
-                "build python-ldap again for those that this machine has"
+                "rebuild python-ldap against the versions on this machine"
             ) from None
     if kerberos and not _has_mechanism(_KERBEROS_MECHANISM):
         raise DriverUnusable(

@@ -120,7 +120,7 @@ def _referral(error: Exception) -> SetupFault:
     return SetupFault(
         f"the server refers to {where}: {_describe(error)}",
         "it does not hold the base that was searched, and referrals are not followed: correct "
-        "user_base or group_base, or put the server that holds it into urls; for several domains "
+        "user_base or group_base, or add the server that holds it to urls; for several domains "
         "of Active Directory, use the ports 3268 and 3269 of a global catalog",
     )
 

@@ -44,7 +44,7 @@ def _check_dn(value: str) -> str:
 
 def _check_attribute(value: str) -> str:
     if not re.fullmatch(_ATTRIBUTE_TYPE, value):
-        raise ValueError("is not the name of an attribute")
+        raise ValueError("is not an attribute name")
     return value
 
 
@@ -62,7 +62,7 @@ def _check_keytab(value: Path) -> Path:
 
 def _check_cache(value: str) -> str:
     if not _CACHE.fullmatch(value):
-        raise ValueError("is not a cache of Kerberos tickets: write FILE:/path")
+        raise ValueError("is not a Kerberos ticket cache: write FILE:/path")
     return value
 
 
@@ -100,7 +100,7 @@ def _check_domain(value: str) -> str:
 
 def _check_host(value: str) -> str:
     if not is_host(value):
-        raise ValueError("is not the name of a host")
+        raise ValueError("is not a host name")
     return value
 
 

@@ -99,7 +99,7 @@ def _parsed(text: str) -> "_Combination | Assertion":
         raise BadFilter(f"is longer than {MAX_CHARS} characters")
     end, node = _filter(text, 0, 0)
     if end != len(text):
-        raise BadFilter(f"goes on after its last parenthesis, at character {end + 1}")
+        raise BadFilter(f"continues after its last parenthesis, at character {end + 1}")
     return node
 
 
@@ -153,9 +153,11 @@ class UserFilter:
         if sum(len(_PLACEHOLDER.findall(name.value)) for name in self._names) != (
             len(self._parts) - 1
         ):
-            raise BadFilter("has {user} outside of values")
+            raise BadFilter("has {user} outside a value")
         if not self._names:
-            raise BadFilter("compares nothing with the user: insert {user}, as in (uid={user})")
+            raise BadFilter(
+                "does not compare anything with the user: insert {user}, as in (uid={user})"
+            )
         for name in self._names:
             if name.operator != "=" or "*" in name.value:
                 raise BadFilter(f"must compare {name.attribute} with the user for equality")

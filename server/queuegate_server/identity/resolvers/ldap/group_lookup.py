@@ -24,7 +24,7 @@ _MAX_NAME_BYTES: Final = 1024
 _MAX_FILTER_PARTS: Final = 100
 _MAX_FILTER_CHARS: Final = 32_768
 _GID: Final = "gidNumber"
-_ONE_PRIMARY_GROUP: Final = "let only one group have this number, or narrow group_base"
+_ONE_PRIMARY_GROUP: Final = "give this number to only one group, or narrow group_base"
 _AD_PRIMARY_GROUP: Final = ("primaryGroupID", "objectSid")
 _AD_IN_CHAIN: Final = ":1.2.840.113556.1.4.1941:"
 _RID_BYTES: Final = 4
@@ -192,7 +192,7 @@ class GroupLookup:
         """Add all groups that contain the user or one of these DNs, directly or by nesting."""
         if not await self._session.is_active_directory():
             raise SetupFault(
-                "the server is not Active Directory, and only that supports in-chain searches",
+                "the server is not Active Directory, which in-chain searches require",
                 "set nested: walk",
             )
         parts = kind.member_filters([self._user.dn, *above], _AD_IN_CHAIN)
@@ -215,8 +215,8 @@ class GroupLookup:
         if above:
             self._statistics.depth_reached += 1
             _LOG.warning(
-                "groups in groups of %r were followed for %d levels, and those above are left out: "
-                "raise nested_depth of the resolver of %s if there are any",
+                "nested groups of %r were followed for %d levels, and any above are left out: "
+                "raise nested_depth of the resolver of %s if there are more",
                 self._user_name,
                 self._options.nested_depth,
                 "; ".join(self._options.user_base),

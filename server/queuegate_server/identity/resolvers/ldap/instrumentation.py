@@ -52,7 +52,7 @@ def timed_step(name: StepName, server: str, observe: StepObserver) -> Iterator[L
         step.fault, step.advice = fault.detail, fault.advice
         raise
     except BaseException as error:
-        step.fault, step.is_unfinished = f"given up: {type(error).__name__}", True
+        step.fault, step.is_unfinished = f"abandoned: {type(error).__name__}", True
         raise
     finally:
         step.seconds = time.perf_counter() - start

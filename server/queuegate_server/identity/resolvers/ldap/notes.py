@@ -69,7 +69,7 @@ class Notes:
         else:
             yield (
                 f"the name has a domain part, and values of {attributes} usually have none; "
-                f"{name!r} is not in the directory, either"
+                f"{name!r} is not in the directory either"
             )
 
     async def _other_bases(self, user: str) -> AsyncIterator[str]:
@@ -121,7 +121,7 @@ class Notes:
                 yield (
                     f"no entry below user_base has a value of {attribute}: the server does not "
                     "maintain it (OpenLDAP needs the overlay memberof, which lists only groups "
-                    "that were written after it), or the bind account may not read it; "
+                    "that were written after it was enabled), or the bind account may not read it; "
                     "groups_from: member_dn searches the groups instead"
                 )
 
@@ -131,8 +131,8 @@ def _ignore(_step: LdapStep) -> None:
 
 
 def _outside(count: int, example: str) -> str:
-    groups = "1 membership lies" if count == 1 else f"{count} memberships lie"
+    groups = "1 membership is" if count == 1 else f"{count} memberships are"
     return (
-        f"{groups} outside of group_base, without effect, such as {example[:_MAX_DN_CHARS]!r}: "
-        "set group_base to a DN above both, or add such groups by more_groups"
+        f"{groups} outside group_base and ignored, such as {example[:_MAX_DN_CHARS]!r}: "
+        "set group_base to a DN above both, or add such groups with more_groups"
     )

@@ -61,7 +61,7 @@ class GroupOptions(Section):
         "memberOf", description="With member_of: the attribute of the user that lists groups."
     )
     group_base: BaseDn | None = Field(
-        None, description="The DN below which groups are searched; optional with member_of."
+        None, description="The DN below which to search for groups; optional with member_of."
     )
     group_filter: GroupFilter = Field(
         "(objectClass=groupOfNames)", description="Which entries are groups."
@@ -101,7 +101,7 @@ class LdapOptions(GroupOptions, ResolverOptions):
         5.0, description="How long one lookup may take, failover included."
     )
     breaker_pause: Annotated[Duration, Field(ge=0.001, le=3600)] = Field(
-        1.0, description="How long a failing directory is left alone before one lookup tries it."
+        1.0, description="How long a failing directory is paused before one lookup tries it again."
     )
     preset: PresetName | None = Field(
         None, description="Kind of directory; supplies defaults for options that are not set."
@@ -118,7 +118,7 @@ class LdapOptions(GroupOptions, ResolverOptions):
         description="A domain whose DNS names the servers (_ldap._tcp; _ldaps._tcp with "
         "start_tls: false), instead of urls.",
     )
-    start_tls: bool = Field(True, description="Whether ldap:// is encrypted by StartTLS.")
+    start_tls: bool = Field(True, description="Whether ldap:// is encrypted with StartTLS.")
     ca_file: ReadableFile | None = Field(
         None,
         description="Trusted root certificates, and intermediate ones that the server does "
@@ -131,7 +131,7 @@ class LdapOptions(GroupOptions, ResolverOptions):
     )
     tls_min_version: Literal["1.2", "1.3"] = Field("1.2", description="The minimum version of TLS.")
     verify_certificate: bool = Field(
-        True, description="false: anyone can pose as the directory. Logged at each start."
+        True, description="false: anyone can impersonate the directory. Logged at each start."
     )
     # Bind.
     bind: Literal["simple", "anonymous", "external", "gssapi"] = Field(
@@ -158,7 +158,7 @@ class LdapOptions(GroupOptions, ResolverOptions):
     )
     # Users.
     user_base: BaseDns = Field(
-        description="The DN below which users are searched, or a list of such DNs."
+        description="The DN below which to search for users, or a list of such DNs."
     )
     user_scope: Literal["sub", "one"] = Field(
         "sub", description="sub: users anywhere below user_base; one: directly below it."
@@ -176,8 +176,8 @@ class LdapOptions(GroupOptions, ResolverOptions):
     more_groups: tuple[MoreGroups, ...] = Field(
         (),
         max_length=7,
-        description="Further kinds of groups, found in other ways; without their own "
-        "group_base, they use the first kind's.",
+        description="Groups of other kinds, found in other ways; group_base defaults "
+        "to that of the first kind.",
     )
     name_case: Literal["preserve", "lower"] = Field(
         "preserve", description="Whether group names are kept as they are or lowercased."
@@ -230,7 +230,7 @@ class LdapOptions(GroupOptions, ResolverOptions):
         30.0, description="How long a connection may be silent before it is tested."
     )
     retry_after: Annotated[Duration, Field(ge=0.05, le=300)] = Field(
-        1.0, description="How long a server that failed is left alone."
+        1.0, description="How long to avoid a server after it failed."
     )
     fail_back_after: Annotated[Duration, Field(ge=0.05, le=3600)] = Field(
         30.0, description="The longest such pause while another server is answering."

@@ -147,9 +147,9 @@ class PendingRequests:
         is_notice = head.id == 0 and head.operation == EXTENDED_RESPONSE
         request = self._pending.get(head.id) or self._late.get(head.id)
         if not is_notice and (request is None or request.is_answered):
-            raise ServerFault("the server sent an answer to no request, or after its end")
+            raise ServerFault("the server sent a response to an unknown or completed request")
         if request is not None and head.operation not in request.operations:
-            raise ServerFault("the server sent another kind of answer than was asked for")
+            raise ServerFault("the server sent a different type of response than requested")
         if head.operation != SEARCH_ENTRY and head.size > MAX_CONTROL_MESSAGE_BYTES:
             raise ServerFault("the server sent a result with more than 64 KiB of text")
         if head.id in self._late:
@@ -198,7 +198,7 @@ class PendingRequests:
         request.held += size
         self._held += size
         if self._held > _MAX_HELD_BYTES:
-            self._fail(message, ServerFault("unfinished answers take more than 64 MiB"))
+            self._fail(message, ServerFault("incomplete responses take more than 64 MiB"))
             return False
         return True
 
@@ -214,6 +214,6 @@ class PendingRequests:
         try:
             self._dropped.charge(head.size, 1)
         except SetupFault:
-            raise ServerFault("the server goes on answering requests that were given up") from None
+            raise ServerFault("the server keeps answering abandoned requests") from None
         if head.operation in _FINAL:
             self._late.pop(head.id, None)

@@ -39,7 +39,7 @@ class ServerPool:
         self.connector = connector
         self.servers: tuple[ServerConnection, ...] = ()
         self._discovery: asyncio.Task[None] | None = None
-        self._discovery_fault: LdapFault = ServerFault("DNS has not named the servers yet")
+        self._discovery_fault: LdapFault = ServerFault("DNS has not returned the servers yet")
 
     async def open(self) -> None:
         """Begin to connect; does not wait for a connection."""
@@ -223,7 +223,7 @@ class ServerConnection:
     async def _use(self, connection: LdapConnection, known: LdapFault | None) -> None:
         """Use a new connection until it ends, unless requests failed too often meanwhile."""
         if self._fault is not None and self._fault is not known:
-            connection.close("left alone")
+            connection.close("the server failed")
             return
         if self._fault is not None:
             _LOG.warning("directory server %s answers again", self.url)

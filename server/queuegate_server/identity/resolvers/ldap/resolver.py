@@ -34,11 +34,11 @@ class LdapResolver:
         options = self._options
         if not options.verify_certificate:
             _LOG.warning(
-                "verify_certificate is off: anyone on the network path can pose as the "
-                "directory and hand out groups"
+                "verify_certificate is off: anyone on the network path can impersonate the "
+                "directory and supply groups"
             )
         if options.bind == "simple" and options.allow_plaintext_bind:
-            _LOG.warning("allow_plaintext_bind is on: the password may travel without encryption")
+            _LOG.warning("allow_plaintext_bind is on: the password may be sent without encryption")
         for contradiction in options.contradictions().values():
             _LOG.warning("%s", contradiction)
         for path in (options.bind_password_file, options.key_file, options.keytab_file):

@@ -70,7 +70,7 @@ class LdapEntry:
             return None
         match = _RANGE.fullmatch(parts[0][0])
         if len(parts) > 1 or match is None:
-            raise ServerFault(f"the server sent {attribute} in ranges that are not valid")
+            raise ServerFault(f"the server sent {attribute} in invalid ranges")
         text, values = parts[0]
         start = int(match[1])
         is_last = match[2] == "*"
@@ -101,9 +101,9 @@ class LdapEntry:
             # Any attribute may have the OID.
             if has_oid or is_alias or "." in attribute:
                 raise SetupFault(
-                    f"the directory sent the attribute {name:.200}, and was asked for "
+                    f"the directory sent the attribute {name:.200}, but was asked for "
                     f"{', '.join(sorted(requested)):.200}",
-                    "use the names in the settings that the directory sends; a server or proxy "
+                    "in the settings, use the names that the directory sends; a server or proxy "
                     "that sends OIDs must send names",
                 )
 
@@ -129,7 +129,7 @@ def _option_fault(name: str) -> SetupFault:
     attribute, _, options = name.partition(";")
     return SetupFault(
         f"the directory sent values of {attribute} with the option {options:.200}",
-        f"let the entry have values of {attribute} without options; a part of them is no answer",
+        f"let the entry have values of {attribute} without options; a part of them is not enough",
     )
 
 
@@ -236,8 +236,8 @@ class SearchSession:
                 raise SetupFault(f"the directory sent only a part of {attribute}")
             if part.start != len(values):
                 raise ServerFault(
-                    f"the server sent {attribute} from value {part.start}, and was asked for those "
-                    f"from {len(values)}"
+                    f"the server sent {attribute} from value {part.start}, but was asked for "
+                    f"values from {len(values)}"
                 )
             values += part.values
             if len(values) > limit:
@@ -271,7 +271,7 @@ class SearchSession:
         )
         if _page_cookie(result.controls):
             raise ServerFault(
-                "the server sent one page of a result that was not asked for in pages"
+                "the server sent a page of a result, although paging was not requested"
             )
         return await self._entries(result, attributes)
 
@@ -296,7 +296,7 @@ class SearchSession:
                 )
             except TooManyEntries as fault:
                 raise SetupFault(
-                    f"{fault.detail}, also in pages of {size}",
+                    f"{fault.detail}, even in pages of {size}",
                     "raise the size limit for the bind account (slapd: limits … "
                     "size.prtotal=unlimited)",
                 ) from None
@@ -310,7 +310,8 @@ class SearchSession:
         raise ServerFault(
             f"the server sent {limit // size + _MORE_PAGES} pages for a result of at most {limit} "
             f"entries, and says that there are more",
-            "check the server; a proxy before it may not support paged results: page_size: 0",
+            "check the server; if a proxy in front of it does not support paged results, set "
+            "page_size: 0",
         )
 
     async def _entries(self, result: SearchResult, requested: Sequence[str]) -> list[LdapEntry]:
