@@ -58,7 +58,7 @@ from queuegate_server.formats.yunikorn.deciders import other_key
 
 _READING: Final = ("acl_names", "format_name", "resolver_types", "semantics", "yarn_site")
 """Options that say how policies are read."""
-_NO_FILE: Final = "name a FILE, or give a server's configuration with --config"
+_NO_FILE: Final = "name a FILE, or pass a server's configuration with --config"
 
 
 def _checking_options(command: Callable[..., None]) -> Callable[..., None]:
@@ -124,7 +124,7 @@ def validate(
         _refuse_reading_options(
             "--settings, which reads no policy"
             if config is None
-            else "--config, which reads policies as its settings say"
+            else "--config, whose settings say how to read policies"
         )
     checked: Iterable[Checked]
     if config is not None:
@@ -158,7 +158,7 @@ def lint(
     output: str,
     options: FormatOptions,
 ) -> None:
-    """Find what is valid but probably not meant in each FILE (- is standard input).
+    """Report what is valid but probably a mistake in each FILE (- is standard input).
 
     Reports what validate reports about the text, and also mistakes such as a list of groups
     whose leading space YAML dropped. Needs no server. Prints each diagnostic as
@@ -174,7 +174,7 @@ def lint(
     Exit status: 0 no diagnostic, 1 a diagnostic, 2 wrong usage or a file that cannot be read.
     """
     if config is not None:
-        _refuse_reading_options("--config, which reads policies as its settings say")
+        _refuse_reading_options("--config, whose settings say how to read policies")
         _refuse_standard_input(files)
         if not files:
             if users_from:
@@ -236,19 +236,19 @@ def convert(
     force: bool,
     options: FormatOptions,
 ) -> None:
-    """Write the queues of a YARN cluster as a queues.yaml of YuniKorn.
+    """Convert the queues of a YARN cluster to a YuniKorn queues.yaml.
 
     FILE (- is standard input) is a fair-scheduler.xml or a capacity-scheduler.xml. Each user
     may submit to and administer the same queues as before. Where YuniKorn cannot express an
     ACL, the result grants less, which is reported on standard error with file, line and column.
 
-    Exit status: 0 the same access, 1 written, but something cannot be expressed, 2 wrong
+    Exit status: 0 the same access, 1 written, but something could not be expressed, 2 wrong
     usage, or a file that cannot be read, converted or written.
     """
     data, name = read_or_fail(file)
     detected = format_name or detect_format(data)
     if detected not in SCHEDULERS:
-        raise Failure(f"{name}: this is not the file of a YARN scheduler")
+        raise Failure(f"{name}: not a YARN scheduler file")
     try:
         data, name, _, _ = open_envelope(data, name)
     except ParseError as error:

@@ -408,7 +408,7 @@ def test_lint_of_the_policies_of_a_server(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([], "name a FILE, or give a server's configuration with --config"),
+        ([], "name a FILE, or pass a server's configuration with --config"),
         (["--config", "queuegate.yaml", "-"], "-: not allowed with --config"),
         (["--config", "queuegate.yaml", "--users-from", "directory"], "--users-from needs a FILE"),
         (["--config", "queuegate.yaml", "--semantics", "hadoop"], "--semantics: not allowed with"),
