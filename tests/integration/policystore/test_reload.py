@@ -279,7 +279,7 @@ def test_settings_for_a_partition_that_goes_are_a_warning(tmp_path: Path) -> Non
         assert result.succeeded
         not_asked, diagnostic = result.diagnostics
         assert not_asked.message.startswith('no partition is named "default", only "gpu"')
-        message = "the settings name the partition 'default', the policy has 'gpu'"
+        message = "the settings name the partition 'default', but the policy has 'gpu'"
         assert (diagnostic.severity, diagnostic.message) == ("warning", message)
         assert client.policy("gpu").diagnostics == result.diagnostics
 
@@ -297,7 +297,7 @@ def test_settings_for_an_unknown_partition_are_refused_at_the_start(tmp_path: Pa
         check=False,
     )
     assert ended.returncode == 2
-    assert "the settings name the partition 'P2', the policy has 'p2'" in ended.stderr
+    assert "the settings name the partition 'P2', but the policy has 'p2'" in ended.stderr
     assert "'P2' and 'p2' differ in case only" in ended.stderr
 
 

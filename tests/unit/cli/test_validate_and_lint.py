@@ -74,7 +74,9 @@ def test_a_policy_that_needs_settings(tmp_path: Path, monkeypatch: pytest.Monkey
     assert done.exit_code == 1
     Path("queuegate.yaml").write_text("resolvers: {corp: {type: os}}\npartitions: {gpu: {}}\n")
     done = run(validate, "--config", "queuegate.yaml", "queues.yaml")
-    assert "error: the settings name the partition 'gpu', the policy has 'default'" in done.stdout
+    assert (
+        "error: the settings name the partition 'gpu', but the policy has 'default'" in done.stdout
+    )
     Path("queuegate.yaml").write_text("wrokers: 2\n")
     done = run(validate, "--config", "queuegate.yaml", "queues.yaml")
     assert done.stdout == (
