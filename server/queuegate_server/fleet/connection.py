@@ -21,6 +21,7 @@ from redis.exceptions import NoScriptError, RedisError
 from redis.maint_notifications import MaintNotificationsConfig
 
 from queuegate_server.files.safe_open import read_regular
+from queuegate_server.fleet.name_lookup import look_up_names
 from queuegate_server.fleet.refusals import Refusals, refusal, shown
 from queuegate_server.fleet.replies import bound_replies
 from queuegate_server.fleet.transport_probe import transport_mistake
@@ -252,6 +253,7 @@ class StoreConnection:
                 nodes = [redis.asyncio.cluster.ClusterNode(*each) for each in address.hosts]
                 cluster = redis.asyncio.RedisCluster(startup_nodes=nodes, **options)
                 bound_replies(cluster)
+                look_up_names(cluster)
                 return cluster, ()
             case "sentinel":
                 of_sentinels = common | {
@@ -262,12 +264,14 @@ class StoreConnection:
                     address.service, db=address.database, **options
                 )
                 bound_replies(client, *sentinel.sentinels)
+                look_up_names(client, *sentinel.sentinels)
                 return client, sentinel.sentinels
             case "single":
                 if address.hosts:
                     options["host"], options["port"] = address.hosts[0]
                 single = redis.asyncio.Redis(db=address.database, **options)
                 bound_replies(single)
+                look_up_names(single)
                 return single, ()
 
     def _credentials(self, username: str | None, password_file: Path | None) -> "_FromFile | None":
