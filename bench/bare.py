@@ -7,7 +7,6 @@ settings of `transports/registry.py` in its environment, it takes calls as ours 
 
 import argparse
 import asyncio
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import grpc.aio
@@ -21,7 +20,6 @@ from queuegate_server.transports.stalls import Refusal, Stalls
 
 UNARY = "unary"
 BATCH = "batch"
-STREAM = "stream"
 """Names of the files that hold the constant answers."""
 
 Context = grpc.aio.ServicerContext[bytes, bytes]
@@ -29,19 +27,13 @@ Context = grpc.aio.ServicerContext[bytes, bytes]
 
 async def serve(answers: Path, transport: str, *, set_as_ours: bool) -> None:
     """Serve the answers of a folder on a free port until the process ends."""
-    unary, batch, stream = ((answers / name).read_bytes() for name in (UNARY, BATCH, STREAM))
+    unary, batch = ((answers / name).read_bytes() for name in (UNARY, BATCH))
 
     async def check(_data: bytes, _context: Context) -> bytes:
         return unary
 
     async def check_batch(_data: bytes, _context: Context) -> bytes:
         return batch
-
-    async def check_stream(
-        requests: AsyncIterator[bytes], _context: Context
-    ) -> AsyncIterator[bytes]:
-        async for _ in requests:
-            yield stream
 
     options = (("grpc.max_send_message_length", -1), ("grpc.so_reuseport", 0))
     server: grpc.aio.Server | GrpcioServer
@@ -55,7 +47,6 @@ async def serve(answers: Path, transport: str, *, set_as_ours: bool) -> None:
     handlers: dict[str, grpc.RpcMethodHandler[bytes, bytes]] = {
         "CheckQueueAccess": grpc.unary_unary_rpc_method_handler(check),
         "BatchCheckQueueAccess": grpc.unary_unary_rpc_method_handler(check_batch),
-        "StreamQueueAccess": grpc.stream_stream_rpc_method_handler(check_stream),
     }
     name = "queuegate.v1.AccessService"
     server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(name, handlers),))
@@ -69,7 +60,7 @@ async def serve(answers: Path, transport: str, *, set_as_ours: bool) -> None:
 def main() -> None:
     """Read where the answers are, and serve them."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("answers", type=Path, help=f"a folder with {UNARY}, {BATCH} and {STREAM}")
+    parser.add_argument("answers", type=Path, help=f"a folder with {UNARY} and {BATCH}")
     parser.add_argument("--transport", choices=("grpcio", "native"), default="grpcio")
     parser.add_argument("--set-as-ours", action="store_true", help="as our server sets grpcio")
     given = parser.parse_args()

@@ -107,10 +107,8 @@ def new_servicer(engine: Engine) -> AccessServicer:
         DecisionLog(wall=time.time),
         AdmissionQueue(time.monotonic, 60, {}, ByteBudget(1 << 20)),
         ConcurrencyLimiter(1_000),
-        asyncio.Event(),
         clock=time.monotonic,
         has_seen=nothing_seen,
-        batches_in_flight=16,
     )
 
 

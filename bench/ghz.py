@@ -52,8 +52,6 @@ class Ghz:
             command += [f"--duration={amount.seconds}s", "--duration-stop=wait"]
         if amount.calls is not None:
             command.append(f"--total={amount.calls}")
-        if amount.messages is not None:
-            command.append(f"--stream-call-count={amount.messages}")
         told = subprocess.run(
             [*command, address],
             capture_output=True,

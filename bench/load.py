@@ -12,8 +12,6 @@ class Amount:
     concurrency: int
     seconds: float | None = None
     calls: int | None = None
-    messages: int | None = None
-    """Of each call, if it is a stream."""
     connections: int = 1
     """How many connections the calls are spread over."""
 

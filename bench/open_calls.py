@@ -59,12 +59,12 @@ def _frame(kind: int, flags: int, stream: int, payload: bytes) -> bytes:
     return b"%b%c%c%b%b" % (len(payload).to_bytes(3), kind, flags, stream.to_bytes(4), payload)
 
 
-def fields(method: str) -> bytes:
+def fields(method: str, service: str = "AccessService") -> bytes:
     """Return the headers of every call, without compression; the timeout comes last."""
     every = {
         ":method": "POST",
         ":scheme": "http",
-        ":path": f"/queuegate.v1.AccessService/{method}",
+        ":path": f"/queuegate.v1.{service}/{method}",
         ":authority": "localhost",
         "content-type": "application/grpc",
         "te": "trailers",

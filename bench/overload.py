@@ -106,7 +106,7 @@ def measure(scale: Scale, folder: Path) -> Part:
         refusing.ask("all refused, over their rate", Rate(0, max(1.0, scale.seconds), _AT_ONCE))
     answers = folder / "constant"
     answers.mkdir()
-    for name in (bare.UNARY, bare.BATCH, bare.STREAM):
+    for name in (bare.UNARY, bare.BATCH):
         (answers / name).write_bytes(_CONSTANT)
     with processes.running(processes.bare(answers), folder / "bare", on_own_core=True) as server:
         constant = cases[0]._replace(name="bare handler (constant answers), grpcio")

@@ -106,14 +106,11 @@ class Pair:
 
 
 @contextmanager
-def pair(
-    folder: Path, streamed: int = 1, transport: str = "grpcio", *, set_as_ours: bool = False
-) -> Iterator[Pair]:
+def pair(folder: Path, transport: str = "grpcio", *, set_as_ours: bool = False) -> Iterator[Pair]:
     """Run both servers, each on the same core, until the end of the block; with `set_as_ours`
     also a bare one with our server's settings of gRPC.
 
-    A bare one gives answers that ours gave: to a question, to a batch, and to a message
-    of a stream with `streamed` questions.
+    A bare one gives answers that ours gave: to a question, and to a batch.
     """
     folder.mkdir(exist_ok=True)
     specs = policies.generate(policies.MEDIUM)
@@ -124,7 +121,7 @@ def pair(
         processes.queuegate(policy, transport), folder / "ours", on_own_core=True
     ) as ours:
         answers = folder / "answers"
-        _keep_answers(ours, questions, streamed, answers)
+        _keep_answers(ours, questions, answers)
         command = processes.bare(answers, transport)
         commands: dict[str, tuple[list[str], Mapping[str, str]]] = {BARE: (command, {})}
         if set_as_ours:
@@ -153,15 +150,13 @@ def alternate(
     return found
 
 
-def _keep_answers(ours: Running, questions: Questions, streamed: int, folder: Path) -> None:
+def _keep_answers(ours: Running, questions: Questions, folder: Path) -> None:
     folder.mkdir()
     asked = questions.mixed(BATCH)
     (batch,) = batches(asked, BATCH)
     results = _ask(ours, batch)
     unary = next(result.decision for result in results.results if result.decision.matched_queue)
-    part = access_pb2.BatchCheckQueueAccessResponse(results=results.results[:streamed])
-    stream = access_pb2.StreamQueueAccessResponse(id=1, batch=part)
-    for name, message in ((bare.UNARY, unary), (bare.BATCH, results), (bare.STREAM, stream)):
+    for name, message in ((bare.UNARY, unary), (bare.BATCH, results)):
         (folder / name).write_bytes(message.SerializeToString())
 
 

@@ -32,7 +32,6 @@ _PARTS: Final = (
     "native",
     "workers",
     "batch",
-    "stream",
     "h2",
     "directory",
     "fleet_searches",

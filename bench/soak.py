@@ -37,7 +37,7 @@ _MIB: Final = 2**20
 _MAX_GROWTH: Final = 24 * _MIB
 """Of the median of the last third over the first: what the faults allow, too."""
 _HOW: Final = f"""\
-Written by `make soak`. Single checks, batches, a stream and explanations with known answers, by
+Written by `make soak`. Single checks, batches and explanations with known answers, by
 users whose groups expire every 20 s, all of them recorded in an audit log that blocks and is
 rotated; the operations port is asked for its metrics in each interval; the policy is replaced
 every {_RELOAD_SECONDS:.0f} s; once a minute the directory is away for {_AWAY_SECONDS:.0f} s

@@ -1,5 +1,5 @@
-"""The traffic of the soak, a process of its own: single checks, batches, a stream and
-explanations, all with known answers. Prints a line of JSON for each interval.
+"""The traffic of the soak, a process of its own: single checks, batches and explanations, all
+with known answers. Prints a line of JSON for each interval.
 """
 
 import asyncio
@@ -8,18 +8,13 @@ import json
 import sys
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Any, Final
-
-import grpc
-import grpc.aio
 
 from bench.big_directory import Size, groups_of, user
 from queuegate import Check, Decision
 from queuegate.aio import Client
 from queuegate.exceptions import QueuegateError
-from queuegate.v1 import access_pb2, access_pb2_grpc
-from queuegate.v1.user_group_information_pb2 import UserGroupInformation
 
 SIZE: Final = Size(5_000, 200)
 TEAM: Final = 7
@@ -29,18 +24,15 @@ DEADLINE: Final = 1.0
 _KNOWN: Final = 2_000
 _BATCH: Final = 50
 _PER_SECOND: Final = {"check": 400, "explain": 40, "batch": 20}
-_STREAMED_PER_SECOND: Final = 20
 _MAX_AT_ONCE: Final = 500
-_STREAM_PAUSE: Final = 0.2
 
 
 class Traffic:
     """Asks, and counts the outcomes in the current interval."""
 
-    def __init__(self, client: Client, stub: "access_pb2_grpc.AccessServiceAsyncStub") -> None:
-        """Take the clients to ask with."""
+    def __init__(self, client: Client) -> None:
+        """Take the client to ask with."""
         self._client = client
-        self._stub = stub
         self._allowed = [TEAM in groups_of(number, SIZE) for number in range(_KNOWN)]
         self._numbers = itertools.cycle(range(_KNOWN))
         self.ended = asyncio.Event()
@@ -104,49 +96,11 @@ class Traffic:
             task.add_done_callback(running.discard)
         await asyncio.gather(*running)
 
-    async def stream(self) -> None:
-        """Keep one stream open, and open it again when it ends."""
-        while not self.ended.is_set():
-            sent: dict[int, tuple[int, float]] = {}
-            try:
-                async for answer in self._stub.StreamQueueAccess(self._streamed(sent)):
-                    number, begin = sent.pop(answer.id)
-                    self.latencies.append((time.monotonic() - begin) * 1000)
-                    for result in answer.batch.results:
-                        if result.HasField("decision"):
-                            self.decisions += 1
-                            self.wrong += result.decision.allowed is not self._allowed[number]
-                        else:
-                            self.failed += 1
-            except grpc.RpcError:
-                self.failed += len(sent)
-            await asyncio.sleep(_STREAM_PAUSE)
-
-    async def _streamed(
-        self, sent: dict[int, tuple[int, float]]
-    ) -> AsyncIterator[access_pb2.StreamQueueAccessRequest]:
-        for message in itertools.count(1):
-            if self.ended.is_set():
-                return
-            number = next(self._numbers)
-            sent[message] = (number, time.monotonic())
-            check = access_pb2.CheckQueueAccessRequest(
-                user=UserGroupInformation(user=user(number)),
-                queue=QUEUE,
-                access=access_pb2.ACCESS_TYPE_SUBMIT,
-            )
-            batch = access_pb2.BatchCheckQueueAccessRequest(checks=[check])
-            yield access_pb2.StreamQueueAccessRequest(id=message, batch=batch)
-            await asyncio.sleep(1 / _STREAMED_PER_SECOND)
-
 
 async def _ask(address: str, interval: float) -> None:
     loop = asyncio.get_running_loop()
-    async with (
-        Client(address, timeout=DEADLINE) as client,
-        grpc.aio.insecure_channel(address) as channel,
-    ):
-        traffic = Traffic(client, access_pb2_grpc.AccessServiceStub(channel))
+    async with Client(address, timeout=DEADLINE) as client:
+        traffic = Traffic(client)
 
         def wait_for_the_end() -> None:
             sys.stdin.read()
@@ -157,7 +111,6 @@ async def _ask(address: str, interval: float) -> None:
         async with asyncio.TaskGroup() as group:
             for name, rate in _PER_SECOND.items():
                 group.create_task(traffic.regularly(getattr(traffic, name), rate))
-            group.create_task(traffic.stream())
             while not traffic.ended.is_set():
                 begin = time.monotonic()
                 await asyncio.sleep(interval)

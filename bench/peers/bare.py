@@ -39,7 +39,7 @@ class Handler:
         """See Peer."""
         folder.mkdir()
         (folder / QUEUES).write_text(to_yaml(policy.queues))
-        for name in (bare.UNARY, bare.BATCH, bare.STREAM):
+        for name in (bare.UNARY, bare.BATCH):
             (folder / name).write_bytes(_constant())
         command = [*self.find()[1], str(folder / self.argument)]
         with processes.running(command, folder / "run", on_own_core=True) as running:

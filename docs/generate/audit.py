@@ -11,7 +11,7 @@ from queuegate_server.rpc.decision_records import Answered, Failed, Record, Repo
 
 _INTRODUCTION: Final = """\
 The [audit log](../how-to/audit-log.md) is UTF-8 text with one JSON object per line. Each decision
-is one record, including each check in a batch, a column request or a stream, and the decision of an
+is one record, including each check in a batch or a column request, and the decision of an
 `Explain…` call. `ListQueues` and `ListUsers` are not recorded, nor are calls that are rejected
 before a decision, for example because there are too many or the caller lacks the role. With
 `records: denials`, allowed requests are not recorded. Decisions that a

@@ -94,7 +94,7 @@ def _requests() -> list[tuple[str, str]]:
         ("Name of a user or group", f"{_count(validation.MAX_NAME_BYTES)} bytes of UTF-8"),
         ("Groups of a user in a request", _count(validation.MAX_GROUPS)),
         ("Path of a queue", f"{_count(validation.MAX_QUEUE_BYTES)} bytes of UTF-8"),
-        ("Checks in a batch, or in one message of a stream", _count(wire.MAX_BATCH)),
+        ("Checks in a batch", _count(wire.MAX_BATCH)),
         ("Checks in a `CheckQueueAccessColumns`", _count(columns.MAX_CHECKS)),
         ("Users, or queues, in a `CheckQueueAccessColumns`", _count(columns.MAX_NAMES)),
         ("Users in an `InvalidateUserGroups`", _count(user_group_service.MAX_USERS)),

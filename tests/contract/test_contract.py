@@ -102,17 +102,14 @@ def test_a_missing_queue_is_said_where_it_is_decided(
     explained = access_pb2.ExplainQueueAccessRequest(
         user=asked.user, queue=asked.queue, access=asked.access
     )
-    streamed = access_pb2.StreamQueueAccessRequest(batch=batch)
     answer = stub.CheckQueueAccess(asked, timeout=60)
     assert answer.evaluated_queue == expected
-    (stream,) = stub.StreamQueueAccess(iter([streamed]), timeout=60)
     same = [
         *(result.decision for result in stub.BatchCheckQueueAccess(batch, timeout=60).results),
-        *(result.decision for result in stream.batch.results),
         *stub.CheckQueueAccessColumns(columns, timeout=60).decisions,
         stub.ExplainQueueAccess(explained, timeout=60).decision,
     ]
-    assert same == [answer] * 6
+    assert same == [answer] * 4
 
 
 def test_a_partial_group_list_is_no_answer(channel: grpc.Channel) -> None:
@@ -122,27 +119,6 @@ def test_a_partial_group_list_is_no_answer(channel: grpc.Channel) -> None:
     assert violations(caught.value) == []
     # A queue open to everyone needs no groups, and works without them.
     assert check(channel, user="testuser5", queue="root.open").allowed
-
-
-def test_stream_answers_every_batch(channel: grpc.Channel) -> None:
-    batches = [
-        access_pb2.StreamQueueAccessRequest(
-            id=number,
-            batch=access_pb2.BatchCheckQueueAccessRequest(
-                checks=[request(user=f"u{number}"), request(queue="root.dev", user=f"u{number}")]
-            ),
-        )
-        for number in range(100)
-    ]
-    batches.append(access_pb2.StreamQueueAccessRequest(id=100))
-    stub = access_pb2_grpc.AccessServiceStub(channel)
-    answers = {answer.id: answer for answer in stub.StreamQueueAccess(iter(batches), timeout=60)}
-    assert sorted(answers) == list(range(101))
-    for number in range(100):
-        first, second = answers[number].batch.results
-        assert first.decision.allowed
-        assert second.decision.reason == access_pb2.REASON_UNKNOWN_USER
-    assert answers[100].error.code == 3
 
 
 def test_explain_returns_each_step(channel: grpc.Channel) -> None:

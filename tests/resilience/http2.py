@@ -24,7 +24,12 @@ def frame(kind: int, flags: int = 0, stream: int = 0, payload: bytes = b"") -> b
 
 def headers(method: str, stream: int = 1) -> bytes:
     """Return the frame that begins a call, without any compression."""
-    return frame(HEADERS, END_HEADERS, stream, fields(method))
+    return frame(HEADERS, END_HEADERS, stream, fields(method, service_of(method)))
+
+
+def service_of(method: str) -> str:
+    """Return the service of a method: the one with a stream, or that of checks."""
+    return "SyncService" if method == "Sync" else "AccessService"
 
 
 def question(stream: int = 1) -> bytes:
@@ -41,7 +46,7 @@ HALVES: Final = {
     "a head of a frame": BEGIN + frame(HEADERS, END_HEADERS, 1, b"\0" * 9)[:5],
     "headers": BEGIN + headers("CheckQueueAccess")[:40],
     "a message": CALL[:-10],
-    "a message of a stream": BEGIN + headers("StreamQueueAccess") + question()[:15],
+    "a message of a stream": BEGIN + headers("Sync") + question()[:15],
 }
 """Bytes that a client sends before it falls silent, by the part that is incomplete."""
 

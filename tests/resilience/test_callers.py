@@ -113,7 +113,7 @@ def test_ten_thousand_streams(server: RunningServer, record: Record) -> None:
         ended = suppress(BrokenPipeError, ConnectionResetError)
         with http2.connected(server.address, http2.BEGIN) as connection, ended:
             for number in range(10_000):
-                connection.sendall(http2.headers("StreamQueueAccess", 2 * number + 1))
+                connection.sendall(http2.headers("Sync", 2 * number + 1))
                 # gRPC also counts streams that are being refused, and beyond its own bound refuses
                 # everyone: a server without processor time is not sent more than that.
                 if number % 250 == 0:

@@ -1,7 +1,5 @@
 """A snapshot with a partition of YuniKorn and one of YARN, and a servicer that serves it."""
 
-import asyncio
-
 from queuegate.policy.acl import Acl, parse
 from queuegate.policy.queue import QueueAcls
 from queuegate.policy.tree import Cluster, Policy, build_partition
@@ -33,17 +31,15 @@ def serving() -> tuple[Engine, AccessServicer]:
     return engine, servicer(engine)
 
 
-def servicer(engine: Engine, draining: asyncio.Event | None = None) -> AccessServicer:
+def servicer(engine: Engine) -> AccessServicer:
     """Return a servicer with an empty response cache."""
     return AccessServicer(
         engine,
         DecisionLog(wall=zero),
         AdmissionQueue(zero, 60, {}, ByteBudget(1 << 20)),
         ConcurrencyLimiter(1_000),
-        draining or asyncio.Event(),
         clock=zero,
         has_seen=nothing_seen,
-        batches_in_flight=16,
     )
 
 

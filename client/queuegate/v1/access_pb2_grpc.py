@@ -53,11 +53,6 @@ class AccessServiceStub(object):
                 request_serializer=queuegate_dot_v1_dot_access__pb2.CheckQueueAccessColumnsRequest.SerializeToString,
                 response_deserializer=queuegate_dot_v1_dot_access__pb2.CheckQueueAccessColumnsResponse.FromString,
                 _registered_method=True)
-        self.StreamQueueAccess = channel.stream_stream(
-                '/queuegate.v1.AccessService/StreamQueueAccess',
-                request_serializer=queuegate_dot_v1_dot_access__pb2.StreamQueueAccessRequest.SerializeToString,
-                response_deserializer=queuegate_dot_v1_dot_access__pb2.StreamQueueAccessResponse.FromString,
-                _registered_method=True)
         self.ExplainQueueAccess = channel.unary_unary(
                 '/queuegate.v1.AccessService/ExplainQueueAccess',
                 request_serializer=queuegate_dot_v1_dot_access__pb2.ExplainQueueAccessRequest.SerializeToString,
@@ -118,17 +113,6 @@ class AccessServiceServicer(object):
         indexes. Meant for a scheduler that rechecks all of its applications. A question that is
         invalid or cannot be decided does not affect the others; text that is not UTF-8, columns of
         unequal length and indexes out of range make the whole request invalid.
-        """
-        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
-        context.set_details('Method not implemented!')
-        raise NotImplementedError('Method not implemented!')
-
-    def StreamQueueAccess(self, request_iterator, context):
-        """Decides batches as they arrive. Answers are sent as they become ready, so their order may
-        differ from that of the requests: match them by `id`. A draining server answers every batch it
-        has read, then ends the stream with UNAVAILABLE (reason DRAINING). A batch without an answer
-        was not decided and must be sent again on a new stream. The status is OK only if the caller has
-        closed its side and every batch has been answered.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -199,11 +183,6 @@ def add_AccessServiceServicer_to_server(servicer, server):
                     servicer.CheckQueueAccessColumns,
                     request_deserializer=queuegate_dot_v1_dot_access__pb2.CheckQueueAccessColumnsRequest.FromString,
                     response_serializer=queuegate_dot_v1_dot_access__pb2.CheckQueueAccessColumnsResponse.SerializeToString,
-            ),
-            'StreamQueueAccess': grpc.stream_stream_rpc_method_handler(
-                    servicer.StreamQueueAccess,
-                    request_deserializer=queuegate_dot_v1_dot_access__pb2.StreamQueueAccessRequest.FromString,
-                    response_serializer=queuegate_dot_v1_dot_access__pb2.StreamQueueAccessResponse.SerializeToString,
             ),
             'ExplainQueueAccess': grpc.unary_unary_rpc_method_handler(
                     servicer.ExplainQueueAccess,
@@ -321,33 +300,6 @@ class AccessService(object):
             '/queuegate.v1.AccessService/CheckQueueAccessColumns',
             queuegate_dot_v1_dot_access__pb2.CheckQueueAccessColumnsRequest.SerializeToString,
             queuegate_dot_v1_dot_access__pb2.CheckQueueAccessColumnsResponse.FromString,
-            options,
-            channel_credentials,
-            insecure,
-            call_credentials,
-            compression,
-            wait_for_ready,
-            timeout,
-            metadata,
-            _registered_method=True)
-
-    @staticmethod
-    def StreamQueueAccess(request_iterator,
-            target,
-            options=(),
-            channel_credentials=None,
-            call_credentials=None,
-            insecure=False,
-            compression=None,
-            wait_for_ready=None,
-            timeout=None,
-            metadata=None):
-        return grpc.experimental.stream_stream(
-            request_iterator,
-            target,
-            '/queuegate.v1.AccessService/StreamQueueAccess',
-            queuegate_dot_v1_dot_access__pb2.StreamQueueAccessRequest.SerializeToString,
-            queuegate_dot_v1_dot_access__pb2.StreamQueueAccessResponse.FromString,
             options,
             channel_credentials,
             insecure,

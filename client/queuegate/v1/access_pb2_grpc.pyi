@@ -50,13 +50,6 @@ class AccessServiceStub:
     invalid or cannot be decided does not affect the others; text that is not UTF-8, columns of
     unequal length and indexes out of range make the whole request invalid.
     """
-    StreamQueueAccess: _grpc.StreamStreamMultiCallable[_access_pb2.StreamQueueAccessRequest, _access_pb2.StreamQueueAccessResponse]
-    """Decides batches as they arrive. Answers are sent as they become ready, so their order may
-    differ from that of the requests: match them by `id`. A draining server answers every batch it
-    has read, then ends the stream with UNAVAILABLE (reason DRAINING). A batch without an answer
-    was not decided and must be sent again on a new stream. The status is OK only if the caller has
-    closed its side and every batch has been answered.
-    """
     ExplainQueueAccess: _grpc.UnaryUnaryMultiCallable[_access_pb2.ExplainQueueAccessRequest, _access_pb2.ExplainQueueAccessResponse]
     """Decides one question and shows each access control list (ACL) that was
     evaluated, and where the groups came from.
@@ -101,13 +94,6 @@ class AccessServiceAsyncStub(AccessServiceStub):
     indexes. Meant for a scheduler that rechecks all of its applications. A question that is
     invalid or cannot be decided does not affect the others; text that is not UTF-8, columns of
     unequal length and indexes out of range make the whole request invalid.
-    """
-    StreamQueueAccess: _aio.StreamStreamMultiCallable[_access_pb2.StreamQueueAccessRequest, _access_pb2.StreamQueueAccessResponse]  # type: ignore[assignment]
-    """Decides batches as they arrive. Answers are sent as they become ready, so their order may
-    differ from that of the requests: match them by `id`. A draining server answers every batch it
-    has read, then ends the stream with UNAVAILABLE (reason DRAINING). A batch without an answer
-    was not decided and must be sent again on a new stream. The status is OK only if the caller has
-    closed its side and every batch has been answered.
     """
     ExplainQueueAccess: _aio.UnaryUnaryMultiCallable[_access_pb2.ExplainQueueAccessRequest, _access_pb2.ExplainQueueAccessResponse]  # type: ignore[assignment]
     """Decides one question and shows each access control list (ACL) that was
@@ -168,19 +154,6 @@ class AccessServiceServicer(metaclass=_abc_1.ABCMeta):
         indexes. Meant for a scheduler that rechecks all of its applications. A question that is
         invalid or cannot be decided does not affect the others; text that is not UTF-8, columns of
         unequal length and indexes out of range make the whole request invalid.
-        """
-
-    @_abc_1.abstractmethod
-    def StreamQueueAccess(
-        self,
-        request_iterator: _MaybeAsyncIterator[_access_pb2.StreamQueueAccessRequest],
-        context: _ServicerContext,
-    ) -> _typing.Union[_abc.Iterator[_access_pb2.StreamQueueAccessResponse], _abc.AsyncIterator[_access_pb2.StreamQueueAccessResponse]]:
-        """Decides batches as they arrive. Answers are sent as they become ready, so their order may
-        differ from that of the requests: match them by `id`. A draining server answers every batch it
-        has read, then ends the stream with UNAVAILABLE (reason DRAINING). A batch without an answer
-        was not decided and must be sent again on a new stream. The status is OK only if the caller has
-        closed its side and every batch has been answered.
         """
 
     @_abc_1.abstractmethod

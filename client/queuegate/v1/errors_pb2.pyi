@@ -48,9 +48,8 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     confirm a call that all workers must carry out; google.rpc.RetryInfo says when to try again.
     """
     ERROR_REASON_DRAINING: _ErrorReason.ValueType  # 8
-    """UNAVAILABLE: the server has answered everything it read and has ended this stream, because it
-    is shutting down, the caller's rights have changed, or a caller of SyncService was silent. Open
-    a new stream and resend the requests that have no answer.
+    """UNAVAILABLE: the server has ended this stream, because it is shutting down, the caller's rights
+    have changed, or the caller was silent. Open a new stream.
     """
     ERROR_REASON_AUDIT_UNAVAILABLE: _ErrorReason.ValueType  # 9
     """UNAVAILABLE: the decision cannot be written to the audit log, and no decision is sent without
@@ -100,9 +99,8 @@ ERROR_REASON_NOT_READY: ErrorReason.ValueType  # 7
 confirm a call that all workers must carry out; google.rpc.RetryInfo says when to try again.
 """
 ERROR_REASON_DRAINING: ErrorReason.ValueType  # 8
-"""UNAVAILABLE: the server has answered everything it read and has ended this stream, because it
-is shutting down, the caller's rights have changed, or a caller of SyncService was silent. Open
-a new stream and resend the requests that have no answer.
+"""UNAVAILABLE: the server has ended this stream, because it is shutting down, the caller's rights
+have changed, or the caller was silent. Open a new stream.
 """
 ERROR_REASON_AUDIT_UNAVAILABLE: ErrorReason.ValueType  # 9
 """UNAVAILABLE: the decision cannot be written to the audit log, and no decision is sent without

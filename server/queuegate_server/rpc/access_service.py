@@ -1,11 +1,9 @@
 """AccessService: whether a user may use a queue or an application."""
 
-import asyncio
 import bisect
-import contextlib
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 from queuegate.policy.decide import usable
 from queuegate.policy.decision import Decision
@@ -19,7 +17,7 @@ from queuegate_server.rpc.admission_queue import MAX_SHORT_REQUEST, AdmissionQue
 from queuegate_server.rpc.application_service import ApplicationServicer
 from queuegate_server.rpc.batch import BatchRunner, CatchUp, error_reasons, reasons_of
 from queuegate_server.rpc.decision_log import DecisionLog
-from queuegate_server.rpc.errors import Draining, InvalidRequest, NotCaughtUp, to_status
+from queuegate_server.rpc.errors import NotCaughtUp
 from queuegate_server.rpc.interceptors import ConcurrencyLimiter
 from queuegate_server.rpc.messages import explanation_message, grant_message
 from queuegate_server.rpc.response_cache import ResponseCache
@@ -29,7 +27,6 @@ DEFAULT_PAGE_SIZE: Final = 1_000
 MAX_PAGE_SIZE: Final = 10_000
 _CHUNK: Final = 100
 """Queues that are listed without a pause."""
-_BATCH_FIELD: Final = access_pb2.StreamQueueAccessResponse.BATCH_FIELD_NUMBER
 _RECORD_BYTES: Final = 256
 """About the size of an audit record, which is more than its part of a request with columns."""
 
@@ -43,13 +40,11 @@ class AccessServicer(ApplicationServicer):
         decisions: DecisionLog,
         queue: AdmissionQueue,
         limiter: ConcurrencyLimiter,
-        draining: asyncio.Event,
         *,
         clock: Callable[[], float],
         lease: CacheLease | None = None,
         has_seen: validation.HasSeen,
         catch_up: CatchUp | None = None,
-        batches_in_flight: int,
     ) -> None:
         """Answer calls.
 
@@ -58,20 +53,15 @@ class AccessServicer(ApplicationServicer):
             decisions: Counts and records decisions.
             queue: Admits long calls.
             limiter: Bounds the calls in progress.
-            draining: The event that ends streams.
             clock: The monotonic clock of the group caches.
             lease: How long the group caches may be used; None: always.
             has_seen: Says whether this server knows of a change.
             catch_up: Waits a moment for changes; None: changes are not awaited.
-            batches_in_flight: How many batches of one stream may be in progress.
         """
         super().__init__(engine, decisions, queue)
         self._limiter = limiter
-        self._unread = queue.unread
-        self._draining = draining
         self._has_seen = has_seen
         self._catch_up = catch_up
-        self._batches_in_flight = batches_in_flight
         self._cache = ResponseCache(clock, lease=lease)
         engine.on_swap(self._cache.reset)
         self._runner = BatchRunner(engine, self._cache, clock, catch_up)
@@ -107,9 +97,28 @@ class AccessServicer(ApplicationServicer):
 
     async def BatchCheckQueueAccess(self, data: bytes, *, trusted: bool) -> bytes:
         """Decide a batch, on one snapshot; a check that fails does not affect the others."""
-        return await self._batch(
-            "BatchCheckQueueAccess", lambda: data, self._queue.for_call(data), trusted=trusted
-        )
+        method = "BatchCheckQueueAccess"
+        async with self._queue.for_call(data) as slot:
+            try:
+                checks = wire.batch_items(data)
+                await slot.pause_if_due()
+                snapshot = self._engine.snapshot
+                budget = wire.search_budget()
+                results = await self._runner.run(
+                    snapshot,
+                    checks,
+                    lambda index: validation.check_query(
+                        checks[index], snapshot, self._has_seen, trusted=trusted, budget=budget
+                    ),
+                    trusted=trusted,
+                    slot=slot,
+                )
+            except Exception as error:
+                await slot.penalize()
+                await self._decisions.failed(method, b"", error)
+                raise
+            await slot.pause_if_due()
+        return await self._batch_response(method, data, results)
 
     async def CheckQueueAccessColumns(self, data: bytes, *, trusted: bool) -> bytes:
         """Decide checks given as columns, on one snapshot."""
@@ -142,68 +151,6 @@ class AccessServicer(ApplicationServicer):
             method, data, detailed, reasons, error_reasons(results), size=due * _RECORD_BYTES
         )
         return detailed if request.with_decisions else brief.SerializeToString()
-
-    async def StreamQueueAccess(
-        self, requests: AsyncIterator[bytes], *, trusted: bool
-    ) -> AsyncIterator[bytes]:
-        """Decide batches as they arrive, and answer them as they are ready.
-
-        No more is read while as many batches as allowed are in progress, so that a caller that
-        does not read the answers is not read from either. The stream ends when the caller has
-        sent all, or the server drains: what has been read is answered first. Raises Draining
-        then, because the caller may have sent more.
-        """
-        working: set[asyncio.Task[bytes]] = set()
-        held = 0
-
-        async def decide(data: bytes) -> bytes:
-            nonlocal held
-            answer = await self._stream_batch(data, trusted=trusted)
-            held += len(answer)
-            self._unread.take(len(answer))
-            return answer
-
-        def release(answer: bytes) -> bytes:
-            nonlocal held
-            held -= len(answer)
-            self._unread.give_back(len(answer))
-            return answer
-
-        draining = asyncio.create_task(self._draining.wait())
-        reading: asyncio.Task[bytes | None] | None = None
-        try:
-            is_complete = False
-            # A message that arrived while an answer was written counts as read.
-            while not draining.done() or (reading is not None and reading.done()):
-                if reading is None and self._may_read(len(working)):
-                    reading = asyncio.create_task(_next(requests))
-                waiting = {draining, *working, *((reading,) if reading else ())}
-                done, _ = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
-                if reading is not None and reading in done:
-                    data = reading.result()
-                    reading = None
-                    if data is None:
-                        is_complete = True
-                        break
-                    working.add(asyncio.create_task(decide(data)))
-                for task in done & working:
-                    working.discard(task)
-                    yield release(task.result())
-            for finished in asyncio.as_completed(working):
-                yield release(await finished)
-            if not is_complete:
-                raise Draining(
-                    "the server is draining: resend the unanswered batches in a new call"
-                )
-        finally:
-            _cancel(draining, *working, *((reading,) if reading else ()))
-            self._unread.give_back(held)
-
-    def _may_read(self, in_progress: int) -> bool:
-        """Return whether a stream may read one more batch: it may always have one in progress."""
-        return in_progress == 0 or (
-            in_progress < self._batches_in_flight and not self._queue.requests.is_spent
-        )
 
     async def ExplainQueueAccess(self, data: bytes, *, trusted: bool) -> bytes:
         """Decide one check, and show its evaluation."""
@@ -287,53 +234,6 @@ class AccessServicer(ApplicationServicer):
         snapshot = self._engine.snapshot
         return request, snapshot, columns.ColumnsQuery(request, snapshot, trusted=trusted)
 
-    async def _stream_batch(self, data: bytes, *, trusted: bool) -> bytes:
-        number = 0
-
-        def read() -> bytes:
-            nonlocal number
-            number, batch = wire.stream_request(data)
-            return batch
-
-        try:
-            slot = self._queue.for_stream(data)
-            results = await self._batch("StreamQueueAccess", read, slot, trusted=trusted)
-        except Exception as error:
-            if not number:  # it may not have been read yet
-                with contextlib.suppress(InvalidRequest):
-                    read()
-            return access_pb2.StreamQueueAccessResponse(
-                id=number, error=to_status(error).proto
-            ).SerializeToString()
-        head = access_pb2.StreamQueueAccessResponse(id=number).SerializeToString()
-        return head + wire.embedded(_BATCH_FIELD, results)
-
-    async def _batch(
-        self, method: str, read: Callable[[], bytes], slot: Slot, *, trusted: bool
-    ) -> bytes:
-        async with slot:
-            try:
-                data = read()
-                checks = wire.batch_items(data)
-                await slot.pause_if_due()
-                snapshot = self._engine.snapshot
-                budget = wire.search_budget()
-                results = await self._runner.run(
-                    snapshot,
-                    checks,
-                    lambda index: validation.check_query(
-                        checks[index], snapshot, self._has_seen, trusted=trusted, budget=budget
-                    ),
-                    trusted=trusted,
-                    slot=slot,
-                )
-            except Exception as error:
-                await slot.penalize()
-                await self._decisions.failed(method, b"", error)
-                raise
-            await slot.pause_if_due()
-        return await self._batch_response(method, data, results)
-
 
 async def _add_via(
     response: access_pb2.ListQueuesResponse,
@@ -351,12 +251,3 @@ async def _add_via(
         response.via.append(message)
         if not number % _CHUNK:
             await slot.pause_if_due()
-
-
-def _cancel(*tasks: asyncio.Task[Any]) -> None:
-    for task in tasks:
-        task.cancel()
-
-
-async def _next(requests: AsyncIterator[bytes]) -> bytes | None:
-    return await anext(requests, None)

@@ -46,7 +46,7 @@ _Line = deque[_Waiter]
 
 
 class AdmissionQueue:
-    """Gives out one slot for long calls: to new calls, batches of streams, and calls that were
+    """Gives out one slot for long calls: to new calls, messages of streams, and calls that were
     preempted, by round robin, each of the three first in, first out.
     """
 
@@ -96,8 +96,8 @@ class AdmissionQueue:
         return Slot(self, self._calls, len(request), may_be_shed=True)
 
     def for_stream(self, request: bytes) -> "Slot":
-        """Return the slot of a stream's batch, which is not shed for its wait: its caller sends
-        no more meanwhile.
+        """Return the slot of a message on a stream, which is not shed for its wait: its caller
+        sends no more meanwhile.
         """
         return Slot(self, self._streams, len(request), may_be_shed=False)
 

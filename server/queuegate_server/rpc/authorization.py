@@ -1,6 +1,5 @@
 """Authorization: whether a caller has the role that a call needs, and keeps to its rate."""
 
-import asyncio
 from collections import defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from types import MappingProxyType
@@ -26,7 +25,6 @@ ROLES: Final[Mapping[str, Role]] = MappingProxyType(
         f"{_ACCESS}CheckQueueAccess": Role.CHECK,
         f"{_ACCESS}BatchCheckQueueAccess": Role.CHECK,
         f"{_ACCESS}CheckQueueAccessColumns": Role.CHECK,
-        f"{_ACCESS}StreamQueueAccess": Role.CHECK,
         f"{_ACCESS}CheckApplicationAccess": Role.CHECK,
         f"{_ACCESS}BatchCheckApplicationAccess": Role.CHECK,
         f"{_ACCESS}ExplainQueueAccess": Role.READ,
@@ -125,11 +123,10 @@ class Authorizer:
         return guarded
 
     def stream(self, method: str, serve: StreamMethod) -> Stream:
-        """Guard a streaming method.
+        """Guard a streaming method, whose opening counts as a call.
 
-        A stream over its caller's rate is not ended but read more slowly, if its messages are
-        questions; of others, the opening counts as a call. A stream ends with its next message once
-        the rights of its caller have changed, or its certificate has expired.
+        A stream ends with its next message once the rights of its caller have changed, or its
+        certificate has expired.
         """
         role = ROLES[method]
 
@@ -137,10 +134,8 @@ class Authorizer:
             version = self._authenticator.version
             principal = self._admit(role, context)
             expiry = self._authenticator.certificate_expiry(context)
-            if self._rates is not None and role is Role.SYNC:
+            if self._rates is not None:
                 self._rates.acquire(principal.name)
-            elif self._rates is not None:
-                requests = _paced(requests, principal.name, self._rates)
 
             def check_rights() -> None:
                 nonlocal version
@@ -183,17 +178,3 @@ async def _checked(
         check()
         yield request
         del request  # which may be large, before the wait for the next
-
-
-async def _paced(
-    requests: AsyncIterator[bytes], caller: str, rates: RateLimiter
-) -> AsyncIterator[bytes]:
-    # The wait comes first: a message that has been read must not be lost when the server drains.
-    while True:
-        await asyncio.sleep(rates.wait(caller))
-        try:
-            request = await anext(requests)
-        except StopAsyncIteration:
-            return
-        rates.charge(caller)
-        yield request

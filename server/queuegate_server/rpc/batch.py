@@ -1,4 +1,4 @@
-"""Decides all checks of a request: the runner behind batches, streams and columns.
+"""Decides all checks of a request: the runner behind batches and columns.
 
 Checks that the response cache answers cost a dictionary lookup each. The rest is decided while
 the request holds the slot of the admission queue, and so are checks whose resolver asks nobody.

@@ -37,7 +37,6 @@ REASON_NAMES: Final[dict[int, str]] = {
 COLUMNS: Final = "CheckQueueAccessColumns"
 _BATCHES: Final[dict[str, Any]] = {
     "BatchCheckQueueAccess": access_pb2.CheckResult,
-    "StreamQueueAccess": access_pb2.CheckResult,
     "BatchCheckApplicationAccess": access_pb2.ApplicationCheckResult,
 }
 _REQUESTS: Final[dict[str, Any]] = {
@@ -45,7 +44,6 @@ _REQUESTS: Final[dict[str, Any]] = {
     "ExplainQueueAccess": access_pb2.ExplainQueueAccessRequest,
     "BatchCheckQueueAccess": access_pb2.CheckQueueAccessRequest,
     COLUMNS: access_pb2.CheckQueueAccessRequest,
-    "StreamQueueAccess": access_pb2.CheckQueueAccessRequest,
     "CheckApplicationAccess": access_pb2.CheckApplicationAccessRequest,
     "ExplainApplicationAccess": access_pb2.ExplainApplicationAccessRequest,
     "BatchCheckApplicationAccess": access_pb2.CheckApplicationAccessRequest,

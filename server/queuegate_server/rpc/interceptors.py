@@ -113,10 +113,9 @@ def end_stream_with_status(method: str, handler: Stream) -> Stream:
 
 
 class ConcurrencyLimiter:
-    """Bounds how many calls are in progress, and refuses more at once.
+    """Bounds how many unary calls are in progress, and refuses more at once.
 
-    Streams stay open for as long as their callers like, so they may be half of the calls: unary
-    calls always find room. gRPC's own bound would refuse health checks too, and give no reason.
+    gRPC's own bound would also refuse health checks, and give no reason.
     """
 
     def __init__(self, limit: int) -> None:
@@ -125,17 +124,8 @@ class ConcurrencyLimiter:
         """How many calls may be in progress."""
         self.running = 0
         """How many calls are in progress."""
-        self.streams = 0
-        """How many of them are streams."""
-        self.refused = dict.fromkeys(
-            ("calls", "streams", "waited", "incomplete", "unread", "bytes"), 0
-        )
+        self.refused = dict.fromkeys(("calls", "waited", "incomplete", "unread", "bytes"), 0)
         """How many calls have been refused, by the bound that was reached."""
-
-    @property
-    def stream_limit(self) -> int:
-        """How many of the calls in progress may be streams."""
-        return max(1, self.limit // 2)
 
     def reconfigure(self, limit: int) -> None:
         """Apply another bound from now on; calls in progress go on."""
@@ -147,23 +137,6 @@ class ConcurrencyLimiter:
         async def limited(data: bytes, context: Context) -> bytes:
             with self.room():
                 return await handler(data, context)
-
-        return limited
-
-    def stream(self, handler: Stream) -> Stream:
-        """Bound a streaming method; a call counts for as long as it is open."""
-
-        async def limited(requests: AsyncIterator[bytes], context: Context) -> AsyncIterator[bytes]:
-            if self.streams >= self.stream_limit:
-                self.refused["streams"] += 1
-                raise Overloaded(f"{self.stream_limit} streams are open, which is the limit")
-            with self.room():
-                self.streams += 1
-                try:
-                    async for response in handler(requests, context):
-                        yield response
-                finally:
-                    self.streams -= 1
 
         return limited
 

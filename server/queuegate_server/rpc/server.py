@@ -18,12 +18,9 @@ from queuegate_server.rpc.interceptors import (
     end_unary_with_status,
 )
 
-_LIMITED_BY_SERVICER: Final = frozenset(
-    {"queuegate.v1.AccessService.CheckQueueAccess", "queuegate.v1.SyncService.Sync"}
-)
+_LIMITED_BY_SERVICER: Final = frozenset({"queuegate.v1.AccessService.CheckQueueAccess"})
 """A check that needs no lookup is answered before another call begins, so it takes no room; the
-servicer takes room for lookups only. Streams of SyncService, which are idle mostly, have a bound
-of their own.
+servicer takes room for lookups only. Streams are usually idle; SyncService bounds them itself.
 """
 
 
@@ -84,10 +81,7 @@ def _handler(
     counter = MethodCounters(kind, service, method.name)
     counters.append(counter)
     if method.client_streaming:
-        stream = authorizer.stream(name, serve)
-        if name not in _LIMITED_BY_SERVICER:
-            stream = limiter.stream(stream)
-        stream = end_stream_with_status(name, stream)
+        stream = end_stream_with_status(name, authorizer.stream(name, serve))
         if tracer is not None:
             stream = tracer.stream(name, stream)
         return grpc.stream_stream_rpc_method_handler(count_stream(counter, stream))

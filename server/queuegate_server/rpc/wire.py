@@ -17,7 +17,6 @@ from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.message import DecodeError, Message
 from google.protobuf.message_factory import GetMessageClass
 
-from queuegate.v1 import access_pb2
 from queuegate_server.rpc.errors import WHOLE_REQUEST, InvalidRequest, UnreadableRequest
 
 M = TypeVar("M", bound=Message)
@@ -38,14 +37,11 @@ _MAX_TAG_BYTES: Final = 5
 _MAX_TAG: Final = 2**32 - 1
 _MAX_FIELDS: Final = 4 * MAX_BATCH
 """Fields of a batch that is split here: far more than any batch needs, and each costs time."""
-_MAX_STREAM_FIELDS: Final = 1_000
 _MAX_SEARCHED_FIELDS: Final = 2_000
 """Fields, on all levels together, among which those at fault are searched for."""
 _MAX_VIOLATIONS: Final = 100
 _MAX_SPLIT_BYTES: Final = 2 * 1024 * 1024
 """A longer message may hold far too many items, so it is split item by item."""
-_STREAM_ID: Final = access_pb2.StreamQueueAccessRequest.ID_FIELD_NUMBER
-_STREAM_BATCH: Final = access_pb2.StreamQueueAccessRequest.BATCH_FIELD_NUMBER
 _CONTINUATION: Final = 0x80
 _SPENT: Final = object()
 _NOT_A_MESSAGE: Final = "the bytes are not a message of this type"
@@ -121,22 +117,6 @@ def batch_items(data: bytes) -> list[bytes]:
     if len(items) > MAX_BATCH:
         raise InvalidRequest([("checks", f"has more than {MAX_BATCH} items")])
     return items
-
-
-def stream_request(data: bytes) -> tuple[int, bytes]:
-    """Return the id of a StreamQueueAccessRequest and the bytes of its batch.
-
-    Raises InvalidRequest if the bytes are not such a message.
-    """
-    number = 0
-    batches = []
-    for field, wire_type, value in _fields(data, itertools.repeat(None, _MAX_STREAM_FIELDS)):
-        if field == _STREAM_ID and wire_type == _VARINT:
-            number = cast("int", value)
-        elif field == _STREAM_BATCH and wire_type == _LENGTH_DELIMITED:
-            # Repetitions of a message field are merged, which for bytes means concatenated.
-            batches.append(cast("bytes", value))
-    return number, batches[0] if len(batches) == 1 else b"".join(batches)
 
 
 def bound_fields(message: type[Message], data: bytes, most: int) -> None:

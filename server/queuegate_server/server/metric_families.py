@@ -27,22 +27,20 @@ METRICS: Final[Mapping[str, tuple[type[Metric], str, tuple[str, ...]]]] = {
         (*_CALL, "grpc_code"),
     ),
     "grpc_server_handling_seconds": (Histogram, "Duration of calls.", _CALL),
-    "queuegate_calls_in_progress": (Gauge, "Calls in progress, including streams.", ()),
+    "queuegate_calls_in_progress": (Gauge, "Calls in progress, not including gates' streams.", ()),
     "queuegate_calls_limit": (
         Gauge,
         ("How many calls may be in progress (limits.max_concurrent_calls)."),
         (),
     ),
-    "queuegate_streams_in_progress": (Gauge, "Streams in progress.", ()),
-    "queuegate_streams_limit": (Gauge, "How many streams may be open: half of the calls.", ()),
     "queuegate_calls_refused": (
         Counter,
         (
-            "Calls rejected at a limit: calls (too many in progress), streams (too many open), "
-            "waited (queued for too long in an overload, limits.max_wait), incomplete (the "
-            "request did not arrive within limits.connections.transfer_timeout, or 1 000 others "
-            "waited for theirs), unread (long calls while 64 MiB of answers were unread), bytes "
-            "(long calls while 64 MiB of requests were in progress)."
+            "Calls rejected at a limit: calls (too many in progress), waited (queued for too "
+            "long in an overload, limits.max_wait), incomplete (the request did not arrive within "
+            "limits.connections.transfer_timeout, or 1 000 others waited for theirs), unread "
+            "(long calls while 64 MiB of answers were unread), bytes (long calls while 64 MiB of "
+            "requests were in progress)."
         ),
         ("reason",),
     ),

@@ -90,8 +90,6 @@ def _calls(parts: ServerParts) -> dict[str, _Samples]:
         ],
         "queuegate_calls_in_progress": [((), limit.running)],
         "queuegate_calls_limit": [((), limit.limit)],
-        "queuegate_streams_in_progress": [((), limit.streams)],
-        "queuegate_streams_limit": [((), limit.stream_limit)],
         "queuegate_calls_refused": [((reason,), count) for reason, count in limit.refused.items()],
         "queuegate_decisions": [
             ((outcome, reason), count) for outcome, reason, count in parts.decisions.tallied()

@@ -1,6 +1,5 @@
 """The services without a server: commands decide in their own process, by the same code."""
 
-import asyncio
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -65,10 +64,8 @@ class OfflineServices:
             DecisionLog(wall=time.time),
             queue,
             limiter,
-            asyncio.Event(),
             clock=time.monotonic,
             has_seen=nothing_seen,
-            batches_in_flight=1,
         )
         # The caller may assert groups.
         self._methods: dict[str, Callable[[bytes], Awaitable[bytes]]] = {

@@ -179,12 +179,10 @@ def build_server(
         decisions,
         queue,
         call_limit,
-        draining,
         clock=clock,
         lease=lease,
         has_seen=hub.log.has_seen if fleet is None else fleet.has_applied,
         catch_up=None if fleet is None else fleet.catch_up,
-        batches_in_flight=settings.limits.stream_batches_in_flight,
     )
     user_groups = UserGroupServicer(engine, queue, changes)
     policies = PolicyServicer(engine, reloader, queue, changes, readiness)

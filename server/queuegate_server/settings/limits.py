@@ -64,7 +64,7 @@ class Limits(Section):
         1000,
         ge=1,
         le=1_000_000,
-        description="The maximum number of concurrent calls; half of them may be streams.",
+        description="The maximum number of concurrent calls, not including gates' streams.",
     )
     max_wait: Annotated[Duration, Field(ge=0.001, le=60)] = Field(
         0.1,
@@ -75,18 +75,11 @@ class Limits(Section):
     max_message: Annotated[Size, Field(ge=KIB, le=1024 * MIB)] = Field(
         4 * MIB, description="The maximum size of a request, in bytes."
     )
-    stream_batches_in_flight: int = Field(
-        16,
-        ge=1,
-        le=10_000,
-        description="The maximum number of batches of one stream processed concurrently.",
-    )
     caller_rate: Annotated[float, Field(ge=0, le=1_000_000)] = Field(
         0.0,
-        description="The sustained rate of calls per second of one caller. Each message of a "
-        "stream counts as a call, but a gate's stream counts only when it is opened. The "
-        "decisions that the caller's gates report have a separate limit of the same rate; "
-        "beyond it, reports wait. 0: unlimited.",
+        description="The sustained rate of calls per second of one caller. A gate's stream counts "
+        "only when it is opened. The decisions that the caller's gates report have a separate "
+        "limit of the same rate; beyond it, reports wait. 0: unlimited.",
     )
     caller_burst: int = Field(
         100, ge=1, le=1_000_000, description="The maximum number of concurrent calls of one caller."

@@ -132,13 +132,6 @@ class Fuzz:
         for item, came in zip(items, found, strict=True):
             assert came == self._model.expected(item), item.hex()
 
-    def stream(self, items: Sequence[bytes]) -> None:
-        """Send each item as a message of one stream; the stream answers all of them."""
-        method = ACCESS + "StreamQueueAccess"
-        call: grpc.StreamStreamMultiCallable[bytes, bytes] = self._channel.stream_stream(method)
-        answers = sum(1 for _ in call(iter(items), timeout=60))
-        assert answers == len(items)
-
     def send_damaged_batches(self, batches: Sequence[bytes]) -> int:
         """Send batches of a few items, damaged anywhere; return how many protobuf could read.
         Those are answered item by item.
@@ -204,7 +197,6 @@ def test_random_requests(
         assert fuzz.send_damaged_batches([requests.mutated(batch) for batch in few]) > 20
         for method in OTHER_METHODS:
             fuzz.call(method, [requests.mutated(item) for item in single[:100]])
-        fuzz.stream([requests.mutated(framed([item])) for item in single[:STREAMED]])
         # The same again: the answers stay, and so does the memory. What is left behind is so each
         # time; what an allocator keeps for later is not.
         sizes = [warm]
@@ -248,7 +240,6 @@ def test_fewer_random_requests_over_native(
             fuzz.call(ACCESS + method, rng.sample(items, 200))
         few = [framed(rng.sample(items, 5)) for _ in range(100)]
         fuzz.send_damaged_batches([requests.mutated(batch) for batch in few])
-        fuzz.stream([requests.mutated(framed([item])) for item in items[:200]])
     assert server.wait_for_log("transport")["transport"] == transport
     assert not [log for log in server.logs if log["level"] == "error"]
 

@@ -17,11 +17,12 @@ from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 
 import queuegate
 from queuegate import _errors
-from queuegate.v1 import access_pb2, access_pb2_grpc
-from queuegate.v1.user_group_information_pb2 import UserGroupInformation
+from queuegate.policy.decision import RULES
+from queuegate.v1 import sync_pb2, sync_pb2_grpc
 from tests.support.eventually import eventually
 from tests.support.fakes.scripted_directory import HANGS, ScriptedDirectory, settings_file
-from tests.support.servers.queuegate_server import RunningServer, running_server
+from tests.support.servers.queuegate_server import ADMIN, RunningServer, running_server
+from tests.support.sync_stream import sync_request
 
 pytestmark = pytest.mark.both_transports
 
@@ -62,7 +63,9 @@ def start(tmp_path: Path, directory: ScriptedDirectory) -> Start:
             "drain": drain,
         }
         config = settings_file(tmp_path, settings)
-        return running_server("--config", config, listen=listen, environment=directory.environment)
+        return running_server(
+            "--config", config, *ADMIN, listen=listen, environment=directory.environment
+        )
 
     return started
 
@@ -188,19 +191,9 @@ class Requests:
         self._ended.set()
 
 
-def question(user: str) -> access_pb2.StreamQueueAccessRequest:
-    asked = access_pb2.CheckQueueAccessRequest(
-        user=UserGroupInformation(user=user),
-        queue="root.x",
-        access=access_pb2.ACCESS_TYPE_SUBMIT,
-    )
-    batch = access_pb2.BatchCheckQueueAccessRequest(checks=[asked])
-    return access_pb2.StreamQueueAccessRequest(id=7, batch=batch)
-
-
-def access_stream(channel: grpc.Channel) -> tuple[Any, Requests]:
-    requests = Requests(question("alice"))
-    return access_pb2_grpc.AccessServiceStub(channel).StreamQueueAccess(iter(requests)), requests
+def sync_stream(channel: grpc.Channel) -> tuple[Any, Requests]:
+    requests = Requests(sync_request("open", rules=[RULES]))
+    return sync_pb2_grpc.SyncServiceStub(channel).Sync(iter(requests)), requests
 
 
 def health_stream(channel: grpc.Channel) -> tuple[Any, Requests]:
@@ -216,7 +209,7 @@ def reflection_stream(channel: grpc.Channel) -> tuple[Any, Requests]:
 
 def test_idle_streams_do_not_hold_the_end_up(start: Start) -> None:
     with start(grace="100s") as server, grpc.insecure_channel(server.address) as channel:
-        streams = [opened(channel) for opened in (access_stream, health_stream, reflection_stream)]
+        streams = [opened(channel) for opened in (sync_stream, health_stream, reflection_stream)]
         for answers, _ in streams:
             next(answers)
         server.process.send_signal(signal.SIGTERM)
@@ -228,46 +221,28 @@ def test_idle_streams_do_not_hold_the_end_up(start: Start) -> None:
                 answers.cancel()
 
 
-def test_messages_of_a_stream_are_answered_before_the_end(
-    start: Start, directory: ScriptedDirectory
-) -> None:
+def test_a_stream_that_keeps_sending_is_never_ended_with_success(start: Start) -> None:
+    ended_by_server = threading.Event()
+
+    def sending() -> Iterator[sync_pb2.SyncRequest]:
+        yield sync_request("open", rules=[RULES])
+        for number in range(1, 1_000_000):
+            if ended_by_server.wait(0.001):
+                return
+            yield sync_request("ping", id=number)
+
     with start(grace="100s") as server, grpc.insecure_channel(server.address) as channel:
-        requests = Requests(question("slow"))
-        answers = access_pb2_grpc.AccessServiceStub(channel).StreamQueueAccess(iter(requests))
-        eventually(lambda: directory.asked("slow"), 1)
+        answers = sync_pb2_grpc.SyncServiceStub(channel).Sync(sending())
+        pongs = (answer.pong.id for answer in answers if answer.HasField("pong"))
+        received = [next(pongs) for _ in range(100)]
         server.process.send_signal(signal.SIGTERM)
-        server.wait_for_log("draining")
-        directory.release()
-        received: list[access_pb2.StreamQueueAccessResponse] = []
         with pytest.raises(grpc.RpcError) as caught:
-            received.extend(answers)  # the server ends the stream
-        requests.end()
+            received.extend(pongs)  # the server ends the stream
+        ended_by_server.set()
         assert caught.value.code() is grpc.StatusCode.UNAVAILABLE
         error = _errors.from_call(caught.value, server.address, 1, encrypted=False)
         assert error.reason == "DRAINING"
-        assert [answer.id for answer in received] == [7]
-        assert received[0].batch.results[0].decision.allowed
-        assert ended(server) == 0
-
-
-def test_a_stream_that_keeps_sending_is_never_ended_with_success(start: Start) -> None:
-    sent: list[int] = []
-
-    def sending() -> Iterator[access_pb2.StreamQueueAccessRequest]:
-        asked = question("alice")
-        for number in range(1, 1_000_000):
-            sent.append(number)
-            yield access_pb2.StreamQueueAccessRequest(id=number, batch=asked.batch)
-
-    with start(grace="100s") as server, grpc.insecure_channel(server.address) as channel:
-        answers = access_pb2_grpc.AccessServiceStub(channel).StreamQueueAccess(sending())
-        received = [next(answers).id for _ in range(100)]
-        server.process.send_signal(signal.SIGTERM)
-        with pytest.raises(grpc.RpcError) as caught:
-            received.extend(answer.id for answer in answers)
-        assert caught.value.code() is grpc.StatusCode.UNAVAILABLE
-        assert len(set(received)) == len(received)
-        assert set(received) <= set(sent)
+        assert received == sorted(set(received))
         assert ended(server) == 0
 
 

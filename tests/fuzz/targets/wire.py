@@ -5,7 +5,7 @@ the second answer may come from the response cache.
 """
 
 import random
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from typing import Any, Final, TypeVar
 
 from google.protobuf.message import DecodeError, Message
@@ -19,7 +19,6 @@ from tests.fuzz.targets.wire_services import (
     ITEMS,
     ORACLE,
     QUEUES,
-    STREAM,
     YARN,
     YARN_ORACLE,
     YUNIKORN,
@@ -209,30 +208,6 @@ def _one_by_one(data: bytes) -> None:
     _same(found, list(items.field1))
 
 
-def _stream(data: bytes) -> None:
-    async def one() -> AsyncIterator[bytes]:
-        yield data
-
-    async def answers() -> list[bytes]:
-        return [each async for each in YUNIKORN.access.StreamQueueAccess(one(), trusted=True)]
-
-    [answer] = run(answers())
-    found = access_pb2.StreamQueueAccessResponse.FromString(answer)
-    parsed = _parsed(STREAM, data)
-    if len(data) > _MANY_FIELDS and found.HasField("error") and found.id == 0:
-        parsed = None  # A message with more fields than any caller sends may be refused.
-    if parsed is None:
-        _same(_outcome_of_status(found.error), INVALID)
-        return
-    batch = b"".join(parsed.field2)
-    name, outcomes = _expected_of_batch(batch, ORACLE.expected)
-    _same(found.id, parsed.field1)
-    if name == "OK":
-        _same(_outcomes(found.batch.results), outcomes)
-    else:
-        _same(_outcome_of_status(found.error), name)
-
-
 def _columns(data: bytes) -> None:
     request = _parsed(access_pb2.CheckQueueAccessColumnsRequest, data)
     for _ in range(2):
@@ -350,7 +325,6 @@ _METHODS: Final[Sequence[tuple[_Judge, _Make]]] = (
     (_explain, lambda queues, _: queues.question()),
     (_batch, _batch_of),
     (_one_by_one, _batch_of),
-    (_stream, lambda *made: b"\x08\x07" + wire.embedded(2, _batch_of(*made))),
     (_columns, _columns_of),
     (_list, _list_of),
     (_application, lambda _, yarn: yarn.about_application()),

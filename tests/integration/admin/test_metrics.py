@@ -23,6 +23,7 @@ from tests.support.eventually import eventually
 from tests.support.fakes.scripted_directory import HANGS, ScriptedDirectory, settings_file
 from tests.support.servers.admin_port import LISTEN, get, ops_address, value
 from tests.support.servers.queuegate_server import RunningServer, running_server
+from tests.support.sync_stream import sync_streams
 
 POLICY = """\
 partitions:
@@ -196,19 +197,27 @@ def test_columns_count_each_question(shared: Setup) -> None:
     eventually(lambda: value(shared.ops, "grpc_server_handled_total", *labels), 2.0)
 
 
-def test_streams_are_calls_too(shared: Setup) -> None:
+def test_batches_count_each_question(shared: Setup) -> None:
     item = access_pb2.CheckQueueAccessRequest(queue="root")
     item.user.user = "secret-user"
     item.access = access_pb2.ACCESS_TYPE_SUBMIT
     before = value(shared.ops, "queuegate_decisions_total")
-    request = access_pb2.StreamQueueAccessRequest()
-    request.batch.checks.extend([item] * 5)
+    request = access_pb2.BatchCheckQueueAccessRequest(checks=[item] * 5)
     with grpc.insecure_channel(shared.server.address.split(", ")[0]) as channel:
         stub = access_pb2_grpc.AccessServiceStub(channel)
-        assert len(list(stub.StreamQueueAccess(iter([request] * 3)))) == 3
-    labels = ("bidi_stream", "StreamQueueAccess", "OK")
-    eventually(lambda: value(shared.ops, "grpc_server_handled_total", *labels), 1.0)
+        for _ in range(3):
+            assert len(stub.BatchCheckQueueAccess(request, timeout=60).results) == 5
     assert value(shared.ops, "queuegate_decisions_total") - before == 15
+
+
+def test_streams_are_calls_too(shared: Setup) -> None:
+    with sync_streams(shared.server.address.split(", ")[0]) as opening:
+        stream = opening()
+        stream.open()
+        stream.send("release")
+        assert stream.status() == ("OK", "")
+    labels = ("bidi_stream", "Sync", "OK")
+    eventually(lambda: value(shared.ops, "grpc_server_handled_total", *labels), 1.0)
 
 
 def test_reloads(shared: Setup) -> None:

@@ -20,7 +20,8 @@ from queuegate.v1 import access_pb2, access_pb2_grpc
 from queuegate.v1.user_group_information_pb2 import UserGroupInformation
 from tests.support.fakes.collector import Collector, attributes
 from tests.support.fakes.scripted_directory import ScriptedDirectory, settings_file
-from tests.support.servers.queuegate_server import RunningServer, running_server
+from tests.support.servers.queuegate_server import ADMIN, RunningServer, running_server
+from tests.support.sync_stream import sync_streams
 
 POLICY = """\
 partitions:
@@ -53,7 +54,7 @@ def serving(folder: Path, endpoint: str, **tracing: Any) -> Any:
         "tracing": {"enabled": "true", "endpoint": endpoint, **tracing},
     }
     config = settings_file(folder, settings)
-    return running_server("--config", config, environment=directory.environment)
+    return running_server("--config", config, *ADMIN, environment=directory.environment)
 
 
 @pytest.fixture(scope="module")
@@ -128,13 +129,15 @@ def test_a_failure_is_an_error_and_a_call_without_a_look_up_has_no_span_of_one(
         [only] = collector.wait_for(1).values()
         assert only.trace_id != call.trace_id
         collector.spans.clear()
-        with grpc.insecure_channel(server.address) as channel:
-            batch = access_pb2.BatchCheckQueueAccessRequest(checks=[question("tom")])
-            request = access_pb2.StreamQueueAccessRequest(id=1, batch=batch)
-            stub = access_pb2_grpc.AccessServiceStub(channel)
-            assert len(list(stub.StreamQueueAccess(iter([request]), timeout=60))) == 1
+        with sync_streams(server.address) as opening:
+            stream = opening()
+            stream.open()
+            stream.send("want", users=["tom"])
+            assert list(stream.until("user_groups").user_groups.groups) == ["staff"]
+            stream.send("release")
+            assert stream.status() == ("OK", "")
         spans = collector.wait_for(2)
-        assert spans[LOOKUP].parent_span_id == spans[f"{SERVICE}/StreamQueueAccess"].span_id
+        assert spans[LOOKUP].parent_span_id == spans["queuegate.v1.SyncService/Sync"].span_id
 
 
 def test_unsampled_traces_are_not_sent_and_the_end_sends_the_rest(

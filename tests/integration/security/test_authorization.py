@@ -2,7 +2,7 @@
 
 import datetime as dt
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import grpc
@@ -22,7 +22,6 @@ from queuegate_server.settings.listeners import Listener, ListenerTls
 from queuegate_server.settings.load import load_settings
 
 CHECK = "queuegate.v1.AccessService.CheckQueueAccess"
-STREAM = "queuegate.v1.AccessService.StreamQueueAccess"
 RELOAD = "queuegate.v1.PolicyService.ReloadPolicy"
 TLS = ListenerTls.model_validate({"certificate_file": "a", "key_file": "b"})
 LOCAL = (Listener(address="127.0.0.1:1"),)
@@ -210,25 +209,3 @@ async def test_a_caller_over_its_rate_learns_when_to_retry() -> None:
     assert status.code is grpc.StatusCode.RESOURCE_EXHAUSTED
     assert status.proto.details[1].Unpack(retry)
     assert retry.retry_delay.ToSeconds() == 2
-
-
-async def test_a_stream_over_its_rate_is_read_from_more_slowly() -> None:
-    clock = Clock()
-    rates = RateLimiter(1000, 1, clock)
-    read = []
-
-    async def requests() -> AsyncIterator[bytes]:
-        for number in range(3):
-            read.append(clock.now)
-            clock.now += 0.0005
-            yield bytes([number])
-
-    async def echo(items: AsyncIterator[bytes], *, trusted: bool) -> AsyncIterator[bytes]:
-        async for item in items:
-            clock.now += 1
-            yield item
-
-    stream = Authorizer(known(), rates).stream(STREAM, echo)
-    call: Any = Call("ipv4:127.0.0.1:1")
-    assert [item async for item in stream(requests(), call)] == [b"\0", b"\1", b"\2"]
-    assert len(read) == 3

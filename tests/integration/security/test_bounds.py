@@ -12,11 +12,13 @@ import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 import queuegate
+from queuegate.policy.decision import RULES
 from queuegate.v1 import access_pb2
 from queuegate.v1.access_pb2_grpc import AccessServiceStub
 from queuegate.v1.user_group_information_pb2 import UserGroupInformation
 from tests.integration.security.authorities import channel, client, configured
 from tests.resilience import http2
+from tests.support.sync_stream import sync_request
 
 
 def question(user: str = "alice") -> access_pb2.CheckQueueAccessRequest:
@@ -46,18 +48,6 @@ def test_the_rate_of_a_caller(tmp_path: Path) -> None:
             # Neither the health nor another caller.
             assert asking.health()
             assert other.check("alice", "root.open")
-
-
-def test_a_stream_is_slowed_down_and_not_ended(tmp_path: Path) -> None:
-    limits = {"caller_rate": 50, "caller_burst": 1}
-    with configured(tmp_path, limits=limits) as server, channel(server.address) as asking:
-        batch = access_pb2.BatchCheckQueueAccessRequest(checks=[question()])
-        sent = [
-            access_pb2.StreamQueueAccessRequest(id=number, batch=batch) for number in range(1, 6)
-        ]
-        answers = list(AccessServiceStub(asking).StreamQueueAccess(iter(sent), timeout=60))
-    assert sorted(answer.id for answer in answers) == [1, 2, 3, 4, 5]
-    assert all(answer.batch.results[0].decision.allowed for answer in answers)
 
 
 def test_metadata_over_the_limit(tmp_path: Path) -> None:
@@ -184,13 +174,12 @@ def test_requests_that_do_not_arrive_are_given_up(tmp_path: Path) -> None:
         assert AccessServiceStub(asking).CheckQueueAccess(question(), timeout=60).allowed
 
 
-@pytest.mark.parametrize("method", ["CheckQueueAccess", "StreamQueueAccess"])
+@pytest.mark.parametrize("method", ["CheckQueueAccess", "Sync"])
 def test_a_connection_that_reads_no_answer_is_cut(tmp_path: Path, method: str) -> None:
     no_window = http2.frame(http2.SETTINGS, payload=b"\0\4\0\0\0\0")
     asked = http2.question()
-    if method == "StreamQueueAccess":
-        batch = access_pb2.BatchCheckQueueAccessRequest(checks=[question()])
-        message = access_pb2.StreamQueueAccessRequest(id=1, batch=batch).SerializeToString()
+    if method == "Sync":
+        message = sync_request("open", rules=[RULES]).SerializeToString()
         sent = b"\0" + len(message).to_bytes(4) + message
         asked = http2.frame(http2.DATA, 0, 1, sent)
     acknowledged = http2.frame(http2.SETTINGS, http2.ACK)

@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from typing import Any
 
 import grpc
@@ -11,12 +12,13 @@ from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 from queuegate.v1 import access_pb2, access_pb2_grpc
 from queuegate.v1.user_group_information_pb2 import UserGroupInformation
 from tests.integration.security.authorities import SECRET_QUEUE, channel, configured
+from tests.support.sync_stream import SyncStream
 
 TOKEN = "qg_" + "c" * 43
 WITH_TOKEN = (("authorization", f"Bearer {TOKEN}"),)
 WITH_ANOTHER = (("authorization", "Bearer qg_" + "o" * 43),)
-Ask = Callable[[access_pb2_grpc.AccessServiceStub, Any], bool]
-EVERYTHING = {"roles": ["check", "read", "admin"], "assert_groups": True}
+Ask = Callable[[grpc.Channel, Any], bool]
+EVERYTHING = {"roles": ["check", "read", "admin", "sync"], "assert_groups": True}
 
 
 @pytest.fixture(scope="module")
@@ -28,7 +30,7 @@ def asking(tmp_path_factory: pytest.TempPathFactory) -> Iterator[grpc.Channel]:
     digest = hashlib.sha256(TOKEN.encode()).hexdigest()
     (folder / "tokens").write_text(f"ci:{digest}\n")
     callers = {
-        "loopback": {"roles": ["check"], "assert_groups": False},
+        "loopback": {"roles": ["check", "sync"], "assert_groups": False},
         "unix": EVERYTHING,
         "token_file": str(folder / "tokens"),
         "tokens": {"ci": EVERYTHING},
@@ -48,17 +50,20 @@ def question() -> access_pb2.CheckQueueAccessRequest:
     )
 
 
-def alone(stub: access_pb2_grpc.AccessServiceStub, metadata: Any) -> bool:
+def alone(channel: grpc.Channel, metadata: Any) -> bool:
+    stub = access_pb2_grpc.AccessServiceStub(channel)
     return stub.CheckQueueAccess(question(), timeout=60, metadata=metadata).allowed
 
 
-def in_a_batch(stub: access_pb2_grpc.AccessServiceStub, metadata: Any) -> bool:
+def in_a_batch(channel: grpc.Channel, metadata: Any) -> bool:
+    stub = access_pb2_grpc.AccessServiceStub(channel)
     batch = access_pb2.BatchCheckQueueAccessRequest(checks=[question()])
     results = stub.BatchCheckQueueAccess(batch, timeout=60, metadata=metadata).results
     return results[0].decision.allowed
 
 
-def as_columns(stub: access_pb2_grpc.AccessServiceStub, metadata: Any) -> bool:
+def as_columns(channel: grpc.Channel, metadata: Any) -> bool:
+    stub = access_pb2_grpc.AccessServiceStub(channel)
     request = access_pb2.CheckQueueAccessColumnsRequest(
         access=access_pb2.ACCESS_TYPE_SUBMIT,
         users=[question().user],
@@ -70,21 +75,18 @@ def as_columns(stub: access_pb2_grpc.AccessServiceStub, metadata: Any) -> bool:
     return response.allowed == b"\x01"
 
 
-def in_a_stream(stub: access_pb2_grpc.AccessServiceStub, metadata: Any) -> bool:
-    batch = access_pb2.BatchCheckQueueAccessRequest(checks=[question()])
-    request = access_pb2.StreamQueueAccessRequest(id=1, batch=batch)
-    [response] = stub.StreamQueueAccess(iter([request]), timeout=60, metadata=metadata)
-    return response.batch.results[0].decision.allowed
+def in_a_stream(channel: grpc.Channel, metadata: Any) -> bool:
+    with closing(SyncStream(channel, metadata)) as stream:
+        return stream.open().assert_groups
 
 
 @pytest.mark.parametrize("ask", [alone, in_a_batch, as_columns, in_a_stream])
 def test_a_caller_is_who_it_is_in_every_call(asking: grpc.Channel, ask: Ask) -> None:
-    stub = access_pb2_grpc.AccessServiceStub(asking)
     for _ in range(2):
-        assert not ask(stub, ())
-        assert ask(stub, WITH_TOKEN)
+        assert not ask(asking, ())
+        assert ask(asking, WITH_TOKEN)
     with pytest.raises(grpc.RpcError) as caught:
-        ask(stub, WITH_ANOTHER)
+        ask(asking, WITH_ANOTHER)
     assert caught.value.code() is grpc.StatusCode.UNAUTHENTICATED
 
 

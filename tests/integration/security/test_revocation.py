@@ -1,7 +1,5 @@
 """Revoked rights end at once, even on an open connection, stream or TLS session."""
 
-import itertools
-import queue
 import signal
 import time
 from collections.abc import Iterator
@@ -24,12 +22,13 @@ from tests.support.eventually import eventually
 from tests.support.fakes.notify_socket import NotifySocket
 from tests.support.gates import live_gate
 from tests.support.servers.queuegate_server import RunningServer, running_server
+from tests.support.sync_stream import SyncStream
 
 ALICE = "dns:alice.example.org"
 CALLERS: dict[str, Any] = {
     "loopback": {"roles": []},
-    "certificates": {ALICE: {"roles": ["check"], "assert_groups": True}},
-    "tokens": {"ci": {"roles": ["check"]}},
+    "certificates": {ALICE: {"roles": ["check", "sync"], "assert_groups": True}},
+    "tokens": {"ci": {"roles": ["check", "sync"]}},
 }
 
 
@@ -78,41 +77,16 @@ def served(tmp_path: Path, authority: Authority) -> Iterator[Served]:
             yield made
 
 
-class Stream:
-    """A stream that sends a question on request."""
-
-    def __init__(self, asking: grpc.Channel, metadata: Any = ()) -> None:
-        self._numbers = itertools.count(1)
-        self._requests: queue.Queue[access_pb2.StreamQueueAccessRequest | None] = queue.Queue()
-        stub = access_pb2_grpc.AccessServiceStub(asking)
-        requests = iter(self._requests.get, None)
-        self._answers = stub.StreamQueueAccess(requests, metadata=metadata, timeout=60)
-
-    def close(self) -> None:
-        self._requests.put(None)
-
-    def ask(self, group: str) -> bool:
-        check = access_pb2.CheckQueueAccessRequest(
-            user=UserGroupInformation(user="u", groups=[group]),
-            queue="root.secret-project",
-            access=access_pb2.ACCESS_TYPE_SUBMIT,
-        )
-        batch = access_pb2.BatchCheckQueueAccessRequest(checks=[check])
-        self._requests.put(access_pb2.StreamQueueAccessRequest(id=next(self._numbers), batch=batch))
-        answer: access_pb2.StreamQueueAccessResponse = next(self._answers)
-        return answer.batch.results[0].decision.allowed
-
-
 def test_a_token_that_is_taken_away_ends_its_streams(served: Served) -> None:
     bearer = (("authorization", f"Bearer {CI}"),)
     address = served.server.address.split(", ")[1]
-    with channel(address) as asking, closing(Stream(asking, bearer)) as stream:
-        # Its groups do not count.
-        assert not stream.ask("secret-group")
+    with channel(address) as asking, closing(SyncStream(asking, bearer)) as stream:
+        assert not stream.open().assert_groups
+        stream.lease()
         served.tokens.write_text("")
         served.send_sighup()
         with pytest.raises(grpc.RpcError) as caught:
-            stream.ask("secret-group")
+            stream.lease()
         assert caught.value.code() is grpc.StatusCode.UNAUTHENTICATED
 
 
@@ -124,29 +98,27 @@ def test_rights_of_a_certificate_change_without_a_restart(
     with (
         client(address, shown) as calling,
         channel(address, shown) as asking,
-        closing(Stream(asking)) as first,
-        closing(Stream(asking)) as second,
+        closing(SyncStream(asking)) as first,
     ):
-        assert first.ask("secret-group")
+        assert first.open().assert_groups
         with pytest.raises(queuegate.NotPermitted):
             calling.policy()
 
-        served.configure(certificates={ALICE: {"roles": ["check", "read"]}})
+        served.configure(certificates={ALICE: {"roles": ["check", "read", "sync"]}})
         served.send_sighup()
         assert calling.policy().revision
         with pytest.raises(grpc.RpcError) as caught:
-            first.ask("secret-group")
+            first.lease()
         assert caught.value.code() is grpc.StatusCode.UNAVAILABLE
-        with closing(Stream(asking)) as again:
-            assert not again.ask("secret-group")
-
-        served.configure(certificates={})
-        served.send_sighup()
-        with pytest.raises(queuegate.NotPermitted):
-            calling.check("alice", "root.open")
-        with pytest.raises(grpc.RpcError) as caught:
-            second.ask("secret-group")
-        assert caught.value.code() is grpc.StatusCode.PERMISSION_DENIED
+        with closing(SyncStream(asking)) as second:
+            assert not second.open().assert_groups
+            served.configure(certificates={})
+            served.send_sighup()
+            with pytest.raises(queuegate.NotPermitted):
+                calling.check("alice", "root.open")
+            with pytest.raises(grpc.RpcError) as caught:
+                second.lease()
+            assert caught.value.code() is grpc.StatusCode.PERMISSION_DENIED
     changed = served.server.wait_for_log("settings are replaced", count=2)
     assert all(key.startswith("callers.certificates") for key in changed["keys"])
 
@@ -161,12 +133,12 @@ def test_a_certificate_expires_on_a_connection_too(served: Served, authority: Au
     with closing(resuming_channel(address, longer, sessions)) as first:
         assert status(first) is grpc.StatusCode.OK
     brief = authority.client("brief", dns("alice.example.org"), seconds=8)
-    with closing(channel(address, brief)) as first, closing(Stream(first)) as stream:
-        assert stream.ask("secret-group")
+    with closing(channel(address, brief)) as first, closing(SyncStream(first)) as stream:
+        stream.open()
         assert status(first) is grpc.StatusCode.OK
         eventually(lambda: status(first), grpc.StatusCode.UNAUTHENTICATED)
         with pytest.raises(grpc.RpcError) as caught:
-            stream.ask("secret-group")
+            stream.lease()
         assert caught.value.code() is grpc.StatusCode.UNAUTHENTICATED
     eventually(lambda: expired(longer), True)
     with closing(resuming_channel(address, longer, sessions)) as second:

@@ -5,7 +5,6 @@ import itertools
 import random
 import time
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from typing import Any
 
 import grpc
@@ -35,11 +34,9 @@ from tests.resilience.history.records import (
 DEADLINE = 20.0
 MAX_PAUSE = 0.06
 """Seconds between the calls of a client, at the most."""
-CALLS_OF_CONNECTION, STREAMS_OF_CONNECTION = 100, 4
+CALLS_OF_CONNECTION = 100
 """At the most; new connections reach workers that have just started."""
-BATCH, BATCHES_OF_STREAM = 12, 60
-UNANSWERED = "OK without all answers"
-"""Not a status of gRPC: how no stream may end."""
+BATCH = 12
 TOKENS = {name: f"qg_{name}_{'x' * 40}" for name in ("ci", "ops")}
 OPTIONS = (("grpc.use_local_subchannel_pool", 1), ("grpc.enable_retries", 0))
 _sessions = itertools.count(1)
@@ -80,14 +77,6 @@ class Client:
             if self._ended.is_set():
                 return
             await kind()
-            await asyncio.sleep(self._chance.uniform(0, MAX_PAUSE))
-
-    async def ask_on_streams(self) -> None:
-        """Send batches, on some streams."""
-        for _ in range(self._chance.randint(1, STREAMS_OF_CONNECTION)):
-            if self._ended.is_set():
-                return
-            await self._stream()
             await asyncio.sleep(self._chance.uniform(0, MAX_PAUSE))
 
     async def close(self) -> None:
@@ -237,41 +226,6 @@ class Client:
         call = Call(method, role, start, end, session=session, caller=caller, **fields)
         self._history.calls.append(call)
 
-    async def _stream(self) -> None:
-        """Send some batches on one stream; each is a call of its own, if it is answered."""
-        caller, begin = self._caller(), time.monotonic()
-        sent: dict[int, tuple[float, Sequence[Question]]] = {}
-
-        stream = self._access.StreamQueueAccess(timeout=DEADLINE, metadata=_metadata(caller))
-
-        async def send() -> None:
-            # The error that ends the stream comes with the answers.
-            with suppress(grpc.aio.AioRpcError, asyncio.InvalidStateError):
-                for number in range(self._chance.randint(1, BATCHES_OF_STREAM)):
-                    batch, questions = self._batch(caller)
-                    sent[number] = time.monotonic(), questions
-                    await stream.write(access_pb2.StreamQueueAccessRequest(id=number, batch=batch))
-                    await asyncio.sleep(self._chance.uniform(0, MAX_PAUSE))
-                await stream.done_writing()
-
-        sending = asyncio.create_task(send())
-        method, role = "StreamQueueAccess", "check"
-        try:
-            async for response in stream:
-                start, questions = sent.pop(response.id)
-                if response.HasField("error"):
-                    self._record(method, role, caller, start, status=_code(response.error))
-                else:
-                    fields = _results(questions, response.batch)
-                    self._record(method, role, caller, start, **fields)
-            if sent:
-                self._record(method, role, caller, begin, status=UNANSWERED)
-        except grpc.aio.AioRpcError as error:
-            # The caller was refused when the stream began, or with one of its messages.
-            self._record(method, role, caller, begin, **_failure(error))
-        finally:
-            sending.cancel()
-
 
 async def keep_asking(
     address: str,
@@ -279,23 +233,18 @@ async def keep_asking(
     chance: random.Random,
     ended: asyncio.Event,
     clients: int,
-    streams: int,
 ) -> None:
-    """Ask on some connections at once, and on others after them, until `ended` is set. `streams`
-    of the clients ask on streams.
+    """Ask on some connections at once, and on others after them, until `ended` is set."""
 
-    Calls are not cancelled: gRPC forgets that of a stream which it is about to begin.
-    """
-
-    async def ask(*, on_streams: bool) -> None:
+    async def ask() -> None:
         while not ended.is_set():
             client = Client(address, history, chance, ended)
-            await (client.ask_on_streams() if on_streams else client.ask())
+            await client.ask()
             await client.close()
 
     async with asyncio.TaskGroup() as group:
-        for number in range(clients):
-            group.create_task(ask(on_streams=number < streams))
+        for _ in range(clients):
+            group.create_task(ask())
 
 
 def _failure(error: grpc.aio.AioRpcError) -> dict[str, str]:

@@ -77,10 +77,10 @@ class Server:
             self.history = self._world.recorder.begin(begin)
             yield
 
-    async def keep_asking(self, clients: int, streams: int) -> None:
+    async def keep_asking(self, clients: int) -> None:
         """Ask until it has ended."""
         address = self.process.address
-        await keep_asking(address, self.history, self._chance, self._ended, clients, streams)
+        await keep_asking(address, self.history, self._chance, self._ended, clients)
 
     async def stop(self, number: signal.Signals) -> None:
         """End it by a signal."""

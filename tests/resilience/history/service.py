@@ -13,9 +13,8 @@ from tests.resilience.history.server import CONFIRM_SECONDS, Server
 from tests.resilience.history.world import World
 
 REPLICAS = ("a", "b", "c")
-CLIENTS, STREAMS = 10, 2
-"""How many ask a server at once, and how many of these on streams."""
-CLIENTS_OF_REPLICA, STREAMS_OF_REPLICA = 4, 1
+CLIENTS, CLIENTS_OF_REPLICA = 10, 4
+"""How many ask a server at once."""
 
 
 class Service:
@@ -110,8 +109,8 @@ class Service:
         server = Server(self.world, self._fault, name)
         await self._stack.enter_async_context(server.running())
         self._servers[name] = server
-        clients = (CLIENTS_OF_REPLICA, STREAMS_OF_REPLICA) if name else (CLIENTS, STREAMS)
-        self._group.create_task(server.keep_asking(*clients))
+        clients = CLIENTS_OF_REPLICA if name else CLIENTS
+        self._group.create_task(server.keep_asking(clients))
 
     async def _until_seen(self, name: str) -> None:
         """Wait until the other replicas know a new one: a Redis that is emptied before does not

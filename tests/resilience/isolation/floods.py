@@ -10,11 +10,13 @@ from contextlib import contextmanager
 from typing import Final
 
 from bench.open_calls import fields
+from queuegate.policy.decision import RULES
 from queuegate.v1 import access_pb2
 from queuegate.v1.user_group_information_pb2 import UserGroupInformation
 from queuegate_server.settings.limits import Connections
 from tests.resilience import http2
 from tests.resilience.http2 import ACK, END_HEADERS, END_STREAM, HEADERS, SETTINGS, frame
+from tests.support.sync_stream import sync_request
 
 RESET: Final = 3
 MAX_STREAMS: Final = Connections().max_streams
@@ -148,9 +150,9 @@ def large_answers_unread(address: str) -> None:
 
 
 def streams_unread(address: str) -> None:
-    """Open streams, send batches on each, and read no answer."""
-    batch = access_pb2.StreamQueueAccessRequest(id=1, batch=batch_of(4_000))
-    _each_on_its_own_thread(address, "StreamQueueAccess", batch.SerializeToString(), 0, times=8)
+    """Open streams of gates, and read neither the policy nor anything else."""
+    first = sync_request("open", rules=[RULES]).SerializeToString()
+    _each_on_its_own_thread(address, "Sync", first, 0)
 
 
 def batch_of(count: int) -> access_pb2.BatchCheckQueueAccessRequest:
@@ -162,19 +164,16 @@ def batch_of(count: int) -> access_pb2.BatchCheckQueueAccessRequest:
     return access_pb2.BatchCheckQueueAccessRequest(checks=[check] * count)
 
 
-def _each_on_its_own_thread(
-    address: str, method: str, message: bytes, flags: int, *, times: int = 1
-) -> None:
+def _each_on_its_own_thread(address: str, method: str, message: bytes, flags: int) -> None:
     """Send a message on every stream of twenty connections that read no answers."""
 
     def send() -> None:
         with connection(address, WINDOW_OF_NOTHING) as connected:
             for number in numbers(MAX_STREAMS):
                 connected.sendall(http2.headers(method, number))
-            for _ in range(times):
-                for number in numbers(MAX_STREAMS):
-                    connected.sendall(_data(number, message, flags))
-                    time.sleep(SECONDS / (times * MAX_STREAMS))
+            for number in numbers(MAX_STREAMS):
+                connected.sendall(_data(number, message, flags))
+                time.sleep(SECONDS / MAX_STREAMS)
             time.sleep(SECONDS)
 
     senders = [threading.Thread(target=send) for _ in range(20)]

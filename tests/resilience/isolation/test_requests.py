@@ -13,7 +13,7 @@ import pytest
 
 from tests.resilience.invariants import Record
 from tests.resilience.isolation.promise import Observation, expect_isolation
-from tests.support.generators.costly import ACCESS, LEGAL, REFUSED, STREAMS, Costly
+from tests.support.generators.costly import LEGAL, REFUSED, Costly
 
 CALLERS = 4
 SECONDS = 2.0
@@ -53,26 +53,6 @@ def test_the_most_expensive_request(beside: Observation, record: Record, request
 
 def test_refused_requests(beside: Observation, record: Record) -> None:
     expect_isolation(beside, record, lambda: flood(beside.server.address, *REFUSED.values()))
-
-
-def test_refused_messages_of_streams(beside: Observation, record: Record) -> None:
-    def send() -> None:
-        end = time.monotonic() + SECONDS
-        with grpc.insecure_channel(beside.server.address, OPTIONS) as channel:
-            call: grpc.StreamStreamMultiCallable[bytes, bytes] = channel.stream_stream(
-                f"{ACCESS}StreamQueueAccess"
-            )
-            for _ in call(iter([*STREAMS.values()] * 20), timeout=SECONDS, compression=GZIP):
-                if time.monotonic() > end:
-                    break
-
-    def send_all() -> None:
-        with ThreadPoolExecutor(CALLERS) as pool:
-            for sending in [pool.submit(send) for _ in range(CALLERS)]:
-                with suppress(grpc.RpcError):
-                    sending.result()
-
-    expect_isolation(beside, record, send_all)
 
 
 def test_policies(beside: Observation, record: Record) -> None:

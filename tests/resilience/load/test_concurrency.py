@@ -2,7 +2,7 @@
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +10,7 @@ import grpc
 import pytest
 
 import queuegate
-from queuegate.v1 import access_pb2, access_pb2_grpc
+from queuegate.v1 import access_pb2_grpc
 from tests.support.servers.busy import (
     FAILING,
     GROUPS,
@@ -20,7 +20,6 @@ from tests.support.servers.busy import (
     Setup,
     busy_server,
     groups_of,
-    message,
 )
 
 
@@ -38,8 +37,7 @@ class Mixed:
         self.kinds: dict[str, int] = {}
         self._weights: dict[Callable[[], Awaitable[None]], int] = {
             self._check: 66,
-            self._batch: 8,
-            self._stream: 3,
+            self._batch: 11,
             self._explain: 9,
             self._queues: 1,
             self._resolve: 10,
@@ -142,28 +140,6 @@ class Mixed:
         result = await self._client.invalidate(users)
         assert 0 <= result.dropped <= (100 if everyone else 5)
 
-    async def _stream(self) -> None:
-        asked = {number: [self._question() for _ in range(5)] for number in range(4)}
-
-        async def requests() -> AsyncIterator[access_pb2.StreamQueueAccessRequest]:
-            for number, questions in asked.items():
-                batch = access_pb2.BatchCheckQueueAccessRequest(checks=map(message, questions))
-                yield access_pb2.StreamQueueAccessRequest(id=number, batch=batch)
-
-        answered = set()
-        async for answer in self._stub.StreamQueueAccess(requests(), timeout=60):
-            answered.add(answer.id)
-            for question, result in zip(asked[answer.id], answer.batch.results, strict=True):
-                if result.HasField("error"):
-                    assert result.error.code == grpc.StatusCode.UNAVAILABLE.value[0]
-                    assert question.user in FAILING
-                else:
-                    given = tuple(question.groups) or groups_of(question.user)
-                    access = str(question.access)
-                    expected = self._oracle.allows(question.queue, access, question.user, given)
-                    assert result.decision.allowed == expected, question
-        assert answered == asked.keys()
-
 
 @pytest.fixture
 def setup(tmp_path: Path) -> Iterator[Setup]:
@@ -177,6 +153,6 @@ async def test_ten_thousand_mixed_calls(setup: Setup) -> None:
         await asyncio.gather(*(calls.run(5_000) for calls in mixed))
     for calls in mixed:
         assert sum(calls.kinds.values()) == 5_000
-        assert len(calls.kinds) == 7
+        assert len(calls.kinds) == 6
         assert calls.judged > 10_000
     assert not [entry for entry in setup.server.logs if entry["event"] == "unexpected error"]

@@ -8,7 +8,6 @@ import grpc
 import pytest
 
 import queuegate
-from queuegate.v1 import access_pb2
 from tests.support.generators.costly import (
     ACCESS,
     ALL_WRONG,
@@ -18,7 +17,7 @@ from tests.support.generators.costly import (
     STREAMS,
     Costly,
 )
-from tests.support.servers.queuegate_server import RunningServer, running_server
+from tests.support.servers.queuegate_server import ADMIN, RunningServer, running_server
 
 pytestmark = pytest.mark.both_transports
 
@@ -30,7 +29,7 @@ FLOODS = ("check: fields on two levels", "check: too many groups", "CheckApplica
 
 @pytest.fixture(scope="module")
 def server(module_transport: None) -> Iterator[RunningServer]:
-    with running_server() as started:
+    with running_server(*ADMIN) as started:
         yield started
 
 
@@ -56,12 +55,13 @@ def test_costly_request(server: RunningServer, costly: Costly) -> None:
 def test_costly_stream(server: RunningServer, message: bytes) -> None:
     with grpc.insecure_channel(server.address) as channel:
         call: grpc.StreamStreamMultiCallable[bytes, bytes] = channel.stream_stream(
-            f"{ACCESS}StreamQueueAccess"
+            "/queuegate.v1.SyncService/Sync"
         )
         before = server.processor_seconds()
-        (answer,) = call(iter([message]), timeout=60)
+        with pytest.raises(grpc.RpcError) as caught:
+            list(call(iter([message]), timeout=60))
         assert server.processor_seconds() - before < SECONDS
-        assert access_pb2.StreamQueueAccessResponse.FromString(answer).error.code == 3
+        assert caught.value.code() is grpc.StatusCode.INVALID_ARGUMENT
 
 
 @pytest.mark.parametrize("name", FLOODS)

@@ -3,7 +3,7 @@
 import asyncio
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import AsyncExitStack, contextmanager, suppress
+from contextlib import AsyncExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -13,12 +13,14 @@ import grpc
 import pytest
 
 import queuegate
-from queuegate.v1 import access_pb2, access_pb2_grpc
+from queuegate.policy.decision import RULES
+from queuegate.v1 import sync_pb2_grpc
 from tests.support.eventually import eventually
 from tests.support.fakes.scripted_directory import HANGS, ScriptedDirectory, settings_file
 from tests.support.servers.admin_port import LISTEN, ops_address, value
-from tests.support.servers.busy import Setup, busy_server, message
-from tests.support.servers.queuegate_server import RunningServer, running_server
+from tests.support.servers.busy import Setup, busy_server
+from tests.support.servers.queuegate_server import ADMIN, RunningServer, running_server
+from tests.support.sync_stream import sync_request, sync_streams
 
 GROWN = 2 << 20
 """Bytes: 80 for each question of eight rounds."""
@@ -76,7 +78,7 @@ async def go_away(setup: Setup) -> None:
             questions = [queuegate.Check(name, group_queue) for name in names]
             gone += [asyncio.create_task(client.check_many(questions)) for _ in range(5)]
             gone += [asyncio.create_task(client.explain(name, group_queue)) for name in names[:20]]
-            gone += [asyncio.create_task(_open_stream(address, questions)) for _ in range(5)]
+            gone += [asyncio.create_task(_open_stream(address, names)) for _ in range(5)]
             await asyncio.sleep(0.1)
             for task in gone:
                 task.cancel()
@@ -104,13 +106,15 @@ async def go_away(setup: Setup) -> None:
     assert min(grown) < GROWN, grown
 
 
-async def _open_stream(address: str, questions: list[queuegate.Check]) -> None:
-    batch = access_pb2.BatchCheckQueueAccessRequest(checks=map(message, questions))
+async def _open_stream(address: str, users: list[str]) -> None:
     async with grpc.aio.insecure_channel(address) as channel:
-        stream = access_pb2_grpc.AccessServiceStub(channel).StreamQueueAccess()
-        for number in range(3):
-            await stream.write(access_pb2.StreamQueueAccessRequest(id=number, batch=batch))
-        await stream.read()
+        stream = sync_pb2_grpc.SyncServiceStub(channel).Sync()
+        await stream.write(sync_request("open", rules=[RULES]))
+        for _ in range(3):
+            await stream.write(sync_request("want", users=users))
+        async for response in stream:
+            if response.HasField("user_groups"):
+                return
 
 
 async def _settled(setup: Setup, client: queuegate.aio.Client) -> Usage:
@@ -146,36 +150,6 @@ async def test_work_that_nobody_waits_for_stops_or_is_shared(setup: Setup) -> No
             same = same + 1 if directory.asked() == begun else 0
             begun = directory.asked()
         assert begun < 5_000
-
-
-async def test_a_caller_who_does_not_read_is_not_read_from(setup: Setup) -> None:
-    """Neither the questions nor the answers of a stream pile up in the server."""
-    questions = [queuegate.Check(f"u{number}", "root.x", groups=["g"]) for number in range(2_000)]
-    batch = access_pb2.BatchCheckQueueAccessRequest(checks=map(message, questions))
-    request = access_pb2.StreamQueueAccessRequest(batch=batch)
-    memory = setup.server.memory()
-    async with (
-        grpc.aio.insecure_channel(setup.addresses[0]) as channel,
-        queuegate.aio.Client(setup.addresses[0], timeout=60) as client,
-    ):
-        stub = access_pb2_grpc.AccessServiceStub(channel)
-        stream = stub.StreamQueueAccess()
-        written = 0
-        while written < 10_000:
-            writing = asyncio.create_task(stream.write(request))
-            if not (await asyncio.wait({writing}, timeout=5))[0]:
-                break
-            written += 1
-        assert 16 < written < 2_000
-        assert setup.server.memory() - memory < 48 << 20
-        assert await client.health()
-        # A caller who reads after all gets the answers, and may go on.
-        for _ in range(written // 2):
-            answer = await stream.read()
-            assert isinstance(answer, access_pb2.StreamQueueAccessResponse)
-            assert len(answer.batch.results) == 2_000
-        await writing
-        stream.cancel()
 
 
 async def test_more_validations_than_may_wait_are_refused(setup: Setup) -> None:
@@ -226,6 +200,7 @@ def bounded_server(folder: Path, directory: ScriptedDirectory) -> Iterator[Runni
         "--config",
         settings_file(folder, settings),
         *LISTEN,
+        *ADMIN,
         environment=directory.environment,
     ) as server:
         yield server
@@ -260,43 +235,22 @@ async def test_calls_beyond_the_bound_are_refused(tmp_path: Path) -> None:
 
 
 async def test_streams_leave_room_for_single_calls(tmp_path: Path) -> None:
-    """Half of the calls may be streams; one that ends makes room for another one."""
+    """The streams of gates are no calls in progress, however many there are."""
     no_retry = queuegate.Retry(attempts=1)
-    with bounded_server(tmp_path, ScriptedDirectory(tmp_path)) as server:
+    with (
+        bounded_server(tmp_path, ScriptedDirectory(tmp_path)) as server,
+        sync_streams(server.address) as opening,
+    ):
         ops = ops_address(server)
-        async with (
-            queuegate.aio.Client(server.address, timeout=60, retry=no_retry) as client,
-            grpc.aio.insecure_channel(server.address) as channel,
-        ):
-            held = [await _answered_stream(channel) for _ in range(4)]
-            for number in range(1, 11):
-                # A write to a refused stream might raise an error of its own instead.
-                with pytest.raises(grpc.RpcError) as caught:
-                    await access_pb2_grpc.AccessServiceStub(channel).StreamQueueAccess().read()
-                assert caught.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
-                assert (await client.check("alice", "root")).allowed
-                assert value(ops, "queuegate_calls_refused_total", "streams") == number
-            assert value(ops, "queuegate_streams_in_progress") == 4
-            assert value(ops, "queuegate_streams_limit") == 4
-            held[0].cancel()
-            eventually(lambda: value(ops, "queuegate_streams_in_progress"), 3.0)
-            held.append(await _answered_stream(channel))
-            for stream in held:
-                stream.cancel()
-        eventually(lambda: value(ops, "queuegate_streams_in_progress"), 0.0)
-        eventually(lambda: value(ops, "queuegate_calls_in_progress"), 0.0)
-
-
-async def _answered_stream(channel: grpc.aio.Channel) -> Any:
-    """Return a stream that is open and has answered once."""
-    batch = access_pb2.BatchCheckQueueAccessRequest(
-        checks=[message(queuegate.Check("alice", "root"))]
-    )
-    stream = access_pb2_grpc.AccessServiceStub(channel).StreamQueueAccess()
-    with suppress(asyncio.InvalidStateError):  # it has ended; reading shows how
-        await stream.write(access_pb2.StreamQueueAccessRequest(batch=batch))
-    await stream.read()
-    return stream
+        held = [opening() for _ in range(10)]
+        for stream in held:
+            stream.open()
+        assert value(ops, "queuegate_sync_streams") == 10
+        assert value(ops, "queuegate_calls_in_progress") == 0
+        async with queuegate.aio.Client(server.address, timeout=60, retry=no_retry) as client:
+            assert (await client.check("alice", "root")).allowed
+        held[0].close()
+        eventually(lambda: value(ops, "queuegate_sync_streams"), 9.0)
 
 
 @pytest.mark.parametrize("transport", ["grpcio", "native"])

@@ -2,15 +2,14 @@
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Awaitable, Iterator
+from collections.abc import Awaitable, Iterator
 from pathlib import Path
 
 import grpc
 import pytest
 
 import queuegate
-from queuegate.v1 import access_pb2, access_pb2_grpc, policy_pb2, policy_pb2_grpc
-from queuegate.v1.user_group_information_pb2 import UserGroupInformation
+from queuegate.v1 import policy_pb2, policy_pb2_grpc
 from tests.support.servers.reloading_server import ALICE, BOB, ReloadingServer, reloading_alice
 
 
@@ -45,7 +44,6 @@ class Load:
             for name in ("alice", "bob", "alice", "bob"):
                 group.create_task(self._checks(name))
             group.create_task(self._batches())
-            group.create_task(self._stream())
             await others
             self._done = True
 
@@ -86,30 +84,6 @@ class Load:
                 revisions.add(revision)
                 await self._judge(name, since, allowed=result.allowed, revision=revision)
             assert len(revisions) == 1, "a batch is decided on one policy"
-
-    async def _stream(self) -> None:
-        names = ("alice", "bob")
-        batch = access_pb2.BatchCheckQueueAccessRequest(checks=map(_request, names))
-
-        async def requests() -> AsyncIterator[access_pb2.StreamQueueAccessRequest]:
-            while not self._done:
-                yield access_pb2.StreamQueueAccessRequest(id=self.served, batch=batch)
-                await asyncio.sleep(0.002)
-
-        stub = access_pb2_grpc.AccessServiceStub(self._channel)
-        async for answer in stub.StreamQueueAccess(requests()):
-            for name, result in zip(names, answer.batch.results, strict=True):
-                decision = result.decision
-                revision = decision.policy_revision
-                await self._judge(name, answer.id, allowed=decision.allowed, revision=revision)
-
-
-def _request(user: str) -> access_pb2.CheckQueueAccessRequest:
-    return access_pb2.CheckQueueAccessRequest(
-        user=UserGroupInformation(user=user),
-        queue="root.work",
-        access=access_pb2.ACCESS_TYPE_SUBMIT,
-    )
 
 
 async def test_reloads_under_load_give_no_wrong_answer(reloading: ReloadingServer) -> None:

@@ -83,12 +83,6 @@ class Access(access_pb2_grpc.AccessServiceServicer):
             evaluated_queue=request.queue,
         )
 
-    def StreamQueueAccess(self, request_iterator: Any, context: Any) -> Any:
-        for request in request_iterator:
-            results = [_batch_result(item) for item in request.batch.checks]
-            batch = access_pb2.BatchCheckQueueAccessResponse(results=results)
-            yield access_pb2.StreamQueueAccessResponse(id=request.id, batch=batch)
-
     def CheckApplicationAccess(self, request: Any, context: Any) -> Any:
         return access_pb2.CheckApplicationAccessResponse()
 

@@ -70,11 +70,11 @@ BATCHES: Final = {
     "items of one fault": (field(1, question(user="", groups=["", "\x01"])) * 10_000, OK),
 }
 STREAMS: Final = {
-    "merged batches": b"\x12\x01\x00" * (MOST // 3),
-    "unknown fields": b"\x18\x01" * (MOST // 2),
-    "endless length": b"\x12" + b"\xff" * MOST,
+    "merged messages": b"\x0a\x01\x00" * (MOST // 3),
+    "unknown fields": b"\x78\x01" * (MOST // 2),
+    "endless length": b"\x0a" + b"\xff" * MOST,
 }
-"""Messages of StreamQueueAccess; each is refused, and the stream goes on."""
+"""First messages of a gate's stream; each is refused."""
 
 
 def spark(**properties: str) -> access_pb2.CheckApplicationAccessRequest:

@@ -8,9 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import queuegate
-from queuegate.v1 import access_pb2
-from queuegate.v1.user_group_information_pb2 import UserGroupInformation
 from tests.support.fakes.scripted_directory import ScriptedDirectory, settings_file
 from tests.support.generators.policies import policy_text, random_queues
 from tests.support.oracles.queue_access import PolicyOracle
@@ -21,7 +18,6 @@ USERS = [f"u{number}" for number in range(200)]
 GROUPS = [f"g{number}" for number in range(40)]
 FAILING = set(USERS[:10])
 UNKNOWN = set(USERS[10:30])
-ACCESS = {"submit": access_pb2.ACCESS_TYPE_SUBMIT, "admin": access_pb2.ACCESS_TYPE_ADMIN}
 
 
 def groups_of(user: str) -> list[str]:
@@ -83,11 +79,3 @@ def busy_server(folder: Path, *, lookup_timeout: str = "60s") -> Iterator[Setup]
     ) as server:
         tcp = server.wait_for_log("listening")["address"]
         yield Setup(server, (tcp, listen[1]), directory, PolicyOracle(queues), list(queues))
-
-
-def message(question: queuegate.Check) -> access_pb2.CheckQueueAccessRequest:
-    return access_pb2.CheckQueueAccessRequest(
-        user=UserGroupInformation(user=question.user, groups=question.groups),
-        queue=question.queue,
-        access=ACCESS[str(question.access)],
-    )

@@ -1,6 +1,5 @@
 """Checks that demand a change which this server has yet to carry out."""
 
-import asyncio
 from collections.abc import Callable, Collection
 
 from queuegate.v1 import access_pb2, cursor_pb2, user_group_information_pb2
@@ -40,11 +39,9 @@ def servicer(has_seen: Callable[[bytes, int], bool], catch_up: CatchUp | None) -
         DecisionLog(wall=zero),
         AdmissionQueue(zero, 60, {}, ByteBudget(1 << 20)),
         ConcurrencyLimiter(1_000),
-        asyncio.Event(),
         clock=zero,
         has_seen=has_seen,
         catch_up=catch_up,
-        batches_in_flight=16,
     )
 
 

@@ -98,10 +98,8 @@ class CachedResponses(RuleBasedStateMachine):
             DecisionLog(wall=self.clock),
             AdmissionQueue(self.clock, 60, {}, ByteBudget(1 << 20)),
             ConcurrencyLimiter(1_000),
-            asyncio.Event(),
             clock=self.clock,
             has_seen=validation.nothing_seen,
-            batches_in_flight=16,
         )
         # Generations so small that they change while it asks.
         self.cache = ResponseCache(self.clock, GENERATION)

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from queuegate.v1 import access_pb2, sync_pb2, user_group_information_pb2
+from queuegate.v1.user_group_information_pb2 import UserGroupInformation
 from queuegate_server.rpc import wire
 from queuegate_server.rpc.errors import InvalidRequest, UnreadableRequest
 
@@ -64,21 +65,13 @@ def test_no_more_items_than_one_too_many(size: int) -> None:
     assert len(wire.first_field_items(part * 20_000)) == 10_001
 
 
-@given(st.integers(0, 2**64 - 1), ITEMS)
-def test_stream_request(number: int, items: list[access_pb2.CheckQueueAccessRequest]) -> None:
-    batch = access_pb2.BatchCheckQueueAccessRequest(checks=items)
-    request = access_pb2.StreamQueueAccessRequest(id=number, batch=batch)
-    assert wire.stream_request(request.SerializeToString()) == (number, batch.SerializeToString())
-
-
-@given(st.integers(0, 2**64 - 1), st.integers(0, 300))
-def test_embedded_message(number: int, results: int) -> None:
-    batch = access_pb2.BatchCheckQueueAccessResponse(results=[access_pb2.CheckResult()] * results)
-    head = access_pb2.StreamQueueAccessResponse(id=number).SerializeToString()
-    data = head + wire.embedded(2, batch.SerializeToString())
-    assert access_pb2.StreamQueueAccessResponse.FromString(
+@given(st.integers(0, 300))
+def test_embedded_message(results: int) -> None:
+    information = UserGroupInformation(user="u", groups=["g"] * results)
+    data = wire.embedded(1, information.SerializeToString())
+    assert access_pb2.CheckQueueAccessRequest.FromString(
         data
-    ) == access_pb2.StreamQueueAccessResponse(id=number, batch=batch)
+    ) == access_pb2.CheckQueueAccessRequest(user=information)
 
 
 @pytest.mark.parametrize(

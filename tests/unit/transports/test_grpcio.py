@@ -29,12 +29,13 @@ async def test_few_methods_have_a_line_of_their_own(monkeypatch: Any) -> None:
     handlers: dict[str, Any] = {
         "CheckQueueAccess": single,
         "BatchCheckQueueAccess": single,
-        "StreamQueueAccess": grpc.stream_stream_rpc_method_handler(HealthServicer.Watch),
     }
     server.add_registered_method_handlers(service, handlers)
+    stream: Any = grpc.stream_stream_rpc_method_handler(HealthServicer.Watch)
+    server.add_registered_method_handlers("queuegate.v1.SyncService", {"Sync": stream})
     assert apart == [
         "grpc.health.v1.Health/Check",
         "grpc.health.v1.Health/Watch",
         f"{service}/CheckQueueAccess",
-        f"{service}/StreamQueueAccess",
+        "queuegate.v1.SyncService/Sync",
     ]

@@ -1143,157 +1143,6 @@ func (x *ColumnsError) GetQuestions() []uint32 {
 	return nil
 }
 
-// One batch of a stream.
-type StreamQueueAccessRequest struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// Chosen by the caller; returned with the results of this batch.
-	Id uint64 `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`
-	// The questions.
-	Batch         *BatchCheckQueueAccessRequest `protobuf:"bytes,2,opt,name=batch,proto3" json:"batch,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *StreamQueueAccessRequest) Reset() {
-	*x = StreamQueueAccessRequest{}
-	mi := &file_queuegate_v1_access_proto_msgTypes[8]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *StreamQueueAccessRequest) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*StreamQueueAccessRequest) ProtoMessage() {}
-
-func (x *StreamQueueAccessRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_queuegate_v1_access_proto_msgTypes[8]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use StreamQueueAccessRequest.ProtoReflect.Descriptor instead.
-func (*StreamQueueAccessRequest) Descriptor() ([]byte, []int) {
-	return file_queuegate_v1_access_proto_rawDescGZIP(), []int{8}
-}
-
-func (x *StreamQueueAccessRequest) GetId() uint64 {
-	if x != nil {
-		return x.Id
-	}
-	return 0
-}
-
-func (x *StreamQueueAccessRequest) GetBatch() *BatchCheckQueueAccessRequest {
-	if x != nil {
-		return x.Batch
-	}
-	return nil
-}
-
-// The results of one batch of a stream.
-type StreamQueueAccessResponse struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// The `id` of the request.
-	Id uint64 `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`
-	// Either the results or why the batch as a whole was refused.
-	//
-	// Types that are valid to be assigned to Outcome:
-	//
-	//	*StreamQueueAccessResponse_Batch
-	//	*StreamQueueAccessResponse_Error
-	Outcome       isStreamQueueAccessResponse_Outcome `protobuf_oneof:"outcome"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *StreamQueueAccessResponse) Reset() {
-	*x = StreamQueueAccessResponse{}
-	mi := &file_queuegate_v1_access_proto_msgTypes[9]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *StreamQueueAccessResponse) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*StreamQueueAccessResponse) ProtoMessage() {}
-
-func (x *StreamQueueAccessResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_queuegate_v1_access_proto_msgTypes[9]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use StreamQueueAccessResponse.ProtoReflect.Descriptor instead.
-func (*StreamQueueAccessResponse) Descriptor() ([]byte, []int) {
-	return file_queuegate_v1_access_proto_rawDescGZIP(), []int{9}
-}
-
-func (x *StreamQueueAccessResponse) GetId() uint64 {
-	if x != nil {
-		return x.Id
-	}
-	return 0
-}
-
-func (x *StreamQueueAccessResponse) GetOutcome() isStreamQueueAccessResponse_Outcome {
-	if x != nil {
-		return x.Outcome
-	}
-	return nil
-}
-
-func (x *StreamQueueAccessResponse) GetBatch() *BatchCheckQueueAccessResponse {
-	if x != nil {
-		if x, ok := x.Outcome.(*StreamQueueAccessResponse_Batch); ok {
-			return x.Batch
-		}
-	}
-	return nil
-}
-
-func (x *StreamQueueAccessResponse) GetError() *Status {
-	if x != nil {
-		if x, ok := x.Outcome.(*StreamQueueAccessResponse_Error); ok {
-			return x.Error
-		}
-	}
-	return nil
-}
-
-type isStreamQueueAccessResponse_Outcome interface {
-	isStreamQueueAccessResponse_Outcome()
-}
-
-type StreamQueueAccessResponse_Batch struct {
-	// One result for each question, in the order of the questions.
-	Batch *BatchCheckQueueAccessResponse `protobuf:"bytes,2,opt,name=batch,proto3,oneof"`
-}
-
-type StreamQueueAccessResponse_Error struct {
-	// Why the batch was refused, for example because it was empty. The stream stays open.
-	Error *Status `protobuf:"bytes,3,opt,name=error,proto3,oneof"`
-}
-
-func (*StreamQueueAccessResponse_Batch) isStreamQueueAccessResponse_Outcome() {}
-
-func (*StreamQueueAccessResponse_Error) isStreamQueueAccessResponse_Outcome() {}
-
 // A question to explain. Fields as in CheckQueueAccessRequest.
 type ExplainQueueAccessRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1313,7 +1162,7 @@ type ExplainQueueAccessRequest struct {
 
 func (x *ExplainQueueAccessRequest) Reset() {
 	*x = ExplainQueueAccessRequest{}
-	mi := &file_queuegate_v1_access_proto_msgTypes[10]
+	mi := &file_queuegate_v1_access_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1325,7 +1174,7 @@ func (x *ExplainQueueAccessRequest) String() string {
 func (*ExplainQueueAccessRequest) ProtoMessage() {}
 
 func (x *ExplainQueueAccessRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_queuegate_v1_access_proto_msgTypes[10]
+	mi := &file_queuegate_v1_access_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1338,7 +1187,7 @@ func (x *ExplainQueueAccessRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainQueueAccessRequest.ProtoReflect.Descriptor instead.
 func (*ExplainQueueAccessRequest) Descriptor() ([]byte, []int) {
-	return file_queuegate_v1_access_proto_rawDescGZIP(), []int{10}
+	return file_queuegate_v1_access_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *ExplainQueueAccessRequest) GetUser() *UserGroupInformation {
@@ -1403,7 +1252,7 @@ type ExplainStep struct {
 
 func (x *ExplainStep) Reset() {
 	*x = ExplainStep{}
-	mi := &file_queuegate_v1_access_proto_msgTypes[11]
+	mi := &file_queuegate_v1_access_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1415,7 +1264,7 @@ func (x *ExplainStep) String() string {
 func (*ExplainStep) ProtoMessage() {}
 
 func (x *ExplainStep) ProtoReflect() protoreflect.Message {
-	mi := &file_queuegate_v1_access_proto_msgTypes[11]
+	mi := &file_queuegate_v1_access_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1428,7 +1277,7 @@ func (x *ExplainStep) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainStep.ProtoReflect.Descriptor instead.
 func (*ExplainStep) Descriptor() ([]byte, []int) {
-	return file_queuegate_v1_access_proto_rawDescGZIP(), []int{11}
+	return file_queuegate_v1_access_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *ExplainStep) GetQueue() string {
@@ -1497,7 +1346,7 @@ type ExplainGroups struct {
 
 func (x *ExplainGroups) Reset() {
 	*x = ExplainGroups{}
-	mi := &file_queuegate_v1_access_proto_msgTypes[12]
+	mi := &file_queuegate_v1_access_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1509,7 +1358,7 @@ func (x *ExplainGroups) String() string {
 func (*ExplainGroups) ProtoMessage() {}
 
 func (x *ExplainGroups) ProtoReflect() protoreflect.Message {
-	mi := &file_queuegate_v1_access_proto_msgTypes[12]
+	mi := &file_queuegate_v1_access_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1522,7 +1371,7 @@ func (x *ExplainGroups) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainGroups.ProtoReflect.Descriptor instead.
 func (*ExplainGroups) Descriptor() ([]byte, []int) {
-	return file_queuegate_v1_access_proto_rawDescGZIP(), []int{12}
+	return file_queuegate_v1_access_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *ExplainGroups) GetOrigin() GroupsOrigin {
@@ -1573,7 +1422,7 @@ type ExplainQueueAccessResponse struct {
 
 func (x *ExplainQueueAccessResponse) Reset() {
 	*x = ExplainQueueAccessResponse{}
-	mi := &file_queuegate_v1_access_proto_msgTypes[13]
+	mi := &file_queuegate_v1_access_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1585,7 +1434,7 @@ func (x *ExplainQueueAccessResponse) String() string {
 func (*ExplainQueueAccessResponse) ProtoMessage() {}
 
 func (x *ExplainQueueAccessResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_queuegate_v1_access_proto_msgTypes[13]
+	mi := &file_queuegate_v1_access_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1598,7 +1447,7 @@ func (x *ExplainQueueAccessResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainQueueAccessResponse.ProtoReflect.Descriptor instead.
 func (*ExplainQueueAccessResponse) Descriptor() ([]byte, []int) {
-	return file_queuegate_v1_access_proto_rawDescGZIP(), []int{13}
+	return file_queuegate_v1_access_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *ExplainQueueAccessResponse) GetDecision() *CheckQueueAccessResponse {
@@ -1662,7 +1511,7 @@ type ListQueuesRequest struct {
 
 func (x *ListQueuesRequest) Reset() {
 	*x = ListQueuesRequest{}
-	mi := &file_queuegate_v1_access_proto_msgTypes[14]
+	mi := &file_queuegate_v1_access_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1674,7 +1523,7 @@ func (x *ListQueuesRequest) String() string {
 func (*ListQueuesRequest) ProtoMessage() {}
 
 func (x *ListQueuesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_queuegate_v1_access_proto_msgTypes[14]
+	mi := &file_queuegate_v1_access_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1687,7 +1536,7 @@ func (x *ListQueuesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListQueuesRequest.ProtoReflect.Descriptor instead.
 func (*ListQueuesRequest) Descriptor() ([]byte, []int) {
-	return file_queuegate_v1_access_proto_rawDescGZIP(), []int{14}
+	return file_queuegate_v1_access_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *ListQueuesRequest) GetUser() *UserGroupInformation {
@@ -1764,7 +1613,7 @@ type ListQueuesResponse struct {
 
 func (x *ListQueuesResponse) Reset() {
 	*x = ListQueuesResponse{}
-	mi := &file_queuegate_v1_access_proto_msgTypes[15]
+	mi := &file_queuegate_v1_access_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1776,7 +1625,7 @@ func (x *ListQueuesResponse) String() string {
 func (*ListQueuesResponse) ProtoMessage() {}
 
 func (x *ListQueuesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_queuegate_v1_access_proto_msgTypes[15]
+	mi := &file_queuegate_v1_access_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1789,7 +1638,7 @@ func (x *ListQueuesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListQueuesResponse.ProtoReflect.Descriptor instead.
 func (*ListQueuesResponse) Descriptor() ([]byte, []int) {
-	return file_queuegate_v1_access_proto_rawDescGZIP(), []int{15}
+	return file_queuegate_v1_access_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *ListQueuesResponse) GetQueues() []string {
@@ -1842,7 +1691,7 @@ type ListUsersRequest struct {
 
 func (x *ListUsersRequest) Reset() {
 	*x = ListUsersRequest{}
-	mi := &file_queuegate_v1_access_proto_msgTypes[16]
+	mi := &file_queuegate_v1_access_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1854,7 +1703,7 @@ func (x *ListUsersRequest) String() string {
 func (*ListUsersRequest) ProtoMessage() {}
 
 func (x *ListUsersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_queuegate_v1_access_proto_msgTypes[16]
+	mi := &file_queuegate_v1_access_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1867,7 +1716,7 @@ func (x *ListUsersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListUsersRequest.ProtoReflect.Descriptor instead.
 func (*ListUsersRequest) Descriptor() ([]byte, []int) {
-	return file_queuegate_v1_access_proto_rawDescGZIP(), []int{16}
+	return file_queuegate_v1_access_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *ListUsersRequest) GetPartition() string {
@@ -1926,7 +1775,7 @@ type AccessGrant struct {
 
 func (x *AccessGrant) Reset() {
 	*x = AccessGrant{}
-	mi := &file_queuegate_v1_access_proto_msgTypes[17]
+	mi := &file_queuegate_v1_access_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1938,7 +1787,7 @@ func (x *AccessGrant) String() string {
 func (*AccessGrant) ProtoMessage() {}
 
 func (x *AccessGrant) ProtoReflect() protoreflect.Message {
-	mi := &file_queuegate_v1_access_proto_msgTypes[17]
+	mi := &file_queuegate_v1_access_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1951,7 +1800,7 @@ func (x *AccessGrant) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AccessGrant.ProtoReflect.Descriptor instead.
 func (*AccessGrant) Descriptor() ([]byte, []int) {
-	return file_queuegate_v1_access_proto_rawDescGZIP(), []int{17}
+	return file_queuegate_v1_access_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *AccessGrant) GetQueue() string {
@@ -2010,7 +1859,7 @@ type ListedUser struct {
 
 func (x *ListedUser) Reset() {
 	*x = ListedUser{}
-	mi := &file_queuegate_v1_access_proto_msgTypes[18]
+	mi := &file_queuegate_v1_access_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2022,7 +1871,7 @@ func (x *ListedUser) String() string {
 func (*ListedUser) ProtoMessage() {}
 
 func (x *ListedUser) ProtoReflect() protoreflect.Message {
-	mi := &file_queuegate_v1_access_proto_msgTypes[18]
+	mi := &file_queuegate_v1_access_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2035,7 +1884,7 @@ func (x *ListedUser) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListedUser.ProtoReflect.Descriptor instead.
 func (*ListedUser) Descriptor() ([]byte, []int) {
-	return file_queuegate_v1_access_proto_rawDescGZIP(), []int{18}
+	return file_queuegate_v1_access_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *ListedUser) GetUser() string {
@@ -2086,7 +1935,7 @@ type UnexpandedGroup struct {
 
 func (x *UnexpandedGroup) Reset() {
 	*x = UnexpandedGroup{}
-	mi := &file_queuegate_v1_access_proto_msgTypes[19]
+	mi := &file_queuegate_v1_access_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2098,7 +1947,7 @@ func (x *UnexpandedGroup) String() string {
 func (*UnexpandedGroup) ProtoMessage() {}
 
 func (x *UnexpandedGroup) ProtoReflect() protoreflect.Message {
-	mi := &file_queuegate_v1_access_proto_msgTypes[19]
+	mi := &file_queuegate_v1_access_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2111,7 +1960,7 @@ func (x *UnexpandedGroup) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnexpandedGroup.ProtoReflect.Descriptor instead.
 func (*UnexpandedGroup) Descriptor() ([]byte, []int) {
-	return file_queuegate_v1_access_proto_rawDescGZIP(), []int{19}
+	return file_queuegate_v1_access_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *UnexpandedGroup) GetGrant() *AccessGrant {
@@ -2166,7 +2015,7 @@ type ListUsersResponse struct {
 
 func (x *ListUsersResponse) Reset() {
 	*x = ListUsersResponse{}
-	mi := &file_queuegate_v1_access_proto_msgTypes[20]
+	mi := &file_queuegate_v1_access_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2178,7 +2027,7 @@ func (x *ListUsersResponse) String() string {
 func (*ListUsersResponse) ProtoMessage() {}
 
 func (x *ListUsersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_queuegate_v1_access_proto_msgTypes[20]
+	mi := &file_queuegate_v1_access_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2191,7 +2040,7 @@ func (x *ListUsersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListUsersResponse.ProtoReflect.Descriptor instead.
 func (*ListUsersResponse) Descriptor() ([]byte, []int) {
-	return file_queuegate_v1_access_proto_rawDescGZIP(), []int{20}
+	return file_queuegate_v1_access_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *ListUsersResponse) GetUsers() []*ListedUser {
@@ -2295,7 +2144,7 @@ type Application struct {
 
 func (x *Application) Reset() {
 	*x = Application{}
-	mi := &file_queuegate_v1_access_proto_msgTypes[21]
+	mi := &file_queuegate_v1_access_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2307,7 +2156,7 @@ func (x *Application) String() string {
 func (*Application) ProtoMessage() {}
 
 func (x *Application) ProtoReflect() protoreflect.Message {
-	mi := &file_queuegate_v1_access_proto_msgTypes[21]
+	mi := &file_queuegate_v1_access_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2320,7 +2169,7 @@ func (x *Application) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Application.ProtoReflect.Descriptor instead.
 func (*Application) Descriptor() ([]byte, []int) {
-	return file_queuegate_v1_access_proto_rawDescGZIP(), []int{21}
+	return file_queuegate_v1_access_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Application) GetQueue() string {
@@ -2367,7 +2216,7 @@ type SparkApplication struct {
 
 func (x *SparkApplication) Reset() {
 	*x = SparkApplication{}
-	mi := &file_queuegate_v1_access_proto_msgTypes[22]
+	mi := &file_queuegate_v1_access_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2379,7 +2228,7 @@ func (x *SparkApplication) String() string {
 func (*SparkApplication) ProtoMessage() {}
 
 func (x *SparkApplication) ProtoReflect() protoreflect.Message {
-	mi := &file_queuegate_v1_access_proto_msgTypes[22]
+	mi := &file_queuegate_v1_access_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2392,7 +2241,7 @@ func (x *SparkApplication) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SparkApplication.ProtoReflect.Descriptor instead.
 func (*SparkApplication) Descriptor() ([]byte, []int) {
-	return file_queuegate_v1_access_proto_rawDescGZIP(), []int{22}
+	return file_queuegate_v1_access_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *SparkApplication) GetProperties() map[string]string {
@@ -2442,7 +2291,7 @@ type CheckApplicationAccessRequest struct {
 
 func (x *CheckApplicationAccessRequest) Reset() {
 	*x = CheckApplicationAccessRequest{}
-	mi := &file_queuegate_v1_access_proto_msgTypes[23]
+	mi := &file_queuegate_v1_access_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2454,7 +2303,7 @@ func (x *CheckApplicationAccessRequest) String() string {
 func (*CheckApplicationAccessRequest) ProtoMessage() {}
 
 func (x *CheckApplicationAccessRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_queuegate_v1_access_proto_msgTypes[23]
+	mi := &file_queuegate_v1_access_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2467,7 +2316,7 @@ func (x *CheckApplicationAccessRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckApplicationAccessRequest.ProtoReflect.Descriptor instead.
 func (*CheckApplicationAccessRequest) Descriptor() ([]byte, []int) {
-	return file_queuegate_v1_access_proto_rawDescGZIP(), []int{23}
+	return file_queuegate_v1_access_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *CheckApplicationAccessRequest) GetUser() *UserGroupInformation {
@@ -2567,7 +2416,7 @@ type CheckApplicationAccessResponse struct {
 
 func (x *CheckApplicationAccessResponse) Reset() {
 	*x = CheckApplicationAccessResponse{}
-	mi := &file_queuegate_v1_access_proto_msgTypes[24]
+	mi := &file_queuegate_v1_access_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2579,7 +2428,7 @@ func (x *CheckApplicationAccessResponse) String() string {
 func (*CheckApplicationAccessResponse) ProtoMessage() {}
 
 func (x *CheckApplicationAccessResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_queuegate_v1_access_proto_msgTypes[24]
+	mi := &file_queuegate_v1_access_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2592,7 +2441,7 @@ func (x *CheckApplicationAccessResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckApplicationAccessResponse.ProtoReflect.Descriptor instead.
 func (*CheckApplicationAccessResponse) Descriptor() ([]byte, []int) {
-	return file_queuegate_v1_access_proto_rawDescGZIP(), []int{24}
+	return file_queuegate_v1_access_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *CheckApplicationAccessResponse) GetAllowed() bool {
@@ -2641,7 +2490,7 @@ type BatchCheckApplicationAccessRequest struct {
 
 func (x *BatchCheckApplicationAccessRequest) Reset() {
 	*x = BatchCheckApplicationAccessRequest{}
-	mi := &file_queuegate_v1_access_proto_msgTypes[25]
+	mi := &file_queuegate_v1_access_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2653,7 +2502,7 @@ func (x *BatchCheckApplicationAccessRequest) String() string {
 func (*BatchCheckApplicationAccessRequest) ProtoMessage() {}
 
 func (x *BatchCheckApplicationAccessRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_queuegate_v1_access_proto_msgTypes[25]
+	mi := &file_queuegate_v1_access_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2666,7 +2515,7 @@ func (x *BatchCheckApplicationAccessRequest) ProtoReflect() protoreflect.Message
 
 // Deprecated: Use BatchCheckApplicationAccessRequest.ProtoReflect.Descriptor instead.
 func (*BatchCheckApplicationAccessRequest) Descriptor() ([]byte, []int) {
-	return file_queuegate_v1_access_proto_rawDescGZIP(), []int{25}
+	return file_queuegate_v1_access_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *BatchCheckApplicationAccessRequest) GetChecks() []*CheckApplicationAccessRequest {
@@ -2694,7 +2543,7 @@ type ApplicationCheckResult struct {
 
 func (x *ApplicationCheckResult) Reset() {
 	*x = ApplicationCheckResult{}
-	mi := &file_queuegate_v1_access_proto_msgTypes[26]
+	mi := &file_queuegate_v1_access_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2706,7 +2555,7 @@ func (x *ApplicationCheckResult) String() string {
 func (*ApplicationCheckResult) ProtoMessage() {}
 
 func (x *ApplicationCheckResult) ProtoReflect() protoreflect.Message {
-	mi := &file_queuegate_v1_access_proto_msgTypes[26]
+	mi := &file_queuegate_v1_access_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2719,7 +2568,7 @@ func (x *ApplicationCheckResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApplicationCheckResult.ProtoReflect.Descriptor instead.
 func (*ApplicationCheckResult) Descriptor() ([]byte, []int) {
-	return file_queuegate_v1_access_proto_rawDescGZIP(), []int{26}
+	return file_queuegate_v1_access_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *ApplicationCheckResult) GetOutcome() isApplicationCheckResult_Outcome {
@@ -2795,7 +2644,7 @@ type BatchCheckApplicationAccessResponse struct {
 
 func (x *BatchCheckApplicationAccessResponse) Reset() {
 	*x = BatchCheckApplicationAccessResponse{}
-	mi := &file_queuegate_v1_access_proto_msgTypes[27]
+	mi := &file_queuegate_v1_access_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2807,7 +2656,7 @@ func (x *BatchCheckApplicationAccessResponse) String() string {
 func (*BatchCheckApplicationAccessResponse) ProtoMessage() {}
 
 func (x *BatchCheckApplicationAccessResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_queuegate_v1_access_proto_msgTypes[27]
+	mi := &file_queuegate_v1_access_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2820,7 +2669,7 @@ func (x *BatchCheckApplicationAccessResponse) ProtoReflect() protoreflect.Messag
 
 // Deprecated: Use BatchCheckApplicationAccessResponse.ProtoReflect.Descriptor instead.
 func (*BatchCheckApplicationAccessResponse) Descriptor() ([]byte, []int) {
-	return file_queuegate_v1_access_proto_rawDescGZIP(), []int{27}
+	return file_queuegate_v1_access_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *BatchCheckApplicationAccessResponse) GetResults() []*ApplicationCheckResult {
@@ -2841,7 +2690,7 @@ type ExplainApplicationAccessRequest struct {
 
 func (x *ExplainApplicationAccessRequest) Reset() {
 	*x = ExplainApplicationAccessRequest{}
-	mi := &file_queuegate_v1_access_proto_msgTypes[28]
+	mi := &file_queuegate_v1_access_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2853,7 +2702,7 @@ func (x *ExplainApplicationAccessRequest) String() string {
 func (*ExplainApplicationAccessRequest) ProtoMessage() {}
 
 func (x *ExplainApplicationAccessRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_queuegate_v1_access_proto_msgTypes[28]
+	mi := &file_queuegate_v1_access_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2866,7 +2715,7 @@ func (x *ExplainApplicationAccessRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainApplicationAccessRequest.ProtoReflect.Descriptor instead.
 func (*ExplainApplicationAccessRequest) Descriptor() ([]byte, []int) {
-	return file_queuegate_v1_access_proto_rawDescGZIP(), []int{28}
+	return file_queuegate_v1_access_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *ExplainApplicationAccessRequest) GetCheck() *CheckApplicationAccessRequest {
@@ -2894,7 +2743,7 @@ type ApplicationStep struct {
 
 func (x *ApplicationStep) Reset() {
 	*x = ApplicationStep{}
-	mi := &file_queuegate_v1_access_proto_msgTypes[29]
+	mi := &file_queuegate_v1_access_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2906,7 +2755,7 @@ func (x *ApplicationStep) String() string {
 func (*ApplicationStep) ProtoMessage() {}
 
 func (x *ApplicationStep) ProtoReflect() protoreflect.Message {
-	mi := &file_queuegate_v1_access_proto_msgTypes[29]
+	mi := &file_queuegate_v1_access_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2919,7 +2768,7 @@ func (x *ApplicationStep) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApplicationStep.ProtoReflect.Descriptor instead.
 func (*ApplicationStep) Descriptor() ([]byte, []int) {
-	return file_queuegate_v1_access_proto_rawDescGZIP(), []int{29}
+	return file_queuegate_v1_access_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *ApplicationStep) GetList() ApplicationList {
@@ -2966,7 +2815,7 @@ type ExplainApplicationAccessResponse struct {
 
 func (x *ExplainApplicationAccessResponse) Reset() {
 	*x = ExplainApplicationAccessResponse{}
-	mi := &file_queuegate_v1_access_proto_msgTypes[30]
+	mi := &file_queuegate_v1_access_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2978,7 +2827,7 @@ func (x *ExplainApplicationAccessResponse) String() string {
 func (*ExplainApplicationAccessResponse) ProtoMessage() {}
 
 func (x *ExplainApplicationAccessResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_queuegate_v1_access_proto_msgTypes[30]
+	mi := &file_queuegate_v1_access_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2991,7 +2840,7 @@ func (x *ExplainApplicationAccessResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainApplicationAccessResponse.ProtoReflect.Descriptor instead.
 func (*ExplainApplicationAccessResponse) Descriptor() ([]byte, []int) {
-	return file_queuegate_v1_access_proto_rawDescGZIP(), []int{30}
+	return file_queuegate_v1_access_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *ExplainApplicationAccessResponse) GetDecision() *CheckApplicationAccessResponse {
@@ -3059,15 +2908,7 @@ const file_queuegate_v1_access_proto_rawDesc = "" +
 	"\x10decision_indexes\x18\x05 \x03(\rR\x0fdecisionIndexes\"X\n" +
 	"\fColumnsError\x12*\n" +
 	"\x05error\x18\x01 \x01(\v2\x14.queuegate.v1.StatusR\x05error\x12\x1c\n" +
-	"\tquestions\x18\x02 \x03(\rR\tquestions\"l\n" +
-	"\x18StreamQueueAccessRequest\x12\x0e\n" +
-	"\x02id\x18\x01 \x01(\x04R\x02id\x12@\n" +
-	"\x05batch\x18\x02 \x01(\v2*.queuegate.v1.BatchCheckQueueAccessRequestR\x05batch\"\xa9\x01\n" +
-	"\x19StreamQueueAccessResponse\x12\x0e\n" +
-	"\x02id\x18\x01 \x01(\x04R\x02id\x12C\n" +
-	"\x05batch\x18\x02 \x01(\v2+.queuegate.v1.BatchCheckQueueAccessResponseH\x00R\x05batch\x12,\n" +
-	"\x05error\x18\x03 \x01(\v2\x14.queuegate.v1.StatusH\x00R\x05errorB\t\n" +
-	"\aoutcome\"\xd6\x01\n" +
+	"\tquestions\x18\x02 \x03(\rR\tquestions\"\xd6\x01\n" +
 	"\x19ExplainQueueAccessRequest\x126\n" +
 	"\x04user\x18\x01 \x01(\v2\".queuegate.v1.UserGroupInformationR\x04user\x12\x1c\n" +
 	"\tpartition\x18\x02 \x01(\tR\tpartition\x12\x14\n" +
@@ -3254,12 +3095,11 @@ const file_queuegate_v1_access_proto_rawDesc = "" +
 	"\x1dAPPLICATION_LIST_QUEUE_SUBMIT\x10\x04\x12 \n" +
 	"\x1cAPPLICATION_LIST_QUEUE_ADMIN\x10\x05\x12\"\n" +
 	"\x1eAPPLICATION_LIST_CLUSTER_ADMIN\x10\x06\x12&\n" +
-	"\"APPLICATION_LIST_APPLICATION_ADMIN\x10\a2\xc3\b\n" +
+	"\"APPLICATION_LIST_APPLICATION_ADMIN\x10\a2\xd9\a\n" +
 	"\rAccessService\x12a\n" +
 	"\x10CheckQueueAccess\x12%.queuegate.v1.CheckQueueAccessRequest\x1a&.queuegate.v1.CheckQueueAccessResponse\x12p\n" +
 	"\x15BatchCheckQueueAccess\x12*.queuegate.v1.BatchCheckQueueAccessRequest\x1a+.queuegate.v1.BatchCheckQueueAccessResponse\x12v\n" +
-	"\x17CheckQueueAccessColumns\x12,.queuegate.v1.CheckQueueAccessColumnsRequest\x1a-.queuegate.v1.CheckQueueAccessColumnsResponse\x12h\n" +
-	"\x11StreamQueueAccess\x12&.queuegate.v1.StreamQueueAccessRequest\x1a'.queuegate.v1.StreamQueueAccessResponse(\x010\x01\x12g\n" +
+	"\x17CheckQueueAccessColumns\x12,.queuegate.v1.CheckQueueAccessColumnsRequest\x1a-.queuegate.v1.CheckQueueAccessColumnsResponse\x12g\n" +
 	"\x12ExplainQueueAccess\x12'.queuegate.v1.ExplainQueueAccessRequest\x1a(.queuegate.v1.ExplainQueueAccessResponse\x12O\n" +
 	"\n" +
 	"ListQueues\x12\x1f.queuegate.v1.ListQueuesRequest\x1a .queuegate.v1.ListQueuesResponse\x12L\n" +
@@ -3282,7 +3122,7 @@ func file_queuegate_v1_access_proto_rawDescGZIP() []byte {
 }
 
 var file_queuegate_v1_access_proto_enumTypes = make([]protoimpl.EnumInfo, 7)
-var file_queuegate_v1_access_proto_msgTypes = make([]protoimpl.MessageInfo, 32)
+var file_queuegate_v1_access_proto_msgTypes = make([]protoimpl.MessageInfo, 30)
 var file_queuegate_v1_access_proto_goTypes = []any{
 	(AccessType)(0),                             // 0: queuegate.v1.AccessType
 	(Reason)(0),                                 // 1: queuegate.v1.Reason
@@ -3299,113 +3139,106 @@ var file_queuegate_v1_access_proto_goTypes = []any{
 	(*CheckQueueAccessColumnsRequest)(nil),      // 12: queuegate.v1.CheckQueueAccessColumnsRequest
 	(*CheckQueueAccessColumnsResponse)(nil),     // 13: queuegate.v1.CheckQueueAccessColumnsResponse
 	(*ColumnsError)(nil),                        // 14: queuegate.v1.ColumnsError
-	(*StreamQueueAccessRequest)(nil),            // 15: queuegate.v1.StreamQueueAccessRequest
-	(*StreamQueueAccessResponse)(nil),           // 16: queuegate.v1.StreamQueueAccessResponse
-	(*ExplainQueueAccessRequest)(nil),           // 17: queuegate.v1.ExplainQueueAccessRequest
-	(*ExplainStep)(nil),                         // 18: queuegate.v1.ExplainStep
-	(*ExplainGroups)(nil),                       // 19: queuegate.v1.ExplainGroups
-	(*ExplainQueueAccessResponse)(nil),          // 20: queuegate.v1.ExplainQueueAccessResponse
-	(*ListQueuesRequest)(nil),                   // 21: queuegate.v1.ListQueuesRequest
-	(*ListQueuesResponse)(nil),                  // 22: queuegate.v1.ListQueuesResponse
-	(*ListUsersRequest)(nil),                    // 23: queuegate.v1.ListUsersRequest
-	(*AccessGrant)(nil),                         // 24: queuegate.v1.AccessGrant
-	(*ListedUser)(nil),                          // 25: queuegate.v1.ListedUser
-	(*UnexpandedGroup)(nil),                     // 26: queuegate.v1.UnexpandedGroup
-	(*ListUsersResponse)(nil),                   // 27: queuegate.v1.ListUsersResponse
-	(*Application)(nil),                         // 28: queuegate.v1.Application
-	(*SparkApplication)(nil),                    // 29: queuegate.v1.SparkApplication
-	(*CheckApplicationAccessRequest)(nil),       // 30: queuegate.v1.CheckApplicationAccessRequest
-	(*CheckApplicationAccessResponse)(nil),      // 31: queuegate.v1.CheckApplicationAccessResponse
-	(*BatchCheckApplicationAccessRequest)(nil),  // 32: queuegate.v1.BatchCheckApplicationAccessRequest
-	(*ApplicationCheckResult)(nil),              // 33: queuegate.v1.ApplicationCheckResult
-	(*BatchCheckApplicationAccessResponse)(nil), // 34: queuegate.v1.BatchCheckApplicationAccessResponse
-	(*ExplainApplicationAccessRequest)(nil),     // 35: queuegate.v1.ExplainApplicationAccessRequest
-	(*ApplicationStep)(nil),                     // 36: queuegate.v1.ApplicationStep
-	(*ExplainApplicationAccessResponse)(nil),    // 37: queuegate.v1.ExplainApplicationAccessResponse
-	nil,                                         // 38: queuegate.v1.SparkApplication.PropertiesEntry
-	(*UserGroupInformation)(nil),                // 39: queuegate.v1.UserGroupInformation
-	(*Cursor)(nil),                              // 40: queuegate.v1.Cursor
-	(*Status)(nil),                              // 41: queuegate.v1.Status
-	(*timestamppb.Timestamp)(nil),               // 42: google.protobuf.Timestamp
+	(*ExplainQueueAccessRequest)(nil),           // 15: queuegate.v1.ExplainQueueAccessRequest
+	(*ExplainStep)(nil),                         // 16: queuegate.v1.ExplainStep
+	(*ExplainGroups)(nil),                       // 17: queuegate.v1.ExplainGroups
+	(*ExplainQueueAccessResponse)(nil),          // 18: queuegate.v1.ExplainQueueAccessResponse
+	(*ListQueuesRequest)(nil),                   // 19: queuegate.v1.ListQueuesRequest
+	(*ListQueuesResponse)(nil),                  // 20: queuegate.v1.ListQueuesResponse
+	(*ListUsersRequest)(nil),                    // 21: queuegate.v1.ListUsersRequest
+	(*AccessGrant)(nil),                         // 22: queuegate.v1.AccessGrant
+	(*ListedUser)(nil),                          // 23: queuegate.v1.ListedUser
+	(*UnexpandedGroup)(nil),                     // 24: queuegate.v1.UnexpandedGroup
+	(*ListUsersResponse)(nil),                   // 25: queuegate.v1.ListUsersResponse
+	(*Application)(nil),                         // 26: queuegate.v1.Application
+	(*SparkApplication)(nil),                    // 27: queuegate.v1.SparkApplication
+	(*CheckApplicationAccessRequest)(nil),       // 28: queuegate.v1.CheckApplicationAccessRequest
+	(*CheckApplicationAccessResponse)(nil),      // 29: queuegate.v1.CheckApplicationAccessResponse
+	(*BatchCheckApplicationAccessRequest)(nil),  // 30: queuegate.v1.BatchCheckApplicationAccessRequest
+	(*ApplicationCheckResult)(nil),              // 31: queuegate.v1.ApplicationCheckResult
+	(*BatchCheckApplicationAccessResponse)(nil), // 32: queuegate.v1.BatchCheckApplicationAccessResponse
+	(*ExplainApplicationAccessRequest)(nil),     // 33: queuegate.v1.ExplainApplicationAccessRequest
+	(*ApplicationStep)(nil),                     // 34: queuegate.v1.ApplicationStep
+	(*ExplainApplicationAccessResponse)(nil),    // 35: queuegate.v1.ExplainApplicationAccessResponse
+	nil,                                         // 36: queuegate.v1.SparkApplication.PropertiesEntry
+	(*UserGroupInformation)(nil),                // 37: queuegate.v1.UserGroupInformation
+	(*Cursor)(nil),                              // 38: queuegate.v1.Cursor
+	(*Status)(nil),                              // 39: queuegate.v1.Status
+	(*timestamppb.Timestamp)(nil),               // 40: google.protobuf.Timestamp
 }
 var file_queuegate_v1_access_proto_depIdxs = []int32{
-	39, // 0: queuegate.v1.CheckQueueAccessRequest.user:type_name -> queuegate.v1.UserGroupInformation
+	37, // 0: queuegate.v1.CheckQueueAccessRequest.user:type_name -> queuegate.v1.UserGroupInformation
 	0,  // 1: queuegate.v1.CheckQueueAccessRequest.access:type_name -> queuegate.v1.AccessType
-	40, // 2: queuegate.v1.CheckQueueAccessRequest.at_least:type_name -> queuegate.v1.Cursor
+	38, // 2: queuegate.v1.CheckQueueAccessRequest.at_least:type_name -> queuegate.v1.Cursor
 	1,  // 3: queuegate.v1.CheckQueueAccessResponse.reason:type_name -> queuegate.v1.Reason
 	7,  // 4: queuegate.v1.BatchCheckQueueAccessRequest.checks:type_name -> queuegate.v1.CheckQueueAccessRequest
 	8,  // 5: queuegate.v1.CheckResult.decision:type_name -> queuegate.v1.CheckQueueAccessResponse
-	41, // 6: queuegate.v1.CheckResult.error:type_name -> queuegate.v1.Status
+	39, // 6: queuegate.v1.CheckResult.error:type_name -> queuegate.v1.Status
 	10, // 7: queuegate.v1.BatchCheckQueueAccessResponse.results:type_name -> queuegate.v1.CheckResult
 	0,  // 8: queuegate.v1.CheckQueueAccessColumnsRequest.access:type_name -> queuegate.v1.AccessType
-	39, // 9: queuegate.v1.CheckQueueAccessColumnsRequest.users:type_name -> queuegate.v1.UserGroupInformation
+	37, // 9: queuegate.v1.CheckQueueAccessColumnsRequest.users:type_name -> queuegate.v1.UserGroupInformation
 	14, // 10: queuegate.v1.CheckQueueAccessColumnsResponse.errors:type_name -> queuegate.v1.ColumnsError
 	8,  // 11: queuegate.v1.CheckQueueAccessColumnsResponse.decisions:type_name -> queuegate.v1.CheckQueueAccessResponse
-	41, // 12: queuegate.v1.ColumnsError.error:type_name -> queuegate.v1.Status
-	9,  // 13: queuegate.v1.StreamQueueAccessRequest.batch:type_name -> queuegate.v1.BatchCheckQueueAccessRequest
-	11, // 14: queuegate.v1.StreamQueueAccessResponse.batch:type_name -> queuegate.v1.BatchCheckQueueAccessResponse
-	41, // 15: queuegate.v1.StreamQueueAccessResponse.error:type_name -> queuegate.v1.Status
-	39, // 16: queuegate.v1.ExplainQueueAccessRequest.user:type_name -> queuegate.v1.UserGroupInformation
-	0,  // 17: queuegate.v1.ExplainQueueAccessRequest.access:type_name -> queuegate.v1.AccessType
-	0,  // 18: queuegate.v1.ExplainStep.acl:type_name -> queuegate.v1.AccessType
-	2,  // 19: queuegate.v1.ExplainStep.outcome:type_name -> queuegate.v1.StepOutcome
-	3,  // 20: queuegate.v1.ExplainGroups.origin:type_name -> queuegate.v1.GroupsOrigin
-	8,  // 21: queuegate.v1.ExplainQueueAccessResponse.decision:type_name -> queuegate.v1.CheckQueueAccessResponse
-	18, // 22: queuegate.v1.ExplainQueueAccessResponse.steps:type_name -> queuegate.v1.ExplainStep
-	19, // 23: queuegate.v1.ExplainQueueAccessResponse.groups:type_name -> queuegate.v1.ExplainGroups
-	39, // 24: queuegate.v1.ListQueuesRequest.user:type_name -> queuegate.v1.UserGroupInformation
-	0,  // 25: queuegate.v1.ListQueuesRequest.access:type_name -> queuegate.v1.AccessType
-	24, // 26: queuegate.v1.ListQueuesResponse.via:type_name -> queuegate.v1.AccessGrant
-	0,  // 27: queuegate.v1.ListUsersRequest.access:type_name -> queuegate.v1.AccessType
-	0,  // 28: queuegate.v1.AccessGrant.acl:type_name -> queuegate.v1.AccessType
-	4,  // 29: queuegate.v1.AccessGrant.kind:type_name -> queuegate.v1.SubjectKind
-	24, // 30: queuegate.v1.ListedUser.via:type_name -> queuegate.v1.AccessGrant
-	24, // 31: queuegate.v1.UnexpandedGroup.grant:type_name -> queuegate.v1.AccessGrant
-	25, // 32: queuegate.v1.ListUsersResponse.users:type_name -> queuegate.v1.ListedUser
-	24, // 33: queuegate.v1.ListUsersResponse.everyone_via:type_name -> queuegate.v1.AccessGrant
-	26, // 34: queuegate.v1.ListUsersResponse.unexpanded_groups:type_name -> queuegate.v1.UnexpandedGroup
-	24, // 35: queuegate.v1.ListUsersResponse.proxies:type_name -> queuegate.v1.AccessGrant
-	42, // 36: queuegate.v1.ListUsersResponse.directory_as_of:type_name -> google.protobuf.Timestamp
-	38, // 37: queuegate.v1.SparkApplication.properties:type_name -> queuegate.v1.SparkApplication.PropertiesEntry
-	39, // 38: queuegate.v1.CheckApplicationAccessRequest.user:type_name -> queuegate.v1.UserGroupInformation
-	5,  // 39: queuegate.v1.CheckApplicationAccessRequest.action:type_name -> queuegate.v1.ApplicationAction
-	28, // 40: queuegate.v1.CheckApplicationAccessRequest.application:type_name -> queuegate.v1.Application
-	29, // 41: queuegate.v1.CheckApplicationAccessRequest.spark:type_name -> queuegate.v1.SparkApplication
-	1,  // 42: queuegate.v1.CheckApplicationAccessResponse.reason:type_name -> queuegate.v1.Reason
-	30, // 43: queuegate.v1.BatchCheckApplicationAccessRequest.checks:type_name -> queuegate.v1.CheckApplicationAccessRequest
-	31, // 44: queuegate.v1.ApplicationCheckResult.decision:type_name -> queuegate.v1.CheckApplicationAccessResponse
-	41, // 45: queuegate.v1.ApplicationCheckResult.error:type_name -> queuegate.v1.Status
-	33, // 46: queuegate.v1.BatchCheckApplicationAccessResponse.results:type_name -> queuegate.v1.ApplicationCheckResult
-	30, // 47: queuegate.v1.ExplainApplicationAccessRequest.check:type_name -> queuegate.v1.CheckApplicationAccessRequest
-	6,  // 48: queuegate.v1.ApplicationStep.list:type_name -> queuegate.v1.ApplicationList
-	31, // 49: queuegate.v1.ExplainApplicationAccessResponse.decision:type_name -> queuegate.v1.CheckApplicationAccessResponse
-	36, // 50: queuegate.v1.ExplainApplicationAccessResponse.steps:type_name -> queuegate.v1.ApplicationStep
-	19, // 51: queuegate.v1.ExplainApplicationAccessResponse.groups:type_name -> queuegate.v1.ExplainGroups
-	7,  // 52: queuegate.v1.AccessService.CheckQueueAccess:input_type -> queuegate.v1.CheckQueueAccessRequest
-	9,  // 53: queuegate.v1.AccessService.BatchCheckQueueAccess:input_type -> queuegate.v1.BatchCheckQueueAccessRequest
-	12, // 54: queuegate.v1.AccessService.CheckQueueAccessColumns:input_type -> queuegate.v1.CheckQueueAccessColumnsRequest
-	15, // 55: queuegate.v1.AccessService.StreamQueueAccess:input_type -> queuegate.v1.StreamQueueAccessRequest
-	17, // 56: queuegate.v1.AccessService.ExplainQueueAccess:input_type -> queuegate.v1.ExplainQueueAccessRequest
-	21, // 57: queuegate.v1.AccessService.ListQueues:input_type -> queuegate.v1.ListQueuesRequest
-	23, // 58: queuegate.v1.AccessService.ListUsers:input_type -> queuegate.v1.ListUsersRequest
-	30, // 59: queuegate.v1.AccessService.CheckApplicationAccess:input_type -> queuegate.v1.CheckApplicationAccessRequest
-	32, // 60: queuegate.v1.AccessService.BatchCheckApplicationAccess:input_type -> queuegate.v1.BatchCheckApplicationAccessRequest
-	35, // 61: queuegate.v1.AccessService.ExplainApplicationAccess:input_type -> queuegate.v1.ExplainApplicationAccessRequest
-	8,  // 62: queuegate.v1.AccessService.CheckQueueAccess:output_type -> queuegate.v1.CheckQueueAccessResponse
-	11, // 63: queuegate.v1.AccessService.BatchCheckQueueAccess:output_type -> queuegate.v1.BatchCheckQueueAccessResponse
-	13, // 64: queuegate.v1.AccessService.CheckQueueAccessColumns:output_type -> queuegate.v1.CheckQueueAccessColumnsResponse
-	16, // 65: queuegate.v1.AccessService.StreamQueueAccess:output_type -> queuegate.v1.StreamQueueAccessResponse
-	20, // 66: queuegate.v1.AccessService.ExplainQueueAccess:output_type -> queuegate.v1.ExplainQueueAccessResponse
-	22, // 67: queuegate.v1.AccessService.ListQueues:output_type -> queuegate.v1.ListQueuesResponse
-	27, // 68: queuegate.v1.AccessService.ListUsers:output_type -> queuegate.v1.ListUsersResponse
-	31, // 69: queuegate.v1.AccessService.CheckApplicationAccess:output_type -> queuegate.v1.CheckApplicationAccessResponse
-	34, // 70: queuegate.v1.AccessService.BatchCheckApplicationAccess:output_type -> queuegate.v1.BatchCheckApplicationAccessResponse
-	37, // 71: queuegate.v1.AccessService.ExplainApplicationAccess:output_type -> queuegate.v1.ExplainApplicationAccessResponse
-	62, // [62:72] is the sub-list for method output_type
-	52, // [52:62] is the sub-list for method input_type
-	52, // [52:52] is the sub-list for extension type_name
-	52, // [52:52] is the sub-list for extension extendee
-	0,  // [0:52] is the sub-list for field type_name
+	39, // 12: queuegate.v1.ColumnsError.error:type_name -> queuegate.v1.Status
+	37, // 13: queuegate.v1.ExplainQueueAccessRequest.user:type_name -> queuegate.v1.UserGroupInformation
+	0,  // 14: queuegate.v1.ExplainQueueAccessRequest.access:type_name -> queuegate.v1.AccessType
+	0,  // 15: queuegate.v1.ExplainStep.acl:type_name -> queuegate.v1.AccessType
+	2,  // 16: queuegate.v1.ExplainStep.outcome:type_name -> queuegate.v1.StepOutcome
+	3,  // 17: queuegate.v1.ExplainGroups.origin:type_name -> queuegate.v1.GroupsOrigin
+	8,  // 18: queuegate.v1.ExplainQueueAccessResponse.decision:type_name -> queuegate.v1.CheckQueueAccessResponse
+	16, // 19: queuegate.v1.ExplainQueueAccessResponse.steps:type_name -> queuegate.v1.ExplainStep
+	17, // 20: queuegate.v1.ExplainQueueAccessResponse.groups:type_name -> queuegate.v1.ExplainGroups
+	37, // 21: queuegate.v1.ListQueuesRequest.user:type_name -> queuegate.v1.UserGroupInformation
+	0,  // 22: queuegate.v1.ListQueuesRequest.access:type_name -> queuegate.v1.AccessType
+	22, // 23: queuegate.v1.ListQueuesResponse.via:type_name -> queuegate.v1.AccessGrant
+	0,  // 24: queuegate.v1.ListUsersRequest.access:type_name -> queuegate.v1.AccessType
+	0,  // 25: queuegate.v1.AccessGrant.acl:type_name -> queuegate.v1.AccessType
+	4,  // 26: queuegate.v1.AccessGrant.kind:type_name -> queuegate.v1.SubjectKind
+	22, // 27: queuegate.v1.ListedUser.via:type_name -> queuegate.v1.AccessGrant
+	22, // 28: queuegate.v1.UnexpandedGroup.grant:type_name -> queuegate.v1.AccessGrant
+	23, // 29: queuegate.v1.ListUsersResponse.users:type_name -> queuegate.v1.ListedUser
+	22, // 30: queuegate.v1.ListUsersResponse.everyone_via:type_name -> queuegate.v1.AccessGrant
+	24, // 31: queuegate.v1.ListUsersResponse.unexpanded_groups:type_name -> queuegate.v1.UnexpandedGroup
+	22, // 32: queuegate.v1.ListUsersResponse.proxies:type_name -> queuegate.v1.AccessGrant
+	40, // 33: queuegate.v1.ListUsersResponse.directory_as_of:type_name -> google.protobuf.Timestamp
+	36, // 34: queuegate.v1.SparkApplication.properties:type_name -> queuegate.v1.SparkApplication.PropertiesEntry
+	37, // 35: queuegate.v1.CheckApplicationAccessRequest.user:type_name -> queuegate.v1.UserGroupInformation
+	5,  // 36: queuegate.v1.CheckApplicationAccessRequest.action:type_name -> queuegate.v1.ApplicationAction
+	26, // 37: queuegate.v1.CheckApplicationAccessRequest.application:type_name -> queuegate.v1.Application
+	27, // 38: queuegate.v1.CheckApplicationAccessRequest.spark:type_name -> queuegate.v1.SparkApplication
+	1,  // 39: queuegate.v1.CheckApplicationAccessResponse.reason:type_name -> queuegate.v1.Reason
+	28, // 40: queuegate.v1.BatchCheckApplicationAccessRequest.checks:type_name -> queuegate.v1.CheckApplicationAccessRequest
+	29, // 41: queuegate.v1.ApplicationCheckResult.decision:type_name -> queuegate.v1.CheckApplicationAccessResponse
+	39, // 42: queuegate.v1.ApplicationCheckResult.error:type_name -> queuegate.v1.Status
+	31, // 43: queuegate.v1.BatchCheckApplicationAccessResponse.results:type_name -> queuegate.v1.ApplicationCheckResult
+	28, // 44: queuegate.v1.ExplainApplicationAccessRequest.check:type_name -> queuegate.v1.CheckApplicationAccessRequest
+	6,  // 45: queuegate.v1.ApplicationStep.list:type_name -> queuegate.v1.ApplicationList
+	29, // 46: queuegate.v1.ExplainApplicationAccessResponse.decision:type_name -> queuegate.v1.CheckApplicationAccessResponse
+	34, // 47: queuegate.v1.ExplainApplicationAccessResponse.steps:type_name -> queuegate.v1.ApplicationStep
+	17, // 48: queuegate.v1.ExplainApplicationAccessResponse.groups:type_name -> queuegate.v1.ExplainGroups
+	7,  // 49: queuegate.v1.AccessService.CheckQueueAccess:input_type -> queuegate.v1.CheckQueueAccessRequest
+	9,  // 50: queuegate.v1.AccessService.BatchCheckQueueAccess:input_type -> queuegate.v1.BatchCheckQueueAccessRequest
+	12, // 51: queuegate.v1.AccessService.CheckQueueAccessColumns:input_type -> queuegate.v1.CheckQueueAccessColumnsRequest
+	15, // 52: queuegate.v1.AccessService.ExplainQueueAccess:input_type -> queuegate.v1.ExplainQueueAccessRequest
+	19, // 53: queuegate.v1.AccessService.ListQueues:input_type -> queuegate.v1.ListQueuesRequest
+	21, // 54: queuegate.v1.AccessService.ListUsers:input_type -> queuegate.v1.ListUsersRequest
+	28, // 55: queuegate.v1.AccessService.CheckApplicationAccess:input_type -> queuegate.v1.CheckApplicationAccessRequest
+	30, // 56: queuegate.v1.AccessService.BatchCheckApplicationAccess:input_type -> queuegate.v1.BatchCheckApplicationAccessRequest
+	33, // 57: queuegate.v1.AccessService.ExplainApplicationAccess:input_type -> queuegate.v1.ExplainApplicationAccessRequest
+	8,  // 58: queuegate.v1.AccessService.CheckQueueAccess:output_type -> queuegate.v1.CheckQueueAccessResponse
+	11, // 59: queuegate.v1.AccessService.BatchCheckQueueAccess:output_type -> queuegate.v1.BatchCheckQueueAccessResponse
+	13, // 60: queuegate.v1.AccessService.CheckQueueAccessColumns:output_type -> queuegate.v1.CheckQueueAccessColumnsResponse
+	18, // 61: queuegate.v1.AccessService.ExplainQueueAccess:output_type -> queuegate.v1.ExplainQueueAccessResponse
+	20, // 62: queuegate.v1.AccessService.ListQueues:output_type -> queuegate.v1.ListQueuesResponse
+	25, // 63: queuegate.v1.AccessService.ListUsers:output_type -> queuegate.v1.ListUsersResponse
+	29, // 64: queuegate.v1.AccessService.CheckApplicationAccess:output_type -> queuegate.v1.CheckApplicationAccessResponse
+	32, // 65: queuegate.v1.AccessService.BatchCheckApplicationAccess:output_type -> queuegate.v1.BatchCheckApplicationAccessResponse
+	35, // 66: queuegate.v1.AccessService.ExplainApplicationAccess:output_type -> queuegate.v1.ExplainApplicationAccessResponse
+	58, // [58:67] is the sub-list for method output_type
+	49, // [49:58] is the sub-list for method input_type
+	49, // [49:49] is the sub-list for extension type_name
+	49, // [49:49] is the sub-list for extension extendee
+	0,  // [0:49] is the sub-list for field type_name
 }
 
 func init() { file_queuegate_v1_access_proto_init() }
@@ -3421,15 +3254,11 @@ func file_queuegate_v1_access_proto_init() {
 		(*CheckResult_Error)(nil),
 		(*CheckResult_SameErrorAs)(nil),
 	}
-	file_queuegate_v1_access_proto_msgTypes[9].OneofWrappers = []any{
-		(*StreamQueueAccessResponse_Batch)(nil),
-		(*StreamQueueAccessResponse_Error)(nil),
-	}
-	file_queuegate_v1_access_proto_msgTypes[23].OneofWrappers = []any{
+	file_queuegate_v1_access_proto_msgTypes[21].OneofWrappers = []any{
 		(*CheckApplicationAccessRequest_Application)(nil),
 		(*CheckApplicationAccessRequest_Spark)(nil),
 	}
-	file_queuegate_v1_access_proto_msgTypes[26].OneofWrappers = []any{
+	file_queuegate_v1_access_proto_msgTypes[24].OneofWrappers = []any{
 		(*ApplicationCheckResult_Decision)(nil),
 		(*ApplicationCheckResult_Error)(nil),
 		(*ApplicationCheckResult_SameErrorAs)(nil),
@@ -3440,7 +3269,7 @@ func file_queuegate_v1_access_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_queuegate_v1_access_proto_rawDesc), len(file_queuegate_v1_access_proto_rawDesc)),
 			NumEnums:      7,
-			NumMessages:   32,
+			NumMessages:   30,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

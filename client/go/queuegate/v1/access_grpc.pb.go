@@ -22,7 +22,6 @@ const (
 	AccessService_CheckQueueAccess_FullMethodName            = "/queuegate.v1.AccessService/CheckQueueAccess"
 	AccessService_BatchCheckQueueAccess_FullMethodName       = "/queuegate.v1.AccessService/BatchCheckQueueAccess"
 	AccessService_CheckQueueAccessColumns_FullMethodName     = "/queuegate.v1.AccessService/CheckQueueAccessColumns"
-	AccessService_StreamQueueAccess_FullMethodName           = "/queuegate.v1.AccessService/StreamQueueAccess"
 	AccessService_ExplainQueueAccess_FullMethodName          = "/queuegate.v1.AccessService/ExplainQueueAccess"
 	AccessService_ListQueues_FullMethodName                  = "/queuegate.v1.AccessService/ListQueues"
 	AccessService_ListUsers_FullMethodName                   = "/queuegate.v1.AccessService/ListUsers"
@@ -51,12 +50,6 @@ type AccessServiceClient interface {
 	// invalid or cannot be decided does not affect the others; text that is not UTF-8, columns of
 	// unequal length and indexes out of range make the whole request invalid.
 	CheckQueueAccessColumns(ctx context.Context, in *CheckQueueAccessColumnsRequest, opts ...grpc.CallOption) (*CheckQueueAccessColumnsResponse, error)
-	// Decides batches as they arrive. Answers are sent as they become ready, so their order may
-	// differ from that of the requests: match them by `id`. A draining server answers every batch it
-	// has read, then ends the stream with UNAVAILABLE (reason DRAINING). A batch without an answer
-	// was not decided and must be sent again on a new stream. The status is OK only if the caller has
-	// closed its side and every batch has been answered.
-	StreamQueueAccess(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[StreamQueueAccessRequest, StreamQueueAccessResponse], error)
 	// Decides one question and shows each access control list (ACL) that was
 	// evaluated, and where the groups came from.
 	ExplainQueueAccess(ctx context.Context, in *ExplainQueueAccessRequest, opts ...grpc.CallOption) (*ExplainQueueAccessResponse, error)
@@ -114,19 +107,6 @@ func (c *accessServiceClient) CheckQueueAccessColumns(ctx context.Context, in *C
 	}
 	return out, nil
 }
-
-func (c *accessServiceClient) StreamQueueAccess(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[StreamQueueAccessRequest, StreamQueueAccessResponse], error) {
-	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	stream, err := c.cc.NewStream(ctx, &AccessService_ServiceDesc.Streams[0], AccessService_StreamQueueAccess_FullMethodName, cOpts...)
-	if err != nil {
-		return nil, err
-	}
-	x := &grpc.GenericClientStream[StreamQueueAccessRequest, StreamQueueAccessResponse]{ClientStream: stream}
-	return x, nil
-}
-
-// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
-type AccessService_StreamQueueAccessClient = grpc.BidiStreamingClient[StreamQueueAccessRequest, StreamQueueAccessResponse]
 
 func (c *accessServiceClient) ExplainQueueAccess(ctx context.Context, in *ExplainQueueAccessRequest, opts ...grpc.CallOption) (*ExplainQueueAccessResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
@@ -208,12 +188,6 @@ type AccessServiceServer interface {
 	// invalid or cannot be decided does not affect the others; text that is not UTF-8, columns of
 	// unequal length and indexes out of range make the whole request invalid.
 	CheckQueueAccessColumns(context.Context, *CheckQueueAccessColumnsRequest) (*CheckQueueAccessColumnsResponse, error)
-	// Decides batches as they arrive. Answers are sent as they become ready, so their order may
-	// differ from that of the requests: match them by `id`. A draining server answers every batch it
-	// has read, then ends the stream with UNAVAILABLE (reason DRAINING). A batch without an answer
-	// was not decided and must be sent again on a new stream. The status is OK only if the caller has
-	// closed its side and every batch has been answered.
-	StreamQueueAccess(grpc.BidiStreamingServer[StreamQueueAccessRequest, StreamQueueAccessResponse]) error
 	// Decides one question and shows each access control list (ACL) that was
 	// evaluated, and where the groups came from.
 	ExplainQueueAccess(context.Context, *ExplainQueueAccessRequest) (*ExplainQueueAccessResponse, error)
@@ -250,9 +224,6 @@ func (UnimplementedAccessServiceServer) BatchCheckQueueAccess(context.Context, *
 }
 func (UnimplementedAccessServiceServer) CheckQueueAccessColumns(context.Context, *CheckQueueAccessColumnsRequest) (*CheckQueueAccessColumnsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method CheckQueueAccessColumns not implemented")
-}
-func (UnimplementedAccessServiceServer) StreamQueueAccess(grpc.BidiStreamingServer[StreamQueueAccessRequest, StreamQueueAccessResponse]) error {
-	return status.Error(codes.Unimplemented, "method StreamQueueAccess not implemented")
 }
 func (UnimplementedAccessServiceServer) ExplainQueueAccess(context.Context, *ExplainQueueAccessRequest) (*ExplainQueueAccessResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ExplainQueueAccess not implemented")
@@ -346,13 +317,6 @@ func _AccessService_CheckQueueAccessColumns_Handler(srv interface{}, ctx context
 	}
 	return interceptor(ctx, in, info, handler)
 }
-
-func _AccessService_StreamQueueAccess_Handler(srv interface{}, stream grpc.ServerStream) error {
-	return srv.(AccessServiceServer).StreamQueueAccess(&grpc.GenericServerStream[StreamQueueAccessRequest, StreamQueueAccessResponse]{ServerStream: stream})
-}
-
-// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
-type AccessService_StreamQueueAccessServer = grpc.BidiStreamingServer[StreamQueueAccessRequest, StreamQueueAccessResponse]
 
 func _AccessService_ExplainQueueAccess_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(ExplainQueueAccessRequest)
@@ -506,13 +470,6 @@ var AccessService_ServiceDesc = grpc.ServiceDesc{
 			Handler:    _AccessService_ExplainApplicationAccess_Handler,
 		},
 	},
-	Streams: []grpc.StreamDesc{
-		{
-			StreamName:    "StreamQueueAccess",
-			Handler:       _AccessService_StreamQueueAccess_Handler,
-			ServerStreams: true,
-			ClientStreams: true,
-		},
-	},
+	Streams:  []grpc.StreamDesc{},
 	Metadata: "queuegate/v1/access.proto",
 }

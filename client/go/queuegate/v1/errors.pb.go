@@ -49,9 +49,8 @@ const (
 	// UNAVAILABLE: the server has not loaded its first policy yet, or one of its workers did not
 	// confirm a call that all workers must carry out; google.rpc.RetryInfo says when to try again.
 	ErrorReason_ERROR_REASON_NOT_READY ErrorReason = 7
-	// UNAVAILABLE: the server has answered everything it read and has ended this stream, because it
-	// is shutting down, the caller's rights have changed, or a caller of SyncService was silent. Open
-	// a new stream and resend the requests that have no answer.
+	// UNAVAILABLE: the server has ended this stream, because it is shutting down, the caller's rights
+	// have changed, or the caller was silent. Open a new stream.
 	ErrorReason_ERROR_REASON_DRAINING ErrorReason = 8
 	// UNAVAILABLE: the decision cannot be written to the audit log, and no decision is sent without
 	// its record; google.rpc.RetryInfo says when to try again.
