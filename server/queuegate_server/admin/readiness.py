@@ -9,9 +9,9 @@ from importlib.metadata import version
 from typing import Any, Final
 
 from queuegate_server.engine import Engine, NotReady
+from queuegate_server.fleet.view import FleetView
 from queuegate_server.formats.diagnostics import Diagnostic
 from queuegate_server.policystore.reloader import Reloader
-from queuegate_server.sync.fleet_view import FleetView
 
 MAX_DIAGNOSTICS: Final = 20
 

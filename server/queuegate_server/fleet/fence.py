@@ -5,13 +5,14 @@ Groups of other replicas are judged by the events that were applied. A change by
 groups before its event is applied; until then, old groups must not come back.
 """
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Final
 
-from queuegate.v1 import cursor_pb2
+from queuegate.v1 import cursor_pb2, sync_pb2
 from queuegate_server.fleet.keys import LogPosition
 from queuegate_server.fleet.replica_log import ReplicaLog
 from queuegate_server.sync.event_log import StateChange
+from queuegate_server.sync.session import NOTHING_KEPT, KeptGroups
 
 
 class PendingInvalidation:
@@ -30,7 +31,7 @@ class PendingInvalidation:
 
 
 class OrderFence:
-    """Implements `shared_groups.Fence` and `sync.kept_groups.FleetEvents` from the events that this
+    """Implements `shared_groups.Fence` and `sync.session.FleetEvents` from the events that this
     replica has applied.
     """
 
@@ -64,6 +65,28 @@ class OrderFence:
         """
         position = self.position
         return None if position is None else position.cursor
+
+    def kept_groups(
+        self, request: sync_pb2.SyncOpen, fingerprints: Mapping[str, bytes]
+    ) -> KeptGroups:
+        """Return the groups that a caller may keep, as `FleetEvents` describes.
+
+        What it holds was valid at its fleet cursor. It is still valid if this replica knows all
+        events since then, none of them invalidates the user, and both replicas use the same
+        resolver settings.
+        """
+        held = {each.partition: each.resolver_fingerprint for each in request.held}
+        kept = {
+            name
+            for name, fingerprint in fingerprints.items()
+            if fingerprint and held.get(name) == fingerprint
+        }
+        if not request.HasField("fleet_cursor") or not kept:
+            return NOTHING_KEPT
+        events = self.since(request.fleet_cursor)
+        if events is None:
+            return NOTHING_KEPT
+        return KeptGroups(sorted(kept), [event for event in events if event.partition in kept])
 
     def since(self, cursor: cursor_pb2.Cursor) -> Sequence[StateChange] | None:
         """Return what has been invalidated since an event; None while groups from then cannot be

@@ -12,10 +12,10 @@ from queuegate_server.fleet.connection import StoreUnavailable
 from queuegate_server.fleet.events import Change, Event, MalformedEntry
 from queuegate_server.fleet.fence import OrderFence
 from queuegate_server.fleet.keys import LogPosition
+from queuegate_server.fleet.lease import ReplicaLease
 from queuegate_server.fleet.replica_log import ISOLATED_MAX_AGE, ReplicaLog
 from queuegate_server.fleet.status_reporter import StatusReporter
 from queuegate_server.fleet.stream import Stream
-from queuegate_server.identity.lease import CacheLease
 from queuegate_server.policystore.reloader import Reloader
 from queuegate_server.sync.changes import drop_groups
 from queuegate_server.sync.hub import CannotShip, SyncHub
@@ -37,7 +37,7 @@ class Follower:
         fence: OrderFence,
         reporter: StatusReporter,
         *,
-        lease: CacheLease,
+        lease: ReplicaLease,
         engine: Engine,
         reloader: Reloader,
         hub: SyncHub,

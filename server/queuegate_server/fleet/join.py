@@ -6,11 +6,11 @@ from importlib.metadata import version
 from queuegate_server.engine import Engine
 from queuegate_server.fleet.connection import StoreConnection
 from queuegate_server.fleet.keys import Keys
+from queuegate_server.fleet.lease import ReplicaLease
 from queuegate_server.fleet.member import FleetMember
 from queuegate_server.fleet.refusals import Refusals
 from queuegate_server.fleet.replica_log import ReplicaLog
 from queuegate_server.fleet.stream import Stream
-from queuegate_server.identity.lease import CacheLease
 from queuegate_server.policystore.reloader import Reloader
 from queuegate_server.settings.fleet import Fleet
 from queuegate_server.sync.hub import SyncHub
@@ -20,7 +20,7 @@ def join(
     fleet: Fleet,
     worker: int | None,
     *,
-    lease: CacheLease,
+    lease: ReplicaLease,
     engine: Engine,
     reloader: Reloader,
     hub: SyncHub,

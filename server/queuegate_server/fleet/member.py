@@ -20,15 +20,15 @@ from queuegate_server.fleet.connection import StoreRefused, StoreUnavailable
 from queuegate_server.fleet.events import Change, ReplicaStatus
 from queuegate_server.fleet.fence import OrderFence
 from queuegate_server.fleet.follower import Follower
+from queuegate_server.fleet.health import fleet_view, mistakes
 from queuegate_server.fleet.keys import NONCE_BYTES, LogPosition
+from queuegate_server.fleet.lease import ReplicaLease
 from queuegate_server.fleet.refusals import PROBE_INTERVAL, Refusals
 from queuegate_server.fleet.replica_log import HEARTBEAT_INTERVAL, ReplicaLog
 from queuegate_server.fleet.status_reporter import StatusReporter
 from queuegate_server.fleet.stream import LogState, Stream
-from queuegate_server.fleet.view import fleet_view, mistakes
-from queuegate_server.identity.lease import CacheLease
+from queuegate_server.fleet.view import FleetView
 from queuegate_server.policystore.reloader import Reloader
-from queuegate_server.sync.fleet_view import FleetView
 from queuegate_server.sync.hub import SyncHub
 
 _LOG = logging.getLogger("queuegate_server.fleet")
@@ -63,7 +63,7 @@ class FleetMember:
         log: ReplicaLog,
         *,
         version: str,
-        lease: CacheLease,
+        lease: ReplicaLease,
         engine: Engine,
         reloader: Reloader,
         hub: SyncHub,

@@ -17,7 +17,7 @@ from functools import partial
 from typing import Final, NamedTuple, Protocol
 
 from queuegate_server.fleet.keys import MAC_BYTES, Keys, LogPosition, Signer
-from queuegate_server.identity.lease import CacheLease
+from queuegate_server.fleet.lease import ReplicaLease
 from queuegate_server.identity.resolver import Found, NoSuchUser
 from queuegate_server.identity.shared import SharedAnswer
 
@@ -88,7 +88,7 @@ class PartitionGroups:
         codec: "ValueCodec",
         *,
         fence: Fence,
-        lease: CacheLease,
+        lease: ReplicaLease,
         counts: GroupCounts,
         clock: Callable[[], float],
     ) -> None:

@@ -6,10 +6,10 @@ from typing import Final
 from queuegate_server.files.permissions import PUBLIC, warn_of_mode
 from queuegate_server.fleet.connection import StoreConnection
 from queuegate_server.fleet.keys import Keys, Signer
+from queuegate_server.fleet.lease import ReplicaLease
 from queuegate_server.fleet.refusals import Refusals
 from queuegate_server.fleet.shared_groups import Fence, GroupCounts, PartitionGroups, ValueCodec
 from queuegate_server.fleet.value_store import BatchingStore
-from queuegate_server.identity.lease import CacheLease
 from queuegate_server.settings.fleet import Fleet
 
 
@@ -20,7 +20,7 @@ class GroupSharing:
         self,
         fleet: Fleet,
         fence: Fence,
-        lease: CacheLease,
+        lease: ReplicaLease,
         *,
         clock: Callable[[], float],
         wall: Callable[[], float],

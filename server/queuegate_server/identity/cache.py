@@ -25,10 +25,9 @@ from queuegate_server.identity.cache_shards import (
     Shard,
     Shards,
 )
-from queuegate_server.identity.lease import CacheLease
 from queuegate_server.identity.options import CacheOptions
 from queuegate_server.identity.resolver import Found, LookupFailed, NoSuchUser, Outcome
-from queuegate_server.identity.shared import SharedAnswer
+from queuegate_server.identity.shared import CacheLease, EndlessLease, SharedAnswer
 
 TTL_JITTER: Final = 0.1
 """Lifetimes are shortened by up to this part, so that entries stored together expire apart."""
@@ -100,7 +99,7 @@ class GroupCache:
             chance: A source of random numbers in [0, 1).
             lease: Says which entries must be asked for again; None: none before they expire.
         """
-        self.lease = lease or CacheLease()
+        self.lease = lease or EndlessLease()
         self.options = options
         self._clock = clock
         self.wall: Final = wall

@@ -18,11 +18,10 @@ from queuegate_server.identity.cache import GroupCache
 from queuegate_server.identity.chain import ResolverChain
 from queuegate_server.identity.group_resolver import GroupResolver
 from queuegate_server.identity.guarded_resolver import GroupSource, GuardedResolver
-from queuegate_server.identity.lease import CacheLease
 from queuegate_server.identity.options import CacheOptions, ChainOptions, ResolverOptions
 from queuegate_server.identity.registry import ConfiguredResolver, ResolverType
 from queuegate_server.identity.resolver import Outcome, Resolver
-from queuegate_server.identity.shared import SharedGroups
+from queuegate_server.identity.shared import CacheLease, EndlessLease, SharedGroups
 
 LookupObserver = Callable[[Outcome, float], None]
 """Called with the outcome and the seconds of each lookup."""
@@ -126,7 +125,7 @@ class ResolverManager:
         self._wall = wall
         self._open_resolvers: dict[ResolverKey, _OpenResolver] = {}
         self._groups: dict[tuple[str, ResolverKey], GroupResolver] = {}
-        self._lease = lease or CacheLease()
+        self._lease = lease or EndlessLease()
         self._lease.on_end(self._end_lease)
 
     def resolvers(self) -> list[tuple[str, GuardedResolver]]:

@@ -11,7 +11,7 @@ from queuegate.policy.names import is_at_or_below
 from queuegate.policy.reach import grant_of
 from queuegate.v1 import access_pb2
 from queuegate_server.engine import Engine, Query, Snapshot
-from queuegate_server.identity.lease import CacheLease
+from queuegate_server.identity.shared import CacheLease
 from queuegate_server.rpc import columns, validation, wire
 from queuegate_server.rpc.admission_queue import MAX_SHORT_REQUEST, AdmissionQueue, Slot
 from queuegate_server.rpc.application_service import ApplicationServicer

@@ -13,6 +13,7 @@ from queuegate.policy.queue import Queue
 from queuegate.v1 import policy_pb2
 from queuegate_server.admin.readiness import Readiness
 from queuegate_server.engine import Engine, NotReady
+from queuegate_server.fleet.view import ReplicaView
 from queuegate_server.formats.diagnostics import Diagnostic, Severity, has_errors
 from queuegate_server.formats.registry import FILE_FORMATS
 from queuegate_server.policystore import parser_process
@@ -23,7 +24,6 @@ from queuegate_server.rpc.admission_queue import AdmissionQueue, Slot
 from queuegate_server.rpc.errors import InvalidRequest, Overloaded
 from queuegate_server.rpc.messages import diagnostics, timestamp
 from queuegate_server.sync.changes import Changes
-from queuegate_server.sync.fleet_view import ReplicaView
 
 MAX_CONTENT_BYTES: Final = 2 * 1024 * 1024
 """Twice what a ConfigMap holds."""

@@ -15,7 +15,7 @@ from queuegate.policy.decision import Decision
 from queuegate.v1 import access_pb2
 from queuegate_server.engine import Snapshot, Verdict
 from queuegate_server.identity.cache_shards import CacheEntry
-from queuegate_server.identity.lease import CacheLease
+from queuegate_server.identity.shared import CacheLease, EndlessLease
 from queuegate_server.rpc import wire
 from queuegate_server.rpc.messages import REASONS, decision_message
 
@@ -80,7 +80,7 @@ class ResponseCache:
             max_entries: The size of a generation.
             lease: The lease of the group caches; all responses are dropped when it ends.
         """
-        self._lease = lease or CacheLease()
+        self._lease = lease or EndlessLease()
         self._lease.on_end(self._drop)
         self._clock = clock
         self._max_entries = max_entries
@@ -118,7 +118,7 @@ class ResponseCache:
             self._insert(request, cached, trusted=trusted)
         now = self._clock()
         if now >= self._lease.ends_at:
-            self._lease.end()
+            self._lease.end_if_expired(now)
             return None
         return cached if cached.entry.refresh_at > now else None
 

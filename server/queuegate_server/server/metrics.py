@@ -13,11 +13,11 @@ from prometheus_client.registry import Collector
 
 from queuegate_server.admin.readiness import versions
 from queuegate_server.engine import NotReady, Snapshot
+from queuegate_server.fleet.view import ReplicaState
 from queuegate_server.identity.guards import CircuitState
 from queuegate_server.identity.resolvers.ldap.instrumentation import LdapStatistics
 from queuegate_server.server.metric_families import METRICS
 from queuegate_server.server.wiring import ServerParts
-from queuegate_server.sync.fleet_view import ReplicaState
 
 _CACHE_RESULTS: Final = {
     "hit": "hits",

@@ -14,7 +14,7 @@ from queuegate.v1 import access_pb2, policy_pb2, sync_pb2, user_groups_pb2
 from queuegate_server.admin.readiness import Readiness
 from queuegate_server.config_fields import MIB
 from queuegate_server.engine import Engine
-from queuegate_server.identity.lease import CacheLease
+from queuegate_server.fleet.lease import ReplicaLease
 from queuegate_server.identity.manager import ResolverManager
 from queuegate_server.observe.audit import AuditLog, open_audit_log
 from queuegate_server.observe.counters import LookupCounters, MethodCounters
@@ -113,7 +113,7 @@ def build_server(
     call_limit = ConcurrencyLimiter(current.limits.max_concurrent_calls)
     tracer = Tracer(settings.tracing) if settings.tracing.enabled else None
 
-    lease = CacheLease()
+    lease = ReplicaLease()
     # A lease must not outlast a machine that is suspended.
     clock = boottime if settings.fleet.is_on else time.monotonic
     engine = Engine(clock)

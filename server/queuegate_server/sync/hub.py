@@ -5,18 +5,15 @@ import logging
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from queuegate.v1 import cursor_pb2, sync_pb2
 from queuegate_server.engine import Engine, Snapshot
-from queuegate_server.identity.lease import CacheLease
+from queuegate_server.identity.shared import CacheLease, EndlessLease
 from queuegate_server.sync.barrier import Leases
 from queuegate_server.sync.event_log import EventLog
-from queuegate_server.sync.session import Session, ShippedPolicy, SyncRights
+from queuegate_server.sync.session import FleetEvents, Session, ShippedPolicy, SyncRights
 from queuegate_server.sync.shipping import ship
-
-if TYPE_CHECKING:
-    from queuegate_server.sync.kept_groups import FleetEvents
 
 LAG_SECONDS: Final = 15.0
 """After as many seconds, and then as often, a gate that does not confirm a change is logged."""
@@ -70,7 +67,7 @@ class SyncHub:
         self._resolved_anew: set[str] = set()
         """Partitions whose groups end with the policy that is about to be sent."""
         self._shipped: Mapping[str, ShippedPolicy] = _NOTHING
-        self._lease = lease or CacheLease()
+        self._lease = lease or EndlessLease()
         self._can_ship = True
         self._shipping: asyncio.Task[None] | None = None
         self._streams: Counter[str] = Counter()

@@ -10,7 +10,6 @@ from typing import Final, NamedTuple, Protocol
 from queuegate.policy.decision import RULES
 from queuegate.v1 import cursor_pb2, sync_pb2
 from queuegate_server.sync.event_log import MAX_FORGOTTEN, POLICY_CHANGED, EventLog, StateChange
-from queuegate_server.sync.kept_groups import NOTHING_KEPT, FleetEvents, KeptGroups, kept_groups
 
 LEASE: Final = 5.0
 """Seconds that a caller may decide after it sent a ping."""
@@ -57,6 +56,40 @@ class SyncRights(NamedTuple):
     """Use groups that are given in a question."""
     report_decisions: bool = False
     """Decide only if it reports each decision."""
+
+
+class KeptGroups(NamedTuple):
+    """Groups that a caller holds and that may decide again."""
+
+    partitions: Sequence[str] = ()
+    """The partitions whose groups these are."""
+    events: Sequence[StateChange] = ()
+    """The changes that make some of them invalid."""
+
+
+NOTHING_KEPT: Final = KeptGroups()
+
+
+class FleetEvents(Protocol):
+    """The events of the fleet that the server belongs to, as far as it has applied them."""
+
+    @property
+    def cursor(self) -> cursor_pb2.Cursor | None:
+        """The newest event that was applied: its invalidations are in the event log of this server,
+        but a reload may not have been carried out yet. None while groups of other replicas cannot
+        be judged.
+        """
+
+    def kept_groups(
+        self, request: sync_pb2.SyncOpen, fingerprints: Mapping[str, bytes]
+    ) -> KeptGroups:
+        """Return the groups that a caller may keep when it comes from another replica.
+
+        Args:
+            request: The first message of the caller.
+            fingerprints: The resolver fingerprint of each partition that the caller gets; empty if
+                its groups are not shared.
+        """
 
 
 class OfferedGroups(NamedTuple):
@@ -234,11 +267,13 @@ class Session:
             self.applied = self._position = resume.sequence
             self._changes.append(self._opened(resumed=True))
             self._remove_policies()
+        elif self._fleet_events is None:
+            self._reset()
         else:
             fingerprints = {
                 name: policy.resolver_fingerprint for name, policy in self._wanted().items()
             }
-            self._reset(kept_groups(self._fleet_events, request, fingerprints))
+            self._reset(self._fleet_events.kept_groups(request, fingerprints))
 
     def _note_applied(self, sequence: int, now: float) -> None:
         if sequence > self._position:

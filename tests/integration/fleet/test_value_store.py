@@ -12,11 +12,11 @@ from queuegate_server.fleet import value_store
 from queuegate_server.fleet.connection import StoreConnection
 from queuegate_server.fleet.fence import OrderFence
 from queuegate_server.fleet.keys import Keys
+from queuegate_server.fleet.lease import ReplicaLease
 from queuegate_server.fleet.replica_log import ReplicaLog
 from queuegate_server.fleet.shared_groups import ValueUnavailable
 from queuegate_server.fleet.sharing import GroupSharing
 from queuegate_server.fleet.value_store import MAX_FAILURES, BatchingStore
-from queuegate_server.identity.lease import CacheLease
 from queuegate_server.settings.fleet import Fleet
 from tests.support.fakes.loop import run_ready_callbacks, wait_until
 from tests.support.fakes.tcp_proxy import Proxy
@@ -227,6 +227,6 @@ def test_secrets_that_every_account_may_read_are_logged(
     secret.chmod(0o644)
     settings = Fleet.model_validate({"url": "redis://127.0.0.1:1", "secret_file": secret})
     state = OrderFence(ReplicaLog(), lambda: False)
-    sharing = GroupSharing(settings, state, CacheLease(), clock=lambda: 0.0, wall=lambda: 0.0)
+    sharing = GroupSharing(settings, state, ReplicaLease(), clock=lambda: 0.0, wall=lambda: 0.0)
     assert not sharing.is_active
     assert [getattr(each, "file", None) for each in caplog.records] == [str(secret)]

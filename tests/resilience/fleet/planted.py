@@ -9,8 +9,7 @@ from queuegate_server.fleet.fence import OrderFence
 from queuegate_server.fleet.keys import LogPosition
 from queuegate_server.fleet.replica_log import LEASE, ReplicaLog
 from queuegate_server.sync.event_log import StateChange
-from queuegate_server.sync.kept_groups import NOTHING_KEPT, KeptGroups
-from queuegate_server.sync.session import Session
+from queuegate_server.sync.session import NOTHING_KEPT, KeptGroups, Session
 from tests.resilience.fleet import modelled_replica, moving_gates
 from tests.resilience.fleet.world import Bounds, Parts
 from tests.resilience.protocol.planted import KeepsTheLeaseOfAnotherServer

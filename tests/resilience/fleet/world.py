@@ -1,6 +1,6 @@
 """Replicas and their Redis as a state that can be copied and compared.
 
-The protocol is the real one: `ReplicaLog`, `OrderFence`, `FleetBarrier` and `CacheLease`. Only
+The protocol is the real one: `ReplicaLog`, `OrderFence`, `FleetBarrier` and `ReplicaLease`. Only
 what lies around it is modelled: heartbeats that Redis takes and answers late, lookups that take
 long, clocks, a Redis that is emptied, trimmed, loses an event or is restored to its state before it
 was emptied, and replicas that pause at any point. The groups of the one user are a version number;
@@ -15,8 +15,8 @@ from queuegate_server.fleet.barrier import HEARTBEAT_TIMEOUT, FleetBarrier, Peer
 from queuegate_server.fleet.events import Change, Event, ReplicaStatus
 from queuegate_server.fleet.fence import OrderFence
 from queuegate_server.fleet.keys import LogPosition
+from queuegate_server.fleet.lease import ReplicaLease
 from queuegate_server.fleet.replica_log import LEASE, ReplicaLog
-from queuegate_server.identity.lease import CacheLease
 from tests.resilience.protocol.gate_model import Violation
 
 PARTITION: Final = "default"
@@ -101,7 +101,7 @@ class Replica:
         self.log = parts.log()
         self.fence = OrderFence(self.log, _is_never_behind)
         self.peers = Peers(name, name)
-        self.lease = CacheLease()
+        self.lease = ReplicaLease()
         self.lease.on_end(self.lost)
         self.groups: Groups | None = None
         self.lookup: Lookup | None = None

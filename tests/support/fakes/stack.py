@@ -3,10 +3,10 @@
 import asyncio
 from collections.abc import Callable, Collection
 
+from queuegate_server.fleet.lease import ReplicaLease
 from queuegate_server.identity.cache import GroupCache
 from queuegate_server.identity.group_resolver import GroupResolver, Resolution
 from queuegate_server.identity.guarded_resolver import GuardedResolver
-from queuegate_server.identity.lease import CacheLease
 from queuegate_server.identity.options import CacheOptions, ResolverOptions
 from queuegate_server.identity.resolver import Found, LookupFailed, NoSuchUser, Outcome
 from queuegate_server.identity.shared import SharedGroups
@@ -22,14 +22,14 @@ class Stack:
         self,
         clock: ManualClock,
         directory: FakeDirectory | None = None,
-        share: Callable[[CacheLease], SharedGroups] | None = None,
+        share: Callable[[ReplicaLease], SharedGroups] | None = None,
         **more: int,
     ) -> None:
         self.clock = clock
         self.directory = directory or FakeDirectory(sue=("g1",), bob=("g2",))
         options = ResolverOptions(breaker_failures=3, breaker_pause=10, **more)
         self.guarded = GuardedResolver("corp", self.directory, options, clock=clock)
-        self.lease = CacheLease()
+        self.lease = ReplicaLease()
         cache = GroupCache(CacheOptions(), clock, clock, lambda: 0.0, lease=self.lease)
         shared = share and share(self.lease)
         self.groups = GroupResolver(self.guarded, cache, clock=clock, shared=shared)

@@ -4,9 +4,9 @@ from dataclasses import replace
 
 from queuegate_server.fleet.barrier import HEARTBEAT_TIMEOUT, Peer
 from queuegate_server.fleet.events import ReplicaStatus
+from queuegate_server.fleet.health import fleet_view
 from queuegate_server.fleet.keys import LogPosition
-from queuegate_server.fleet.view import fleet_view
-from queuegate_server.sync.fleet_view import FleetView
+from queuegate_server.fleet.view import FleetView
 
 NEWEST = LogPosition(b"e" * 16, 3, b"3")
 ONE = ReplicaStatus("1", "one", 1, epoch=NEWEST.epoch.hex(), sequence=3, checksum="c")

@@ -13,9 +13,9 @@ from queuegate_server.fleet.events import Change, Event
 from queuegate_server.fleet.fence import OrderFence
 from queuegate_server.fleet.follower import Follower
 from queuegate_server.fleet.keys import LogPosition
+from queuegate_server.fleet.lease import ReplicaLease
 from queuegate_server.fleet.replica_log import ReplicaLog
 from queuegate_server.fleet.status_reporter import StatusReporter
-from queuegate_server.identity.lease import CacheLease
 
 EPOCH = b"e" * 16
 FORGET = Change.forget("default", ("sam",), is_awaited=False)
@@ -42,7 +42,7 @@ class Parts:
         self.forgotten: list[str] = []
         self.is_confirmed = asyncio.Event()
         self.state = ReplicaLog()
-        self.lease = CacheLease()
+        self.lease = ReplicaLease()
         this = cast("Any", self)
         self.reporter = StatusReporter(
             Peers("id", "a"), "a", self.state, version="1", engine=this, hub=this, clock=lambda: 0.0

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Callable
 import pytest
 
 from queuegate_server.fleet.keys import Keys, Signer
+from queuegate_server.fleet.lease import ReplicaLease
 from queuegate_server.fleet.shared_groups import (
     CLOCK_SKEW,
     MAX_VALUE_BYTES,
@@ -14,7 +15,6 @@ from queuegate_server.fleet.shared_groups import (
     Refused,
     ValueCodec,
 )
-from queuegate_server.identity.lease import CacheLease
 from queuegate_server.identity.resolver import Found, NoSuchUser
 from queuegate_server.identity.shared import SharedAnswer
 from tests.support.fakes.clock import ManualClock
@@ -40,7 +40,7 @@ class Replica:
         self._fleet = fleet
         self.stack = Stack(fleet.clock, fleet.directory, self._share)
 
-    def _share(self, lease: CacheLease) -> PartitionGroups:
+    def _share(self, lease: ReplicaLease) -> PartitionGroups:
         return PartitionGroups(
             self._fleet.store,
             self._codec,

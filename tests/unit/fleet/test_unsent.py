@@ -8,10 +8,10 @@ import pytest
 from queuegate_server.fleet.connection import StoreUnavailable
 from queuegate_server.fleet.events import Change
 from queuegate_server.fleet.keys import LogPosition
+from queuegate_server.fleet.lease import ReplicaLease
 from queuegate_server.fleet.member import APPEND_SECONDS, MAX_UNSENT, FleetMember, NotAppended
 from queuegate_server.fleet.replica_log import ReplicaLog
 from queuegate_server.fleet.stream import LogState
-from queuegate_server.identity.lease import CacheLease
 
 
 def cut_off(stream: object = None, clock: Callable[[], float] = lambda: 0.0) -> FleetMember:
@@ -22,7 +22,7 @@ def cut_off(stream: object = None, clock: Callable[[], float] = lambda: 0.0) -> 
         cast("Any", stream),
         ReplicaLog(),
         version="1",
-        lease=CacheLease(),
+        lease=ReplicaLease(),
         engine=unused,
         reloader=unused,
         hub=unused,

@@ -7,6 +7,7 @@ import pytest
 
 from queuegate.policy.decision import RULES
 from queuegate.v1 import cursor_pb2, sync_pb2, user_groups_pb2
+from queuegate_server.fleet.fence import OrderFence
 from queuegate_server.sync import session as module
 from queuegate_server.sync.event_log import POLICY_CHANGED, EventLog, StateChange
 from queuegate_server.sync.session import (
@@ -153,13 +154,15 @@ def test_a_caller_that_is_too_slow_starts_anew(policies: Policies) -> None:
     assert kinds(session) == ["opened", "default unchanged", "gpu unchanged", "checkpoint"]
 
 
-class ScriptedFleetEvents:
+class ScriptedFleetEvents(OrderFence):
     """Events of a fleet, numbered from 1, of which the newest are known."""
+
+    cursor: cursor_pb2.Cursor | None = None
 
     def __init__(self, *events: StateChange) -> None:
         self.events = events
         self.known_after = 0
-        self.cursor: cursor_pb2.Cursor | None = self.at(len(events))
+        self.cursor = self.at(len(events))
 
     @staticmethod
     def at(sequence: int) -> cursor_pb2.Cursor:

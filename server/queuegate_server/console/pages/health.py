@@ -10,11 +10,11 @@ from queuegate_server.admin.readiness import versions
 from queuegate_server.console.attention import problems
 from queuegate_server.console.views import Page, Route, Services, View, Visit
 from queuegate_server.engine import Snapshot
+from queuegate_server.fleet.view import ReplicaView
 from queuegate_server.identity.guards import CircuitState
 from queuegate_server.observe.audit import AuditLog
 from queuegate_server.observe.counters import Histogram
 from queuegate_server.policystore.reloader import PastReload
-from queuegate_server.sync.fleet_view import ReplicaView
 from queuegate_server.sync.hub import LAG_SECONDS
 
 if TYPE_CHECKING:

@@ -1,16 +1,15 @@
-"""Until when answers of the group caches may be used without asking the resolver again.
+"""The lease of a replica's caches: they may answer while it is sure to learn of invalidations.
 
-A replica of a fleet may use them while it is sure to learn of invalidations. The end is compared
-with the clock at each use, not only by a timer: a process that was stopped for a while must not
-answer first and notice later.
+The end is compared with the clock at each use, not only by a timer: a process that was stopped for
+a while must not answer first and notice later.
 """
 
 import math
 from collections.abc import Callable
 
 
-class CacheLease:
-    """The lease of all group caches and of the response cache. Without a fleet it never ends."""
+class ReplicaLease:
+    """Implements `identity.shared.CacheLease`, for all caches of a replica."""
 
     __slots__ = ("_on_end", "ends_at", "generation", "max_age")
 
