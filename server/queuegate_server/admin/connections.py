@@ -70,7 +70,7 @@ def malformed(
     else:
         log.error("request failed", exc_info=error)
     if request.writer.output_size > 0:
-        raise ConnectionError("a part of the answer has been sent")
+        raise ConnectionError("part of the response has already been sent")
     response = web.Response(status=status)
     response.text = f"{response.reason}\n"
     complete_headers(response)
