@@ -1,4 +1,5 @@
-"""Runs the steps of `make test`, or doors of `make verify`: a line for each, with its time.
+"""Runs the steps of `make test`, or doors of `make verify`: a line for each, with its time and, in
+parentheses, the processor time of its processes.
 
     python -m tests.run check
     python -m tests.run test
@@ -106,9 +107,9 @@ class Run:
 
     def _step(self, step: Step) -> None:
         begin = time.monotonic()
-        output, status = "", 0
+        output, status, processor = "", 0, 0.0
         for command in step.commands:
-            done = subprocess.run(
+            with subprocess.Popen(
                 command,
                 cwd=step.folder,
                 stdin=subprocess.DEVNULL,
@@ -116,10 +117,12 @@ class Run:
                 stderr=subprocess.STDOUT,
                 text=True,
                 errors="replace",
-                check=False,
-            )
-            output += done.stdout
-            status = done.returncode
+            ) as process:
+                assert process.stdout
+                output += process.stdout.read()
+                _, raw, usage = os.wait4(process.pid, 0)
+                status = process.returncode = os.waitstatus_to_exitcode(raw)
+            processor += usage.ru_utime + usage.ru_stime
             if status:
                 break
         with self._printing:
@@ -134,9 +137,9 @@ class Run:
                 says = f"FAILED {says}"
             else:
                 print(*re.findall(r"^SKIPPED .*\n", output, re.MULTILINE), sep="", end="")
-            seconds = f"{time.monotonic() - begin:.0f} s"
+            seconds = f"{time.monotonic() - begin:.0f} s ({processor:.0f} s)"
             order = f"[{self._ended}/{self._total}]"
-            print(f"{order:>7} {step.name:<36} {seconds:>7}  {says}".rstrip(), flush=True)
+            print(f"{order:>7} {step.name:<36} {seconds:>15}  {says}".rstrip(), flush=True)
 
 
 def changed_files() -> list[str] | None:

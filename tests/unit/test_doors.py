@@ -102,8 +102,8 @@ def test_a_failing_step_shows_what_it_printed(capsys: pytest.CaptureFixture[str]
     assert "the reason" in shown
     assert "fine" not in shown
     assert "never" not in shown
-    assert re.search(r"^ *\[1/2\] good +\d+ s  1 passed$", shown, re.MULTILINE)
-    assert re.search(r"^ *\[2/2\] bad +\d+ s  FAILED$", shown, re.MULTILINE)
+    assert re.search(r"^ *\[1/2\] good +\d+ s \(\d+ s\)  1 passed$", shown, re.MULTILINE)
+    assert re.search(r"^ *\[2/2\] bad +\d+ s \(\d+ s\)  FAILED$", shown, re.MULTILINE)
 
 
 def test_skipped_tests_are_shown(capsys: pytest.CaptureFixture[str]) -> None:
