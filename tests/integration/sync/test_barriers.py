@@ -22,7 +22,12 @@ from tests.support.servers.admin_port import LISTEN, ops_address, value
 from tests.support.servers.free_ports import free_port
 from tests.support.servers.queuegate_server import ADMIN, RunningServer, running_server
 from tests.support.servers.slapd import freeze
-from tests.support.servers.two_partitions import POLICY, client_without_retries, two_partitions
+from tests.support.servers.two_partitions import (
+    POLICY,
+    Shared,
+    client_without_retries,
+    two_partitions,
+)
 from tests.support.servers.workers import WORKERS, pids, several_workers
 
 LEASE = 5.0
@@ -37,23 +42,24 @@ with queuegate.Gate(sys.argv[1], name="the child", timeout=60) as gate:
 
 
 @pytest.fixture
-def directory(tmp_path: Path) -> ScriptedDirectory:
+def own_directory(tmp_path: Path) -> ScriptedDirectory:
     scripted = ScriptedDirectory(tmp_path)
     scripted.answer({"sam": {"groups": ["staff"]}})
     return scripted
 
 
 @pytest.fixture
-def server(directory: ScriptedDirectory) -> Iterator[RunningServer]:
-    with two_partitions(directory) as running:
-        yield running
+def server(shared: Shared, directory: ScriptedDirectory) -> RunningServer:
+    """The server that the tests share, with the policy that it began with."""
+    (directory.folder / "queues.yaml").write_text(POLICY)
+    return shared.server
 
 
 @pytest.fixture
 def client(server: RunningServer) -> Iterator[queuegate.Client]:
     with client_without_retries(server) as opened:
-        # The leases of a process before this one, which there was none of, have ended.
-        opened.invalidate(wait=True)
+        # All leases of the process before this one, and of the tests before, have ended.
+        assert opened.reload(wait=True).succeeded
         yield opened
 
 
@@ -180,8 +186,8 @@ def test_a_gate_that_was_killed_is_waited_out(
         assert client.invalidate(["sam"], wait=True).waited_out in {("the child",), ()}
 
 
-def test_gates_of_the_process_before_are_waited_out(server: RunningServer) -> None:
-    with client_without_retries(server) as asking:
+def test_gates_of_the_process_before_are_waited_out(own_directory: ScriptedDirectory) -> None:
+    with two_partitions(own_directory) as server, client_without_retries(server) as asking:
         [who] = asking.invalidate(["sam"], wait=True).waited_out
         assert "previous process" in who
         assert asking.invalidate(["sam"], wait=True).waited_out == ()
@@ -248,13 +254,13 @@ def workers(directory: ScriptedDirectory) -> Iterator[RunningServer]:
         yield server
 
 
-def test_several_workers(directory: ScriptedDirectory) -> None:
-    with workers(directory) as server, client_without_retries(server) as client:
+def test_several_workers(own_directory: ScriptedDirectory) -> None:
+    with workers(own_directory) as server, client_without_retries(server) as client:
         gates = [queuegate.Gate(server.address, timeout=60) for _ in range(3 * WORKERS)]
         try:
             for gate in gates:
                 learn(gate, "sam")
-            directory.answer({"sam": {"groups": []}})
+            own_directory.answer({"sam": {"groups": []}})
             result = client.invalidate(["sam"], wait=True)
             assert result.waited_out == ()
             assert not any(gate.check("sam", "root.work") for gate in gates)
@@ -265,10 +271,10 @@ def test_several_workers(directory: ScriptedDirectory) -> None:
                 gate.close()
 
 
-def test_a_worker_that_is_killed_leaves_leases(directory: ScriptedDirectory) -> None:
+def test_a_worker_that_is_killed_leaves_leases(own_directory: ScriptedDirectory) -> None:
     """The gates of the killed worker hang, so they keep its leases: they must be waited out."""
     with (
-        workers(directory) as server,
+        workers(own_directory) as server,
         client_without_retries(server) as client,
         ExitStack() as stack,
     ):
@@ -279,7 +285,7 @@ def test_a_worker_that_is_killed_leaves_leases(directory: ScriptedDirectory) -> 
             child.freeze()
         try:
             os.kill(pids(server)[0], signal.SIGKILL)
-            directory.answer({"sam": {"groups": []}})
+            own_directory.answer({"sam": {"groups": []}})
 
             def is_invalidated() -> bool:
                 try:

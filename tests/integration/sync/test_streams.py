@@ -22,6 +22,7 @@ from tests.support.servers.two_partitions import (
     DOWN,
     PEOPLE,
     POLICY,
+    Shared,
     client_without_retries,
     two_partitions,
 )
@@ -32,19 +33,32 @@ TOKENS = {"one": "qg_1" + "x" * 40, "two": "qg_2" + "x" * 40}
 
 
 @pytest.fixture
-def directory(tmp_path: Path) -> ScriptedDirectory:
+def server(shared: Shared, directory: ScriptedDirectory) -> RunningServer:
+    """The server that tests share which neither end it nor hold its lookups."""
+    del directory  # both are as at their beginning
+    return shared.server
+
+
+@pytest.fixture
+def own_directory(tmp_path: Path) -> ScriptedDirectory:
     return ScriptedDirectory(tmp_path)
 
 
 @pytest.fixture
-def server(directory: ScriptedDirectory) -> Iterator[RunningServer]:
-    with two_partitions(directory) as running:
+def own_server(own_directory: ScriptedDirectory) -> Iterator[RunningServer]:
+    with two_partitions(own_directory) as running:
         yield running
 
 
 @pytest.fixture
 def opening(server: RunningServer) -> Iterator[Any]:
     with sync_streams(server.address) as opened:
+        yield opened
+
+
+@pytest.fixture
+def own_opening(own_server: RunningServer) -> Iterator[Any]:
+    with sync_streams(own_server.address) as opened:
         yield opened
 
 
@@ -136,15 +150,15 @@ def test_groups_are_lent_for_longer_while_the_directory_is_down(
         assert stream.status() == ("OK", "")
 
 
-def test_names_that_wait_are_bounded(opening: Any, directory: ScriptedDirectory) -> None:
-    directory.answer({"*": {"held": True, "groups": []}})
-    stream = opening()
+def test_names_that_wait_are_bounded(own_opening: Any, own_directory: ScriptedDirectory) -> None:
+    own_directory.answer({"*": {"held": True, "groups": []}})
+    stream = own_opening()
     stream.open()
     for start in (0, 1_000):
         stream.send("want", users=[f"u{start + number:01023}" for number in range(1_000)])
     code, details = stream.status()
     assert (code, "1048576 characters" in details) == ("RESOURCE_EXHAUSTED", True)
-    directory.release()
+    own_directory.release()
 
 
 @pytest.fixture
@@ -278,37 +292,39 @@ def test_rights_that_change_end_streams(tmp_path: Path, tokens: Path) -> None:
         assert again.status()[0] == "PERMISSION_DENIED"
 
 
-def test_a_server_that_drains_takes_its_leases_back(server: RunningServer, opening: Any) -> None:
-    streams = [opening() for _ in range(2)]
+def test_a_server_that_drains_takes_its_leases_back(
+    own_server: RunningServer, own_opening: Any
+) -> None:
+    streams = [own_opening() for _ in range(2)]
     for stream in streams:
         stream.open()
         stream.apply()
         stream.lease()
-    server.process.send_signal(signal.SIGTERM)
+    own_server.process.send_signal(signal.SIGTERM)
     for stream in streams:
         stream.until("draining")
         stream.send("ping", id=99)
         stream.send("release")
         code, details = stream.status()
         assert (code, "draining" in details) == ("UNAVAILABLE", True)
-    server.process.wait(60)
-    assert not [each for each in server.logs if "waiting for gate leases" in each["event"]]
+    own_server.process.wait(60)
+    assert not [each for each in own_server.logs if "waiting for gate leases" in each["event"]]
 
 
 @pytest.mark.parametrize("way", ["silent", "gone"])
 def test_a_server_waits_for_leases_that_nobody_gives_up(
-    server: RunningServer, opening: Any, way: str
+    own_server: RunningServer, own_opening: Any, way: str
 ) -> None:
-    stream = opening()
+    stream = own_opening()
     stream.open()
     asked_at = stream.lease()
     if way == "gone":
         stream.close()
-    server.process.send_signal(signal.SIGTERM)
+    own_server.process.send_signal(signal.SIGTERM)
     if way == "silent":
         stream.until("draining")
         assert stream.status()[0] == "UNAVAILABLE"
-    server.process.wait(60)
+    own_server.process.wait(60)
     assert time.monotonic() >= asked_at + LEASE
 
 
