@@ -98,7 +98,7 @@ proto: $(CHECK) ## generate the stubs from proto/ into client/
 
 blocking: $(CHECK) ## generate the methods of the blocking client from the asyncio one's
 	$(BIN)/python client/generate_blocking.py
-	$(BIN)/ruff format --quiet client/queuegate/_methods.py client/queuegate/gate/_methods.py
+	$(BIN)/ruff format --quiet client/queuegate/_methods client/queuegate/gate/_methods.py
 
 lock: $(UV) ## write the hash-pinned requirement files anew
 	$(call lock,tests/requirements.txt,--all-extras --no-emit-package python-ldap --group dev pyproject.toml)

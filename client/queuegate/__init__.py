@@ -61,11 +61,13 @@ if TYPE_CHECKING:
     )
     from queuegate._users import AccessGrant, ListedUser, UnexpandedGroup, UsableQueue, UserPage
     from queuegate.exceptions import (
+        ClientClosed,
         CouldNotAsk,
         DeadlineExceeded,
         GroupsUnavailable,
         InvalidArgument,
         MessageTooLarge,
+        NotCaughtUp,
         NotPermitted,
         Overloaded,
         QueuegateError,
@@ -97,6 +99,7 @@ __all__ = [
     "Check",
     "CheckFailure",
     "Client",
+    "ClientClosed",
     "CouldNotAsk",
     "Cursor",
     "DeadlineExceeded",
@@ -114,6 +117,7 @@ __all__ = [
     "InvalidationResult",
     "ListedUser",
     "MessageTooLarge",
+    "NotCaughtUp",
     "NotPermitted",
     "OutboxCounts",
     "Overloaded",

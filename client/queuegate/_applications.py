@@ -60,8 +60,8 @@ class ApplicationCheck:
     """A question: may this user do this with this application?
 
     Raises:
+        InvalidArgument: An argument is invalid.
         TypeError: An argument has the wrong type.
-        ValueError: An argument is invalid.
 
     Example:
         >>> application = queuegate.Application("root.default", "john", view_acl="jane")

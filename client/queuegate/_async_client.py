@@ -1,10 +1,13 @@
 """The asyncio client."""
 
+from collections.abc import Iterable
 from typing import ClassVar, Final, Self
 
+import grpc.aio
+
 from queuegate import _channel
-from queuegate._async_methods import AsyncClientMethods
 from queuegate._calls import AsyncCalls
+from queuegate._methods.async_client import AsyncClientMethods
 from queuegate._settings import DEFAULT_RETRY, FilePath, Retry, Tls
 
 
@@ -15,9 +18,9 @@ class Client(AsyncClientMethods):
     all its calls use one connection. Cancelling a task cancels its call. Close a client after
     use, or use it in an `async with` statement.
 
-    Every call raises a subclass of `QueuegateError` if there is no answer, and TypeError or
-    ValueError for invalid arguments. `timeout` limits the whole call, in seconds, including
-    retries and further pages.
+    Every call raises a subclass of `QueuegateError` if there is no answer, also for invalid
+    arguments, and TypeError for arguments of a wrong type. `timeout` limits the whole call, in
+    seconds, including retries and further pages.
 
     Attributes:
         address: The address of the server.
@@ -43,6 +46,8 @@ class Client(AsyncClientMethods):
         tls: Tls | None = None,
         token_file: FilePath | None = None,
         retry: Retry = DEFAULT_RETRY,
+        metadata: _channel.CallMetadata = (),
+        interceptors: Iterable[grpc.aio.ClientInterceptor] = (),
     ) -> None:
         """Create a client. It does not connect yet, but reads its files at once.
 
@@ -52,6 +57,8 @@ class Client(AsyncClientMethods):
             tls: As for `queuegate.Client`.
             token_file: As for `queuegate.Client`.
             retry: How often and when to retry.
+            metadata: As for `queuegate.Client`.
+            interceptors: As for `queuegate.Client`, but of `grpc.aio`.
 
         Raises:
             RuntimeError: There is no running event loop.
@@ -60,7 +67,12 @@ class Client(AsyncClientMethods):
                 unencrypted.
             OSError: A file of `tls` or the token file cannot be read.
         """
-        plan = _channel.plan(address, timeout, tls, retry, token_file)
+        plan = _channel.plan(
+            *(address, timeout, tls, retry, token_file),
+            metadata=metadata,
+            interceptors=interceptors,
+            kind=grpc.aio.ClientInterceptor,
+        )
         self.address: Final = plan.address.text
         super().__init__(AsyncCalls(plan, owner=self._OWNER))
 
@@ -74,5 +86,5 @@ class Client(AsyncClientMethods):
         await self.close()
 
     async def close(self) -> None:
-        """Close the connection. Pending calls raise ServerUnavailable, later ones RuntimeError."""
+        """Close the connection. Pending and later calls raise ClientClosed."""
         await self._calls.close()

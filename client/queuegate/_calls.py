@@ -4,7 +4,7 @@ import asyncio
 import os
 import time
 from collections.abc import Callable, Iterator
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 import grpc
 import grpc.aio
@@ -13,7 +13,7 @@ from google.protobuf.wrappers_pb2 import Int32Value, StringValue
 from queuegate import _errors
 from queuegate._channel import ChannelPlan
 from queuegate._validation import seconds
-from queuegate.exceptions import QueuegateError
+from queuegate.exceptions import ClientClosed, QueuegateError
 from queuegate.v1 import sync_pb2
 from queuegate.v1.access_pb2_grpc import AccessServiceStub
 from queuegate.v1.policy_pb2_grpc import PolicyServiceStub
@@ -45,22 +45,52 @@ class Deadline:
         return max(0.0, self._end - self._clock())
 
 
-def _failure(
-    error: grpc.RpcError, plan: ChannelPlan, deadline: Deadline, *, has_worked: bool
-) -> QueuegateError:
-    return _errors.from_call(
-        error,
-        plan.address.text,
-        deadline.seconds,
-        encrypted=plan.credentials is not None,
-        has_worked=has_worked,
-    )
+class _Calls:
+    """What blocking calls and those for asyncio share."""
+
+    def __init__(self, plan: ChannelPlan, channel: Any, owner: str) -> None:
+        self.has_worked = False
+        """Whether the server has ever answered."""
+        self._plan = plan
+        self._owner = owner
+        self._is_closed = False
+        self._channel = channel
+        self.access = AccessServiceStub(channel)
+        self.user_groups = UserGroupServiceStub(channel)
+        self.policy = PolicyServiceStub(channel)
+        self.health = channel.unary_unary(
+            _HEALTH_METHOD, StringValue.SerializeToString, Int32Value.FromString
+        )
+
+    def deadline(self, timeout: float | None) -> Deadline:
+        """Start the countdown of a time limit in seconds; None: the client's default."""
+        return Deadline(self._plan.timeout if timeout is None else seconds("timeout", timeout))
+
+    def sync_failure(self, error: grpc.RpcError) -> QueuegateError:
+        """Return the exception for a stream of SyncService that has failed."""
+        return self._failure(error, Deadline(0))
+
+    def _failure(self, error: grpc.RpcError, deadline: Deadline) -> QueuegateError:
+        if self._is_closed:
+            return self._closed()
+        return _errors.from_call(
+            error,
+            self._plan.address.text,
+            deadline.seconds,
+            encrypted=self._plan.credentials is not None,
+            has_worked=self.has_worked,
+        )
+
+    def _closed(self) -> ClientClosed:
+        return ClientClosed(f"the {self._owner} is closed", code="CANCELLED")
 
 
-class BlockingCalls:
+class BlockingCalls(_Calls):
     """Blocking calls. Thread-safe. A fork of the process cannot use them: it would read and write
     on the connection of its parent.
     """
+
+    _channel: grpc.Channel
 
     def __init__(
         self, plan: ChannelPlan, channel: grpc.Channel | None = None, *, owner: str = "client"
@@ -72,27 +102,14 @@ class BlockingCalls:
             channel: The channel; None: open one.
             owner: What errors call the object that makes the calls.
         """
-        self.has_worked = False
-        """Whether the server has ever answered."""
-        self._plan = plan
-        self._owner = owner
         self._process = os.getpid()
         target, options = plan.address.target, plan.options
-        self._channel = channel or (
+        channel = channel or (
             grpc.insecure_channel(target, options)
             if plan.credentials is None
             else grpc.secure_channel(target, plan.credentials, options)
         )
-        self.access = AccessServiceStub(self._channel)
-        self.user_groups = UserGroupServiceStub(self._channel)
-        self.policy = PolicyServiceStub(self._channel)
-        self.health = self._channel.unary_unary(
-            _HEALTH_METHOD, StringValue.SerializeToString, Int32Value.FromString
-        )
-
-    def deadline(self, timeout: float | None) -> Deadline:
-        """Start the countdown of a time limit in seconds; None: the client's default."""
-        return Deadline(self._plan.timeout if timeout is None else seconds("timeout", timeout))
+        super().__init__(plan, grpc.intercept_channel(channel, *plan.interceptors), owner)
 
     def ask(
         self,
@@ -100,19 +117,23 @@ class BlockingCalls:
         request: _Request,
         deadline: Deadline,
     ) -> _Response:
-        """Make one call. Raises QueuegateError, or RuntimeError if the client is closed, or was
-        created before a fork.
+        """Make one call. Raises QueuegateError, or RuntimeError if the client was created before a
+        fork.
         """
         if self.is_inherited:
             raise RuntimeError(
                 f"the {self._owner} was created before a fork: create one in each process"
             )
+        if self._is_closed:
+            raise self._closed()
         try:
             response = method(request, timeout=deadline.left(), metadata=self._plan.metadata)
         except grpc.RpcError as error:
-            raise _failure(error, self._plan, deadline, has_worked=self.has_worked) from error
-        except ValueError:  # the channel is closed
-            raise RuntimeError(f"the {self._owner} is closed") from None
+            raise self._failure(error, deadline) from error
+        except ValueError:
+            if self._is_closed:  # meanwhile
+                raise self._closed() from None
+            raise
         self.has_worked = True
         return response
 
@@ -125,10 +146,6 @@ class BlockingCalls:
         method = self._channel.stream_stream(_SYNC_METHOD, _serialized, read)
         return method(requests, metadata=self._plan.metadata)
 
-    def sync_failure(self, error: grpc.RpcError) -> QueuegateError:
-        """Return the exception for a stream of SyncService that has failed."""
-        return _failure(error, self._plan, Deadline(0), has_worked=self.has_worked)
-
     @property
     def is_inherited(self) -> bool:
         """Whether this process is a fork of the one that opened the channel."""
@@ -137,11 +154,14 @@ class BlockingCalls:
     def close(self) -> None:
         """Cancel the calls in flight and close the channel; in a fork, leave it to the parent."""
         if not self.is_inherited:
+            self._is_closed = True
             self._channel.close()
 
 
-class AsyncCalls:
+class AsyncCalls(_Calls):
     """Calls for asyncio, bound to the event loop in which they are created."""
+
+    _channel: grpc.aio.Channel
 
     def __init__(self, plan: ChannelPlan, *, owner: str = "client") -> None:
         """Open a channel, which connects at the first call.
@@ -159,26 +179,15 @@ class AsyncCalls:
             raise RuntimeError(
                 f"queuegate.aio.{owner.title()} must be created inside a running event loop"
             ) from None
-        self.has_worked = False
-        """Whether the server has ever answered."""
-        self._plan = plan
-        self._owner = owner
         target, options = plan.address.target, plan.options
-        self._channel = (
-            grpc.aio.insecure_channel(target, options)
+        channel = (
+            grpc.aio.insecure_channel(target, options, interceptors=plan.interceptors)
             if plan.credentials is None
-            else grpc.aio.secure_channel(target, plan.credentials, options)
+            else grpc.aio.secure_channel(
+                target, plan.credentials, options, interceptors=plan.interceptors
+            )
         )
-        self.access = AccessServiceStub(self._channel)
-        self.user_groups = UserGroupServiceStub(self._channel)
-        self.policy = PolicyServiceStub(self._channel)
-        self.health = self._channel.unary_unary(
-            _HEALTH_METHOD, StringValue.SerializeToString, Int32Value.FromString
-        )
-
-    def deadline(self, timeout: float | None) -> Deadline:
-        """Start the countdown of a time limit in seconds; None: the client's default."""
-        return Deadline(self._plan.timeout if timeout is None else seconds("timeout", timeout))
+        super().__init__(plan, channel, owner)
 
     async def ask(
         self,
@@ -186,24 +195,23 @@ class AsyncCalls:
         request: _Request,
         deadline: Deadline,
     ) -> _Response:
-        """Make one call. Raises QueuegateError, or RuntimeError if the client is closed or belongs
-        to another event loop.
+        """Make one call. Raises QueuegateError, or RuntimeError if the client belongs to another
+        event loop.
         """
         self.check_loop()
-        address = self._plan.address.text
+        if self._is_closed:
+            raise self._closed()
         try:
             response = await method(request, timeout=deadline.left(), metadata=self._plan.metadata)
         except grpc.RpcError as error:
-            raise _failure(error, self._plan, deadline, has_worked=self.has_worked) from error
-        except grpc.aio.UsageError:  # the channel is closed
-            raise RuntimeError(f"the {self._owner} is closed") from None
+            raise self._failure(error, deadline) from error
         except asyncio.CancelledError:
             # gRPC cancels its calls when the channel closes, which must not look as if the
             # caller's own task were cancelled.
             task = asyncio.current_task()
-            if task is None or task.cancelling():
+            if task is None or task.cancelling() or not self._is_closed:
                 raise
-            raise _errors.closed(address) from None
+            raise self._closed() from None
         self.has_worked = True
         return response
 
@@ -221,10 +229,7 @@ class AsyncCalls:
         method = self._channel.stream_stream(_SYNC_METHOD, _serialized, read)
         return method(metadata=self._plan.metadata)
 
-    def sync_failure(self, error: grpc.RpcError) -> QueuegateError:
-        """Return the exception for a stream of SyncService that has failed."""
-        return _failure(error, self._plan, Deadline(0), has_worked=self.has_worked)
-
     async def close(self) -> None:
         """Cancel the calls in flight and close the channel."""
+        self._is_closed = True
         await self._channel.close()

@@ -3,15 +3,17 @@
 import json
 import logging
 import os
+import re
 import ssl
 import stat
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import grpc
+import grpc.aio
 
 from queuegate import _validation
 from queuegate._address import Address, parse
@@ -61,7 +63,21 @@ _OPTIONS: Final[list[tuple[str, Any]]] = [
 TOKEN_CHECK_SECONDS: Final = 1.0
 MAX_TOKEN_BYTES: Final = 4096
 
-Metadata = tuple[tuple[str, str], ...]
+Metadata = tuple[tuple[str, str | bytes], ...]
+
+CallMetadata: TypeAlias = Mapping[str, str | bytes] | Iterable[tuple[str, str | bytes]]
+"""The metadata that a program adds to each call."""
+Interceptor: TypeAlias = (
+    grpc.UnaryUnaryClientInterceptor
+    | grpc.UnaryStreamClientInterceptor
+    | grpc.StreamUnaryClientInterceptor
+    | grpc.StreamStreamClientInterceptor
+)
+"""Of a blocking client."""
+_KEY: Final = re.compile(r"[0-9a-z_.-]+")
+_RESERVED: Final = "grpc-"
+_BINARY: Final = "-bin"
+_AUTHORIZATION: Final = "authorization"
 
 _LOG: Final = logging.getLogger("queuegate.token")
 
@@ -116,7 +132,7 @@ class BearerToken:
             or not all("!" <= sign <= "~" for sign in token)
         ):
             raise ValueError(f"token_file {str(self._path)!r} must contain exactly one ASCII token")
-        return (("authorization", f"Bearer {token}"),)
+        return ((_AUTHORIZATION, f"Bearer {token}"),)
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,11 +146,17 @@ class ChannelPlan:
     timeout: float
     """The default time limit of calls, in seconds."""
     token: BearerToken | None = None
+    own_metadata: Metadata = field(default=(), repr=False)
+    """That of the program, which may be secret."""
+    interceptors: Sequence[Any] = ()
+    """Those of the program, the outermost first."""
 
     @property
     def metadata(self) -> Metadata | None:
         """The metadata of each call."""
-        return None if self.token is None else self.token.metadata
+        if self.token is None:
+            return self.own_metadata or None
+        return self.own_metadata + self.token.metadata
 
 
 def plan(
@@ -143,8 +165,12 @@ def plan(
     tls: Tls | None,
     retry: Retry,
     token_file: FilePath | None = None,
+    *,
+    metadata: CallMetadata = (),
+    interceptors: Iterable[Any] = (),
+    kind: Any = Interceptor,
 ) -> ChannelPlan:
-    """Validate the arguments of a client.
+    """Validate the arguments of a client, whose interceptors are of a kind.
 
     Raises TypeError, ValueError, or OSError for a file that cannot be read.
     """
@@ -156,9 +182,16 @@ def plan(
         tls = tls_from_environment()
     if token_file is None:
         token_file = token_file_from_environment()
-    if token_file is not None and tls is None and not parsed.is_local:
+    own = _checked(metadata)
+    is_authorized = any(key == _AUTHORIZATION for key, _ in own)
+    if is_authorized and token_file is not None:
         raise ValueError(
-            f"refusing to send the token to {parsed.text} unencrypted: use TLS, with"
+            f"metadata must not contain {_AUTHORIZATION!r} beside a token file, which sets it"
+        )
+    if (token_file is not None or is_authorized) and tls is None and not parsed.is_local:
+        secret = f"metadata {_AUTHORIZATION!r}" if is_authorized else "the token"
+        raise ValueError(
+            f"refusing to send {secret} to {parsed.text} unencrypted: use TLS, with"
             " Tls(ca_file=…) or QUEUEGATE_CA_FILE"
         )
     options = [*_OPTIONS, *_retry_options(retry)]
@@ -173,7 +206,51 @@ def plan(
         options,
         _validation.seconds("timeout", timeout),
         None if token_file is None else BearerToken(token_file),
+        own,
+        _of_kind(interceptors, kind),
     )
+
+
+def _checked(metadata: CallMetadata) -> Metadata:
+    """Return metadata that gRPC can send. Raises TypeError or ValueError, without the values."""
+    checked: list[tuple[str, str | bytes]] = []
+    try:
+        pairs: list[tuple[Any, Any]] = [
+            (key, value)
+            for key, value in (metadata.items() if isinstance(metadata, Mapping) else metadata)
+        ]
+    except (TypeError, ValueError):
+        pairs = [(None, None)]
+    if not all(isinstance(key, str) for key, _ in pairs):
+        raise TypeError("metadata must be a mapping, or pairs of a str and a str or bytes")
+    for key, value in pairs:
+        if not _KEY.fullmatch(key) or key.startswith(_RESERVED):
+            raise ValueError(
+                f"metadata {key!r}: a key consists of lowercase letters, digits, '_', '-' and '.',"
+                f" and does not start with {_RESERVED!r}"
+            )
+        if not isinstance(value, bytes if key.endswith(_BINARY) else str):
+            raise TypeError(
+                f"metadata {key!r} must be {'bytes' if key.endswith(_BINARY) else 'a str'}: values"
+                f" are bytes if the key ends with {_BINARY!r}, and otherwise str"
+            )
+        if isinstance(value, str) and not all(" " <= sign <= "~" for sign in value):
+            raise ValueError(f"metadata {key!r} must consist of printable ASCII characters")
+        checked.append((key, value))
+    return tuple(checked)
+
+
+def _of_kind(interceptors: Iterable[Any], kind: Any) -> list[Any]:
+    """Return interceptors of a kind. Raises TypeError."""
+    checked = list(interceptors)
+    for index, each in enumerate(checked):
+        if not isinstance(each, kind):
+            package = "grpc.aio" if kind is grpc.aio.ClientInterceptor else "grpc"
+            raise TypeError(
+                f"interceptors[{index}] must be a client interceptor of {package}, such as"
+                f" {package}.UnaryUnaryClientInterceptor, not {type(each).__name__}"
+            )
+    return checked
 
 
 def _retry_options(retry: Retry) -> list[tuple[str, Any]]:

@@ -1,10 +1,11 @@
 """The blocking client."""
 
+from collections.abc import Iterable
 from typing import ClassVar, Final, Self
 
 from queuegate import _channel
 from queuegate._calls import BlockingCalls
-from queuegate._methods import ClientMethods
+from queuegate._methods.client import ClientMethods
 from queuegate._settings import DEFAULT_RETRY, FilePath, Retry, Tls
 
 
@@ -15,9 +16,9 @@ class Client(ClientMethods):
     on the first call and reopened if it is lost. Create clients after a fork, not before: in
     the child, calls raise RuntimeError. Close a client after use, or use it in a `with` statement.
 
-    Every call raises a subclass of `QueuegateError` if there is no answer, and TypeError or
-    ValueError for invalid arguments. `timeout` limits the whole call, in seconds, including
-    retries and further pages.
+    Every call raises a subclass of `QueuegateError` if there is no answer, also for invalid
+    arguments, and TypeError for arguments of a wrong type. `timeout` limits the whole call, in
+    seconds, including retries and further pages.
 
     Attributes:
         address: The address of the server.
@@ -43,6 +44,8 @@ class Client(ClientMethods):
         tls: Tls | None = None,
         token_file: FilePath | None = None,
         retry: Retry = DEFAULT_RETRY,
+        metadata: _channel.CallMetadata = (),
+        interceptors: Iterable[_channel.Interceptor] = (),
     ) -> None:
         """Create a client. It does not connect yet.
 
@@ -58,6 +61,10 @@ class Client(ClientMethods):
                 warning. None: the variable `QUEUEGATE_TOKEN_FILE`. A token is sent only over
                 TLS or within this machine.
             retry: How often and when to retry.
+            metadata: Sent with each call: pairs of a lowercase key and a str, or bytes if the key
+                ends with `-bin`. A value that changes needs an interceptor.
+            interceptors: Client interceptors of gRPC for each call, the outermost first. Each
+                retry is part of the call that they see.
 
         Raises:
             TypeError: An argument has the wrong type.
@@ -65,7 +72,11 @@ class Client(ClientMethods):
                 unencrypted.
             OSError: A file of `tls` or the token file cannot be read.
         """
-        plan = _channel.plan(address, timeout, tls, retry, token_file)
+        plan = _channel.plan(
+            *(address, timeout, tls, retry, token_file),
+            metadata=metadata,
+            interceptors=interceptors,
+        )
         self.address: Final = plan.address.text
         super().__init__(BlockingCalls(plan, owner=self._OWNER))
 
@@ -79,5 +90,5 @@ class Client(ClientMethods):
         self.close()
 
     def close(self) -> None:
-        """Close the connection. Pending calls raise ServerUnavailable, later ones RuntimeError."""
+        """Close the connection. Pending and later calls raise ClientClosed."""
         self._calls.close()

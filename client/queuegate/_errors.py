@@ -15,6 +15,7 @@ from queuegate.exceptions import (
     GroupsUnavailable,
     InvalidArgument,
     MessageTooLarge,
+    NotCaughtUp,
     NotPermitted,
     Overloaded,
     QueuegateError,
@@ -27,13 +28,9 @@ from queuegate.v1 import status_pb2
 
 _DOMAIN: Final = "queuegate"
 _DETAILS_TRAILER: Final = "grpc-status-details-bin"
-_RESOLVER_UNAVAILABLE: Final = "RESOLVER_UNAVAILABLE"
 
 _ATTEMPT: Final = re.compile(r"^[A-Z_]+: (?:ipv4|ipv6|unix):\S+: ")
 """The prefix that gRPC puts before a cause: a status and an address."""
-
-_CHANNEL_CLOSED: Final = "Channel closed"
-"""How gRPC reports a blocking call that ended because its channel was closed."""
 
 _TOO_LARGE: Final = "larger than max"
 """How gRPC reports, on either side, that a message exceeds the size limit."""
@@ -97,6 +94,12 @@ _TYPES: Final[dict[str, Callable[..., QueuegateError]]] = {
 }
 """Any other code is not part of the contract: ServerError."""
 
+_UNAVAILABLE_TYPES: Final[dict[str, Callable[..., QueuegateError]]] = {
+    "RESOLVER_UNAVAILABLE": GroupsUnavailable,
+    "NOT_CAUGHT_UP": NotCaughtUp,
+}
+"""The reasons for which a server is unavailable in another sense."""
+
 
 def from_call(
     error: grpc.RpcError,
@@ -134,13 +137,6 @@ def from_item(status: status_pb2.Status) -> QueuegateError:
     return _exception(code, status.message, _reason(status), status)
 
 
-def closed(address: str) -> QueuegateError:
-    """Return the exception for a call whose client was closed."""
-    return ServerUnavailable(
-        f"the client was closed during the call to {address}", code="CANCELLED"
-    )
-
-
 def _local_message(
     code: str, details: str, address: str, timeout: float, *, encrypted: bool, has_worked: bool
 ) -> str:
@@ -157,8 +153,6 @@ def _local_message(
         case "DEADLINE_EXCEEDED":
             return f"no answer from {address} within {timeout:g} s"
         case "CANCELLED":
-            if details.startswith(_CHANNEL_CLOSED):
-                return str(closed(address))
             return f"the call to {address} was cancelled: {details}"
         case "UNIMPLEMENTED":
             return f"{address} does not implement this call; is it a queuegate server? ({details})"
@@ -179,8 +173,8 @@ def _exception(
     code: str, message: str, reason: str, status: status_pb2.Status | None
 ) -> QueuegateError:
     kind = _TYPES.get(code, ServerError)
-    if kind is ServerUnavailable and reason == _RESOLVER_UNAVAILABLE:
-        kind = GroupsUnavailable
+    if kind is ServerUnavailable:
+        kind = _UNAVAILABLE_TYPES.get(reason, kind)
     error = kind(message or code, code=code, reason=reason)
     match error:
         case InvalidArgument():

@@ -9,6 +9,7 @@ from queuegate import _validation
 from queuegate._applications import ApplicationCheck, SparkApplication
 from queuegate._results import Cursor
 from queuegate._types import AccessName, Check
+from queuegate.exceptions import MessageTooLarge
 from queuegate.policy.applications import Action
 from queuegate.policy.decision import Access
 from queuegate.v1 import access_pb2, policy_pb2, user_groups_pb2
@@ -91,7 +92,7 @@ def batches(
     """Yield as few requests as possible, each with the indexes of its questions. Questions whose
     indexes are in `answered` are skipped.
 
-    Raises ValueError for a question that is too large for any request.
+    Raises MessageTooLarge for a question that is too large for any request.
     """
     batch = access_pb2.BatchCheckQueueAccessRequest()
     places: list[int] = []
@@ -101,7 +102,7 @@ def batches(
             continue
         item_size = _fill(batch.checks.add(), question).ByteSize() + _ITEM_OVERHEAD
         if item_size > MAX_REQUEST_BYTES:
-            raise ValueError(f"checks[{index}] exceeds the size limit of a request (4 MiB)")
+            raise _too_large(index)
         if len(batch.checks) > MAX_BATCH or size + item_size > MAX_REQUEST_BYTES:
             batch.checks.pop()
             yield places, batch
@@ -113,6 +114,12 @@ def batches(
         size += item_size
     if places:
         yield places, batch
+
+
+def _too_large(index: int) -> MessageTooLarge:
+    return MessageTooLarge(
+        f"checks[{index}] exceeds the size limit of a request (4 MiB)", code="RESOURCE_EXHAUSTED"
+    )
 
 
 def check_application(question: ApplicationCheck) -> access_pb2.CheckApplicationAccessRequest:
@@ -148,7 +155,7 @@ def application_batches(
 ) -> Iterator[access_pb2.BatchCheckApplicationAccessRequest]:
     """Yield as few requests as possible, with the questions in order.
 
-    Raises ValueError for a question that is too large for any request.
+    Raises MessageTooLarge for a question that is too large for any request.
     """
     batch = access_pb2.BatchCheckApplicationAccessRequest()
     size = 0
@@ -156,7 +163,7 @@ def application_batches(
         item = check_application(question)
         item_size = item.ByteSize() + _ITEM_OVERHEAD
         if item_size > MAX_REQUEST_BYTES:
-            raise ValueError(f"checks[{index}] exceeds the size limit of a request (4 MiB)")
+            raise _too_large(index)
         if len(batch.checks) == MAX_BATCH or size + item_size > MAX_REQUEST_BYTES:
             yield batch
             batch = access_pb2.BatchCheckApplicationAccessRequest()

@@ -19,15 +19,15 @@ class Check:
     """A question for `check_many`: may this user use this queue?
 
     Raises:
+        InvalidArgument: An argument is invalid.
         TypeError: An argument has the wrong type.
-        ValueError: An argument is invalid.
 
     Example:
         >>> queuegate.Check("sue", "root.analytics.reports").partition
         'default'
         >>> queuegate.Check("", "root.analytics.reports")
         Traceback (most recent call last):
-        ValueError: user must not be empty
+        queuegate.exceptions.InvalidArgument: user must not be empty
     """
 
     user: str
@@ -95,16 +95,19 @@ class StaleDecision(Decision):
 class CheckFailure:
     """The result of a question in `check_many` that could not be answered.
 
-    Falsy, so that nothing is granted. It has no `allowed`, because it is not a denial either.
+    It grants nothing: it is falsy, and `allowed` is false. It is not a denial either: a denial is
+    a `Decision`.
 
     Example:
         >>> [result] = client.check_many([queuegate.Check("sue", "root.a", partition="none")])
-        >>> bool(result), result.error.reason
+        >>> result.allowed, result.error.reason
         (False, 'UNKNOWN_PARTITION')
     """
 
     error: QueuegateError
     """The exception that `check` would have raised."""
+    allowed: ClassVar[Literal[False]] = False
+    """Always false."""
 
     def __bool__(self) -> Literal[False]:
         return False

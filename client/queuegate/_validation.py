@@ -1,4 +1,4 @@
-"""Validation of arguments: wrong types and values fail before anything is sent.
+"""Validation of arguments: a wrong type raises TypeError, a wrong value InvalidArgument.
 
 Limits on lengths and characters are left to the server, which may be newer.
 """
@@ -6,6 +6,8 @@ Limits on lengths and characters are left to the server, which may be newer.
 from collections.abc import Iterable
 from enum import StrEnum
 from typing import Final, TypeVar
+
+from queuegate.exceptions import InvalidArgument, Violation
 
 _Choice = TypeVar("_Choice", bound=StrEnum)
 
@@ -16,26 +18,32 @@ MAX_PAGE_SIZE: Final = 1_000
 """Users that a server puts on one page at most."""
 
 
+def invalid(name: str, fault: str) -> InvalidArgument:
+    """Return the exception for an argument with an invalid value."""
+    violations = [Violation(name, fault)]
+    return InvalidArgument(f"{name} {fault}", code="INVALID_ARGUMENT", violations=violations)
+
+
 def text(name: str, value: object, *, required: bool = True) -> str:
     """Return a string that can be encoded as UTF-8 and is not empty if `required`.
 
-    Raises TypeError or ValueError.
+    Raises TypeError or InvalidArgument.
     """
     if not isinstance(value, str):
         raise TypeError(f"{name} must be a str, not {type(value).__name__}")
     if value.isascii():
         if not value and required:
-            raise ValueError(f"{name} must not be empty")
+            raise invalid(name, "must not be empty")
         return value
     try:
         value.encode()
     except UnicodeEncodeError:
-        raise ValueError(f"{name} is not valid Unicode: {value!a}") from None
+        raise invalid(name, "is not valid Unicode") from None
     return value
 
 
 def texts(name: str, values: object) -> tuple[str, ...]:
-    """Return non-empty strings. Raises TypeError (also for a single str) or ValueError."""
+    """Return non-empty strings. Raises TypeError (also for a single str) or InvalidArgument."""
     if values == ():
         return ()
     if isinstance(values, str | bytes) or not isinstance(values, Iterable):
@@ -44,7 +52,10 @@ def texts(name: str, values: object) -> tuple[str, ...]:
 
 
 def choice(name: str, value: object, choices: type[_Choice]) -> _Choice:
-    """Return a member of an enum, given as such or by value. Raises TypeError or ValueError."""
+    """Return a member of an enum, given as such or by value.
+
+    Raises TypeError or InvalidArgument.
+    """
     if isinstance(value, choices):
         return value
     if not isinstance(value, str):
@@ -53,18 +64,17 @@ def choice(name: str, value: object, choices: type[_Choice]) -> _Choice:
         return choices(value)
     except ValueError:
         allowed = ", ".join(repr(str(member)) for member in choices)
-        raise ValueError(f"{name} must be one of {allowed}, not {value!r}") from None
+        raise invalid(name, f"must be one of {allowed}, not {value!r}") from None
 
 
 def seconds(name: str, value: object, *, may_be_zero: bool = False) -> float:
-    """Return a time limit in seconds. Raises TypeError or ValueError."""
+    """Return a time limit in seconds. Raises TypeError or InvalidArgument."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise TypeError(f"{name} must be a number of seconds, not {type(value).__name__}")
     if not (0 < value <= MAX_TIMEOUT or (may_be_zero and value == 0)):
         least = "0 or more" if may_be_zero else "more than 0"
-        raise ValueError(
-            f"{name} must be {least} and at most {MAX_TIMEOUT:.0f} seconds, not {value!r}"
-        )
+        limit = f"{least} and at most {MAX_TIMEOUT:.0f} seconds"
+        raise invalid(name, f"must be {limit}, not {value!r}")
     return float(value)
 
 
@@ -78,10 +88,10 @@ def flag(name: str, value: object) -> bool:
 def page_size(value: object) -> int:
     """Return a number of results per page, 0 for the server's default.
 
-    Raises TypeError or ValueError.
+    Raises TypeError or InvalidArgument.
     """
     if isinstance(value, bool) or not isinstance(value, int):
         raise TypeError(f"page_size must be an int, not {type(value).__name__}")
     if not 0 <= value <= MAX_PAGE_SIZE:
-        raise ValueError(f"page_size must be from 0 to {MAX_PAGE_SIZE}, not {value!r}")
+        raise invalid("page_size", f"must be from 0 to {MAX_PAGE_SIZE}, not {value!r}")
     return value

@@ -8,24 +8,29 @@
     │   └── MessageTooLarge      the request or the response exceeds a size limit
     ├── CouldNotAsk              no answer now: grant nothing, and ask again later
     │   ├── ServerUnavailable    the server cannot be reached or is not ready
+    │   │   └── NotCaughtUp      the server does not know the change in `at_least`
+    │   ├── ClientClosed         the client was closed before or during the call
     │   ├── GroupsUnavailable    the server could not resolve the user's groups
     │   ├── DeadlineExceeded     no answer in time
     │   └── Overloaded           the server is overloaded, or a rate limit is exceeded
     └── ServerError              the server failed, or is not a queuegate server
 
-None of them means "denied", which is an answer. Invalid arguments (a wrong type, an empty user
-name, an unknown kind of access) raise TypeError or ValueError before anything is sent.
+None of them means "denied", which is an answer. An argument of a wrong type raises TypeError. An
+invalid one, such as an empty user name, raises InvalidArgument, which is also a ValueError, no
+matter whether the client or the server notices.
 """
 
 from collections.abc import Sequence
 from typing import NamedTuple
 
 __all__ = [
+    "ClientClosed",
     "CouldNotAsk",
     "DeadlineExceeded",
     "GroupsUnavailable",
     "InvalidArgument",
     "MessageTooLarge",
+    "NotCaughtUp",
     "NotPermitted",
     "Overloaded",
     "QueuegateError",
@@ -38,10 +43,11 @@ __all__ = [
 
 
 class Violation(NamedTuple):
-    """A field that the server rejected."""
+    """A field that was rejected."""
 
     field: str
-    """The path of the field in the request, for example `user.groups[3]`."""
+    """The path of the field in the request, for example `user.groups[3]`; from the client itself,
+    the argument, for example `groups[3]`."""
     description: str
     """A description of the fault."""
 
@@ -77,8 +83,9 @@ class RequestRejected(QueuegateError):
     """Repeating the request cannot help: the request, the caller or the policy must change."""
 
 
-class InvalidArgument(RequestRejected):
-    """A field of the request is missing or malformed.
+class InvalidArgument(RequestRejected, ValueError):
+    """A field of the request is missing or malformed. The client raises this exception itself for
+    what it can never send; other fields are checked by the server.
 
     Attributes:
         violations: The rejected fields.
@@ -107,8 +114,8 @@ class NotPermitted(RequestRejected):
 
 
 class MessageTooLarge(RequestRejected):
-    """The request exceeds the server's `limits.max_message`, or the response exceeds the
-    client's limit of 64 MiB: ask for less at once.
+    """The request exceeds the server's `limits.max_message`, a question exceeds 4 MiB, or the
+    response exceeds the client's limit of 64 MiB: ask for less at once.
     """
 
 
@@ -133,8 +140,18 @@ class CouldNotAsk(QueuegateError):
 
 class ServerUnavailable(CouldNotAsk):
     """The server cannot be reached, has no policy yet (`reason` is `NOT_READY`) or is shutting
-    down (`DRAINING`), or the client was closed during the call (`code` is `CANCELLED`).
+    down (`DRAINING`).
     """
+
+
+class NotCaughtUp(ServerUnavailable):
+    """The server does not know the change in `at_least`: another server reported it, or this one
+    did before it was restarted.
+    """
+
+
+class ClientClosed(CouldNotAsk):
+    """The client or gate was closed before or during the call."""
 
 
 class GroupsUnavailable(CouldNotAsk):

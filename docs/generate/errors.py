@@ -13,7 +13,7 @@ from docs.generate.api import contract
 from docs.generate.markdown import code, page, sentence, table
 from queuegate import exceptions
 from queuegate._errors import from_item
-from queuegate.exceptions import CouldNotAsk, QueuegateError, RequestRejected
+from queuegate.exceptions import QueuegateError
 from queuegate.v1.status_pb2 import Status
 
 _PREFIX: Final = "ERROR_REASON_"
@@ -72,18 +72,17 @@ _CAUSES: Final = {
 _PYTHON: Final = """\
 ## Exceptions of the Python client
 
-Invalid arguments (a wrong type, an empty user name) raise `TypeError` or `ValueError` before
-anything is sent. Any other error is raised as a `queuegate.QueuegateError` with `message`, `code`
-(the name of the status) and `reason` (empty without an `ErrorInfo`).
+An argument of a wrong type raises `TypeError`. Any other error is raised as a
+`queuegate.QueuegateError` with `message`, `code` (the name of the status) and `reason` (empty
+without an `ErrorInfo`). An `InvalidArgument` is also a `ValueError`.
 """
 _GO: Final = """\
 ## Errors of the Go client
 
 The Go client has the same errors, as values for `errors.Is`: `queuegate.ErrOverloaded` for
-`Overloaded`, and so on. `ErrServer` corresponds to `ServerError`, and `ErrClosed` means that the
-client was closed. A call that timed out matches both `ErrCouldNotAsk` and
-`context.DeadlineExceeded`. See
-[a shim in Go](../how-to/go-shim.md).
+`Overloaded`, and so on. `ErrServer` corresponds to `ServerError`, and `ErrClosed` to
+`ClientClosed`. A call that timed out matches both `ErrCouldNotAsk` and `context.DeadlineExceeded`.
+See [a shim in Go](../how-to/go-shim.md).
 """
 _CODE: Final = re.compile(r"([A-Z_]+): (.*)")
 
@@ -128,11 +127,8 @@ def _exceptions() -> str:
     for name in exceptions.__all__:
         kind = getattr(exceptions, name)
         if issubclass(kind, QueuegateError):
-            parent = next(
-                (each for each in (RequestRejected, CouldNotAsk) if issubclass(kind, each)), kind
-            )
+            parent = kind.__bases__[0]
+            is_root = QueuegateError in {kind, parent}
             doc = (inspect.getdoc(kind) or "").partition("\n\n")[0]
-            rows.append(
-                (code(name), code(parent.__name__) if parent is not kind else "", sentence(doc))
-            )
+            rows.append((code(name), "" if is_root else code(parent.__name__), sentence(doc)))
     return table(("exception", "is a", "meaning"), rows)

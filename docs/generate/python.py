@@ -108,7 +108,10 @@ def _methods(kind: type) -> Iterator[str]:
     """Yield the constructor, and the methods in the order of the source."""
     yield code(f"{kind.__name__}{_signature(kind)}")
     yield from _documented(vars(kind)["__init__"])
-    for name, each in (*vars(kind.__mro__[1]).items(), ("close", vars(kind)["close"])):
+    # A gate has only the methods that differ; those of a client are in the bases of its base.
+    base = kind.__mro__[1]
+    members = [item for each in (base, *base.__bases__) for item in vars(each).items()]
+    for name, each in (*members, ("close", vars(kind)["close"])):
         if name.startswith("_"):
             continue
         if isinstance(each, property):

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 import queuegate
-from queuegate import Decision, Reason
+from queuegate import Decision, InvalidArgument, Reason
 from queuegate.v1 import access_pb2
-from tests.support.client_calls import VIEW, Ask
+from tests.support.client_calls import ABOUT_VIEWING, Ask
 from tests.support.fakes.scripted_server import Script, ScriptedServer
 from tests.support.fakes.scripted_services import REVISION
 
@@ -94,12 +94,11 @@ async def test_an_answer_that_contradicts_its_reason_is_an_error(
         results=[access_pb2.CheckResult(decision=answer)]
     )
     application = queuegate.Application("root.a", "ann")
-    about_application = queuegate.ApplicationCheck("alice", "view", application)
     calls: list[tuple[Any, ...]] = [
         ("check", "alice", "root.a"),
         ("explain", "alice", "root.a"),
-        ("check_application", about_application),
-        ("explain_application", about_application),
+        ("check_application", "alice", "view", application),
+        ("explain_application", "alice", "view", application),
     ]
     [result] = await ask("check_many", [queuegate.Check("alice", "root.a")])
     if not reason or allowed is not denied:
@@ -108,6 +107,7 @@ async def test_an_answer_that_contradicts_its_reason_is_an_error(
             assert bool(await ask(*call)) is allowed
         return
     assert isinstance(result, queuegate.CheckFailure)
+    assert not result.allowed
     assert isinstance(result.error, queuegate.ServerError)
     for call in calls:
         with pytest.raises(queuegate.ServerError, match="contradicts itself"):
@@ -136,7 +136,7 @@ async def test_explain(ask: Ask) -> None:
 
 
 async def test_queues_follows_the_pages(ask: Ask, script: Script) -> None:
-    assert await ask("queues", "alice", prefix="root.q", groups=["g"]) == QUEUES
+    assert await ask("list_queues", "alice", prefix="root.q", groups=["g"]) == QUEUES
     requests = script.requests("ListQueues")
     assert [request.page_token for request in requests] == ["", "2", "4"]
     assert {request.prefix for request in requests} == {"root.q"}
@@ -158,7 +158,7 @@ async def test_queues_with_their_entries(ask: Ask, script: Script) -> None:
 
 async def test_a_server_that_knows_no_entries(ask: Ask, script: Script) -> None:
     script.answers["ListQueues"] = access_pb2.ListQueuesResponse(queues=["root"])
-    assert await ask("queues", "alice") == ["root"]
+    assert await ask("list_queues", "alice") == ["root"]
     with pytest.raises(queuegate.ServerError, match="1 queues with 0 entries: it may be older"):
         await ask("explain_queues", "alice")
 
@@ -168,7 +168,7 @@ async def test_queues_does_not_follow_a_page_to_itself(ask: Ask, script: Script)
         queues=["root"], next_page_token="again"
     )
     with pytest.raises(queuegate.ServerError, match="same page"):
-        await ask("queues", "alice")
+        await ask("list_queues", "alice")
 
 
 async def test_resolve(ask: Ask, script: Script) -> None:
@@ -199,7 +199,7 @@ async def test_invalidate(ask: Ask, script: Script) -> None:
 
 
 async def test_policy(ask: Ask, script: Script) -> None:
-    policy = await ask("policy", "gpu", "root.a")
+    policy = await ask("get_policy", "gpu", "root.a")
     assert policy.source == "queues.yaml"
     assert policy.queues == (queuegate.PolicyQueue("root", "*", "", (), ()),)
     assert policy.partitions == ("default", "gpu")
@@ -232,52 +232,64 @@ async def test_validate(ask: Ask) -> None:
     ],
 )
 async def test_health(ask: Ask, service: str, expected: queuegate.HealthStatus) -> None:
-    health = await ask("health", service)
+    health = await ask("check_health", service)
     assert health is expected
     assert bool(health) == (expected == "serving")
 
 
 WRONG: list[tuple[str, tuple[Any, ...], dict[str, Any], type[Exception], str]] = [
-    ("check", ("", "root"), {}, ValueError, "user must not be empty"),
+    ("check", ("", "root"), {}, InvalidArgument, "user must not be empty"),
     ("check", (None, "root"), {}, TypeError, "user must be a str, not NoneType"),
     ("check", (b"alice", "root"), {}, TypeError, "user must be a str, not bytes"),
-    ("check", ("\udcff", "root"), {}, ValueError, "user is not valid Unicode"),
-    ("check", ("alice", ""), {}, ValueError, "queue must not be empty"),
+    ("check", ("\udcff", "root"), {}, InvalidArgument, "user is not valid Unicode"),
+    ("check", ("alice", ""), {}, InvalidArgument, "queue must not be empty"),
     ("check", ("alice", "root"), {"partition": None}, TypeError, "partition must be a str"),
-    ("check", ("alice", "root"), {"access": "write"}, ValueError, "'submit', 'admin', not 'write'"),
+    (
+        "check",
+        ("alice", "root"),
+        {"access": "write"},
+        InvalidArgument,
+        "'submit', 'admin', not 'write'",
+    ),
     ("check", ("alice", "root"), {"access": 1}, TypeError, "access must be a str"),
     ("check", ("alice", "root"), {"groups": "dev"}, TypeError, "groups must be a collection"),
     ("check", ("alice", "root"), {"groups": None}, TypeError, "groups must be a collection"),
     ("check", ("alice", "root"), {"groups": ["a", 1]}, TypeError, r"groups\[1\] must be a str"),
-    ("check", ("alice", "root"), {"groups": [""]}, ValueError, r"groups\[0\] must not be empty"),
-    ("check", ("alice", "root"), {"timeout": 0}, ValueError, "timeout must be more than 0"),
+    (
+        "check",
+        ("alice", "root"),
+        {"groups": [""]},
+        InvalidArgument,
+        r"groups\[0\] must not be empty",
+    ),
+    ("check", ("alice", "root"), {"timeout": 0}, InvalidArgument, "timeout must be more than 0"),
     ("check", ("alice", "root"), {"timeout": "1"}, TypeError, "timeout must be a number"),
     ("check", ("alice", "root"), {"timeout": True}, TypeError, "timeout must be a number"),
-    ("check", ("alice", "root"), {"timeout": 1e12}, ValueError, "at most 86400"),
-    ("check", ("alice", "root"), {"timeout": float("nan")}, ValueError, "timeout"),
-    ("explain", ("", "root"), {}, ValueError, "user must not be empty"),
+    ("check", ("alice", "root"), {"timeout": 1e12}, InvalidArgument, "at most 86400"),
+    ("check", ("alice", "root"), {"timeout": float("nan")}, InvalidArgument, "timeout"),
+    ("explain", ("", "root"), {}, InvalidArgument, "user must not be empty"),
     ("check_many", ([("alice", "root")],), {}, TypeError, r"checks\[0\] must be of type Check"),
     ("check_many", (7,), {}, TypeError, "checks must be a collection of Check"),
     (
         "check_applications",
-        ([VIEW] * 10_000 + ["view"],),
+        ([ABOUT_VIEWING] * 10_000 + ["view"],),
         {},
         TypeError,
         r"checks\[10000\] must be of type ApplicationCheck",
     ),
     ("check_applications", (7,), {}, TypeError, "checks must be a collection of ApplicationCheck"),
-    ("queues", ("alice",), {"access": ""}, ValueError, "access must be one of"),
-    ("queues", ("alice",), {"prefix": 1}, TypeError, "prefix must be a str"),
-    ("resolve", ("",), {}, ValueError, "user must not be empty"),
+    ("list_queues", ("alice",), {"access": ""}, InvalidArgument, "access must be one of"),
+    ("list_queues", ("alice",), {"prefix": 1}, TypeError, "prefix must be a str"),
+    ("resolve", ("",), {}, InvalidArgument, "user must not be empty"),
     ("invalidate", ("alice",), {}, TypeError, "users must be a collection"),
-    ("invalidate", ([""],), {}, ValueError, r"users\[0\] must not be empty"),
+    ("invalidate", ([""],), {}, InvalidArgument, r"users\[0\] must not be empty"),
     ("invalidate", (["a"],), {"wait": "yes"}, TypeError, "wait must be a bool, not str"),
     ("reload", (), {"wait": 1}, TypeError, "wait must be a bool, not int"),
-    ("policy", (None,), {}, TypeError, "partition must be a str"),
+    ("get_policy", (None,), {}, TypeError, "partition must be a str"),
     ("validate", (b"x",), {}, TypeError, "content must be a str"),
     ("validate", ("x", None), {}, TypeError, "format must be a str"),
-    ("reload", (), {"timeout": -1}, ValueError, "timeout must be more than 0"),
-    ("health", (1,), {}, TypeError, "service must be a str"),
+    ("reload", (), {"timeout": -1}, InvalidArgument, "timeout must be more than 0"),
+    ("check_health", (1,), {}, TypeError, "service must be a str"),
 ]
 
 
@@ -291,9 +303,14 @@ async def test_wrong_arguments_are_refused_before_anything_is_sent(
     error: type[Exception],
     message: str,
 ) -> None:
-    with pytest.raises(error, match=message):
+    with pytest.raises(error, match=message) as caught:
         await ask(method, *args, **kwargs)
     assert script.calls == []
+    if isinstance(caught.value, InvalidArgument):
+        assert isinstance(caught.value, ValueError)
+        assert caught.value.code == "INVALID_ARGUMENT"
+        (violation,) = caught.value.violations
+        assert str(caught.value) == f"{violation.field} {violation.description}"
 
 
 async def test_the_time_limit_goes_to_the_server(ask: Ask, script: Script) -> None:

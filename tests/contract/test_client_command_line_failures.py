@@ -190,7 +190,7 @@ def test_a_reload_of_a_faulty_configuration(script: Script, capsys: Capture) -> 
 WRONG: list[tuple[list[str], str]] = [
     (["health", "--service", "nosuch"], "the server has no service nosuch"),
     (["check", "", "root"], "USER must not be empty"),
-    (["check", "\udcff", "root"], "USER is not valid Unicode: '\\udcff'"),
+    (["check", "\udcff", "root"], "USER '\\udcff' is not valid Unicode"),
     (["check", "alice", "root", "--group", ""], "--group must not be empty"),
     (["--address", "nosuch", "health"], "--address 'nosuch': not a host and a port; use HOST:PORT"),
     (["--tls-ca", "/nosuch.pem", "health"], "cannot read /nosuch.pem: No such file or directory"),

@@ -212,19 +212,19 @@ async def test_something_else_listens(connect: Callable[..., Ask]) -> None:
     with pytest.raises(ServerError, match="is it a queuegate server"):
         await ask("check", "alice", "root")
     with pytest.raises(ServerError, match="is it a queuegate server"):
-        await ask("health")
+        await ask("check_health")
     server.stop(None).wait()
 
 
 async def test_a_response_above_the_limit_is_an_error(ask: Ask, script: Script) -> None:
     script.answers["GetPolicy"] = policy_pb2.GetPolicyResponse(source="x" * (65 * 1024 * 1024))
     with pytest.raises(MessageTooLarge, match=r"the response of .* ask for less at once"):
-        await ask("policy", timeout=60)
+        await ask("get_policy", timeout=60)
 
 
 async def test_a_response_above_the_usual_limit_arrives(ask: Ask, script: Script) -> None:
     script.answers["GetPolicy"] = policy_pb2.GetPolicyResponse(source="x" * (20 * 1024 * 1024))
-    assert len((await ask("policy", timeout=60)).source) == 20 * 1024 * 1024
+    assert len((await ask("get_policy", timeout=60)).source) == 20 * 1024 * 1024
 
 
 async def test_a_compressed_response_is_refused(connect: Callable[..., Ask]) -> None:
@@ -247,5 +247,5 @@ async def test_a_compressed_response_is_refused(connect: Callable[..., Ask]) -> 
     server.start()
     ask = connect(f"127.0.0.1:{port}", timeout=60)
     with pytest.raises(ServerError, match="'gzip' is disabled"):
-        await ask("policy")
+        await ask("get_policy")
     server.stop(None).wait()

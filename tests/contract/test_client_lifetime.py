@@ -6,9 +6,7 @@ import threading
 import pytest
 
 import queuegate
-from queuegate.exceptions import (
-    ServerUnavailable,
-)
+from queuegate.exceptions import ClientClosed
 from tests.support.client_calls import Ask
 from tests.support.fakes.scripted_server import Script, ScriptedServer
 
@@ -16,7 +14,7 @@ from tests.support.fakes.scripted_server import Script, ScriptedServer
 async def test_a_closed_client_says_so(ask: Ask) -> None:
     await ask("close")
     await ask("close")
-    with pytest.raises(RuntimeError, match="the client is closed"):
+    with pytest.raises(ClientClosed, match="the client is closed"):
         await ask("check", "alice", "root")
 
 
@@ -36,8 +34,8 @@ def test_closing_ends_blocking_calls(server: ScriptedServer) -> None:
     assert server.script.arrived.acquire(timeout=60)
     client.close()
     thread.join(60)
-    assert [type(error) for error in errors] == [ServerUnavailable]
-    assert "client was closed" in str(errors[0])
+    assert [type(error) for error in errors] == [ClientClosed]
+    assert str(errors[0]) == "the client is closed"
 
 
 async def test_closing_ends_awaited_calls_without_cancelling_the_task(
@@ -48,7 +46,7 @@ async def test_closing_ends_awaited_calls_without_cancelling_the_task(
     task = asyncio.create_task(client.check("alice", "root"))
     await _arrival(server.script)
     await client.close()
-    with pytest.raises(ServerUnavailable, match="client was closed") as caught:
+    with pytest.raises(ClientClosed, match="the client is closed") as caught:
         await task
     assert caught.value.code == "CANCELLED"
 

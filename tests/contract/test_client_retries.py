@@ -93,7 +93,7 @@ async def test_a_server_that_says_when_to_try_again_is_obeyed(ask: Ask, script: 
 async def test_a_health_probe_is_not_tried_again(ask: Ask, script: Script) -> None:
     script.fail("Check", *[UNAVAILABLE] * 5)
     with pytest.raises(ServerUnavailable):
-        await ask("health")
+        await ask("check_health")
     assert len(script.calls) == 1
 
 

@@ -111,13 +111,13 @@ async def test_a_large_mixed_batch(ask: Ask) -> None:
 
 
 async def test_queues(ask: Ask) -> None:
-    assert await ask("queues", "nobody", groups=["g"]) == ["root.open"]
-    listed = await ask("queues", "alice", prefix="root.dev", groups=["g"])
+    assert await ask("list_queues", "nobody", groups=["g"]) == ["root.open"]
+    listed = await ask("list_queues", "alice", prefix="root.dev", groups=["g"])
     assert listed == ["root.dev", "root.dev.deep"]
 
 
 async def test_policy_and_validation(ask: Ask) -> None:
-    policy = await ask("policy", prefix="root.dev")
+    policy = await ask("get_policy", prefix="root.dev")
     assert [queue.path for queue in policy.queues] == ["root.dev", "root.dev.deep"]
     assert policy.queues[0].submit_acl == "alice group1001"
     assert policy.partitions == ("default", "gpu")
@@ -142,10 +142,10 @@ async def test_reload_and_health(ask: Ask) -> None:
     result = await ask("reload")
     assert result
     assert result.revision == 1  # the same text
-    assert await ask("health") is queuegate.HealthStatus.SERVING
+    assert await ask("check_health") is queuegate.HealthStatus.SERVING
     service = "queuegate.v1.AccessService"
-    assert await ask("health", service) is queuegate.HealthStatus.SERVING
-    assert await ask("health", "nosuch") is queuegate.HealthStatus.SERVICE_UNKNOWN
+    assert await ask("check_health", service) is queuegate.HealthStatus.SERVING
+    assert await ask("check_health", "nosuch") is queuegate.HealthStatus.SERVICE_UNKNOWN
 
 
 async def test_errors(ask: Ask) -> None:
@@ -155,7 +155,7 @@ async def test_errors(ask: Ask) -> None:
         await ask("check", "x" * 1_025, "rooot")
     assert {violation.field for violation in caught.value.violations} == {"user.user", "queue"}
     with pytest.raises(queuegate.InvalidArgument):
-        await ask("policy", "default", "not a path")
+        await ask("get_policy", "default", "not a path")
 
 
 def test_tcp_and_unix_give_the_same(server: RunningServer, folder: Path) -> None:

@@ -103,7 +103,7 @@ def test_the_wildcard_is_still_the_only_one(client: queuegate.Client) -> None:
     assert not client.check("anybody", "root.odd", groups=["*"])
     with pytest.raises(queuegate.InvalidArgument, match=r"user\.user: is not a valid"):
         client.check("*", "root.odd", groups=["g"])
-    assert client.queues("10:x", groups=["g"]) == ["root.odd"]
+    assert client.list_queues("10:x", groups=["g"]) == ["root.odd"]
     users = {each.user for page in client.list_users("root.odd") for each in page.users}
     assert {"10:x", "CN=a;b", "**"} <= users
 

@@ -60,7 +60,7 @@ def test_queue_vectors(document: dict[str, Any], server: RunningServer, policy: 
             for method, arguments in (
                 ("check", (user, queue)),
                 ("explain", (user, queue)),
-                ("queues", (user,)),
+                ("list_queues", (user,)),
             ):
                 answers = [
                     outcome(lambda: getattr(client, method)(*arguments, **how))  # noqa: B023

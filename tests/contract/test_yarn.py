@@ -59,14 +59,14 @@ def test_queue_access(
 
 
 def test_the_other_family_is_served_beside_it(client: queuegate.Client) -> None:
-    info = client.policy("hadoop")
+    info = client.get_policy("hadoop")
     assert set(info.partitions) >= {"default", "hadoop", "capacity"}
-    assert [queue.path for queue in client.policy("hadoop", "Datascience").queues] == [
+    assert [queue.path for queue in client.get_policy("hadoop", "Datascience").queues] == [
         "root.Datascience",
         "root.Datascience.Production",
     ]
-    assert "root.Test" in client.queues("John", partition="hadoop")
-    assert client.policy().queues
+    assert "root.Test" in client.list_queues("John", partition="hadoop")
+    assert client.get_policy().queues
 
 
 def test_explanations(client: queuegate.Client) -> None:
@@ -141,7 +141,7 @@ def test_a_policy_beside_others_may_not_lose_its_partitions(
     assert not result.succeeded
     (finding,) = (found for found in result.diagnostics if found.severity == "error")
     assert finding.message == "the policy no longer has any partitions"
-    assert client.policy().queues
+    assert client.get_policy().queues
     policy.write_text(before)
     assert client.reload().succeeded
 

@@ -9,6 +9,7 @@ import queuegate
 from queuegate import Reason, StepOutcome
 from queuegate.cli import main
 from queuegate.v1 import access_pb2, access_pb2_grpc
+from tests.support.client_calls import arguments
 from tests.support.servers.dual_stack import policies_of_both_families, served
 
 
@@ -36,10 +37,10 @@ def test_applications(
 ) -> None:
     target = "Marketing" if action == "move" else ""
     asked = queuegate.ApplicationCheck(user, action, TEST_APP, "hadoop", ["none"], target)
-    decision = client.check_application(asked)
+    decision = client.check_application(**arguments(asked))
     assert decision.reason is reason
     assert decision.allowed is (reason is not Reason.NO_MATCH)
-    explanation = client.explain_application(asked)
+    explanation = client.explain_application(**arguments(asked))
     assert explanation.decision == decision
     assert explanation.steps
     assert client.check_applications([asked, asked]) == [decision, decision]
@@ -55,11 +56,13 @@ def test_a_service_that_acts_for_the_user(
     assert [bool(one) for one in client.check_many([asked, other])] == [True, False]
     explanation = client.explain("eve", "a", partition="proxied", real_user="knox")
     assert (explanation.decision, explanation.steps[-1].outcome) == (decision, StepOutcome.USER)
-    assert client.queues("eve", partition="proxied", groups=["g"], real_user="knox") == ["root"]
-    assert client.queues("eve", partition="proxied", groups=["g"]) == []
+    assert client.list_queues("eve", partition="proxied", groups=["g"], real_user="knox") == [
+        "root"
+    ]
+    assert client.list_queues("eve", partition="proxied", groups=["g"]) == []
     app = queuegate.Application("a", "olga", view_acl="~hue")
     check = queuegate.ApplicationCheck("eve", "view", app, "proxied", ["g"], real_user="hue")
-    assert client.check_application(check).matched_subject == "~hue"
+    assert client.check_application(**arguments(check)).matched_subject == "~hue"
     with pytest.raises(queuegate.InvalidArgument, match="real_user: has a control character"):
         client.check("eve", "a", partition="proxied", real_user="a\nb")
     base = [
@@ -89,7 +92,7 @@ def test_applications_of_spark(client: queuegate.Client) -> None:
         ("owner", "admin", False),
     ):
         asked = queuegate.ApplicationCheck(user, queuegate.Action(action), app)
-        assert client.check_application(asked).allowed is allowed
+        assert client.check_application(**arguments(asked)).allowed is allowed
     for user, groups, properties, allowed in (
         ("ada", ["none"], {}, True),
         ("eve", ["dev"], {}, True),
@@ -97,10 +100,10 @@ def test_applications_of_spark(client: queuegate.Client) -> None:
     ):
         stated = queuegate.SparkApplication(properties)
         asked = queuegate.ApplicationCheck(user, "modify", stated, "capacity", groups)
-        assert client.check_application(asked).allowed is allowed
+        assert client.check_application(**arguments(asked)).allowed is allowed
     wrong = queuegate.SparkApplication({"spark.acls.enable": "maybe"})
     with pytest.raises(queuegate.InvalidArgument, match="must be true or false"):
-        client.check_application(queuegate.ApplicationCheck("a", "view", wrong))
+        client.check_application("a", "view", wrong)
 
 
 def test_faulty_questions_about_applications(client: queuegate.Client) -> None:

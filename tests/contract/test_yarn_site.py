@@ -64,11 +64,11 @@ def allowed(client: queuegate.Client, queue: str = "root.etl") -> list[str]:
 
 def test_a_change_of_yarn_site_is_served(client: queuegate.Client, folder: Path) -> None:
     assert allowed(client) == ["alice"]
-    before = client.policy()
+    before = client.get_policy()
     site = folder / "yarn-site.xml"
     replace(site, text(ON + BOB))
     eventually(lambda: allowed(client), ["bob"])
-    after = client.policy()
+    after = client.get_policy()
     assert after.revision > before.revision
     assert after.checksum != before.checksum
     assert {queue.path: queue.submit_acl for queue in after.queues}["root.etl"] == "bob"
@@ -100,7 +100,7 @@ def test_what_else_decides_is_reported(
     client: queuegate.Client, server: RunningServer, folder: Path
 ) -> None:
     replace(folder / "yarn-site.xml", text(ON + RANGER + MEMORY))
-    eventually(lambda: len(client.policy().diagnostics), 2)
+    eventually(lambda: len(client.get_policy().diagnostics), 2)
     shown = subprocess.run(
         (sys.executable, "-m", "queuegate", "--address", server.address, "policy"),
         capture_output=True,

@@ -143,7 +143,7 @@ def expect_at_most(measure: Callable[[], int], most: int) -> None:
 
 def is_serving(client: queuegate.Client) -> bool:
     try:
-        return bool(client.health()) and client.check("alice", "root.open").allowed
+        return bool(client.check_health()) and client.check("alice", "root.open").allowed
     except queuegate.QueuegateError:
         return False
 

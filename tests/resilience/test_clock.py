@@ -61,7 +61,7 @@ def test_clock_stepped(tmp_path: Path, policy_file: Path, library: Path, record:
             # A reload works, and its time is that of the clock on the wall.
             policy_file.write_text(policy(turn))
             eventually(partial(allowed, client, turn), expected=True)
-            loaded_at = client.policy().loaded_at
+            loaded_at = client.get_policy().loaded_at
             assert loaded_at is not None
             assert abs(loaded_at.timestamp() - (time.time() + step)) < 3600
     assert directory.asked("carl") == 1

@@ -23,7 +23,7 @@ def test_descriptor_limit(server: RunningServer, policy_file: Path, record: Reco
         under_load(server, record) as fault,
         queuegate.Client(server.address, timeout=60) as client,
     ):
-        revision = client.policy().revision
+        revision = client.get_policy().revision
         before = resource.prlimit(server.pid, resource.RLIMIT_NOFILE)
         most = count_descriptors(server.pid) + ROOM
         resource.prlimit(server.pid, resource.RLIMIT_NOFILE, (most, before[1]))
@@ -33,7 +33,7 @@ def test_descriptor_limit(server: RunningServer, policy_file: Path, record: Reco
             eventually(lambda: count_descriptors(server.pid) >= most - 1, expected=True)
             policy_file.write_text(policy("bob"))
             server.process.send_signal(signal.SIGHUP)
-            eventually(lambda: client.policy().reload_failed_at is not None, expected=True)
+            eventually(lambda: client.get_policy().reload_failed_at is not None, expected=True)
             assert client.check("alice", "root.turn").policy_revision == revision
         with fault.expected_to_serve():
             pass

@@ -23,14 +23,14 @@ def expect_last_good_policy(
         under_load(server, record) as fault,
         queuegate.Client(server.address, timeout=60) as client,
     ):
-        revision = client.policy().revision
+        revision = client.get_policy().revision
         make()
-        eventually(lambda: client.policy().reload_failed_at is not None, expected=True)
-        assert client.policy().revision == revision
+        eventually(lambda: client.get_policy().reload_failed_at is not None, expected=True)
+        assert client.get_policy().revision == revision
         with fault.expected_to_serve():
             path.write_text(text + "# mended\n")
-            eventually(lambda: client.policy().reload_failed_at, None)
-        assert client.policy().revision == revision + 1
+            eventually(lambda: client.get_policy().reload_failed_at, None)
+        assert client.get_policy().revision == revision + 1
     assert set(fault.outcomes) == {"answered"}
 
 
@@ -72,5 +72,5 @@ def test_swapped_a_thousand_times(server: RunningServer, policy_file: Path, reco
                 eventually(partial(allowed, client, turn), expected=True)
         with fault.expected_to_serve():
             eventually(partial(allowed, client, "alice"), expected=True)
-        record("revisions served", client.policy().revision)
+        record("revisions served", client.get_policy().revision)
     assert set(fault.outcomes) == {"answered"}

@@ -63,6 +63,7 @@ Environment:
 """
 
 _OF_YARN: Final = ("queue", "owner", "view_acl", "modify_acl", "target_queue", "real_user")
+_APPLICATION_OPTIONS: Final = ("partition", "groups", "target_queue", "real_user")
 _OF_SPARK: Final = {
     "properties": "--property",
     "spark_user": "--spark-user",
@@ -169,24 +170,22 @@ def app_check(session: Session, *, explained: bool, **given: Any) -> Report:
     if fault := _application_fault(given):
         raise click.UsageError(fault, click.get_current_context())
     properties = dict(text.split("=", 1) for text in given["properties"])
-    asked = ApplicationCheck(
+    question = (
         given["user"],
         Action(given["action"].replace("-", "_")),
         SparkApplication(properties, given["spark_user"], given["process_user"])
         if given["spark"]
         else Application(given["queue"], given["owner"], given["view_acl"], given["modify_acl"]),
-        given["partition"],
-        given["groups"],
-        given["target_queue"],
-        given["real_user"],
     )
+    options = {name: given[name] for name in _APPLICATION_OPTIONS}
+    asked = ApplicationCheck(*question, **options)
     colours = session.colours
     with session.client() as client:
         if explained:
-            full = client.explain_application(asked)
+            full = client.explain_application(*question, **options)
             status = Exit.OK if full.decision.allowed else Exit.NO
             return Report(full, render.application_explanation(asked, full, colours), status)
-        answer = client.check_application(asked)
+        answer = client.check_application(*question, **options)
     status = Exit.OK if answer.allowed else Exit.NO
     return Report(answer, [render.application_decision(asked, answer, colours)], status)
 
@@ -209,7 +208,7 @@ def queues(session: Session, user: str, *, access: str, why: bool, **options: An
             found = client.explain_queues(user, access=Access(access), **options)
             paths = [each.queue for each in found]
         else:
-            paths = client.queues(user, access=Access(access), **options)
+            paths = client.list_queues(user, access=Access(access), **options)
     note = "" if paths else f"{user} may {render.VERBS[Access(access)]} none of the queues"
     if note and options["prefix"]:
         note = f"{note} at or below {options['prefix']}"
@@ -283,7 +282,7 @@ def invalidate(
 def policy(session: Session, prefix: str, partition: str) -> Report:
     """Show the policy that the server is serving."""
     with session.client() as client:
-        answer = client.policy(partition, prefix)
+        answer = client.get_policy(partition, prefix)
     rows = [(queue.path, queue.submit_acl, queue.admin_acl) for queue in answer.queues]
     note = "" if rows else f"there is no queue {prefix}"
     table = (("QUEUE", "SUBMIT ACL", "ADMIN ACL"), rows)
@@ -324,7 +323,7 @@ def reload(session: Session, *, wait: bool) -> Report:
 def fleet(session: Session) -> Report:
     """Show the replicas of the server's fleet, and whether they agree."""
     with session.client() as client:
-        answer = client.fleet()
+        answer = client.get_fleet()
     lines = [*render.fleet(answer, session.colours)]
     is_starting = any(each.state is ReplicaState.STARTING for each in answer.replicas)
     if answer.agreed or (is_starting and not answer.problems):
@@ -345,7 +344,7 @@ def fleet(session: Session) -> Report:
 def health(session: Session, service: str) -> Report:
     """Check whether the server is serving."""
     with session.client() as client:
-        answer = client.health(service)
+        answer = client.check_health(service)
     document = {"status": answer}
     match answer:
         case HealthStatus.SERVING:

@@ -18,7 +18,7 @@ from queuegate import _errors
 from queuegate._address import parse
 from queuegate._calls import BlockingCalls
 from queuegate._channel import ChannelPlan
-from queuegate._methods import ClientMethods
+from queuegate._methods.client import ClientMethods
 from queuegate.cli.terminal import escape
 from queuegate.exceptions import DeadlineExceeded, GroupsUnavailable, RequestRejected
 

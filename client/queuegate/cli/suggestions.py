@@ -8,7 +8,7 @@ from queuegate.exceptions import QueuegateError
 from queuegate.policy.names import ROOT, SEPARATOR, similar_name
 
 if TYPE_CHECKING:
-    from queuegate._methods import ClientMethods
+    from queuegate._methods.client import ClientMethods
 
 
 _MAX_COMPARED: Final = 2_000
@@ -30,7 +30,7 @@ def similar_queue(
         timeout: The time limit in seconds.
     """
     try:
-        queues = client.policy(asked.partition, evaluated_queue, timeout=timeout).queues
+        queues = client.get_policy(asked.partition, evaluated_queue, timeout=timeout).queues
     except QueuegateError:
         return ""
     return most_similar(asked.queue, evaluated_queue, [queue.path for queue in queues])

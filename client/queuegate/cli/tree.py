@@ -68,10 +68,10 @@ def tree(
     timeout = session.timeout or LIST_TIMEOUT
     usable: dict[Access, frozenset[str]] = {}
     with session.client() as client:
-        queues = client.policy(partition, prefix, timeout=timeout).queues
+        queues = client.get_policy(partition, prefix, timeout=timeout).queues
         if user is not None:
             for access in Access:
-                found = client.queues(
+                found = client.list_queues(
                     user,
                     partition=partition,
                     access=access,

@@ -9,7 +9,7 @@ Those of `queuegate.Gate` are generated from them: run `make blocking` after a c
 from collections.abc import Callable, Iterable
 
 from queuegate import _requests, _validation
-from queuegate._async_methods import AsyncClientMethods
+from queuegate._methods.async_client import AsyncClientMethods
 from queuegate._results import Cursor
 from queuegate._types import AccessName, Check, CheckFailure, Decision
 from queuegate.gate.decider import Question
@@ -97,7 +97,7 @@ class AsyncGateMethods(AsyncClientMethods):
         asked = iter(await super().check_many(rest, timeout=timeout) if rest else ())
         return [next(asked) if made is None else made for made in found]
 
-    async def queues(
+    async def list_queues(
         self,
         user: str,
         *,
@@ -109,7 +109,7 @@ class AsyncGateMethods(AsyncClientMethods):
         timeout: float | None = None,
     ) -> list[str]:
         """List the full paths of the configured queues that a user may use, sorted, as
-        `Client.queues` does.
+        `Client.list_queues` does.
         """
         given = _validation.texts("groups", groups)
         if timeout is not None:
@@ -119,7 +119,7 @@ class AsyncGateMethods(AsyncClientMethods):
         )
         if found is not None:
             return found
-        return await super().queues(
+        return await super().list_queues(
             user,
             partition=partition,
             access=access,

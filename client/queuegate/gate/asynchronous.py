@@ -7,6 +7,7 @@ from typing import ClassVar, Final, TypeAlias
 
 import grpc
 
+from queuegate import _channel
 from queuegate._async_client import Client
 from queuegate._settings import DEFAULT_RETRY, FilePath, Retry, Tls
 from queuegate.exceptions import ServerUnavailable
@@ -40,6 +41,8 @@ class Gate(AsyncGateMethods, Client):
         tls: Tls | None = None,
         token_file: FilePath | None = None,
         retry: Retry = DEFAULT_RETRY,
+        metadata: _channel.CallMetadata = (),
+        interceptors: Iterable[grpc.aio.ClientInterceptor] = (),
         name: str = "",
         partitions: Iterable[str] = (),
         stale: float = 0.0,
@@ -61,7 +64,15 @@ class Gate(AsyncGateMethods, Client):
             wake=self._wake,
         )
         try:
-            super().__init__(address, timeout=timeout, tls=tls, token_file=token_file, retry=retry)
+            super().__init__(
+                address,
+                timeout=timeout,
+                tls=tls,
+                token_file=token_file,
+                retry=retry,
+                metadata=metadata,
+                interceptors=interceptors,
+            )
         except BaseException:
             self._reflector.close()
             raise
@@ -128,6 +139,8 @@ class Gate(AsyncGateMethods, Client):
             for result in await asyncio.gather(*tasks, return_exceptions=True):
                 if isinstance(result, Exception) and not isinstance(result, _STREAM_ENDED):
                     failure = result
+            with suppress(*_STREAM_ENDED):  # an intercepted stream still waits for requests
+                await stream.done_writing()
         return failure
 
     async def _send(

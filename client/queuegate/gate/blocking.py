@@ -8,6 +8,7 @@ from typing import ClassVar, Final
 
 import grpc
 
+from queuegate import _channel
 from queuegate._client import Client
 from queuegate._settings import DEFAULT_RETRY, FilePath, Retry, Tls
 from queuegate.gate._methods import GateMethods
@@ -43,6 +44,8 @@ class Gate(GateMethods, Client):
         tls: Tls | None = None,
         token_file: FilePath | None = None,
         retry: Retry = DEFAULT_RETRY,
+        metadata: _channel.CallMetadata = (),
+        interceptors: Iterable[_channel.Interceptor] = (),
         name: str = "",
         partitions: Iterable[str] = (),
         stale: float = 0.0,
@@ -57,6 +60,9 @@ class Gate(GateMethods, Client):
             tls: The TLS settings, as for Client.
             token_file: The file with the bearer token, as for Client.
             retry: How often and when to retry calls.
+            metadata: Sent with each call and with the gate's stream, as for Client.
+            interceptors: As for Client. The gate's stream is intercepted as well, by those for
+                streams in both directions.
             name: The name of this gate on the server; empty: the host and process ID.
             partitions: The partitions whose policies to hold; none: all. A partition that the
                 server does not have is logged once, and used as soon as the server has it.
@@ -84,7 +90,15 @@ class Gate(GateMethods, Client):
                 wake=self._wake,
             )
             undo.callback(self._reflector.close)
-            super().__init__(address, timeout=timeout, tls=tls, token_file=token_file, retry=retry)
+            super().__init__(
+                address,
+                timeout=timeout,
+                tls=tls,
+                token_file=token_file,
+                retry=retry,
+                metadata=metadata,
+                interceptors=interceptors,
+            )
             self._decide = self._reflector.decider.decide
             self._woken = threading.Event()
             """Says that there is something to send; each stream has its own."""

@@ -215,7 +215,7 @@ def test_random_requests(
             UNAVAILABLE,
         }
     with queuegate.Client(server.address, timeout=60) as client:
-        assert client.health()
+        assert client.check_health()
         assert client.check("nobody", "root").reason
     ours = [log for log in server.logs if log["logger"].startswith("queuegate_server")]
     assert not [log for log in ours if log["level"] == "error"]
@@ -263,11 +263,11 @@ def test_peers_that_speak_no_grpc(rng: random.Random, server: RunningServer) -> 
     texts = [*NO_GRPC, *(PREFACE + rng.randbytes(rng.randrange(1, 300)) for _ in range(100))]
     files = Path(f"/proc/{server.pid}/fd")
     with queuegate.Client(server.address, timeout=60) as client:
-        assert client.health()
+        assert client.check_health()
         before = len(list(files.iterdir()))
         for text in texts:
             with socket.create_connection((host, int(port)), timeout=60) as peer:
                 peer.sendall(text)
-        assert client.health()
+        assert client.check_health()
         # The server may just be starting to follow its files; connections would be a hundred.
         eventually(lambda: len(list(files.iterdir())) <= before + 20, expected=True)

@@ -203,6 +203,6 @@ def test_random_requests(
             assert server.memory() - warm < 8 << 20
     assert came_of == {GRANTED, DENIED, INVALID, UNKNOWN_PARTITION}
     with queuegate.Client(server.address, timeout=60) as client:
-        assert client.health()
+        assert client.check_health()
     ours = [log for log in server.logs if log["logger"].startswith("queuegate_server")]
     assert not [log for log in ours if log["level"] == "error"]

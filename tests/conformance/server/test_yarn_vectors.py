@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import queuegate
+from tests.support.client_calls import arguments
 from tests.support.gates import KINDS, live_gate
 from tests.support.generators.yarn import configuration
 from tests.support.servers.queuegate_server import RunningServer, running_server
@@ -174,7 +175,9 @@ def test_spark(client: queuegate.Client) -> None:
         count += 1
         if "error" in expect:
             with pytest.raises(queuegate.InvalidArgument):
-                client.check_application(asked)
+                client.check_application(**arguments(asked))
         else:
-            assert client.check_application(asked).allowed is expect["allowed"], vector["id"]
+            assert client.check_application(**arguments(asked)).allowed is expect["allowed"], (
+                vector["id"]
+            )
     assert count > 25

@@ -37,8 +37,8 @@ def project(compose: Path) -> dict[str, Any]:
 def test_the_servers_are_one_fleet(project: dict[str, Any], tmp_path: Path) -> None:
     with running(project, tmp_path) as addresses:
         clients = {name: queuegate.Client(each, timeout=60) for name, each in addresses.items()}
-        eventually(lambda: clients["one"].fleet().agreed, True)
-        assert [each.name for each in clients["two"].fleet().replicas] == ["one", "two"]
+        eventually(lambda: clients["one"].get_fleet().agreed, True)
+        assert [each.name for each in clients["two"].get_fleet().replicas] == ["one", "two"]
         assert clients["two"].check("sue", "root.analytics.reports").allowed
         eventually(lambda: len(clients["one"].invalidate(["sue"], wait=True).waited_out), 0)
         for client in clients.values():

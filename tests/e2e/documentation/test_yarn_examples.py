@@ -6,6 +6,7 @@ import pytest
 
 import queuegate
 from queuegate import Reason
+from tests.support.client_calls import arguments
 from tests.support.servers.queuegate_server import running_server
 
 
@@ -59,8 +60,8 @@ def test_queues(served: tuple[str, queuegate.Client]) -> None:
         decision = client.check(user, queue, access=queuegate.Access(access), groups=groups)
         assert decision.reason is reason, (user, queue, access)
         assert decision.allowed is (reason is not Reason.NO_MATCH)
-    assert client.policy().source == f"examples/{name}"
-    assert client.policy().diagnostics == ()
+    assert client.get_policy().source == f"examples/{name}"
+    assert client.get_policy().diagnostics == ()
 
 
 def test_applications(served: tuple[str, queuegate.Client]) -> None:
@@ -75,4 +76,4 @@ def test_applications(served: tuple[str, queuegate.Client]) -> None:
         ("eve", Reason.NO_MATCH),
     ):
         asked = queuegate.ApplicationCheck(user, "modify", app, groups=["g"])
-        assert client.check_application(asked).reason is reason
+        assert client.check_application(**arguments(asked)).reason is reason

@@ -113,7 +113,7 @@ def test_drain(
         server.process.send_signal(number)
         # Health reports the drain first; during the delay calls are still taken.
         assert next(watching).status == NOT_SERVING
-        assert client.health() == "not_serving"
+        assert client.check_health() == "not_serving"
         assert client.check("alice", "root.x").reason == "user"
         assert not slow.done()
         # Then no new calls are taken, and the one under way goes on. The native transport cannot

@@ -62,15 +62,15 @@ def test_before_the_first_policy(tmp_path: Path) -> None:
         grpc.channel_ready_future(channel).result(60)
         watching = health_pb2_grpc.HealthStub(channel).Watch(health_pb2.HealthCheckRequest())
         assert next(watching).status == health_pb2.HealthCheckResponse.NOT_SERVING
-        assert [client.health(name) for name in names] == ["not_serving"] * 4
+        assert [client.check_health(name) for name in names] == ["not_serving"] * 4
         for ask in (
             lambda: client.check("alice", "root"),
             lambda: client.check_many([queuegate.Check("alice", "root")]),
             lambda: client.explain("alice", "root"),
-            lambda: client.queues("alice"),
+            lambda: client.list_queues("alice"),
             lambda: client.resolve("alice"),
             client.invalidate,
-            client.policy,
+            client.get_policy,
         ):
             with pytest.raises(queuegate.ServerUnavailable) as caught:
                 ask()
@@ -79,7 +79,7 @@ def test_before_the_first_policy(tmp_path: Path) -> None:
         assert client.validate(POLICY).valid
         give(POLICY)
         assert next(watching).status == health_pb2.HealthCheckResponse.SERVING
-        assert [client.health(name) for name in names] == ["serving"] * 4
+        assert [client.check_health(name) for name in names] == ["serving"] * 4
         assert client.check("alice", "root").policy_revision == 1
 
 
@@ -103,7 +103,7 @@ def test_stopped_while_it_starts(tmp_path: Path, number: signal.Signals) -> None
             queuegate.Client(f"unix:{tmp_path}/q.sock", timeout=60) as client,
         ):
             grpc.channel_ready_future(channel).result(60)
-            assert client.health() == "not_serving"
+            assert client.check_health() == "not_serving"
         process.send_signal(number)
         assert process.wait(60) == 0
     finally:

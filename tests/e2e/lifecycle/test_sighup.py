@@ -227,5 +227,5 @@ def test_invalid_settings_change_nothing_but_the_policy_is_reloaded(configured: 
         diagnostics = [entry["diagnostic"] for entry in server.logs if "diagnostic" in entry]
         for key in ("log.level", "drain.graze"):
             assert any(key in diagnostic for diagnostic in diagnostics)
-        eventually(lambda: client.policy().revision, 2)
+        eventually(lambda: client.get_policy().revision, 2)
         assert client.check("bob", "root.x")

@@ -74,7 +74,7 @@ def test_without_any_configuration(plain: RunningServer) -> None:
         assert client.check("anybody", "root.sandbox.x").reason == "wildcard"
         assert not client.check("anybody", "root")
         assert not client.check("anybody", "root.sandbox", access="admin")
-        policy = client.policy()
+        policy = client.get_policy()
         assert (policy.resolver, policy.revision, policy.diagnostics) == ("none", 1, ())
         entry = plain.wait_for_log("no policy is configured; serving the embedded default")
         assert entry["level"] == "warning"
@@ -154,10 +154,10 @@ def test_health_by_service(plain: RunningServer) -> None:
         queuegate.Client(plain.address, timeout=60) as client,
         grpc.insecure_channel(plain.address) as channel,
     ):
-        assert client.health()
+        assert client.check_health()
         for service in SERVICES:
-            assert client.health(f"queuegate.v1.{service}")
-        assert client.health("queuegate.v1.NoService") == "service_unknown"
+            assert client.check_health(f"queuegate.v1.{service}")
+        assert client.check_health("queuegate.v1.NoService") == "service_unknown"
         stub = health_pb2_grpc.HealthStub(channel)
         unknown = health_pb2.HealthCheckRequest(service="queuegate.v1.NoService")
         watching = stub.Watch(unknown, timeout=60)

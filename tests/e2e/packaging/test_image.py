@@ -256,7 +256,7 @@ def test_the_native_transport_is_there(image: Image, tmp_path: Path) -> None:
         image.serving("--set", "transport=native", files=tmp_path) as address,
         queuegate.Client(address, timeout=60) as client,
     ):
-        assert client.health()
+        assert client.check_health()
 
 
 def test_sbom_lists_what_is_installed_and_the_base(image: Image) -> None:

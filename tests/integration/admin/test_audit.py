@@ -11,6 +11,7 @@ import pytest
 import queuegate
 from queuegate.v1 import access_pb2, access_pb2_grpc
 from queuegate.v1.user_group_information_pb2 import UserGroupInformation
+from tests.support.client_calls import arguments
 from tests.support.eventually import eventually
 from tests.support.fakes.scripted_directory import settings_file
 from tests.support.servers.admin_port import LISTEN, ops_address, value
@@ -39,8 +40,8 @@ def ask_everything(address: str, client: queuegate.Client) -> None:
     client.explain(*DENIED)
     spark = queuegate.SparkApplication({"spark.acls.enable": "true"}, spark_user="alice")
     kill = queuegate.ApplicationCheck("mallory", "modify", spark, groups=["x"])
-    client.check_application(kill)
-    client.explain_application(kill)
+    client.check_application(**arguments(kill))
+    client.explain_application(**arguments(kill))
     yarn = queuegate.Application(queue="root.team", owner="alice")
     client.check_applications([kill, queuegate.ApplicationCheck("mallory", "view", yarn)])
     item = access_pb2.CheckQueueAccessRequest(
@@ -121,10 +122,10 @@ def test_a_move_to_a_queue_that_does_not_exist(tmp_path: Path) -> None:
         running_server("--config", settings_file(tmp_path, settings), *LISTEN) as server,
         queuegate.Client(server.address, timeout=60) as client,
     ):
-        denied = client.check_application(move)
+        denied = client.check_application(**arguments(move))
         assert (denied.allowed, denied.reason) == (False, queuegate.Reason.UNKNOWN_QUEUE)
         assert client.check_applications([move, move]) == [denied, denied]
-        assert client.explain_application(move).decision == denied
+        assert client.explain_application(**arguments(move)).decision == denied
         ops = ops_address(server)
         assert value(ops, "queuegate_decisions_total", "denied", "unknown_queue") == 4
         assert value(ops, "queuegate_decisions_total", "allowed", "unknown_queue") == 0

@@ -34,7 +34,7 @@ def test_without_redis_each_works_alone_and_says_so(
     ):
         client.invalidate(["sam"], wait=True)
     assert all(fleet.may(name) for name in NAMES)
-    eventually(lambda: client.fleet().connected, False)
+    eventually(lambda: client.get_fleet().connected, False)
     assert main(["fleet", "--address", fleet.servers["a"].address]) == 1
     assert "cannot use Redis" in capsys.readouterr().err
     ops = ops_address(fleet.servers["a"])
@@ -43,7 +43,7 @@ def test_without_redis_each_works_alone_and_says_so(
     eventually(lambda: value(ops, "queuegate_fleet_following"), 0.0)
 
     fleet.redis.start()
-    eventually(lambda: client.fleet().agreed, True)
+    eventually(lambda: client.get_fleet().agreed, True)
 
 
 def test_a_client_does_not_repeat_what_will_reach_the_others_anyway(fleet: Fleet) -> None:
@@ -76,5 +76,5 @@ def test_what_was_invalidated_alone_reaches_all_when_redis_is_back(fleet: Fleet)
 
 def test_a_replica_that_stops_leaves(fleet: Fleet) -> None:
     fleet.servers["b"].stop()
-    eventually(lambda: len(fleet.clients["a"].fleet().replicas), 1)
+    eventually(lambda: len(fleet.clients["a"].get_fleet().replicas), 1)
     assert "replica b" not in fleet.clients["a"].invalidate(wait=True).waited_out

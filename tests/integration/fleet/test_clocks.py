@@ -53,4 +53,4 @@ def test_a_difference_is_shown_by_each(
 
 
 def shows(fleet: Fleet, name: str, sentence: str) -> bool:
-    return any(sentence in each for each in fleet.clients[name].fleet().problems)
+    return any(sentence in each for each in fleet.clients[name].get_fleet().problems)

@@ -53,7 +53,7 @@ def test_very_many_statuses_take_no_replica_out_of_the_fleet(fleet: Fleet) -> No
     assert fleet.redis.get(f"{PREFIX}epoch") == history
     for name, gaps in zip(NAMES, before, strict=True):
         assert value(ops_address(fleet.servers[name]), "queuegate_fleet_gaps_total") == gaps
-        assert "with a different secret" in "; ".join(fleet.clients[name].fleet().problems)
+        assert "with a different secret" in "; ".join(fleet.clients[name].get_fleet().problems)
 
 
 @pytest.mark.parametrize("kind", ["large", "another type", "kept", "for a very long time"])
@@ -84,4 +84,4 @@ def test_keys_that_expire_hide_nobody(fleet: Fleet) -> None:
     for name in STATE[:3]:
         fleet.redis.command("PEXPIRE", f"{PREFIX}{name}", "1")
     eventually(lambda: fleet.confirms("a"), True)
-    assert all(len(fleet.clients[name].fleet().replicas) == len(NAMES) for name in NAMES)
+    assert all(len(fleet.clients[name].get_fleet().replicas) == len(NAMES) for name in NAMES)

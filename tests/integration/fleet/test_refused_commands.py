@@ -59,7 +59,7 @@ def with_account(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
 
 
 def problems(fleet: Fleet, name: str) -> str:
-    return "; ".join(fleet.clients[name].fleet().problems)
+    return "; ".join(fleet.clients[name].get_fleet().problems)
 
 
 def names_it(fleet: Fleet, name: str, text: str) -> bool:

@@ -46,7 +46,7 @@ class Away:
             await asyncio.to_thread(eventually, partial(self._states, name), {"following"})
 
     def _states(self, name: str) -> set[str]:
-        return {each.state for each in self.fleet.clients[name].fleet().replicas}
+        return {each.state for each in self.fleet.clients[name].get_fleet().replicas}
 
 
 @pytest.fixture

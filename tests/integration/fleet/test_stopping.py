@@ -29,12 +29,12 @@ def test_all_others_learn_that_a_replica_has_stopped(fleet: Fleet) -> None:
         eventually(partial(names, fleet, name), others)
     time.sleep(HEARTBEAT_TIMEOUT)
     for name in others:
-        assert fleet.clients[name].fleet().agreed
+        assert fleet.clients[name].get_fleet().agreed
         assert fleet.clients[name].invalidate(["sam"], wait=True).waited_out == ()
 
 
 def names(fleet: Fleet, name: str) -> list[str]:
-    return [each.name for each in fleet.clients[name].fleet().replicas]
+    return [each.name for each in fleet.clients[name].get_fleet().replicas]
 
 
 def test_a_reload_names_a_replica_that_may_go_on_with_the_policy_of_before(fleet: Fleet) -> None:

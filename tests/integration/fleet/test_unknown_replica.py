@@ -29,7 +29,7 @@ async def test_it_does_not_answer_from_old_groups_after_a_barrier(tmp_path: Path
             fleet.directory.answer({"sam": dict(OTHERS)})
             await proxies["near"].start()
             near = fleet.clients["near"]
-            await asyncio.to_thread(eventually, lambda: near.fleet().connected, True)
+            await asyncio.to_thread(eventually, lambda: near.get_fleet().connected, True)
             await asyncio.to_thread(near.invalidate, ["sam"], wait=True)
             assert await asyncio.to_thread(fleet.may, "far") is False
         finally:

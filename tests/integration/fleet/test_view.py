@@ -26,7 +26,7 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
 def test_each_replica_shows_all(fleet: Fleet, capsys: pytest.CaptureFixture[str]) -> None:
     fleet.until_agreed()
     for name in NAMES:
-        shown = fleet.clients[name].fleet()
+        shown = fleet.clients[name].get_fleet()
         assert [each.name for each in shown.replicas] == [*NAMES]
         assert [each.name for each in shown.replicas if each.is_self] == [name]
         assert {each.state for each in shown.replicas} == {ReplicaState.FOLLOWING}
@@ -60,15 +60,15 @@ def test_a_reload_reaches_all_and_names_those_that_differ(
     shown = capsys.readouterr()
     assert "not every replica is known to serve the new policy" in shown.err
     assert "uses the old policy" not in shown.out
-    [problem] = fleet.clients["a"].fleet().problems
+    [problem] = fleet.clients["a"].get_fleet().problems
     assert problem == "the replicas serve different policies: compare their files"
     fleet.policy("b").write_text("partitions: broken")
     result = fleet.clients["a"].reload()
     assert "'b' cannot load its policy" in result.diagnostics[0].message
-    eventually(lambda: fleet.clients["c"].fleet().agreed, False)
+    eventually(lambda: fleet.clients["c"].get_fleet().agreed, False)
     fleet.policy("b").write_text(before)
     assert fleet.clients["c"].reload(wait=True).diagnostics == ()
-    eventually(lambda: fleet.clients["a"].fleet().agreed, True)
+    eventually(lambda: fleet.clients["a"].get_fleet().agreed, True)
 
 
 def test_a_replica_that_is_started_without_redis_is_a_problem_at_once(
@@ -77,7 +77,7 @@ def test_a_replica_that_is_started_without_redis_is_a_problem_at_once(
     with running_fleet(tmp_path) as fleet:
         fleet.redis.kill()
         fleet.start("a", follows=False)
-        eventually(lambda: bool(fleet.clients["a"].fleet().problems), True)
+        eventually(lambda: bool(fleet.clients["a"].get_fleet().problems), True)
         assert main(["fleet", "--address", fleet.servers["a"].address]) == 1
         shown = capsys.readouterr()
         assert "a (asked)  alone" in shown.out
@@ -93,7 +93,7 @@ def test_mistakes_in_the_settings_of_replicas_are_named(
     with running_fleet(tmp_path, "a", "b") as fleet:
         fleet.until_agreed()
         fleet.start("c", replica="b")
-        eventually(lambda: len(fleet.clients["a"].fleet().problems), 1)
+        eventually(lambda: len(fleet.clients["a"].get_fleet().problems), 1)
         assert main(["fleet", "--address", fleet.servers["a"].address]) == 1
         assert "several running replicas are named b: give each" in capsys.readouterr().err
         fleet.servers["a"].wait_for_log(
@@ -105,4 +105,6 @@ def test_mistakes_in_the_settings_of_replicas_are_named(
 
 
 def warns_of_secrets(fleet: Fleet, name: str) -> bool:
-    return any("with a different secret" in each for each in fleet.clients[name].fleet().problems)
+    return any(
+        "with a different secret" in each for each in fleet.clients[name].get_fleet().problems
+    )

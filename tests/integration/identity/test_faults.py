@@ -27,7 +27,7 @@ def test_could_not_ask(client: queuegate.Client, directory: ScriptedDirectory) -
     for ask in (
         lambda: client.check("dora", "root.work"),
         lambda: client.explain("dora", "root.work"),
-        lambda: client.queues("dora"),
+        lambda: client.list_queues("dora"),
     ):
         with pytest.raises(queuegate.GroupsUnavailable) as caught:
             ask()
@@ -103,8 +103,8 @@ def test_unknown_user(client: queuegate.Client, directory: ScriptedDirectory) ->
     # She keeps what everyone has, and what lists her.
     assert client.check("nobody", "root.open").allowed
     assert client.check("alice", "root.work").allowed
-    assert client.queues("nobody") == ["root.open"]
-    assert client.queues("alice") == ["root.open", "root.work"]
+    assert client.list_queues("nobody") == ["root.open"]
+    assert client.list_queues("alice") == ["root.open", "root.work"]
     assert directory.asked("nobody") == 1
     # A decision remembered as "unknown" is not the last word.
     directory.answer({"nobody": {"groups": ["staff"]}})

@@ -37,8 +37,8 @@ def test_claimed_groups_help_nobody_else(
     )
     assert [bool(result) for result in mixed] == [True, False, False]
     assert client.explain("eve", "root.work", groups=["staff"]).groups.origin == "request"
-    assert client.queues("eve", groups=["staff"]) == ["root.open", "root.work"]
-    assert client.queues("eve") == ["root.open"]
+    assert client.list_queues("eve", groups=["staff"]) == ["root.open", "root.work"]
+    assert client.list_queues("eve") == ["root.open"]
     assert (directory.asked("eve"), directory.asked("sam")) == (1, 1)
 
 
@@ -51,7 +51,7 @@ def test_claimed_groups_can_be_ignored(directory: ScriptedDirectory) -> None:
         assert client.check("sam", "root.work", groups=["guests"]).reason == "group"
         explained = client.explain("eve", "root.work", groups=["staff"])
         assert (explained.decision.allowed, explained.groups.groups) == (False, ("eve",))
-        assert client.queues("eve", groups=["staff"]) == ["root.open"]
+        assert client.list_queues("eve", groups=["staff"]) == ["root.open"]
         results = client.check_many([Check("eve", "root.work", groups=["staff"])])
         assert [bool(result) for result in results] == [False]
         # The setting is one partition's own.

@@ -63,9 +63,9 @@ def compare(folder: Path, users: int, queues: int) -> int:
     names.write_text("\n".join(people))
     with served(folder / "run", ldif, policy) as client:
         before = allowed(client, people, paths)
-        revision = client.policy().revision
+        revision = client.get_policy().revision
         atomic_files.replace(folder / "run" / "queues.yaml", new.read_text())
-        eventually(lambda: client.policy().revision > revision, expected=True)
+        eventually(lambda: client.get_policy().revision > revision, expected=True)
         after = allowed(client, people, paths)
         command = ["diff", "--people", "-o", "json", str(old), str(new)]
         command += ["--config", str(folder / "run" / "queuegate.yaml"), "--users-from"]

@@ -281,7 +281,7 @@ def test_settings_for_a_partition_that_goes_are_a_warning(tmp_path: Path) -> Non
         assert not_asked.message.startswith('no partition is named "default", only "gpu"')
         message = "the settings name the partition 'default', but the policy has 'gpu'"
         assert (diagnostic.severity, diagnostic.message) == ("warning", message)
-        assert client.policy("gpu").diagnostics == result.diagnostics
+        assert client.get_policy("gpu").diagnostics == result.diagnostics
 
 
 def test_settings_for_an_unknown_partition_are_refused_at_the_start(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 import queuegate
 from queuegate import Access, Application, ApplicationCheck, Check
 from tests.integration.security.authorities import client, configured
+from tests.support.client_calls import arguments
 
 QUEUE = "root.secret-project"
 """For members of `secret-group` only; the resolver knows of no member."""
@@ -66,11 +67,11 @@ def test_every_call_that_takes_groups(callers: Pair) -> None:
                 bool(asking.check_many(checks)[0]),
                 bool(asking.check_many(checks * 64)[-1]),  # as columns
                 bool(asking.explain("u", QUEUE, groups=groups).decision),
-                QUEUE in asking.queues("u", groups=groups),
-                bool(asking.check_application(spark)),
-                bool(asking.check_application(yarn)),
+                QUEUE in asking.list_queues("u", groups=groups),
+                bool(asking.check_application(**arguments(spark))),
+                bool(asking.check_application(**arguments(yarn))),
                 bool(asking.check_applications([spark])[0]),
-                bool(asking.explain_application(yarn).decision),
+                bool(asking.explain_application(**arguments(yarn)).decision),
             ] == [expected] * 9
 
 

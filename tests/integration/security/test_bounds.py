@@ -46,7 +46,7 @@ def test_the_rate_of_a_caller(tmp_path: Path) -> None:
             assert caught.value.retry_after is not None
             assert 0 < caught.value.retry_after <= 100
             # Neither the health nor another caller.
-            assert asking.health()
+            assert asking.check_health()
             assert other.check("alice", "root.open")
 
 

@@ -68,7 +68,7 @@ def test_a_name_of_the_certificate_has_the_role(
     with client(server.address, issue(authority)) as asking:
         assert asking.check("alice", "root.open")
         with pytest.raises(queuegate.NotPermitted):
-            asking.policy()
+            asking.get_policy()
 
 
 @pytest.mark.parametrize(

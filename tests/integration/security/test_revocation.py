@@ -102,11 +102,11 @@ def test_rights_of_a_certificate_change_without_a_restart(
     ):
         assert first.open().assert_groups
         with pytest.raises(queuegate.NotPermitted):
-            calling.policy()
+            calling.get_policy()
 
         served.configure(certificates={ALICE: {"roles": ["check", "read", "sync"]}})
         served.send_sighup()
-        assert calling.policy().revision
+        assert calling.get_policy().revision
         with pytest.raises(grpc.RpcError) as caught:
             first.lease()
         assert caught.value.code() is grpc.StatusCode.UNAVAILABLE

@@ -91,7 +91,7 @@ def test_a_token_decides(
             assert asking.check("alice", "root.open")
             # Not also what loopback may: a token is not taken for less.
             with pytest.raises(queuegate.NotPermitted) as caught:
-                asking.policy()
+                asking.get_policy()
             assert caught.value.message == (
                 "this call needs the role read, which token:ci does not have: add it to"
                 " callers.tokens.ci.roles, now [check], in the server's settings"

@@ -56,8 +56,8 @@ def test_everything_else_agrees(client: queuegate.Client) -> None:
     assert [user.user for user in page.users] == ["alice", "analysts", "ops", "sue"]
     assert [user.via[0].queue for user in page.users] == [NEW, NEW, NEW, "root"]
     assert page.evaluated_queue == ""
-    assert client.queues("alice", groups=["none"]) == []
-    policy = client.policy()
+    assert client.list_queues("alice", groups=["none"]) == []
+    policy = client.get_policy()
     assert [queue.path for queue in policy.queues] == ["root", "root.default", "root.managed"]
     (template,) = policy.templates
     assert (template.path, template.kind) == ("root.managed", "leaf-queue-template")

@@ -132,15 +132,15 @@ def test_queues_are_listed(
         {"user": "eve", "groups": ["staff"]},
         {"user": "sam", "partition": "other"},
     ):
-        assert gate.queues(**question) == client.queues(**question)
+        assert gate.list_queues(**question) == client.list_queues(**question)
 
 
 def test_other_calls_are_those_of_a_client(
     gate: queuegate.Gate, client: queuegate.Client, directory: ScriptedDirectory
 ) -> None:
     assert gate.explain("sam", "root.work").decision == client.check("sam", "root.work")
-    assert gate.policy() == client.policy()
-    assert gate.health() is queuegate.HealthStatus.SERVING
+    assert gate.get_policy() == client.get_policy()
+    assert gate.check_health() is queuegate.HealthStatus.SERVING
 
 
 def test_only_the_named_partitions_are_held(shared: Shared, client: queuegate.Client) -> None:
@@ -172,7 +172,7 @@ def test_a_closed_gate_decides_nothing(shared: Shared, client: queuegate.Client)
     with live_gate(shared.server.address) as gate:
         gate.check("alice", "root.work")
     assert gate.state is GateState.CLOSED
-    with pytest.raises(RuntimeError, match="the gate is closed"):
+    with pytest.raises(queuegate.ClientClosed, match="the gate is closed"):
         gate.check("alice", "root.work")
 
 
@@ -308,7 +308,7 @@ def test_invalid_arguments_are_reported_for_local_decisions_too(gate: queuegate.
     with pytest.raises(TypeError, match="timeout"):
         gate.check_many([Check("alice", "root.work")], timeout="1")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="timeout"):
-        gate.queues("alice", timeout=-1)
+        gate.list_queues("alice", timeout=-1)
     with pytest.raises(TypeError, match="at_least must be a Cursor, not str"):
         gate.check("alice", "root.work", at_least="x")  # type: ignore[arg-type]
 

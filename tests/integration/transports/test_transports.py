@@ -20,7 +20,7 @@ def test_the_log_says_which_transport_serves(wanted: str, served: str, why: str)
         running_server("--set", f"transport={wanted}") as server,
         queuegate.Client(server.address, timeout=60) as client,
     ):
-        assert client.health() == "serving"
+        assert client.check_health() == "serving"
         entry = server.wait_for_log("transport")
         assert (entry["transport"], entry["not_native"]) == (served, why)
 
@@ -42,7 +42,7 @@ def test_workers_share_the_port() -> None:
     with running_server(*settings) as server:
         for _ in range(6):
             with queuegate.Client(server.address, timeout=60) as client:
-                assert client.policy().revision == 1
+                assert client.get_policy().revision == 1
         kinds = {entry["worker"]: entry["transport"] for entry in transports(server)}
     assert kinds == {0: "native", 1: "native"}
 

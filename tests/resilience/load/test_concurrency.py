@@ -122,7 +122,7 @@ class Mixed:
             if (path + ".").startswith(prefix + ".")
             and self._oracle.allows(path, "submit", user, groups_of(user))
         ]
-        assert await self._client.queues(user, prefix=prefix) == expected
+        assert await self._client.list_queues(user, prefix=prefix) == expected
 
     async def _resolve(self) -> None:
         user = self._chance.choice(USERS)

@@ -118,6 +118,6 @@ def test_refused_requests_leave_nothing_in_memory(server: RunningServer) -> None
 
 def test_the_server_is_well_afterwards(server: RunningServer) -> None:
     with queuegate.Client(server.address, timeout=60) as client:
-        assert client.health()
+        assert client.check_health()
         assert client.check("a", "root.sandbox")
     assert server.memory() < 400 << 20

@@ -221,7 +221,7 @@ async def test_calls_beyond_the_bound_are_refused(tmp_path: Path) -> None:
                     await client.check(f"late-{number}", "root", timeout=60)
                 assert caught.value.reason == "OVERLOADED"
             assert await client.check("alice", "root")  # whose answer needs no groups
-            assert await client.health()
+            assert await client.check_health()
             refused = "queuegate_calls_refused_total"
             assert value(ops_address(server), refused, "calls") == 20
             for call in held:
@@ -268,13 +268,13 @@ async def test_an_overload_is_shed(tmp_path: Path, transport: str) -> None:
 
             async def ends() -> str:
                 try:
-                    return "answered" if await client.queues("alice") else "wrong"
+                    return "answered" if await client.list_queues("alice") else "wrong"
                 except queuegate.Overloaded as error:
                     return error.reason
 
             asked = [asyncio.create_task(ends()) for _ in range(600)]
             await asyncio.wait(asked, return_when=asyncio.FIRST_COMPLETED)
-            assert await client.health()
+            assert await client.check_health()
             outcomes = Counter(await asyncio.gather(*asked))
             assert set(outcomes) == {"answered", "OVERLOADED"}
             waited = value(ops_address(server), "queuegate_calls_refused_total", "waited")
@@ -286,6 +286,6 @@ async def _lists(server: RunningServer) -> bool:
     """Say whether an overload is over."""
     async with queuegate.aio.Client(server.address, timeout=60) as client:
         try:
-            return bool(await client.queues("alice"))
+            return bool(await client.list_queues("alice"))
         except queuegate.Overloaded:
             return False

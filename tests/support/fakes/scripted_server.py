@@ -50,6 +50,7 @@ class Call:
     request: Any
     seconds_left: float | None
     peer: str
+    metadata: Mapping[str, str | bytes]
 
 
 @dataclass
@@ -94,7 +95,10 @@ class _Scripted(grpc.ServerInterceptor):
         script = self._script
 
         def behave(request: Any, context: grpc.ServicerContext) -> Any:
-            script.calls.append(Call(method, request, context.time_remaining(), context.peer()))
+            metadata = dict(context.invocation_metadata())
+            script.calls.append(
+                Call(method, request, context.time_remaining(), context.peer(), metadata)
+            )
             script.arrived.release()
             script.gate.wait()
             if script.faults[method]:

@@ -109,7 +109,7 @@ class Fleet:
         """Wait until each replica has seen that all follow the fleet."""
 
         def agreed() -> set[tuple[bool, int]]:
-            shown = [client.fleet() for client in self.clients.values()]
+            shown = [client.get_fleet() for client in self.clients.values()]
             return {(each.agreed, len(each.replicas)) for each in shown}
 
         eventually(agreed, {(True, len(self.clients))})

@@ -89,7 +89,7 @@ class ReloadingServer:
         return dataclasses.replace(result, revision=result.revision - self.revisions_before)
 
     def policy(self) -> queuegate.PolicyInfo:
-        policy = self.client.policy()
+        policy = self.client.get_policy()
         return dataclasses.replace(policy, revision=policy.revision - self.revisions_before)
 
     def revision(self) -> int:

@@ -104,7 +104,9 @@ def test_batches_hold_all_questions_in_order_within_the_limits(
 def test_a_question_that_no_request_can_carry() -> None:
     fits = Check("alice", "root")
     too_large = Check("alice", "root", groups=["g" * 1_000_000] * 5)
-    with pytest.raises(ValueError, match=r"checks\[1\] exceeds the size limit of a request"):
+    with pytest.raises(
+        queuegate.MessageTooLarge, match=r"checks\[1\] exceeds the size limit of a request"
+    ):
         list(_requests.batches([fits, too_large], {0}))
 
 

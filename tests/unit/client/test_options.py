@@ -70,9 +70,9 @@ ACCEPTED: list[tuple[str, dict[str, Any]]] = [
     ("resolve a --bypass-cache", {"bypass_cache": True}),
     ("invalidate a b", {"given": (("a", "b"),)}),
     ("invalidate --all", {"given": (None,)}),
-    ("policy --prefix root", {"method": "policy", "given": ("default", "root")}),
+    ("policy --prefix root", {"method": "get_policy", "given": ("default", "root")}),
     ("reload --timeout 60", {"method": "reload", "timeout": 60.0}),
-    ("health --service x", {"method": "health", "given": ("x",)}),
+    ("health --service x", {"method": "check_health", "given": ("x",)}),
     ("check -- -a root", {"given": ("-a", "root")}),
     (
         "health --tls-ca c --tls-cert p --tls-key k --tls-server-name n",

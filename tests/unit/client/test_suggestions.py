@@ -5,7 +5,7 @@ from unittest.mock import create_autospec
 import pytest
 
 from queuegate import Check, NotPermitted, PolicyInfo, PolicyQueue
-from queuegate._methods import ClientMethods
+from queuegate._methods.client import ClientMethods
 from queuegate.cli.suggestions import similar_queue
 
 QUEUES = (
@@ -32,7 +32,7 @@ def client(*served: str) -> ClientMethods:
         )
 
     mock: ClientMethods = create_autospec(ClientMethods, instance=True)
-    mock.policy.side_effect = policy  # type: ignore[attr-defined]
+    mock.get_policy.side_effect = policy  # type: ignore[attr-defined]
     return mock
 
 
@@ -61,7 +61,7 @@ def test_the_most_similar_queue_below_the_evaluated_one(
 
 def test_none_for_callers_who_may_not_read_the_policy() -> None:
     asking = client()
-    asking.policy.side_effect = NotPermitted("no role", code="PERMISSION_DENIED")  # type: ignore[attr-defined]
+    asking.get_policy.side_effect = NotPermitted("no role", code="PERMISSION_DENIED")  # type: ignore[attr-defined]
     assert similar_queue(asking, Check("sue", "root.analytic", "gpu"), "root", 0.5) == ""
 
 

@@ -58,8 +58,11 @@ def test_a_resolution_is_true_only_if_resolved(outcome: queuegate.ResolveOutcome
     assert bool(resolution) is (outcome == "resolved")
 
 
-def test_a_failure_is_no_denial() -> None:
-    assert not hasattr(CheckFailure(queuegate.ServerError("x")), "allowed")
+def test_every_result_says_whether_access_is_allowed() -> None:
+    failure = CheckFailure(queuegate.ServerError("x"))
+    assert failure.allowed is False
+    assert failure == CheckFailure(failure.error)
+    assert repr(failure) == "CheckFailure(error=ServerError('x'))"
 
 
 def test_properties_of_spark_are_a_mapping() -> None:

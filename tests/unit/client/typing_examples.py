@@ -17,11 +17,11 @@ def blocking(client: queuegate.Client, kind: str) -> None:
     client.check("alice", "root", access=kind)  # type: ignore[arg-type]
     client.check("alice", "root", "default")  # type: ignore[call-arg]
     client.check(b"alice", "root")  # type: ignore[arg-type]
-    assert_type(client.queues("alice"), list[str])
+    assert_type(client.list_queues("alice"), list[str])
     assert_type(client.resolve("alice").groups, tuple[str, ...])
     assert_type(client.invalidate(["alice"]).dropped, int)
-    assert_type(client.policy().revision, int)
-    assert_type(client.health(), queuegate.HealthStatus)
+    assert_type(client.get_policy().revision, int)
+    assert_type(client.check_health(), queuegate.HealthStatus)
     with client as same:
         assert_type(same, queuegate.Client)
 
@@ -29,8 +29,7 @@ def blocking(client: queuegate.Client, kind: str) -> None:
 def batch(client: queuegate.Client) -> None:
     for result in client.check_many([Check("alice", "root", access="admin")]):
         assert_type(result, Decision | CheckFailure)
-        # Could-not-ask must be ruled out before anybody looks at `allowed`.
-        result.allowed  # type: ignore[union-attr]  # noqa: B018
+        assert_type(result.allowed, bool)
         match result:
             case CheckFailure(error):
                 assert_type(error, queuegate.QueuegateError)

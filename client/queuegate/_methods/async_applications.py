@@ -1,0 +1,165 @@
+"""The calls of `queuegate.aio.Client` about access to applications.
+
+Those of `queuegate.Client` are generated from them: run `make blocking` after a change.
+"""
+
+# A time limit goes to the server too, so `asyncio.timeout` does not take its place:
+# ruff: noqa: ASYNC109
+
+from collections.abc import Iterable
+
+from queuegate import _requests, _responses
+from queuegate._applications import (
+    ActionName,
+    Application,
+    ApplicationCheck,
+    ApplicationExplanation,
+    SparkApplication,
+)
+from queuegate._calls import AsyncCalls
+from queuegate._types import CheckFailure, Decision
+
+
+class AsyncApplicationMethods:
+    """Checks of access to applications."""
+
+    _calls: AsyncCalls
+
+    async def check_application(
+        self,
+        user: str,
+        action: ActionName,
+        application: Application | SparkApplication,
+        *,
+        partition: str = "default",
+        groups: Iterable[str] = (),
+        target_queue: str = "",
+        real_user: str = "",
+        timeout: float | None = None,
+    ) -> Decision:
+        """Check whether a user may view, modify or move an application of YARN or Spark.
+
+        Args:
+            user: The name of the user.
+            action: The kind of access.
+            application: The application, of YARN or of Spark.
+            partition: The partition whose rules apply.
+            groups: The groups of the user, used as given. If empty, the server resolves them if
+                the decision depends on them.
+            target_queue: The full path of the queue to which the application is to be moved.
+            real_user: The service that acts for the user, if any: YARN's ACLs may list it as
+                `~name`.
+            timeout: The time limit in seconds; None: the client's default.
+
+        Returns:
+            The decision; truthy only if access is granted.
+
+        Raises:
+            QueuegateError: There is no answer: do not grant access. The subclass says why.
+            TypeError: An argument has the wrong type.
+
+        Example:
+            >>> application = queuegate.SparkApplication(
+            ...     {"spark.acls.enable": "true", "spark.ui.view.acls": "ann"}, spark_user="bob"
+            ... )
+            >>> (await client.check_application("ann", "view", application)).allowed
+            True
+        """
+        question = ApplicationCheck(
+            user, action, application, partition, groups, target_queue, real_user
+        )
+        request = _requests.check_application(question)
+        deadline = self._calls.deadline(timeout)
+        response = await self._calls.ask(
+            self._calls.access.CheckApplicationAccess, request, deadline
+        )
+        return _responses.decision(response)
+
+    async def check_applications(
+        self, checks: Iterable[ApplicationCheck], *, timeout: float | None = None
+    ) -> list[Decision | CheckFailure]:
+        """Check many questions about applications at once, as `check_many` does about queues.
+
+        Args:
+            checks: The questions.
+            timeout: The time limit of all requests together, in seconds; None: the client's
+                default.
+
+        Returns:
+            The results in the order of the questions. The result of a question that could not
+            be answered is a CheckFailure, which is falsy.
+
+        Raises:
+            QueuegateError: There is no answer: do not grant access. The subclass says why.
+            TypeError: An argument has the wrong type.
+
+        Example:
+            >>> application = queuegate.SparkApplication(
+            ...     {"spark.acls.enable": "true"}, spark_user="bob"
+            ... )
+            >>> checks = [
+            ...     queuegate.ApplicationCheck(user, "modify", application)
+            ...     for user in ("ann", "bob")
+            ... ]
+            >>> [bool(result) for result in await client.check_applications(checks)]
+            [False, True]
+        """
+        questions = _requests.questions(checks, ApplicationCheck)
+        deadline = self._calls.deadline(timeout)
+        method = self._calls.access.BatchCheckApplicationAccess
+        results: list[Decision | CheckFailure] = []
+        for batch in _requests.application_batches(questions):
+            response = await self._calls.ask(method, batch, deadline)
+            results += _responses.results(batch, response)
+        return results
+
+    async def explain_application(
+        self,
+        user: str,
+        action: ActionName,
+        application: Application | SparkApplication,
+        *,
+        partition: str = "default",
+        groups: Iterable[str] = (),
+        target_queue: str = "",
+        real_user: str = "",
+        timeout: float | None = None,
+    ) -> ApplicationExplanation:
+        """Check as `check_application` does, and also return the evaluated lists of names.
+
+        Args:
+            user: The name of the user.
+            action: The kind of access.
+            application: The application, of YARN or of Spark.
+            partition: The partition whose rules apply.
+            groups: The groups of the user, used as given. If empty, the server resolves them if
+                the decision depends on them.
+            target_queue: The full path of the queue to which the application is to be moved.
+            real_user: The service that acts for the user, if any: YARN's ACLs may list it as
+                `~name`.
+            timeout: The time limit in seconds; None: the client's default.
+
+        Returns:
+            The decision and its evaluation; truthy only if access is granted.
+
+        Raises:
+            QueuegateError: There is no answer: do not grant access. The subclass says why.
+            TypeError: An argument has the wrong type.
+
+        Example:
+            >>> application = queuegate.SparkApplication(
+            ...     {"spark.acls.enable": "true"}, spark_user="bob"
+            ... )
+            >>> explanation = await client.explain_application("bob", "view", application)
+            >>> [str(step.list) for step in explanation.steps]
+            ['owner']
+        """
+        question = ApplicationCheck(
+            user, action, application, partition, groups, target_queue, real_user
+        )
+        request = _requests.explain_application(question)
+        deadline = self._calls.deadline(timeout)
+        response = await self._calls.ask(
+            self._calls.access.ExplainApplicationAccess, request, deadline
+        )
+        return _responses.application_explanation(response)

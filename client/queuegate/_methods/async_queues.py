@@ -1,0 +1,320 @@
+"""The calls of `queuegate.aio.Client` about access to queues.
+
+Those of `queuegate.Client` are generated from them: run `make blocking` after a change.
+"""
+
+# A time limit goes to the server too, so `asyncio.timeout` does not take its place:
+# ruff: noqa: ASYNC109
+
+from collections.abc import AsyncIterator, Iterable
+
+from queuegate import _columns, _requests, _responses
+from queuegate._calls import AsyncCalls, Deadline
+from queuegate._results import Cursor
+from queuegate._types import AccessName, Check, CheckFailure, Decision, Explanation
+from queuegate._users import UsableQueue, UserPage
+from queuegate.exceptions import QueuegateError
+from queuegate.policy.decision import Access
+
+
+class AsyncQueueMethods:
+    """Checks of access to queues, and lists."""
+
+    _calls: AsyncCalls
+    _has_columns = True
+
+    async def check(
+        self,
+        user: str,
+        queue: str,
+        *,
+        partition: str = "default",
+        access: AccessName = Access.SUBMIT,
+        groups: Iterable[str] = (),
+        real_user: str = "",
+        at_least: Cursor | None = None,
+        timeout: float | None = None,
+    ) -> Decision:
+        """Check whether a user may use a queue.
+
+        Args:
+            user: The name of the user.
+            queue: The full path of the queue, for example `root.a.b`.
+            partition: The partition of the queue.
+            access: The kind of access.
+            groups: The groups of the user, used as given. If empty, the server resolves them if
+                the decision depends on them.
+            real_user: The service that acts for the user, if any: YARN's ACLs may grant access
+                to all users that it acts for.
+            at_least: A change, from the result of `invalidate` or `reload`, that the answer must
+                take into account. A server that does not know it raises ServerUnavailable.
+            timeout: The time limit in seconds; None: the client's default.
+
+        Returns:
+            The decision; truthy only if access is granted.
+
+        Raises:
+            QueuegateError: There is no answer: do not grant access. The subclass says why.
+            TypeError: An argument has the wrong type.
+
+        Example:
+            >>> decision = await client.check("sue", "root.analytics.reports")
+            >>> decision.allowed, str(decision.reason)
+            (True, 'user')
+            >>> if not await client.check("john", "root.analytics", groups=["interns"]):
+            ...     print("denied")
+            denied
+        """
+        request = _requests.check(Check(user, queue, partition, access, groups, real_user))
+        if at_least is not None:
+            _requests.demand(request, at_least)
+        deadline = self._calls.deadline(timeout)
+        response = await self._calls.ask(self._calls.access.CheckQueueAccess, request, deadline)
+        return _responses.decision(response)
+
+    async def check_many(
+        self, checks: Iterable[Check], *, timeout: float | None = None
+    ) -> list[Decision | CheckFailure]:
+        """Check many questions at once.
+
+        A request carries up to 4 MiB: 10 000 questions, or 20 000 that share a partition and an
+        access and repeat users and queues. If several requests are needed, each is answered with
+        one revision of the policy; if one of them fails, its error is raised and there are no
+        results. A server whose limits.max_message is below 4 MiB may reject a request with
+        MessageTooLarge.
+
+        Invalid arguments are never a CheckFailure: a Check with, for example, an empty user name
+        raises ValueError when it is created. If `checks` is lazy, a note on the exception names
+        the index.
+
+        Args:
+            checks: The questions.
+            timeout: The time limit of all requests together, in seconds; None: the client's
+                default.
+
+        Returns:
+            The results in the order of the questions. The result of a question that could not
+            be answered is a CheckFailure, which is falsy.
+
+        Raises:
+            QueuegateError: There is no answer: do not grant access. The subclass says why.
+            TypeError: An argument has the wrong type.
+
+        Example:
+            >>> checks = [
+            ...     queuegate.Check(user, "root.analytics.reports") for user in ("sue", "john")
+            ... ]
+            >>> [bool(result) for result in await client.check_many(checks)]
+            [True, False]
+        """
+        questions = _requests.questions(checks, Check)
+        deadline = self._calls.deadline(timeout)
+        found = await self._check_columns(questions, deadline)
+        method = self._calls.access.BatchCheckQueueAccess
+        for places, batch in _requests.batches(questions, found):
+            response = await self._calls.ask(method, batch, deadline)
+            found.update(zip(places, _responses.results(batch, response), strict=True))
+        return [found[place] for place in range(len(questions))]
+
+    async def _check_columns(
+        self, questions: list[Check], deadline: Deadline
+    ) -> dict[int, Decision | CheckFailure]:
+        """Return the results of the questions that columns answer, by index.
+
+        There are none if the server is too old for columns.
+        """
+        method = self._calls.access.CheckQueueAccessColumns
+        found: dict[int, Decision | CheckFailure] = {}
+        try:
+            for places, request in _columns.requests(questions) if self._has_columns else ():
+                response = await self._calls.ask(method, request, deadline)
+                found.update(zip(places, _columns.results(request, response), strict=True))
+        except QueuegateError as error:
+            if error.code != "UNIMPLEMENTED":
+                raise
+            self._has_columns = False
+            return {}
+        return found
+
+    async def explain(
+        self,
+        user: str,
+        queue: str,
+        *,
+        partition: str = "default",
+        access: AccessName = Access.SUBMIT,
+        groups: Iterable[str] = (),
+        real_user: str = "",
+        timeout: float | None = None,
+    ) -> Explanation:
+        """Check as `check` does, and also return the evaluated ACLs and the origin of the groups.
+
+        Args:
+            user: The name of the user.
+            queue: The full path of the queue, for example `root.a.b`.
+            partition: The partition of the queue.
+            access: The kind of access.
+            groups: The groups of the user, used as given. If empty, the server resolves them if
+                the decision depends on them.
+            real_user: The service that acts for the user, if any: YARN's ACLs may grant access
+                to all users that it acts for.
+            timeout: The time limit in seconds; None: the client's default.
+
+        Returns:
+            The decision and its evaluation; truthy only if access is granted.
+
+        Raises:
+            QueuegateError: There is no answer: do not grant access. The subclass says why.
+            TypeError: An argument has the wrong type.
+
+        Example:
+            >>> explanation = await client.explain("john", "root.analytics", groups=["analysts"])
+            >>> for step in explanation.steps:
+            ...     print(step.queue, step.acl, step.acl_text, step.outcome)
+            root.analytics submit ann,bob analysts group
+            >>> str(explanation.groups.origin)
+            'request'
+        """
+        request = _requests.explain(Check(user, queue, partition, access, groups, real_user))
+        deadline = self._calls.deadline(timeout)
+        response = await self._calls.ask(self._calls.access.ExplainQueueAccess, request, deadline)
+        return _responses.explanation(response)
+
+    async def list_queues(
+        self,
+        user: str,
+        *,
+        partition: str = "default",
+        access: AccessName = Access.SUBMIT,
+        prefix: str = "",
+        groups: Iterable[str] = (),
+        real_user: str = "",
+        timeout: float | None = None,
+    ) -> list[str]:
+        """List the configured queues that a user may use.
+
+        Args:
+            user: The name of the user.
+            partition: The partition whose queues are listed.
+            access: The kind of access.
+            prefix: The full path of a queue: only this queue and those below it are listed. If
+                empty, all are.
+            groups: The groups of the user, used as given. If empty, the server resolves them if
+                a decision depends on them.
+            real_user: The service that acts for the user, if any.
+            timeout: The time limit of all pages together, in seconds; None: the client's default.
+
+        Returns:
+            The full paths, sorted.
+
+        Raises:
+            QueuegateError: There is no answer: do not grant access. The subclass says why.
+            TypeError: An argument has the wrong type.
+
+        Example:
+            >>> await client.list_queues("sue")
+            ['root.analytics.reports', 'root.sandbox']
+        """
+        request = _requests.listing(user, partition, access, prefix, groups, real_user=real_user)
+        deadline = self._calls.deadline(timeout)
+        queues: list[str] = []
+        while True:
+            response = await self._calls.ask(self._calls.access.ListQueues, request, deadline)
+            queues += response.queues
+            following = _responses.next_page(request, response)
+            if following is None:
+                return queues
+            request = following
+
+    async def explain_queues(
+        self,
+        user: str,
+        *,
+        partition: str = "default",
+        access: AccessName = Access.SUBMIT,
+        prefix: str = "",
+        groups: Iterable[str] = (),
+        real_user: str = "",
+        timeout: float | None = None,
+    ) -> list[UsableQueue]:
+        """List the configured queues that a user may use, each with the ACL entry that decides.
+
+        Args:
+            user: The name of the user.
+            partition: The partition whose queues are listed.
+            access: The kind of access.
+            prefix: The full path of a queue: only this queue and those below it are listed. If
+                empty, all are.
+            groups: The groups of the user, used as given. If empty, the server resolves them if
+                a decision depends on them.
+            real_user: The service that acts for the user, if any.
+            timeout: The time limit of all pages together, in seconds; None: the client's default.
+
+        Returns:
+            The queues, sorted by path.
+
+        Raises:
+            QueuegateError: There is no answer: do not grant access. The subclass says why.
+            TypeError: An argument has the wrong type.
+
+        Example:
+            >>> for each in await client.explain_queues("sue"):
+            ...     print(each.queue, each.via.kind, each.via.name, each.via.queue)
+            root.analytics.reports user sue root.analytics.reports
+            root.sandbox everyone * root.sandbox
+        """
+        request = _requests.listing(user, partition, access, prefix, groups, real_user=real_user)
+        request.with_via = True
+        deadline = self._calls.deadline(timeout)
+        queues: list[UsableQueue] = []
+        while True:
+            response = await self._calls.ask(self._calls.access.ListQueues, request, deadline)
+            queues += _responses.usable_queues(response)
+            following = _responses.next_page(request, response)
+            if following is None:
+                return queues
+            request = following
+
+    async def list_users(
+        self,
+        queue: str,
+        *,
+        partition: str = "default",
+        access: AccessName = Access.SUBMIT,
+        page_size: int = 0,
+        timeout: float | None = None,
+    ) -> AsyncIterator[UserPage]:
+        """List the users who may use a queue, page by page.
+
+        The server expands the groups in the queue's ACLs, and then checks each user on a page.
+        Look at `complete`: if it is false, users may be missing. If the policy changes between
+        two pages, the call raises InvalidArgument: start again.
+
+        Args:
+            queue: The full path of the queue, for example `root.a.b`.
+            partition: The partition of the queue.
+            access: The kind of access.
+            page_size: The number of users on a page, at most 1 000; 0: the server's default.
+            timeout: The time limit of each page, in seconds; None: the client's default.
+
+        Returns:
+            The pages, each of which is requested when it is needed.
+
+        Raises:
+            QueuegateError: There is no answer: do not grant access. The subclass says why.
+            TypeError: An argument has the wrong type.
+
+        Example:
+            >>> async for page in client.list_users("root.engineering.payroll"):
+            ...     print([user.user for user in page.users], page.complete)
+            ['maria', 'platform'] True
+        """
+        request = _requests.users(queue, partition, access, page_size)
+        while True:
+            deadline = self._calls.deadline(timeout)
+            response = await self._calls.ask(self._calls.access.ListUsers, request, deadline)
+            yield _responses.users(response)
+            following = _responses.next_page(request, response)
+            if following is None:
+                return
+            request = following

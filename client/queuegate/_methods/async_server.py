@@ -1,0 +1,246 @@
+"""The calls of `queuegate.aio.Client` about users, the policy and the server.
+
+Those of `queuegate.Client` are generated from them: run `make blocking` after a change.
+"""
+
+# A time limit goes to the server too, so `asyncio.timeout` does not take its place:
+# ruff: noqa: ASYNC109
+
+from collections.abc import Iterable
+
+from queuegate import _requests, _responses
+from queuegate._calls import AsyncCalls
+from queuegate._results import (
+    FleetInfo,
+    HealthStatus,
+    InvalidationResult,
+    PolicyInfo,
+    ReloadResult,
+    Resolution,
+    ValidationResult,
+)
+from queuegate.exceptions import QueuegateError
+
+_WAIT_SECONDS = 15.0
+"""The default time limit of a call that waits for gates."""
+
+
+class AsyncServerMethods:
+    """Calls about users, the policy and the server."""
+
+    _calls: AsyncCalls
+
+    async def resolve(
+        self,
+        user: str,
+        *,
+        partition: str = "default",
+        bypass_cache: bool = False,
+        timeout: float | None = None,
+    ) -> Resolution:
+        """Resolve the groups of a user as a decision does.
+
+        Args:
+            user: The name of the user.
+            partition: The partition whose resolver to ask.
+            bypass_cache: Ask the resolver even if the cache has the groups, and cache its answer.
+            timeout: The time limit in seconds; None: the client's default.
+
+        Returns:
+            The groups; truthy only if they are known. A user who does not exist, or a resolver
+            that is unavailable, is a result and not an exception.
+
+        Raises:
+            QueuegateError: There is no answer: do not grant access. The subclass says why.
+            TypeError: An argument has the wrong type.
+
+        Example:
+            >>> resolution = await client.resolve("sue")
+            >>> resolution.groups, resolution.resolver
+            (('sue',), 'none')
+        """
+        request = _requests.resolve(user, partition, bypass_cache=bypass_cache)
+        deadline = self._calls.deadline(timeout)
+        method = self._calls.user_groups.ResolveUserGroups
+        response = await self._calls.ask(method, request, deadline)
+        return _responses.resolution(response)
+
+    async def invalidate(
+        self,
+        users: Iterable[str] | None = None,
+        *,
+        partition: str = "default",
+        wait: bool = False,
+        timeout: float | None = None,
+    ) -> InvalidationResult:
+        """Invalidate cached groups, so that the next decision resolves them again.
+
+        Args:
+            users: The names of users; None: all users of the partition.
+            partition: The partition whose cache is changed.
+            wait: Whether to wait until no gate decides from the invalidated groups, which takes up
+                to 6 s.
+            timeout: The time limit in seconds; None: the client's default, with `wait` 15.
+
+        Returns:
+            How many cache entries were dropped, and which gates did not confirm.
+
+        Raises:
+            QueuegateError: There is no answer: do not grant access. The subclass says why.
+            TypeError: An argument has the wrong type.
+
+        Example:
+            >>> (await client.invalidate(["nobody-asked-about-this-user"])).dropped
+            0
+        """
+        requests = _requests.invalidations(users, partition, wait=wait)
+        deadline = self._calls.deadline(_WAIT_SECONDS if wait and timeout is None else timeout)
+        method = self._calls.user_groups.InvalidateUserGroups
+        return _responses.invalidation(
+            [await self._calls.ask(method, request, deadline) for request in requests]
+        )
+
+    async def get_policy(
+        self, partition: str = "default", prefix: str = "", *, timeout: float | None = None
+    ) -> PolicyInfo:
+        """Return the policy of a partition that the server is serving.
+
+        Args:
+            partition: The name of the partition.
+            prefix: The full path of a queue: the policy contains only this queue and those below
+                it. If empty, it contains all.
+            timeout: The time limit of the call, in seconds; None: the client's default.
+
+        Returns:
+            The queues with their ACLs, the revision, and the diagnostics of the last reload.
+
+        Raises:
+            QueuegateError: There is no answer: do not grant access. The subclass says why.
+            TypeError: An argument has the wrong type.
+
+        Example:
+            >>> policy = await client.get_policy(prefix="root.analytics")
+            >>> for queue in policy.queues:
+            ...     print(queue.path, repr(queue.submit_acl))
+            root.analytics 'ann,bob analysts'
+            root.analytics.reports 'sue'
+            root.analytics.notebooks ' data-science'
+        """
+        request = _requests.policy(partition, prefix)
+        deadline = self._calls.deadline(timeout)
+        response = await self._calls.ask(self._calls.policy.GetPolicy, request, deadline)
+        return _responses.policy(response)
+
+    async def reload(self, *, wait: bool = False, timeout: float = 30.0) -> ReloadResult:
+        """Reload the configuration of the server. An invalid one changes nothing.
+
+        Args:
+            wait: Whether to wait until no gate uses the old policy, which takes up to 6 s.
+            timeout: The time limit in seconds. A large configuration takes seconds, so the default
+                is longer than for other calls.
+
+        Returns:
+            Whether the reload succeeded, and its diagnostics; truthy only if it succeeded.
+
+        Raises:
+            QueuegateError: There is no answer: do not grant access. The subclass says why.
+            TypeError: An argument has the wrong type.
+
+        Example:
+            >>> result = await client.reload()
+            >>> result.succeeded, result.diagnostics
+            (True, ())
+        """
+        request = _requests.reload(wait=wait)
+        deadline = self._calls.deadline(timeout)
+        response = await self._calls.ask(self._calls.policy.ReloadPolicy, request, deadline)
+        return _responses.reload_result(response)
+
+    async def get_fleet(self, *, timeout: float | None = None) -> FleetInfo:
+        """Show the replicas of the fleet that the server belongs to.
+
+        Args:
+            timeout: The time limit in seconds; None: the client's default.
+
+        Returns:
+            The replicas, and whether they agree; no replicas if the server belongs to no fleet.
+
+        Raises:
+            QueuegateError: There is no answer. The subclass says why.
+
+        Example:
+            >>> [replica.name for replica in (await client.get_fleet()).replicas]
+            []
+        """
+        deadline = self._calls.deadline(timeout)
+        request = _requests.fleet()
+        response = await self._calls.ask(self._calls.policy.GetFleet, request, deadline)
+        return _responses.fleet(response)
+
+    async def validate(
+        self,
+        content: str,
+        format: str = "",  # noqa: A002 - the name that the contract gives it
+        *,
+        timeout: float = 30.0,
+    ) -> ValidationResult:
+        """Validate a configuration without serving it.
+
+        Args:
+            content: The text of the configuration.
+            format: `yunikorn`, `fair-scheduler` or `capacity-scheduler`, or for files that
+                accompany a policy `yarn-site` or `spark-defaults`. If empty, the server detects it.
+            timeout: The time limit in seconds. A large configuration takes seconds, so the default
+                is longer than for other calls.
+
+        Returns:
+            The diagnostics; truthy only if the configuration can be served.
+
+        Raises:
+            QueuegateError: There is no answer: do not grant access. The subclass says why.
+            TypeError: An argument has the wrong type.
+
+        Example:
+            >>> result = await client.validate("partitions: [{name: default, queues: none}]")
+            >>> result.valid
+            False
+            >>> for diagnostic in result.diagnostics:
+            ...     print(f"{diagnostic.line}:{diagnostic.column}: {diagnostic.message}")
+            1:38: queues must be a list, not "none"
+        """
+        request = _requests.validation(content, format)
+        deadline = self._calls.deadline(timeout)
+        response = await self._calls.ask(self._calls.policy.ValidatePolicy, request, deadline)
+        return _responses.validation(response)
+
+    async def check_health(
+        self, service: str = "", *, timeout: float | None = None
+    ) -> HealthStatus:
+        """Return the health of the server, or of one of its services.
+
+        The call is not retried: a probe reports the current state.
+
+        Args:
+            service: The full name of a service; empty: the server as a whole.
+            timeout: The time limit in seconds; None: the client's default.
+
+        Returns:
+            The status; truthy only if it is SERVING.
+
+        Raises:
+            QueuegateError: There is no answer: do not grant access. The subclass says why.
+            TypeError: An argument has the wrong type.
+
+        Example:
+            >>> str(await client.check_health())
+            'serving'
+        """
+        request = _requests.health(service)
+        deadline = self._calls.deadline(timeout)
+        try:
+            response = await self._calls.ask(self._calls.health, request, deadline)
+        except QueuegateError as error:
+            if error.code == "NOT_FOUND":
+                return HealthStatus.SERVICE_UNKNOWN
+            raise
+        return _responses.health(response)
