@@ -22,8 +22,6 @@ from queuegate_server.policystore.reloader import Reloader
 from queuegate_server.rpc.access_service import AccessServicer
 from queuegate_server.rpc.admission_queue import AdmissionQueue
 from queuegate_server.rpc.decision_log import DecisionLog
-from queuegate_server.rpc.interceptors import ConcurrencyLimiter
-from queuegate_server.rpc.validation import nothing_seen
 from queuegate_server.settings.model import PolicySource, Settings
 from queuegate_server.throttling import ByteBudget
 
@@ -106,9 +104,7 @@ def new_servicer(engine: Engine) -> AccessServicer:
         engine,
         DecisionLog(wall=time.time),
         AdmissionQueue(time.monotonic, 60, {}, ByteBudget(1 << 20)),
-        ConcurrencyLimiter(1_000),
         clock=time.monotonic,
-        has_seen=nothing_seen,
     )
 
 

@@ -14,8 +14,6 @@ from queuegate_server.identity.resolvers.local import NoResolver
 from queuegate_server.rpc.access_service import AccessServicer
 from queuegate_server.rpc.admission_queue import AdmissionQueue
 from queuegate_server.rpc.decision_log import DecisionLog
-from queuegate_server.rpc.interceptors import ConcurrencyLimiter
-from queuegate_server.rpc.validation import nothing_seen
 from queuegate_server.throttling import ByteBudget
 
 
@@ -37,9 +35,7 @@ def servicer(engine: Engine) -> AccessServicer:
         engine,
         DecisionLog(wall=zero),
         AdmissionQueue(zero, 60, {}, ByteBudget(1 << 20)),
-        ConcurrencyLimiter(1_000),
         clock=zero,
-        has_seen=nothing_seen,
     )
 
 

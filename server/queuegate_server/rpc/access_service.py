@@ -2,6 +2,7 @@
 
 import bisect
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from typing import Final
 
@@ -15,13 +16,17 @@ from queuegate_server.identity.shared import CacheLease
 from queuegate_server.rpc import columns, validation, wire
 from queuegate_server.rpc.admission_queue import MAX_SHORT_REQUEST, AdmissionQueue, Slot
 from queuegate_server.rpc.application_service import ApplicationServicer
-from queuegate_server.rpc.batch import BatchRunner, CatchUp, error_reasons, reasons_of
+from queuegate_server.rpc.batch import BatchRunner, error_reasons, reasons_of
 from queuegate_server.rpc.decision_log import DecisionLog
 from queuegate_server.rpc.errors import NotCaughtUp
-from queuegate_server.rpc.interceptors import ConcurrencyLimiter
+from queuegate_server.rpc.freshness import Change, Freshness
 from queuegate_server.rpc.messages import explanation_message, grant_message
-from queuegate_server.rpc.response_cache import ResponseCache
+from queuegate_server.rpc.response_cache import CheckResponse, ResponseCache
 from queuegate_server.rpc.user_listing import UserLister
+
+_Check = access_pb2.CheckQueueAccessRequest
+Room = Callable[[], AbstractContextManager[None]]
+"""Enters a call into the calls in progress; raises Overloaded if there is no room for it."""
 
 DEFAULT_PAGE_SIZE: Final = 1_000
 MAX_PAGE_SIZE: Final = 10_000
@@ -39,12 +44,10 @@ class AccessServicer(ApplicationServicer):
         engine: Engine,
         decisions: DecisionLog,
         queue: AdmissionQueue,
-        limiter: ConcurrencyLimiter,
         *,
         clock: Callable[[], float],
         lease: CacheLease | None = None,
-        has_seen: validation.HasSeen,
-        catch_up: CatchUp | None = None,
+        freshness: Freshness | None = None,
     ) -> None:
         """Answer calls.
 
@@ -52,41 +55,28 @@ class AccessServicer(ApplicationServicer):
             engine: Decides.
             decisions: Counts and records decisions.
             queue: Admits long calls.
-            limiter: Bounds the calls in progress.
             clock: The monotonic clock of the group caches.
             lease: How long the group caches may be used; None: always.
-            has_seen: Says whether this server knows of a change.
-            catch_up: Waits a moment for changes; None: changes are not awaited.
+            freshness: Knows the changes that checks may demand; None: there are none.
         """
         super().__init__(engine, decisions, queue)
-        self._limiter = limiter
-        self._has_seen = has_seen
-        self._catch_up = catch_up
+        self._freshness = freshness or Freshness()
         self._cache = ResponseCache(clock, lease=lease)
         engine.on_swap(self._cache.reset)
-        self._runner = BatchRunner(engine, self._cache, clock, catch_up)
+        self._runner = BatchRunner(engine, self._cache, clock)
         self._lister = UserLister(engine, clock)
 
-    async def CheckQueueAccess(self, data: bytes, *, trusted: bool) -> bytes:
-        """Decide one check."""
+    async def CheckQueueAccess(
+        self, data: bytes, *, trusted: bool, room: Room = nullcontext
+    ) -> bytes:
+        """Decide one check. It takes room only while it waits for a lookup."""
         try:
-            snapshot = self._engine.snapshot
-            response = self._cache.get(snapshot, data, trusted=trusted)
+            response = self._cache.get(self._engine.snapshot, data, trusted=trusted)
             if response is None:
-                parse = partial(
-                    validation.check_query, data, snapshot, self._has_seen, trusted=trusted
-                )
-                try:
-                    is_short = len(data) <= MAX_SHORT_REQUEST
-                    query = parse() if is_short else await self._queue.in_turn(data, parse)
-                except NotCaughtUp as behind:
-                    if self._catch_up is None:
-                        raise
-                    await self._catch_up([(behind.epoch, behind.sequence)])
-                    query = await self._queue.in_turn(data, parse)
+                snapshot, query = await self._read_check(data, trusted=trusted)
                 verdict = self._engine.check(query)
                 if verdict is None:
-                    with self._limiter.room():
+                    with room():
                         verdict = await self._engine.resolve_and_check(query)
                 response = self._cache.put(snapshot, data, verdict, trusted=trusted)
         except Exception as error:
@@ -95,6 +85,25 @@ class AccessServicer(ApplicationServicer):
         await self._decisions.decided("CheckQueueAccess", data, response.response, response.reason)
         return response.response
 
+    async def _read_check(self, data: bytes, *, trusted: bool) -> tuple[Snapshot, Query]:
+        """Return the query of a check, and the snapshot that decides it.
+
+        Raises NotCaughtUp, and what validation raises.
+        """
+        if len(data) <= MAX_SHORT_REQUEST:
+            request = wire.parse(_Check, data)
+            if request.HasField("at_least"):
+                await self._freshness.ensure(request)
+            snapshot = self._engine.snapshot
+            return snapshot, validation.query(request, snapshot, trusted=trusted)
+        async with self._queue.for_call(data) as slot:
+            request = await slot.run(data, partial(wire.parse, _Check, data))
+            if request.HasField("at_least"):
+                await self._freshness.ensure(request, slot)
+            snapshot = self._engine.snapshot
+            validate = partial(validation.query, request, snapshot, trusted=trusted)
+            return snapshot, await slot.run(data, validate)
+
     async def BatchCheckQueueAccess(self, data: bytes, *, trusted: bool) -> bytes:
         """Decide a batch, on one snapshot; a check that fails does not affect the others."""
         method = "BatchCheckQueueAccess"
@@ -102,23 +111,37 @@ class AccessServicer(ApplicationServicer):
             try:
                 checks = wire.batch_items(data)
                 await slot.pause_if_due()
-                snapshot = self._engine.snapshot
-                budget = wire.search_budget()
-                results = await self._runner.run(
-                    snapshot,
-                    checks,
-                    lambda index: validation.check_query(
-                        checks[index], snapshot, self._has_seen, trusted=trusted, budget=budget
-                    ),
-                    trusted=trusted,
-                    slot=slot,
-                )
+                behind: set[Change] = set()
+                results = await self._decide(checks, slot, behind, trusted=trusted)
+                if behind and self._freshness.can_wait:
+                    await self._freshness.catch_up(behind, slot)
+                    # All of them again: the changes may include another policy.
+                    results = await self._decide(checks, slot, set(), trusted=trusted)
             except Exception as error:
                 await slot.penalize()
                 await self._decisions.failed(method, b"", error)
                 raise
-            await slot.pause_if_due()
         return await self._batch_response(method, data, results)
+
+    async def _decide(
+        self, checks: Sequence[bytes], slot: Slot, behind: set[Change], *, trusted: bool
+    ) -> list[CheckResponse]:
+        """Return the results of checks, decided on the snapshot of now. The changes that they
+        demand, and that this server does not know of, are added to `behind`.
+        """
+        snapshot = self._engine.snapshot
+        budget = wire.search_budget()
+
+        def query(index: int) -> Query:
+            request = wire.parse(_Check, checks[index], budget)
+            if request.HasField("at_least") and (change := self._freshness.missing(request)):
+                behind.add(change)
+                raise NotCaughtUp(*change)
+            return validation.query(request, snapshot, trusted=trusted)
+
+        results = await self._runner.run(snapshot, checks, query, trusted=trusted, slot=slot)
+        await slot.pause_if_due()
+        return results
 
     async def CheckQueueAccessColumns(self, data: bytes, *, trusted: bool) -> bytes:
         """Decide checks given as columns, on one snapshot."""

@@ -168,7 +168,9 @@ class ApplicationServicer:
 def _query(
     request: access_pb2.CheckApplicationAccessRequest, snapshot: Snapshot, *, trusted: bool
 ) -> ApplicationQuery:
-    """Return the query of a check, with all lists of names split; raises as `check_query` does."""
+    """Return the query of a check, with all lists of names split; raises as
+    `validation.query` does.
+    """
     violations: validation.Violations = []
     served = validation.find_partition(request.partition, snapshot, violations)
     user, groups = validation.user_and_groups(request.user, served, violations)

@@ -6,7 +6,7 @@ Checks that wait for a directory do so without the slot, a few at a time.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Final, NamedTuple, TypeVar
 
@@ -14,13 +14,11 @@ from queuegate.v1 import access_pb2
 from queuegate_server.engine import Engine, Query, Snapshot
 from queuegate_server.rpc import wire
 from queuegate_server.rpc.admission_queue import MAX_SHORT_REQUEST, Slot
-from queuegate_server.rpc.errors import NotCaughtUp, reason_name, to_status
+from queuegate_server.rpc.errors import reason_name, to_status
 from queuegate_server.rpc.messages import ERROR
 from queuegate_server.rpc.response_cache import CheckResponse, FailedCheck, ResponseCache
 
 T = TypeVar("T")
-CatchUp = Callable[[Collection[tuple[bytes, int]]], Awaitable[None]]
-"""Waits a moment for changes, each given by the epoch and the sequence of its cursor."""
 
 CHUNK: Final = 10_000
 """Checks that the response cache answers, in a few milliseconds, without a pause."""
@@ -33,17 +31,8 @@ _ERROR: Final = access_pb2.CheckResult.ERROR_FIELD_NUMBER
 class BatchRunner:
     """Decides checks, given by the bytes of their requests."""
 
-    def __init__(
-        self,
-        engine: Engine,
-        cache: ResponseCache,
-        clock: Callable[[], float],
-        catch_up: CatchUp | None = None,
-    ) -> None:
-        """Use an engine, the response cache, the monotonic clock of both, and what waits for
-        changes, if they are awaited.
-        """
-        self._catch_up = catch_up
+    def __init__(self, engine: Engine, cache: ResponseCache, clock: Callable[[], float]) -> None:
+        """Use an engine, the response cache, and the monotonic clock of both."""
         self._engine = engine
         self._cache = cache
         self._clock = clock
@@ -83,38 +72,20 @@ class BatchRunner:
         if not missing:
             return found  # type: ignore[return-value] # no index is missing
         call = _Call(snapshot, requests, query_of, trusted, slot, found, [])
-        behind = await self._decide(call, missing)
-        if behind and self._catch_up is not None:
-            slot.release()
-            await self._catch_up({*behind.values()})
-            await slot.reacquire()
-            await self._decide(call, [*behind])
+        for index in missing:
+            try:
+                found[index] = await self._decide(call, index)
+            except Exception as error:
+                found[index] = failed(error)
+            await slot.pause_if_due()
         if call.waiting:
             slot.release()
             await self._look_up(call)
             await slot.reacquire()
         return found  # type: ignore[return-value] # as above
 
-    async def _decide(
-        self, call: "_Call", indexes: Sequence[int]
-    ) -> Mapping[int, tuple[bytes, int]]:
-        """Decide checks, or note that they wait for a lookup.
-
-        Returns:
-            Those that failed because they demand a change which this server does not know of.
-        """
-        behind: dict[int, tuple[bytes, int]] = {}
-        for index in indexes:
-            try:
-                call.found[index] = await self._decide_one(call, index)
-            except Exception as error:
-                call.found[index] = failed(error)
-                if isinstance(error, NotCaughtUp):
-                    behind[index] = error.epoch, error.sequence
-            await call.slot.pause_if_due()
-        return behind
-
-    async def _decide_one(self, call: "_Call", index: int) -> CheckResponse | None:
+    async def _decide(self, call: "_Call", index: int) -> CheckResponse | None:
+        """Decide a check, or note that it waits for a lookup."""
         request = call.requests[index]
         cached = self._cache.get(call.snapshot, request, trusted=call.trusted)
         if cached is not None:

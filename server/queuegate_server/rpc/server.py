@@ -2,7 +2,8 @@
 
 import inspect
 from collections.abc import Callable, Sequence
-from typing import Any, Final, NamedTuple, Protocol
+from functools import partial
+from typing import Any, NamedTuple, Protocol
 
 import grpc
 from google.protobuf.descriptor import MethodDescriptor, ServiceDescriptor
@@ -17,11 +18,6 @@ from queuegate_server.rpc.interceptors import (
     end_stream_with_status,
     end_unary_with_status,
 )
-
-_LIMITED_BY_SERVICER: Final = frozenset({"queuegate.v1.AccessService.CheckQueueAccess"})
-"""A check that needs no lookup is answered before another call begins, so it takes no room; the
-servicer takes room for lookups only. Streams are usually idle; SyncService bounds them itself.
-"""
 
 
 class _Registers(Protocol):
@@ -48,12 +44,13 @@ def register(
 ) -> None:
     """Serve every method of a service by the servicer's method of the same name.
 
-    Messages are passed as bytes. A method with a parameter `trusted` gets in it whether the
-    groups that its caller asserts are used. Raises AttributeError if a method is missing, and
-    KeyError if it has no role.
+    Messages are passed as bytes. A method's parameters say what it gets: `trusted`, whether the
+    groups that its caller asserts are used; `room`, which the method enters while it waits. A unary
+    method without `room` takes room from its beginning to its end, and a stream takes none: its
+    service bounds it. Raises AttributeError if a method is missing, and KeyError if it has no role.
     """
     handlers = {
-        method.name: _handler(method, _with_trust(getattr(servicer, method.name)), interceptors)
+        method.name: _handler(method, getattr(servicer, method.name), interceptors)
         for method in service.methods
     }
     # Both ways, as generated code does: each transport takes the form that it knows.
@@ -62,10 +59,7 @@ def register(
     server.add_registered_method_handlers(name, handlers)
 
 
-def _with_trust(serve: Callable[..., Any]) -> Callable[..., Any]:
-    if "trusted" in inspect.signature(serve).parameters:
-        return serve
-
+def _without_trust(serve: Callable[..., Any]) -> Callable[..., Any]:
     def without_trust(data: bytes, *, trusted: bool) -> Any:  # noqa: ARG001 - it uses no groups
         return serve(data)
 
@@ -76,6 +70,11 @@ def _handler(
     method: MethodDescriptor, serve: Callable[..., Any], interceptors: Interceptors
 ) -> "grpc.RpcMethodHandler[bytes, bytes]":
     counters, tracer, limiter, authorizer = interceptors
+    parameters = inspect.signature(serve).parameters
+    if takes_room := "room" in parameters:
+        serve = partial(serve, room=limiter.room)
+    if "trusted" not in parameters:
+        serve = _without_trust(serve)
     name, service = method.full_name, method.containing_service.full_name
     kind = "bidi_stream" if method.client_streaming else "unary"
     counter = MethodCounters(kind, service, method.name)
@@ -86,7 +85,7 @@ def _handler(
             stream = tracer.stream(name, stream)
         return grpc.stream_stream_rpc_method_handler(count_stream(counter, stream))
     unary = authorizer.unary(name, serve)
-    if name not in _LIMITED_BY_SERVICER:
+    if not takes_room:
         unary = limiter.unary(unary)
     unary = end_unary_with_status(name, unary)
     if tracer is not None:

@@ -3,15 +3,14 @@
 Each check appends to a list of violations, so that a caller gets all of them at once.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
 from queuegate.policy.decision import Access
 from queuegate.policy.names import CONTROL_CHARACTER, is_user_name, queue_path
 from queuegate.v1 import access_pb2, user_group_information_pb2
 from queuegate_server.engine import Query, ServedPartition, Snapshot
-from queuegate_server.rpc import wire
-from queuegate_server.rpc.errors import InvalidRequest, NotCaughtUp
+from queuegate_server.rpc.errors import InvalidRequest
 
 MAX_NAME_BYTES: Final = 1_024
 """Kubernetes names get long: `system:serviceaccount:NAMESPACE:NAME` has up to 339 characters."""
@@ -20,8 +19,6 @@ MAX_QUEUE_BYTES: Final = 4_096
 
 Violations = list[tuple[str, str]]
 """Pairs of a field, as a path from the request, and what is wrong with it."""
-HasSeen = Callable[[bytes, int], bool]
-"""Says whether this server knows of a change, given the epoch and the sequence of its cursor."""
 
 _ACCESS: Final[Mapping[int, Access]] = {
     access_pb2.ACCESS_TYPE_SUBMIT: Access.SUBMIT,
@@ -45,43 +42,18 @@ _NOT_A_YUNIKORN_USER: Final = (
 _QueueRequest = access_pb2.CheckQueueAccessRequest | access_pb2.ExplainQueueAccessRequest
 
 
-def nothing_seen(_epoch: bytes, _sequence: int) -> bool:
-    """Return that a change is not known, for servers that report none."""
-    return False
-
-
-def check_query(
-    data: bytes,
-    snapshot: Snapshot,
-    has_seen: HasSeen,
-    *,
-    trusted: bool,
-    budget: wire.Budget | None = None,
-) -> Query:
-    """Return the query of a serialized CheckQueueAccessRequest.
+def query(request: _QueueRequest, snapshot: Snapshot, *, trusted: bool) -> Query:
+    """Return the query of a check or explain request.
 
     Args:
-        data: The bytes of the request.
+        request: The request.
         snapshot: The snapshot that decides; its partitions say which names are well-formed.
-        has_seen: Says whether this server knows of a change.
         trusted: Whether the groups that this caller asserts are used.
-        budget: That of the batch, if the request is an item of one.
 
     Raises:
         InvalidRequest: The request is malformed.
         UnknownPartition: It names a partition that does not exist.
-        NotCaughtUp: This server does not know of the change that it names.
     """
-    request = wire.parse(access_pb2.CheckQueueAccessRequest, data, budget)
-    if request.HasField("at_least") and not has_seen(
-        request.at_least.epoch, request.at_least.sequence
-    ):
-        raise NotCaughtUp(request.at_least.epoch, request.at_least.sequence)
-    return query(request, snapshot, trusted=trusted)
-
-
-def query(request: _QueueRequest, snapshot: Snapshot, *, trusted: bool) -> Query:
-    """Return the query of a check or explain request; raises as `check_query` does."""
     violations: Violations = []
     served = find_partition(request.partition, snapshot, violations)
     user, groups = user_and_groups(request.user, served, violations)
@@ -99,7 +71,7 @@ def list_query(
     """Return the query of a list request and the path after which its page begins.
 
     The query's path is the prefix; both paths are empty if the request has none. Raises as
-    `check_query` does.
+    `query` does.
     """
     violations: Violations = []
     served = find_partition(request.partition, snapshot, violations)
@@ -129,7 +101,7 @@ class UsersQuery(NamedTuple):
 
 
 def users_query(request: access_pb2.ListUsersRequest, snapshot: Snapshot) -> UsersQuery:
-    """Return the query of a request for users; raises as `check_query` does."""
+    """Return the query of a request for users; raises as `query` does."""
     violations: Violations = []
     served = find_partition(request.partition, snapshot, violations)
     path = queue("queue", request.queue, served, violations)

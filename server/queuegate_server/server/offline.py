@@ -1,6 +1,7 @@
 """The services without a server: commands decide in their own process, by the same code."""
 
 import time
+from collections import Counter
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import partial
@@ -17,9 +18,7 @@ from queuegate_server.policystore.reloader import Reloader
 from queuegate_server.rpc.access_service import AccessServicer
 from queuegate_server.rpc.admission_queue import AdmissionQueue
 from queuegate_server.rpc.decision_log import DecisionLog
-from queuegate_server.rpc.interceptors import ConcurrencyLimiter
 from queuegate_server.rpc.policy_service import PolicyServicer
-from queuegate_server.rpc.validation import nothing_seen
 from queuegate_server.settings.model import Settings
 from queuegate_server.sync.changes import LocalChanges
 from queuegate_server.sync.hub import SyncHub
@@ -54,18 +53,12 @@ class OfflineServices:
             settings, time.monotonic, time.time, resolver_type=partial(_resolver_type, substitute)
         )
         self._reloader = Reloader(settings, self._resolvers, self._engine, time.time)
-        limiter = ConcurrencyLimiter(settings.limits.max_concurrent_calls)
         unread = ByteBudget(64 * MIB)
-        queue = AdmissionQueue(time.monotonic, settings.limits.max_wait, limiter.refused, unread)
+        queue = AdmissionQueue(time.monotonic, settings.limits.max_wait, Counter(), unread)
         hub = SyncHub(self._engine, time.monotonic, server=b"")
         changes = LocalChanges(self._reloader, hub)
         access = AccessServicer(
-            self._engine,
-            DecisionLog(wall=time.time),
-            queue,
-            limiter,
-            clock=time.monotonic,
-            has_seen=nothing_seen,
+            self._engine, DecisionLog(wall=time.time), queue, clock=time.monotonic
         )
         # The caller may assert groups.
         self._methods: dict[str, Callable[[bytes], Awaitable[bytes]]] = {

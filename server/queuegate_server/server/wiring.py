@@ -25,6 +25,7 @@ from queuegate_server.rpc.access_service import AccessServicer
 from queuegate_server.rpc.admission_queue import AdmissionQueue
 from queuegate_server.rpc.decision_log import DecisionLog
 from queuegate_server.rpc.errors import DETAILS_TRAILER, Overloaded, to_status
+from queuegate_server.rpc.freshness import Freshness
 from queuegate_server.rpc.interceptors import ConcurrencyLimiter
 from queuegate_server.rpc.policy_service import PolicyServicer
 from queuegate_server.rpc.report_recorder import ReportRecorder
@@ -178,11 +179,11 @@ def build_server(
         engine,
         decisions,
         queue,
-        call_limit,
         clock=clock,
         lease=lease,
-        has_seen=hub.log.has_seen if fleet is None else fleet.has_applied,
-        catch_up=None if fleet is None else fleet.catch_up,
+        freshness=Freshness(hub.log.has_seen)
+        if fleet is None
+        else Freshness(fleet.has_applied, fleet.catch_up),
     )
     user_groups = UserGroupServicer(engine, queue, changes)
     policies = PolicyServicer(engine, reloader, queue, changes, readiness)

@@ -72,9 +72,8 @@ def test_all_ways_of_asking_give_one_answer(asked: list[bytes], trusted: bool) -
 async def _decided(engine: Engine, data: bytes, *, trusted: bool) -> bytes | str:
     """Return the response, or the message of the status, without the servicer."""
     try:
-        query = validation.check_query(
-            data, engine.snapshot, validation.nothing_seen, trusted=trusted
-        )
+        request = wire.parse(access_pb2.CheckQueueAccessRequest, data)
+        query = validation.query(request, engine.snapshot, trusted=trusted)
     except (InvalidRequest, UnknownPartition) as error:
         return str(to_status(error).proto.message)
     verdict = engine.check(query) or await engine.resolve_and_check(query)

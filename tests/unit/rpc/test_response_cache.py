@@ -23,7 +23,6 @@ from queuegate_server.rpc.access_service import AccessServicer
 from queuegate_server.rpc.admission_queue import AdmissionQueue
 from queuegate_server.rpc.batch import BatchRunner
 from queuegate_server.rpc.decision_log import DecisionLog
-from queuegate_server.rpc.interceptors import ConcurrencyLimiter
 from queuegate_server.rpc.response_cache import ResponseCache
 from queuegate_server.throttling import ByteBudget
 from tests.support.batch_results import with_errors
@@ -97,9 +96,7 @@ class CachedResponses(RuleBasedStateMachine):
             self.engine,
             DecisionLog(wall=self.clock),
             AdmissionQueue(self.clock, 60, {}, ByteBudget(1 << 20)),
-            ConcurrencyLimiter(1_000),
             clock=self.clock,
-            has_seen=validation.nothing_seen,
         )
         # Generations so small that they change while it asks.
         self.cache = ResponseCache(self.clock, GENERATION)
@@ -229,7 +226,8 @@ class CachedResponses(RuleBasedStateMachine):
     async def _beside(self, data: bytes) -> bytes | GroupsUnavailable:
         """Decide without the cache."""
         snapshot = self.engine.snapshot
-        query = validation.check_query(data, snapshot, validation.nothing_seen, trusted=True)
+        request = access_pb2.CheckQueueAccessRequest.FromString(data)
+        query = validation.query(request, snapshot, trusted=True)
         try:
             verdict = self.engine.check(query) or await self.engine.resolve_and_check(query)
         except GroupsUnavailable as error:
