@@ -284,9 +284,9 @@ type ValidationResult struct {
 	Diagnostics []Diagnostic
 }
 
-// Policy returns the policy of a partition (empty: default). With a prefix, it contains only that
+// GetPolicy returns the policy of a partition (empty: default). With a prefix, it contains only that
 // queue and the queues below it.
-func (c *Client) Policy(ctx context.Context, partition, prefix string) (PolicyInfo, error) {
+func (c *Client) GetPolicy(ctx context.Context, partition, prefix string) (PolicyInfo, error) {
 	faults := appendFault(nil, "partition", partition, optional)
 	if faults = appendFault(faults, "prefix", prefix, optional); faults != nil {
 		return PolicyInfo{}, invalid(faults...)
@@ -379,8 +379,8 @@ type FleetInfo struct {
 	Problems []string
 }
 
-// Fleet returns the replicas of the fleet that the server belongs to.
-func (c *Client) Fleet(ctx context.Context) (FleetInfo, error) {
+// GetFleet returns the replicas of the fleet that the server belongs to.
+func (c *Client) GetFleet(ctx context.Context) (FleetInfo, error) {
 	ctx, cancel := limited(ctx, c.plan.timeout)
 	defer cancel()
 	response, err := ask(ctx, c, c.policy.GetFleet, &queuegatev1.GetFleetRequest{})
@@ -446,9 +446,9 @@ const (
 	ServiceUnknown HealthStatus = "service_unknown"
 )
 
-// Health returns the health of the server, or of one of its services by full name. The call is
+// CheckHealth returns the health of the server, or of one of its services by full name. The call is
 // not retried: a probe reports the current state.
-func (c *Client) Health(ctx context.Context, service string) (HealthStatus, error) {
+func (c *Client) CheckHealth(ctx context.Context, service string) (HealthStatus, error) {
 	if faults := appendFault(nil, "service", service, optional); faults != nil {
 		return HealthUnknown, invalid(faults...)
 	}

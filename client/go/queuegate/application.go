@@ -66,7 +66,7 @@ type ApplicationCheck struct {
 
 // An ApplicationExplanation is a decision about an application and its evaluation.
 type ApplicationExplanation struct {
-	Decision
+	Decision Decision
 	// Steps are the evaluated lists, in order. If access is granted, the last one granted it.
 	Steps []ApplicationStep
 	// Groups says how the groups were obtained.

@@ -63,7 +63,7 @@ type Decision struct {
 
 // An Explanation is a decision and its evaluation.
 type Explanation struct {
-	Decision
+	Decision Decision
 	// Steps are the evaluated ACLs, up to and including the one that decided.
 	Steps []Step
 	// Groups says how the groups were obtained.
@@ -168,8 +168,8 @@ func (c *Client) Explain(ctx context.Context, question Check) (Explanation, erro
 	return explained, nil
 }
 
-// A Listing asks which queues a user may use.
-type Listing struct {
+// A QueueListing asks which queues a user may use.
+type QueueListing struct {
 	// User is the name of the user. Required.
 	User string
 	// Prefix limits the list to this queue and the queues below it. Empty: all.
@@ -181,8 +181,8 @@ type Listing struct {
 	RealUser  string
 }
 
-// Queues lists the full paths of the configured queues that a user may use, sorted.
-func (c *Client) Queues(ctx context.Context, listing Listing) ([]string, error) {
+// ListQueues lists the full paths of the configured queues that a user may use, sorted.
+func (c *Client) ListQueues(ctx context.Context, listing QueueListing) ([]string, error) {
 	var queues []string
 	for response, err := range c.queuePages(ctx, listing, false) {
 		if err != nil {
@@ -193,8 +193,8 @@ func (c *Client) Queues(ctx context.Context, listing Listing) ([]string, error) 
 	return queues, nil
 }
 
-// ExplainQueues lists what [Client.Queues] lists, each with the ACL entry that decides a check.
-func (c *Client) ExplainQueues(ctx context.Context, listing Listing) ([]UsableQueue, error) {
+// ExplainQueues lists what [Client.ListQueues] lists, each with the ACL entry that decides a check.
+func (c *Client) ExplainQueues(ctx context.Context, listing QueueListing) ([]UsableQueue, error) {
 	var queues []UsableQueue
 	for response, err := range c.queuePages(ctx, listing, true) {
 		if err != nil {
@@ -214,7 +214,7 @@ func (c *Client) ExplainQueues(ctx context.Context, listing Listing) ([]UsableQu
 }
 
 func (c *Client) queuePages(
-	ctx context.Context, listing Listing, withVia bool,
+	ctx context.Context, listing QueueListing, withVia bool,
 ) iter.Seq2[*queuegatev1.ListQueuesResponse, error] {
 	return func(yield func(*queuegatev1.ListQueuesResponse, error) bool) {
 		request, err := listing.request(withVia)
@@ -238,7 +238,7 @@ func (c *Client) queuePages(
 	}
 }
 
-func (listing *Listing) request(withVia bool) (*queuegatev1.ListQueuesRequest, error) {
+func (listing *QueueListing) request(withVia bool) (*queuegatev1.ListQueuesRequest, error) {
 	faults := questionFaults(listing.User, listing.Groups, listing.Access)
 	faults = appendFault(faults, "prefix", listing.Prefix, optional)
 	faults = appendFault(faults, "partition", listing.Partition, optional)

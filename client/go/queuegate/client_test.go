@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"reflect"
+	"strings"
 	"testing"
 	"time"
 
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
@@ -54,11 +56,11 @@ var calls = map[string]func(context.Context, *Client) error{
 		return err
 	},
 	"Queues": func(ctx context.Context, c *Client) error {
-		_, err := c.Queues(ctx, Listing{User: "alice"})
+		_, err := c.ListQueues(ctx, QueueListing{User: "alice"})
 		return err
 	},
 	"ExplainQueues": func(ctx context.Context, c *Client) error {
-		_, err := c.ExplainQueues(ctx, Listing{User: "alice"})
+		_, err := c.ExplainQueues(ctx, QueueListing{User: "alice"})
 		return err
 	},
 	"ListUsers": func(ctx context.Context, c *Client) error {
@@ -80,7 +82,7 @@ var calls = map[string]func(context.Context, *Client) error{
 		return err
 	},
 	"Policy": func(ctx context.Context, c *Client) error {
-		_, err := c.Policy(ctx, "", "")
+		_, err := c.GetPolicy(ctx, "", "")
 		return err
 	},
 	"Reload": func(ctx context.Context, c *Client) error {
@@ -88,7 +90,7 @@ var calls = map[string]func(context.Context, *Client) error{
 		return err
 	},
 	"Fleet": func(ctx context.Context, c *Client) error {
-		_, err := c.Fleet(ctx)
+		_, err := c.GetFleet(ctx)
 		return err
 	},
 	"Validate": func(ctx context.Context, c *Client) error {
@@ -198,12 +200,12 @@ func TestAHealthProbeIsNotTriedAgain(t *testing.T) {
 	server := startFake(t)
 	client := server.connect(t, Config{})
 	server.fail(unavailableFault)
-	_, err := client.Health(t.Context(), "")
+	_, err := client.CheckHealth(t.Context(), "")
 	expectError(t, err, ErrServerUnavailable, "scripted")
-	if got, err := client.Health(t.Context(), ""); got != Serving || err != nil {
+	if got, err := client.CheckHealth(t.Context(), ""); got != Serving || err != nil {
 		t.Error(got, err)
 	}
-	if got, err := client.Health(t.Context(), "other"); got != ServiceUnknown || err != nil {
+	if got, err := client.CheckHealth(t.Context(), "other"); got != ServiceUnknown || err != nil {
 		t.Error(got, err)
 	}
 	if tried := len(server.seen()); tried != 3 {
@@ -356,7 +358,7 @@ func TestInvalidArgumentsAreNotSent(t *testing.T) {
 		_, err = client.ExplainApplication(t.Context(), question)
 		expectError(t, err, ErrInvalidArgument, fault)
 	}
-	_, err := client.Queues(t.Context(), Listing{Prefix: "\xff"})
+	_, err := client.ListQueues(t.Context(), QueueListing{Prefix: "\xff"})
 	expectError(t, err, ErrInvalidArgument, "user.user must not be empty; prefix is not valid UTF-8")
 	_, err = client.Resolve(t.Context(), "", ResolveOptions{})
 	expectError(t, err, ErrInvalidArgument, "user must not be empty")
@@ -364,11 +366,11 @@ func TestInvalidArgumentsAreNotSent(t *testing.T) {
 	expectError(t, err, ErrInvalidArgument, "users[1] must not be empty")
 	_, err = client.InvalidateAll(t.Context(), InvalidateOptions{Partition: "\xff"})
 	expectError(t, err, ErrInvalidArgument, "partition")
-	_, err = client.Policy(t.Context(), "\xff", "")
+	_, err = client.GetPolicy(t.Context(), "\xff", "")
 	expectError(t, err, ErrInvalidArgument, "partition")
 	_, err = client.Validate(t.Context(), "\xff", "")
 	expectError(t, err, ErrInvalidArgument, "content")
-	_, err = client.Health(t.Context(), "\xff")
+	_, err = client.CheckHealth(t.Context(), "\xff")
 	expectError(t, err, ErrInvalidArgument, "service")
 	if sent := server.seen(); len(sent) > 0 {
 		t.Error(sent)
@@ -386,7 +388,7 @@ func TestPages(t *testing.T) {
 	server := startFake(t)
 	client := server.connect(t, Config{})
 	server.always(&queuegatev1.ListQueuesResponse{Queues: []string{"root"}, NextPageToken: "root"})
-	_, err := client.Queues(t.Context(), Listing{User: "alice"})
+	_, err := client.ListQueues(t.Context(), QueueListing{User: "alice"})
 	expectError(t, err, ErrServer, "the same page token twice")
 	if asked := len(server.seen()); asked != 2 {
 		t.Errorf("%d requests", asked)
@@ -403,7 +405,7 @@ func TestQueuesWithTheirEntries(t *testing.T) {
 			Kind: queuegatev1.SubjectKind_SUBJECT_KIND_EVERYONE, Name: "*",
 		}},
 	})
-	found, err := client.ExplainQueues(t.Context(), Listing{User: "alice"})
+	found, err := client.ExplainQueues(t.Context(), QueueListing{User: "alice"})
 	want := []UsableQueue{{"root", AccessGrant{
 		Queue: "root", ACL: Submit, Kind: SubjectEveryone, Name: "*",
 	}}}
@@ -411,9 +413,9 @@ func TestQueuesWithTheirEntries(t *testing.T) {
 		t.Error(found, err)
 	}
 	server.always(&queuegatev1.ListQueuesResponse{Queues: []string{"root"}})
-	_, err = client.ExplainQueues(t.Context(), Listing{User: "alice"})
+	_, err = client.ExplainQueues(t.Context(), QueueListing{User: "alice"})
 	expectError(t, err, ErrServer, "1 queues with 0 entries: it may be older")
-	_, err = client.ExplainQueues(t.Context(), Listing{})
+	_, err = client.ExplainQueues(t.Context(), QueueListing{})
 	expectError(t, err, ErrInvalidArgument, "user.user")
 }
 
@@ -533,7 +535,7 @@ func TestTheReplicasOfAFleet(t *testing.T) {
 		Connected: true,
 		Problems:  []string{"a is away"},
 	})
-	fleet, err := client.Fleet(t.Context())
+	fleet, err := client.GetFleet(t.Context())
 	want := FleetInfo{
 		Replicas:  []Replica{{Name: "a", State: "silent", Lag: 3, Silent: 1500 * time.Millisecond}},
 		Connected: true,
@@ -571,4 +573,40 @@ func TestChecksThatDemandAChange(t *testing.T) {
 	_, err = client.Check(t.Context(), question)
 	expectError(t, err, ErrNotCaughtUp, "unknown change")
 	expectError(t, err, ErrServerUnavailable, "")
+}
+
+func TestKindsOfErrorsNameThePackage(t *testing.T) {
+	for _, kind := range []error{
+		ErrRequestRejected, ErrInvalidArgument, ErrUnknownPartition, ErrNotPermitted, ErrMessageTooLarge,
+		ErrCouldNotAsk, ErrServerUnavailable, ErrNotCaughtUp, ErrGroupsUnavailable, ErrOverloaded, ErrClosed,
+		ErrServer, errDeadlineExceeded, errCanceled, ErrInvalidUserInfo,
+	} {
+		if !strings.HasPrefix(kind.Error(), "queuegate: ") {
+			t.Error(kind)
+		}
+	}
+}
+
+func TestDialOptionsTakePrecedence(t *testing.T) {
+	server := startFake(t)
+	var seen []string
+	client := server.connect(t, Config{DialOptions: []grpc.DialOption{
+		grpc.WithUserAgent("shim/1"),
+		grpc.WithUnaryInterceptor(func(
+			ctx context.Context, method string, request, response any, connection *grpc.ClientConn,
+			invoke grpc.UnaryInvoker, options ...grpc.CallOption,
+		) error {
+			seen = append(seen, method)
+			return invoke(ctx, method, request, response, connection, options...)
+		}),
+		grpc.WithDefaultCallOptions(grpc.MaxCallSendMsgSize(20)),
+	}})
+	if _, err := client.Check(t.Context(), Check{User: "alice", Queue: "root"}); err != nil {
+		t.Error(err)
+	}
+	_, err := client.Check(t.Context(), Check{User: strings.Repeat("u", 20), Queue: "root"})
+	expectError(t, err, ErrMessageTooLarge, "too large")
+	if want := queuegatev1.AccessService_CheckQueueAccess_FullMethodName; len(seen) != 2 || seen[0] != want {
+		t.Error(seen)
+	}
 }

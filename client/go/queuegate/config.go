@@ -47,6 +47,9 @@ type Config struct {
 	TokenFile string
 	// Retry says how often and when to retry.
 	Retry Retry
+	// DialOptions are for interceptors, stats handlers and whatever else gRPC offers. They apply after
+	// the options of the client, and so take precedence over them.
+	DialOptions []grpc.DialOption
 }
 
 // TLS has the files of a connection with TLS, in PEM format. They are read once, by [New].
@@ -150,7 +153,7 @@ func newPlan(config Config) (plan, error) {
 		}
 		options = append(options, grpc.WithPerRPCCredentials(token))
 	}
-	return plan{address, config.Timeout, encrypted, options}, nil
+	return plan{address, config.Timeout, encrypted, append(options, config.DialOptions...)}, nil
 }
 
 func tlsOfEnvironment() *TLS {

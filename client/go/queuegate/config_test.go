@@ -109,7 +109,8 @@ func TestFaultsOfTheConfig(t *testing.T) {
 		"refusing to send the token to 10.0.0.1:1 unencrypte": {Address: "10.0.0.1:1", TokenFile: text},
 	} {
 		_, err := New(config)
-		if err == nil || !strings.Contains(err.Error(), fault) || strings.Contains(err.Error(), "no certificate") {
+		if err == nil || !strings.Contains(err.Error(), fault) || strings.Contains(err.Error(), "no certificate") ||
+			!strings.HasPrefix(err.Error(), "queuegate: ") {
 			t.Errorf("got %v, want %s", err, fault)
 		}
 	}

@@ -20,7 +20,7 @@
 //
 // The deadline of the context is the time limit of a call. Without one, it is [Config.Timeout].
 //
-// A [Gate] is a client that decides in its own process, in less than a microsecond and also while the
+// A [Gate] decides in its own process, in less than a microsecond and also while the
 // server is away for a while, from a copy of the policy that the server keeps current.
 //
 // Package queuegatev1, in the folder v1, has the generated messages and stubs.

@@ -22,7 +22,7 @@ import (
 var (
 	// ErrRequestRejected: repeating the request cannot help. The request, the caller or the
 	// policy must change.
-	ErrRequestRejected = errors.New("the request was rejected")
+	ErrRequestRejected = errors.New("queuegate: the request was rejected")
 	// ErrInvalidArgument: a field of the request is missing or malformed; see
 	// [Error.Violations]. It is an ErrRequestRejected.
 	ErrInvalidArgument = fmt.Errorf("%w: invalid argument", ErrRequestRejected)
@@ -37,7 +37,7 @@ var (
 
 	// ErrCouldNotAsk: there is no answer now. Grant nothing; the same request may succeed later,
 	// see [Error.RetryAfter].
-	ErrCouldNotAsk = errors.New("no answer")
+	ErrCouldNotAsk = errors.New("queuegate: no answer")
 	// ErrServerUnavailable: the server cannot be reached, has no policy yet (the reason is
 	// NOT_READY) or is shutting down (DRAINING). It is an ErrCouldNotAsk.
 	ErrServerUnavailable = fmt.Errorf("%w: server unavailable", ErrCouldNotAsk)
@@ -55,7 +55,7 @@ var (
 
 	// ErrServer: the server failed (the message contains the ID under which it logged the
 	// failure), its response violates the contract, or it is not a queuegate server.
-	ErrServer = errors.New("the server failed")
+	ErrServer = errors.New("queuegate: the server failed")
 
 	errDeadlineExceeded = fmt.Errorf("%w: %w", ErrCouldNotAsk, context.DeadlineExceeded)
 	errCanceled         = fmt.Errorf("%w: %w", ErrCouldNotAsk, context.Canceled)
@@ -87,8 +87,8 @@ type Violation struct {
 	Description string
 }
 
-// Error returns the message.
-func (e *Error) Error() string { return e.Message }
+// Error returns the message, after the name of this package.
+func (e *Error) Error() string { return "queuegate: " + e.Message }
 
 // Unwrap returns the kind.
 func (e *Error) Unwrap() error { return e.Kind }

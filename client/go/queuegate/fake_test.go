@@ -341,4 +341,8 @@ func expectError(t *testing.T, err error, kind error, text string) {
 	if !errors.Is(err, kind) || err != nil && !strings.Contains(err.Error(), text) {
 		t.Errorf("got %v (%v), want %v: %q", err, errors.Unwrap(err), kind, text)
 	}
+	if err != nil && (!strings.HasPrefix(err.Error(), "queuegate: ") ||
+		strings.Contains(err.Error()[1:], "queuegate: ")) {
+		t.Errorf("want the prefix of the package once: %v", err)
+	}
 }

@@ -67,17 +67,17 @@ var gateStates = map[gate.State]GateState{
 	gate.Closed:     GateClosed,
 }
 
-// A Gate is a client that decides in this process, from a copy of the policy that its server keeps
-// current. Its caller needs the role sync.
+// A Gate decides in this process, from a copy of the policy that its server keeps current. Its caller
+// needs the role sync.
 //
 // A question that it cannot decide goes over the network: if the decision needs groups that the gate
 // does not hold, and always while it has no lease. Because of the lease, no gate decides from old state
 // any more once an invalidation or a reload that waits for gates has returned. A lease ends at most
 // 5 s after the server was last heard.
 //
-// Check, CheckMany and Queues decide; the other calls are those of a [Client].
+// Check, CheckMany and ListQueues decide. For other calls, use the gate's [Gate.Client].
 type Gate struct {
-	*Client
+	client *Client
 	gate   *gate.Gate
 	outbox *gate.Outbox // nil: there is none
 }
@@ -127,7 +127,7 @@ type stream = grpc.BidiStreamingClient[queuegatev1.SyncRequest, queuegatev1.Sync
 
 // gate makes a gate of a client. Its errors are those of the outbox.
 func (c *Client) gate(config GateConfig, open func(context.Context) (stream, error)) (*Gate, error) {
-	made := &Gate{Client: c}
+	made := &Gate{client: c}
 	if config.Outbox != "" {
 		var err error
 		if made.outbox, err = gate.OpenOutbox(config.Outbox); err != nil {
@@ -155,6 +155,10 @@ const (
 	maxPartitions = 10_000
 	maxGateName   = 256
 )
+
+// Client returns the client that asks when the gate cannot decide, for all other calls. It always asks
+// the server. Close the gate, and not its client.
+func (g *Gate) Client() *Client { return g.client }
 
 // State says whether the gate decides by itself.
 func (g *Gate) State() GateState { return gateStates[g.gate.State()] }
@@ -193,7 +197,7 @@ func (g *Gate) Check(ctx context.Context, question Check) (Decision, error) {
 	if decision, decided := g.decide(&question); decided {
 		return decision, nil
 	}
-	return g.Client.Check(ctx, question)
+	return g.client.Check(ctx, question)
 }
 
 // CheckMany checks many questions, as [Client.CheckMany] does. It sends only the questions that
@@ -214,7 +218,7 @@ func (g *Gate) CheckMany(ctx context.Context, questions []Check) ([]Result, erro
 			rest = append(rest, questions[i])
 		}
 	}
-	asked, err := g.Client.CheckMany(ctx, rest)
+	asked, err := g.client.CheckMany(ctx, rest)
 	if err != nil {
 		return nil, err
 	}
@@ -231,12 +235,12 @@ func (g *Gate) Close() error {
 	if g.outbox != nil {
 		g.outbox.Close()
 	}
-	return g.Client.Close()
+	return g.client.Close()
 }
 
-// Queues lists the full paths of the configured queues that a user may use, sorted, as
-// [Client.Queues] does.
-func (g *Gate) Queues(ctx context.Context, listing Listing) ([]string, error) {
+// ListQueues lists the full paths of the configured queues that a user may use, sorted, as
+// [Client.ListQueues] does.
+func (g *Gate) ListQueues(ctx context.Context, listing QueueListing) ([]string, error) {
 	asked, isValid := asked(Check{
 		User: listing.User, Queue: cmp.Or(listing.Prefix, "root"), Partition: listing.Partition,
 		Access: listing.Access, Groups: listing.Groups, RealUser: listing.RealUser,
@@ -246,7 +250,7 @@ func (g *Gate) Queues(ctx context.Context, listing Listing) ([]string, error) {
 			return queues, nil
 		}
 	}
-	return g.Client.Queues(ctx, listing)
+	return g.client.ListQueues(ctx, listing)
 }
 
 func (g *Gate) decide(question *Check) (Decision, bool) {

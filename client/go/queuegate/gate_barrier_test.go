@@ -11,11 +11,11 @@ func TestChecksDemandAChangeOfAServer(t *testing.T) {
 	address, _ := serve(t, "127.0.0.1:0", "--policy", policy, "--set", allRoles+",sync")
 	gate := openGate(t, GateConfig{Config: Config{Address: address}})
 	ctx := t.Context()
-	invalidated, err := gate.Invalidate(ctx, []string{"alice"}, InvalidateOptions{})
+	invalidated, err := gate.Client().Invalidate(ctx, []string{"alice"}, InvalidateOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	reloaded, err := gate.Reload(ctx, ReloadOptions{})
+	reloaded, err := gate.Client().Reload(ctx, ReloadOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -53,7 +53,7 @@ func TestCallsThatWaitForGates(t *testing.T) {
 	gate := openGate(t, GateConfig{Config: Config{Address: address}})
 	ctx := t.Context()
 	// The first such call waits for the leases of a process before this one.
-	first, err := gate.InvalidateAll(ctx, InvalidateOptions{Wait: true})
+	first, err := gate.Client().InvalidateAll(ctx, InvalidateOptions{Wait: true})
 	if err != nil || first.Cursor == nil || len(first.WaitedOut) != 1 {
 		t.Errorf("%+v, %v", first, err)
 	}
@@ -62,7 +62,7 @@ func TestCallsThatWaitForGates(t *testing.T) {
 		if err := os.WriteFile(policy, []byte(yamlFor(name)), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		reloaded, err := gate.Reload(ctx, ReloadOptions{Wait: true})
+		reloaded, err := gate.Client().Reload(ctx, ReloadOptions{Wait: true})
 		if err != nil || !reloaded.Succeeded {
 			t.Fatalf("%+v, %v", reloaded, err)
 		}

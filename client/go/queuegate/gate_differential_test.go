@@ -205,7 +205,7 @@ func TestAGateDecidesAsTheServer(t *testing.T) {
 	write("queuegate.yaml", settings)
 	address, _ := serve(t, "", "--config", filepath.Join(folder, "queuegate.yaml"))
 	gate := openGate(t, GateConfig{Config: Config{Address: address}})
-	client := gate.Client
+	client := gate.client
 
 	var barrier atomic.Uint64
 	ctx, stop := context.WithCancel(t.Context())
@@ -262,7 +262,7 @@ func TestAGateDecidesAsTheServer(t *testing.T) {
 
 func compare(t *testing.T, gate *Gate, questions []Check) {
 	t.Helper()
-	want, err := gate.Client.CheckMany(t.Context(), questions)
+	want, err := gate.client.CheckMany(t.Context(), questions)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -286,12 +286,12 @@ func compare(t *testing.T, gate *Gate, questions []Check) {
 func compareQueues(t *testing.T, gate *Gate, questions []Check) {
 	t.Helper()
 	for _, question := range questions {
-		listing := Listing{
+		listing := QueueListing{
 			User: question.User, Prefix: pick([]string{"", "root", question.Queue}), Partition: question.Partition,
 			Access: question.Access, Groups: question.Groups, RealUser: question.RealUser,
 		}
-		want, failed := gate.Client.Queues(t.Context(), listing)
-		found, err := gate.Queues(t.Context(), listing)
+		want, failed := gate.client.ListQueues(t.Context(), listing)
+		found, err := gate.ListQueues(t.Context(), listing)
 		if !slices.Equal(found, want) || !errors.Is(err, errors.Unwrap(failed)) {
 			t.Errorf("%+v: %v, %v instead of %v, %v", listing, found, err, want, failed)
 		}

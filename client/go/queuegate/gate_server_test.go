@@ -64,7 +64,7 @@ func TestQueueVectorsThroughAGate(t *testing.T) {
 	policy := written(t, vectors.Documents[0].YAML)
 	address, _ := serve(t, "127.0.0.1:0", "--policy", policy, "--set", allRoles+",sync")
 	gate := openGate(t, GateConfig{Config: Config{Address: address}})
-	client := gate.Client
+	client := gate.client
 	for _, document := range vectors.Documents {
 		t.Run(document.ID, func(t *testing.T) {
 			if err := os.WriteFile(policy, []byte(document.YAML), 0o600); err != nil {
@@ -151,7 +151,7 @@ partitions: {fair-hadoop: {semantics: hadoop}, capacity-hadoop: {semantics: hado
 		}
 		write(kind+".xml", asked.XML)
 		write("site.xml", configuration(asked.Site))
-		if reloaded, err := gate.Reload(t.Context(), ReloadOptions{}); !reloaded.Succeeded || err != nil {
+		if reloaded, err := gate.Client().Reload(t.Context(), ReloadOptions{}); !reloaded.Succeeded || err != nil {
 			t.Fatal(each.ID, reloaded, err)
 		}
 		question := Check{User: asked.User, Queue: asked.Queue, Groups: asked.Groups}
@@ -159,7 +159,7 @@ partitions: {fair-hadoop: {semantics: hadoop}, capacity-hadoop: {semantics: hado
 			question.Access = Admin
 		}
 		for _, question.Partition = range []string{kind, kind + "-hadoop"} {
-			want, err := gate.Client.Check(t.Context(), question)
+			want, err := gate.client.Check(t.Context(), question)
 			if err != nil {
 				t.Error(each.ID, err)
 				continue

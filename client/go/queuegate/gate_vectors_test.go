@@ -60,7 +60,7 @@ partitions: {test: {resolver: table}}
 		for _, each := range cases {
 			for _, queue := range append([]string{"root.nobody"}, values(queues[resolver])...) {
 				question := Check{User: each.User, Queue: queue, Partition: resolver}
-				want, failed := gate.Client.Check(t.Context(), question)
+				want, failed := gate.client.Check(t.Context(), question)
 				if failed == nil {
 					tried++
 					expectDecision(t, gate, each.ID+" in "+queue, question, want)

@@ -163,16 +163,16 @@ policies:
 		t.Errorf("%+v, %v", decision, err)
 	}
 	explained, err := client.Explain(ctx, Check{User: "john", Queue: "root.analytics.reports.new", Groups: []string{"g"}})
-	if err != nil || explained.Allowed || explained.Reason != ReasonNoMatch ||
+	if err != nil || explained.Decision.Allowed || explained.Decision.Reason != ReasonNoMatch ||
 		explained.EvaluatedQueue != "root.analytics.reports" || explained.Groups.Origin != "request" ||
 		explained.Steps[0].Outcome != "no_match" || explained.Steps[0].ACL != Submit || explained.Steps[0].ACLText != "sue" {
 		t.Errorf("%+v, %v", explained, err)
 	}
-	queues, err := client.Queues(ctx, Listing{User: "sue", Prefix: "root.analytics"})
+	queues, err := client.ListQueues(ctx, QueueListing{User: "sue", Prefix: "root.analytics"})
 	if !slices.Equal(queues, []string{"root.analytics.reports"}) || err != nil {
 		t.Error(queues, err)
 	}
-	usable, err := client.ExplainQueues(ctx, Listing{User: "sue", Prefix: "root.analytics"})
+	usable, err := client.ExplainQueues(ctx, QueueListing{User: "sue", Prefix: "root.analytics"})
 	via := AccessGrant{Queue: "root.analytics.reports", ACL: Submit, Kind: SubjectUser, Name: "sue"}
 	if err != nil || len(usable) != 1 || usable[0].Queue != via.Queue || !reflect.DeepEqual(usable[0].Via, via) {
 		t.Errorf("%+v, %v", usable, err)
@@ -182,7 +182,7 @@ policies:
 		resolution.Resolver != "none" {
 		t.Errorf("%+v, %v", resolution, err)
 	}
-	info, err := client.Policy(ctx, "", "root.analytics")
+	info, err := client.GetPolicy(ctx, "", "root.analytics")
 	if err != nil || info.Revision != 1 || info.LoadedAt.IsZero() || !info.ReloadFailedAt.IsZero() ||
 		!slices.Equal(info.Partitions, []string{"default", "gpu", "hadoop"}) || info.Queues[0].Path != "root.analytics" {
 		t.Errorf("%+v, %v", info, err)
@@ -201,7 +201,7 @@ policies:
 	if _, err := client.InvalidateAll(ctx, InvalidateOptions{Partition: "default"}); err != nil {
 		t.Error(err)
 	}
-	if health, err := client.Health(ctx, "queuegate.v1.AccessService"); health != Serving || err != nil {
+	if health, err := client.CheckHealth(ctx, "queuegate.v1.AccessService"); health != Serving || err != nil {
 		t.Error(health, err)
 	}
 	logs := ApplicationCheck{

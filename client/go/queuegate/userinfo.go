@@ -16,7 +16,7 @@ const (
 )
 
 // ErrInvalidUserInfo means that a text is not a valid user.info annotation.
-var ErrInvalidUserInfo = errors.New("invalid user.info")
+var ErrInvalidUserInfo = errors.New("queuegate: invalid user.info")
 
 // UserInfo is a user and their groups: the annotation yunikorn.apache.org/user.info of a pod. Both
 // may be empty; groups keep their order and repetitions.

@@ -264,11 +264,11 @@ def test_without_an_answer_no_further_rule_is_tried(tmp_path: Path) -> None:
             assert asks("bob", "root.new.leaf", failing) == (f"{none}scripted", ["root.new"])
             # The scheduler asks again before it makes a queue.
             answer, asked = asks("bob", "root.new.leaf", answered, failing)
-            assert answer.endswith("application APP: queuegate gave no answer: scripted")
+            assert answer.endswith("application APP: queuegate gave no answer: queuegate: scripted")
             assert asked == ["root.new", "root.new"]
             assert asks("bob", "root.work", failing, tags=forced) == ("accepted", ["root.work"])
             assert len(scheduler.logged(FORCED)) == 1
-        assert submit("bob", "root.work").startswith(f"{none}no server at {address} ")
+        assert submit("bob", "root.work").startswith(f"{none}queuegate: no server at {address} ")
         assert len(scheduler.logged(GAVE_NO_ANSWER)) == before + 5
 
 
