@@ -1,1 +1,1 @@
-"""The meaning of policies for people: who gains and loses access, and which claims hold."""
+"""Analyses policies: who gains and loses access, and which claims hold."""

@@ -1,4 +1,4 @@
-"""Who gains and who loses access from one policy to another."""
+"""Finds who gains and who loses access between two policies."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -29,11 +29,11 @@ GAIN: Final = "gain"
 LOSS: Final = "loss"
 ANY: Final = "any"
 _MAX_SHOWN: Final = 10
-"""Names of a change in a text for people."""
+"""The maximum number of names of a change in text output."""
 
 
 class AllowedGain(NamedTuple):
-    """A gain that is intended."""
+    """An intended gain."""
 
     subject: Subject
     queue: str
@@ -41,20 +41,20 @@ class AllowedGain(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Affected:
-    """Those who gain, or those who lose."""
+    """The people who gain, or the people who lose."""
 
     everyone: bool
     subjects: tuple[str, ...]
-    """As `user:sue`, sorted."""
+    """Names such as `user:sue`, sorted."""
     but: tuple[str, ...]
-    """Of everyone: those who do not, because nothing changes for them."""
+    """If everyone is affected, the exceptions, for whom nothing changes."""
 
     def __bool__(self) -> bool:
-        """Return whether there is anybody."""
+        """Return whether anybody is affected."""
         return self.everyone or bool(self.subjects)
 
     def in_words(self, sign: str) -> str:
-        """Return it for people, with a bounded number of names."""
+        """Return the people as text, with a bounded number of names."""
         if self.everyone and not self.subjects:
             but = f" but {_listed(self.but)}" if self.but else ""
             return f"{sign} everyone{but}"
@@ -71,21 +71,22 @@ class AccessChange:
     access: Access
     gained: Affected
     unexpected: Affected
-    """Those who gain and are not allowed to."""
+    """The people who gain access without permission."""
     lost: Affected
     below: int
     """The number of queues below with the same change."""
     partly_below: int
-    """The number of queues below with a part of it."""
+    """The number of queues below with a part of the change."""
     place: Place
-    """Where an ACL makes the change: of a gain in the new policy, of a loss in the old one."""
+    """The position of the ACL that makes the change: in the new policy for a gain, in the old one
+    for a loss."""
 
     def fails(self, on: str) -> bool:
         """Return whether the change matters, given the value of `--fail-on`."""
         return (on != LOSS and bool(self.unexpected)) or (on != GAIN and bool(self.lost))
 
     def __str__(self) -> str:
-        """Return a line for people."""
+        """Return the change as a line of text."""
         where = f"partition {quoted(self.partition)}, queue {quoted(self.queue)}"
         return f"{where}: {self.in_words()}"
 
@@ -100,13 +101,13 @@ class AccessChange:
         return f"{text}{self.in_words_below()}"
 
     def in_words_below(self) -> str:
-        """Return how many queues inherit the change."""
+        """Return the number of queues that inherit the change, as text."""
         whole = f"; {_queues_inherit(self.below)} it" if self.below else ""
         part = f"; {_queues_inherit(self.partly_below)} part of it" if self.partly_below else ""
         return whole + part
 
     def document(self) -> dict[str, Any]:
-        """Return the change for programs."""
+        """Return the change as JSON data."""
         return {
             "partition": self.partition,
             "queue": self.queue,
@@ -120,7 +121,7 @@ class AccessChange:
         }
 
     def diagnostic(self, fail_on: str) -> Diagnostic:
-        """Return the change as a diagnostic, which is an error if the change matters."""
+        """Return the change as a diagnostic: an error if the change matters."""
         severity = Severity.ERROR if self.fails(fail_on) else Severity.WARNING
         return Diagnostic(*self.place, severity, str(self), queue=self.queue)
 
@@ -137,7 +138,7 @@ def access_changes(
         old: The policy before.
         new: The policy after.
         directories: The people of each partition; None to compare names.
-        allowed: The gains that are intended.
+        allowed: The intended gains.
     """
     for name in sorted({*old.partitions, *new.partitions}):
         empty = build_partition(name, "", ())
@@ -159,7 +160,7 @@ def _members(directory: GroupsByUser) -> dict[str, frozenset[str]]:
 
 @dataclass(frozen=True, slots=True)
 class _Change:
-    """A difference, with what is needed to show it."""
+    """A difference, with the data needed to present it."""
 
     partition: str
     old: PolicyFile

@@ -1,4 +1,4 @@
-"""Names in ACLs that people have in the other list: a group among the users, a user as a group."""
+"""Finds names in the wrong list of an ACL: groups among the users, and users among the groups."""
 
 from collections.abc import Iterator, Mapping
 from typing import Final
@@ -15,16 +15,16 @@ from queuegate_server.formats.acl_positions import AclKey, Place
 from queuegate_server.formats.diagnostics import Diagnostic, Severity, quoted
 
 _MAX_SHOWN: Final = 5
-"""Names in one message."""
+"""The maximum number of names in one message."""
 
 
 def names_of_other_kind(
     policy: PolicyFile, people: Mapping[str, GroupsByUser]
 ) -> Iterator[Diagnostic]:
-    """Yield a warning for each list of an ACL with names that only exist in the other list.
+    """Yield a warning for each list of an ACL with names that exist only in the other list.
 
-    A name that a user and a group have is in the right list wherever it is, and a name that nobody
-    has may belong to somebody who is not among the people.
+    A name shared by a user and a group is correct in either list, and an unknown name may belong to
+    somebody missing from `people`.
 
     Args:
         policy: The policy.

@@ -1,4 +1,4 @@
-"""A policy with its text: it knows where its ACLs are written, and how to ask about it."""
+"""A policy with its text: the positions of its ACLs, and the commands that query it."""
 
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
@@ -22,36 +22,36 @@ from queuegate_server.formats.envelope import open_envelope
 from queuegate_server.formats.registry import YUNIKORN, FormatOptions
 
 STDIN_NAME: Final = "<stdin>"
-"""The name of a policy that was read from standard input."""
+"""The name of a policy read from standard input."""
 
 
 @dataclass(frozen=True)
 class PolicyFile:
-    """A policy that was loaded."""
+    """A loaded policy."""
 
     name: str
-    """The name of the file, in diagnostics and commands."""
+    """The file name for diagnostics and commands."""
     data: bytes
     format_name: str
     options: FormatOptions
     partitions: Mapping[str, Partition]
     config: str = ""
-    """The settings by which it was read; empty without."""
+    """The name of the settings file used to read it; empty if there is none."""
     distrusting: frozenset[str] = frozenset()
-    """The partitions in which those settings do not use groups of requests."""
+    """The partitions that do not accept groups from requests under those settings."""
 
     @property
     def is_yunikorn(self) -> bool:
-        """Whether the policy is YuniKorn's, and not YARN's."""
+        """Whether the policy is in YuniKorn's format, not YARN's."""
         return self.format_name == YUNIKORN
 
     @cached_property
     def positions(self) -> Mapping[AclKey, Place]:
-        """Where the ACLs are written."""
+        """The positions of the ACLs."""
         return acl_positions(self.format_name, self.data, self.name, self.options)
 
     def place(self, partition: str, grant: Grant) -> Place:
-        """Return where the ACL of a grant is written; the file alone if that is not known."""
+        """Return the position of the ACL behind a grant, or the file alone if it is unknown."""
         access = grant.acl or Access.ADMIN
         template = f"{parent_path(grant.queue)}{SEPARATOR}{ANY_NAME}"
         return (
@@ -61,7 +61,7 @@ class PolicyFile:
         )
 
     def command(self, partition: str, person: Person, answer: Answer) -> str:
-        """Return the command, for a POSIX shell, that shows a decision about a person."""
+        """Return the POSIX shell command that shows a decision about a person."""
         access, queue = answer.use
         user = self.user(person)
         reading = self.reading_words(partition)
@@ -75,7 +75,7 @@ class PolicyFile:
             words += ["--partition", partition]
         groups = person.groups
         if not groups and (not answer.is_allowed or person.real_user):
-            # Without any, they would be looked up.
+            # Without groups, the command would look them up.
             groups = (self._unused("no-group"),)
         option = "--resolved-group" if self._why_not_in_request(partition, person) else "--group"
         if option == "--group" or reading:
@@ -88,16 +88,14 @@ class PolicyFile:
         return " ".join(map(_shell_word, words))
 
     def note(self, partition: str, person: Person) -> str:
-        """Return why only a resolver can know the groups of a person; empty if a request can give
-        them.
-        """
+        """Return why only a resolver can supply the groups of a person; empty if a request can."""
         why = self._why_not_in_request(partition, person)
         if not (why and person.groups):
             return ""
         return f"a server decides the same if its resolver returns these groups; {why}"
 
     def _why_not_in_request(self, partition: str, person: Person) -> str:
-        """Return why no request can give the groups of a person; empty if one can."""
+        """Return why no request can supply the groups of a person; empty if one can."""
         user = self.user(person)
         if not self.partitions[partition].accepts_user(user):
             why = f"{quoted(user)} is not a user name of YuniKorn"
@@ -108,14 +106,14 @@ class PolicyFile:
         return f"--group cannot express {quoted(odd)}" if odd else ""
 
     def reading_words(self, partition: str) -> Sequence[str]:
-        """Return the options of `queuegate check` that read a partition in the same way."""
+        """Return the `queuegate check` options that read a partition in the same way."""
         more = ["--config", self.config] if self.config else _words(self.options, partition)
-        # The command takes no `-`; this works after `< FILE`.
+        # The command does not accept `-`; this works after `< FILE`.
         name = "/dev/stdin" if self.name == STDIN_NAME else self.name
         return ["--policy", name, *more]
 
     def user(self, person: Person) -> str:
-        """Return the name of a person; of somebody new, a name that no ACL has."""
+        """Return the name of a person. A new person gets a name that is in no ACL."""
         return person.user or self._unused("somebody")
 
     def _unused(self, name: str) -> str:
@@ -125,7 +123,7 @@ class PolicyFile:
 
     @cached_property
     def _texts(self) -> bytes:
-        """All texts that may name somebody."""
+        """All texts that may contain the name of a person."""
         yarn = self.options.yarn
         site = yarn.site[0] if yarn.site else b""
         return b"\n".join(
@@ -134,7 +132,7 @@ class PolicyFile:
 
 
 def _shell_word(text: str) -> str:
-    """Return a word for a POSIX shell, without characters that are invisible or control."""
+    """Return a word quoted for a POSIX shell, without invisible or control characters."""
     if text.isprintable():
         return shlex.quote(text)
     escaped = "".join(
@@ -157,7 +155,7 @@ def _words(options: FormatOptions, partition: str) -> Iterable[str]:
 
 
 def in_words(grant: Grant) -> str:
-    """Return a grant for people."""
+    """Return a grant as text."""
     if grant.acl is None:
         return "the cluster does not enforce ACLs"
     where = f"the {grant.acl} ACL of {grant.queue}"

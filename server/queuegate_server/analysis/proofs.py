@@ -1,4 +1,4 @@
-"""Claims about a policy: each is proved, or refuted by a decision that a command shows."""
+"""Proves claims about a policy, or refutes each with a decision that a command can show."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -18,19 +18,19 @@ from queuegate_server.formats.diagnostics import Diagnostic, Severity, quoted
 
 @dataclass(frozen=True, slots=True)
 class ExplainedAnswer:
-    """A decision that refutes a claim, and how to see it."""
+    """A decision that refutes a claim, and the command that shows it."""
 
     text: str
     place: Place
     command: str
     answer: Answer
     note: str = ""
-    """Why only a resolver can know the person's groups; empty if a request can give them."""
+    """Why only a resolver can supply the person's groups; empty if a request can."""
 
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """A claim, proved or refuted."""
+    """A claim that was proved or refuted."""
 
     stated: StatedClaim
     refutation: Refutation | None
@@ -38,7 +38,7 @@ class Proof:
 
 
 class CannotProve(Exception):
-    """Claims do not fit a policy; the message says why, or the diagnostics do."""
+    """Raised for claims that do not fit a policy."""
 
     def __init__(self, message: str, diagnostics: Sequence[Diagnostic] = ()) -> None:
         """Keep both."""
@@ -62,7 +62,7 @@ class Prover:
             policy: The policy.
             stated: The claims.
             file: The name of their file.
-            read_old: Returns the policy of a file that a claim names.
+            read_old: Reads the policy of a file that a claim names.
 
         Raises:
             CannotProve: The policy has no such partition.
@@ -70,7 +70,7 @@ class Prover:
         self.policy = policy
         self.file = file
         self.notes: list[str] = []
-        """About queues that do not exist, for people."""
+        """Remarks about queues that do not exist."""
         self._stated = stated
         self._read_old = read_old
         self._old: dict[str, PolicyFile] = {}
@@ -100,7 +100,7 @@ class Prover:
         return self._partition(self._old_policy(name))
 
     def proofs(self, world: World) -> Iterator[Proof]:
-        """Yield each claim, proved or refuted. Raises CannotProve."""
+        """Yield each claim as proved or refuted. Raises CannotProve."""
         for stated in self._stated.claims:
             try:
                 claim = bind(stated, self.partition, self._old_partition)
@@ -115,7 +115,7 @@ class Prover:
             yield Proof(stated, refutation, shown)
 
     def _note_missing(self, stated: StatedClaim, claim: object) -> None:
-        """Note queues that do not exist: a name may be misspelt."""
+        """Note queues that do not exist, since a name may be misspelled."""
         names = ("uses", "first", "second", "inner", "outer")
         for use in (getattr(claim, name, None) for name in names):
             if not isinstance(use, Use | Uses) or use.queue in self.partition.queues:

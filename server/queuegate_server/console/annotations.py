@@ -1,8 +1,7 @@
-"""What the text of the served policy says beyond its queues: places of ACLs, and lint findings.
+"""Annotations of the served policy's text: the positions of ACLs, and lint findings.
 
-The policy that is served keeps neither, so its text is read for the first page after each reload.
-Lint runs in the parser's child process, and places are found in a thread, of a text that is not
-large.
+The served policy keeps neither, so its text is read for the first page after each reload. Lint runs
+in the parser's child process. Positions are located in a thread unless the text is large.
 """
 
 import asyncio
@@ -25,7 +24,7 @@ from queuegate_server.policystore.parsing import CheckJob, ParseJob, PolicyText,
 
 _LOG = logging.getLogger("queuegate_server.console")
 WAIT_SECONDS: Final = 3.0
-"""How long a page waits for it."""
+"""The time that a page waits for annotations."""
 _TOO_LARGE: Final = (
     f"The policy is larger than {MAX_KEPT_BYTES // MIB} MiB: find lines and findings with"
     " `queuegate-server lint`."
@@ -34,34 +33,34 @@ _TOO_LARGE: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Annotations:
-    """The places of ACLs and the findings of the linter."""
+    """The positions of ACLs, and the findings of the linter."""
 
     places: Mapping[AclKey, Place] = field(default_factory=dict)
     findings: tuple[Diagnostic, ...] = ()
     missing: str = ""
-    """Why some are not known; empty if all are."""
+    """Why some are unknown; empty if all are known."""
 
     def place(self, partition: str, queue: str, access: Access) -> str:
-        """Return `file:line:column` of an ACL; empty if that is not known."""
+        """Return `file:line:column` of an ACL; empty if it is unknown."""
         place = self.places.get(AclKey(partition, queue, access))
         return "" if place is None else str(place)
 
 
 class Annotator:
-    """Annotates the policy that is served, once for each revision."""
+    """Annotates the served policy, once per revision."""
 
     def __init__(self, texts: Callable[[], ParseJob | None]) -> None:
         """Read nothing yet.
 
         Args:
-            texts: Returns the texts of the policy that is served; None if they are too large.
+            texts: Returns the texts of the served policy, or None if they are too large.
         """
         self._texts = texts
         self._revision = 0
         self._task: asyncio.Task[Annotations] | None = None
 
     async def annotations(self, snapshot: Snapshot) -> Annotations:
-        """Return the annotations of a policy, or that they are still being read."""
+        """Return the annotations of a policy, or a note that they are still being read."""
         revision, checksum = snapshot.policy.revision, snapshot.policy.checksum
         if self._task is None or self._revision != revision:
             texts = self._texts()
@@ -94,13 +93,14 @@ class Annotator:
 
 
 def _is_large(job: ParseJob) -> bool:
-    """Return whether the policies are too large to be read here, once they are decompressed."""
+    """Return whether the policies are too large to read here after decompression."""
     left = MAX_KEPT_BYTES
     for text in job.texts:
         name, data = text.policy
         try:
             left -= len(data if text.is_bare else open_envelope(data, name, left).data)
-        except ParseError:  # the policy is served, so only the bound has been exceeded
+        # the policy is being served, so the size limit is the only possible cause
+        except ParseError:
             return True
         if left < 0:
             return True

@@ -1,4 +1,4 @@
-"""The application: who may see a page, and the headers of every answer."""
+"""The web application: authorization of page requests, and the headers of all responses."""
 
 import asyncio
 import logging
@@ -50,7 +50,7 @@ from queuegate_server.settings.callers import Role
 _LOG = logging.getLogger("queuegate_server.console")
 COOKIE: Final = "queuegate_session"
 MAX_LINE_BYTES: Final = 16 * 1024
-"""A URL holds the path of a queue, with three characters for each of its 4 096 bytes."""
+"""A URL holds a queue path of up to 4 096 bytes, each escaped as three characters."""
 MAX_REQUESTS: Final = 32
 REQUEST_SECONDS: Final = 60.0
 _CALLER: Final = "queuegate.caller"
@@ -59,7 +59,7 @@ _SIGN_OUT: Final = "sign-out"
 _LOOPBACK: Final = "loopback"
 _UNAUTHENTICATED: Final = 401
 _OWN_PAGE: Final = re.compile(re.escape(PREFIX) + r"[!-\[\]-~]*")
-"""The path of a page, in ASCII and without backslashes."""
+"""The path of a page: ASCII without backslashes."""
 _EXPLAINED: Final = {
     403: "Other sites may link to pages but cannot load them.",
     404: "There is no such page.",
@@ -91,7 +91,7 @@ _HTTP: Final = {
     grpc.StatusCode.RESOURCE_EXHAUSTED: 429,
     grpc.StatusCode.UNAVAILABLE: 503,
 }
-"""The HTTP status of a call's status; others are 500."""
+"""The HTTP status for a gRPC status; 500 for others."""
 
 _Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -99,12 +99,12 @@ _Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 def console_site(
     services: Services, authenticator: Authenticator, rates: RateLimiter | None
 ) -> Site:
-    """Return the console, for the operations port.
+    """Return the console for the operations port.
 
     Args:
-        services: The parts of the server that pages ask.
-        authenticator: Identifies the callers of the port.
-        rates: The rate limits of callers, if there are any.
+        services: The parts of the server that pages query.
+        authenticator: Identifies the callers.
+        rates: The rate limits of callers, if any.
     """
     app = Console(services, authenticator, rates).app()
     return Site(PREFIX, app, MAX_LINE_BYTES, MAX_REQUESTS, REQUEST_SECONDS)
@@ -115,12 +115,12 @@ _REST_SECONDS: Final = 0.01
 
 
 class Console:
-    """Answers the requests for pages."""
+    """Serves the pages."""
 
     def __init__(
         self, services: Services, authenticator: Authenticator, rates: RateLimiter | None
     ) -> None:
-        """As `console_site`."""
+        """See `console_site` for the arguments."""
         self._services = services
         self._authenticator = authenticator
         self._rates = rates
@@ -169,7 +169,7 @@ class Console:
                 raise web.HTTPSeeOther(result.to)
             async with self._rendering:
                 page = await self._page(request, result, principal)
-                # However many pages are asked for, calls get their share of the event loop.
+                # However many pages are requested, calls get their share of the event loop.
                 await asyncio.sleep(_REST_SECONDS)
                 return page
 
@@ -178,7 +178,7 @@ class Console:
     async def _result(
         self, route: Route, request: web.Request, principal: Principal
     ) -> View | Redirect:
-        """Return the result of a page for a caller who has the role for it."""
+        """Return the result of a page for a caller with the required role."""
         set_current_principal(principal)
         turns = route.large_forms
         form: Mapping[str, str] = {}
@@ -191,7 +191,7 @@ class Console:
             fields = {"caller": principal.name, "path": route.path}
             _LOG.info("administrator page", extra=fields)
         visit = Visit(self._services, principal, first_values(request.query.items()), form)
-        # Only then, so that slow senders keep nobody else waiting.
+        # Only after reading, so that a slow sender does not block others.
         async with nullcontext() if turns is None else turns.turn():
             return await route.handler(visit)
 
@@ -218,7 +218,7 @@ class Console:
     async def _form(
         self, request: web.Request, most: int, caller: str, *, with_files: bool = False
     ) -> dict[str, str]:
-        """Return the fields of a form that a page of the console has sent."""
+        """Return the fields of a form sent by a page of the console."""
         if not is_own_origin(request):
             raise PermissionDenied("the form was sent by another site")
         try:
@@ -232,8 +232,8 @@ class Console:
         return fields
 
     def _check_request(self, request: web.Request) -> None:
-        """Refuse long queries. Unless a token in a header identifies the caller, refuse pages
-        inside of other sites, and requests to loopback by another name.
+        """Refuse long queries. Unless a token in a header identifies the caller, also refuse pages
+        embedded in other sites, and requests to loopback under another name.
         """
         if has_long_query(request):
             raise web.HTTPBadRequest
@@ -286,8 +286,9 @@ class Console:
     async def _refused_sign_in(
         self, request: web.Request, address: str, reason: str, to: str
     ) -> web.Response:
-        """Refuse a token. An address that has presented many gets no other answer for a while, and
-        no line in the log. Tokens that are valid are never refused: others may share the address.
+        """Refuse a token. An address that has presented many invalid tokens gets no other answer
+        for a while, and is no longer logged. Valid tokens are never refused, since others may share
+        the address.
         """
         if (delay := self._failures.wait(address)) > 0:
             self._count("refused")
@@ -301,7 +302,7 @@ class Console:
     def _token_owner(self, call: HttpCall) -> Principal:
         principal = self._authenticator.identify(call)
         if not principal.has_token:
-            # Without a file of tokens, callers on loopback need none.
+            # Without a token file, callers on loopback need no token.
             raise Unauthenticated("the server does not know the bearer token")
         return principal
 
@@ -318,10 +319,10 @@ class Console:
     async def _sign_in_page(
         self, request: web.Request, error: str, *, status: int = 200, to: str = ""
     ) -> web.Response:
-        """Return the form, which leads back to the page that was asked for."""
+        """Return the sign-in form, which leads back to the requested page."""
         if not to and request.method == "GET" and not request.path.endswith(_SIGN_IN):
             to = request.rel_url.raw_path_qs
-        # A session that has ended must not keep its browser from being asked to sign in.
+        # An expired session must not keep its browser from being asked to sign in.
         session = cookie(request, COOKIE) or ""
         has_ended = self._sessions.token(session) is None
         model = {
@@ -369,7 +370,7 @@ class Console:
         )
 
     def _attention(self, request: web.Request, principal: Principal) -> tuple[str, ...]:
-        """Return what the banner says. Health has a list of its own."""
+        """Return the notices for the banner. Health has its own list."""
         is_health = request.path == url("health")
         may_know = Role.READ in principal.rights.roles
         return tuple(problems(self._services)) if may_know and not is_health else ()

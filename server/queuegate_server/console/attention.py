@@ -1,4 +1,4 @@
-"""What needs attention beyond a page: a failed reload, and resolvers that are not asked."""
+"""Problems that every page warns about: a failed reload, and resolvers that are not asked."""
 
 from collections.abc import Iterator
 
@@ -8,7 +8,7 @@ from queuegate_server.identity.guards import CircuitState
 
 
 def problems(services: Services) -> Iterator[str]:
-    """Yield what every page warns of, as sentences with the cause."""
+    """Yield the warnings for every page as sentences that include the cause."""
     past = services.reloader.past
     if past and not past[-1].succeeded:
         last = past[-1]
@@ -28,7 +28,7 @@ def problems(services: Services) -> Iterator[str]:
 
 
 def failure_of(services: Services, resolver: str) -> str:
-    """Return why a resolver could not be asked the last time; empty if that is not known."""
+    """Return why a resolver could not be asked the last time; empty if unknown."""
     failures = [
         each.breaker.last_failure[1]
         for _, each in services.resolvers.resolvers()

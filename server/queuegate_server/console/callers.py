@@ -1,6 +1,6 @@
-"""The callers of the console: the credentials of an HTTP request in the form of a call's.
+"""Presents the credentials of an HTTP request as those of a call.
 
-So the authenticator of gRPC identifies them, by the same settings.
+The gRPC authenticator can then identify the caller under the same settings.
 """
 
 import ipaddress
@@ -15,22 +15,22 @@ from queuegate_server.rpc.authentication import Authenticator
 from queuegate_server.rpc.errors import PermissionDenied, Unauthenticated
 
 _FORWARDED: Final = ("Forwarded", "X-Forwarded-For", "X-Real-IP", "Via")
-"""Headers of proxies."""
+"""Headers added by proxies."""
 _HOST: Final = re.compile(
     r"(?:\[(?P<ipv6>[0-9A-Fa-f:.]+)\]|(?P<name>[0-9A-Za-z.-]+))(?::[0-9]*)?", re.ASCII
 )
-"""A name or address, and perhaps a port."""
+"""A name or address, with an optional port."""
 
 
 class HttpCall:
-    """A request as a call."""
+    """An HTTP request presented as a call."""
 
     def __init__(self, request: web.Request, token: str | None, *, local_port: bool) -> None:
-        """Show the caller of a request.
+        """Wrap a request.
 
         Args:
             request: The request.
-            token: The token of the session; None without one.
+            token: The token of the session, if any.
             local_port: Whether the port is on loopback.
         """
         self._request = request
@@ -39,18 +39,18 @@ class HttpCall:
 
     @property
     def has_authorization(self) -> bool:
-        """Whether the request itself carries a credential in its headers."""
+        """Whether the request carries a credential in its own headers."""
         return "Authorization" in self._request.headers
 
     def invocation_metadata(self) -> list[tuple[str, str]]:
-        """Return the authorization headers, and else that of the session."""
+        """Return the authorization headers, or the session's token if there are none."""
         given = self._request.headers.getall("Authorization", [])
         if not given and self._token is not None:
             given = [f"Bearer {self._token}"]
         return [("authorization", value) for value in given]
 
     def auth_context(self) -> Mapping[str, Iterable[bytes]]:
-        """Return the certificate that TLS has verified."""
+        """Return the client certificate that TLS verified."""
         transport = self._request.transport
         connection = transport and transport.get_extra_info("ssl_object")
         der = connection and connection.getpeercert(binary_form=True)
@@ -62,9 +62,9 @@ class HttpCall:
         }
 
     def peer(self) -> str:
-        """Return the peer's address if the port and the peer are on loopback, else nothing.
+        """Return the peer's address if both the port and the peer are on loopback, else nothing.
 
-        A request that a proxy has passed on is not the proxy's own.
+        A forwarded request does not come from the proxy itself.
         """
         if not self._local_port or any(name in self._request.headers for name in _FORWARDED):
             return ""
@@ -80,7 +80,7 @@ class HttpCall:
 
 
 def identifies_itself(request: web.Request, authenticator: Authenticator) -> bool:
-    """Return whether a token in the headers identifies the caller. Other sites cannot send it."""
+    """Return whether a token in the headers identifies the caller. Other sites cannot send one."""
     if "Authorization" not in request.headers:
         return False
     try:
@@ -90,7 +90,7 @@ def identifies_itself(request: web.Request, authenticator: Authenticator) -> boo
 
 
 def is_loopback_host(request: web.Request) -> bool:
-    """Return whether a request names this machine: other names may be rebound by their owner."""
+    """Return whether a request names this machine. Other names may be rebound by their owner."""
     hosts = request.headers.getall("Host", [""])
     if not request.raw_path.startswith("/"):
         hosts = [*hosts, request.raw_path.partition("://")[2].partition("/")[0]]
@@ -113,9 +113,10 @@ def _is_loopback(host: str) -> bool:
 
 
 def is_embedded_elsewhere(request: web.Request) -> bool:
-    """Return whether a page of another site loads this one other than by a link.
+    """Return whether a page of another site loads this one by other means than a link.
 
-    Callers who are known by their address or certificate would pay for it, without seeing it.
+    Callers identified by their address or certificate would otherwise be charged for such loads
+    unknowingly.
     """
     site = request.headers.get("Sec-Fetch-Site", "none")
     is_link = (
@@ -126,20 +127,20 @@ def is_embedded_elsewhere(request: web.Request) -> bool:
 
 
 def is_own_origin(request: web.Request) -> bool:
-    """Return whether a request that changes something comes from a page of the console."""
+    """Return whether a state-changing request comes from a page of the console."""
     sites = request.headers.getall("Sec-Fetch-Site", [])
     if sites:
-        # Beside it, `Origin` is `null`: pages of the console send no referrer.
+        # In that case `Origin` is `null`: pages of the console send no referrer.
         return sites == ["same-origin"]
     origins = request.headers.getall("Origin", [])
     if not origins:
-        return True  # a program; the form's token is checked, too
+        return True  # not a browser; the form's token is checked as well
     own = f"{request.scheme}://{request.headers.get('Host', '')}".lower()
     return [each.lower() for each in origins] == [own]
 
 
 def _subject(der: bytes) -> bytes:
-    """Return the subject of a certificate as OpenSSL writes it by RFC 2253."""
+    """Return the subject of a certificate in RFC 2253 form, as OpenSSL writes it."""
     from cryptography import x509  # noqa: PLC0415 - it takes 40 ms, and most callers have none
 
     subject = x509.load_der_x509_certificate(der).subject

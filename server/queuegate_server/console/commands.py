@@ -1,4 +1,4 @@
-"""The commands that ask the question of a page: `queuegate` and `grpcurl`."""
+"""Shell commands that ask the same question as a page, for `queuegate` and `grpcurl`."""
 
 import json
 import shlex
@@ -16,7 +16,7 @@ _ANYWHERE: Final = "SERVER"
 
 
 class Question(NamedTuple):
-    """A question about a queue, as a page asks it."""
+    """A question about a queue, as asked on a page."""
 
     user: str
     queue: str
@@ -27,7 +27,7 @@ class Question(NamedTuple):
 
 
 def command_line(visit: Visit, asked: Question) -> str:
-    """Return the command of `queuegate` that explains the decision."""
+    """Return the `queuegate` command that explains the decision."""
     words = ["queuegate", "--address", _address(visit)]
     if _has_tls(visit):
         words += ["--tls-ca", "CA.pem"]
@@ -51,7 +51,7 @@ def command_line(visit: Visit, asked: Question) -> str:
 
 
 def grpcurl(visit: Visit, asked: Question) -> str:
-    """Return the command of `grpcurl` that explains the decision."""
+    """Return the `grpcurl` command that explains the decision."""
     user: dict[str, object] = {"user": asked.user}
     if asked.groups:
         user["groups"] = [*asked.groups]

@@ -1,7 +1,7 @@
-"""The fields of forms, in both encodings of browsers, within bounds on bytes, fields and time.
+"""Reads form fields in both browser encodings, with bounds on bytes, fields and time.
 
-The body is read as a whole, and parsed afterwards: parsers of streams take a step for each line,
-and warn of each fault with its text.
+The body is read completely before it is parsed: streaming parsers take a step for each line, and
+log each fault with its text.
 """
 
 import asyncio
@@ -17,10 +17,10 @@ from queuegate_server.admin.headers import media_type
 
 MAX_FIELDS: Final = 50
 READ_SECONDS: Final = 15.0
-"""How long a form may take to arrive."""
+"""The time limit for receiving a form."""
 _DRAINED: Final = 4
 _PIECE_BYTES: Final = 8 * 1024
-"""How much of a form is unescaped in a step."""
+"""The amount of a form that is unescaped per step."""
 _MAX_PART_HEADERS: Final = 4 * 1024
 _URLENCODED: Final = "application/x-www-form-urlencoded"
 _MULTIPART: Final = "multipart/form-data"
@@ -28,29 +28,30 @@ _BOUNDARY: Final = re.compile(
     r"""multipart/form-data\s*;\s*boundary=("?)([0-9A-Za-z'()+_,./:=?-]{1,70})\1\s*""",
     re.ASCII | re.IGNORECASE,
 )
-"""RFC 2046, section 5.1.1, without spaces, which no browser writes."""
+"""RFC 2046, section 5.1.1, without spaces, which browsers never use."""
 _NAME: Final = re.compile(rb'Content-Disposition: *form-data; *name="([^"\r\n]*)"', re.IGNORECASE)
-"""Of a part; browsers write quotation marks and line ends in names as %22, %0D and %0A."""
+"""The header of a part. Browsers encode quotation marks and line ends in names as %22, %0D and
+%0A."""
 _CONTROL: Final = re.compile(rb"[\0-\x08\x0b\x0c\x0e-\x1f\x7f]")
 _ESCAPE_BYTES: Final = 2
-"""How many bytes of an escape follow its percent sign."""
+"""The number of bytes of an escape after the percent sign."""
 
 Fields = Sequence[tuple[str, str]]
 
 
 class Steps:
-    """Lets the event loop take one step of all long forms between two rounds of other work.
+    """Runs one step of all long forms together between two rounds of other work.
 
-    A thread would delay others more: OpenSSL releases the interpreter's lock for each record, and a
-    busy thread then keeps it for 5 ms.
+    A thread would cause longer delays: OpenSSL releases the interpreter lock for each record, and a
+    busy thread then holds it for 5 ms.
     """
 
     def __init__(self) -> None:
-        """Begin without forms."""
+        """Create a queue without forms."""
         self._lock = asyncio.Lock()
 
     async def step(self) -> None:
-        """Wait for a step, in the order of the calls."""
+        """Wait for a step, in call order."""
         async with self._lock:
             await asyncio.sleep(0)
 
@@ -58,31 +59,31 @@ class Steps:
 async def posted_fields(
     request: web.Request, most: int, steps: Steps, *, with_files: bool = False
 ) -> Fields:
-    """Return the fields of a form and their values; of a file, its content.
+    """Return the fields of a form and their values. The value of a file is its contents.
 
     Args:
         request: The request.
-        most: How many bytes its body may have.
+        most: The maximum size of the body, in bytes.
         steps: Shared by all forms.
         with_files: Whether the form may be `multipart/form-data`.
 
     Raises:
         ValueError: The form is malformed, or not UTF-8.
-        HTTPLengthRequired: It comes without its length, as no browser sends it.
+        HTTPLengthRequired: The length is missing. Browsers always send it.
         HTTPRequestEntityTooLarge: It is too large.
         HTTPRequestTimeout: It took too long to arrive.
-        HTTPUnsupportedMediaType: It is not such a form. Its body is not read.
+        HTTPUnsupportedMediaType: The body is not a form, and is not read.
     """
     parse = _parser(request, with_files=with_files)
     if request.content_length is None:
-        # Chunks of a byte take a thousand times as long to read.
+        # One-byte chunks take a thousand times as long to read.
         raise web.HTTPLengthRequired
     body = await _read(request, most, steps)
     return await parse(body, steps)
 
 
 def first_values(pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
-    """Return the first value of each name of a form or a query, without lone surrogates."""
+    """Return the first value for each name of a form or a query, without lone surrogates."""
     values: dict[str, str] = {}
     for name, value in pairs:
         values.setdefault(name, value.encode(errors="replace").decode())
@@ -104,8 +105,8 @@ def _parser(
 
 
 async def _read(request: web.Request, most: int, steps: Steps) -> bytes:
-    """Return the body. A form that is somewhat too large is read to its end all the same, so that
-    its browser reads the answer.
+    """Return the body. A form that is slightly too large is still read to its end, so that its
+    browser reads the response.
     """
     size, body = 0, bytearray()
     if (request.content_length or 0) <= most * _DRAINED:
@@ -121,7 +122,7 @@ async def _read(request: web.Request, most: int, steps: Steps) -> bytes:
                     await steps.step()
         except TimeoutError:
             raise web.HTTPRequestTimeout from None
-        except (OSError, web.RequestPayloadError):  # also when the client has left
+        except (OSError, web.RequestPayloadError):  # even if the client has disconnected
             raise ValueError("the body is malformed") from None
         if size <= most:
             return bytes(body)
@@ -140,7 +141,7 @@ async def _parse_urlencoded(body: bytes, steps: Steps) -> Fields:
 
 
 async def _unquoted(text: bytes, steps: Steps) -> str:
-    """Return a text without escapes, in steps: an object for each escape of a policy takes 100
+    """Return unescaped text, working in steps: one object for each escape of a policy takes 100
     bytes.
     """
     unquoted = bytearray()
@@ -152,7 +153,7 @@ async def _unquoted(text: bytes, steps: Steps) -> str:
 
 
 def _pieces(text: bytes) -> Iterator[bytes]:
-    """Cut a text into pieces that end in no escape."""
+    """Split a text into pieces, none of which ends within an escape."""
     begin = 0
     while begin < len(text):
         end = begin + _PIECE_BYTES
@@ -163,8 +164,8 @@ def _pieces(text: bytes) -> Iterator[bytes]:
 
 
 async def _parse_multipart(boundary: bytes, body: bytes, steps: Steps) -> Fields:
-    """Parse what browsers write by RFC 7578: nothing before the first boundary or after the last,
-    and lines end in CR LF. The few searches through the body take some milliseconds.
+    """Parse RFC 7578 as browsers write it: nothing before the first boundary or after the last, and
+    lines that end in CR LF. The few searches through the body take some milliseconds.
     """
     await steps.step()
     first, *parts = (b"\r\n" + body).split(b"\r\n" + boundary, MAX_FIELDS + 1)

@@ -1,4 +1,4 @@
-"""Templates: every text in them is escaped, shown visibly and shortened."""
+"""Renders templates. Every text in them is escaped, made visible and shortened."""
 
 import asyncio
 import time
@@ -13,21 +13,21 @@ from queuegate_server.formats.diagnostics import printable
 from queuegate_server.runtime.event_loop import PAUSE_SECONDS
 
 MAX_TEXT: Final = 1_000
-"""Characters of a text that are shown: names have at most 1 024 bytes."""
+"""The maximum length of a text. Names have at most 1 024 bytes."""
 _STEP_SECONDS: Final = 2e-3
 _SHORTEST: Final = 0.1e-3
 _WHOLE_MILLISECONDS: Final = 10e-3
-"""The latency from which tenths of a millisecond do not matter."""
+"""The latency above which tenths of a millisecond do not matter."""
 
 
 class Exact(str):
-    """A text that must be kept as it is: the value of a field."""
+    """Text that must be kept unchanged: the value of a field."""
 
     __slots__ = ()
 
 
 def environment() -> Environment:
-    """Return the environment of the templates."""
+    """Return the template environment."""
     env = Environment(
         loader=PackageLoader("queuegate_server.console"),
         autoescape=True,
@@ -51,7 +51,7 @@ def environment() -> Environment:
 
 
 async def render(template: Template, **values: object) -> bytes:
-    """Return a page; other work runs between its parts."""
+    """Return a page. Other work runs between its parts."""
     page = bytearray()
     began = time.monotonic()
     for part in template.generate(values):
@@ -63,17 +63,17 @@ async def render(template: Template, **values: object) -> bytes:
 
 
 def moment(wall_seconds: float) -> str:
-    """Return a time as people read it, in UTC."""
+    """Return a time in UTC, formatted for people."""
     return datetime.fromtimestamp(wall_seconds, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
 def age(wall_seconds: float) -> str:
-    """Return how long ago a moment was."""
+    """Return how long ago a time was."""
     return f"{_duration(max(0.0, time.time() - wall_seconds))} ago"
 
 
 def _duration(seconds: float) -> str:
-    """Return a duration in a unit of which there are at least two."""
+    """Return a duration in the largest unit that gives at least two."""
     for unit, size in (("d", 86_400), ("h", 3_600), ("min", 60)):
         if seconds >= 2 * size:
             return f"{seconds // size:.0f} {unit}"
@@ -81,14 +81,14 @@ def _duration(seconds: float) -> str:
 
 
 def _latency(seconds: float) -> str:
-    """Return a latency in milliseconds, with as many digits as people compare."""
+    """Return a latency in milliseconds with as many digits as matter."""
     if seconds < _SHORTEST:
         return "< 0.1 ms"
     return f"{seconds * 1000:.{1 if seconds < _WHOLE_MILLISECONDS else 0}f} ms"
 
 
 def _short_time(text: str) -> str:
-    """Return a time of RFC 3339 in UTC without fractions of a second."""
+    """Return an RFC 3339 time in UTC without fractional seconds."""
     day, _, time_of_day = text.removesuffix("Z").partition("T")
     return f"{day} {time_of_day.partition('.')[0]}"
 
@@ -98,9 +98,9 @@ def _count(number: int) -> str:
 
 
 def _finalize(value: Any) -> Any:
-    """Make a text from a policy, a directory or a URL harmless to look at."""
+    """Make text from a policy, a directory or a URL safe to display."""
     if not isinstance(value, str) or isinstance(value, Markup | Url | Exact):
         return value
     text = value if len(value) <= MAX_TEXT else f"{value[:MAX_TEXT]}…"
-    # Spaces of other widths are left: some are ours.
+    # Spaces of other widths are kept: some are our own.
     return text if text.isprintable() else printable(text)

@@ -1,7 +1,7 @@
-"""Sessions of browsers, which have signed in with a token, and limits on failed attempts.
+"""Sessions of browsers that signed in with a token, and limits on failed attempts.
 
-A session only stands for the token: on each request the token is looked up again, so that a session
-ends with its token, and has the rights that the caller has now.
+A session only stands for its token. The token is looked up again on each request, so a session ends
+with its token and always has the caller's current rights.
 """
 
 import hashlib
@@ -18,11 +18,11 @@ from queuegate_server.throttling import TokenBucket
 SESSION_SECONDS: Final = 8 * 3600.0
 MAX_SESSIONS: Final = 1_000
 MAX_SESSIONS_OF_CALLER: Final = 20
-"""A program that signs in repeatedly must not end the sessions of other callers."""
+"""A program that signs in repeatedly must not evict the sessions of other callers."""
 FAILURES_PER_SECOND: Final = 0.2
 FAILURES_AT_ONCE: Final = 10
 MAX_PEERS: Final = 10_000
-"""Addresses whose failures are remembered."""
+"""The maximum number of addresses whose failures are kept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class _Session:
 
 
 class Sessions:
-    """The tokens of browsers that have signed in, by the ids of their sessions."""
+    """The tokens of signed-in browsers, by session ID."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         """Start without sessions.
@@ -46,7 +46,7 @@ class Sessions:
         self._secret = secrets.token_bytes(32)
 
     def begin(self, token: str, caller: str) -> str:
-        """Return the id of a new session. It ends the oldest one of a caller who has many."""
+        """Return the ID of a new session. If the caller has too many, the oldest one ends."""
         own = [name for name, each in self._sessions.items() if each.caller == caller]
         for oldest in own[: max(0, len(own) + 1 - MAX_SESSIONS_OF_CALLER)]:
             self.end(oldest)
@@ -55,19 +55,19 @@ class Sessions:
         return session
 
     def token(self, session: str) -> str | None:
-        """Return the token of a session; None if there is no such session, or no longer."""
+        """Return the token of a session; None if the session does not exist or has ended."""
         found = self._sessions.get(session)
         return None if found is None else found.token
 
     def end(self, session: str) -> None:
-        """End a session, if there is one."""
+        """End a session, if it exists."""
         self._sessions.pop(session, None)
 
     def form_token(self, session: str, caller: str) -> str:
-        """Return the token that a form must send back, which other sites cannot read.
+        """Return the form token, which other sites cannot read.
 
         Args:
-            session: The id of the session; empty without one.
+            session: The ID of the session; empty without one.
             caller: The name of the caller; empty before sign-in.
         """
         return hmac.digest(self._secret, f"{session}\0{caller}".encode(), hashlib.sha256).hex()
@@ -79,10 +79,10 @@ class Sessions:
 
 
 class FailedAttempts:
-    """Limits how often a peer may present a token that is not valid."""
+    """Limits how often a peer may present invalid tokens."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
-        """Start without failures.
+        """Create a limiter without failures.
 
         Args:
             clock: A monotonic clock, in seconds.
@@ -91,7 +91,7 @@ class FailedAttempts:
         self._buckets: LRUCache[str, TokenBucket] = LRUCache(MAX_PEERS)
 
     def wait(self, peer: str) -> float:
-        """Return in how many seconds an address may try again; 0 if now."""
+        """Return the seconds until an address may try again; 0 if it may try now."""
         bucket = self._buckets.get(peer)
         return 0.0 if bucket is None else bucket.wait()
 

@@ -1,7 +1,7 @@
-"""The queues of a partition as a tree, of which only the open levels are looked at.
+"""The queues of a partition as a tree. Only open levels are visited.
 
-Children are found in the sorted paths: a partition may have 100 000 queues, and a queue thousands
-of children.
+Children are located by searching the sorted paths: a partition may have 100 000 queues, and a queue
+thousands of children.
 """
 
 import asyncio
@@ -16,44 +16,45 @@ from queuegate.policy.tree import Partition
 from queuegate_server.runtime.event_loop import PAUSE_SECONDS
 
 LEVEL: Final = 100
-"""Children of one queue on a page."""
+"""The number of children of one queue on a page."""
 MANY_LEVELS: Final = 10
-"""If more levels are open, each shows only this many children."""
+"""The number of children shown per level if further levels are open."""
 MAX_FOUND: Final = 100
-"""Queues that a search shows."""
+"""The maximum number of queues in a search result."""
 _CHUNK: Final = 5_000
-"""Paths that are searched without a pause: 1 ms."""
+"""The number of paths searched without a pause: 1 ms."""
 _searching: Final = asyncio.Semaphore(1)
-"""One search at a time: calls wait for a part of each that runs."""
+"""One search at a time, since calls wait for a step of each running search."""
 _AFTER: Final = chr(ord(SEPARATOR) + 1)
 
 
 class Level(NamedTuple):
-    """Some of the children of a queue."""
+    """A page of the children of a queue."""
 
     paths: Sequence[str]
     has_earlier: bool
     following: str
-    """The path at which the next page begins; empty on the last one."""
+    """The path at which the next page starts; empty on the last page."""
 
 
 class Row(NamedTuple):
-    """A line of the tree: a queue, or a place where queues are left out."""
+    """A line of the tree: a queue, or a gap where queues are left out."""
 
     depth: int
     path: str
     has_children: bool
     is_open: bool
     earlier: str = ""
-    """The queue whose first children are left out here; then this is no queue."""
+    """The queue whose first children are left out here, in which case the line is not a queue."""
     later: str = ""
-    """The queue whose further children are left out here; then this is no queue."""
+    """The queue whose remaining children are left out here, in which case the line is not a
+    queue."""
     start: str = ""
-    """For `later`: where they begin."""
+    """For `later`: the path at which they start."""
 
 
 def children(partition: Partition, path: str, start: str = "") -> Iterator[str]:
-    """Yield the children of a queue, sorted, beginning with the path `start`."""
+    """Yield the children of a queue, sorted, starting at the path `start`."""
     paths = partition.paths
     prefix = path + SEPARATOR
     index = bisect.bisect_left(paths, max(start, prefix))
@@ -63,7 +64,7 @@ def children(partition: Partition, path: str, start: str = "") -> Iterator[str]:
             yield found
             index += 1
         else:
-            # Of a child that was yielded, or comes before the start.
+            # Below a child already yielded, or before the start.
             index = bisect.bisect_left(paths, found[:below] + _AFTER, index)
 
 
@@ -73,7 +74,7 @@ def has_children(partition: Partition, path: str) -> bool:
 
 
 def level(partition: Partition, path: str, start: str = "", size: int = LEVEL) -> Level:
-    """Return a page of the children of a queue, from the path `start` on."""
+    """Return a page of the children of a queue, starting at the path `start`."""
     found: list[str] = []
     following = ""
     for child in children(partition, path, start):
@@ -86,12 +87,12 @@ def level(partition: Partition, path: str, start: str = "", size: int = LEVEL) -
 
 
 def rows(partition: Partition, selected: str, start: str = "") -> Iterator[Row]:
-    """Yield the lines of the tree in which a queue is open, and the queues above it.
+    """Yield the lines of the tree with a queue and its ancestors open.
 
     Args:
         partition: The partition.
         selected: The path of an existing queue.
-        start: Which of its children the page begins with; empty: the first one.
+        start: The child at which the page starts; empty for the first one.
     """
     open_paths = [selected]
     while open_paths[-1] != ROOT:
@@ -116,7 +117,7 @@ def rows(partition: Partition, selected: str, start: str = "") -> Iterator[Row]:
 def _around(
     partition: Partition, path: str, depth: int, page: Level, inner: str
 ) -> tuple[list[Row], list[Row]]:
-    """Return the lines of a level before the child that is open, and those after it."""
+    """Return the lines of a level before its open child, and the lines after it."""
     lines = [
         Row(depth, child, has_children(partition, child), is_open=False)
         for child in page.paths
@@ -133,7 +134,7 @@ def _around(
 
 
 async def search(partition: Partition, text: str) -> tuple[list[str], bool]:
-    """Return the first queues whose path contains a text, in any case, and whether there are
+    """Return the first queues whose path contains a text, ignoring case, and whether there are
     more.
     """
     wanted = text.lower()
@@ -150,7 +151,9 @@ async def search(partition: Partition, text: str) -> tuple[list[str], bool]:
 
 
 def openness(partition: Partition, path: str, access: Access) -> str:
-    """Return `open` if everyone may use a queue, `closed` if nobody may, and else nothing."""
+    """Return `open` if everyone may use a queue, `closed` if nobody may, and otherwise an empty
+    text.
+    """
     chain = partition.chain(path, access)
     if chain.otherwise is not None and chain.otherwise.allowed:
         return "open"

@@ -1,4 +1,4 @@
-"""Turns of requests that cost much memory or processor time: one at a time, and few wait."""
+"""Turns for expensive requests: one runs at a time, and few may wait."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -8,14 +8,14 @@ from typing import Final
 from queuegate_server.rpc.errors import Overloaded
 
 MAX_WAITING: Final = 4
-"""Requests that have their turn or wait for it."""
+"""The maximum number of requests that run or wait."""
 
 
 class Turns:
-    """Lets one request at a time go ahead."""
+    """Lets one request run at a time."""
 
     def __init__(self, name: str) -> None:
-        """Name the requests, in the plural."""
+        """Create turns. `name` is the plural noun for messages."""
         self._name = name
         self._lock = asyncio.Lock()
         self._waiting = 0
@@ -27,7 +27,7 @@ class Turns:
 
     @asynccontextmanager
     async def turn(self) -> AsyncIterator[None]:
-        """Wait for a turn, and keep it. Raises Overloaded if too many wait."""
+        """Wait for a turn and hold it. Raises Overloaded if too many wait."""
         self.check()
         self._waiting += 1
         try:

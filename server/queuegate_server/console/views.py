@@ -1,4 +1,4 @@
-"""Views: the requests that pages get, and their results."""
+"""Views: the requests that pages receive, and their results."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -28,12 +28,12 @@ if TYPE_CHECKING:
 
 PREFIX: Final = "/console/"
 SMALL_FORM_BYTES: Final = 16 * 1024
-"""The size of forms without long texts."""
+"""The maximum size of forms without long texts."""
 
 
 @dataclass(frozen=True, slots=True)
 class Services:
-    """The parts of the server that pages ask."""
+    """The parts of the server that pages query."""
 
     settings: Settings
     engine: Engine
@@ -46,51 +46,51 @@ class Services:
     sync: SyncHub
     fleet: "FleetMember | None"
     clock: Callable[[], float]
-    """Of the caches, the breakers and the leases, in seconds."""
+    """The clock of the caches, breakers and leases, in seconds."""
     certificates: Sequence[ListenerCertificate]
-    """Of the listeners."""
+    """The certificates of the listeners."""
     audit: AuditLog | None
     readiness: Readiness
     annotator: Annotator
     addresses: Sequence[str]
-    """The addresses of gRPC, once they are bound."""
+    """The addresses of gRPC, once bound."""
     metrics: Callable[[], bytes]
-    """Writes the metrics in Prometheus' text format."""
+    """Writes the metrics in the Prometheus text format."""
     sign_ins: dict[str, int]
-    """How many attempts to sign in had each result."""
+    """The number of sign-in attempts by result."""
 
 
 class Url(str):
-    """The URL of a page, which is not shortened when it is shown."""
+    """The URL of a page, which is displayed unshortened."""
 
     __slots__ = ()
 
 
 def url(path: str, **query: object) -> Url:
-    """Return the URL of a page below `/console/`; parameters that are empty are left out."""
+    """Return the URL of a page below `/console/`, without empty parameters."""
     given = {name: str(value) for name, value in query.items() if value not in {None, "", False}}
     return Url(f"{PREFIX}{path}?{urlencode(given)}" if given else f"{PREFIX}{path}")
 
 
 @dataclass(frozen=True, slots=True)
 class Visit:
-    """A request for a page, of a caller who has the role for it."""
+    """A page request from a caller with the required role."""
 
     services: Services
     principal: Principal
     query: Mapping[str, str]
-    """The parameters of the URL. Of repeated ones, the first."""
+    """The parameters of the URL. The first value of a repeated one is used."""
     form: Mapping[str, str]
-    """The fields that were posted."""
+    """The posted fields."""
 
     @property
     def access(self) -> Access:
-        """The kind of access that the URL names; by default, to submit."""
+        """The kind of access that the URL names; submit by default."""
         return Access.ADMIN if self.query.get("access") == Access.ADMIN else Access.SUBMIT
 
     @property
     def trusted(self) -> bool:
-        """Whether groups that the caller states are used."""
+        """Whether groups given by the caller are used."""
         return self.principal.rights.assert_groups
 
     def may(self, role: Role) -> bool:
@@ -99,17 +99,17 @@ class Visit:
 
 
 class View(NamedTuple):
-    """A page to show."""
+    """A page to render."""
 
     template: str
     title: str
     model: object
-    """What the template shows, as `page`."""
+    """The data for the template, as `page`."""
     status: int = 200
 
 
 class Redirect(NamedTuple):
-    """After a change: the page to show next."""
+    """After a change, the page to redirect to."""
 
     to: Url
 
@@ -118,7 +118,7 @@ Handler = Callable[[Visit], Awaitable[View | Redirect]]
 
 
 class Route(NamedTuple):
-    """A method and a path below `/console/`, and what answers it."""
+    """A method and a path below `/console/`, with its handler."""
 
     method: str
     path: str
@@ -126,7 +126,7 @@ class Route(NamedTuple):
     role: Role = Role.READ
     max_form_bytes: int = SMALL_FORM_BYTES
     large_forms: Turns | None = None
-    """The turns of its forms, which may have files, once they have been read; None: its forms are
+    """The turns of its forms, taken after reading, if the forms may contain files; None if they are
     small."""
 
 
@@ -135,5 +135,5 @@ class Page(NamedTuple):
 
     name: str
     path: str
-    """Of its first page, below `/console/`."""
+    """The path of its first page, below `/console/`."""
     routes: tuple[Route, ...]

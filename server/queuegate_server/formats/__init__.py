@@ -1,1 +1,1 @@
-"""Configuration text in, policy parts or located diagnostics out. Opens no file."""
+"""Turns configuration text into policy parts or located diagnostics. Opens no files."""

@@ -1,7 +1,7 @@
 """Where the ACLs of a policy are written: file, line and column.
 
-The loaded policy does not keep positions: they matter only to commands that show an ACL, which read
-the file again for them.
+The loaded policy does not keep positions. Only commands that show an ACL need them, and these read
+the file again.
 """
 
 from collections.abc import Mapping
@@ -24,16 +24,16 @@ from queuegate_server.formats.yunikorn.model import decode
 
 
 class AclKey(NamedTuple):
-    """Which ACL of a policy."""
+    """Identifies an ACL of a policy."""
 
     partition: str
     queue: str
-    """The path; empty for the administrators of the cluster."""
+    """The path, or empty for the administrators of the cluster."""
     access: Access
 
 
 class Place(NamedTuple):
-    """A place in a file. Line and column count from 1; 0 if only the file is known."""
+    """A position in a file. Lines and columns count from 1; 0 if only the file is known."""
 
     file: str
     line: int = 0
@@ -47,11 +47,11 @@ class Place(NamedTuple):
 def acl_positions(
     format_name: str, data: bytes, file: str, options: FormatOptions
 ) -> Mapping[AclKey, Place]:
-    """Return where the ACLs of a valid policy are. The arguments are those of `load_policy`.
+    """Return the positions of the ACLs of a valid policy. The arguments are those of `load_policy`.
 
-    ACLs that the text does not have, such as defaults, have the place of their queue, if any. Those
-    of a `leaf-queue-template` have a path with the level `*`; other templates are left out: several
-    of them apply to a queue.
+    ACLs missing from the text, such as defaults, get the position of their queue, if any. The ACLs
+    of a `leaf-queue-template` have a path with the level `*`. Other templates are left out because
+    several of them can apply to one queue.
     """
     found: dict[AclKey, Place] = {}
 

@@ -1,6 +1,6 @@
-"""Files with claims about a policy: text in, claims and facts or located diagnostics out.
+"""Parses files with claims about a policy into claims and facts, or located diagnostics.
 
-Each claim and each fact is a sentence of a small language; `FORMS` and `FACT_FORMS` list the forms.
+Claims and facts are sentences in a small language. `FORMS` and `FACT_FORMS` list their forms.
 """
 
 import re
@@ -39,10 +39,10 @@ FORMS: Final = (
     "submit QUEUE within submit QUEUE",
     "no new access compared with FILE",
 )
-"""The forms of claims; `admin` may replace `submit`."""
+"""The forms of claims. `admin` may replace `submit`."""
 FACT_FORMS: Final = ("NAME within NAME", "NAME and NAME disjoint")
 AND_BELOW: Final = ".**"
-"""Behind a queue: the queue, and all queues below it."""
+"""The suffix of a queue that stands for the queue and all queues below it."""
 
 _NAME: Final = r'(?:"[^"]+"|[^\s,"][^\s,]*)'
 _SUBJECT: Final = rf"(?:user|group|proxy):{_NAME}"
@@ -51,7 +51,7 @@ _QUEUE: Final = r'(?:"[^"]+"(?:\.\*\*)?|[^\s"]+)'
 
 
 def _form(pattern: str) -> re.Pattern[str]:
-    """Return the pattern of a sentence; a blank stands for any white space."""
+    """Return the regular expression for a sentence. A blank matches any white space."""
     return re.compile(pattern.replace(" ", r"\s+"))
 
 
@@ -84,25 +84,25 @@ class StatedClaim:
 
 @dataclass(frozen=True, slots=True)
 class ClaimsFile:
-    """The content of a file."""
+    """The contents of a file."""
 
     partition: str = ""
-    """The partition that the claims are about; empty: the only one."""
+    """The partition that the claims are about; empty for the only one."""
     world: OpenWorld = field(default_factory=OpenWorld)
     claims: tuple[StatedClaim, ...] = ()
 
 
 class BadClaim(ValueError):
-    """A claim does not fit the policy; the message says why."""
+    """Raised for a claim that does not fit the policy. The message says why."""
 
 
 def load_claims(data: bytes, diagnostics: Diagnostics, file: str) -> ClaimsFile:
-    """Return the claims in a text; they are complete only if there is no error.
+    """Return the claims in a text. They are complete only if there is no error.
 
     Args:
         data: The text.
-        diagnostics: Gets what is wrong.
-        file: The name that the diagnostics show.
+        diagnostics: Receives the errors.
+        file: The file name for the diagnostics.
     """
     document = read_yaml(data, file)
     for each in document.diagnostics:
@@ -245,7 +245,7 @@ _CLAIMS: Final[Mapping[re.Pattern[str], Callable[[_Words], Claim]]] = {
 
 
 def _subject(text: str, kind: SubjectKind | None = None) -> Subject:
-    """Return a subject; `kind` is that of a name without one."""
+    """Return a subject. A name without a kind gets `kind`."""
     before, colon, name = text.partition(":")
     if not colon or before not in {"user", "group", "proxy"}:
         return Subject(kind or SubjectKind.GROUP, _unquoted(text))

@@ -1,4 +1,4 @@
-"""Diagnostics of a configuration text: located, bounded, sorted and printed in one way."""
+"""Diagnostics of a configuration text, located, bounded and sorted."""
 
 import json
 from collections.abc import Iterable
@@ -7,12 +7,12 @@ from enum import StrEnum
 from typing import Final, Protocol
 
 MAX_DIAGNOSTICS: Final = 10_000
-"""The number of errors, and the number of warnings, that are kept of one file."""
+"""The maximum number of errors, and of warnings, kept for one file."""
 MAX_QUOTED: Final = 100
 MAX_MESSAGE: Final = 1_000
-"""Characters of a message or a remedy, which may quote a text from outside."""
+"""The maximum length of a message or a remedy, both of which may quote untrusted text."""
 MAX_PATH: Final = 4_096
-"""Characters of the path of a queue."""
+"""The maximum length of a queue path."""
 
 
 class Severity(StrEnum):
@@ -24,7 +24,7 @@ class Severity(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Diagnostic:
-    """A diagnostic. Lines and columns count from 1; 0 means that it has no position."""
+    """A diagnostic. Lines and columns count from 1; 0 means no position."""
 
     file: str
     line: int
@@ -33,10 +33,10 @@ class Diagnostic:
     message: str
     remedy: str = ""
     queue: str = ""
-    """The path of the queue that it is about; empty if it is about none."""
+    """The path of the queue concerned, or empty."""
 
     def __post_init__(self) -> None:
-        """Shorten texts that quote too much of what they are about."""
+        """Truncate fields that quote too much of the file."""
         for name, most in (("message", MAX_MESSAGE), ("remedy", MAX_MESSAGE), ("queue", MAX_PATH)):
             if len(text := getattr(self, name)) > most:
                 object.__setattr__(self, name, shortened(text, most))
@@ -49,9 +49,9 @@ class Diagnostic:
 
 
 class Positioned(Protocol):
-    """Anything with a position in a file, counted from 1.
+    """Anything with a position in a file, counting from 1.
 
-    A `file` that is not empty says which one, where several files are read together.
+    `file` names the file if several files are read together, and is empty otherwise.
     """
 
     @property
@@ -65,21 +65,21 @@ class Positioned(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """A position in a text, counted from 1."""
+    """A position in a text, counting from 1."""
 
     line: int
     column: int
 
 
 class TooManyErrors(Exception):
-    """A file has more errors than are kept, so reading it should end."""
+    """Raised when a file has more errors than are kept, to stop reading it."""
 
 
 class Diagnostics:
-    """The diagnostics of one file. Bounded, so that a hostile file cannot fill the memory."""
+    """The diagnostics of one file. Bounded, so that a hostile file cannot exhaust memory."""
 
     def __init__(self, file: str) -> None:
-        """Create an empty list for a file, by the name that the diagnostics show."""
+        """Create an empty list for a file. `file` is its name in the diagnostics."""
         self.file: Final = file
         self._kept: dict[Severity, list[Diagnostic]] = {severity: [] for severity in Severity}
         self._has_more_errors = False
@@ -88,7 +88,7 @@ class Diagnostics:
     def error(
         self, position: Positioned | None, message: str, remedy: str, queue: str = ""
     ) -> None:
-        """Add an error at a position, or one about the file as a whole.
+        """Add an error at a position, or about the whole file.
 
         Raises:
             TooManyErrors: The bound is reached.
@@ -101,19 +101,19 @@ class Diagnostics:
     def warning(
         self, position: Positioned | None, message: str, remedy: str, queue: str = ""
     ) -> None:
-        """Add a warning at a position, or one about the file as a whole."""
+        """Add a warning at a position, or about the whole file."""
         if self.remaining_warnings:
             self._add(Severity.WARNING, position, message, remedy, queue)
         else:
             self._suppressed_warnings += 1
 
     def suppress_warnings(self, number: int) -> None:
-        """Count warnings beyond the bound that were not even composed."""
+        """Count warnings that exceed the bound and were never formatted."""
         self._suppressed_warnings += number
 
     @property
     def remaining_warnings(self) -> int:
-        """How many more warnings will be kept."""
+        """The number of further warnings that will be kept."""
         return MAX_DIAGNOSTICS - len(self._kept[Severity.WARNING])
 
     @property
@@ -122,7 +122,7 @@ class Diagnostics:
         return len(self._kept[Severity.ERROR])
 
     def sorted(self) -> tuple[Diagnostic, ...]:
-        """Return all diagnostics by position, and one more for those beyond the bound."""
+        """Return all diagnostics by position, plus one that summarizes those beyond the bound."""
         found = sort_diagnostics(diagnostic for kept in self._kept.values() for diagnostic in kept)
         remedy = "fix those above first"
         if self._has_more_errors:
@@ -157,18 +157,18 @@ def has_errors(diagnostics: Iterable[Diagnostic]) -> bool:
 
 
 def quoted(text: str) -> str:
-    """Return a text from a file in quotes, on one line and with a bounded length."""
+    """Return text from a file in quotes, on one line and truncated."""
     text = shortened(text, MAX_QUOTED)
     return json.dumps(text, ensure_ascii=not text.isprintable())
 
 
 def shortened(text: str, most: int) -> str:
-    """Return a text, or as many characters of a longer one, with an ellipsis."""
+    """Return a text, truncated with an ellipsis if it is too long."""
     return text if len(text) <= most else f"{text[:most]}…"
 
 
 def printable(text: str) -> str:
-    """Escape control characters and other invisible characters, as Python does."""
+    """Escape control characters and other invisible characters as Python does."""
     if text.isprintable():
         return text
     return "".join(

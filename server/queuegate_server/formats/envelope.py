@@ -1,7 +1,7 @@
-"""The policy inside what people keep it in: a manifest of ConfigMaps, chart values, gzip.
+"""Extracts the policy from its envelope: a manifest of ConfigMaps, chart values, or gzip.
 
-Everything around the policy becomes blank, so that lines and columns in messages are those of the
-file. Where that is impossible, as in base64, the name of the file in messages names the key, too.
+Everything around the policy is blanked out, so that messages show lines and columns of the file.
+Where that is impossible, as with base64, the file name in messages includes the key.
 """
 
 import base64
@@ -33,28 +33,28 @@ FORMATS_BY_KEY: Final[Mapping[str, str]] = {
     "fair-scheduler.xml": "fair-scheduler",
     "capacity-scheduler.xml": "capacity-scheduler",
 }
-"""The keys of ConfigMaps and of chart values that hold a policy, and its format."""
+"""The keys of ConfigMaps and chart values that hold a policy, with its format."""
 _CHART_KEY: Final = "configuration"
-"""The key of old charts of YuniKorn."""
+"""The policy's key in old YuniKorn charts."""
 _CHART_VALUES: Final = "values"
-"""The key of a text with chart values."""
+"""The key of a text that contains chart values."""
 _SECTIONS: Final[Mapping[str, Mapping[str, bool]]] = {
     "ConfigMap": {"data": False, "binaryData": True},
     "Secret": {"stringData": False, "data": True},
 }
-"""The sections of objects, and whether their values are base64."""
+"""The sections of objects, and whether their values are base64-encoded."""
 _GZIP_MAGIC: Final = b"\x1f\x8b"
 _MAX_LAYERS: Final = 3
-"""Enough for a compressed manifest that contains a compressed key."""
+"""The maximum nesting of compression: enough for a compressed manifest with a compressed key."""
 _MAX_BLANKS: Final = 1_024
 _MAX_DEPTH: Final = 16
-"""Levels of a manifest or of chart values."""
+"""The maximum depth of a manifest or of chart values."""
 _KEYS: Final = "|".join(map(re.escape, (*FORMATS_BY_KEY, _CHART_KEY)))
 _KEY: Final = re.compile(
     rf"""(?:^|[\s{{,])["']?(?:{_KEYS})(?:\.gz)?["']?\s*:(?:\s|"|$)""".encode(), re.MULTILINE
 )
 _PLAIN_POLICY: Final = re.compile(rb"^partitions[ \t]*:", re.MULTILINE)
-"""The top-level key of a policy: a comment in it may look like an envelope."""
+"""The top-level key of a policy. A comment in a policy may look like an envelope."""
 _CONFIG_MAP: Final = re.compile(rb"""["']?kind["']?\s*:\s*["']?ConfigMap\b""")
 _XML_DECLARATION: Final = re.compile(r"<\?xml[^>]*\?>")
 _OTHER_DOCUMENT: Final = re.compile(r"^(?:---|\.\.\.|%)", re.MULTILINE)
@@ -65,14 +65,14 @@ class Policy(NamedTuple):
 
     data: bytes
     file: str
-    """The name that messages show."""
+    """The file name for messages."""
     indent: int = 0
-    """How many columns each line was moved to the left."""
+    """The number of columns that each line was moved to the left."""
     key: str = ""
-    """The key whose value it is; empty if it was no part of an envelope."""
+    """The key whose value it is; empty if there is no envelope."""
 
     def in_file(self, diagnostics: Iterable[Diagnostic]) -> tuple[Diagnostic, ...]:
-        """Return diagnostics of the text with their columns in the file."""
+        """Return diagnostics of the text with the columns that they have in the file."""
         return tuple(
             replace(each, column=each.column + self.indent)
             if self.indent and each.column and each.file == self.file
@@ -94,7 +94,7 @@ class _Value:
 
 @dataclass(frozen=True, slots=True)
 class _Section:
-    """A mapping that may hold policies: values of a ConfigMap, or a part of chart values."""
+    """A mapping that may hold policies: the values of a ConfigMap, or a part of chart values."""
 
     values: MappingNode
     config_map: str
@@ -102,12 +102,12 @@ class _Section:
     is_binary: bool
     is_chart: bool
     group: str
-    """Its policy group; empty if it names none."""
+    """The policy group; empty if the mapping names none."""
 
 
 def format_inside(data: bytes) -> str:
-    """Return the format of the policy inside an envelope, by its key; empty if there is none, or if
-    it cannot be opened.
+    """Return the format of the policy in an envelope according to its key. Empty if there is no
+    envelope, or it cannot be opened.
     """
     try:
         key = open_envelope(data, "").key
@@ -117,12 +117,12 @@ def format_inside(data: bytes) -> str:
 
 
 def open_envelope(data: bytes, file: str, max_bytes: int = MAX_BYTES) -> Policy:
-    """Return the policy inside an envelope; any other text as it is.
+    """Return the policy in an envelope. Any other text is returned unchanged.
 
     Args:
-        data: The content of a file.
+        data: The contents of a file.
         file: The name that messages show.
-        max_bytes: The most that is decompressed.
+        max_bytes: The maximum size after decompression.
 
     Raises:
         ParseError: The envelope cannot be opened, holds several policies, or holds more than
@@ -163,7 +163,7 @@ def _decompressed(data: bytes, max_bytes: int) -> bytes:
 
 
 def _chosen(envelope: Policy) -> Policy | None:
-    """Return the one policy of a manifest or of chart values; None for another document.
+    """Return the only policy of a manifest or of chart values; None for any other document.
 
     Raises ParseError.
     """
@@ -197,7 +197,7 @@ def _chosen(envelope: Policy) -> Policy | None:
             message += f", which {POLICY_GROUP} names"
         raise ParseError(None, message, "use the file that contains the policy")
     if diagnostics.error_count:
-        # Of two values of a key, Kubernetes may take another one.
+        # If a key is repeated, Kubernetes may use the other value.
         repeated = diagnostics.sorted()[0]
         raise ParseError(repeated, repeated.message, repeated.remedy)
     first, *others = values
@@ -231,7 +231,7 @@ def _sections(document: Node) -> Iterator[_Section]:
     seen: set[int] = set()
     while stack:
         node, depth = stack.pop()
-        # An alias is the node of its anchor.
+        # An alias is the same node as its anchor.
         if id(node) in seen or depth > _MAX_DEPTH:
             continue
         seen.add(id(node))
@@ -249,7 +249,7 @@ def _sections(document: Node) -> Iterator[_Section]:
 
 
 def _chart_values(node: MappingNode) -> Iterator[_Value]:
-    """Yield chart values that are one text, as in an Application of Argo CD."""
+    """Yield chart values that are given as one text, as in an Argo CD Application."""
     value = node.get(_CHART_VALUES)
     if isinstance(value, ScalarNode) and _KEY.search(value.text.encode()):
         yield _Value(_CHART_VALUES, value, "", is_binary=False)
@@ -298,21 +298,21 @@ def _decoded(value: _Value) -> bytes:
 
 
 def _in_place(envelope: Policy, value: _Value) -> Policy:
-    """Return a text of a document at its place in the file."""
+    """Return a text of a document at its position in the file."""
     text = value.node.text
     lines = split_lines(envelope.data.decode().removeprefix("\ufeff"))
     start = value.node.line - 1
     header = lines[start][value.node.column - 1 :]
     if not header.startswith("|"):
-        # Its lines are not those of the file.
+        # Its lines do not match those of the file.
         return Policy(text.encode(), f"{envelope.file} ({value.key} on line {value.node.line})")
     above = "\n" * (start + 1)
     body = lines[start + 1 : start + 1 + len(split_lines(text.rstrip("\n")))]
     indent = min((len(line) - len(line.lstrip(" ")) for line in body if line.strip()), default=0)
     if text.lstrip().startswith("<"):
-        # A declaration must be the first thing in XML, and white space can be part of an ACL.
+        # An XML declaration must come first, and white space can be part of an ACL.
         text = _XML_DECLARATION.sub(lambda found: " " * len(found[0]), text, count=1)
     elif not _OTHER_DOCUMENT.search(text):
-        # YAML takes lines that are all indented.
+        # YAML accepts text whose lines are all indented.
         return Policy("\n".join([*[""] * (start + 1), *body, ""]).encode(), envelope.file)
     return Policy(f"{above}{text}".encode(), envelope.file, indent)

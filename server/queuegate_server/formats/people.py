@@ -1,7 +1,7 @@
-"""Files that list people: a CSV of users with their groups, or an audit log.
+"""Reads files that list people: a CSV of users with their groups, or an audit log.
 
-A line of the CSV is a user and then each group: `sue,analysts,leads`. Where no line has a second
-field, only the names are known, as in an audit log; the groups come from a resolver then.
+A line of the CSV is a user followed by their groups: `sue,analysts,leads`. If no line has a second
+field, the file only names users, as an audit log does, and a resolver supplies the groups.
 """
 
 import csv
@@ -14,11 +14,11 @@ from queuegate_server.formats.diagnostics import Diagnostics, Position, TooManyE
 from queuegate_server.formats.source_text import ParseError, decode
 
 People = Mapping[str, tuple[str, ...] | None]
-"""The groups of each user; None if the file only names the user."""
+"""The groups of each user, or None if the file only names the user."""
 
 
 def read_people(data: bytes, diagnostics: Diagnostics) -> People:
-    """Return the people of a file, and report lines that are not valid."""
+    """Return the people in a file, and report invalid lines."""
     found: dict[str, tuple[str, ...] | None] = {}
     try:
         text = decode(data)

@@ -1,7 +1,7 @@
-"""Files with tests of a policy: text in, tests or located diagnostics out.
+"""Parses files with tests of a policy into tests or located diagnostics.
 
-A file names a policy, the users with their groups, and the decisions that it expects. Its keys
-for a decision are those that `queuegate check -o json` prints.
+A file names a policy, users with their groups, and the expected decisions. Decisions have the keys
+that `queuegate check -o json` prints.
 """
 
 from collections.abc import Collection, Iterator, Mapping
@@ -18,12 +18,12 @@ from queuegate_server.formats.yunikorn.fields import Fields, Readers
 
 _REASONS: Final = tuple(str(reason) for reason in Reason if reason is not Reason.UNSPECIFIED)
 _COMPARED: Final = ("reason", "matched_queue", "matched_subject", "evaluated_queue")
-"""The fields of a decision that a test may expect, beside `allowed`."""
+"""The fields of a decision that a test may expect besides `allowed`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Expectation:
-    """One question, and the decision that is expected."""
+    """A question and the expected decision."""
 
     user: str
     queue: str
@@ -32,14 +32,14 @@ class Expectation:
     real_user: str
     allowed: bool
     more: Mapping[str, str]
-    """Other fields of the decision that are expected, by name."""
+    """Other expected fields of the decision, by name."""
     line: int
     column: int
 
 
 @dataclass(frozen=True, slots=True)
 class PolicyTest:
-    """A named test: one expectation for each of its users and queues."""
+    """A named test with one expectation for each of its users and queues."""
 
     name: str
     line: int
@@ -48,21 +48,21 @@ class PolicyTest:
 
 @dataclass(frozen=True, slots=True)
 class PolicyTests:
-    """The content of a file."""
+    """The contents of a file."""
 
     policy: str
-    """The scheduler's file; empty: the one that the settings name."""
+    """The scheduler's file; empty for the one that the settings name."""
     config: str
-    """The settings of the server; empty: its defaults."""
+    """The settings of the server; empty for its defaults."""
     users: Mapping[str, tuple[str, ...] | None]
-    """The groups of each user; None if no directory knows the user."""
+    """The groups of each user; None for a user that no directory knows."""
     tests: tuple[PolicyTest, ...]
 
 
 def load_tests(data: bytes, file: str) -> tuple[PolicyTests, tuple[Diagnostic, ...]]:
-    """Return the tests in a text; they are complete only if no diagnostic is an error.
+    """Return the tests in a text. They are complete only if no diagnostic is an error.
 
-    `file` is the name that the diagnostics show.
+    `file` is the file name for the diagnostics.
     """
     document = read_yaml(data, file)
     reader = _Reader(Diagnostics(file))

@@ -1,4 +1,4 @@
-"""The formats by name: which one a text is in, how it is loaded, and how it is linted."""
+"""The formats by name: how to detect, load and lint each."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -27,10 +27,10 @@ YARN_SITE: Final = "yarn-site"
 FORMATS: Final = frozenset({YUNIKORN, *SCHEDULERS})
 """The formats of policies."""
 FILE_FORMATS: Final = FORMATS | {SPARK_DEFAULTS, YARN_SITE}
-"""The formats of all files that can be checked: policies, and the files beside them."""
+"""The formats of all files that can be checked: policies and the files beside them."""
 
-# A byte order mark, a declaration and comments may come before the first tag. The groups are
-# atomic so that a text of nothing but comments takes linear time.
+# A byte order mark, a declaration and comments may precede the first tag. The groups are atomic so
+# that a text consisting only of comments takes linear time.
 _FIRST_TAG: Final = re.compile(
     rb"(?:\xef\xbb\xbf)?+(?>\s++|<\?.*?\?>|<!--.*?-->|<!(?!--)[^>]*+>)*+<([\w:.-]++)", re.DOTALL
 )
@@ -50,20 +50,20 @@ _MAX_SNIFFED_BYTES: Final = 65_536
 
 @dataclass(frozen=True, slots=True)
 class FormatOptions:
-    """The settings that apply to policies beside their texts."""
+    """The settings that apply to a policy in addition to its text."""
 
     acl_names: Callable[[str], AclNames] | AclNames = AclNames.YUNIKORN
-    """Which names YuniKorn's ACLs may list, in all partitions or by the name of the partition."""
+    """The names that YuniKorn's ACLs may list, in all partitions or by partition name."""
     resolver_types: frozenset[str] = RESOLVER_TYPES
-    """The group resolvers that a partition of YuniKorn may name, beside those that YuniKorn itself
-    knows."""
+    """The group resolvers that a YuniKorn partition may name, in addition to YuniKorn's own."""
     yarn: YarnOptions = field(default_factory=YarnOptions)
     """The settings for the formats of YARN."""
     is_bare: bool = False
-    """Whether the text is read as it is, even if it is an envelope: a scheduler opens none."""
+    """Whether to read the text as it is, even if it is an envelope. Schedulers do not open
+    envelopes."""
 
     def acl_names_of(self, partition: str) -> AclNames:
-        """Return which names the ACLs of a partition may list."""
+        """Return the names that the ACLs of a partition may list."""
         names = self.acl_names
         return names if isinstance(names, AclNames) else names(partition)
 
@@ -73,28 +73,28 @@ DEFAULT_OPTIONS: Final = FormatOptions()
 
 @dataclass(frozen=True, slots=True)
 class LoadResult:
-    """A policy that was loaded, or why it was not."""
+    """A loaded policy, or the reasons why loading failed."""
 
     partitions: Mapping[str, Partition]
-    """By name; empty if a diagnostic is an error."""
+    """The partitions by name; empty if a diagnostic is an error."""
     diagnostics: tuple[Diagnostic, ...]
     """All diagnostics, sorted by position."""
 
 
 def detect_format(data: bytes) -> str:
-    """Return the format that a policy seems to have, also one inside an envelope.
+    """Return the format that a policy appears to have, even inside an envelope.
 
-    It may decompress and parse the whole text, which takes seconds and much memory: a text from
-    outside needs a child process, or `detect_bare_format`.
+    This may decompress and parse the whole text, which takes seconds and much memory. Use a child
+    process or `detect_bare_format` for untrusted text.
     """
     return format_inside(data) or detect_bare_format(data)
 
 
 def detect_bare_format(data: bytes) -> str:
-    """Return the format that a policy without an envelope seems to have, from its beginning.
+    """Return the format that a policy without an envelope appears to have, judging from its start.
 
-    XML is recognized by its top element, or by a declaration if the element is not found, as
-    behind a document type. Everything else is YuniKorn's.
+    XML is recognized by its top element, or by its declaration if that element is not found, as
+    after a document type. Everything else is YuniKorn's format.
     """
     start = data[:_MAX_SNIFFED_BYTES]
     if found := _FIRST_TAG.match(start):
@@ -103,7 +103,7 @@ def detect_bare_format(data: bytes) -> str:
 
 
 def detect_file_format(data: bytes) -> str:
-    """Return the format that a file seems to have, as `detect_format` does for policies."""
+    """Return the format that a file appears to have, as `detect_format` does for policies."""
     if _SPARK_PROPERTY.match(data[:_MAX_SNIFFED_BYTES]):
         return SPARK_DEFAULTS
     found = detect_format(data)
@@ -115,15 +115,15 @@ def detect_file_format(data: bytes) -> str:
 def load_policy(
     format_name: str, data: bytes, file: str, options: FormatOptions = DEFAULT_OPTIONS
 ) -> LoadResult:
-    """Load a policy and report everything that is wrong with it in one pass.
+    """Load a policy and report all its errors in one pass.
 
     A large text takes seconds.
 
     Args:
         format_name: One of `FORMATS`.
         data: The text.
-        file: The name that the diagnostics show.
-        options: The settings that apply beside the text.
+        file: The file name for the diagnostics.
+        options: The settings that apply in addition to the text.
 
     Raises:
         ValueError: The format is unknown.
@@ -150,9 +150,9 @@ def load_policy(
 def lint_policy(
     format_name: str, data: bytes, file: str, options: FormatOptions = DEFAULT_OPTIONS
 ) -> list[Diagnostic]:
-    """Return warnings about what is valid but probably not meant; none for an unreadable text.
+    """Return warnings about valid but probably unintended content; none for an unreadable text.
 
-    Errors and ignored names are reported by `load_policy`, which takes the same arguments.
+    `load_policy` takes the same arguments and reports errors and ignored names.
 
     Raises:
         ValueError: The format is unknown.
@@ -177,7 +177,7 @@ def check_file(
     *,
     with_lint: bool,
 ) -> list[Diagnostic]:
-    """Return the diagnostics of any file in one of `FILE_FORMATS`, sorted by position.
+    """Return the diagnostics of a file in any of `FILE_FORMATS`, sorted by position.
 
     `with_lint` adds the warnings of the linter. The other arguments are those of
     `load_policy`.
@@ -203,7 +203,7 @@ def check_file(
         *lint_policy(format_name, data, file, options),
         *(lint_site(options.yarn) if format_name in SCHEDULERS else ()),
     )
-    # The loader and the linter may report the same thing.
+    # The loader and the linter may report the same problem.
     return sort_diagnostics(dict.fromkeys((*diagnostics, *warnings)))
 
 

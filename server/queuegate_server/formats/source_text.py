@@ -1,4 +1,4 @@
-"""The text of a configuration file: its size, its characters and its lines."""
+"""Decodes the text of a configuration file: its size, characters and lines."""
 
 import re
 from typing import Final
@@ -6,7 +6,7 @@ from typing import Final
 from queuegate_server.formats.diagnostics import Diagnostic, Position, Positioned, Severity
 
 MAX_BYTES: Final = 64 * 1024 * 1024
-"""Three times what 100 000 queues with 1 000 000 ACL entries need."""
+"""The maximum size: three times what 100 000 queues with 1 000 000 ACL entries need."""
 
 _BYTE_ORDER_MARK: Final = "\ufeff"
 _LINE_BREAK: Final = re.compile("\r\n|[\r\n\x85\u2028\u2029]")
@@ -18,7 +18,7 @@ _FORBIDDEN: Final = re.compile(
 
 
 class ParseError(Exception):
-    """A text cannot be understood from some position on."""
+    """Raised for a text that cannot be parsed beyond some position."""
 
     def __init__(self, position: Positioned | None, message: str, remedy: str) -> None:
         super().__init__(message)
@@ -27,15 +27,15 @@ class ParseError(Exception):
         self.remedy = remedy
 
     def diagnostic(self, file: str) -> Diagnostic:
-        """Return it as a diagnostic of a file."""
+        """Return the error as a diagnostic of a file."""
         line, column = (self.position.line, self.position.column) if self.position else (0, 0)
         return Diagnostic(file, line, column, Severity.ERROR, self.message, self.remedy)
 
 
 def decode(data: bytes) -> str:
-    """Return the text of a UTF-8 file with the characters that YAML allows.
+    """Decode the text of a UTF-8 file, which may only contain characters that YAML allows.
 
-    libyaml would check that, too, but reports the offset of a byte instead of a position.
+    libyaml checks this as well, but reports a byte offset instead of a position.
 
     Raises:
         ParseError: The file is too large, is not UTF-8 or contains another character.

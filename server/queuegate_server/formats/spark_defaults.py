@@ -1,4 +1,4 @@
-"""spark-defaults.conf: one property a line, read as Java reads property files."""
+"""Reads spark-defaults.conf, with one property per line, as Java reads property files."""
 
 import re
 from collections.abc import Iterator
@@ -31,11 +31,11 @@ _REMOVED: Final = "spark.ui.acls.enable"
 def read_spark_defaults(
     data: bytes, file: str, *, with_lint: bool = False
 ) -> tuple[dict[str, str], tuple[Diagnostic, ...]]:
-    """Return the properties and the diagnostics. The last property of a name wins.
+    """Return the properties and the diagnostics. The last value of a property wins.
 
     A line is `name value`, `name=value` or `name: value`; values are trimmed, as Spark does.
-    Continued lines and escapes are errors, because no ACL needs them. `with_lint` adds warnings
-    about what is valid but probably not meant.
+    Line continuations and escapes are errors because no ACL needs them. `with_lint` adds warnings
+    about valid but probably unintended content.
     """
     diagnostics = Diagnostics(file)
     properties: dict[str, str] = {}

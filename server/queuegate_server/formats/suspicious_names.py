@@ -1,7 +1,7 @@
-"""What an ACL probably does not mean: names that nobody has, and texts that are not lists of names.
+"""Finds probable mistakes in ACLs: names that nobody has, and texts that are not lists of names.
 
-The formats share the grammar `users groups`, with commas between names, and so the same mistakes.
-All patterns take linear time: the texts come from outside.
+All formats share the grammar `users groups`, with commas between names, and hence the same
+mistakes. All patterns run in linear time because the texts are untrusted.
 """
 
 import re
@@ -14,18 +14,18 @@ from queuegate_server.formats.diagnostics import quoted
 
 
 class Suspicion(NamedTuple):
-    """Why a text is suspicious, and the remedy."""
+    """The reason why a text is suspicious, and the remedy."""
 
     message: str
     remedy: str
     may_exist: bool = False
-    """Whether some directory may have a user or a group of this name all the same."""
+    """Whether a directory may nevertheless have a user or a group of this name."""
 
 
 OTHER_WHITE_SPACE: Final = re.compile(
     "[\t\n\v\f\r\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]"
 )
-"""Unicode White_Space without U+0020, the one character that separates users from groups."""
+"""Unicode White_Space without U+0020, the only character that separates users from groups."""
 _UNUSUAL_WHITE_SPACE: Final = re.compile(
     "[\v\f\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]"
 )
@@ -34,16 +34,16 @@ _UNUSUAL_WHITE_SPACE: Final = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Wording:
-    """What differs by format: its words, and its white space."""
+    """The words and the white space that differ by format."""
 
     nobody: str
     """How an ACL for nobody is written, after "for nobody "."""
     everyone: str
     """How an ACL for everyone is written, after "for everyone "."""
     compared: str
-    """What names are compared with, such as `Hadoop compares short names`."""
+    """The rule by which names are compared, such as `Hadoop compares short names`."""
     white_space: re.Pattern[str]
-    """White space that does not separate anything."""
+    """White space that does not act as a separator."""
 
 
 YUNIKORN: Final = Wording(
@@ -61,8 +61,8 @@ _INVISIBLE: Final = re.compile(
     "\u2800\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb\U0001bca0-\U0001bca3"
     "\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
 )
-"""Characters that are not white space and show nothing: Unicode's Default_Ignorable_Code_Point,
-the controls of interlinear annotations, and the empty Braille pattern."""
+"""Invisible characters that are not white space: Unicode's Default_Ignorable_Code_Point, the
+interlinear annotation controls, and the empty Braille pattern."""
 _WHITE_SPACE_NAMES: Final = {"\t": "a tab", "\n": "a line break", "\r": "a line break"}
 _TEMPLATE: Final = re.compile(
     r"""\{\{[^{}\n]{0,80}(?:\}\})?     # Helm, Jinja, Ansible
@@ -104,21 +104,21 @@ _EVERYONE_WORDS: Final = frozenset(
 
 
 def suspicious_name(kind: str, name: str, wording: Wording) -> Suspicion | None:
-    """Return why nobody is likely to have a name; None if somebody may.
+    """Return why nobody is likely to have a name; None if the name is plausible.
 
     Args:
         kind: `user` or `group`.
         name: An entry of an ACL.
-        wording: The words of its format.
+        wording: The words of the format.
     """
     return next(filter(None, (rule(kind, name, wording) for rule in _NAME_RULES)), None)
 
 
 def suspicious_text(text: str, wording: Wording) -> Iterator[Suspicion]:
-    """Yield why an ACL as a whole is suspicious.
+    """Yield reasons why an ACL as a whole is suspicious.
 
-    After the first suspicion that explains the whole text there is no other: its names are then
-    parts of something else, as `is_no_list` says.
+    Stops at the first reason that explains the whole text: its names are then parts of something
+    else, as `is_no_list` says.
     """
     whole = is_no_list(text, wording)
     if whole is not None:
@@ -138,7 +138,7 @@ def suspicious_text(text: str, wording: Wording) -> Iterator[Suspicion]:
 
 
 def is_no_list(text: str, wording: Wording) -> Suspicion | None:
-    """Return why a text is something else than lists of names; None if it may be lists."""
+    """Return why a text is something other than lists of names; None if it may be lists."""
     if template := _TEMPLATE.search(text):
         return Suspicion(
             f"{quoted(template[0])} looks like an unrendered template",
@@ -166,7 +166,7 @@ def is_no_list(text: str, wording: Wording) -> Suspicion | None:
 
 
 def spelled_in_two_cases(text: str) -> Iterator[Suspicion]:
-    """Yield the names of a list in an ACL that differ only in case, and so are different names."""
+    """Yield names of a list in an ACL that differ only in case and are thus different."""
     users, _, groups = text.partition(" ")
     for kind, field in (("user", users), ("group", groups)):
         seen: dict[str, str] = {}
@@ -180,7 +180,7 @@ def spelled_in_two_cases(text: str) -> Iterator[Suspicion]:
 
 
 def meant_key(key: str, submit: str, admin: str) -> str:
-    """Return which key of an ACL a similar one probably means; empty if it is not similar.
+    """Return the key of an ACL that a similar key probably means; empty if it is not similar.
 
     Args:
         key: A key that the format does not know.
@@ -287,4 +287,4 @@ _NAME_RULES: Final[tuple[Callable[[str, str, Wording], Suspicion | None], ...]] 
     _netgroup,
     _host,
 )
-"""The first that applies counts."""
+"""The first match applies."""

@@ -1,7 +1,7 @@
-"""XML text -> elements with their positions. No input makes it raise or open anything.
+"""Parses XML text into elements with positions. Never raises and opens nothing.
 
-A document type is refused, so there are no entities to expand or to fetch. Size, depth and
-number of elements are bounded, and the tree is built without recursion.
+Document types are refused, so there are no entities to expand or fetch. The size, depth and number
+of elements are bounded, and the tree is built without recursion.
 """
 
 from dataclasses import dataclass, field
@@ -17,7 +17,7 @@ MAX_ELEMENTS: Final = 2_000_000
 
 @dataclass(slots=True, eq=False)
 class Element:
-    """An element, at the position of its tag."""
+    """An element at the position of its tag."""
 
     line: int
     column: int
@@ -25,14 +25,14 @@ class Element:
     attributes: dict[str, str]
     children: list["Element"] = field(default_factory=list)
     text: str = ""
-    """All characters directly inside it, except in comments."""
+    """All characters directly inside the element, except in comments."""
     is_plain: bool = True
-    """False if a CDATA section or a processing instruction is directly inside it. Readers of
-    XML split the text there."""
+    """False if a CDATA section or a processing instruction is directly inside the element. XML
+    readers split the text there."""
 
 
 def read_xml(data: bytes, diagnostics: Diagnostics) -> Element | None:
-    """Return the top element of a document; None, and an error, if it cannot be read."""
+    """Return the top element of a document. If it cannot be read, add an error and return None."""
     try:
         return _Builder().build(data)
     except ParseError as error:
@@ -69,8 +69,8 @@ class _Builder:
         except (LookupError, ValueError) as error:  # an encoding that Python does not know
             raise ParseError(Position(1, 1), f"unreadable: {error}", "save it as UTF-8") from None
         finally:
-            # Otherwise the parser and this object form a cycle that keeps all elements until
-            # the garbage collector finds it.
+            # Otherwise the parser and this object form a cycle that keeps all elements alive until
+            # the garbage collector runs.
             parser.StartElementHandler = parser.EndElementHandler = None
             parser.CharacterDataHandler = parser.StartDoctypeDeclHandler = None
             parser.StartCdataSectionHandler = parser.ProcessingInstructionHandler = None

@@ -1,4 +1,4 @@
-"""The nodes of a YAML document: their texts as they are written, and their positions."""
+"""The nodes of a YAML document: their source texts and positions."""
 
 from dataclasses import dataclass, field
 from typing import Final
@@ -8,14 +8,14 @@ _NULLS: Final = frozenset({"", "~", "null", "Null", "NULL"})
 
 @dataclass(slots=True, eq=False)
 class ScalarNode:
-    """A single value, as it is written."""
+    """A scalar, as written."""
 
     line: int
     column: int
     text: str
     plain: bool
-    """True without quotes, block style and tag: the text may then mean a number, a boolean or
-    null."""
+    """True if the scalar has no quotes, block style or tag, so that it may be a number, a boolean
+    or null."""
 
     @property
     def is_null(self) -> bool:
@@ -34,15 +34,15 @@ class SequenceNode:
 
 @dataclass(slots=True, eq=False)
 class MappingNode:
-    """A mapping in the order of the text, its merged keys last."""
+    """A mapping in source order, with merged keys last."""
 
     line: int
     column: int
     entries: dict[str, tuple[ScalarNode, "Node"]] = field(default_factory=dict)
-    """The key and its value, by the text of the key."""
+    """The key and value nodes, by the text of the key."""
 
     def get(self, key: str) -> "Node | None":
-        """Return the value of a key, or None if there is no such key."""
+        """Return the value of a key, or None if the key is absent."""
         entry = self.entries.get(key)
         return entry[1] if entry else None
 
@@ -51,7 +51,7 @@ Node = ScalarNode | SequenceNode | MappingNode
 
 
 def plain_data(node: Node | None) -> object:
-    """Return a node as dicts, lists, texts and None, without the positions."""
+    """Return a node as dicts, lists, texts and None, without positions."""
     if isinstance(node, MappingNode):
         return {key: plain_data(value) for key, (_, value) in node.entries.items()}
     if isinstance(node, SequenceNode):

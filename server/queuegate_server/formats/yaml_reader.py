@@ -1,11 +1,10 @@
-"""YAML text -> nodes with their positions; scalars keep their text.
+"""Parses YAML text into nodes with positions. Scalars keep their text.
 
-The reference is go-yaml v3, with which YuniKorn reads its configuration: only the first
-document of a stream is read, a repeated key is an error, `<<` merges, and the reader of a
-scalar decides what it means (`007`, `yes` and `2024-01-01` stay as they are written). Unlike
-go-yaml, tags other than `!!str`, `!!seq` and `!!map` are refused, and size, depth and number
-of nodes are bounded. An alias counts as everything that it stands for, so a small text cannot
-become a large tree.
+The reference is go-yaml v3, which YuniKorn uses to read its configuration: only the first document
+of a stream is read, a repeated key is an error, `<<` merges, and the consumer of a scalar
+interprets it (`007`, `yes` and `2024-01-01` stay as written). Unlike go-yaml, tags other than
+`!!str`, `!!seq` and `!!map` are refused, and size, depth and number of nodes are bounded. An alias
+counts as its whole target, so a small text cannot become a large tree.
 """
 
 from collections.abc import Callable, Iterator
@@ -29,11 +28,12 @@ from queuegate_server.formats.source_text import MAX_BYTES, ParseError, decode, 
 from queuegate_server.formats.yaml_nodes import MappingNode, Node, ScalarNode, SequenceNode
 
 MAX_DEPTH: Final = 200
-"""Levels of nesting; a level of queues takes two."""
+"""The maximum levels of nesting. A level of queues takes two."""
 MAX_DOCUMENTS: Final = 10_000
-"""Of a file with several."""
+"""The maximum number of documents in a file."""
 MAX_NODES: Final = 5_000_000
-"""Keys, values, lists and mappings; the target of an alias counts each time."""
+"""The maximum number of keys, values, lists and mappings. The target of an alias counts each
+time."""
 
 _MERGE: Final = "<<"
 _VERSION: Final = (1, 1)
@@ -64,13 +64,13 @@ _NOTHING: Final = _Size(0, 0)
 
 @dataclass(slots=True, eq=False)
 class _Open:
-    """A list or mapping whose end has not been reached yet."""
+    """A list or mapping whose end has not been reached."""
 
     node: SequenceNode | MappingNode
     anchor: str | None
     size_before: _Size
     key: ScalarNode | None = None
-    """The key whose value comes next, in a mapping."""
+    """In a mapping, the key whose value comes next."""
     merged: list[Node] = field(default_factory=list)
 
 
@@ -78,7 +78,7 @@ class _Builder:
     """Builds the tree of one document, without recursion."""
 
     def __init__(self, diagnostics: Diagnostics, size_before: _Size = _NOTHING) -> None:
-        """Count from the size of the documents before it: the bounds are those of a file."""
+        """Start with the size of the preceding documents: the bounds apply to the whole file."""
         self._diagnostics = diagnostics
         self._top = SequenceNode(0, 0)
         self._open = [_Open(self._top, None, _NOTHING)]
@@ -88,23 +88,23 @@ class _Builder:
         """The mark at the end of the document, once it is built."""
         self.is_last = False
         """Whether the text ended before a document began."""
-        # Equal texts are kept once, which saves memory in the names built from them.
+        # Equal texts share one object, which saves memory in the names built from them.
         self._texts: dict[str, str] = {}
 
     @property
     def size(self) -> _Size:
-        """The size of the document, and of those before it."""
+        """The combined size of this document and the preceding ones."""
         return _Size(self._nodes, self._characters)
 
     def build(self, get_event: Callable[[], Any]) -> Node | None:
         """Return the root of the first document, or None if it is empty.
 
         Raises:
-            ParseError: The document cannot be understood.
+            ParseError: The document cannot be parsed.
             TooManyErrors: Too many keys are repeated.
         """
-        # Not an attribute: it would form a cycle that keeps all nodes until the garbage
-        # collector finds it.
+        # Not an attribute: that would form a cycle that keeps all nodes alive until the garbage
+        # collector runs.
         handlers: dict[type, Callable[[Any], None]] = {
             events.DocumentStartEvent: self._begin,
             events.AliasEvent: self._alias,
@@ -118,7 +118,7 @@ class _Builder:
             event = get_event()
             kind = event.__class__
             if kind is scalar_event:
-                # Most events are scalars, so the usual case makes no call.
+                # Most events are scalars, so the common case makes no call.
                 value, tag, mark = event.value, event.tag, event.start_mark
                 text = texts.setdefault(value, value)
                 plain = tag is None and not event.style
@@ -239,15 +239,15 @@ class YamlDocument:
     root: Node | None
     """None if the document is empty, null or unreadable."""
     diagnostics: tuple[Diagnostic, ...]
-    """Errors: repeated keys if there is a root, otherwise why there is none."""
+    """The errors: repeated keys if there is a root, otherwise the reason why there is none."""
     second: Position | None = None
-    """The start of the next document that is not empty; it is not read."""
+    """The start of the next document that is not empty, which is not read."""
 
 
 def read_yaml(data: bytes, file: str) -> YamlDocument:
     """Return the first document of a UTF-8 text. No input makes this function raise.
 
-    `file` is the name that the diagnostics show.
+    `file` is the file name for the diagnostics.
     """
     diagnostics = Diagnostics(file)
     root = None
@@ -272,15 +272,15 @@ def read_yaml(data: bytes, file: str) -> YamlDocument:
 
 
 def read_documents(data: bytes, diagnostics: Diagnostics) -> list[Node]:
-    """Return the documents of a UTF-8 text that are not empty.
+    """Return the non-empty documents of a UTF-8 text.
 
     Args:
         data: The text.
-        diagnostics: Gets an error for each repeated key.
+        diagnostics: Receives an error for each repeated key.
 
     Raises:
-        ParseError: A document cannot be understood, or they are too many or too large together.
-        TooManyErrors: Too many keys are repeated.
+        ParseError: A document cannot be understood, or the documents are too many or too large in
+        total. TooManyErrors: Too many keys are repeated.
     """
     text = decode(data)
     get_event = _PARSER(data).get_event
@@ -304,8 +304,8 @@ def _position(mark: Any) -> Position:
 
 
 def _look_ahead(text: str, end: Any) -> None:
-    """Scan as far beyond the first document as go-yaml does, which refuses the whole text for
-    an error there.
+    """Scan as far beyond the first document as go-yaml does: go-yaml refuses the whole text for an
+    error there.
 
     Raises:
         ParseError: There is an error.
@@ -339,7 +339,7 @@ def _next_document(get_event: Callable[[], Any]) -> Position | None:
 
 @contextmanager
 def _syntax_errors(text: str) -> Iterator[None]:
-    """Raise the errors of the parser as ParseError."""
+    """Raise the parser's errors as ParseError."""
     try:
         yield
     except yaml.MarkedYAMLError as error:

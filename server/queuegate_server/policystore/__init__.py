@@ -1,1 +1,1 @@
-"""Policies: from the files of the scheduler to the snapshot that is served."""
+"""Loads the scheduler's policy files and serves them as snapshots."""

@@ -1,4 +1,4 @@
-"""All policies that the settings name, and the files beside them, read and parsed together."""
+"""Reads and parses all policies that the settings name, together with the files beside them."""
 
 import asyncio
 from contextlib import suppress
@@ -31,12 +31,12 @@ from queuegate_server.runtime.threads import AbandonableThreadPool, AllThreadsHa
 from queuegate_server.settings.model import PolicySource, Settings
 
 MAX_KEPT_BYTES: Final = 2 * 1024 * 1024
-"""Of the texts that are kept: twice what a ConfigMap holds."""
+"""The maximum size of texts that are kept: twice the capacity of a ConfigMap."""
 EMBEDDED_DEFAULT: Final = Path(__file__).with_name("default_queues.yaml")
 
 
 class CannotLoad(Exception):
-    """The policies cannot be read."""
+    """Raised when the policies cannot be read."""
 
     def __init__(self, file: str, message: str, remedy: str) -> None:
         super().__init__(f"{file}: {message}")
@@ -44,21 +44,24 @@ class CannotLoad(Exception):
 
 
 class ConfigMaps:
-    """A source for the file watcher: the folders of yunikorn-defaults and yunikorn-configs.
+    """A source for the file watcher that reads the folders of yunikorn-defaults and
+    yunikorn-configs.
 
-    As in the scheduler, a key of yunikorn-configs wins over the same key of
-    yunikorn-defaults, and `service.policyGroup` names the key with the queues.
+    As in the scheduler, keys of yunikorn-configs override those of yunikorn-defaults, and
+    `service.policyGroup` names the key with the queues.
     """
 
     def __init__(self, folders: tuple[Path, ...], group: str | None) -> None:
-        """Read these folders, of which a later one wins; `group` overrides the policy group."""
+        """Read these folders, where later ones override earlier ones. `group` overrides the policy
+        group.
+        """
         self._maps = maps = ConfigMapFolders(folders)
         self._group = group
         self.key_instead = ""
-        """The key that the scheduler reads instead, as of the last reading; empty if it reads the
-        same."""
+        """The key that the scheduler reads instead, as of the last read; empty if it reads the same
+        key."""
         self.is_key: Final = True
-        """Whether YuniKorn reads the text from a key of a ConfigMap, as it is."""
+        """Whether YuniKorn reads the text from a key of a ConfigMap, without opening envelopes."""
         self.name = maps.name
         self.folders = maps.folders
         self.status = maps.status
@@ -83,7 +86,7 @@ class ConfigMaps:
 
 
 class QueuesFile(OneFile):
-    """A source for the file watcher: a policy, which may be a key of a mounted ConfigMap."""
+    """A source for the file watcher that reads a policy file or a key of a mounted ConfigMap."""
 
     def __init__(self, path: Path) -> None:
         """Read a file."""
@@ -92,10 +95,10 @@ class QueuesFile(OneFile):
         self.key_instead = ""
         """As in ConfigMaps."""
         self.is_key = False
-        """As in ConfigMaps, as of the last reading."""
+        """As in ConfigMaps, as of the last read."""
 
     def read(self) -> bytes:
-        """Return the content; that of a compressed key, decompressed. Raises OSError."""
+        """Return the contents, decompressed if the key is compressed. Raises OSError."""
         self.key_instead = key_instead(self._file)
         self.is_key = is_mounted(self._file.parent)
         data = super().read()
@@ -117,7 +120,7 @@ class _Policy(NamedTuple):
 
 
 class PolicyLoader:
-    """Reads and parses all policies of the settings."""
+    """Reads and parses all policies named by the settings."""
 
     def __init__(self, settings: Settings) -> None:
         """Read nothing yet."""
@@ -145,24 +148,24 @@ class PolicyLoader:
         self._resolver_types = types()
         self._threads = AbandonableThreadPool(1, "policy-parse")
         self._formats: dict[str, str] = {}
-        """By the name of the policy. A file that changes its format while it is served is a
-        mistake, and could open what was closed."""
+        """The formats by policy name. A file that changes its format while it is served is a
+        mistake, and could open access that was closed."""
         self._keeps_texts = settings.console.enabled
         self.texts: ParseJob | None = None
-        """The texts that were loaded last, for the console, unless they are large."""
+        """The texts of the last load, for the console, unless they are large."""
         self.name: Final = ", ".join(policy.policy.name for policy in self._policies)
-        """The names of the policies, for people."""
+        """The display names of the policies."""
 
     async def load(self, *, in_child: bool) -> ParsedPolicies:
         """Read and parse all files.
 
         Args:
-            in_child: Whether to parse in a child process with limits, so that calls do not wait,
-                or in a thread, which is faster.
+            in_child: Whether to parse in a child process with limits, so that calls do not wait, or
+            in a thread, which is faster.
 
         Raises:
             CannotLoad: A file cannot be read.
-            ParserFailed: The child cannot be started, reached a limit or broke down.
+            ParserFailed: The child cannot be started, reached a limit or crashed.
         """
         job = await self.read()
         size = sum(len(text.policy.data) for text in job.texts)
@@ -171,7 +174,7 @@ class PolicyLoader:
             parsed = await parser_process.parse(job)
         else:
             parsed = await self._threads.run("", partial(parse, job))
-        with suppress(OSError, AllThreadsHang):  # Then they are parsed when they are needed.
+        with suppress(OSError, AllThreadsHang):  # On failure, they are parsed on first use.
             await self._threads.run(None, partial(_parse_long_acls, parsed))
         if not has_errors(parsed.diagnostics):
             self._formats |= parsed.formats
@@ -179,8 +182,8 @@ class PolicyLoader:
 
     async def read(self) -> ParseJob:
         """Read all files. Raises CannotLoad."""
-        # Every file is read, even if another one cannot be: to its watcher, a file that is not
-        # read has changed.
+        # Read every file even if another cannot be read: to its watcher, an unread file has
+        # changed.
         results = await asyncio.gather(*map(_read, self.watchers), return_exceptions=True)
         files: dict[FileWatcher[bytes], File] = {}
         checksums = []
@@ -212,7 +215,7 @@ class PolicyLoader:
 
 
 def policy_files(source: PolicySource) -> ConfigMaps | QueuesFile:
-    """Return the source that the settings name; without one, the embedded default."""
+    """Return the source that the settings name, or the embedded default."""
     folders = tuple(folder for folder in (source.defaults, source.configs) if folder is not None)
     if folders:
         return ConfigMaps(folders, source.group)

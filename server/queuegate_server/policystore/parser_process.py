@@ -1,4 +1,4 @@
-"""Parsing in a child process with limits, beside calls that this process answers."""
+"""Parses in a child process with limits, so that this process can answer calls meanwhile."""
 
 import asyncio
 import errno
@@ -41,14 +41,14 @@ _LOG = logging.getLogger("queuegate_server.policystore")
 _MIB: Final = 1 << 20
 MIN_MEMORY_BYTES: Final = 512 * _MIB
 MEMORY_PER_BYTE: Final = 64
-"""Of text: policies of many small queues were seen to take 40."""
+"""The memory limit per byte of text. Policies of many small queues have needed 40."""
 MIN_CPU_SECONDS: Final = 30
 CPU_SECONDS_PER_MIB: Final = 5
-"""Ten times what was seen."""
+"""The limit of processor time per MiB of text: ten times the observed value."""
 WALL_SECONDS_PER_CPU_SECOND: Final = 4
-"""On a busy machine a niced process gets little processor time."""
+"""A niced process gets little processor time on a busy machine."""
 NICENESS: Final = 5
-"""Calls come first, but a busy machine must not keep a reload waiting for long."""
+"""Calls come first, but a busy machine must not delay a reload for long."""
 _MAX_CHECK_BYTES: Final = 2 * MAX_DIAGNOSTICS_BYTES
 MAX_TRACEBACK_BYTES: Final = 10_000
 _REMEDIES: Final[Mapping[int | None, str]] = {
@@ -57,7 +57,7 @@ _REMEDIES: Final[Mapping[int | None, str]] = {
     errno.EMFILE: "raise the limit on open files",
     errno.ENFILE: "raise the limit on open files",
 }
-"""For a child that cannot be started."""
+"""The remedy if a child cannot be started."""
 _START: Final = f"""
 import importlib, json, sys
 sys.path[:] = json.loads(sys.argv[1])
@@ -72,7 +72,7 @@ run_child()
 
 
 class ParserFailed(Exception):
-    """The parser reached a limit or broke down; the message and the remedy are for people."""
+    """Raised when the parser reaches a limit or crashes."""
 
     def __init__(self, message: str, remedy: str) -> None:
         super().__init__(message)
@@ -80,7 +80,7 @@ class ParserFailed(Exception):
 
 
 async def parse(job: ParseJob) -> ParsedPolicies:
-    """Parse all policies. Raises ParserFailed, also if no child can be started."""
+    """Parse all policies. Raises ParserFailed, even if no child can be started."""
     try:
         return await _run(job)
     except OSError as error:
@@ -111,18 +111,18 @@ async def _run(job: ParseJob | CheckJob) -> ParsedPolicies:
 
 
 async def run_job(module: str, job: object, output_bytes: int | None = None) -> bytearray:
-    """Return the output of a child that runs a job, which may have text from outside.
+    """Return the output of a child that runs a job, which may contain untrusted text.
 
     Args:
         module: The module whose `run_child` runs it.
         job: The job, whose size sets the limits of the child.
-        output_bytes: How much it may write; None: as much as it may have in memory.
+        output_bytes: The maximum size of its output; None for its memory limit.
 
     Raises:
-        ParserFailed: The child reached a limit or broke down.
+        ParserFailed: The child reached a limit or crashed.
         OSError: No child can be started.
     """
-    # The child's result is no pickle, because the child reads text from outside.
+    # The result is not a pickle because the child reads untrusted text.
     text = pickle.dumps(job)
     limits = _limits(len(text))
     if output_bytes is not None:
@@ -145,9 +145,9 @@ async def run_job(module: str, job: object, output_bytes: int | None = None) -> 
 
 
 async def decode(lines: Iterable[bytes]) -> ParsedPolicies:
-    """Decode the lines of `parsing.encode_result`; other work can run between them.
+    """Decode the lines of `parsing.encode_result`. Other work can run between lines.
 
-    Raises ValueError if the result is not complete.
+    Raises ValueError if the result is incomplete.
     """
     partitions: dict[str, Partition] = {}
     diagnostics: list[Diagnostic] = []
@@ -207,7 +207,7 @@ async def decode(lines: Iterable[bytes]) -> ParsedPolicies:
 def _cluster(semantics: str, admins: Sequence[Any], *flags: bool) -> Cluster:
     text, users, *_ = admins
     rules = Semantics(semantics)
-    # One of the users may be that of the daemon, who is not in the text.
+    # One of the users may be that of the daemon, which is not in the text.
     acl = replace(parse_yarn(text, rules), users=frozenset(users))
     return Cluster(rules, acl, *flags)
 
@@ -239,7 +239,7 @@ def _diagnostic(content: Sequence[Any]) -> Diagnostic:
 
 
 def _command(module: str) -> list[str]:
-    """Return the command line of a child that imports what this process does, but not `site`."""
+    """Return the command line of a child with this process's import path, but without `site`."""
     client = Path(queuegate.policy.__path__[0]).parents[1]
     server = Path(queuegate_server.__path__[0]).parent
     path = dict.fromkeys([*filter(None, sys.path), str(client), str(server)])

@@ -1,10 +1,9 @@
-"""Parsing of all policies together: a pure function of plain data, and the program of the child
-process that runs it.
+"""Parses all policies together: a pure function of plain data, and the program of the child process
+that runs it.
 
-The child imports only this module and the parsers, so that it starts fast, and nothing of the
-server. It writes its result as lines of JSON, each of which takes the receiver about a millisecond,
-so that other work can be done in between. The text of an ACL is sent once, and parsed when it is
-needed.
+To start fast, the child imports only this module and the parsers, and nothing else of the server.
+It writes its result as lines of JSON. Each takes the receiver about a millisecond, so other work
+can run in between. The text of an ACL is sent once and parsed on first use.
 """
 
 import gc
@@ -42,20 +41,20 @@ from queuegate_server.formats.yunikorn.deciders import other_key, unasked_partit
 T = TypeVar("T")
 
 OUT_OF_MEMORY: Final = 3
-"""Exit status of the child."""
+"""The child's exit status if it runs out of memory."""
 FAILED: Final = 4
-"""Exit status of the child; its output is a traceback."""
+"""The child's exit status if its output is a traceback."""
 
 _QUEUES: Final = 500
 _NUMBERS: Final = 5_000
 _DIAGNOSTICS: Final = 50
-"""How many of each kind a line has, at most."""
+"""The maximum number of items of each kind in a line."""
 MAX_DIAGNOSTICS_BYTES: Final = 4 * 1024 * 1024
-"""Of the diagnostics of a result, as they are sent."""
+"""The maximum size of the diagnostics in a result, as sent."""
 
 
 class File(NamedTuple):
-    """The content of a file, and its name in diagnostics."""
+    """The contents of a file, and its name in diagnostics."""
 
     name: str
     data: bytes
@@ -66,47 +65,48 @@ class PolicyText(NamedTuple):
 
     policy: File
     format: str
-    """As the settings state it, or as it was before; empty: as the text looks."""
+    """As configured, or as detected before; empty to detect it from the text."""
     partition: str
-    """The partition that the queues of a YARN cluster are."""
+    """The partition that contains the queues of a YARN cluster."""
     daemon_user: str
     yarn_keys: tuple[str, ...]
-    """The settings of this policy that only YARN's formats have a use for."""
+    """The settings of this policy that only YARN's formats use."""
     site: File | None
     spark: File | None
     key_instead: str = ""
     """The key of the file's ConfigMap that YuniKorn reads instead; empty if it reads this one."""
     is_bare: bool = False
-    """Whether it is read as it is, even if it is an envelope: YuniKorn opens none in a key."""
+    """Whether to read the text as it is, even if it is an envelope. YuniKorn does not open
+    envelopes in a key."""
 
 
 class ParseJob(NamedTuple):
-    """Everything that parsing depends on."""
+    """All inputs of parsing."""
 
     texts: tuple[PolicyText, ...]
     checksum: str
     acl_names: Mapping[str, AclNames]
-    """By the name of the partition; others have YuniKorn's."""
+    """By partition name; YuniKorn's names for others."""
     semantics: Mapping[str, Semantics]
-    """By the name of the partition; others have the documented one."""
+    """By partition name; the documented default for others."""
     resolver_types: frozenset[str]
-    """The types of group resolvers that a partition may ask for."""
+    """The types of group resolvers that a partition may request."""
 
 
 class CheckJob(NamedTuple):
-    """Files of one format, of which only the diagnostics matter."""
+    """Files of one format whose diagnostics alone are wanted."""
 
     format: str
-    """One of FILE_FORMATS; empty: that of each file is detected."""
+    """One of FILE_FORMATS; empty to detect the format of each file."""
     files: tuple[File, ...]
     acl_names: Mapping[str, AclNames] | AclNames = AclNames.YUNIKORN
-    """Which names the ACLs may list: in all partitions, or as for a ParseJob."""
+    """The names that ACLs may list: in all partitions, or as in a ParseJob."""
     with_lint: bool = True
     """Whether to add the warnings of the linter."""
     yarn: YarnOptions = YarnOptions()
     """The settings for the formats of YARN."""
     is_bare: bool = False
-    """Whether the files are read as they are, even if they are envelopes."""
+    """Whether to read the files as they are, even if they are envelopes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,20 +116,20 @@ class ParsedPolicies:
     partitions: Mapping[str, Partition]
     """By name; empty if a diagnostic is an error."""
     files: Mapping[str, str]
-    """By the name of the partition: the name of the file that defines it."""
+    """The name of the defining file, by partition name."""
     diagnostics: tuple[Diagnostic, ...]
     """Sorted by file and position."""
     empty: AbstractSet[str]
-    """The names of the policies that have no partitions."""
+    """The names of policies without partitions."""
     spark_defaults: Mapping[str, Mapping[str, str]]
-    """By the name of the partition: the properties of its applications of Spark."""
+    """By partition name: the properties of its Spark applications."""
     formats: Mapping[str, str]
-    """By the name of the policy, of those that have partitions."""
+    """By policy name, for policies with partitions."""
     checksum: str
 
 
 def check(job: CheckJob) -> ParsedPolicies:
-    """Return the diagnostics of all files, and nothing else."""
+    """Return only the diagnostics of all files."""
     names = job.acl_names
     chosen = names if isinstance(names, AclNames) else _chosen_names(names)
     options = FormatOptions(chosen, yarn=job.yarn, is_bare=job.is_bare)
@@ -199,8 +199,8 @@ def _other_deciders(
     partitions: Mapping[str, Partition],
     files: Mapping[str, str],
 ) -> Iterator[Diagnostic]:
-    """Yield why YuniKorn may decide by something else than its policies. Those of YARN are among
-    the diagnostics of loading.
+    """Yield reasons why YuniKorn may not use its policies. For YARN, these are among the
+    diagnostics of loading.
     """
     names = [name for name in partitions if formats.get(files[name]) == YUNIKORN]
     for text in job.texts:
@@ -229,7 +229,7 @@ def _load(text: PolicyText, format_name: str, job: ParseJob) -> LoadResult:
 
 
 def format_options(text: PolicyText, job: ParseJob) -> FormatOptions:
-    """Return how a policy of a job is read."""
+    """Return the options for reading a policy of a job."""
     return FormatOptions(
         acl_names=_chosen_names(job.acl_names),
         resolver_types=job.resolver_types,
@@ -244,7 +244,7 @@ def format_options(text: PolicyText, job: ParseJob) -> FormatOptions:
 
 
 def run_child() -> None:
-    """Run the job on standard input, and end with a status that says what went wrong."""
+    """Run the job on standard input, and exit with a status that tells the kind of failure."""
     end_child(_result)
 
 
@@ -255,15 +255,15 @@ def _result(job: ParseJob | CheckJob) -> Iterator[bytes]:
 
 
 def end_child(work: Callable[[Any], Iterable[bytes]]) -> None:
-    """Write the lines that `work` returns for the job on standard input, and end the process."""
-    # Without cleaning up: there may be no memory for it, and it takes time.
+    """Write the lines that `work` returns for the job on standard input, and exit the process."""
+    # Without cleanup: there may be no memory for it, and it takes time.
     os._exit(_run_job(work))
 
 
 def _run_job(work: Callable[[Any], Iterable[bytes]]) -> int:
     gc.disable()
     with suppress(OSError):
-        # If the machine runs out of memory, this process goes first.
+        # If the machine runs out of memory, the kernel kills this process first.
         Path("/proc/self/oom_score_adj").write_text("1000")
     output = sys.stdout.buffer
     try:
@@ -292,7 +292,7 @@ def encode_result(parsed: ParsedPolicies) -> Iterator[bytes]:
 
 
 def _encode_diagnostics(diagnostics: Sequence[Diagnostic]) -> Iterator[bytes]:
-    """Return the lines of diagnostics, and of one more for those that exceed the bound."""
+    """Return the lines of the diagnostics, with one more that stands for those beyond the bound."""
     size = 0
     for start in range(0, len(diagnostics), _DIAGNOSTICS):
         part = diagnostics[start : start + _DIAGNOSTICS]
@@ -336,5 +336,5 @@ def _parts(items: Sequence[T], size: int) -> Iterator[Sequence[T]]:
 
 
 def _line(kind: str, content: object) -> bytes:
-    """Return a line of JSON, in which a set is a sorted list."""
+    """Return a line of JSON, with sets as sorted lists."""
     return json.dumps([kind, content], default=sorted).encode() + b"\n"

@@ -1,8 +1,8 @@
-"""A policy that somebody proposes: its findings, and what it changes for people.
+"""A proposed policy: its diagnostics, and the access that it changes.
 
-A child process compares it with the policies that are served and proves claims about it, because
-its text comes from outside. Its result has bounds on lists, texts and bytes, and comes in lines,
-each of which takes the receiver about a millisecond.
+Because the text is untrusted, a child process compares it with the served policies and proves
+claims about it. The result has bounded lists, texts and bytes, and comes in lines that each take
+the receiver about a millisecond.
 """
 
 import asyncio
@@ -47,18 +47,18 @@ SERVED: Final = "the policy that is served"
 MAX_FINDINGS: Final = 200
 MAX_CHANGES: Final = 200
 MAX_NAMES: Final = 50
-"""Names of one change."""
+"""The maximum number of names in one change."""
 MAX_CLAIMS: Final = 200
 MAX_GROUPS: Final = 2_000
-"""Groups whose members are listed to compare people."""
+"""The maximum number of groups whose members are listed to compare people."""
 MAX_NAME_BYTES: Final = 1_024
-"""As in calls."""
+"""The same bound as in calls."""
 MAX_TEXT: Final = 1_000
-"""Characters of a text, such as a name or a claim."""
+"""The maximum length of a text, such as a name or a claim."""
 MAX_PATH: Final = 4_096
-"""Characters of a path or a command, which are of no use unless they are complete."""
+"""The maximum length of a path or a command, which are useless if truncated."""
 MAX_LIST_BYTES: Final = 1024 * 1024
-"""Of the changes, and of the decisions that refute claims, as JSON."""
+"""The maximum size of the changes, and of the decisions that refute claims, as JSON."""
 MAX_RESULT_BYTES: Final = 8 * 1024 * 1024
 _LINE_BYTES: Final = 16 * 1024
 _COMPLETE: Final = frozenset({"command", "queue", "place"})
@@ -66,29 +66,29 @@ _COMPLETE: Final = frozenset({"command", "queue", "place"})
 
 
 class ProposalJob(NamedTuple):
-    """What a proposal is, and what it is compared with."""
+    """A proposal and its context for comparison."""
 
     job: ParseJob
-    """Has the proposed policy as its only text."""
+    """A job whose only text is the proposed policy."""
     served: bytes
-    """The partitions that are served, as `served_lines` encodes them."""
+    """The served partitions, as encoded by `served_lines`."""
     replaces_all: bool
-    """Whether partitions that the proposal does not have are removed, or left as they are."""
+    """Whether partitions missing from the proposal are removed or kept."""
     claims: File | None
     people: Mapping[str, GroupsByUser] | None
     """The people of each partition; None to compare names."""
     wants_groups: bool
-    """Whether to return the groups whose members decide who gains or loses."""
+    """Whether to return the groups whose members affect who gains or loses access."""
 
 
 def served_lines(partitions: Mapping[str, Partition]) -> Iterator[bytes]:
-    """Yield partitions as lines. Each takes a millisecond, so that other work can be done."""
+    """Yield partitions as lines. Each takes a millisecond, so other work can run in between."""
     plain = ParsedPolicies(partitions, {}, (), frozenset(), {}, {}, "")
     return encode_result(plain)
 
 
 async def run(job: ProposalJob) -> dict[str, Any]:
-    """Return the result of `assess`, from a child process; other work runs between its lines.
+    """Return the result of `assess` in a child process. Other work runs between its lines.
 
     Raises:
         ParserFailed: The child reached a limit or broke down.
@@ -110,12 +110,12 @@ async def run(job: ProposalJob) -> dict[str, Any]:
 
 
 def run_child() -> None:
-    """Run the job on standard input, and end."""
+    """Run the job on standard input, and exit."""
     end_child(lambda job: _lines((), _cut_texts(assess(job))))
 
 
 def _lines(above: tuple[str, ...], result: Mapping[str, Any]) -> Iterator[bytes]:
-    """Yield lines of JSON, each with a path and the value there, or a part of a list."""
+    """Yield lines of JSON, each with a path and its value, or a part of a list."""
     for name, value in result.items():
         path = (*above, name)
         if isinstance(value, dict):
@@ -147,7 +147,7 @@ def _parts(items: Iterable[Any]) -> Iterator[list[Any]]:
 
 
 def _cut_texts(value: Any, key: str = "") -> Any:
-    """Return a value with no text that is too long."""
+    """Return a value with its long texts truncated."""
     if isinstance(value, str):
         return shortened(value, MAX_PATH if key in _COMPLETE else MAX_TEXT)
     if isinstance(value, dict):
@@ -158,7 +158,7 @@ def _cut_texts(value: Any, key: str = "") -> Any:
 
 
 def _some(entries: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return the first entries that are not too long together."""
+    """Return the first entries that fit into the bound together."""
     found = []
     size = 0
     for entry in entries:
@@ -170,7 +170,7 @@ def _some(entries: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 class _ServedPolicy(PolicyFile):
-    """The policy of the server, whose text is not known."""
+    """The server's policy, whose text is unknown."""
 
     @cached_property
     def positions(self) -> Mapping[AclKey, Place]:
@@ -182,7 +182,9 @@ class _ServedPolicy(PolicyFile):
 
 
 def assess(proposal: ProposalJob) -> dict[str, Any]:
-    """Return what is wrong with a proposal, whom it lets in or shuts out, and which claims hold."""
+    """Return the errors of a proposal, the people it lets in or shuts out, and the claims that
+    hold.
+    """
     job = proposal.job
     [text] = job.texts
     name, data = text.policy
@@ -193,7 +195,7 @@ def assess(proposal: ProposalJob) -> dict[str, Any]:
     valid = not has_errors(diagnostics)
     if valid:
         lint = lint_policy(format_name, data, name, options)
-        # The loader and the linter may report the same thing.
+        # The loader and the linter may report the same problem.
         diagnostics = sort_diagnostics(dict.fromkeys((*diagnostics, *lint)))
     result: dict[str, Any] = {
         "format": format_name,
@@ -255,7 +257,7 @@ def _compared(
 
 
 def _first(names: Sequence[str]) -> list[str]:
-    """Return the first names, and how many more there are."""
+    """Return the first names, and the number of the others."""
     more = [f"and {len(names) - MAX_NAMES} more"] if len(names) > MAX_NAMES else []
     return [*names[:MAX_NAMES], *more]
 
@@ -271,7 +273,7 @@ def _groups(old: PolicyFile, new: PolicyFile) -> dict[str, list[str]] | None:
 
 
 def _groups_that_matter(old: Partition, new: Partition) -> set[str]:
-    """Return the groups whose members decide who gains or loses."""
+    """Return the groups whose members affect who gains or loses access."""
     paths = {queue.queue for access in Access for queue in walk(old, new, access)}
     waiting = [*paths]
     while waiting:
@@ -286,7 +288,7 @@ def _groups_that_matter(old: Partition, new: Partition) -> set[str]:
             queue = partition.queues.get(path)
             for each in partition.created(path) if queue is None else (queue,):
                 found |= each.submit_acl.groups | each.admin_acl.groups
-    # No directory is asked for longer names, and no caller can have them.
+    # No directory is asked about longer names, and no caller can have them.
     return {name for name in found if len(name.encode(errors="replace")) <= MAX_NAME_BYTES}
 
 
@@ -331,7 +333,7 @@ def _no_claims(error: str, diagnostics: Iterable[Diagnostic]) -> dict[str, Any]:
 
 
 def _proofs(proofs: Sequence[Proof]) -> list[dict[str, Any]]:
-    """Return all claims, and what refutes the first ones."""
+    """Return all claims, and the decisions that refute the first ones."""
     refuting = _some(
         {"text": each.text, "place": str(each.place), "command": each.command}
         for proof in proofs

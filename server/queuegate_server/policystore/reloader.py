@@ -1,8 +1,9 @@
-"""Loads the policies, serves them if all are valid, and keeps the last good ones otherwise.
+"""Loads the policies, serves them if all are valid, and otherwise keeps the last good ones.
 
-One reload runs at a time, whether a watcher, SIGHUP or a ReloadPolicy call asks for it. The first
-policies are parsed in this process, which is faster; all others in a child process with limits.
-If that child fails, the policies are read again by and by: no change of a file would ask for it.
+One reload runs at a time, whether a watcher, SIGHUP or a ReloadPolicy call requests it. The first
+policies are parsed in this process, which is faster, and all others in a child process with limits.
+If the child fails, the policies are read again after a delay, since no file change would trigger
+it.
 """
 
 import asyncio
@@ -35,15 +36,15 @@ from queuegate_server.settings.model import Settings
 
 _LOG = logging.getLogger("queuegate_server.policystore.reloader")
 MAX_LOGGED: Final = 50
-"""Diagnostics of one reload."""
+"""The maximum number of diagnostics that a reload logs."""
 FIRST_RETRY_SECONDS: Final = 5.0
-"""From a failure of the parser to the next attempt; doubles with each further failure."""
+"""The delay between a parser failure and the next attempt. Doubles with each further failure."""
 MAX_RETRY_SECONDS: Final = 300.0
 MAX_PAST_RELOADS: Final = 10
 MAX_PAST_DIAGNOSTICS: Final = 20
-"""Diagnostics that are kept of each of them."""
+"""The maximum number of diagnostics kept for each of them."""
 FREED_AT_ONCE: Final = 500
-"""Queues of a replaced policy that are freed before other work may run: 1 ms."""
+"""The number of queues of a replaced policy that are freed before other work may run: 1 ms."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,24 +53,24 @@ class ReloadState:
 
     succeeded: bool
     failed_at: float | None
-    """When it failed, in wall-clock seconds; None if it succeeded."""
+    """The time of failure, in wall-clock seconds; None after success."""
     diagnostics: tuple[Diagnostic, ...]
     unusable: tuple[UnusableResolver, ...] = ()
-    """The resolvers because of which it failed."""
+    """The resolvers that caused the failure."""
 
 
 @dataclass(frozen=True, slots=True)
 class PastReload:
-    """A reload that has ended, with a bounded number of diagnostics."""
+    """A completed reload, with a bounded number of diagnostics."""
 
     ended_at: float
     """In wall-clock seconds."""
     succeeded: bool
     revision: int
-    """The policy that is served since."""
+    """The policy served since then."""
     diagnostics: tuple[Diagnostic, ...]
     not_shown: int
-    """How many more diagnostics there were."""
+    """The number of omitted diagnostics."""
 
 
 class Reloader:
@@ -86,12 +87,12 @@ class Reloader:
         """Load nothing yet.
 
         Args:
-            settings: Where the policies are, and how their partitions are served.
+            settings: The locations of the policies, and the settings of their partitions.
             resolvers: Provides the group resolver of each partition.
             engine: Serves the policies.
             wall: A wall clock in seconds.
-            agree_on_revision: Returns the revision of a policy, given its checksum and the
-                revision before it; None if this is the only process.
+            agree_on_revision: Returns the revision of a policy, given its checksum and the previous
+            revision; None if this is the only process.
         """
         self._settings = settings
         self._agree_on_revision = agree_on_revision
@@ -111,20 +112,19 @@ class Reloader:
         self.state = ReloadState(succeeded=True, failed_at=None, diagnostics=())
         """The outcome of the last reload."""
         self.succeeded = 0
-        """Successful reloads, the first one included."""
+        """The number of successful reloads, including the first one."""
         self.failed = 0
-        """Failed reloads."""
+        """The number of failed reloads."""
         self.served_texts: ParseJob | None = None
-        """The texts of the policies that are served, as `PolicyLoader.texts`."""
+        """The texts of the served policies, as in `PolicyLoader.texts`."""
         self.past: Final[deque[PastReload]] = deque(maxlen=MAX_PAST_RELOADS)
-        """The last reloads, the newest last."""
+        """The most recent reloads, newest last."""
 
     async def reload(self) -> ReloadState:
-        """Read the files; serve the policies if they are valid and differ from those served.
+        """Read the files, and serve the policies if they are valid and differ from the served ones.
 
-        The files are read after this call: it joins a reload that waits for the one under way,
-        but not the one under way. A caller that is cancelled does not stop the reload. Never
-        raises.
+        Files are always read after this call: it may join a queued reload, but not the running one.
+        Cancelling the caller does not stop the reload. Never raises.
         """
         self._retry_seconds = FIRST_RETRY_SECONDS
         return await asyncio.shield(self._start())
@@ -141,7 +141,7 @@ class Reloader:
                 group.create_task(watch_one(watcher))
 
     def close(self) -> None:
-        """Make no further attempt after a failure of the parser, and free nothing any more."""
+        """Stop retrying after parser failures, and stop freeing replaced policies."""
         self._is_closed = True
         self._stop_retry()
         for task in self._freeing:
@@ -155,7 +155,7 @@ class Reloader:
     async def _reload_next(self) -> ReloadState:
         async with self._lock:
             self._stop_retry()
-            # A reference keeps the task, if nobody waits for it any more.
+            # A reference keeps the task alive even if nobody awaits it.
             self._running, self._next = self._next, None
             diagnostics, unusable = await self._reload()
             self.state = state = self._outcome(diagnostics, unusable)
@@ -175,7 +175,7 @@ class Reloader:
         )
 
     async def _reload(self) -> tuple[tuple[Diagnostic, ...], tuple[UnusableResolver, ...]]:
-        """Load and serve the policies; return the diagnostics, and the unusable resolvers."""
+        """Load and serve the policies, and return the diagnostics and the unusable resolvers."""
         try:
             parsed = await self._loader.load(in_child=bool(self._revision))
             severity = Severity.WARNING if self._revision else Severity.ERROR
@@ -204,7 +204,7 @@ class Reloader:
         return diagnostics, ()
 
     def _retry_later(self) -> float:
-        """Start a reload after some seconds, which are returned."""
+        """Schedule a reload, and return the delay in seconds."""
         seconds = self._retry_seconds
         self._retry_seconds = min(2 * seconds, MAX_RETRY_SECONDS)
         if not self._is_closed:
@@ -220,7 +220,7 @@ class Reloader:
             self._retry = None
 
     async def _serve(self, parsed: ParsedPolicies) -> None:
-        """Serve the policies unless they are served already. Raises UnusableResolvers."""
+        """Serve the policies unless they are already being served. Raises UnusableResolvers."""
         partitions = parsed.partitions
         is_served = self._revision and self._engine.snapshot.policy.checksum == parsed.checksum
         if is_served and self._agree_on_revision is None:
@@ -271,7 +271,7 @@ class Reloader:
                 )
 
     async def _close_unused_resolvers(self) -> None:
-        """Close the resolvers of the replaced policies, or of those that cannot be served."""
+        """Close the resolvers of replaced policies, or of policies that cannot be served."""
         served = self._engine.snapshot.served.values() if self._revision else ()
         await self._resolvers.close_unused({each.groups for each in served})
 
@@ -309,9 +309,9 @@ class Reloader:
 
 
 async def check(settings: Settings) -> tuple[Diagnostic, ...]:
-    """Return the diagnostics with which a server would start on these settings.
+    """Return the diagnostics that a server would report on startup with these settings.
 
-    Reads the policies that the settings name. Opens no resolver.
+    Reads the policies that the settings name. Opens no resolvers.
     """
     loader = PolicyLoader(settings)
     try:
@@ -328,7 +328,7 @@ async def _free(
     parts: list[object], groups: Collection[GroupResolver], unused: asyncio.Event
 ) -> None:
     """Free the parts of a replaced policy, and the groups of users that no partition needs any
-    more, in steps, once no call uses it any more.
+    more. Runs in steps, once no call uses the policy.
     """
     await unused.wait()
     for each in groups:
@@ -341,8 +341,8 @@ async def _free(
 def _with_unused_settings(
     parsed: ParsedPolicies, settings: Settings, file: str, severity: Severity
 ) -> ParsedPolicies:
-    """Add a diagnostic for each partition of the settings that the policies do not have: an
-    error at the start, a warning later, when a partition may have been removed.
+    """Add a diagnostic for each configured partition that is missing from the policies: an error at
+    startup, later a warning, since a partition may have been removed.
     """
     if has_errors(parsed.diagnostics):
         return parsed
@@ -355,7 +355,7 @@ def _with_unused_settings(
 
 
 def _unmatched(settings: Collection[str], partitions: Collection[str]) -> Iterator[str]:
-    """Yield a message for each partition of the settings that the policy does not have."""
+    """Yield a message for each configured partition that is missing from the policy."""
     names = ", ".join(repr(name) for name in sorted(partitions)) or "none"
     for name in settings:
         if name not in partitions:
@@ -369,7 +369,7 @@ def _unmatched(settings: Collection[str], partitions: Collection[str]) -> Iterat
 def _no_partitions(
     diagnostics: tuple[Diagnostic, ...], lost: Collection[str]
 ) -> tuple[Diagnostic, ...]:
-    """Return the diagnostics with an error for each policy that has lost all its partitions."""
+    """Return the diagnostics, plus an error for each policy that has lost all its partitions."""
     message = "the policy no longer has any partitions"
     remedy = "add a partition; a file that is still being written is read again"
     others = [each for each in diagnostics if each.file not in lost or each.message != NO_PARTITION]
@@ -380,13 +380,13 @@ def _no_partitions(
 def _with_unusable(
     parsed: ParsedPolicies, unusable: Iterable[UnusableResolver]
 ) -> tuple[Diagnostic, ...]:
-    """Return the diagnostics with an error for each resolver that cannot be used."""
+    """Return the diagnostics, plus an error for each unusable resolver."""
     errors = (_unusable_resolver(each, parsed) for each in unusable)
     return tuple(sort_diagnostics((*parsed.diagnostics, *errors)))
 
 
 def _unusable_resolver(unusable: UnusableResolver, parsed: ParsedPolicies) -> Diagnostic:
-    """Return an error at the place where the policy or the settings name the resolver."""
+    """Return an error at the position where the policy or the settings name the resolver."""
     message, remedy = unusable.message, unusable.remedy
     if unusable.key.defined_in == "settings":
         return _error("settings", message, remedy)

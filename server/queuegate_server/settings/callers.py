@@ -1,4 +1,4 @@
-"""Callers: how they are recognized, and which calls they may make."""
+"""Callers: how they are identified, and which calls they may make."""
 
 import re
 from collections.abc import Mapping
@@ -12,7 +12,7 @@ from queuegate_server.settings.listeners import FilePath
 
 MAX_NAME_LENGTH: Final = 256
 CERTIFICATE_NAMES: Final = ("spiffe:", "uri:", "dns:", "cn:", "subject:")
-"""The prefixes of names in a certificate, in the order in which they are looked up."""
+"""The prefixes of names in a certificate, in lookup order."""
 # https://github.com/spiffe/spiffe/blob/main/standards/SPIFFE-ID.md
 _SPIFFE_ID: Final = re.compile(r"spiffe://[a-z0-9._-]+(/[A-Za-z0-9._-]+)+")
 TOKEN_NAME: Final = r"^[A-Za-z0-9][-A-Za-z0-9_.]{0,63}$"  # noqa: S105 - a pattern
@@ -32,7 +32,7 @@ class Role(StrEnum):
 
 
 def _roles(value: object) -> object:
-    """Split `a,b`, the way an environment variable lists roles."""
+    """Split `a,b`, as an environment variable lists roles."""
     if isinstance(value, str):
         return [part.strip() for part in value.split(",") if part.strip()]
     return value
@@ -42,7 +42,7 @@ Roles = Annotated[tuple[Role, ...], BeforeValidator(_roles)]
 
 
 class Rights(Section):
-    """The rights of one caller."""
+    """The rights of a caller."""
 
     roles: Roles = Field((), description="check, read, admin, sync; none of them includes another.")
     assert_groups: bool = Field(
@@ -62,7 +62,7 @@ class LocalRights(Rights):
 
 
 def _certificates(named: Mapping[str, Rights]) -> Mapping[str, Rights]:
-    """Check the names of certificates, and return DNS names in lower case."""
+    """Validate certificate names, and return DNS names in lower case."""
     canonical: dict[str, Rights] = {}
     for name, rights in named.items():
         kind = next((kind for kind in CERTIFICATE_NAMES if name.startswith(kind)), "")
@@ -92,7 +92,7 @@ def _certificates(named: Mapping[str, Rights]) -> Mapping[str, Rights]:
 
 
 class Callers(Section):
-    """Who may call what. Callers that are not listed may only call the health service."""
+    """The rights of all callers. Unlisted callers may only use the health service."""
 
     loopback: LocalRights = Field(
         LocalRights(), description="Callers over TCP from this machine, without a credential."

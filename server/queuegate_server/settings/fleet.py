@@ -26,25 +26,25 @@ StoreKind = Literal["single", "sentinel", "cluster"]
 
 
 class StoreAddress(NamedTuple):
-    """Where Redis or Valkey is."""
+    """The location of Redis or Valkey."""
 
     kind: StoreKind
-    """One server, sentinels that name it, or a cluster."""
+    """A single server, sentinels that name it, or a cluster."""
     tls: bool
     hosts: tuple[HostPort, ...] = ()
     """The server, the sentinels, or some nodes of the cluster."""
     path: str = ""
-    """The Unix socket, instead of hosts."""
+    """The Unix socket, used instead of hosts."""
     service: str = ""
-    """The name under which sentinels know the server."""
+    """The name by which sentinels know the server."""
     database: int = 0
 
 
 def parse_store_url(url: str) -> StoreAddress:
-    """Parse the URL of Redis or Valkey. Errors do not quote it: it may hold a password.
+    """Parse the URL of Redis or Valkey. Errors do not quote it because it may contain a password.
 
     Raises:
-        ValueError: It is not such a URL.
+        ValueError: The URL is invalid.
     """
     if url.startswith("unix://"):
         path = url.removeprefix("unix://")
@@ -193,12 +193,12 @@ class Fleet(Section):
 
     @property
     def is_on(self) -> bool:
-        """Whether this server is one of a fleet."""
+        """Whether this server belongs to a fleet."""
         return self.url is not None
 
     @property
     def address(self) -> StoreAddress:
-        """Where Redis or Valkey is; `url` must be set."""
+        """The location of Redis or Valkey. `url` must be set."""
         return parse_store_url(self.url or "")
 
     @property
@@ -212,10 +212,12 @@ class Fleet(Section):
         files = (self.secret_file, self.password_file, self.sentinel_password_file, self.key_file)
         return tuple(file for file in files if file is not None)
 
-    # Read at each use and not watched: a connection is opened with what the files contain then.
+    # Read at each use and not watched: a new connection uses the current contents.
 
     def secret(self) -> bytes:
-        """Return the secret of the fleet. Blocks. Raises OSError, or ValueError if it is unfit."""
+        """Return the secret of the fleet. Blocks. Raises OSError, or ValueError if it is
+        unsuitable.
+        """
         if self.secret_file is None:
             raise ValueError("secret_file is not set")
         return _content(_check_secret(self.secret_file)).strip()

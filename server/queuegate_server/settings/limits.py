@@ -1,4 +1,4 @@
-"""Limits on calls and connections, and the time that a drain may take."""
+"""Limits on calls and connections, and the maximum duration of a drain."""
 
 from typing import Annotated
 
@@ -58,7 +58,7 @@ class Connections(Section):
 
 
 class Limits(Section):
-    """Limits on what callers may ask for."""
+    """Limits on the size of requests."""
 
     max_concurrent_calls: int = Field(
         1000,

@@ -1,7 +1,7 @@
-"""The addresses that the server listens on, and how each of them is protected.
+"""The addresses that the server listens on, and the protection of each.
 
-gRPC accepts nearly any text as an address and reports a malformed one as a RuntimeError and a
-line on stderr, so addresses are checked before gRPC sees them.
+gRPC accepts nearly any text as an address, and reports a malformed one with a RuntimeError and a
+line on stderr. Addresses are therefore validated before gRPC sees them.
 """
 
 import ipaddress
@@ -25,12 +25,12 @@ _OCTAL: Final = re.compile(r"(?:0o?)?[0-7]{3}")
 
 
 class MalformedAddress(ValueError):
-    """The text is not an address; the message explains what to write."""
+    """Raised for text that is not an address. The message explains the syntax."""
 
 
 @dataclass(frozen=True, slots=True)
 class ListenAddress:
-    """A valid address: either the path of a Unix socket, or host and port."""
+    """A valid address: the path of a Unix socket, or a host and port."""
 
     text: str
     host: str = ""
@@ -53,22 +53,22 @@ class ListenAddress:
         return self.host in {"0.0.0.0", "::"}  # noqa: S104 - compared, not bound
 
     def at_port(self, port: int) -> str:
-        """Return the address as text, with the port that was bound."""
+        """Return the address as text, with the bound port."""
         if self.path:
             return f"unix:{self.path}"
         return f"[{self.host}]:{port}" if ":" in self.host else f"{self.host}:{port}"
 
 
 class HostPort(NamedTuple):
-    """A TCP address. Port 0 lets the system choose."""
+    """A TCP address. With port 0, the system chooses one."""
 
     host: str
     port: int
 
 
 def parse_address(text: str) -> ListenAddress:
-    """Parse `host:port`, `[ipv6]:port`, `unix:/path` or `unix:///path`; port 0 lets the
-    system choose.
+    """Parse `host:port`, `[ipv6]:port`, `unix:/path` or `unix:///path`. With port 0, the system
+    chooses one.
 
     Raises MalformedAddress.
     """
@@ -81,7 +81,7 @@ def parse_address(text: str) -> ListenAddress:
                 f"the path of a Unix socket is longer than {MAX_SOCKET_PATH_BYTES} bytes"
             )
         if "," in path or "\0" in path:
-            # gRPC ends the address at a comma, even at an encoded one.
+            # gRPC ends the address at a comma, even if encoded.
             raise MalformedAddress("the path of a Unix socket must not contain a comma or NUL")
         return ListenAddress(text, path=path)
     host, colon, port_text = text.rpartition(":")
@@ -120,7 +120,7 @@ def _is_host(text: str) -> bool:
 
 
 def file_mode(value: object) -> object:
-    """Parse a file mode written in octal."""
+    """Parse an octal file mode."""
     if isinstance(value, str):
         if not _OCTAL.fullmatch(value):
             raise ValueError("not a file mode: write it in octal, such as 0660")
@@ -147,7 +147,7 @@ def _address(text: str) -> str:
 
 
 def _account(value: object) -> object:
-    """Turn a number into the text that an environment variable would hold."""
+    """Convert a number to text, as an environment variable would hold it."""
     return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
 
 
@@ -155,7 +155,7 @@ Account = Annotated[str, BeforeValidator(_account), Field(pattern=r"^[A-Za-z0-9_
 
 
 class ListenerTls(Section):
-    """The certificate of a listener. The files are PEM, and reloaded when they change."""
+    """The certificate of a listener. The files are in PEM format, and reloaded when they change."""
 
     certificate_file: FilePath = Field(description="The server's certificate and its chain.")
     key_file: FilePath = Field(description="The certificate's private key, without a passphrase.")
@@ -167,7 +167,7 @@ class ListenerTls(Section):
 
 
 class Listener(Section):
-    """One address to serve on. In the file, a plain address also works."""
+    """An address to serve on. In the file, a plain address is also valid."""
 
     address: Annotated[str, AfterValidator(_address)] = Field(
         description="host:port, [ipv6]:port or unix:/path."
@@ -214,7 +214,7 @@ def _listener(value: object) -> object:
 
 
 def _listeners(value: object) -> object:
-    """Split `a,b`, the way an environment variable lists addresses."""
+    """Split `a,b`, as an environment variable lists addresses."""
     if isinstance(value, str):
         return [part.strip() for part in value.split(",")]
     return [value] if isinstance(value, dict) else value

@@ -1,4 +1,4 @@
-"""Loads the settings from all their sources, and reports all errors at once.
+"""Loads the settings from all sources, and reports all errors at once.
 
 Command-line options override environment variables, which override the file.
 """
@@ -36,7 +36,7 @@ from queuegate_server.settings.source_map import (
 )
 
 MAX_BYTES: Final = 4 * MIB
-"""The size of the file: a message to a worker holds it twice."""
+"""The maximum size of the file. A message to a worker holds it twice."""
 PREFIX: Final = "QUEUEGATE_"
 NESTING: Final = "__"
 
@@ -51,26 +51,26 @@ _CLIENT_VARIABLES: Final = frozenset(
         "QUEUEGATE_TOKEN_FILE",
     }
 )
-"""Variables that the client and the command line read; they are not settings."""
+"""Variables for the client and the command line, which are not settings."""
 
-# Kubernetes adds variables for each service of the namespace to every pod. Those of a service
-# named queuegate, or queuegate-…, begin with our prefix.
+# Kubernetes adds variables for each service of the namespace to every pod. The variables of a
+# service named queuegate or queuegate-… start with our prefix.
 _SERVICE_LINK: Final = re.compile(
     r"QUEUEGATE_(?:[A-Z0-9_]+_)?"
     r"(?:SERVICE_HOST|SERVICE_PORT(?:_[A-Z0-9_]+)?|PORT(?:_[0-9]+_(?:TCP|UDP|SCTP)(?:_[A-Z]+)?)?)"
 )
 
 _BRACKETS_AND_QUOTES: Final = ("[", "{", '"', "'")
-"""A value that begins with one of them is YAML; all others are texts."""
+"""Values that start with one of these are YAML. All others are plain text."""
 _YAML_REMEDY: Final = "write [a, b] for a list, {key: value} for a section, 'text' for a text"
 _IPV6_ADDRESS: Final = re.compile(r"\[[0-9A-Fa-f:.]+\]:")
 
 
 class SettingsError(Exception):
-    """The settings are not valid."""
+    """Raised for invalid settings."""
 
     def __init__(self, diagnostics: Iterable[Diagnostic]) -> None:
-        """Sort the diagnostics by their places, without repetitions."""
+        """Sort the diagnostics by position, without duplicates."""
         self.diagnostics = tuple(sort_diagnostics(dict.fromkeys(diagnostics)))
         super().__init__("\n".join(str(diagnostic) for diagnostic in self.diagnostics))
 
@@ -81,13 +81,13 @@ def load_settings(
     options: Iterable[str | Override] = (),
     content: bytes | None = None,
 ) -> Settings:
-    """Return the settings: options override variables, which override the file.
+    """Return the settings. Options override variables, which override the file.
 
     Args:
         file: A YAML file. It must be a regular file: a pipe cannot be read again on reload.
-        variables: The environment, of which variables named `QUEUEGATE_…` are settings.
-        options: Texts `key=value` with dots in the key, and the values of other options.
-        content: The content of the file, if it has been read already.
+        variables: The environment. Variables named `QUEUEGATE_…` are settings.
+        options: `key=value` texts with dots in the key, and the values of other options.
+        content: The contents of the file, if already read.
 
     Raises:
         SettingsError: With all errors of all sources.
@@ -171,7 +171,7 @@ def _without_nulls(tree: dict[str, Any], above: str = "") -> dict[str, Any]:
 
 
 def _wrong_names(tree: dict[str, Any], source_map: SourceMap) -> Iterable[Diagnostic]:
-    """Yield a diagnostic for each name of a resolver that does not exist, or cannot be there."""
+    """Yield a diagnostic for each resolver name that does not exist or is not allowed there."""
     resolvers, partitions = tree.get("resolvers", {}), tree.get("partitions", {})
     if not isinstance(resolvers, dict) or not isinstance(partitions, dict):
         return
@@ -190,7 +190,7 @@ def _wrong_names(tree: dict[str, Any], source_map: SourceMap) -> Iterable[Diagno
 def _resolver_names(
     resolvers: dict[str, Any], partitions: dict[str, Any]
 ) -> Iterator[tuple[Location, object]]:
-    """Yield the resolvers that chains and partitions name, each with its location."""
+    """Yield the resolvers that chains and partitions name, with their locations."""
     for chain, settings in resolvers.items():
         members = settings.get("resolvers") if _is_chain(settings) else None
         for position, name in enumerate(members if isinstance(members, list) else ()):
@@ -209,8 +209,8 @@ def from_environment(
 ) -> Iterator[Override | Diagnostic]:
     """Yield the settings among the variables, sorted by name.
 
-    `QUEUEGATE_DRAIN__GRACE` sets `drain.grace`. Names that are in the file match in any case;
-    all others are lower case.
+    `QUEUEGATE_DRAIN__GRACE` sets `drain.grace`. Names present in the file match in any case; all
+    others are in lower case.
     """
     top_level = set(top_level)
     for name in sorted(variables):
@@ -224,7 +224,7 @@ def from_environment(
 
 
 def from_options(options: Iterable[str | Override]) -> Iterator[Override | Diagnostic]:
-    """Yield the settings of the options, such as `--set key=value`, in their order."""
+    """Yield the settings given as options such as `--set key=value`, in order."""
     for option in options:
         if isinstance(option, Override):
             yield option
@@ -240,13 +240,13 @@ def from_options(options: Iterable[str | Override]) -> Iterator[Override | Diagn
 
 
 def _override(origin: str, path: KeyPath, text: str) -> Override | Diagnostic:
-    """Return the value that a text stands for: lists, mappings and quoted texts are YAML.
+    """Return the value of a text. Lists, mappings and quoted texts are parsed as YAML.
 
-    Everything else stays text, as in the file: the model converts it.
+    Everything else stays text, as in the file, and is converted by the model.
     """
     if not text.startswith(_BRACKETS_AND_QUOTES) or _IPV6_ADDRESS.match(text):
         return Override(origin, path, text)
-    # As the item of a list, so that text behind the value is an error and not ignored.
+    # Parsed as a list item, so that text after the value is an error instead of being ignored.
     document = read_yaml(f"- {text}".encode(errors="surrogateescape"), origin)
     values = plain_data(document.root)
     is_whole = not document.diagnostics and document.second is None
@@ -272,7 +272,7 @@ def _spelled_as_in(tree: object, keys: list[str]) -> KeyPath:
 
 
 def _remedy(name: str, top_level: set[str]) -> str:
-    """Suggest a variable: the most frequent mistake is one underscore instead of two."""
+    """Suggest a variable. The most frequent mistake is one underscore instead of two."""
     words = name.removeprefix(PREFIX).lower()
     for key in sorted(top_level):
         if words.startswith(f"{key}_") and not words.startswith(f"{key}{NESTING}"):

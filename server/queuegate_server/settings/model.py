@@ -30,7 +30,7 @@ from queuegate_server.settings.sync import Sync
 
 
 def _partition_name(name: str) -> str:
-    """Return the canonical spelling: YuniKorn accepts `default` in any case."""
+    """Return the canonical spelling, since YuniKorn accepts `default` in any case."""
     if not name or name.startswith("["):
         raise ValueError(
             f"{name or '(empty)'} is not a partition name: write it as in the policy, without `[…]`"
@@ -51,7 +51,7 @@ def _partition_names(
 
 
 class PolicySource(Section):
-    """Where a policy comes from."""
+    """The source of a policy."""
 
     format: Literal["yunikorn", "fair-scheduler", "capacity-scheduler"] | None = Field(
         None,
@@ -115,7 +115,7 @@ class PolicySource(Section):
 
     @property
     def for_yarn(self) -> tuple[str, ...]:
-        """The keys that are set and only apply to a YARN scheduler."""
+        """The keys that are set but apply only to a YARN scheduler."""
         keys = {
             "yarn_site": self.yarn_site is not None,
             "daemon_user": bool(self.daemon_user),
@@ -196,7 +196,7 @@ def _with_paths(sources: tuple[PolicySource, ...]) -> tuple[PolicySource, ...]:
 
 
 class Settings(Section):
-    """All settings. The file that holds them is usually called queuegate.yaml."""
+    """All settings. They are usually kept in a file called queuegate.yaml."""
 
     listen: ListenerList = Field(
         DEFAULT_LISTENERS, description="Addresses, and how each of them is protected."
@@ -285,5 +285,5 @@ class Settings(Section):
 
     @property
     def sources(self) -> tuple[PolicySource, ...]:
-        """The configured policies; a source that is not set stands for the embedded policy."""
+        """The configured policies. An unset source stands for the embedded policy."""
         return self.policies or (self.policy,)

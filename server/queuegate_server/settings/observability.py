@@ -20,7 +20,7 @@ STDOUT: Final = Path("-")
 
 
 def lower(value: object) -> object:
-    """Return text in lower case, and anything else unchanged."""
+    """Return text in lower case, and any other value unchanged."""
     return value.lower() if isinstance(value, str) else value
 
 
@@ -43,7 +43,7 @@ def _audit_path(value: object) -> object:
 
 
 class Log(Section):
-    """The level and the format of the log on stderr."""
+    """The level and format of the log on stderr."""
 
     level: Annotated[
         Literal["debug", "info", "warning", "error", "critical"], BeforeValidator(lower)
@@ -54,7 +54,9 @@ class Log(Section):
 
 
 class OpsTls(ListenerTls):
-    """The certificate of the operations port. The files are PEM, and reloaded when they change."""
+    """The certificate of the operations port. The files are in PEM format, and reloaded when they
+    change.
+    """
 
     client_ca_file: FilePath | None = Field(
         None,
@@ -75,7 +77,7 @@ class Ops(Section):
 
     @property
     def listener(self) -> Listener | None:
-        """The port in the form of a listener, for what both have in common."""
+        """The port as a listener, for code that handles both."""
         if self.listen is None:
             return None
         insecure = not self.tls and not parse_address(self.listen).is_local
@@ -109,7 +111,7 @@ class Console(Section):
 
 
 class Tracing(Section):
-    """Where spans are sent, and how many."""
+    """The destination and sampling of spans."""
 
     enabled: bool = Field(False, description="Whether to send spans; requires the extra `tracing`.")
     endpoint: Annotated[str, AfterValidator(_endpoint)] = Field(
@@ -126,7 +128,7 @@ class Tracing(Section):
 
 
 class Audit(Section):
-    """Which decisions are recorded, where, and what happens when recording fails."""
+    """The decisions to record, where to record them, and what happens when recording fails."""
 
     path: Annotated[Path, BeforeValidator(_audit_path)] | None = Field(
         None, description="The file, or - for standard output. Default: nothing is recorded."
@@ -160,7 +162,7 @@ class Audit(Section):
         return self.path is not None and self.records != "none"
 
     def of_worker(self, index: int) -> "Audit":
-        """Return the settings of one of several workers, which writes its own file."""
+        """Return the settings for one of several workers, which writes its own file."""
         if self.path in {None, STDOUT}:
             return self
         path = self.path.with_name(f"{self.path.name}.worker-{index}")

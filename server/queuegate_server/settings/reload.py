@@ -1,4 +1,4 @@
-"""Reloading the settings while the server runs: what may change, and what needs a restart."""
+"""Reloads the settings of a running server, as far as they can change without a restart."""
 
 import asyncio
 import logging
@@ -16,25 +16,25 @@ from queuegate_server.settings.source_map import error_in
 _LOG = logging.getLogger("queuegate_server.settings.reload")
 T = TypeVar("T")
 READ_TIMEOUT: Final = 10.0
-"""Seconds that reading the settings may take."""
+"""The time limit for reading the settings, in seconds."""
 
 ApplySettings = Callable[[Settings], Awaitable[object] | None]
 """Applies the current settings to a part of the server."""
 
 
 class SettingsReader(Generic[T]):
-    """Reads the settings in a thread, so that a file system that hangs blocks nothing else.
+    """Reads the settings in a thread, so that a hanging file system blocks nothing else.
 
-    The thread does not keep the process from exiting.
+    The thread does not prevent the process from exiting.
     """
 
     def __init__(self, read: Callable[[], T]) -> None:
-        """Set up a reader; `read` raises SettingsError if the settings are not valid."""
+        """Set up a reader. `read` raises SettingsError if the settings are invalid."""
         self._read = read
         self._threads = AbandonableThreadPool(1, "settings")
 
     async def read(self) -> T:
-        """Read the settings. Raises SettingsError, also after READ_TIMEOUT seconds."""
+        """Read the settings. Raises SettingsError, including after READ_TIMEOUT seconds."""
         try:
             async with asyncio.timeout(READ_TIMEOUT):
                 return await self._threads.run("settings", self._read)
@@ -61,10 +61,10 @@ class ConfigReloader:
         """Set up reloads.
 
         Args:
-            initial: The settings that the service started with, which bound what may change.
+            initial: The settings at startup, which limit what may change.
             current: The settings after earlier reloads.
             read: Reads the settings again.
-            apply: Called with the current settings, in this order, even after one has failed.
+            apply: Functions called in order with the current settings, even after one fails.
             notifier: Reports reloads to systemd.
         """
         self.settings = current
@@ -76,7 +76,7 @@ class ConfigReloader:
         self._lock = asyncio.Lock()
 
     async def reload(self) -> None:
-        """Reload everything. Errors are logged, and the affected part stays as it was."""
+        """Reload everything. Errors are logged, and the affected part keeps its settings."""
         async with self._lock:
             self._notifier.reloading()
             await self._read_settings()
@@ -108,7 +108,7 @@ class ConfigReloader:
 
 
 def with_changes(running: Settings, read: Settings) -> Settings:
-    """Return the running settings, updated with what may change without a restart.
+    """Return the running settings, updated with the changes that need no restart.
 
     These are `log`, `drain`, `limits.max_concurrent_calls` up to its value at the start, the
     `cache` of partitions that the running settings name, and `callers` except for their
@@ -134,7 +134,7 @@ def with_changes(running: Settings, read: Settings) -> Settings:
 
 
 def differences(one: Settings, other: Settings) -> list[str]:
-    """Return the keys whose values differ; never a value, which may be a secret."""
+    """Return the keys whose values differ, but never a value, which may be a secret."""
     return sorted(_differences("", one, other))
 
 

@@ -1,6 +1,6 @@
 """Locates errors in the settings: file:line:column, the variable or the option.
 
-Turns the errors that pydantic reports into diagnostics with our own messages.
+Converts pydantic's errors to diagnostics with our own messages.
 """
 
 import json
@@ -61,10 +61,10 @@ _MESSAGES: Final = {
     "string_type": _TEXT,
     "too_short": "must not be empty",
 }
-"""Messages by pydantic's type of error. They never quote a value of a file or a variable, which may
-be a secret at the wrong key."""
+"""Messages by pydantic error type. They never quote a value of a file or a variable, which may be a
+secret under the wrong key."""
 _WITHOUT_VALUE: Final = ("extra_forbidden", "missing")
-"""Types of errors that are not about a value."""
+"""Error types that do not concern a value."""
 
 _BOUNDS: Final = ("gt", "ge", "lt", "le")
 _WRITERS: Final[dict[Any, Callable[[float], str]]] = {
@@ -76,22 +76,22 @@ _WRITERS: Final[dict[Any, Callable[[float], str]]] = {
 
 @dataclass(frozen=True, slots=True)
 class Override:
-    """One value from outside the file."""
+    """A value from outside the file."""
 
     origin: str
-    """The variable, or the option with its key; diagnostics name it instead of a file."""
+    """The variable, or the option with its key, which diagnostics name instead of a file."""
     path: KeyPath
     value: object
 
 
 @dataclass(slots=True)
 class Overrides:
-    """The values that override the file, and where each of them came from."""
+    """The values that override the file, and the origin of each."""
 
     origins: dict[KeyPath, str] = field(default_factory=dict)
 
     def apply(self, tree: MutableMapping[str, Any], override: Override) -> Diagnostic | None:
-        """Set one value in the tree; return a diagnostic if the tree has no place for it."""
+        """Set a value in the tree. Return a diagnostic if the path does not fit the tree."""
         *sections, last = override.path
         node = tree
         for depth, key in enumerate(sections):
@@ -109,7 +109,7 @@ class Overrides:
         return None
 
     def nearest(self, path: KeyPath) -> tuple[str | None, bool]:
-        """Return the origin of the value at a path, and True; without one, the origin of the
+        """Return the origin of the value at a path, and True. Without one, return the origin of the
         override that shares most of the path (None if none shares any), and False.
         """
         above = [path[:length] for length in range(len(path), 0, -1)]
@@ -124,10 +124,10 @@ class Overrides:
 
 
 class SourceMap:
-    """Where each value of the settings came from."""
+    """The origin of each value of the settings."""
 
     def __init__(self, file: str, root: Node | None, overrides: Overrides) -> None:
-        """Map the nodes of a file, and the values that override it."""
+        """Map the nodes of a file and the values that override it."""
         self._file = file
         self._root = root
         self._overrides = overrides
@@ -141,9 +141,9 @@ class SourceMap:
         at_key: bool = False,
         value: object = None,
     ) -> Diagnostic:
-        """Return a diagnostic about a key or its value, located where it came from.
+        """Return a diagnostic about a key or its value, located at its origin.
 
-        The value, if it is given, is shown where it came from the command line.
+        The value, if given, is shown only if it came from the command line.
         """
         path = tuple(str(part) for part in location)
         key = _written(location)
@@ -175,15 +175,15 @@ class SourceMap:
 
 
 def error_in(origin: str, message: str, remedy: str = "") -> Diagnostic:
-    """Return an error in a file as a whole, a variable or an option."""
+    """Return an error about a whole file, a variable or an option."""
     return Diagnostic(origin, 0, 0, Severity.ERROR, message, remedy)
 
 
 def locate(error: ErrorDetails, source_map: SourceMap, tree: Mapping[str, object]) -> Diagnostic:
-    """Return an error of pydantic as a diagnostic, with our own message where there is one."""
+    """Return a pydantic error as a diagnostic, with our own message if there is one."""
     location = _without_tags(error["loc"], tree, is_missing=error["type"] == "missing")
     template = _MESSAGES.get(error["type"])
-    # Our own validators put a message into the context, which is more specific.
+    # Our own validators put a more specific message into the context.
     specific = error.get("ctx", {}).get("message")
     if specific is not None:
         message = str(specific)
@@ -208,7 +208,7 @@ def locate(error: ErrorDetails, source_map: SourceMap, tree: Mapping[str, object
 
 
 def _shown(value: object) -> str:
-    """Return a value of the command line as YAML, with a bounded length."""
+    """Return a command-line value as YAML, truncated."""
     if isinstance(value, str):
         return quoted(value)
     text = json.dumps(value, ensure_ascii=False, default=str)
@@ -216,7 +216,7 @@ def _shown(value: object) -> str:
 
 
 def _writer_of_bounds(location: Location, tree: Mapping[str, object]) -> Callable[[float], str]:
-    """Return how to write a bound of the value at a location: with its unit, if it has one."""
+    """Return how to write a bound of the value at a location, including the unit if any."""
     bounded = _fields_at(location[:-1], tree).get(str(location[-1])) if location else None
     for constraint in bounded.metadata if bounded is not None else ():
         if isinstance(constraint, BeforeValidator) and constraint.func in _WRITERS:
@@ -225,9 +225,9 @@ def _writer_of_bounds(location: Location, tree: Mapping[str, object]) -> Callabl
 
 
 def _below(node: Node | None, part: str | int) -> tuple[Node, Node] | None:
-    """Return the nodes of the key and the value that a part of a location names.
+    """Return the key and value nodes for a part of a location.
 
-    An item of a list stands for both.
+    A list item is both.
     """
     if isinstance(node, MappingNode):
         return node.entries.get(str(part))
@@ -258,7 +258,7 @@ def _written(location: Location) -> str:
 
 
 def _known_keys(location: Location, tree: Mapping[str, object]) -> str:
-    """Suggest a key in place of an unknown one."""
+    """Suggest a known key for an unknown one."""
     known = sorted(_fields_at(location[:-1], tree))
     if location[:-2] == ("resolvers",):
         known = sorted((*known, RESOLVER_TYPE))
@@ -267,7 +267,7 @@ def _known_keys(location: Location, tree: Mapping[str, object]) -> str:
 
 
 def _fields_at(location: Location, tree: Any) -> Mapping[str, FieldInfo]:
-    """Return the fields of the section at a location, but for the type of a resolver."""
+    """Return the fields of the section at a location, without a resolver's `type`."""
     kind: Any = Settings
     for part in location:
         if isinstance(part, int):
@@ -284,7 +284,7 @@ def _fields_at(location: Location, tree: Any) -> Mapping[str, FieldInfo]:
         if kind is ConfiguredResolver:
             kind = _options(tree)
     if get_origin(kind) is tuple:
-        # One section may stand for a list of one.
+        # A single section may stand for a list of one.
         kind = _plain(get_args(kind)[0])
     if isinstance(kind, type) and issubclass(kind, BaseModel):
         return kind.model_fields

@@ -1,4 +1,4 @@
-"""Settings of callers that decide in their own process."""
+"""Settings for callers that decide in their own process."""
 
 from typing import Literal
 
@@ -8,7 +8,7 @@ from queuegate_server.config_fields import Section
 
 
 class Sync(Section):
-    """The limits of callers of SyncService."""
+    """Limits for callers of SyncService."""
 
     local_decisions: Literal["forbid", "report"] = Field(
         "forbid",

@@ -1,4 +1,4 @@
-"""The pages, in the order of the navigation."""
+"""The pages, in navigation order."""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""The page May X use Y?: the decision, each ACL that was evaluated, and the groups."""
+"""The page "May X use Y?": the decision, each evaluated ACL, and the groups."""
 
 import re
 from collections.abc import Sequence
@@ -27,7 +27,7 @@ from queuegate_server.rpc.messages import ACCESS_TYPES
 
 PATH: Final = "access"
 MAX_GROUPS: Final = 100
-"""Groups of a user that are shown."""
+"""The maximum number of groups shown for a user."""
 _BETWEEN_NAMES: Final = re.compile(r"[,\s]+")
 _OUTCOMES: Final = {
     StepOutcome.WILDCARD: "allows everyone",
@@ -43,7 +43,7 @@ _UNDECIDED: Final = frozenset({StepOutcome.NO_MATCH, StepOutcome.EMPTY})
 
 
 class Rung(NamedTuple):
-    """One evaluated ACL."""
+    """An evaluated ACL."""
 
     acl: Access | None
     text: str
@@ -65,14 +65,14 @@ class LadderLevel(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ShownGroups:
-    """The groups that a decision used."""
+    """The groups used for a decision."""
 
     origin: str
     names: Sequence[str]
     more: int
     resolver: str
     resolved_at: float
-    """In Unix seconds; 0 if they were not looked up."""
+    """In Unix seconds; 0 if the groups were not looked up."""
     detail: str
 
 
@@ -83,9 +83,9 @@ class Verdict:
     allowed: bool
     reason: str
     evaluated_queue: str
-    """Where it was decided, if the queue does not exist; else empty."""
+    """The queue that decided if the requested queue does not exist; else empty."""
     will_be_created: bool
-    """Whether the queue does not exist yet, and YARN will create it."""
+    """Whether the queue does not exist yet and YARN will create it."""
     ladder: Sequence[LadderLevel]
     groups: ShownGroups
     revision: int
@@ -95,24 +95,24 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class AccessModel:
-    """The page."""
+    """The contents of the page."""
 
     asked: Question
     partitions: Sequence[str]
     groups_text: str
     trusts_groups: bool
-    """Whether groups of the question would be used."""
+    """Whether groups given in the question would be used."""
     error: str
     """A sentence about an invalid question; else empty."""
     unanswered: str
-    """Why there is no decision; empty if there is one, or nothing was asked."""
+    """Why there is no decision; empty if there is one, or no question was asked."""
     verdict: Verdict | None
     user_url: Url
     queue_url: Url
 
 
 def _why(visit: Visit, failed: GroupsUnavailable) -> str:
-    """Return why there is no decision. Callers of the console may know what Health shows."""
+    """Return why there is no decision. Callers of the console may see what Health shows."""
     cause = (
         "" if isinstance(failed, TooManyLookups) else failure_of(visit.services, failed.resolver)
     )
@@ -120,7 +120,7 @@ def _why(visit: Visit, failed: GroupsUnavailable) -> str:
 
 
 async def show(visit: Visit) -> View:
-    """Ask about a user and a queue, if the URL names them."""
+    """Show the decision for the user and queue in the URL, if any."""
     query = visit.query
     snapshot = visit.services.engine.snapshot
     asked = Question(

@@ -1,4 +1,4 @@
-"""Change: the findings of a proposed policy, who gains and who loses by it, and claims about it."""
+"""The page "Change": assesses a proposed policy, its changes of access, and claims about it."""
 
 import asyncio
 import functools
@@ -26,7 +26,7 @@ from queuegate_server.settings.model import PolicySource
 MAX_CLAIMS_BYTES: Final = 256 * 1024
 MAX_FORM_BYTES: Final = MAX_CONTENT_BYTES + MAX_CLAIMS_BYTES + 16 * 1024
 MAX_SHOWN_TEXT: Final = 256 * 1024
-"""Characters of a policy that are sent back in the form."""
+"""The maximum length of a policy that is sent back in the form."""
 MAX_REASONS: Final = 10
 _CLAIMS_NAME: Final = "claims.yaml"
 
@@ -43,7 +43,7 @@ class Finding(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Name:
-    """A name that an ACL lists."""
+    """A name listed in an ACL."""
 
     kind: str
     """`user`, `group` or `proxy`."""
@@ -52,13 +52,13 @@ class Name:
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """Those who gain, or those who lose."""
+    """The people who gain, or the people who lose."""
 
     everyone: bool
     names: tuple[Name, ...]
     names_not_shown: int
     but: tuple[Name, ...]
-    """Of everyone: those for whom nothing changes."""
+    """If everyone is affected, the exceptions, for whom nothing changes."""
     but_not_shown: int
 
     def __bool__(self) -> bool:
@@ -67,7 +67,7 @@ class Side:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What changes at a queue and did not change above it."""
+    """A change at a queue that its parent does not have."""
 
     partition: str
     queue: str
@@ -77,7 +77,7 @@ class Change:
     below: int
     partly_below: int
     place: str
-    """Where an ACL of the proposal makes the change; empty if none does."""
+    """The position of the ACL in the proposal that makes the change; empty if none does."""
 
 
 class ExplainedAnswer(NamedTuple):
@@ -100,7 +100,7 @@ class Claim:
 
 @dataclass(frozen=True, slots=True)
 class Claims:
-    """The claims, or why none could be judged."""
+    """The claims, or the reason why none could be judged."""
 
     error: str
     findings: tuple[Finding, ...]
@@ -109,21 +109,21 @@ class Claims:
 
     @property
     def refuted(self) -> int:
-        """How many claims do not hold."""
+        """The number of claims that do not hold."""
         return sum(not each.proved for each in self.claims)
 
 
 @dataclass(frozen=True, slots=True)
 class Assessment:
-    """The result."""
+    """The result of an assessment."""
 
     revision: int
-    """The policy that was compared with."""
+    """The policy compared with."""
     valid: bool
     findings: tuple[Finding, ...]
     findings_not_shown: int
     not_comparable: str
-    """Why nothing was compared; empty if it was."""
+    """Why nothing was compared; empty if the policies were compared."""
     added_partitions: tuple[str, ...]
     removed_partitions: tuple[str, ...]
     changes: tuple[Change, ...]
@@ -136,7 +136,7 @@ class Assessment:
 
 @dataclass(frozen=True, slots=True)
 class ChangePage:
-    """What the page shows."""
+    """The contents of the page."""
 
     text: str
     text_not_shown: bool
@@ -158,7 +158,7 @@ async def form(visit: Visit) -> View:
 async def assess(visit: Visit) -> View:
     """Show the page with the assessment of a proposal."""
     posted, services = visit.form, visit.services
-    # Browsers send line ends as CR LF.
+    # Browsers send CR LF line ends.
     text = (posted.get("file") or posted.get("policy", "")).replace("\r\n", "\n")
     claims = posted.get("claims", "").replace("\r\n", "\n")
     sources = services.settings.sources
@@ -293,7 +293,7 @@ def _resolver_types() -> frozenset[str]:
 async def _people(
     snapshot: Snapshot, groups: Mapping[str, list[str]], incomplete: list[str]
 ) -> Mapping[str, GroupsByUser]:
-    """Return the members of groups by partition, and note why some may be missing."""
+    """Return the members of groups by partition, and reasons why some may be missing."""
     people: dict[str, GroupsByUser] = {}
     for partition, names in groups.items():
         listing = MemberListing(names)
@@ -359,7 +359,7 @@ PAGE: Final = Page(
             "change",
             assess,
             max_form_bytes=MAX_FORM_BYTES,
-            # Each takes a child process, and perhaps a directory.
+            # Each takes a child process, and perhaps a directory lookup.
             large_forms=Turns("proposals"),
         ),
     ),

@@ -1,4 +1,4 @@
-"""Denials: the newest requests in the audit log that were denied or could not be decided."""
+"""The page "Denials": the latest audited requests that were denied or could not be decided."""
 
 import asyncio
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ from queuegate_server.observe.audit_reader import NewestRecords, newest_records
 from queuegate_server.settings.observability import STDOUT, Audit
 
 NUMBER: Final = 100
-"""Records on the page."""
+"""The number of records on the page."""
 DENIED: Final = "denied"
 ERROR: Final = "error"
 _MARKERS: Final = (b'"decision":"denied"', b'"decision":"error"')
@@ -22,16 +22,16 @@ _CONCURRENT: Final = 2
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """Which records to show; an empty text stands for any."""
+    """A filter of records. An empty text matches any value."""
 
     user: str
     queue: str
-    """The queue, or one above it."""
+    """The queue or one of its ancestors."""
     partition: str
     decision: str
 
     def matches(self, record: Mapping[str, Any]) -> bool:
-        """Return whether to show a record."""
+        """Return whether a record matches."""
         decision = record.get("decision")
         return (
             decision in {DENIED, ERROR}
@@ -43,20 +43,20 @@ class Filter:
 
     @property
     def is_set(self) -> bool:
-        """Whether it leaves anything out."""
+        """Whether the filter excludes any records."""
         return bool(self.user or self.queue or self.partition or self.decision)
 
 
 @dataclass(frozen=True, slots=True)
 class DeniedRequest:
-    """A record, as far as it is shown. Texts are empty if the record does not have them."""
+    """The parts of a record that are shown. Missing texts are empty."""
 
     time: str
     user: str
     partition: str
     queue: str
     access: str
-    """`submit` or `admin`; of an application, what was asked for."""
+    """`submit` or `admin`; for an application, the requested access."""
     decision: str
     reason: str
     caller: str
@@ -64,12 +64,12 @@ class DeniedRequest:
     revision: str
     decided_by: str
     question: Url | None
-    """The page that asks the same today; None for a request that was not about a queue."""
+    """The page that asks the same question now; None if the request was not about a queue."""
 
 
 @dataclass(frozen=True, slots=True)
 class DenialsPage:
-    """What the page shows."""
+    """The contents of the page."""
 
     filter: Filter
     requests: tuple[DeniedRequest, ...]
@@ -110,18 +110,18 @@ async def denials(visit: Visit) -> View:
 
 
 async def _read(path: Path, keep: int, chosen: Filter) -> NewestRecords:
-    """Return the newest records that match. Raises OSError."""
+    """Return the newest matching records. Raises OSError."""
     await _turns.acquire()
     reading = asyncio.create_task(
         asyncio.to_thread(newest_records, path, keep, chosen.matches, NUMBER, _MARKERS)
     )
     reading.add_done_callback(lambda _: _turns.release())
-    # The thread goes on when the browser has left, and keeps its turn.
+    # If the browser disconnects, the thread continues and keeps its turn.
     return await asyncio.shield(reading)
 
 
 def _unreadable(audit: Audit) -> tuple[str, str]:
-    """Return why the console cannot read the audit log, and the remedy; empty if it can."""
+    """Return why the console cannot read the audit log, with the remedy; empty if it can."""
     if not audit.is_on:
         return "the server writes no audit log", "set audit.path to a file"
     if audit.path == STDOUT:

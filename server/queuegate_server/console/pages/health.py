@@ -1,4 +1,4 @@
-"""Health: what a server depends on, and how it is doing."""
+"""The page "Health": the server's dependencies and their state."""
 
 import time
 from collections.abc import Iterable, Iterator
@@ -47,17 +47,17 @@ class ResolverHealth:
     """An upper bound."""
     last_error: str
     last_error_seconds: float
-    """How long ago that was."""
+    """The age of the last failure."""
 
     @property
     def is_well(self) -> bool:
-        """Whether it is asked."""
+        """Whether the resolver is being asked."""
         return self.breaker == CircuitState.CLOSED
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionHealth:
-    """A partition that is served, and its cache of groups."""
+    """A served partition and its group cache."""
 
     name: str
     queues: int
@@ -72,7 +72,7 @@ class PartitionHealth:
 
     @property
     def hit_percent(self) -> float | None:
-        """How many questions the cache answered; None before the first one."""
+        """The percentage of questions that the cache answered; None before the first one."""
         asked = self.hits + self.stale + self.misses
         return 100.0 * (self.hits + self.stale) / asked if asked else None
 
@@ -84,9 +84,9 @@ class GateHealth:
     name: str
     caller: str
     applied: int
-    """The last change that decides there."""
+    """The last change that applies there."""
     behind: int
-    """The number of changes after it."""
+    """The number of changes after that one."""
     lag_seconds: float
     lease_seconds: float
 
@@ -98,13 +98,13 @@ class FleetHealth:
     is_reachable: bool
     """Whether Redis answers."""
     unsent: int
-    """Changes that wait for it."""
+    """The number of changes that wait for Redis."""
     checksum: str
-    """Of the policy of this replica."""
+    """The checksum of this replica's policy."""
     replicas: tuple[ReplicaView, ...]
-    """This one first."""
+    """The replicas, this one first."""
     problems: tuple[str, ...]
-    """What keeps the fleet from being healthy, as sentences."""
+    """Why the fleet is not healthy, as sentences."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,13 +138,13 @@ class AuditHealth:
 
     @property
     def problem(self) -> str:
-        """A sentence about a log that cannot be written; else empty."""
+        """A sentence if the log cannot be written; else empty."""
         return "" if self.is_writable else "The audit log cannot be written."
 
 
 @dataclass(frozen=True, slots=True)
 class HealthPage:
-    """What the page shows."""
+    """The contents of the page."""
 
     version: str
     python: str
@@ -154,7 +154,7 @@ class HealthPage:
     checksum: str
     loaded_at: float
     problems: tuple[str, ...]
-    """What needs somebody's attention."""
+    """Problems that need attention."""
     resolvers: tuple[ResolverHealth, ...]
     partitions: tuple[PartitionHealth, ...]
     head: int
@@ -164,7 +164,7 @@ class HealthPage:
     fleet: FleetHealth | None
     certificates: tuple[CertificateHealth, ...]
     reloads: tuple[PastReload, ...]
-    """The newest first."""
+    """The reloads, newest first."""
     audit: AuditHealth | None
 
 
@@ -227,7 +227,7 @@ def _resolvers(services: Services, now: float) -> Iterator[ResolverHealth]:
 
 
 def _upper_bound(durations: Histogram, quantile: float) -> str:
-    """Return a bound below which that part of the durations is, in words."""
+    """Return a bound below which this share of the durations lies, as text."""
     buckets = durations.buckets()
     number = buckets[-1][1]
     for bound, count in buckets[:-1]:
@@ -295,7 +295,7 @@ def _problems(
     others: Iterable[CertificateHealth | AuditHealth | None],
     fleet: FleetHealth | None,
 ) -> Iterator[str]:
-    """Yield what else needs attention, as sentences."""
+    """Yield other problems that need attention, as sentences."""
     if lagging := sum(each.lag_seconds >= LAG_SECONDS for each in gates):
         yield f"{lagging} {'gate does' if lagging == 1 else 'gates do'} not confirm changes."
     if fleet is not None:

@@ -1,4 +1,4 @@
-"""The page Queues: the tree, and one queue with its ACLs and the people who get in."""
+"""The page "Queues": the tree, and one queue with its ACLs and the people they let in."""
 
 import heapq
 import itertools
@@ -25,13 +25,13 @@ from queuegate_server.rpc.messages import ACCESS_TYPES
 
 PATH: Final = "queues"
 MAX_CHIPS: Final = 60
-"""Names of one list that are shown."""
+"""The maximum number of names shown of one list."""
 MAX_INHERITED: Final = 50
-"""ACLs above a queue that are shown."""
+"""The maximum number of ancestors' ACLs shown."""
 MAX_CREATED: Final = 50
-"""ACLs of queues that will be created that are shown."""
+"""The maximum number of ACLs shown for queues yet to be created."""
 MAX_PEOPLE: Final = 200
-"""People on a page."""
+"""The number of people on a page."""
 MAX_FINDINGS: Final = 50
 
 
@@ -57,7 +57,7 @@ class QueueRow:
     is_selected: bool
     has_children: bool
     openness: str
-    """`open`, `closed` or nothing."""
+    """`open`, `closed` or empty."""
     findings: int
 
 
@@ -78,37 +78,37 @@ class ShownAcl:
     access: Access
     chips: Sequence[Chip]
     more: int
-    """Names that are not shown."""
+    """The number of names that are not shown."""
     dropped: Sequence[str]
     """Names that can never match."""
     place: str
 
 
 class Person(NamedTuple):
-    """A user who gets in."""
+    """A user who has access."""
 
     name: str
     url: Url
     via: str
     further: int
-    """How many further entries let the user in."""
+    """The number of further entries that let the user in."""
     detail: str
-    """Why the user is not confirmed; empty if they are."""
+    """Why the user is not confirmed; empty if confirmed."""
 
 
 @dataclass(frozen=True, slots=True)
 class People:
-    """The people who may use a queue: a page of them."""
+    """A page of the people who may use a queue."""
 
     everyone: str = ""
-    """Why everyone may use it; empty if not."""
+    """Why everyone may use it; empty if only some may."""
     users: Sequence[Person] = ()
     proxies: Sequence[str] = ()
     incomplete: Sequence[str] = ()
-    """Why the list lacks people; empty if it does not."""
+    """Why people are missing from the list; empty if it is complete."""
     groups_may_be_asserted: bool = False
     as_of: float = 0.0
-    """When groups were expanded, in Unix seconds; 0 if none was."""
+    """When groups were expanded, in Unix seconds; 0 if none were."""
     next: Url | None = None
     error: str = ""
     """Why there is no list; empty if there is one."""
@@ -120,13 +120,13 @@ class ShownQueue:
 
     path: str
     will_be_created: bool
-    """Whether the scheduler creates it when somebody submits to it."""
+    """Whether the scheduler creates it on the first submission."""
     own: Sequence[ShownAcl]
     created: Sequence[ShownAcl]
-    """Those of queues below it that will be created."""
+    """The ACLs of queues below it that are yet to be created."""
     inherited: Sequence[ShownAcl]
     more_inherited: bool
-    """Whether further ones are not shown."""
+    """Whether further ACLs are not shown."""
     findings: Sequence[Diagnostic]
     acls_are_off: bool
     """Whether the cluster does not enforce ACLs for this kind of access."""
@@ -137,7 +137,7 @@ class ShownQueue:
 
 @dataclass(frozen=True, slots=True)
 class QueuesModel:
-    """The page."""
+    """The contents of the page."""
 
     partition: str
     tabs: Sequence[Tab]
@@ -151,16 +151,16 @@ class QueuesModel:
     found: Sequence[QueueRow]
     has_more_found: bool
     missing: str
-    """A queue that was asked for and does not exist."""
+    """A requested queue that does not exist."""
     queue: ShownQueue
     other_findings: Sequence[Diagnostic]
-    """The findings that are about no single queue."""
+    """The findings that do not concern a particular queue."""
     note: str
     """Why lines and findings are not shown."""
 
 
 async def show(visit: Visit) -> View:
-    """Show the tree, and one queue in it."""
+    """Show the tree and the selected queue."""
     query = visit.query
     snapshot = visit.services.engine.snapshot
     default = DEFAULT_PARTITION if DEFAULT_PARTITION in snapshot.served else ""
@@ -175,7 +175,7 @@ async def show(visit: Visit) -> View:
         missing = asked
         selected = partition.nearest_path(selected) if selected else ROOT
         if selected not in partition.queues:
-            selected = ROOT  # a short name that several queues share
+            selected = ROOT  # a short name shared by several queues
         in_tree = selected
     annotations = await visit.services.annotator.annotations(snapshot)
     by_queue: dict[str, list[Diagnostic]] = {}
@@ -272,7 +272,7 @@ def _acls(partition: str, queue: Queue, annotations: Annotations) -> Iterator[Sh
 
 
 def _created(partition: Partition, path: str, annotations: Annotations) -> Iterator[ShownAcl]:
-    """Yield the ACLs of queues that will be created below a queue, and let somebody in."""
+    """Yield the ACLs of queues yet to be created below a queue, if they let anybody in."""
     if partition.creation is None or path not in partition.creation.creators:
         return
     for below in partition.created_below(path):
@@ -282,7 +282,7 @@ def _created(partition: Partition, path: str, annotations: Annotations) -> Itera
 
 
 def _inherited(partition: Partition, path: str, annotations: Annotations) -> Iterator[ShownAcl]:
-    """Yield the ACLs above a queue that let somebody in, the nearest first."""
+    """Yield the ancestors' ACLs that let anybody in, the nearest first."""
     for queue in itertools.islice(partition.upwards(path), 1, None):
         for acl in _acls(partition.name, queue, annotations):
             if acl.chips or acl.dropped:

@@ -1,4 +1,4 @@
-"""The page User: the groups of a user, and the queues that the user may use."""
+"""The page "User": a user's groups, and the queues that the user may use."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,9 +19,9 @@ from queuegate_server.settings.callers import Role
 
 PATH: Final = "user"
 MAX_QUEUES: Final = 200
-"""Queues on a page."""
+"""The number of queues on a page."""
 MAX_GROUPS: Final = 1_000
-"""Groups that are shown."""
+"""The maximum number of groups shown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,12 +31,12 @@ class Membership:
     names: Sequence[str]
     more: int
     unresolved: str
-    """Why they are not known; empty if they are."""
+    """Why the groups are unknown; empty if they are known."""
     resolver: str
     cached: bool
     stale: bool
     resolved_at: float
-    """In Unix seconds, like the next one; 0 if it is not known."""
+    """In Unix seconds, as is the next one; 0 if unknown."""
     expires_at: float
     detail: str
 
@@ -51,7 +51,7 @@ class UsableRow(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class UserModel:
-    """The page."""
+    """The contents of the page."""
 
     user: str
     partition: str
@@ -62,7 +62,7 @@ class UserModel:
     membership: Membership | None
     queues: Sequence[UsableRow]
     queues_error: str
-    """Why they are not known; empty if they are."""
+    """Why the queues are unknown; empty if they are known."""
     next: Url | None
     may_forget: bool
     was_forgotten: bool
@@ -106,7 +106,7 @@ async def show(visit: Visit) -> View:
 
 
 async def forget(visit: Visit) -> Redirect:
-    """Drop the cached groups of a user, here and in every gate."""
+    """Invalidate the cached groups of a user, here and in every gate."""
     user, partition = visit.form.get("user", ""), visit.form.get("partition", "")
     request = user_groups_pb2.InvalidateUserGroupsRequest(partition=partition, users=[user])
     await visit.services.user_groups.InvalidateUserGroups(request.SerializeToString())
@@ -133,7 +133,7 @@ async def _membership(visit: Visit, user: str, partition: str) -> Membership:
 async def _queues(
     visit: Visit, user: str, partition: str, access: Access
 ) -> tuple[list[UsableRow], str]:
-    """Return a page of the queues that a user may use, and the token of the next one."""
+    """Return a page of queues that a user may use, and the token for the next page."""
     request = access_pb2.ListQueuesRequest(
         user=UserGroupInformation(user=user),
         partition=partition,

@@ -1,1 +1,1 @@
-"""Configuration of Hadoop YARN: its schedulers' files and yarn-site.xml."""
+"""Hadoop YARN configuration: the schedulers' files and yarn-site.xml."""

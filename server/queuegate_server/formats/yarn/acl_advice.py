@@ -1,4 +1,4 @@
-"""Why an ACL of YARN probably does not mean what its author thinks."""
+"""Finds YARN ACLs that probably do not mean what their author intended."""
 
 import re
 from collections.abc import Iterator
@@ -21,22 +21,22 @@ _BLANK_AT_COMMA: Final = re.compile(r"^[^ ]*(?:, | ,)")
 _SEPARATOR: Final = re.compile("[,\n]")
 _PROXY: Final = "~"
 _MAX_REPORTED: Final = 3
-"""Suspicious names in one message."""
+"""The maximum number of suspicious names in one message."""
 
 
 class Advice(NamedTuple):
-    """What is wrong with an ACL, and the remedy."""
+    """A problem with an ACL, and the remedy."""
 
     message: str
     remedy: str
 
 
 def advice(text: str, semantics: Semantics) -> Advice | None:
-    """Return why an ACL is ambiguous, misleading or suspicious, in one message; None if it is not.
+    """Return why an ACL is ambiguous, misleading or suspicious, in one message; None if it is fine.
 
     Args:
         text: The ACL.
-        semantics: The semantics by which it is read, for the message.
+        semantics: The semantics of the ACL, for the message.
     """
     whole = is_no_list(text, YARN)
     if whole is not None:
@@ -74,6 +74,6 @@ def _suspicions(text: str) -> Iterator[Advice]:
     for kind, field in (("user", users), ("group", groups)):
         for entry in _SEPARATOR.split(field):
             name = entry.strip(TRIMMED).removeprefix(_PROXY)
-            # A name with a space is ambiguous, or a name in Hadoop.
+            # A name with a space is either ambiguous or a valid Hadoop name.
             if " " not in name and (found := suspicious_name(kind, name, YARN)):
                 yield Advice(found.message, found.remedy)

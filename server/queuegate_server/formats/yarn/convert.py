@@ -1,6 +1,6 @@
-"""The file of a YARN scheduler -> a queues.yaml that grants the same access to queues.
+"""Converts the file of a YARN scheduler to a queues.yaml that grants the same access to queues.
 
-What YuniKorn cannot express is left out and reported, so the result never grants more.
+Grants that YuniKorn cannot express are left out and reported, so the result never grants more.
 """
 
 from collections import Counter
@@ -22,7 +22,7 @@ from queuegate_server.formats.source_text import MAX_BYTES
 from queuegate_server.formats.yarn.load import LoadedScheduler, YarnOptions, load_scheduler
 
 MAX_LEVELS: Final = 96
-"""The depth of the tree of queues. Each level is two levels of YAML, of which `yaml_reader`
+"""The maximum depth of the queue tree. Each level takes two levels of YAML, of which `yaml_reader`
 accepts 200."""
 _EVERYONE: Final = Acl(text=WILDCARD, allows_all=True)
 _MAX_SHOWN_NAMES: Final = 20
@@ -33,14 +33,14 @@ _HEADER: Final = (
 
 
 class Conversion(NamedTuple):
-    """The result of a converter."""
+    """The result of a conversion."""
 
     text: str
     """The queues.yaml; empty if the scheduler's file cannot be loaded."""
     remarks: tuple[str, ...]
-    """Changes that are not obvious, but grant the same access."""
+    """Changes that are not obvious but grant the same access."""
     lost: tuple[Diagnostic, ...]
-    """The parts that cannot be expressed: the result grants less on their queue and below it."""
+    """The parts that cannot be expressed. On their queue and below it, the result grants less."""
     diagnostics: tuple[Diagnostic, ...]
     """The diagnostics of loading."""
 
@@ -52,9 +52,9 @@ def convert(
     options: YarnOptions,
     names: AclNames = AclNames.YUNIKORN,
 ) -> Conversion:
-    """Convert a file in one of the formats of YARN.
+    """Convert a file in one of the YARN formats.
 
-    `names` selects which names the ACLs of the result may list.
+    `names` selects the names that the ACLs of the result may list.
     """
     found, diagnostics = load_scheduler(format_name, data, file, options)
     if found is None:
@@ -71,7 +71,7 @@ def convert(
 
 
 class WrittenQueue(NamedTuple):
-    """A queue to write; its names must be those that YuniKorn accepts."""
+    """A queue to write, with only names that YuniKorn accepts."""
 
     path: str
     submit: Acl
@@ -86,7 +86,7 @@ class _Converter:
         self.diagnostics = Diagnostics(file)
 
     def convert(self) -> Sequence[WrittenQueue]:
-        """Return the queues to write, and report what is left out."""
+        """Return the queues to write, and report the omissions."""
         positions = {queue.path: queue.position for queue in self.found.file.queues}
         queues = self.found.partition.queues
         is_open = not self.found.cluster.acls_enabled and self._opens_everything()
@@ -106,7 +106,7 @@ class _Converter:
         return written
 
     def _report_templates(self) -> None:
-        """Report the ACLs of queues that will be created, if they let anybody in."""
+        """Report the ACLs of queues yet to be created, if they let anybody in."""
         semantics = self.found.cluster.semantics
         creation = self.found.partition.creation
         for template in self.found.file.templates.entries if creation else ():
@@ -135,7 +135,7 @@ class _Converter:
 
     def _with_cluster_admins(self, own: Acl) -> Acl:
         """Add the administrators of the cluster to the admin ACL of the root, which grants them
-        what they have in YARN: everything.
+        everything, as in YARN.
         """
         admins, cluster = self.found.cluster.admins, self.found.cluster
         if admins.is_empty:
@@ -177,7 +177,7 @@ class _Converter:
         return Acl(users=users, groups=groups)
 
     def _kept(self, positions: dict[str, Positioned]) -> Iterator[str]:
-        """Yield the paths that YuniKorn accepts, as a tree; report the others."""
+        """Yield the paths that YuniKorn accepts, as a tree, and report the others."""
         below: dict[str, list[str]] = {}
         for path in positions:
             below.setdefault(parent_path(path), []).append(path)
@@ -200,7 +200,7 @@ class _Converter:
 
 
 def _accepting(acl: Acl, users: frozenset[str], groups: frozenset[str]) -> str:
-    """Return which setting accepts the names of an ACL that are neither in `users` nor `groups`."""
+    """Return the setting that accepts the names of an ACL in neither `users` nor `groups`."""
     choices = [names_for("user", name) for name in acl.users - users]
     choices += [names_for("group", name) for name in acl.groups - groups]
     accepting = [names for names in AclNames if names in choices]
@@ -230,8 +230,8 @@ def _obstacle(path: str, spellings: Counter[str]) -> tuple[str, str] | None:
 def write_queues(queues: Sequence[WrittenQueue], remarks: Iterable[str]) -> str:
     """Return a document with one partition, `default`.
 
-    The queues must be in depth-first order, the root first. Remarks become comments; each must
-    be one line.
+    The queues must be in depth-first order with the root first. Remarks become comments and must be
+    one line each.
     """
     lines = [f"# {remark}" for remark in remarks]
     lines += ["partitions:", "  - name: default", "    queues:"]
@@ -242,7 +242,7 @@ def write_queues(queues: Sequence[WrittenQueue], remarks: Iterable[str]) -> str:
         if level > depth:
             lines.append(f"{indent[2:]}queues:")
         depth = level
-        # In quotes: a name may also be `null`, or contain a `#`.
+        # Quoted, because a name may be `null` or contain a `#`.
         lines.append(f"{indent}- name: {_quoted(path.rpartition(SEPARATOR)[2]) if level else ROOT}")
         for key, acl in (("submitacl", submit), ("adminacl", admin)):
             if not acl.is_empty:

@@ -1,4 +1,4 @@
-"""What in a yarn-site.xml makes the ResourceManager decide by something else than a given file.
+"""Finds settings of a yarn-site.xml that make the ResourceManager ignore or override a given file.
 
 The keys, their values and their defaults are those of Hadoop's `YarnConfiguration` and
 `FairSchedulerConfiguration`.
@@ -41,10 +41,10 @@ class _Finding(NamedTuple):
 def other_deciders(
     site: Configuration, site_file: str, format_name: str = "", file: str = ""
 ) -> tuple[Diagnostic, ...]:
-    """Return warnings about what decides instead of a scheduler's file, or beside it.
+    """Return warnings about settings that take precedence over a scheduler's file or supplement it.
 
     Args:
-        site: The properties of the yarn-site.xml.
+        site: The properties of yarn-site.xml.
         site_file: Its name.
         format_name: The format of the scheduler's file; empty if no such file is known.
         file: The name of the scheduler's file.
@@ -52,7 +52,7 @@ def other_deciders(
     diagnostics = Diagnostics(site_file)
 
     def value(key: str) -> str | None:
-        """Return a value; None if it is not set, or depends on what is not known."""
+        """Return a value; None if it is unset or depends on unknown values."""
         if key not in site:
             return None
         try:
@@ -91,8 +91,8 @@ def _findings(
 
 
 def _are_other_files(path: str, file: str) -> bool:
-    """Return whether two names are of different files, as far as names can tell: a file may be
-    copied, and a text that was sent or pasted has no name of a file.
+    """Return whether two names denote different files, as far as names can tell: a file may be
+    copied, and a text that was sent or pasted has no file name.
     """
     given = PurePath(file)
     return given.suffix == ".xml" and PurePath(path).name != given.name
@@ -101,7 +101,7 @@ def _are_other_files(path: str, file: str) -> bool:
 def _scheduler(stated: str | None, format_name: str, *, is_set: bool) -> Iterator[_Finding]:
     expected = _SCHEDULER_OF_FORMAT.get(format_name)
     if stated is None and is_set:
-        return  # It depends on what is not known, which is reported.
+        return  # It depends on an unknown value, which is reported.
     found = stated if stated is not None else _DEFAULT_SCHEDULER
     if expected is None:
         if found not in _SCHEDULER_OF_FORMAT.values():

@@ -1,4 +1,4 @@
-"""Lint rules for the files of a YARN cluster: what is valid, but probably not meant."""
+"""Lint rules for the files of a YARN cluster: content that is valid but probably unintended."""
 
 from queuegate.policy.names import ROOT
 from queuegate.policy.yarn_acl import Semantics, parse_yarn
@@ -44,7 +44,7 @@ def _lint_acl(text: Text, path: str, semantics: Semantics, diagnostics: Diagnost
 
 
 def _open_root(scheduler: SchedulerFile, diagnostics: Diagnostics) -> None:
-    """Warn about a root that grants everyone access to it and to every queue below it."""
+    """Warn about a root that grants everyone access to itself and to every queue below it."""
     root = scheduler.queues[0]
     for name, text, effect in (
         (scheduler.submit_name, root.submit, "submit to"),

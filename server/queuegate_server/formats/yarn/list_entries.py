@@ -1,8 +1,8 @@
 """The positions of the entries of a property that is a list, such as the names of child queues.
 
-The reader of XML keeps the position of a value's tag only, so the entries are looked up in the text
-of the file. An entry that is not written there as it is, such as one from a variable, has the
-position of the tag.
+The XML reader keeps only the position of a value's tag, so entries are looked up in the text of the
+file. An entry that does not appear there literally, such as one from a variable, gets the position
+of the tag.
 """
 
 import re
@@ -24,15 +24,15 @@ class ListReader:
         """Keep the lines of a file.
 
         Args:
-            data: The content.
-            file: The name that its values have.
+            data: The contents.
+            file: The file name in its values.
         """
         text = data.decode("utf-8", "replace").removeprefix("\ufeff")
         self._lines = _LINE_BREAK.split(text)
         self._file = file
 
     def entries(self, value: Text) -> Iterator[Text]:
-        """Yield the entries of a list that are not empty, trimmed, each with its position."""
+        """Yield the non-empty entries of a list, trimmed, with their positions."""
         written = self._written(value)
         for entry in value.text.split(_SEPARATOR):
             place = next(written, value)
@@ -41,7 +41,7 @@ class ListReader:
                 yield Text(at.line, at.column, name, value.file)
 
     def _written(self, value: Text) -> Iterator[Text]:
-        """Yield the entries, also empty ones, as they are written between the tags of a value."""
+        """Yield the entries, including empty ones, as written between the tags of a value."""
         if value.file != self._file or not 0 < value.line <= len(self._lines):
             return
         tag = _START_TAG.match(self._lines[value.line - 1], value.column - 1)
@@ -65,7 +65,9 @@ class ListReader:
 
 
 def _begun(entry: Text, text: str, line: int, column: int) -> Text:
-    """Return an entry that begins in a piece of text, unless that is blank or the entry has begun.
+    """Return an entry that starts in a piece of text, unless the piece is blank or the entry has
+    already started. A name that spans lines is not joined, and then differs from the entry of the
+    value.
 
     A name that spans lines is not joined: it differs from the entry of the value then.
     """

@@ -1,4 +1,4 @@
-"""The files of a YARN cluster -> a partition: its scheduler's queues and yarn-site.xml."""
+"""Builds a partition from the files of a YARN cluster: the scheduler's file and yarn-site.xml."""
 
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -28,21 +28,21 @@ _MAX_SHOWN_NAMES: Final = 10
 
 @dataclass(frozen=True, slots=True)
 class YarnOptions:
-    """The settings that apply beside the scheduler's own file."""
+    """The settings that apply in addition to the scheduler's own file."""
 
     partition: str = DEFAULT_PARTITION
-    """The name under which the queues are served."""
+    """The partition name under which the queues are served."""
     semantics: Semantics = Semantics.DOCUMENTED
     """The semantics of ACLs."""
     site: tuple[bytes, str] | None = None
-    """The content and the name of `yarn-site.xml`. Without it ACLs are enforced, and
-    nobody administers the cluster."""
+    """The contents and name of `yarn-site.xml`. Without this file, ACLs are enforced and nobody
+    administers the cluster."""
     daemon_user: str = ""
-    """The user that the ResourceManager runs as, always an administrator."""
+    """The user that the ResourceManager runs as, who is always an administrator."""
 
 
 class LoadedScheduler(NamedTuple):
-    """A scheduler's file, and the partition that it and yarn-site.xml define."""
+    """A scheduler's file, and the partition that it defines together with yarn-site.xml."""
 
     file: SchedulerFile
     partition: Partition
@@ -52,7 +52,9 @@ class LoadedScheduler(NamedTuple):
 def load_scheduler(
     format_name: str, data: bytes, file: str, options: YarnOptions
 ) -> tuple[LoadedScheduler | None, tuple[Diagnostic, ...]]:
-    """Return what a cluster's files define, None after an error, and all diagnostics."""
+    """Return the partition that a cluster's files define, or None after an error, and all
+    diagnostics.
+    """
     diagnostics = Diagnostics(file)
     site, site_diagnostics = read_site(options.site, options.semantics)
     if options.site is not None:
@@ -91,7 +93,7 @@ def load_scheduler(
 
 
 def _and_daemon(admins: Acl, user: str, semantics: Semantics) -> Acl:
-    """Return the administrators and the daemon's user, whom the text lists if an ACL can."""
+    """Return the administrators and the daemon's user, listed in the text if an ACL allows it."""
     both = replace(admins, users=admins.users | {user})
     comma = "" if admins.text.startswith(" ") else ","
     listed = parse_yarn(f"{user}{comma}{admins.text}", semantics)
@@ -101,7 +103,7 @@ def _and_daemon(admins: Acl, user: str, semantics: Semantics) -> Acl:
 def read_scheduler_file(
     format_name: str, data: bytes, diagnostics: Diagnostics, site: Configuration
 ) -> SchedulerFile | None:
-    """Return the content of a file; None if it is unusable or has too many errors."""
+    """Return the contents of a file; None if it is unusable or has too many errors."""
     with suppress(TooManyErrors):
         return SCHEDULERS[format_name](data, diagnostics, site)
     return None
@@ -116,8 +118,8 @@ class _AclReader:
         self._parsed: dict[str, Acl] = {NOBODY: replace(EMPTY, text=NOBODY)}
 
     def read(self, text: Text | None, path: str) -> Acl:
-        """Return an ACL of a queue. An unset ACL grants nobody, except that in Hadoop an unset
-        ACL of the root grants everyone.
+        """Return an ACL of a queue. An unset ACL grants nobody access, except that in Hadoop an
+        unset ACL of the root grants everyone access.
         """
         if text is None:
             is_open = path == ROOT and self._semantics is Semantics.HADOOP

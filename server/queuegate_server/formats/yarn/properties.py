@@ -1,8 +1,8 @@
-"""The properties of Hadoop's configuration files, by the rules of Hadoop's `Configuration`.
+"""The properties of Hadoop's configuration files, following the rules of Hadoop's `Configuration`.
 
-Files are laid over each other. The last property of a name wins, unless an earlier one is final. An
-element without text sets nothing, but may be final. Values are not trimmed, and names only if they
-are elements. Included files are not read.
+Later files override earlier ones. The last value of a property wins unless an earlier one is final.
+An element without text sets nothing but may be final. Values are not trimmed; names are trimmed
+only if they are elements. Included files are not read.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -15,25 +15,25 @@ from queuegate_server.formats.xml_reader import Element, read_xml
 from queuegate_server.formats.yarn.variables import ExpansionBudget, Text, VariableError, expand
 
 _READ_ANYWHERE: Final = frozenset({"fallback", "final", "include", "name", "property", "value"})
-"""The elements that Hadoop reads, whatever they are in."""
+"""The elements that Hadoop reads regardless of their parent."""
 _IN_PROPERTY: Final = frozenset({"name", "value", "final"})
 _NOTHING: Final[frozenset[str]] = frozenset()
 
 
 class Configuration:
-    """The properties of files that are laid over each other."""
+    """The properties of several files, where later files override earlier ones."""
 
     def __init__(self) -> None:
         """Start without properties."""
         self._values: dict[str, Text] = {}
         self._final: dict[str, Text] = {}
-        """By name: the property that is final, without its value."""
+        """The final properties by name, without their values."""
         self._not_plain: dict[str, Element] = {}
-        """By name: the element of the value, or of the name, that contains more than text."""
+        """By name, the element of the value or the name that contains more than text."""
         self._files: list[str] = []
 
     def copy(self) -> "Configuration":
-        """Return a copy, over which other files can be laid."""
+        """Return a copy that other files can override."""
         copy = Configuration()
         copy._values, copy._final = dict(self._values), dict(self._final)
         copy._not_plain, copy._files = dict(self._not_plain), list(self._files)
@@ -44,16 +44,18 @@ class Configuration:
         return name in self._values
 
     def position(self, name: str) -> Text | None:
-        """Return a value as it is written, with its position; None if it is not set."""
+        """Return a value as written, with its position; None if it is unset."""
         return self._values.get(name)
 
     def add(self, data: bytes, diagnostics: Diagnostics, *, is_read: Callable[[str], bool]) -> bool:
-        """Lay a file over those before it; False, and an error, if it is not such a file.
+        """Add a file that overrides the previous ones. Return False and add an error if it is not
+        such a file.
 
         Args:
-            data: The content.
-            diagnostics: Those of this file.
-            is_read: Selects the properties of which a replaced value in another file is reported.
+            data: The contents.
+            diagnostics: The diagnostics of this file.
+            is_read: Selects the properties for which an overridden value in another file is
+            reported.
         """
         root = read_xml(data, diagnostics)
         if root is None:
@@ -74,9 +76,9 @@ class Configuration:
         is_read: Callable[[str], bool],
         is_literal: Callable[[str], bool] = lambda _: False,
     ) -> dict[str, Text]:
-        """Return the properties by name, with the variables replaced in those that `is_read`
-        selects, unless `is_literal` does, too. These must be plain text. Add an error for each that
-        cannot be read.
+        """Return the properties by name. Variables are replaced in properties that `is_read`
+        selects and `is_literal` does not; these properties must be plain text. Add an error for
+        each that cannot be read.
         """
         found = dict(self._values)
         budget = ExpansionBudget()
@@ -169,7 +171,7 @@ def boolean(text: Text) -> bool | None:
 
 
 def is_acl(name: str) -> bool:
-    """Return whether a property is an ACL, by its name."""
+    """Return whether the name of a property is that of an ACL."""
     return name == "yarn.admin.acl" or name.rpartition(".")[2].startswith("acl_")
 
 
@@ -180,7 +182,7 @@ class _Property:
     value: Text | None = None
     is_final: bool = False
     not_plain: Element | None = None
-    """The element of the value or the name if it contains more than text."""
+    """The element of the value or the name that contains more than text."""
 
 
 def _place(text: Text) -> str:
@@ -213,7 +215,7 @@ def _property_elements(root: Element, diagnostics: Diagnostics) -> Iterator[Elem
 
 
 def _check_nesting(element: Element, expected: frozenset[str], diagnostics: Diagnostics) -> None:
-    """Report an element that Hadoop reads wherever it is, unless it is `expected` right inside."""
+    """Report an element that Hadoop reads wherever it is, unless its parent is `expected`."""
     stack = [(child, expected) for child in element.children]
     while stack:
         inner, expected = stack.pop()
@@ -228,7 +230,7 @@ def _check_nesting(element: Element, expected: frozenset[str], diagnostics: Diag
 def _read_property(element: Element, diagnostics: Diagnostics) -> _Property:
     found = _Property(element)
     file, attributes = diagnostics.file, _attributes(element)
-    # Hadoop trims the text of elements only, and takes even an empty attribute for a value.
+    # Hadoop trims only the text of elements, and treats even an empty attribute as a value.
     found.name = attributes.get("name", "")
     if "value" in attributes:
         found.value = Text(element.line, element.column, attributes["value"], file)

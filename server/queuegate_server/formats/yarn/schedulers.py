@@ -1,7 +1,7 @@
-"""fair-scheduler.xml and capacity-scheduler.xml -> their queues and the texts of their ACLs.
+"""Reads queues and their ACL texts from fair-scheduler.xml and capacity-scheduler.xml.
 
-The rules for the allocation file of the fair scheduler are those of Hadoop's
-AllocationFileLoaderService and AllocationFileQueueParser.
+The fair scheduler's allocation file follows the rules of Hadoop's AllocationFileLoaderService and
+AllocationFileQueueParser.
 """
 
 from collections import Counter
@@ -34,7 +34,7 @@ from queuegate_server.formats.yarn.templates import is_read as creates_queues
 from queuegate_server.formats.yarn.variables import Text
 
 _FAIR_ACLS: Final = {"aclSubmitApps": "submit", "aclAdministerApps": "admin"}
-"""The attributes of `QueueEntry` by the names of the elements."""
+"""The attributes of `QueueEntry` by element name."""
 _OTHER_FAIR_ACLS: Final = frozenset(
     {"aclAdministerReservations", "aclListReservations", "aclSubmitReservations"}
 )
@@ -76,7 +76,7 @@ _OTHER_CAPACITY_ACLS: Final = frozenset(
 
 @dataclass(slots=True, eq=False)
 class QueueEntry:
-    """A queue of a file. An ACL is None where the file does not set it."""
+    """A queue of a file. An ACL is None if the file does not set it."""
 
     path: str
     position: Positioned
@@ -89,14 +89,14 @@ class SchedulerFile:
     """The queues of a file, the root first and each queue after its parent."""
 
     submit_name: str
-    """The file's name for the submit ACL."""
+    """The name of the submit ACL in the file."""
     admin_name: str
     checks_submission_always: bool
     queues: list[QueueEntry] = field(default_factory=list)
     has_short_names: bool = False
-    """True if a name without dots refers to the queue of that name, wherever it is."""
+    """True if a name without dots refers to the queue of that name anywhere in the tree."""
     templates: Templates = field(default_factory=lambda: Templates([], None))
-    """Those of queues that the scheduler creates."""
+    """The templates of queues that the scheduler creates."""
 
 
 def _read_fair_scheduler(
@@ -104,7 +104,7 @@ def _read_fair_scheduler(
 ) -> SchedulerFile | None:
     """Return the queues of a file, the root first; None if it is not an allocation file.
 
-    yarn-site.xml has nothing that this scheduler reads as a queue or an ACL.
+    This scheduler reads no queues or ACLs from yarn-site.xml.
     """
     top = read_xml(data, diagnostics)
     if top is None:
@@ -124,7 +124,7 @@ def _read_fair_scheduler(
 
 
 def _fair_acl(name: str) -> str:
-    """Return the element of an ACL that a name probably means; empty if it is not similar."""
+    """Return the ACL element that a name probably means; empty if it is not similar."""
     if name in _OTHER_FAIR_ACLS:
         return ""
     similar = similar_name(name, _FAIR_ACLS) if name not in _QUEUE_ELEMENTS else ""
@@ -156,7 +156,7 @@ class _FairSchedulerReader:
             element, path = stack.pop()
             self._read_queue(element, path)
             for child in reversed(element.children):
-                # Hadoop asks whether "queue" ends with the name of the element.
+                # Hadoop checks whether "queue" ends with the element name.
                 if "queue".endswith(child.name) or child.name == "pool":
                     self._push(stack, child, path)
         queues = list(self._queues.values())
@@ -207,7 +207,7 @@ def _read_capacity_scheduler(
 ) -> SchedulerFile | None:
     """Return the queues of a file, the root first; None if it is not such a file.
 
-    As in Hadoop, the file is laid over the configuration of the ResourceManager.
+    As in Hadoop, the file overrides the configuration of the ResourceManager.
     """
     configuration = site.copy()
     if not configuration.add(data, diagnostics, is_read=_is_read):
@@ -229,7 +229,7 @@ def _read_capacity_scheduler(
     found.templates = read_templates(properties, counts, diagnostics)
     _check_keys(properties, paths, found.templates.creation, diagnostics)
     if len(paths) == 1 and not diagnostics.error_count:
-        # Hadoop does not start without it, so this is another file, or a damaged one.
+        # Hadoop does not start without it, so this is a different or damaged file.
         names = properties.get(f"{PREFIX}{ROOT}.{_CAPACITY_QUEUES}", Position(1, 1))
         message = f"{PREFIX}root.queues lists no queue: this is not a capacity-scheduler.xml"
         diagnostics.error(names, message, "list the queues below root, or use the right file")
@@ -312,7 +312,7 @@ def _check_keys(
 def _unlisted_queue(
     path: str, acl: str, paths: dict[str, Positioned], creation: QueueCreation | None
 ) -> tuple[str, str]:
-    """Return what is wrong with an ACL of a queue that is not listed, and the remedy."""
+    """Return the problem with an ACL of an unlisted queue, and the remedy."""
     message = f"there is no queue {quoted(path)}: this ACL is ignored"
     if template := misspelt_template(path):
         return message, f"for queues that will be created, write {template}"
@@ -323,7 +323,7 @@ def _unlisted_queue(
         return message, "write the full path of a listed queue, starting with root"
     message = f"YARN will create the queue {quoted(path)} with the ACLs of a template:"
     message += " this ACL is ignored"
-    # The template of a leaf at its parent comes before all others.
+    # The leaf template of its parent takes precedence over all others.
     is_managed = creation.creators[above].is_managed
     kind = TemplateKind.LEAF_OF_MANAGED if is_managed else TemplateKind.LEAF
     access = Access.SUBMIT if acl == SUBMIT else Access.ADMIN
@@ -331,7 +331,7 @@ def _unlisted_queue(
 
 
 def _is_here(text: Text, diagnostics: Diagnostics) -> bool:
-    """Return whether a value is in the file that is read, and not in one below it."""
+    """Return whether a value comes from the file being read rather than one that it overrides."""
     return text.file == diagnostics.file
 
 
@@ -341,5 +341,5 @@ SCHEDULERS: Final[Mapping[str, _Reader]] = {
     "fair-scheduler": _read_fair_scheduler,
     "capacity-scheduler": _read_capacity_scheduler,
 }
-"""The readers of the schedulers' files, by the name of the format. They get the content, its
-diagnostics, and the properties of yarn-site.xml."""
+"""The readers of the schedulers' files by format name. They take the contents, the diagnostics, and
+the properties of yarn-site.xml."""

@@ -1,4 +1,4 @@
-"""yarn-site.xml -> whether ACLs are enforced, who administers the cluster, and all properties."""
+"""Reads yarn-site.xml: its properties, whether ACLs are enforced, and the administrators."""
 
 from typing import Final, NamedTuple
 
@@ -19,9 +19,9 @@ class Site(NamedTuple):
     acls_enabled: bool
     admins: str
     configuration: Configuration
-    """All its properties, over which the capacity scheduler lays its own file."""
+    """All properties, which the capacity scheduler's own file overrides."""
     admins_position: Text | None = None
-    """The value of `yarn.admin.acl`, if it is set."""
+    """The value of `yarn.admin.acl`, if set."""
 
 
 def read_site(
@@ -29,11 +29,11 @@ def read_site(
 ) -> tuple[Site, tuple[Diagnostic, ...]]:
     """Return what yarn-site.xml sets, and all diagnostics.
 
-    Properties that the file does not set have Hadoop's defaults: ACLs are disabled, and everyone
-    administers the cluster. Without a file ACLs are enforced.
+    Unset properties have Hadoop's defaults: ACLs are disabled and everyone administers the cluster.
+    Without a file, ACLs are enforced.
 
     Args:
-        site: The content of the file, and its name.
+        site: The contents and the name of the file.
         semantics: The semantics of ACLs.
     """
     configuration = Configuration()

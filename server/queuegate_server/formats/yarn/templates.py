@@ -1,8 +1,8 @@
-"""The keys of capacity-scheduler.xml by which the scheduler creates queues -> which ones, and their
+"""Reads the capacity-scheduler.xml keys for queue creation: which queues are created, with which
 ACLs.
 
-The ACLs of `auto-queue-creation-v2` templates are read as they are written: there, Hadoop does not
-replace variables.
+The ACLs of `auto-queue-creation-v2` templates are read literally because Hadoop does not replace
+variables there.
 """
 
 import re
@@ -49,7 +49,7 @@ _MAX_INTEGER: Final = 2**31
 
 @dataclass(slots=True, eq=False)
 class TemplateEntry:
-    """A template of a file. An ACL is None where the file does not set it."""
+    """A template of a file. An ACL is None if the file does not set it."""
 
     kind: TemplateKind
     path: str
@@ -67,7 +67,7 @@ class TemplateEntry:
 
 @dataclass(slots=True, eq=False)
 class Templates:
-    """The templates of a file, and which queues are created."""
+    """The templates of a file, and the queues that are created."""
 
     entries: list[TemplateEntry]
     creation: QueueCreation | None
@@ -75,19 +75,19 @@ class Templates:
 
 
 def is_read(name: str) -> bool:
-    """Return whether the name of a property is one by which queues are created."""
+    """Return whether the name of a property concerns queue creation."""
     rest, _, last = name.rpartition(SEPARATOR)
     return last in _READ_NAMES and rest.rpartition(SEPARATOR)[2] in {_MANAGED, _FLEXIBLE}
 
 
 def is_literal(name: str) -> bool:
-    """Return whether Hadoop does not replace the variables in the value of a property."""
+    """Return whether Hadoop leaves variables in the value of a property unreplaced."""
     found = _TEMPLATE_KEY.fullmatch(name)
     return found is not None and found[2] != TemplateKind.LEAF_OF_MANAGED
 
 
 def is_template_acl(name: str) -> bool:
-    """Return whether the name of a property is that of an ACL of a template."""
+    """Return whether a property is an ACL of a template, judging by its name."""
     return _TEMPLATE_KEY.fullmatch(name) is not None
 
 
@@ -97,7 +97,7 @@ def template_property(path: str, kind: TemplateKind, access: Access) -> str:
     Args:
         path: The path of the template.
         kind: Its kind.
-        access: Which ACL.
+        access: The access that the ACL controls.
     """
     return f"{PREFIX}{path}.{kind}.{SUBMIT if access is Access.SUBMIT else ADMIN}"
 
@@ -105,12 +105,12 @@ def template_property(path: str, kind: TemplateKind, access: Access) -> str:
 def read_templates(
     properties: Mapping[str, Text], children: Mapping[str, int], diagnostics: Diagnostics
 ) -> Templates:
-    """Return the templates in the properties of a file, and report what is wrong with them.
+    """Return the templates in the properties of a file, and report errors in them.
 
     Args:
         properties: All properties.
-        children: The number of configured children of each configured queue, by its path.
-        diagnostics: Those of the file.
+        children: The number of configured children of each configured queue, by path.
+        diagnostics: The diagnostics of the file.
     """
     return _Reader(properties, children, diagnostics).read()
 
@@ -215,7 +215,7 @@ class _Reader:
         return default
 
     def _check_names(self) -> None:
-        """Warn about keys that have no effect, or are probably misspelt."""
+        """Warn about keys that have no effect or are probably misspelled."""
         for key, text in self._properties.items():
             if not key.startswith(PREFIX):
                 continue
@@ -239,7 +239,7 @@ class _Reader:
     def _check_use(
         self, entries: list[TemplateEntry], creators: Mapping[str, Creator], most_wildcards: int
     ) -> None:
-        """Warn about templates from which no queue is created."""
+        """Warn about templates that no created queue uses."""
         index: dict[tuple[str, int], int] = {}
         for path, creator in creators.items():
             if creator.is_managed:
@@ -268,8 +268,8 @@ def _is_used(
 ) -> bool:
     """Return whether a queue may be created below a path that the template applies to.
 
-    `index` has, for each path at or above a creator and the level of the creator, how many levels
-    are created.
+    `index` maps each path at or above a creator, and the creator's level, to the number of levels
+    created.
     """
     names = entry.path.split(SEPARATOR)
     wildcards = trailing_wildcards(entry.path)
@@ -285,7 +285,7 @@ def _is_used(
 
 
 def _queue_of(key: str, suffix: str) -> str:
-    """Return the path of the queue in a key with a suffix; empty if it is another key."""
+    """Return the queue path in a key with a suffix; empty if the key has another form."""
     if not (key.startswith(PREFIX) and key.endswith(suffix)):
         return ""
     return key[len(PREFIX) : -len(suffix)]

@@ -1,8 +1,8 @@
-"""The variables in the values of Hadoop's properties.
+"""Variables in the values of Hadoop's properties.
 
 Hadoop looks a variable up in its process first and then among all its properties
 (`Configuration.substituteVars`). Only the properties of the given files are known here, so a
-variable that may come from elsewhere is an error; its value is never guessed.
+variable that may come from elsewhere is an error, never a guess.
 """
 
 import re
@@ -16,7 +16,7 @@ from queuegate_server.formats.source_text import MAX_BYTES
 
 _VARIABLE: Final = re.compile(r"\$\{([^}$ ]+)\}")
 _MAX_SUBSTITUTIONS: Final = 20
-"""Hadoop's own bound, `MAX_SUBST` of its `Configuration`, which refuses that many."""
+"""The maximum number of substitutions, as `MAX_SUBST` in Hadoop's `Configuration`."""
 _MAX_VALUE_LENGTH: Final = 1_048_576
 _PROCESS_PREFIXES: Final = (
     *("awt.", "env.", "file.", "java.", "jdk.", "line.", "native.", "os.", "path.", "proc_"),
@@ -41,22 +41,22 @@ class Text(NamedTuple):
     column: int
     text: str
     file: str = ""
-    """The file that it is in; empty where only one file is read."""
+    """The file of the value; empty if only one file is read."""
 
 
 class VariableError(ValueError):
-    """A variable cannot be replaced; the message gives the reason."""
+    """Raised when a variable cannot be replaced. The message gives the reason."""
 
     def __init__(self, message: str, position: Positioned) -> None:
-        """Keep the message and the position of the value that contains the variable."""
+        """Keep the message, and the position of the value that contains the variable."""
         super().__init__(message)
         self.position = position
 
 
 @dataclass(slots=True)
 class ExpansionBudget:
-    """The number of characters that replacing variables may still produce in a file, so that a
-    small file cannot fill the memory.
+    """The number of characters that variables in a file may still expand to, so that a small file
+    cannot exhaust memory.
     """
 
     left: int = MAX_BYTES
@@ -66,10 +66,10 @@ def expand(name: str, properties: Mapping[str, Text], budget: ExpansionBudget, f
     """Return the value of a property with its variables replaced.
 
     Args:
-        name: The name of the property, which is set.
-        properties: All properties by name, as they are written.
-        budget: What all values together may still produce.
-        files: Where the properties come from, for messages.
+        name: The name of a property that is set.
+        properties: All properties by name, as written.
+        budget: The number of characters that all values together may still expand to.
+        files: The origin of the properties, for messages.
 
     Raises:
         VariableError: A variable is unknown or recursive, or the value becomes too long.

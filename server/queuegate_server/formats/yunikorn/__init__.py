@@ -1,1 +1,1 @@
-"""queues.yaml as YuniKorn reads, validates and loads it."""
+"""Reads, validates and loads queues.yaml as YuniKorn does."""

@@ -1,9 +1,9 @@
-"""The ACLs of queues: what YuniKorn refuses, and what it silently drops.
+"""The ACLs of queues, with the entries that YuniKorn rejects or silently drops.
 
 Two parts of YuniKorn check an ACL. Its validator (`checkACL` in
-`pkg/common/configs/configvalidator.go`) counts fields between runs of any white space. Its
-scheduler (`NewACL` in `pkg/common/security/acl.go`) counts single spaces, and refuses to load
-some ACLs that the validator accepts. Here both are errors.
+`pkg/common/configs/configvalidator.go`) counts fields separated by any white space. Its scheduler
+(`NewACL` in `pkg/common/security/acl.go`) counts single spaces, and refuses to load some ACLs that
+the validator accepts. Both are errors here.
 """
 
 from typing import Final
@@ -31,7 +31,7 @@ _MAX_LISTS: Final = 2
 
 
 class AclReader:
-    """Parses the ACLs of a partition. Equal texts share one ACL, equal names one text."""
+    """Parses the ACLs of a partition. Equal texts share one ACL, and equal names one string."""
 
     def __init__(self, names: AclNames, diagnostics: Diagnostics) -> None:
         """Create a reader that accepts some names and reports the others."""
@@ -41,17 +41,17 @@ class AclReader:
         self._texts: dict[str, str] = {}
 
     def check(self, scalar: ScalarNode | None, queue: str) -> Acl | str:
-        """Return the text if it lists valid names only, otherwise the ACL as `read` does."""
+        """Return the text if it lists only valid names, otherwise the ACL as `read` does."""
         if scalar is None or not has_only_valid_names(scalar.text, self.names):
             return self.read(scalar, queue)
         found = self._texts.get(scalar.text)
         if found is None:
-            # A copy: a text that survives the nodes would keep the memory around it in use.
+            # A copy: a text that outlives the nodes would keep their memory in use.
             found = self._texts[scalar.text] = scalar.text.encode().decode()
         return found
 
     def read(self, scalar: ScalarNode | None, queue: str) -> Acl:
-        """Parse an ACL, and report why it is invalid or which of its entries grant nothing."""
+        """Parse an ACL and report why it is invalid, or which of its entries grant nothing."""
         if scalar is None:
             return EMPTY
         found = self._parsed.get(scalar.text)

@@ -1,4 +1,6 @@
-"""Why YuniKorn may not read a queues.yaml, or nobody ask about its partitions."""
+"""Finds reasons why YuniKorn may not read a queues.yaml, or why shims never ask about its
+partitions.
+"""
 
 from collections.abc import Collection, Iterator
 
@@ -9,7 +11,7 @@ _MAX_SHOWN_NAMES = 5
 
 
 def other_key(file: str, key: str) -> Diagnostic:
-    """Return the warning that YuniKorn reads another key of its ConfigMap than the given file."""
+    """Return the warning that YuniKorn reads a different key of its ConfigMap."""
     message = (
         f"service.policyGroup of the ConfigMap makes YuniKorn read {quoted(key)} instead of this"
     )

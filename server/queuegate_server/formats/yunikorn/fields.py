@@ -1,8 +1,8 @@
 """Decodes the values of known keys, and reports unknown keys and values of the wrong type.
 
 The rules are those of go-yaml v3 with known fields (`resolve.go`, and `scalar` in `decode.go`):
-null counts as absent, null items of a list are dropped, a text field accepts every scalar as it
-is written, and the fields of type bool, uint64 and float64 have their own grammars.
+null means absent, null list items are dropped, a text field accepts any scalar as written, and
+fields of type bool, uint64 and float64 have their own grammars.
 """
 
 import math
@@ -36,7 +36,7 @@ _QUOTED_BOOLEANS: Final = {
     **dict.fromkeys(("y", "Y", "yes", "Yes", "YES", "on", "On", "ON"), True),
     **dict.fromkeys(("n", "N", "no", "No", "NO", "off", "Off", "OFF"), False),
 }
-"""Words of YAML 1.1, which are booleans even in quotes."""
+"""Words of YAML 1.1 that are booleans even in quotes."""
 
 _INTEGER: Final = re.compile(
     r"(?P<sign>[+-]?)(?:0[xX](?P<hex>[0-9a-fA-F]+)|0[bB](?P<binary>[01]+)"
@@ -53,14 +53,14 @@ _NUMBER_WORDS: Final = {
 }
 
 ValueReader = Callable[["Fields", str, Node], Any]
-"""Returns the value of a key."""
+"""Reads the value of a key."""
 Readers = Mapping[str, tuple[str, ValueReader]]
-"""By key: the attribute of the model that holds the value, or an empty text if only the type of
-the value is checked, and how the value is read."""
+"""By key, how the value is read, and the attribute of the model that holds it. The attribute is
+empty if only the type of the value is checked."""
 
 
 class Count(NamedTuple):
-    """A number of applications; 0 means unlimited."""
+    """A number of applications. 0 means unlimited."""
 
     value: int
     position: Node | None
@@ -70,12 +70,12 @@ NO_COUNT: Final = Count(0, None)
 
 
 class Fields:
-    """Decodes nodes into the values of the model."""
+    """Decodes nodes into values of the model."""
 
     def __init__(self, diagnostics: Diagnostics) -> None:
         self._diagnostics = diagnostics
         self.queue = ""
-        """The path of the queue that the diagnostics are about."""
+        """The path of the queue for the diagnostics."""
 
     def values(self, mapping: MappingNode | None, readers: Readers, what: str) -> dict[str, Any]:
         """Return the values of a mapping by attribute.
@@ -115,7 +115,7 @@ class Fields:
         return None
 
     def items(self, key: str, node: Node) -> list[Node] | None:
-        """Return the items of a list that are not null; None if it is null or invalid."""
+        """Return the non-null items of a list; None if it is null or invalid."""
         if isinstance(node, SequenceNode):
             return [
                 item for item in node.items if not (isinstance(item, ScalarNode) and item.is_null)
@@ -149,7 +149,7 @@ class Fields:
         return [text for text in texts if text is not None]
 
     def text_map(self, key: str, node: Node) -> dict[str, ScalarNode] | None:
-        """Return texts by name, null as an empty text; None if it is null or invalid."""
+        """Return texts by name, with null as an empty text; None if it is null or invalid."""
         mapping = self.mapping(key, node)
         if mapping is None:
             return None
@@ -178,7 +178,7 @@ class Fields:
         return Count(value, node)
 
     def float_map(self, key: str, node: Node) -> dict[str, tuple[float, ScalarNode]]:
-        """Return numbers by name; null counts as 0."""
+        """Return numbers by name, with null as 0."""
         mapping = self.mapping(key, node)
         numbers = {}
         for name, (_, value) in (mapping.entries if mapping else {}).items():
@@ -192,7 +192,7 @@ class Fields:
         return numbers
 
     def _wrong_type(self, key: str, node: Node, wanted: str) -> None:
-        """Report a value of another type than the wanted one, unless it is null."""
+        """Report a value of the wrong type, unless it is null."""
         if isinstance(node, ScalarNode):
             if node.is_null:
                 return

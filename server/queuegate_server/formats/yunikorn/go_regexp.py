@@ -1,7 +1,7 @@
-"""Go's regular expressions, compiled by RE2.
+"""Go regular expressions, compiled by RE2.
 
-Go's engine was made after RE2: both accept the same syntax, with two exceptions that are refused
-here as in Go, and take time linear in the text.
+Go's engine is modelled on RE2: both run in linear time and accept the same syntax, with two
+exceptions that are rejected here as in Go.
 """
 
 import re
@@ -22,11 +22,11 @@ _PART: Final = re.compile(
 
 
 class BadPattern(ValueError):
-    """A pattern does not compile; the message gives the reason."""
+    """Raised for a pattern that does not compile. The message gives the reason."""
 
 
 def compile_pattern(pattern: str) -> Any:
-    """Return the compiled pattern, whose `search` finds it anywhere in a text.
+    """Return the compiled pattern, whose `search` matches anywhere in a text.
 
     Raises:
         BadPattern: Go does not compile the pattern.

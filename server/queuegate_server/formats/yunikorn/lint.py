@@ -1,4 +1,4 @@
-"""Lint rules for a queues.yaml: what is valid, but probably not meant."""
+"""Lint rules for a queues.yaml: content that is valid but probably unintended."""
 
 import re
 from collections.abc import Callable, Iterable, Iterator
@@ -38,14 +38,14 @@ _SPACE_BEFORE_COMMA: Final = re.compile(r" ,+([^,]+)")
 
 
 class _Above(NamedTuple):
-    """The paths of the nearest queues above that grant something; empty if none does."""
+    """The paths of the nearest ancestors that grant something; empty if none does."""
 
     everyone: str = ""
     somebody: str = ""
 
 
 _Grants = dict[str, _Above]
-"""The grants of the queues above, by `submitacl` and `adminacl`."""
+"""The grants of the ancestors, by `submitacl` or `adminacl`."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -70,17 +70,17 @@ class _ListedAcl:
 
     @property
     def blank_at_comma(self) -> bool:
-        """True if a comma beside the space suggests that one list is meant."""
+        """True if a comma next to the space suggests that a single list is meant."""
         return ", " in self.scalar.text or " ," in self.scalar.text
 
 
 class _Document(NamedTuple):
     partitions: list[PartitionConfig]
     acls: list[_ListedAcl]
-    """All ACLs in the order of the queues."""
+    """All ACLs in queue order."""
 
     def different_acls(self) -> Iterable[_ListedAcl]:
-        """Return the first occurrence of each ACL; aliases may repeat a long one very often."""
+        """Return the first occurrence of each ACL. Aliases can repeat a long ACL very often."""
         first: dict[int, _ListedAcl] = {}
         for listed in self.acls:
             # Equal texts of a partition share one ACL.
@@ -131,7 +131,7 @@ def _listed_acls(
                 lost = not acl.allows_all and has_lost_blank(lines, queue.position, key, scalar)
                 yield _ListedAcl(queue, key, scalar, acl, reader.names, above[key], lost)
                 if not acl.is_empty:
-                    # Who may administer a queue may also submit to it.
+                    # A user who may administer a queue may also submit to it.
                     for granted_key in (_SUBMIT, key):
                         everyone = queue.path if acl.allows_all else own[granted_key].everyone
                         own = {**own, granted_key: _Above(everyone, queue.path)}
@@ -171,14 +171,14 @@ def _blank_before_comma(listed: _ListedAcl) -> _Advice:
 
 
 def _wildcard_in_list(listed: _ListedAcl) -> _Advice:
-    """Report a `*` among other names, where it is an invalid name."""
+    """Report a `*` among other names, which makes it an invalid name."""
     for kind, names in (("user", listed.acl.dropped_users), ("group", listed.acl.dropped_groups)):
         if WILDCARD in names:
             yield dropped_entry(kind, WILDCARD)
 
 
 def _wildcard_with_names(listed: _ListedAcl) -> _Advice:
-    """Report names beside a `*`, which makes them meaningless."""
+    """Report names next to a `*`, which makes them meaningless."""
     text = listed.scalar.text
     if (
         listed.acl.allows_all
@@ -192,7 +192,7 @@ def _wildcard_with_names(listed: _ListedAcl) -> _Advice:
 
 
 def _any_group(listed: _ListedAcl) -> _Advice:
-    """Report a `*` as the list of groups: it also lets in users without groups."""
+    """Report a `*` as the list of groups, which also lets in users without groups."""
     if OTHER_WHITE_SPACE.sub("", listed.scalar.text) == f" {WILDCARD}":
         yield (
             '" *" lets everyone in, not only the members of some group',
@@ -201,7 +201,7 @@ def _any_group(listed: _ListedAcl) -> _Advice:
 
 
 def _nobody(listed: _ListedAcl) -> _Advice:
-    """Report a list that grants access to nobody because none of its entries is a valid name."""
+    """Report a list that grants nobody access because none of its entries is a valid name."""
     acl = listed.acl
     if acl.is_empty and (acl.dropped_users or acl.dropped_groups):
         yield (
@@ -232,7 +232,7 @@ def _not_closed(listed: _ListedAcl) -> _Advice:
 
 
 def _group_as_user(document: _Document, diagnostics: Diagnostics) -> None:
-    """Report a user who is a group elsewhere: the leading space may be missing."""
+    """Report a user that is a group elsewhere: the leading space may be missing."""
     groups: dict[str, Positioned] = {}
     for name, position in _names_outside_acls(document, "group"):
         groups.setdefault(name, position)
@@ -254,7 +254,7 @@ def _group_as_user(document: _Document, diagnostics: Diagnostics) -> None:
 
 
 def _spelled_in_two_cases(document: _Document, diagnostics: Diagnostics) -> None:
-    """Report names that differ only in case, and so are different names."""
+    """Report names that differ only in case and are thus different."""
     for kind in ("user", "group"):
         seen: dict[str, dict[str, Positioned]] = {}
         for name, position in (
@@ -280,7 +280,7 @@ def _names_in_acls(document: _Document, kind: str) -> Iterator[tuple[str, Positi
 
 
 def _names_outside_acls(document: _Document, kind: str) -> Iterator[tuple[str, Positioned]]:
-    """Yield the users or groups of limits and filters, without regular expressions."""
+    """Yield the users or groups of limits and filters, except regular expressions."""
     is_valid = is_user_name if kind == "user" else is_group_name
     for holder in _holders(document):
         for scalar in (holder.users if kind == "user" else holder.groups) or ():
@@ -326,4 +326,4 @@ DOCUMENT_RULES: Final[tuple[Callable[[_Document, Diagnostics], None], ...]] = (
     _recovery_queue,
     _spelled_in_two_cases,
 )
-"""The rules for all names of a document together."""
+"""The rules for all names of a document."""

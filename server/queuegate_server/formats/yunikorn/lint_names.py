@@ -1,4 +1,4 @@
-"""Lint rules for the text of an ACL, and the names that it may list by `acl_names`."""
+"""Lint rules for the text of an ACL, and for the names that `acl_names` lets it list."""
 
 from collections.abc import Iterator
 from functools import lru_cache
@@ -15,20 +15,20 @@ from queuegate_server.formats.suspicious_names import (
 )
 
 _MAX_SHOWN: Final = 5
-"""Names in one message."""
+"""The maximum number of names in one message."""
 _MAX_REPORTED: Final = 100
-"""Suspicious names of one ACL."""
+"""The maximum number of suspicious names in one ACL."""
 
 
 @lru_cache
 def names_to_report(acl: Acl, names: AclNames) -> tuple[tuple[str, str], ...]:
     """Return messages with their remedies about the names that an ACL lists.
 
-    The result is kept, because aliases may repeat a long ACL very often.
+    The result is cached because aliases can repeat a long ACL very often.
 
     Args:
         acl: The ACL. Equal texts of a partition share one.
-        names: Which names it may list.
+        names: The names that it may list.
     """
     found = [*_dropped_by_yunikorn(acl, names)] if names is not AclNames.YUNIKORN else []
     if not acl.allows_all:
@@ -39,7 +39,7 @@ def names_to_report(acl: Acl, names: AclNames) -> tuple[tuple[str, str], ...]:
 
 
 def _dropped_by_yunikorn(acl: Acl, names: AclNames) -> Iterator[tuple[str, str]]:
-    """Yield what to say about names that count here, and not in YuniKorn."""
+    """Yield messages about names that apply here but not in YuniKorn."""
     users, groups = accepted_names(acl, AclNames.YUNIKORN)
     dropped = sorted((acl.users - users) | (acl.groups - groups))
     if not dropped:
@@ -55,10 +55,10 @@ def _dropped_by_yunikorn(acl: Acl, names: AclNames) -> Iterator[tuple[str, str]]
 
 
 def _unlikely_names(acl: Acl, names: AclNames) -> Iterator[tuple[str, str]]:
-    """Yield what to say about each accepted name that nobody is likely to have."""
+    """Yield messages about accepted names that nobody is likely to have."""
     for kind, listed in (("user", acl.users), ("group", acl.groups)):
         for name in sorted(listed):
             found = suspicious_name(kind, name, YUNIKORN)
-            # Where an ACL may list other names than YuniKorn's, users are named in other ways.
+            # Where an ACL may list names that YuniKorn cannot, user names follow other rules.
             if found and not (found.may_exist and names is not AclNames.YUNIKORN):
                 yield found.message, found.remedy

@@ -1,9 +1,9 @@
-"""queues.yaml -> partitions, with everything that is wrong in it reported at once.
+"""Loads partitions from a queues.yaml, and reports all errors at once.
 
 The rules for partitions and queues are those of `Validate`, `checkQueuesStructure`, `checkQueues`
-and `checkQueueMaxApplications` in YuniKorn's `pkg/common/configs/configvalidator.go`. One more is
-the scheduler's (`initialPartitionFromConfig`): it refuses a top queue that is spelled `ROOT`,
-which the validator accepts.
+and `checkQueueMaxApplications` in YuniKorn's `pkg/common/configs/configvalidator.go`. One more
+comes from the scheduler (`initialPartitionFromConfig`), which refuses a top queue spelled `ROOT`
+although the validator accepts it.
 """
 
 from collections.abc import Callable, Mapping
@@ -30,7 +30,7 @@ from queuegate_server.formats.yunikorn.placement import check_placement
 from queuegate_server.formats.yunikorn.quotas import check_limits, check_resources
 
 RESOLVER_TYPES: Final = frozenset({"", "none", "os", "test", "ldap"})
-"""The values of `usergroupresolver.type`. YuniKorn reads any other text as `none`."""
+"""The values of `usergroupresolver.type`. YuniKorn treats any other text as `none`."""
 
 NO_PARTITION: Final = "the document defines no partition: every request will fail with NOT_FOUND"
 _GRAMMARS: Final = {names: partial(parse, names=names) for names in AclNames}
@@ -46,8 +46,8 @@ def load_queues(
 ) -> tuple[Mapping[str, Partition], tuple[Diagnostic, ...]]:
     """Return the partitions by name, and all diagnostics; no partitions after an error.
 
-    `acl_names` selects which names ACLs may list, by the name of the partition;
-    `resolver_types` are accepted beside those of YuniKorn.
+    `acl_names` selects the names that ACLs may list, by partition name; `resolver_types` are
+    accepted in addition to YuniKorn's.
     """
     document = read_yaml(data, file)
     partitions: list[PartitionConfig] = []
@@ -88,7 +88,7 @@ def load_queues(
 
 
 def normalized_name(partition: PartitionConfig) -> str:
-    """Return a partition's name as YuniKorn uses it: `default` if empty, or if spelled so in any
+    """Return a partition's name as YuniKorn uses it: `default` if it is empty or `default` in any
     case.
     """
     name = partition.name.text

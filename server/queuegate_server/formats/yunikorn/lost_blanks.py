@@ -1,4 +1,4 @@
-"""The space before a list of groups, which YAML drops from a text without quotes."""
+"""Detects the space before a list of groups that YAML drops from unquoted text."""
 
 import re
 from typing import Final, NamedTuple
@@ -15,7 +15,7 @@ _GAP: Final = re.compile(
         (?P<first>[^\s|>])""",
     re.VERBOSE,
 )
-"""From the end of a key to the first character of its value."""
+"""The text from the end of a key to the first character of its value."""
 _COMMENT: Final = re.compile(r"(?<=\s)#[^\n]*+")
 _WHITE_SPACE: Final = re.compile(r"\s+")
 _NOT_PLAIN: Final = "\"'*[{"
@@ -28,26 +28,26 @@ class _Gap(NamedTuple):
     """The text between a key and its value."""
 
     spaces: list[str]
-    """Runs of white space; tags and anchors separate them."""
+    """Runs of white space, separated by tags and anchors."""
     first: str
     """The first character of the value."""
     column: int
-    """Its column if it is on the line of the key, otherwise 0."""
+    """The column of that character if it is on the line of the key, otherwise 0."""
 
     @property
     def is_wide(self) -> bool:
-        """True if there is more than one space, and all on one line."""
+        """True for more than one space, all on one line."""
         return self.column > 0 and any(len(run) > 1 for run in self.spaces)
 
 
 def has_lost_blank(
     lines: list[str], mapping: MappingNode | None, key: str, scalar: ScalarNode
 ) -> bool:
-    """Return whether the spaces before a list have no other explanation than a list of groups.
+    """Return whether the spaces before a list can only mean a list of groups.
 
-    One space belongs to the colon. Spaces that align the values of several keys do not count,
-    nor does the indentation of a value on its own line, unless it is off by one in a
-    document that is indented by twos.
+    One space belongs to the colon. Spaces that align the values of several keys do not count.
+    Neither does the indentation of a value on its own line, unless it is odd in a document indented
+    by twos.
     """
     if mapping is None or not scalar.text or " " in scalar.text:
         return False
@@ -65,7 +65,7 @@ def has_lost_blank(
 
 
 def _gap(source: list[str], key: ScalarNode) -> _Gap | None:
-    """Return what follows a key; None if that is hard to find."""
+    """Return the text that follows a key; None if it is hard to find."""
     start = key.column - 1 + len(key.text) + (0 if key.plain else len("''"))
     lines = source[key.line - 1 : key.line - 1 + _MAX_LINES]
     lines[:1] = [line[start : start + _MAX_LINE_LENGTH] for line in lines[:1]]

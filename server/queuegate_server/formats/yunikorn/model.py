@@ -1,10 +1,10 @@
-"""The model of a queues.yaml, and how it is decoded from YAML nodes.
+"""The model of a queues.yaml, and its decoding from YAML nodes.
 
-The model holds the parts that have rules, with their nodes where a diagnostic may have to refer to
-them. A value of the wrong type is reported when it is decoded, and then counts as absent.
+The model holds the parts that have rules, with their nodes where a diagnostic may refer to them. A
+value of the wrong type is reported when decoded, and then treated as absent.
 
-Keys are the lower-case names of the fields in YuniKorn's `pkg/common/configs/config.go`. A root
-queue that the document omits is added as in `checkQueuesStructure` of `configvalidator.go`.
+Keys are the lower-case field names of YuniKorn's `pkg/common/configs/config.go`. A missing root
+queue is added as in `checkQueuesStructure` of `configvalidator.go`.
 """
 
 from collections.abc import Callable
@@ -17,12 +17,12 @@ from queuegate_server.formats.yaml_nodes import MappingNode, Node, ScalarNode, S
 from queuegate_server.formats.yunikorn.fields import NO_COUNT, Count, Fields, Readers, ValueReader
 
 Quantities = dict[str, ScalarNode]
-"""The texts of amounts, by the name of the resource."""
+"""The texts of amounts, by resource name."""
 
 _NAMELESS: Final = "?"
 _MAX_PATH_PART: Final = 100
-"""Characters of a name in a path. Queues have shorter names, so this cuts only those that are
-reported anyway: each queue below repeats the path in memory."""
+"""The maximum length of a name in a path. Valid queue names are shorter; the limit saves memory for
+invalid ones, since each queue below repeats the path."""
 
 
 class Name(NamedTuple):
@@ -30,9 +30,9 @@ class Name(NamedTuple):
 
     text: str
     position: Node | None
-    """The part itself if it has no name; None for a root that the document omits."""
+    """The part itself if it has no name; None for a root missing from the document."""
     is_known: bool = True
-    """False if the name is not a text, which is reported and must not lead to a second error."""
+    """False if the name is not a text. That is reported, and must not cause a second error."""
 
 
 def _name(mapping: MappingNode) -> Name:
@@ -43,7 +43,7 @@ def _name(mapping: MappingNode) -> Name:
 
 
 def _section(model: Callable[..., object], what: str, readers: Readers) -> ValueReader:
-    """Return a reader of a mapping as an instance of a model; None if it is null or invalid."""
+    """Return a function that reads a mapping as an instance of a model; None if null or invalid."""
 
     def read(fields: Fields, key: str, node: Node) -> object:
         mapping = fields.mapping(key, node)
@@ -53,7 +53,7 @@ def _section(model: Callable[..., object], what: str, readers: Readers) -> Value
 
 
 def _value_of(what: str, readers: Readers) -> ValueReader:
-    """Return a reader of the one value that is needed of a mapping, called `value`."""
+    """Return a function that reads the only value needed from a mapping, called `value`."""
 
     def read(fields: Fields, key: str, node: Node) -> Any:
         return fields.values(fields.mapping(key, node), readers, what).get("value")
@@ -116,19 +116,19 @@ _resources = _section(
 
 @dataclass(slots=True, eq=False)
 class QueueConfig:
-    """A queue. A root that the document omits has no position."""
+    """A queue. A root missing from the document has no position."""
 
     path: str
-    """The full path in lower case, below `root` even where the document omits the root."""
+    """The full path in lower case, below `root` even if the document omits the root."""
     parent: "QueueConfig | None"
-    """Children refer to their parent and not vice versa, so no cycle keeps a document in
+    """Children refer to their parent but not vice versa, so that no cycle keeps a document in
     memory."""
     position: MappingNode | None
     name: Name
     submit_acl: ScalarNode | None = None
     admin_acl: ScalarNode | None = None
     is_parent: bool = False
-    """True if it is marked as a parent; other queues may have children, too."""
+    """True for a queue marked as a parent. Other queues may have children as well."""
     resources: Resources | None = None
     max_applications: Count = NO_COUNT
     limits: list[Limit] = field(default_factory=list)
@@ -266,7 +266,7 @@ def _rule(fields: Fields, mapping: MappingNode) -> tuple[PlacementRule, MappingN
 
 @dataclass(slots=True, eq=False)
 class NodeSortPolicy:
-    """How the nodes of a partition are sorted."""
+    """The sort order of a partition's nodes."""
 
     position: Node
     kind: ScalarNode | None = None
@@ -280,8 +280,8 @@ class PartitionConfig:
     position: MappingNode
     name: Name
     queues: list[QueueConfig] = field(default_factory=list)
-    """All queues, the root first and each after its parent; empty if the document has none or
-    they are not a list."""
+    """All queues, the root first and each after its parent; empty if the document has none or they
+    are not a list."""
     rules: list[PlacementRule] = field(default_factory=list)
     limits: list[Limit] = field(default_factory=list)
     node_sort_policy: NodeSortPolicy | None = None
@@ -353,18 +353,18 @@ SETTINGS_KEYS: Final = frozenset(
         "workers",
     }
 )
-"""The keys of the server's own settings, but for `partitions`, which is a list in policies."""
+"""The keys of the server's own settings, except `partitions`, which is a list in policies."""
 
 
 def _key_of_settings(root: Node) -> ScalarNode | None:
-    """Return the first key of a document that is not a policy, but the server's settings."""
+    """Return the first key of a document that holds the server's settings instead of a policy."""
     if not isinstance(root, MappingNode) or isinstance(root.get("partitions"), SequenceNode):
         return None
     return next((key for key, _ in root.entries.values() if key.text in SETTINGS_KEYS), None)
 
 
 def decode(root: Node | None, diagnostics: Diagnostics) -> list[PartitionConfig]:
-    """Return the partitions of a document, without what is invalid in them."""
+    """Return the partitions of a document, without their invalid parts."""
     if root is None:
         return []
     if (key := _key_of_settings(root)) is not None:

@@ -1,9 +1,9 @@
-"""Checks of placement rules: names, filters, and fixed queues that must exist.
+"""Checks placement rules: their names and filters, and the fixed queues that must exist.
 
-They are those of `checkPlacementRules`, `checkPlacementFilter`, `getLongestStaticPath`
+The checks follow `checkPlacementRules`, `checkPlacementFilter`, `getLongestStaticPath`
 and `checkQueueHierarchyForPlacement` in YuniKorn's `pkg/common/configs/configvalidator.go`.
-Where YuniKorn's releases differ about which queue is a parent, whatever any of them accepts is
-valid here.
+Where YuniKorn's releases differ about which queue is a parent, a rule is valid here if any of them
+accepts it.
 """
 
 import re
@@ -29,7 +29,7 @@ _RULE_NAME: Final = re.compile(r"[_a-zA-Z][a-zA-Z0-9_]*")
 _KNOWN_RULES: Final = frozenset({"fixed", "provided", "tag", "user"})
 _REGEXP_CHARACTER: Final = re.compile(r"[\^$*+?()\[{}|]")
 MAX_PATTERN: Final = 10_000
-"""Characters of a regular expression. RE2 takes a minute for 200 000 that open brackets."""
+"""The maximum length of a regular expression. RE2 takes a minute for 200 000 opening brackets."""
 _FILTER_TYPES: Final = frozenset({"", "allow", "deny"})
 _FIXED: Final = "fixed"
 
@@ -82,7 +82,7 @@ def _check_only_entry(
     is_valid: Callable[[str], bool],
     diagnostics: Diagnostics,
 ) -> None:
-    """Check a list of one entry, which may be a regexp; YuniKorn does not check longer lists."""
+    """Check a list of one entry, which may be a regexp. YuniKorn does not check longer lists."""
     if entries is None or len(entries) != 1:
         return
     entry = entries[0]
@@ -116,7 +116,7 @@ class _Tree:
     def obstacle(self, levels: list[str], *, create: bool, dynamic: bool) -> tuple[str, str] | None:
         """Return why no application can be placed into a queue, and the remedy.
 
-        `dynamic` means that further levels below it depend on the application.
+        `dynamic` means that further levels below the queue depend on the application.
         """
         queue = self._root
         for level in levels[1:]:

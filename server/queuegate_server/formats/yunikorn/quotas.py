@@ -1,10 +1,10 @@
-"""Quotas: amounts of resources, the resources of queues, and the limits of users and groups.
+"""Quotas: resource amounts, queue resources, and the limits of users and groups.
 
-The grammar and the comparison of amounts are those of YuniKorn's
-`pkg/common/resources/quantity.go` and `resources.go`; an unset amount is unlimited. The rules are
-those of `checkQueueResource`, `checkLimitsStructure`, `checkLimits`, `checkLimitResource` and
-`checkLimitMaxApplications` in its `configvalidator.go`. YuniKorn parses the resources of a child
-template only when its scheduler builds a parent queue.
+Amounts are parsed and compared as in YuniKorn's `pkg/common/resources/quantity.go` and
+`resources.go`; an unset amount is unlimited. The rules follow `checkQueueResource`,
+`checkLimitsStructure`, `checkLimits`, `checkLimitResource` and `checkLimitMaxApplications` in its
+`configvalidator.go`. YuniKorn parses the resources of a child template only when its scheduler
+builds a parent queue.
 """
 
 import re
@@ -18,7 +18,7 @@ from queuegate_server.formats.yaml_nodes import ScalarNode
 from queuegate_server.formats.yunikorn.model import Limit, PartitionConfig, Quantities, QueueConfig
 
 Amounts = dict[str, int]
-"""Amounts by the name of the resource: bytes, thousandths of a core, or a plain number."""
+"""Amounts by resource name: bytes, thousandths of a core, or a plain number."""
 
 _CORES: Final = "vcore"
 _QUANTITY: Final = re.compile(r"0*([0-9]{1,19})[\t\n\f\r ]*([A-Za-z]*)")
@@ -62,7 +62,7 @@ def amounts(quantities: Quantities | None, diagnostics: Diagnostics, queue: str)
 
 
 def excess(limit: Amounts, wanted: Amounts) -> str:
-    """Return which of the wanted amounts exceed the limit, as text; empty if none does."""
+    """Return the wanted amounts that exceed the limit, as text; empty if none does."""
     return ", ".join(
         f"{resource} {value}{unit} > {limit[resource]}{unit}"
         for resource, value in wanted.items()
@@ -72,7 +72,7 @@ def excess(limit: Amounts, wanted: Amounts) -> str:
 
 
 def smaller(one: Amounts, other: Amounts) -> Amounts:
-    """Return the smaller amount of each resource that either sets."""
+    """Return the amounts of both, taking the smaller one for resources in both."""
     if not one or not other:
         return one or other
     found = one | other
@@ -120,7 +120,7 @@ def _check_sums(
     maximum: dict[QueueConfig | None, Amounts],
     diagnostics: Diagnostics,
 ) -> None:
-    """Compare the sum of the children's guarantees with the resources of their parent."""
+    """Compare the sum of the children's guarantees with the parent's resources."""
     sums: dict[QueueConfig, Amounts] = {}
     for queue in reversed(queues):
         total = sums.pop(queue, {})
@@ -143,7 +143,7 @@ def _check_sums(
 
 
 class _Allowed(NamedTuple):
-    """The usage that the limits of all queues from here up to the root allow a name."""
+    """The usage that a name is allowed by the limits of all queues from here up to the root."""
 
     resources: Amounts
     applications: int
@@ -151,18 +151,18 @@ class _Allowed(NamedTuple):
 
 
 _LimitScope = ChainMap[tuple[str, str], _Allowed]
-"""By `user` or `group`, and name: the limits of a queue, then of those above.
+"""The limits by name and `user` or `group`: first the queue's, then those of its ancestors.
 
-Nothing is copied from above: a queue with thousands of limited names may have thousands of queues
-below it.
+Limits of ancestors are not copied because a queue with thousands of limited names may have
+thousands of queues below it.
 """
 
 
 def check_limits(partition: PartitionConfig, diagnostics: Diagnostics) -> None:
-    """Check all limits of a partition; its own limits are those of its root.
+    """Check all limits of a partition. Its own limits count as limits of its root.
 
-    A limit must not allow more than the limits of the same user or group in the queues above. A
-    name that has no limit above is compared with `*` there.
+    A limit must not exceed the limits of the same user or group in the queues above. A name without
+    a limit above is compared with `*` there.
     """
     if not partition.queues:
         return
@@ -185,7 +185,7 @@ def check_limits(partition: PartitionConfig, diagnostics: Diagnostics) -> None:
 
 
 def _content(limits: list[Limit]) -> list[object]:
-    """Return the content of limits, to compare; a missing list is not an empty one."""
+    """Return the contents of limits for comparison. A missing list is not an empty one."""
     return [
         (
             limit.description,
@@ -201,7 +201,7 @@ def _content(limits: list[Limit]) -> list[object]:
 
 
 def _check_queue(queue: QueueConfig, above: _LimitScope, diagnostics: Diagnostics) -> _LimitScope:
-    """Check the limits of a queue; return them in front of those above."""
+    """Check the limits of a queue, and return them in front of those above."""
     maximum: Amounts = {}
     if queue.name.text != ROOT and queue.resources:
         # Errors in the queue's own resources are reported elsewhere.
@@ -252,7 +252,7 @@ def _check_name(
 def _check_amounts(
     limit: Limit, queue: QueueConfig, maximum: Amounts, diagnostics: Diagnostics
 ) -> Amounts:
-    """Check what a limit allows; return its valid amounts of resources."""
+    """Check the amounts that a limit allows, and return the valid amounts of resources."""
     name = quoted(limit.description)
     applications, position = limit.max_applications
     errors_before = diagnostics.error_count
@@ -286,7 +286,7 @@ def _compare(
     queue: str,
     diagnostics: Diagnostics,
 ) -> _Allowed:
-    """Report what exceeds the limits above; return the limit for the queues below."""
+    """Report amounts that exceed the limits above, and return the limit for the queues below."""
     same = above.get((kind, name.text))
     bound = same or above.get((kind, WILDCARD))
     if bound is None:
