@@ -62,7 +62,7 @@ def test_a_restart(start: Callable[[str], Callable[[str], str]]) -> None:
         address = server.address
         ask = start(address)
         eventually(lambda: ask("sue root.sandbox"), HERE)
-        assert ask("sue") == "reject: queue must not be empty"
+        assert ask("sue") == "reject: queuegate: queue must not be empty"
     for _ in range(100):
         assert ask("sue root.sandbox").startswith("admit: by wildcard (decided here")
     assert ask("new root.analytics").startswith("wait: ")

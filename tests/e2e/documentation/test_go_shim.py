@@ -139,10 +139,11 @@ def test_admission(shim: Path, server: RunningServer) -> None:
                 },
                 {
                     "applicationID": "no partition",
-                    "reason": "partition 'tpu' does not exist; partitions are: default, gpu",
+                    "reason": "queuegate: partition 'tpu' does not exist; partitions are: "
+                    "default, gpu",
                 },
-                {"applicationID": "nobody", "reason": "user.user must not be empty"},
-                {"applicationID": "placed", "reason": "queue must not be empty"},
+                {"applicationID": "nobody", "reason": "queuegate: user.user must not be empty"},
+                {"applicationID": "placed", "reason": "queuegate: queue must not be empty"},
             ],
         },
         {"accepted": [{"applicationID": "last"}]},
@@ -160,4 +161,4 @@ def test_without_an_answer_an_application_waits(shim: Path) -> None:
         request = {"new": [application("app-1", "root.a", user="alice")]}
         responses, log = answers(shim, server.address, request)
     assert responses == [{"accepted": [{"applicationID": "app-1"}]}]
-    assert log == "app-1 waits 1s: directory down\napp-1 waits 1s: no role\n"
+    assert log == "app-1 waits 1s: queuegate: directory down\napp-1 waits 1s: queuegate: no role\n"
