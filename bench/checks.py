@@ -16,12 +16,13 @@ from bench.results import Part, Table, spread
 from bench.timing import microseconds_each, microseconds_each_awaited
 from queuegate.policy.decision import Access
 from queuegate.v1 import access_pb2
+from queuegate_server.decisions.log import DecisionLog
 from queuegate_server.engine import Engine, Query
 from queuegate_server.identity.manager import ResolverManager
 from queuegate_server.policystore.reloader import Reloader
 from queuegate_server.rpc.access_service import AccessServicer
 from queuegate_server.rpc.admission_queue import AdmissionQueue
-from queuegate_server.rpc.decision_log import DecisionLog
+from queuegate_server.rpc.call_log import CallLog
 from queuegate_server.settings.model import PolicySource, Settings
 from queuegate_server.throttling import ByteBudget
 
@@ -102,7 +103,7 @@ def new_servicer(engine: Engine) -> AccessServicer:
     """Return a servicer with an empty response cache."""
     return AccessServicer(
         engine,
-        DecisionLog(wall=time.time),
+        CallLog(DecisionLog(), time.time),
         AdmissionQueue(time.monotonic, 60, {}, ByteBudget(1 << 20)),
         clock=time.monotonic,
     )

@@ -5,9 +5,15 @@ from collections.abc import Mapping
 from typing import Final
 
 from docs.generate.markdown import code, page, table
-from queuegate.v1 import access_pb2, sync_pb2
-from queuegate.v1.user_group_information_pb2 import UserGroupInformation
-from queuegate_server.rpc.decision_records import Answered, Failed, Record, Reported
+from queuegate.policy.applications import Action
+from queuegate.policy.decision import NO_MATCH, Access, Decision, Reason
+from queuegate_server.decisions.records import (
+    ApplicationQuestion,
+    DecidedCheck,
+    QueueQuestion,
+    Record,
+    Report,
+)
 
 _INTRODUCTION: Final = """\
 The [audit log](../how-to/audit-log.md) is UTF-8 text with one JSON object per line. Each decision
@@ -82,78 +88,44 @@ def _block(*lines: str) -> str:
 
 
 def _denial() -> Record:
-    request = access_pb2.CheckQueueAccessRequest(
-        user=UserGroupInformation(user="john", groups=["analysts", "staff"]),
-        queue="root.sandbox",
-        access=access_pb2.ACCESS_TYPE_SUBMIT,
-    )
-    response = access_pb2.CheckQueueAccessResponse(
-        reason=access_pb2.REASON_NO_MATCH, policy_revision=1
-    )
-    (record,) = Answered(
-        method="CheckQueueAccess",
-        time=_TIME,
-        caller="certificate:dns:scheduler.example.com",
-        request=request.SerializeToString(),
-        response=response.SerializeToString(),
-        denials_only=True,
-    ).records()
-    return record
+    return DecidedCheck(
+        "CheckQueueAccess",
+        _TIME,
+        "certificate:dns:scheduler.example.com",
+        QueueQuestion("john", "default", 2, "root.sandbox", Access.SUBMIT),
+        NO_MATCH,
+        revision=1,
+    ).record()
 
 
 def _application() -> Record:
-    request = access_pb2.CheckApplicationAccessRequest(
-        user=UserGroupInformation(user="jane"),
-        partition="hadoop",
-        action=access_pb2.APPLICATION_ACTION_MODIFY,
-        application=access_pb2.Application(queue="root.marketing", owner="john"),
+    question = ApplicationQuestion(
+        "jane", "hadoop", 0, "root.marketing", Action.MODIFY, owner="john", target_queue=""
     )
-    response = access_pb2.CheckApplicationAccessResponse(
-        allowed=True,
-        reason=access_pb2.REASON_USER,
-        matched_queue="root.marketing",
-        matched_subject="jane",
-        policy_revision=1,
-    )
-    (record,) = Answered(
-        method="CheckApplicationAccess",
-        time=_TIME,
-        caller="token:gateway",
-        request=request.SerializeToString(),
-        response=response.SerializeToString(),
-        denials_only=False,
-    ).records()
-    return record
+    return DecidedCheck(
+        "CheckApplicationAccess",
+        _TIME,
+        "token:gateway",
+        question,
+        Decision(True, Reason.USER, "root.marketing", "jane"),
+        revision=1,
+    ).record()
 
 
 def _error() -> Record:
-    request = access_pb2.CheckQueueAccessRequest(
-        user=UserGroupInformation(user="mary"),
-        queue="root.training",
-        access=access_pb2.ACCESS_TYPE_SUBMIT,
-    )
-    content = request.SerializeToString()
-    return Failed("CheckQueueAccess", _TIME, "unix", content, "resolver_unavailable").record()
+    question = QueueQuestion("mary", "default", 0, "root.training", Access.SUBMIT)
+    return DecidedCheck(
+        "CheckQueueAccess", _TIME, "unix", question, "resolver_unavailable"
+    ).record()
 
 
 def _reported() -> Record:
-    decision = sync_pb2.LocalDecision(
-        user="sue",
-        partition="default",
-        queue="root.analytics.reports",
-        access=access_pb2.ACCESS_TYPE_SUBMIT,
-        decision=access_pb2.CheckQueueAccessResponse(
-            allowed=True,
-            reason=access_pb2.REASON_USER,
-            matched_queue="root.analytics.reports",
-            matched_subject="sue",
-            policy_revision=1,
-        ),
-        stale=True,
-    )
-    decision.time.FromNanoseconds(round(_TIME * 1e9))
-    reported = Reported(
-        _TIME + 0.25, "token:shim", "shim-7f9c/4711", [decision], denials_only=False
-    )
-    (record,) = reported.records()
-    return record
+    return DecidedCheck(
+        "Sync",
+        _TIME,
+        "token:shim",
+        QueueQuestion("sue", "default", 0, "root.analytics.reports", Access.SUBMIT),
+        Decision(True, Reason.USER, "root.analytics.reports", "sue"),
+        revision=1,
+        report=Report("shim-7f9c/4711", received=_TIME + 0.25, stale=True),
+    ).record()

@@ -4,6 +4,7 @@ from queuegate.policy.acl import Acl, parse
 from queuegate.policy.queue import QueueAcls
 from queuegate.policy.tree import Cluster, Policy, build_partition
 from queuegate.policy.yarn_acl import Semantics
+from queuegate_server.decisions.log import DecisionLog
 from queuegate_server.engine import Engine, ServedPartition, Snapshot
 from queuegate_server.identity.cache import GroupCache
 from queuegate_server.identity.group_resolver import GroupResolver
@@ -13,7 +14,7 @@ from queuegate_server.identity.resolver import Resolver
 from queuegate_server.identity.resolvers.local import NoResolver
 from queuegate_server.rpc.access_service import AccessServicer
 from queuegate_server.rpc.admission_queue import AdmissionQueue
-from queuegate_server.rpc.decision_log import DecisionLog
+from queuegate_server.rpc.call_log import CallLog
 from queuegate_server.throttling import ByteBudget
 
 
@@ -33,7 +34,7 @@ def servicer(engine: Engine) -> AccessServicer:
     """Return a servicer with an empty response cache."""
     return AccessServicer(
         engine,
-        DecisionLog(wall=zero),
+        CallLog(DecisionLog(), zero),
         AdmissionQueue(zero, 60, {}, ByteBudget(1 << 20)),
         clock=zero,
     )

@@ -11,13 +11,14 @@ from queuegate.policy.decision import Decision
 from queuegate.policy.names import is_at_or_below
 from queuegate.policy.reach import grant_of
 from queuegate.v1 import access_pb2
+from queuegate_server.decisions.log import NUMBERS
 from queuegate_server.engine import Engine, Query, Snapshot
 from queuegate_server.identity.shared import CacheLease
 from queuegate_server.rpc import columns, validation, wire
 from queuegate_server.rpc.admission_queue import MAX_SHORT_REQUEST, AdmissionQueue, Slot
 from queuegate_server.rpc.application_service import ApplicationServicer
 from queuegate_server.rpc.batch import BatchRunner, error_reasons, reasons_of
-from queuegate_server.rpc.decision_log import DecisionLog
+from queuegate_server.rpc.call_log import CallLog
 from queuegate_server.rpc.errors import NotCaughtUp
 from queuegate_server.rpc.freshness import Change, Freshness
 from queuegate_server.rpc.messages import explanation_message, grant_message
@@ -42,7 +43,7 @@ class AccessServicer(ApplicationServicer):
     def __init__(
         self,
         engine: Engine,
-        decisions: DecisionLog,
+        decisions: CallLog,
         queue: AdmissionQueue,
         *,
         clock: Callable[[], float],
@@ -190,7 +191,7 @@ class AccessServicer(ApplicationServicer):
             raise
         message = explanation_message(query, explained, snapshot.policy.revision)
         response = message.SerializeToString()
-        await self._decisions.decided(method, data, response, message.decision.reason)
+        await self._decisions.decided(method, data, response, NUMBERS[explained.decision.reason])
         return response
 
     async def ListQueues(self, data: bytes, *, trusted: bool) -> bytes:

@@ -15,11 +15,12 @@ from queuegate.policy.decision import Decision
 from queuegate.policy.spark import PROPERTIES, SparkError, spark_acls
 from queuegate.policy.yarn_acl import parse_yarn
 from queuegate.v1 import access_pb2
+from queuegate_server.decisions.log import NUMBERS
 from queuegate_server.engine import ApplicationQuery, Engine, ServedPartition, Snapshot
 from queuegate_server.rpc import validation, wire
 from queuegate_server.rpc.admission_queue import AdmissionQueue, Slot
 from queuegate_server.rpc.batch import encode, error_reasons, failed, for_each, reasons_of
-from queuegate_server.rpc.decision_log import DecisionLog
+from queuegate_server.rpc.call_log import CallLog
 from queuegate_server.rpc.errors import InvalidRequest
 from queuegate_server.rpc.messages import REASONS, explained_groups
 from queuegate_server.rpc.response_cache import CheckResponse, answered
@@ -48,7 +49,7 @@ _LISTS: Final = {
 class ApplicationServicer:
     """The methods of AccessService that are about applications."""
 
-    def __init__(self, engine: Engine, decisions: DecisionLog, queue: AdmissionQueue) -> None:
+    def __init__(self, engine: Engine, decisions: CallLog, queue: AdmissionQueue) -> None:
         """Use an engine, the log that counts and records decisions, and the queue of long calls."""
         self._engine = engine
         self._decisions = decisions
@@ -67,7 +68,8 @@ class ApplicationServicer:
             raise
         message = _decision(explained.decision, snapshot)
         response = message.SerializeToString()
-        await self._decisions.decided(method, data, response, message.reason)
+        reason = NUMBERS[explained.decision.reason]
+        await self._decisions.decided(method, data, response, reason)
         return response
 
     async def BatchCheckApplicationAccess(self, data: bytes, *, trusted: bool) -> bytes:
@@ -155,7 +157,8 @@ class ApplicationServicer:
             groups=explained_groups(explained),
         )
         response = message.SerializeToString()
-        await self._decisions.decided(method, data, response, message.decision.reason)
+        reason = NUMBERS[explained.decision.reason]
+        await self._decisions.decided(method, data, response, reason)
         return response
 
     def _read(
@@ -269,7 +272,7 @@ def _decision(decision: Decision, snapshot: Snapshot) -> access_pb2.CheckApplica
 
 def _response(decision: Decision, snapshot: Snapshot) -> CheckResponse:
     message = _decision(decision, snapshot)
-    return answered(message.SerializeToString(), message.reason)
+    return answered(message.SerializeToString(), NUMBERS[decision.reason])
 
 
 def _step(listed: AccessList, *, granted: bool) -> access_pb2.ApplicationStep:

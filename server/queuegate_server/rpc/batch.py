@@ -11,11 +11,11 @@ from functools import partial
 from typing import Final, NamedTuple, TypeVar
 
 from queuegate.v1 import access_pb2
+from queuegate_server.decisions.log import ERROR
 from queuegate_server.engine import Engine, Query, Snapshot
 from queuegate_server.rpc import wire
 from queuegate_server.rpc.admission_queue import MAX_SHORT_REQUEST, Slot
 from queuegate_server.rpc.errors import reason_name, to_status
-from queuegate_server.rpc.messages import ERROR
 from queuegate_server.rpc.response_cache import CheckResponse, FailedCheck, ResponseCache
 
 T = TypeVar("T")

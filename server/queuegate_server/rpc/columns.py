@@ -9,11 +9,11 @@ from itertools import islice
 from typing import Final
 
 from queuegate.v1 import access_pb2
+from queuegate_server.decisions.log import ERROR, GRANTS
 from queuegate_server.engine import Query, ServedPartition, Snapshot
 from queuegate_server.rpc import validation, wire
 from queuegate_server.rpc.batch import CHUNK
 from queuegate_server.rpc.errors import InvalidRequest
-from queuegate_server.rpc.messages import DENIED_REASONS, ERROR
 from queuegate_server.rpc.response_cache import MAX_REQUEST_BYTES, CheckResponse
 
 MAX_CHECKS: Final = 100_000
@@ -24,9 +24,7 @@ Request = access_pb2.CheckQueueAccessColumnsRequest
 Response = access_pb2.CheckQueueAccessColumnsResponse
 
 _Check = access_pb2.CheckQueueAccessRequest
-_DIGITS: Final = bytes(
-    b"01"[reason != ERROR and reason not in DENIED_REASONS] for reason in range(256)
-)
+_DIGITS: Final = bytes(b"01"[grants] for grants in GRANTS).ljust(256, b"0")
 """By reason: the digit that says whether access is allowed."""
 
 

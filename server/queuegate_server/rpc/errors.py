@@ -16,6 +16,7 @@ from google.protobuf.message import Message
 from google.rpc import error_details_pb2
 
 from queuegate.v1 import errors_pb2, status_pb2
+from queuegate_server.decisions.log import AuditUnavailable
 from queuegate_server.engine import GroupsUnavailable, NotReady, TooManyLookups, UnknownPartition
 from queuegate_server.sync.changes import NotReached
 
@@ -80,18 +81,6 @@ class RateLimited(Exception):
 
 class Draining(Exception):
     """The server ends a stream that the caller has not ended; the message says why."""
-
-
-class AuditUnavailable(Exception):
-    """The answer is withheld because its audit record cannot be written."""
-
-    retry_after = 1.0
-
-    def __init__(self) -> None:
-        """Set the message."""
-        super().__init__(
-            "the decision is withheld because it cannot be written to the audit log; retry later"
-        )
 
 
 class NotCaughtUp(Exception):

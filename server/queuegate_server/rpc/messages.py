@@ -16,8 +16,7 @@ from queuegate_server.formats.diagnostics import Diagnostic, Severity
 from queuegate_server.formats.yarn.templates import template_property
 
 REASONS: Final = {reason: access_pb2.Reason.Value(f"REASON_{reason.name}") for reason in OUTCOMES}
-ERROR: Final = 0
-"""Stands for the reason of a check that could not be decided."""
+REASON_OF: Final = {number: reason for reason, number in REASONS.items()}
 DENIED_REASONS: Final = frozenset(
     REASONS[reason] for reason, outcome in OUTCOMES.items() if not outcome.grants
 )

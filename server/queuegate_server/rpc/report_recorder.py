@@ -8,9 +8,10 @@ from typing import Final
 
 from queuegate.v1 import sync_pb2
 from queuegate_server.config_fields import MIB
+from queuegate_server.decisions.log import AuditUnavailable
 from queuegate_server.rpc.authorization import RateLimiter
-from queuegate_server.rpc.decision_log import DecisionLog
-from queuegate_server.rpc.errors import AuditUnavailable, Overloaded
+from queuegate_server.rpc.call_log import CallLog
+from queuegate_server.rpc.errors import Overloaded
 from queuegate_server.sync.session import Session
 from queuegate_server.throttling import ByteBudget
 
@@ -32,7 +33,7 @@ class ReportRecorder:
 
     def __init__(
         self,
-        audited: DecisionLog,
+        audited: CallLog,
         rates: RateLimiter | None,
         counts: MutableMapping[str, int],
         clock: Callable[[], float],

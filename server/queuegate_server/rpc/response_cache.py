@@ -13,11 +13,12 @@ from typing import Final, NamedTuple
 
 from queuegate.policy.decision import Decision
 from queuegate.v1 import access_pb2
+from queuegate_server.decisions.log import NUMBERS
 from queuegate_server.engine import Snapshot, Verdict
 from queuegate_server.identity.cache_shards import CacheEntry
 from queuegate_server.identity.shared import CacheLease, EndlessLease
 from queuegate_server.rpc import wire
-from queuegate_server.rpc.messages import REASONS, decision_message
+from queuegate_server.rpc.messages import decision_message
 
 MAX_ENTRIES: Final = 65_536
 """Entries of a generation. The newest two are kept; an entry of the older one that is used moves
@@ -45,7 +46,7 @@ class CachedResponse(NamedTuple):
     response: bytes
     batch_result: bytes
     reason: int
-    """The number of the decision's reason in the contract."""
+    """The number by which the decision is counted."""
     entry: CacheEntry | _NoEntry = NO_ENTRY
     """The cache entry of the groups that the decision used."""
 
@@ -165,4 +166,4 @@ def _encode(decision: Decision, evaluated_queue: str, revision: int) -> CachedRe
     Many requests have equal decisions: a queue, the reason, and the entry of the ACL that matched.
     """
     response = decision_message(decision, evaluated_queue, revision).SerializeToString()
-    return answered(response, REASONS[decision.reason])
+    return answered(response, NUMBERS[decision.reason])

@@ -20,7 +20,7 @@ MAX_QUEUE_BYTES: Final = 4_096
 Violations = list[tuple[str, str]]
 """Pairs of a field, as a path from the request, and what is wrong with it."""
 
-_ACCESS: Final[Mapping[int, Access]] = {
+ACCESS: Final[Mapping[int, Access]] = {
     access_pb2.ACCESS_TYPE_SUBMIT: Access.SUBMIT,
     access_pb2.ACCESS_TYPE_ADMIN: Access.ADMIN,
 }
@@ -237,7 +237,7 @@ def _optional_queue(
 
 def access_kind(value: int, violations: Violations) -> Access | None:
     """Check and return the kind of access of a request."""
-    access = _ACCESS.get(value)
+    access = ACCESS.get(value)
     if access is None:
         violations.append(("access", "must be ACCESS_TYPE_SUBMIT or ACCESS_TYPE_ADMIN"))
     return access

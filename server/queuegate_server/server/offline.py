@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from queuegate_server.config_fields import MIB
+from queuegate_server.decisions.log import DecisionLog
 from queuegate_server.engine import Engine, Snapshot
 from queuegate_server.formats.diagnostics import Diagnostic
 from queuegate_server.identity import registry
@@ -17,7 +18,7 @@ from queuegate_server.identity.resolver import Resolver
 from queuegate_server.policystore.reloader import Reloader
 from queuegate_server.rpc.access_service import AccessServicer
 from queuegate_server.rpc.admission_queue import AdmissionQueue
-from queuegate_server.rpc.decision_log import DecisionLog
+from queuegate_server.rpc.call_log import CallLog
 from queuegate_server.rpc.policy_service import PolicyServicer
 from queuegate_server.settings.model import Settings
 from queuegate_server.sync.changes import LocalChanges
@@ -58,7 +59,7 @@ class OfflineServices:
         hub = SyncHub(self._engine, time.monotonic, server=b"")
         changes = LocalChanges(self._reloader, hub)
         access = AccessServicer(
-            self._engine, DecisionLog(wall=time.time), queue, clock=time.monotonic
+            self._engine, CallLog(DecisionLog(), time.time), queue, clock=time.monotonic
         )
         # The caller may assert groups.
         self._methods: dict[str, Callable[[bytes], Awaitable[bytes]]] = {

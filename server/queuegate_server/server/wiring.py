@@ -13,6 +13,7 @@ from queuegate.gate.session import clock as boottime
 from queuegate.v1 import access_pb2, policy_pb2, sync_pb2, user_groups_pb2
 from queuegate_server.admin.readiness import Readiness
 from queuegate_server.config_fields import MIB
+from queuegate_server.decisions.log import DecisionLog
 from queuegate_server.engine import Engine
 from queuegate_server.fleet.lease import ReplicaLease
 from queuegate_server.identity.manager import ResolverManager
@@ -23,7 +24,7 @@ from queuegate_server.policystore.reloader import Reloader
 from queuegate_server.rpc import health, reflection
 from queuegate_server.rpc.access_service import AccessServicer
 from queuegate_server.rpc.admission_queue import AdmissionQueue
-from queuegate_server.rpc.decision_log import DecisionLog
+from queuegate_server.rpc.call_log import CallLog
 from queuegate_server.rpc.errors import DETAILS_TRAILER, Overloaded, to_status
 from queuegate_server.rpc.freshness import Freshness
 from queuegate_server.rpc.interceptors import ConcurrencyLimiter
@@ -108,7 +109,8 @@ def build_server(
     audit = open_audit_log(
         current.audit if worker is None else current.audit.of_worker(worker.spec.index)
     )
-    decisions = DecisionLog(audit, allowed=current.audit.records == "all", wall=time.time)
+    decisions = DecisionLog(audit, allowed=current.audit.records == "all")
+    call_log = CallLog(decisions, time.time)
     calls: list[MethodCounters] = []
     lookups = LookupCounters()
     call_limit = ConcurrencyLimiter(current.limits.max_concurrent_calls)
@@ -133,9 +135,10 @@ def build_server(
     readiness = Readiness(engine, reloader)
 
     listeners = Listeners(current, time.monotonic, time.time)
-    refused = call_limit.refused
     overloaded = to_status(Overloaded("the server has more calls than it can answer in time"))
-    refusal = Refusal(overloaded.proto.message, ((DETAILS_TRAILER, overloaded.trailer),), refused)
+    refusal = Refusal(
+        overloaded.proto.message, ((DETAILS_TRAILER, overloaded.trailer),), call_limit.refused
+    )
     unread = ByteBudget(MAX_UNREAD)
     server = registry.build(
         transport, settings.limits, unread, refusal, shares_port=worker is not None
@@ -174,10 +177,10 @@ def build_server(
         resolvers.share = sharing.of_partition
         readiness.fleet = fleet.view
         hub.fleet_events = fleet.fence
-    queue = AdmissionQueue(time.monotonic, settings.limits.max_wait, refused, unread)
+    queue = AdmissionQueue(time.monotonic, settings.limits.max_wait, call_limit.refused, unread)
     access = AccessServicer(
         engine,
-        decisions,
+        call_log,
         queue,
         clock=clock,
         lease=lease,
@@ -197,7 +200,7 @@ def build_server(
             queue,
             None
             if audit is None
-            else ReportRecorder(decisions, listeners.rates, hub.reported, time.monotonic),
+            else ReportRecorder(call_log, listeners.rates, hub.reported, time.monotonic),
             draining=draining,
             clock=clock,
             max_streams=settings.sync.streams,

@@ -15,6 +15,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 import queuegate
 from queuegate.v1 import access_pb2, access_pb2_grpc, errors_pb2
+from queuegate_server.decisions.log import AuditUnavailable
 from queuegate_server.engine import GroupsUnavailable, NotReady, UnknownPartition
 from queuegate_server.rpc import errors
 from queuegate_server.server.metric_families import METRICS
@@ -292,7 +293,7 @@ def test_documented_metrics(shared: Setup) -> None:
         NotReady(),
         errors.Overloaded("much"),
         errors.Draining("ends"),
-        errors.AuditUnavailable(),
+        AuditUnavailable(),
         RuntimeError("ours"),
     ],
 )

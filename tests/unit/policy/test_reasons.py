@@ -18,8 +18,10 @@ from queuegate.cli.terminal import Colours
 from queuegate.policy import decision as decisions
 from queuegate.policy.decision import OUTCOMES, Reason
 from queuegate.policy.explain import GRANTED
-from queuegate_server.rpc import columns, decision_records, messages
-from queuegate_server.rpc.decision_log import DecisionLog
+from queuegate.v1 import access_pb2
+from queuegate_server.decisions.log import GRANTS as GRANTS_BY_NUMBER
+from queuegate_server.decisions.log import NUMBERS, DecisionLog
+from queuegate_server.rpc import columns, messages
 from queuegate_server.rpc.response_cache import CachedResponse
 
 GO = Path("client/go/queuegate")
@@ -98,7 +100,11 @@ def test_the_page_about_decisions() -> None:
 
 
 def test_the_numbers_of_the_contract() -> None:
-    names = {number: name for number, name in decision_records.REASON_NAMES.items() if number}
+    names = {
+        number: name.removeprefix("REASON_").lower()
+        for name, number in access_pb2.Reason.items()
+        if number
+    }
     assert {number: str(reason) for reason, number in messages.REASONS.items()} == names
     assert {names[number] for number in messages.DENIED_REASONS} == {
         reason for reason, grants in GRANTS.items() if not grants
@@ -106,9 +112,10 @@ def test_the_numbers_of_the_contract() -> None:
 
 
 def test_metrics_and_columns() -> None:
-    log = DecisionLog(wall=lambda: 0.0)
+    log = DecisionLog()
     assert {reason: outcome == "allowed" for outcome, reason, _ in log.tallied()} == GRANTS
-    for reason, number in messages.REASONS.items():
+    for reason, number in NUMBERS.items():
+        assert GRANTS_BY_NUMBER[number] is OUTCOMES[reason].grants
         answered = [CachedResponse(b"", b"", number)]
         granted = columns.response(answered, bytes([number]), 1).allowed
         assert bool(granted[0]) is OUTCOMES[reason].grants, reason
@@ -116,8 +123,8 @@ def test_metrics_and_columns() -> None:
 
 @pytest.mark.parametrize("reason", OUTCOMES)
 def test_denials_are_due_in_the_audit_log(reason: Reason) -> None:
-    log = DecisionLog(cast("Any", object()), allowed=False, wall=lambda: 0.0)
-    assert log.due(bytes([messages.REASONS[reason]])) == (not OUTCOMES[reason].grants)
+    log = DecisionLog(cast("Any", object()), allowed=False)
+    assert log.due(bytes([NUMBERS[reason]])) == (not OUTCOMES[reason].grants)
 
 
 @pytest.mark.parametrize("reason", Reason)

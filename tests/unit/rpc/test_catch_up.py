@@ -6,10 +6,11 @@ import pytest
 
 from queuegate.policy.tree import Policy
 from queuegate.v1 import access_pb2, cursor_pb2, user_group_information_pb2
+from queuegate_server.decisions.log import DecisionLog
 from queuegate_server.engine import Engine, Snapshot
 from queuegate_server.rpc.access_service import AccessServicer
 from queuegate_server.rpc.admission_queue import MAX_SHORT_REQUEST, AdmissionQueue
-from queuegate_server.rpc.decision_log import DecisionLog
+from queuegate_server.rpc.call_log import CallLog
 from queuegate_server.rpc.errors import NotCaughtUp
 from queuegate_server.rpc.freshness import CatchUp, Freshness, HasSeen
 from queuegate_server.throttling import ByteBudget
@@ -43,7 +44,7 @@ def servicer(has_seen: HasSeen, catch_up: CatchUp | None) -> AccessServicer:
 def servicer_of(engine: Engine, has_seen: HasSeen, catch_up: CatchUp | None) -> AccessServicer:
     return AccessServicer(
         engine,
-        DecisionLog(wall=zero),
+        CallLog(DecisionLog(), zero),
         AdmissionQueue(zero, 60, {}, ByteBudget(1 << 20)),
         clock=zero,
         freshness=Freshness(has_seen, catch_up),

@@ -12,6 +12,7 @@ from queuegate.policy.acl import parse
 from queuegate.policy.queue import QueueAcls
 from queuegate.policy.tree import Policy, build_partition
 from queuegate.v1 import access_pb2, user_group_information_pb2
+from queuegate_server.decisions.log import DecisionLog
 from queuegate_server.engine import Engine, GroupsUnavailable, ServedPartition, Snapshot
 from queuegate_server.identity.cache import GroupCache
 from queuegate_server.identity.group_resolver import GroupResolver
@@ -22,7 +23,7 @@ from queuegate_server.rpc import messages, validation
 from queuegate_server.rpc.access_service import AccessServicer
 from queuegate_server.rpc.admission_queue import AdmissionQueue
 from queuegate_server.rpc.batch import BatchRunner
-from queuegate_server.rpc.decision_log import DecisionLog
+from queuegate_server.rpc.call_log import CallLog
 from queuegate_server.rpc.response_cache import ResponseCache
 from queuegate_server.throttling import ByteBudget
 from tests.support.batch_results import with_errors
@@ -94,7 +95,7 @@ class CachedResponses(RuleBasedStateMachine):
         self.engine = Engine(self.clock)
         self.access = AccessServicer(
             self.engine,
-            DecisionLog(wall=self.clock),
+            CallLog(DecisionLog(), self.clock),
             AdmissionQueue(self.clock, 60, {}, ByteBudget(1 << 20)),
             clock=self.clock,
         )

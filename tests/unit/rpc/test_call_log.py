@@ -8,18 +8,14 @@ from typing import Any, Literal
 
 import pytest
 
+from queuegate.policy.decision import Reason
 from queuegate.v1 import access_pb2, sync_pb2
+from queuegate_server.decisions.log import ERROR, NUMBERS, AuditUnavailable, DecisionLog
 from queuegate_server.engine import NotReady
 from queuegate_server.observe.audit import AuditLog
 from queuegate_server.rpc.authentication import Principal, set_current_principal
-from queuegate_server.rpc.decision_log import DecisionLog
-from queuegate_server.rpc.errors import (
-    AuditUnavailable,
-    InvalidRequest,
-    UnreadableRequest,
-    to_status,
-)
-from queuegate_server.rpc.messages import ERROR
+from queuegate_server.rpc.call_log import CallLog
+from queuegate_server.rpc.errors import InvalidRequest, UnreadableRequest, to_status
 from queuegate_server.settings.callers import Rights
 from queuegate_server.settings.observability import Audit as Settings
 
@@ -44,8 +40,20 @@ class Audit(AuditLog):
         return not self.is_full
 
 
-def answer(reason: access_pb2.Reason.ValueType) -> bytes:
-    allowed = reason == access_pb2.REASON_USER
+USER, NO_MATCH = NUMBERS[Reason.USER], NUMBERS[Reason.NO_MATCH]
+
+
+def logs(
+    audit: AuditLog, *, allowed: bool = False, now: float = 0.0
+) -> tuple[DecisionLog, CallLog]:
+    """Return a log of decisions, and that of the calls in which they are made."""
+    decisions = DecisionLog(audit, allowed=allowed)
+    return decisions, CallLog(decisions, lambda: now)
+
+
+def answer(number: int) -> bytes:
+    allowed = number == USER
+    reason = access_pb2.REASON_USER if allowed else access_pb2.REASON_NO_MATCH
     return access_pb2.CheckQueueAccessResponse(
         allowed=allowed, reason=reason, policy_revision=7
     ).SerializeToString()
@@ -54,32 +62,30 @@ def answer(reason: access_pb2.Reason.ValueType) -> bytes:
 @pytest.mark.parametrize(
     ("allowed", "reason", "recorded"),
     [
-        (False, access_pb2.REASON_USER, False),
-        (False, access_pb2.REASON_NO_MATCH, True),
-        (True, access_pb2.REASON_USER, True),
+        (False, USER, False),
+        (False, NO_MATCH, True),
+        (True, USER, True),
     ],
 )
-async def test_which_records_are_due(
-    allowed: bool, reason: access_pb2.Reason.ValueType, recorded: bool
-) -> None:
+async def test_which_records_are_due(allowed: bool, reason: int, recorded: bool) -> None:
     audit = Audit()
-    decisions = DecisionLog(audit, allowed=allowed, wall=lambda: 0.0)
-    await decisions.decided("CheckQueueAccess", b"", answer(reason), reason)
+    decisions, calls = logs(audit, allowed=allowed)
+    await calls.decided("CheckQueueAccess", b"", answer(reason), reason)
     assert len(audit.records) == recorded
     assert decisions.counts[reason] == 1
     audit.is_full = True
     if recorded:
         with pytest.raises(AuditUnavailable):
-            await decisions.decided("CheckQueueAccess", b"", answer(reason), reason)
+            await calls.decided("CheckQueueAccess", b"", answer(reason), reason)
     else:
-        await decisions.decided("CheckQueueAccess", b"", answer(reason), reason)
+        await calls.decided("CheckQueueAccess", b"", answer(reason), reason)
 
 
 async def test_a_record_names_the_caller_and_forges_nothing() -> None:
     audit = Audit()
-    decisions = DecisionLog(audit, wall=lambda: 1.5)
+    decisions, calls = logs(audit, now=1.5)
     set_current_principal(Principal("spiffe://cluster/shim", Rights()))
-    await decisions.failed("CheckQueueAccess", REQUEST.SerializeToString(), NotReady())
+    await calls.failed("CheckQueueAccess", REQUEST.SerializeToString(), NotReady())
     (record,) = audit.records
     assert record == {
         "time": "1970-01-01T00:00:01.500000Z",
@@ -99,16 +105,16 @@ async def test_a_record_names_the_caller_and_forges_nothing() -> None:
 @pytest.mark.parametrize(("allowed", "number", "made"), [(False, 2, 2), (True, 5, 5)])
 async def test_batches(allowed: bool, number: int, made: int) -> None:
     audit = Audit()
-    decisions = DecisionLog(audit, allowed=allowed, wall=lambda: 0.0)
-    reasons = [access_pb2.REASON_USER] * 3 + [access_pb2.REASON_NO_MATCH] * 2
+    decisions, calls = logs(audit, allowed=allowed)
+    reasons = [USER] * 3 + [NO_MATCH] * 2
     results = []
     for reason in reasons:
         decision = access_pb2.CheckQueueAccessResponse.FromString(answer(reason))
         results.append(access_pb2.CheckResult(decision=decision))
     request = access_pb2.BatchCheckQueueAccessRequest(checks=[REQUEST] * 5).SerializeToString()
     response = access_pb2.BatchCheckQueueAccessResponse(results=results).SerializeToString()
-    await decisions.decided_batch("BatchCheckQueueAccess", request, response, bytes(reasons), ())
-    assert decisions.counts[access_pb2.REASON_NO_MATCH] == 2
+    await calls.decided_batch("BatchCheckQueueAccess", request, response, bytes(reasons), ())
+    assert decisions.counts[NO_MATCH] == 2
     assert audit.numbers == [number]
     assert len(audit.records) == made
 
@@ -122,8 +128,8 @@ async def test_requests_that_are_no_messages_have_a_record_too(
     error: Exception, reason: str
 ) -> None:
     audit = Audit()
-    decisions = DecisionLog(audit, wall=lambda: 0.0)
-    await decisions.failed("CheckQueueAccess", b"\xff", error)
+    _, calls = logs(audit)
+    await calls.failed("CheckQueueAccess", b"\xff", error)
     assert audit.records[0]["reason"] == reason
     assert "user" not in audit.records[0]
 
@@ -137,16 +143,16 @@ async def test_requests_that_are_no_messages_have_a_record_too(
 )
 async def test_an_error_that_was_sent_once_is_in_each_record(method: str, results: Any) -> None:
     audit = Audit()
-    decisions = DecisionLog(audit, wall=lambda: 0.0)
+    decisions, calls = logs(audit)
     request = access_pb2.BatchCheckQueueAccessRequest(checks=[REQUEST] * 4).SerializeToString()
     response = results()
     response.results.add().decision.reason = access_pb2.REASON_NO_MATCH
     response.results.add().error.CopyFrom(to_status(NotReady()).proto)
     response.results.add().error.CopyFrom(to_status(InvalidRequest([("queue", "bad")])).proto)
     response.results.add().same_error_as = 1
-    kinds = bytes([access_pb2.REASON_NO_MATCH, ERROR, ERROR, ERROR])
+    kinds = bytes([NO_MATCH, ERROR, ERROR, ERROR])
     errors = ["not_ready", "invalid_field", "not_ready"]
-    await decisions.decided_batch(method, request, response.SerializeToString(), kinds, errors)
+    await calls.decided_batch(method, request, response.SerializeToString(), kinds, errors)
     assert ("error", "not_ready", 2) in decisions.tallied()
     reasons = [record["reason"] for record in audit.records]
     assert reasons == ["no_match", "not_ready", "invalid_field", "not_ready"]
@@ -154,22 +160,21 @@ async def test_an_error_that_was_sent_once_is_in_each_record(method: str, result
 
 async def test_names_are_cut_to_the_longest_allowed() -> None:
     audit = Audit()
-    decisions = DecisionLog(audit, wall=lambda: 0.0)
+    _, calls = logs(audit)
     request = access_pb2.CheckQueueAccessRequest(queue="q" * 100_000, partition="p" * 100_000)
     request.user.user = "u" * 100_000
-    await decisions.failed("CheckQueueAccess", request.SerializeToString(), RuntimeError())
+    await calls.failed("CheckQueueAccess", request.SerializeToString(), RuntimeError())
     assert len(json.dumps(audit.records[0])) < 7_000
 
 
 async def test_a_withheld_decision_counts_as_an_error() -> None:
     audit = Audit()
     audit.is_full = True
-    decisions = DecisionLog(audit, allowed=True, wall=lambda: 0.0)
-    user = access_pb2.REASON_USER
+    decisions, calls = logs(audit, allowed=True)
     with pytest.raises(AuditUnavailable):
-        await decisions.decided("CheckQueueAccess", REQUEST.SerializeToString(), answer(user), user)
+        await calls.decided("CheckQueueAccess", REQUEST.SerializeToString(), answer(USER), USER)
     with pytest.raises(AuditUnavailable):
-        await decisions.decided_batch("BatchCheckQueueAccess", b"", b"", bytes([user] * 3), ())
+        await calls.decided_batch("BatchCheckQueueAccess", b"", b"", bytes([USER] * 3), ())
     assert [each for each in decisions.tallied() if each[2]] == [("error", "audit_unavailable", 4)]
 
 
@@ -196,21 +201,21 @@ async def test_reports_leave_half_of_the_buffer_to_others() -> None:
         blocked.clear()
         settings = Settings(when_unwritable=policy, buffer=8_192, fsync="never")
         audit = AuditLog(settings, Target())
-        log = DecisionLog(audit, allowed=True, wall=lambda: 0.0)
+        decisions, calls = logs(audit, allowed=True)
         appending = [
             asyncio.create_task(audit.append(lambda: [{"a": 1}], 1, 1_500)) for _ in range(3)
         ]
         await asyncio.to_thread(blocked.wait, 60)
         assert audit.is_half_full
         with pytest.raises(AuditUnavailable):
-            await log.reported("gate", [LOCAL], 100)
-        assert log.counts == [0] * len(log.counts)
+            await calls.reported("gate", [LOCAL], 100)
+        assert decisions.counts == [0] * len(decisions.counts)
         written.set()
         await asyncio.gather(*appending)
         while audit.is_half_full:  # noqa: ASYNC110 - the thread of the log empties the buffer
             await asyncio.sleep(0.01)
-        await log.reported("gate", [LOCAL], 100)
-        assert log.counts[access_pb2.REASON_USER] == 1
+        await calls.reported("gate", [LOCAL], 100)
+        assert decisions.counts[USER] == 1
         await audit.close()
 
 

@@ -1,0 +1,1 @@
+"""What decides, without gRPC: how its parts are built, and what is recorded of its decisions."""
