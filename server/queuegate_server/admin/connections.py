@@ -1,5 +1,5 @@
-"""The connections of the operations port: counted from when they are accepted, before any
-handshake, and cut after a time.
+"""The connections of the operations port, counted from accept on, before any handshake, and aborted
+after a time.
 """
 
 import asyncio
@@ -17,55 +17,56 @@ from queuegate_server.settings.listeners import HostPort
 
 _LOG = logging.getLogger("queuegate_server.admin")
 MAX_CONNECTIONS: Final = 100
-"""Not counting those whose request the site has admitted."""
+"""The maximum number of connections, except those whose request the site has admitted."""
 CONNECTION_SECONDS: Final = 5.0
 MAX_HEADERS: Final = 64
 _HANDSHAKE_SECONDS: Final = 3.0
 _TLS_SHUTDOWN_SECONDS: Final = 1.0
-"""A client that is cut may not answer."""
+"""An aborted client may not respond."""
 _HANDSHAKE_PAUSE_SECONDS: Final = 0.004
-"""Between two handshakes: the event loop does each in a step, and a storm comes in one turn."""
+"""The pause between handshakes: the event loop performs each in one step, and a storm arrives in
+one turn."""
 _BACKLOG: Final = 512
 _READ_BUFFER_BYTES: Final = 16 * 1024
 _RETRY_SECONDS: Final = 0.1
-"""After a connection could not be accepted, for example for want of file descriptors."""
+"""The pause after a failed accept, for example for lack of file descriptors."""
 HEADERS: Final[Mapping[str, str]] = {
     "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
     "Cache-Control": "no-store",
     "X-Content-Type-Options": "nosniff",
 }
-"""Of every answer that does not have others."""
+"""The headers of every response that does not set its own."""
 
 
 def complete_headers(response: web.StreamResponse) -> None:
-    """Give an answer the headers of every answer, and end its connection."""
+    """Give a response the common headers, and close its connection."""
     for name, value in HEADERS.items():
         response.headers.setdefault(name, value)
     response.headers["Server"] = "queuegate"
     response.force_close()
-    # The library has written its headers already. A client that is not told would send its next
-    # request on a connection that is about to end.
+    # The library has already written its headers. Without this, a client would send its next
+    # request on a connection that is about to close.
     response.headers["Connection"] = "close"
 
 
 def malformed(
     request: web.BaseRequest, status: int, error: BaseException | None, log: logging.Logger
 ) -> web.Response:
-    """Answer a request that is not HTTP, or that could not be answered, without its text.
+    """Answer a request that is not HTTP or could not be answered, without quoting it.
 
     Args:
         request: The request.
-        status: The status that the library has chosen.
-        error: The error; None for a timeout.
-        log: Where to log a fault of this server.
+        status: The status chosen by the library.
+        error: The error, or None for a timeout.
+        log: The logger for faults of this server.
 
     Raises:
-        ConnectionError: A part of another answer has been sent.
+        ConnectionError: Part of another response has been sent.
     """
-    # The library cannot encode its answer to an `Expect` that is not UTF-8.
+    # The library cannot encode its response to an `Expect` header that is not UTF-8.
     if isinstance(error, HttpProcessingError | web.RequestPayloadError | UnicodeEncodeError):
         status = 400
-        # A gRPC client that is configured with this port keeps sending what is not HTTP.
+        # A gRPC client configured with this port keeps sending data that is not HTTP.
         log.debug("received a request that is not HTTP", extra={"error": type(error).__name__})
     else:
         log.error("request failed", exc_info=error)
@@ -78,19 +79,19 @@ def malformed(
 
 
 class Connection(web.RequestHandler):
-    """A connection, from before its handshake until it is lost."""
+    """A connection from before its handshake until it is lost."""
 
     __slots__ = ("_cut", "_open", "task")
 
     def __init__(
         self, server: web.Server, connections: "dict[Connection, None]", line_bytes: int
     ) -> None:
-        """Count among these connections until it is lost, or admitted.
+        """Count this connection until it is lost or admitted.
 
         Args:
             server: The HTTP server.
-            connections: Those that count, the oldest first.
-            line_bytes: The size of the first line of a request, and of each header.
+            connections: The counted connections, oldest first.
+            line_bytes: The maximum size of the first line of a request, and of each header.
         """
         super().__init__(
             server,
@@ -108,27 +109,27 @@ class Connection(web.RequestHandler):
         self._open[self] = None
         self._cut: asyncio.TimerHandle | None = None
         self.task: asyncio.Task[None] | None = None
-        """Ends with the handshake."""
+        """Done when the handshake ends."""
         self.cut_after(CONNECTION_SECONDS)
 
     def admit(self, seconds: float) -> None:
-        """Give it more time. It does not count until it is released."""
+        """Give the connection more time. It is not counted until it is released."""
         self._open.pop(self, None)
         self.cut_after(seconds)
 
     def release(self) -> None:
-        """Count again, as the newest, while its answer is read."""
+        """Count the connection again, as the newest, while its response is read."""
         if self.transport is not None:
             self._open[self] = None
 
     def cut_after(self, seconds: float) -> None:
-        """End it after some seconds, and not earlier."""
+        """Abort the connection after some seconds, and not earlier."""
         if self._cut is not None:
             self._cut.cancel()
         self._cut = asyncio.get_running_loop().call_later(seconds, self.cut)
 
     def cut(self) -> None:
-        """End it at once."""
+        """Abort the connection."""
         self.forget()
         if self.task is not None:
             self.task.cancel()
@@ -136,14 +137,14 @@ class Connection(web.RequestHandler):
             self.transport.abort()
 
     def forget(self) -> None:
-        """Count no longer."""
+        """Stop counting the connection."""
         self._open.pop(self, None)
         if self._cut is not None:
             self._cut.cancel()
             self._cut = None
 
     def connection_lost(self, exc: BaseException | None) -> None:
-        """Count no longer."""
+        """Stop counting the connection."""
         self.forget()
         super().connection_lost(exc)
 
@@ -154,13 +155,13 @@ class Connection(web.RequestHandler):
         exc: BaseException | None = None,
         message: str | None = None,
     ) -> web.StreamResponse:
-        """Answer as to every other request: the library would name its version."""
+        """Answer like any other request: the library would name its version."""
         del message
         return malformed(request, status, exc, _LOG)
 
 
 class Connections:
-    """The listening socket, and the connections that it has accepted."""
+    """The listening socket, and its accepted connections."""
 
     def __init__(
         self, address: HostPort, certificate: CertificateReloader | None, line_bytes: int
@@ -168,10 +169,10 @@ class Connections:
         """Bind the address.
 
         Args:
-            address: Where to listen.
-            certificate: With it the port is HTTPS; each new connection gets the one that was
-                loaded last.
-            line_bytes: The size of the first line of a request, and of each header.
+            address: The address to listen on.
+            certificate: If given, the port is HTTPS, and new connections get the most recently
+                loaded certificate.
+            line_bytes: The maximum size of the first line of a request, and of each header.
 
         Raises:
             CannotListen: The address cannot be bound.
@@ -186,7 +187,7 @@ class Connections:
         self._accepting: asyncio.Task[None] | None = None
 
     def start(self, server: web.Server) -> None:
-        """Start to accept connections, for an HTTP server."""
+        """Start accepting connections for an HTTP server."""
         self._socket.listen(_BACKLOG)
         self._accepting = asyncio.get_running_loop().create_task(self._accept(server))
 
@@ -203,7 +204,7 @@ class Connections:
     async def _accept(self, server: web.Server) -> None:
         loop = asyncio.get_running_loop()
         while True:
-            # So that a storm of connections leaves time for calls.
+            # Leaves time for calls during a storm of connections.
             await asyncio.sleep(_HANDSHAKE_PAUSE_SECONDS if self._certificate else 0)
             try:
                 accepted, _ = await loop.sock_accept(self._socket)
@@ -220,7 +221,7 @@ class Connections:
                 await asyncio.sleep(_RETRY_SECONDS)
 
     def _take(self, server: web.Server, accepted: socket.socket) -> None:
-        """Begin a connection. At the limit, the oldest gives way: idle ones keep nobody out."""
+        """Start a connection. At the limit it replaces the oldest, so idle ones keep nobody out."""
         if len(self._open) >= MAX_CONNECTIONS:
             next(iter(self._open)).cut()
         connection = Connection(server, self._open, self._line_bytes)

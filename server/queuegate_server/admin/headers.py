@@ -1,7 +1,7 @@
-"""The headers of requests that strangers send, read in time that grows with their length.
+"""Reads the headers of untrusted requests in time linear in their length.
 
-The library parses a content type with the parser of e-mails, whose time grows with the square of
-the number of parameters: one request stops the process for seconds. It makes an object of each
+The library parses content types with the e-mail parser, whose time is quadratic in the number of
+parameters: a single request blocks the process for seconds. It also creates an object for each
 cookie.
 """
 
@@ -14,12 +14,12 @@ MAX_QUERY_FIELDS: Final = 50
 
 
 def media_type(request: web.Request) -> str:
-    """Return the type of the body in lower case, without parameters; empty if none is stated."""
+    """Return the type of the body in lower case, without parameters; empty if there is none."""
     return request.headers.get("Content-Type", "").partition(";")[0].strip().lower()
 
 
 def cookie(request: web.Request, name: str) -> str | None:
-    """Return the value of a cookie that this server has set; None without one."""
+    """Return the value of a cookie set by this server, or None."""
     for pair in request.headers.get("Cookie", "").split(";"):
         found, _, value = pair.strip().partition("=")
         if found == name:
@@ -28,5 +28,5 @@ def cookie(request: web.Request, name: str) -> str | None:
 
 
 def has_long_query(request: web.Request) -> bool:
-    """Return whether a query has more fields than any page takes."""
+    """Return whether a query has more fields than any page uses."""
     return request.rel_url.raw_query_string.count("&") >= MAX_QUERY_FIELDS

@@ -1,7 +1,7 @@
 """The operations port: /livez, /readyz, /startupz, /metrics, /version, over HTTP or HTTPS.
 
-None of these is secret or writable. A connection carries one request and ends after a few
-seconds, whatever its peer does. Another application may share the port, with limits of its own.
+None of these is secret or writable. A connection carries one request and is closed after a few
+seconds, whatever its peer does. Another application may share the port with its own limits.
 """
 
 import json
@@ -30,7 +30,7 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 class AdminSource(Protocol):
-    """The content of the port. Each method returns within a few seconds."""
+    """The contents of the port. Each method returns within a few seconds."""
 
     async def readiness(self) -> dict[str, Any]:
         """Return why the server is `ready` or not."""
@@ -39,26 +39,26 @@ class AdminSource(Protocol):
         """Return whether it has `started`."""
 
     async def metrics(self) -> bytes:
-        """Return the metrics in Prometheus' text format."""
+        """Return the metrics in the Prometheus text format."""
 
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """An application that shares the port, with other limits than the probes.
+    """An application that shares the port, with different limits from the probes.
 
-    Its requests have the time of a probe, until it enters the context `request[ADMIT]()`, for
+    Its requests have the time limit of a probe until it enters the context `request[ADMIT]()` for
     callers that it knows.
     """
 
     prefix: str
-    """The path that it is below, which ends in a slash; `/` redirects there."""
+    """The path of the application, with a trailing slash. `/` redirects there."""
     app: web.Application
     max_line_bytes: int
-    """The size of the first line of a request, and of each of its headers."""
+    """The maximum size of the first line of a request, and of each of its headers."""
     max_requests: int
-    """How many of its requests may take long at once."""
+    """The number of its requests that may take long concurrently."""
     seconds: float
-    """How long they may take."""
+    """The time limit of such requests."""
 
 
 class AdminServer:
@@ -74,11 +74,11 @@ class AdminServer:
         """Bind the address.
 
         Args:
-            address: Where to listen.
-            source: The content of the port.
-            certificate: With it the port is HTTPS; each new connection gets the one that was
-                loaded last.
-            site: An application beside the probes.
+            address: The address to listen on.
+            source: The contents of the port.
+            certificate: If given, the port is HTTPS, and new connections get the most recently
+                loaded certificate.
+            site: An application that shares the port.
 
         Raises:
             CannotListen: The address cannot be bound.
@@ -93,13 +93,13 @@ class AdminServer:
         self._version = versions()
         self._runner = web.AppRunner(
             self._app(),
-            # A page that nobody waits for any more is not worked on.
+            # A page that nobody waits for is not computed any further.
             handler_cancellation=site is not None,
             shutdown_timeout=_CLOSE_SECONDS,
         )
 
     async def start(self) -> None:
-        """Start to serve."""
+        """Start serving."""
         await self._runner.setup()
         server = self._runner.server
         if server is None:
@@ -135,7 +135,7 @@ class AdminServer:
 
     @web.middleware
     async def _bounded(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        """Hold probes to their own limits: the port as a whole has those of the site."""
+        """Hold probes to their own limits, since the port as a whole has those of the site."""
         site = self._site
         if site is None:
             return await handler(request)
@@ -189,7 +189,7 @@ class AdminServer:
 
 @web.middleware
 async def _plain_errors(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """Answer errors in one line of plain text."""
+    """Answer errors with one line of plain text."""
     try:
         return await handler(request)
     except web.HTTPNotFound as error:

@@ -1,4 +1,4 @@
-"""Readiness and startup of the server, for probes. Names no user, group or queue."""
+"""The readiness and startup of the server for probes. Contains no user, group or queue."""
 
 import platform
 from collections.abc import Callable, Sequence
@@ -17,7 +17,7 @@ MAX_DIAGNOSTICS: Final = 20
 
 
 class Phase(StrEnum):
-    """The phases of a server's life."""
+    """The phases of the server's life cycle."""
 
     STARTING = "starting"
     """The first policy is being loaded."""
@@ -27,10 +27,10 @@ class Phase(StrEnum):
 
 
 class Readiness:
-    """The readiness of one server process; its lifecycle sets `phase`."""
+    """The readiness of a server process. Its lifecycle sets `phase`."""
 
     def __init__(self, engine: Engine, reloader: Reloader) -> None:
-        """Report on an engine and its reloader, in the phase STARTING."""
+        """Report on an engine and its reloader. The initial phase is STARTING."""
         self.phase = Phase.STARTING
         self.fleet: Callable[[], FleetView] | None = None
         """Returns the fleet; None if the server belongs to none."""
@@ -39,7 +39,7 @@ class Readiness:
 
     @property
     def is_ready(self) -> bool:
-        """Whether the server accepts calls; a failed reload does not change that."""
+        """Whether the server accepts calls. A failed reload does not change that."""
         return self.phase is Phase.SERVING
 
     def startup(self) -> dict[str, Any]:
@@ -58,7 +58,7 @@ class Readiness:
             "resolvers": {
                 "initialised": policy is not None,
                 "unusable": [
-                    # Why is in the log: it may name accounts and files.
+                    # The reason is in the log because it may name accounts and files.
                     {"partition": each.partition.name, "resolver": each.key.name}
                     for each in state.unusable
                 ],
@@ -69,7 +69,7 @@ class Readiness:
                 "findings": _locations(state.diagnostics[:MAX_DIAGNOSTICS]),
                 "findings_not_shown": max(0, len(state.diagnostics) - MAX_DIAGNOSTICS),
             },
-            # A replica that works alone is ready: it answers from the directory.
+            # A replica that is cut off from the fleet is ready: it answers from the directory.
             **({} if self.fleet is None else {"fleet": _fleet(self.fleet())}),
         }
 
@@ -115,7 +115,7 @@ def _fleet(view: FleetView) -> dict[str, Any]:
 
 
 def _locations(diagnostics: Sequence[Diagnostic]) -> list[dict[str, Any]]:
-    """Return the locations of diagnostics; their messages name users, and are only logged."""
+    """Return the positions of diagnostics. Their messages name users and are only logged."""
     return [
         {
             "file": diagnostic.file,

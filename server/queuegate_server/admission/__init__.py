@@ -1,1 +1,1 @@
-"""The Kubernetes side: records the owner of a workload when it is created."""
+"""The Kubernetes side: records the creator of a workload as its owner."""

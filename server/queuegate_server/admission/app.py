@@ -1,7 +1,7 @@
-"""The endpoints of the webhook: an AdmissionReview in, an AdmissionReview out. And its metrics.
+"""The HTTP endpoints of the webhook, which answer AdmissionReviews, and its metrics.
 
-A request that cannot be answered gets an HTTP error; with the failure policy `Fail` the API
-server then rejects the object.
+A request that cannot be answered gets an HTTP error. With the failure policy `Fail`, the API server
+then rejects the object.
 """
 
 import asyncio
@@ -46,7 +46,7 @@ from queuegate_server.runtime.event_loop import PAUSE_SECONDS
 
 _LOG = logging.getLogger("queuegate_server.admission")
 _MAX_CONFIG_MAP_CHECKS: Final = 2
-"""How many ConfigMaps are checked at once, each by a process that may take seconds."""
+"""The number of ConfigMaps checked concurrently, each in a process that may take seconds."""
 _MAX_LOGGED_MESSAGE: Final = 1_000
 _SECONDS: Final = (
     *(0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1),
@@ -57,10 +57,10 @@ _Answer = Callable[[AdmissionRequest], Awaitable[AdmissionResponse]]
 
 
 class AdmissionMetrics:
-    """All metrics, in a registry of their own. No label carries a user, group or namespace."""
+    """All metrics, in a separate registry. No label contains a user, group or namespace."""
 
     def __init__(self, settings: WatchedValue[Any, Any], certificate: CertificateReloader) -> None:
-        """Start at zero; `settings` and `certificate` count their own reloads."""
+        """Start at zero. `settings` and `certificate` count their own reloads."""
         self.registry = CollectorRegistry()
         self.reviews = Counter(
             "queuegate_admission_reviews",
@@ -100,7 +100,7 @@ class _Reloads(Collector):
         self._watched = watched
 
     def collect(self) -> Iterator[Metric]:
-        """Yield the counts as they are now."""
+        """Yield the current counts."""
         reloads = CounterMetricFamily(self._name, self._text, labels=("result",))
         reloads.add_metric(("success",), self._watched.reloads - 1)
         reloads.add_metric(("failure",), self._watched.failures)
@@ -117,13 +117,13 @@ class Webhook:
         metrics: AdmissionMetrics,
         acl_names: AclNames,
     ) -> None:
-        """Make the endpoints.
+        """Create the endpoints.
 
         Args:
-            settings: Returns the settings that apply to the next review.
-            namespaces: Where annotations of namespaces are looked up; None: they have none.
-            metrics: Where reviews are counted.
-            acl_names: Which names the ACLs of queues may list.
+            settings: Returns the settings for the next review.
+            namespaces: Looks up the annotations of namespaces. None if they have none.
+            metrics: Counts reviews.
+            acl_names: The names that the ACLs of queues may list.
         """
         self._settings = settings
         self._namespaces = namespaces
@@ -177,7 +177,7 @@ class Webhook:
         return web.post(path, handle)
 
     async def _respond(self, request: web.Request, answer: _Answer) -> tuple[web.Response, str]:
-        """Return the response, and the outcome as the metrics name it."""
+        """Return the response, and the outcome as named in metrics."""
         try:
             review = await self._read(request)
             decided = await answer(review)
@@ -210,6 +210,6 @@ class Webhook:
         if len(body) <= SMALL_BODY_BYTES:
             return read_review(body)
         async with self._turn:
-            # Others are answered between two large bodies, each of which takes milliseconds.
+            # Yields between two large bodies, each of which takes milliseconds.
             await asyncio.sleep(PAUSE_SECONDS)
             return read_review(body)

@@ -1,10 +1,10 @@
-"""Reads the bodies of requests and writes the answers, within bounds on memory and time.
+"""Reads request bodies and writes responses, with bounds on memory and time.
 
-Nearly all reviews are small: they are read at once, at most one on each connection. Each of the
-few large ones takes a place, from before it is read until its answer is on the way. If none
-is free it waits, because the API server asks each question once: a wait of milliseconds costs it
-nothing, while after a refusal with `Retry-After` it sleeps for a second before it asks again. It
-is refused only when it has waited for so long that the API server would soon give up.
+Nearly all reviews are small: they are read immediately, at most one per connection. Each of the few
+large ones holds a slot from before it is read until its response is sent. If no slot is free, it
+waits: waiting for milliseconds costs the API server nothing, while after a refusal with
+`Retry-After` it sleeps for a second before it retries. A request is refused only after waiting so
+long that the API server would soon give up.
 """
 
 import asyncio
@@ -18,38 +18,38 @@ from queuegate_server.admin.headers import media_type
 
 JSON: Final = "application/json"
 MAX_BODY_BYTES: Final = 3 * 1024 * 1024
-"""The API server reads no request that is longer, and stores objects of half that size."""
+"""The API server reads no longer request, and stores objects of up to half this size."""
 SMALL_BODY_BYTES: Final = 64 * 1024
 LARGE_BODIES: Final = 4
-"""For each endpoint: at most 36 MiB of large bodies are in memory."""
+"""The number per endpoint: at most 36 MiB of large bodies are in memory."""
 WAIT_SECONDS: Final = 1.5
 _SMALL_BODY_SECONDS: Final = 5.0
 _LARGE_BODY_SECONDS: Final = 2.0
-"""How long a body may take to arrive."""
+"""The time limit for receiving a body."""
 _ANSWER_SECONDS: Final = 2.0
-"""How long a client may take to read an answer that does not fit into the buffers on the way."""
+"""The time limit for a client to read a response that does not fit into the send buffers."""
 
 
 class RequestRejected(Exception):
-    """The request is answered with an HTTP error."""
+    """Raised to answer the request with an HTTP error."""
 
     def __init__(self, status: int, outcome: str, message: str) -> None:
-        """Set the status, the outcome as the metrics name it, and what the client reads."""
+        """Set the status, the outcome as named in metrics, and the response text."""
         super().__init__(message)
         self.status = status
         self.outcome = outcome
 
 
 class LargeBodies:
-    """The places of large bodies of one endpoint."""
+    """The slots for large bodies of one endpoint."""
 
     def __init__(self) -> None:
-        """Start with all places free."""
+        """Start with all slots free."""
         self._places = asyncio.Semaphore(LARGE_BODIES)
 
     @asynccontextmanager
     async def place(self, request: web.Request) -> AsyncIterator[None]:
-        """Hold a place, if the body may be large. Raises RequestRejected if none gets free."""
+        """Hold a slot if the body may be large. Raises RequestRejected if no slot becomes free."""
         length = request.content_length
         if length is not None and length <= SMALL_BODY_BYTES:
             yield
@@ -76,8 +76,8 @@ async def read_body(request: web.Request) -> bytes:
         raise RequestRejected(415, "malformed", "the body must not be compressed")
     length = request.content_length
     small = length is not None and length <= SMALL_BODY_BYTES
-    # Not with `request.read()`, which keeps the body on the request. That is part of a cycle, and
-    # the body would stay until a collection.
+    # Not with `request.read()`, which keeps the body on the request. The request is part of a
+    # cycle, so the body would stay in memory until a collection.
     body = bytearray()
     try:
         async with asyncio.timeout(_SMALL_BODY_SECONDS if small else _LARGE_BODY_SECONDS):
@@ -85,7 +85,7 @@ async def read_body(request: web.Request) -> bytes:
                 body += part
                 if len(body) > MAX_BODY_BYTES:
                     raise _too_large()
-                # The loop does not stop for parts that have already arrived.
+                # The loop does not pause for parts that have already arrived.
                 await asyncio.sleep(0)
             return bytes(body)
     except TimeoutError:
@@ -95,7 +95,7 @@ async def read_body(request: web.Request) -> bytes:
 
 
 async def write_answer(request: web.Request, response: web.Response) -> None:
-    """Send a response, and cut the connection if the client does not read it."""
+    """Send a response, and abort the connection if the client does not read it."""
     try:
         await response.prepare(request)
         await response.write_eof()
@@ -107,9 +107,9 @@ async def write_answer(request: web.Request, response: web.Response) -> None:
 
 
 def error_response(status: int, message: str) -> web.Response:
-    """Return an HTTP error, after which the connection ends."""
+    """Return an HTTP error that closes the connection."""
     response = web.Response(status=status, text=f"{message}\n")
-    # The rest of the body may still be on the connection.
+    # The rest of the body may still be in transit.
     response.force_close()
     if status in {429, 503}:
         response.headers["Retry-After"] = "1"

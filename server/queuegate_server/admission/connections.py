@@ -1,8 +1,8 @@
-"""Accepts the connections of the webhook's port, over TLS, within bounds on what they may cost.
+"""Accepts TLS connections on the webhook's port, with bounds on their cost.
 
-A connection costs 30 KiB, and with data that wait to be read up to 300 KiB, so all of them need
-less than 400 MiB. A new one beyond the bound takes the place of the connection that has done
-nothing for longest, so connections that only wait keep nobody out.
+A connection costs 30 KiB, or up to 300 KiB with unread data, so all of them need less than 400 MiB.
+Beyond the bound, a new connection replaces the one that has been idle longest, so idle connections
+keep nobody out.
 """
 
 import asyncio
@@ -24,33 +24,34 @@ from queuegate_server.settings.listeners import HostPort
 
 _LOG = logging.getLogger("queuegate_server.admission")
 MAX_CONNECTIONS: Final = 1024
-"""Three API servers with their defaults have 600 requests in progress at most."""
+"""Three API servers with default settings have at most 600 requests in progress."""
 READ_BUFFER_BYTES: Final = 16 * 1024
-"""How much of a body is decrypted before it is asked for."""
+"""The amount of a body that is decrypted before it is read."""
 _SOCKET_BUFFER_BYTES: Final = 32 * 1024
 _BACKLOG: Final = 2048
 _HANDSHAKE_SECONDS: Final = 5.0
 TLS_SHUTDOWN_SECONDS: Final = 1.0
-"""An idle client does not answer the end of the connection."""
+"""An idle client does not respond when the connection is closed."""
 _FIRST_REQUEST_SECONDS: Final = 10.0
-"""From the end of the handshake until the headers of the first request have arrived."""
+"""The time limit from the end of the handshake until the headers of the first request have
+arrived."""
 _KEEP_ALIVE_SECONDS: Final = 75.0
 _LINGERING_SECONDS: Final = 2.0
-"""How long the rest of a rejected body is read, so that the client reads the answer."""
+"""The time for reading the rest of a rejected body, so that the client reads the response."""
 _MAX_HEADERS: Final = 64
 _CONNECTIONS_PER_COLLECTION: Final = 100
-"""A closed connection is part of a cycle: only a collection frees its buffers."""
+"""A closed connection is part of a cycle, so only a collection frees its buffers."""
 _RETRY_SECONDS: Final = 0.1
-"""After a connection could not be accepted, for example for want of file descriptors."""
+"""The pause after a failed accept, for example for lack of file descriptors."""
 
 
 class Connection(web.RequestHandler):
-    """A connection, from before its handshake until it is lost."""
+    """A connection from before its handshake until it is lost."""
 
     __slots__ = ("_all", "has_asked", "task")
 
     def __init__(self, server: web.Server, everyone: "dict[Connection, None]") -> None:
-        """Count among these connections until it is lost."""
+        """Add this connection to the given ones until it is lost."""
         super().__init__(
             server,
             loop=asyncio.get_running_loop(),
@@ -65,24 +66,24 @@ class Connection(web.RequestHandler):
         self._all[self] = None
         self.has_asked = False
         self.task: asyncio.Task[None]
-        """Ends when the first request is there or is late."""
+        """Done when the first request has arrived or is late."""
 
     def touch(self) -> None:
-        """Take note that a request has begun or ended."""
+        """Record that a request has begun or ended."""
         self.has_asked = True
         if self in self._all:
             del self._all[self]
             self._all[self] = None
 
     def cut(self) -> None:
-        """End it at once."""
+        """Abort the connection."""
         self._all.pop(self, None)
         self.task.cancel()
         if self.transport is not None:
             self.transport.abort()
 
     def connection_lost(self, exc: BaseException | None) -> None:
-        """Count no longer."""
+        """Remove this connection."""
         self._all.pop(self, None)
         self.task.cancel()
         super().connection_lost(exc)
@@ -94,23 +95,24 @@ class Connection(web.RequestHandler):
         exc: BaseException | None = None,
         message: str | None = None,
     ) -> web.StreamResponse:
-        """Answer without the name and version of the library."""
+        """Respond without the name and version of the library."""
         del message
         return malformed(request, status, exc, _LOG)
 
 
 class Connections:
-    """The listening socket, and the connections that are being made."""
+    """The listening socket, and the connections being established."""
 
     def __init__(
         self, address: HostPort, certificate: CertificateReloader, client_names: frozenset[str]
     ) -> None:
-        """Bind the address; new connections get the certificate that was loaded last.
+        """Bind the address. New connections get the most recently loaded certificate.
 
         Args:
-            address: Where to listen.
-            certificate: The server's certificate, and the authority of clients if any.
-            client_names: If there are any, the client's certificate must have one of them.
+            address: The address to listen on.
+            certificate: The server's certificate, and the authority for client certificates, if
+                any.
+            client_names: If not empty, the client's certificate must have one of these names.
 
         Raises:
             CannotListen: The address cannot be bound.
@@ -132,7 +134,7 @@ class Connections:
         for count in itertools.count(1):
             if count % _CONNECTIONS_PER_COLLECTION == 0:
                 gc.collect()
-            # So that a storm of connections leaves time for requests.
+            # Leaves time for requests during a storm of connections.
             await asyncio.sleep(0)
             try:
                 accepted, _ = await loop.sock_accept(self._socket)
@@ -146,13 +148,13 @@ class Connections:
             connection.task = loop.create_task(self._begin(connection, accepted))
 
     def close(self) -> None:
-        """Stop listening, and end the connections without a request."""
+        """Stop listening, and close connections without a request."""
         self._socket.close()
         for connection in list(self._open):
             connection.task.cancel()
 
     def refusal(self, request: web.Request) -> str:
-        """Return why the client's certificate does not count; empty if it does."""
+        """Return why the client's certificate is not accepted; empty if it is."""
         if not self._client_names:
             return ""
         if request.transport is None:
@@ -177,7 +179,7 @@ class Connections:
                 ssl_handshake_timeout=_HANDSHAKE_SECONDS,
                 ssl_shutdown_timeout=TLS_SHUTDOWN_SECONDS,
             )
-        except OSError as error:  # also of TLS
+        except OSError as error:  # for TLS as well
             self._open.pop(connection, None)
             _LOG.debug("connection failed", extra={"error": str(error)})
             return

@@ -1,4 +1,4 @@
-"""The annotations of namespaces, looked up in the Kubernetes API. Optional."""
+"""Looks up the annotations of namespaces in the Kubernetes API. Optional."""
 
 import asyncio
 import json
@@ -26,7 +26,7 @@ _MAX_BYTES: Final = 2 * 1024 * 1024
 
 
 class NamespaceUnknown(Exception):
-    """The annotations could not be looked up; the message says why."""
+    """Raised when annotations cannot be looked up. The message gives the reason."""
 
 
 class _CachedAnnotations(NamedTuple):
@@ -35,9 +35,9 @@ class _CachedAnnotations(NamedTuple):
 
 
 class CachedNamespaces:
-    """Caches annotations, and looks each namespace up once for all concurrent callers.
+    """Caches annotations, with a single lookup per namespace for all concurrent callers.
 
-    An entry is fresh for 30 s, and used for 10 minutes while no newer one can be fetched.
+    An entry is fresh for 30 s, and is used for up to 10 minutes if no newer one can be fetched.
     """
 
     def __init__(
@@ -49,10 +49,9 @@ class CachedNamespaces:
         """Start with an empty cache.
 
         Args:
-            fetch: Returns the annotations of a namespace. It may block, and raises
-                NamespaceUnknown.
+            fetch: Returns the annotations of a namespace. May block. Raises NamespaceUnknown.
             clock: A monotonic clock in seconds.
-            lookup_seconds: How long a caller waits for a lookup.
+            lookup_seconds: The time that a caller waits for a lookup.
         """
         self._fetch = fetch
         self._clock = clock
@@ -61,7 +60,7 @@ class CachedNamespaces:
         self._lookups = SingleFlight(self._look_up)
 
     async def annotations(self, namespace: str) -> Mapping[str, str]:
-        """Return the annotations, empty without such a namespace. Raises NamespaceUnknown."""
+        """Return the annotations, or none if the namespace is missing. Raises NamespaceUnknown."""
         entry = self._entries.get(namespace)
         if entry is not None and self._clock() - entry.resolved_at < _FRESH_SECONDS:
             return entry.annotations
@@ -84,10 +83,10 @@ class CachedNamespaces:
 
 
 class ApiServer:
-    """A client of the Kubernetes API, with the service account of the pod; for any thread."""
+    """A client of the Kubernetes API that uses the pod's service account. Thread-safe."""
 
     def __init__(self, url: str, account: Path) -> None:
-        """Call the API server at this URL; `account` is the folder with `token` and `ca.crt`."""
+        """Use the API server at this URL. `account` is the folder with `token` and `ca.crt`."""
         self._url = url.rstrip("/")
         self._account = account
 
@@ -115,5 +114,5 @@ class ApiServer:
         except URLError as error:
             raise NamespaceUnknown(f"the API server cannot be reached: {error.reason}") from None
         except (OSError, HTTPException, ValueError, KeyError, AttributeError, TypeError) as error:
-            # The last four: the response is not a namespace.
+            # The last four mean that the response is not a namespace.
             raise NamespaceUnknown(f"the API server cannot be reached: {error}") from None

@@ -1,7 +1,7 @@
 """Decodes and encodes AdmissionReviews. Pure.
 
-A body is read on the event loop, so reading is cheap whatever the body contains: msgspec builds
-only the members that the rules look at, and skips the others (3 MiB in 10 ms, without memory).
+A body is decoded on the event loop, so decoding is cheap for any contents: msgspec builds only the
+members that the rules inspect, and skips the others (3 MiB in 10 ms, without extra memory).
 """
 
 import base64
@@ -19,18 +19,19 @@ KIND: Final = "AdmissionReview"
 _MAX_MESSAGE: Final = 8 * 1024
 _MAX_WARNING: Final = 256
 _MAX_WARNINGS: Final = 4096
-"""Characters of one warning, and of all of them. The API server cuts or drops what is longer."""
+"""The maximum length of a warning, and of all warnings. The API server truncates or drops the
+rest."""
 _REST: Final = 32
-"""Characters reserved for the warning that says how many were left out."""
+"""The length reserved for the warning that counts the omitted ones."""
 _FORBIDDEN: Final = 403
 MAX_ENTRIES: Final = 2_000
-"""Of a map; a list may have twice as many."""
+"""The maximum number of entries of a map. A list may have twice as many."""
 MAX_REVISION_BYTES: Final = 256 * 1024
-"""Of a ControllerRevision, which is read as a whole."""
+"""The maximum size of a ControllerRevision, which is decoded completely."""
 
 
 class MalformedReview(ValueError):
-    """The body is not a valid AdmissionReview; the message says what is wrong."""
+    """Raised for a body that is not a valid AdmissionReview. The message gives the reason."""
 
 
 class _Kind(TypedDict, total=False):
@@ -121,8 +122,8 @@ _OBJECTS: Final[Mapping[str, msgspec.json.Decoder[Any]]] = MappingProxyType(
 def read_review(body: bytes) -> AdmissionRequest:
     """Return the request in a body. Raises MalformedReview.
 
-    A fault in one of the objects makes no malformed review: the object is an UnreadableObject, and
-    the request is denied for it if its object counts.
+    An invalid object does not make the review malformed: it becomes an UnreadableObject, and the
+    request is denied if the rules need that object.
     """
     try:
         review = _REVIEW.decode(body)
@@ -153,7 +154,7 @@ def read_review(body: bytes) -> AdmissionRequest:
 
 
 def _object(kind: str, raw: msgspec.Raw | None) -> object:
-    """Return the members of an object that the rules look at, or the fault that it has."""
+    """Return the members of an object that the rules inspect, or its fault."""
     if raw is None or kind not in _OBJECTS:
         return None
     if kind == REVISION and len(bytes(raw)) > MAX_REVISION_BYTES:
@@ -168,7 +169,7 @@ def _object(kind: str, raw: msgspec.Raw | None) -> object:
 
 
 def _read_maps(node: dict[str, Any]) -> None:
-    """Replace the maps of strings in an object."""
+    """Replace an object's maps of strings."""
     for name, value in node.items():
         if isinstance(value, dict):
             _read_maps(value)
@@ -177,10 +178,10 @@ def _read_maps(node: dict[str, Any]) -> None:
 
 
 def _bounded(decoder: "msgspec.json.Decoder[Any]", raw: msgspec.Raw | None, name: str) -> Any:
-    """Decode a list or map of strings if it is not too long: its entries all become objects."""
+    """Decode a list or map of strings unless it is too long, since each entry becomes an object."""
     if raw is None:
         return None
-    # Each entry has at least one quote that no backslash precedes, and most have four.
+    # Each entry has at least one quote without a preceding backslash, and most have four.
     text = bytes(raw)
     if text.count(b'"') - text.count(b'\\"') > 4 * MAX_ENTRIES:
         raise msgspec.ValidationError(f"{name}: more than {MAX_ENTRIES} entries")
@@ -191,7 +192,7 @@ def _bounded(decoder: "msgspec.json.Decoder[Any]", raw: msgspec.Raw | None, name
 
 
 def write_review(uid: str, response: AdmissionResponse) -> bytes:
-    """Encode the response to the request with this uid."""
+    """Encode the response to the request with this UID."""
     written: dict[str, Any] = {"uid": uid, "allowed": response.allowed}
     if response.message:
         message = _shortened(response.message)
@@ -206,7 +207,7 @@ def write_review(uid: str, response: AdmissionResponse) -> bytes:
 
 
 def _bounded_warnings(warnings: Sequence[str]) -> list[str]:
-    """Return as many warnings as the API server passes on, and how many more there are."""
+    """Return as many warnings as the API server passes on, plus a count of the others."""
     written: list[str] = []
     left = _MAX_WARNINGS - _REST
     for warning in warnings:

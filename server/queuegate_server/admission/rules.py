@@ -1,11 +1,11 @@
-"""The rules: who may set the annotation, where it is added, and that it does not change. Pure.
+"""The rules: who may set the annotation, where it is added, and that it never changes. Pure.
 
-Filters of namespaces decide only where the annotation is added. It is checked wherever it is
-present: YuniKorn schedules any pod whose `schedulerName` it is, also one without an application id
-in a namespace that the filters leave out, and believes the annotation. Where there is no
-annotation, YuniKorn up to 1.9 believes the user label, so there the label is checked as well.
+Namespace filters only affect where the annotation is added. It is checked wherever it is present:
+YuniKorn schedules any pod that names it in `schedulerName`, even one without an application ID in a
+namespace that the filters exclude, and trusts the annotation. Without an annotation, YuniKorn up to
+1.9 trusts the user label, so the label is then checked as well.
 
-They apply in the order of YuniKorn's admission controller; `tests/vectors/DEVIATIONS.md`
+The rules apply in the order of YuniKorn's admission controller. `tests/vectors/DEVIATIONS.md`
 explains the deliberate differences.
 """
 
@@ -42,7 +42,7 @@ _LABEL_CHANGED: Final = "user label change is not allowed"
 
 @dataclass(frozen=True, slots=True)
 class AdmissionRequest:
-    """The request that is reviewed."""
+    """The request under review."""
 
     kind: str
     operation: str
@@ -50,17 +50,17 @@ class AdmissionRequest:
     user: str
     groups: tuple[str, ...]
     new: object = None
-    """Members of the object, as JSON values, or the UnreadableObject that says what is wrong."""
+    """Members of the object as JSON values, or an UnreadableObject that gives the fault."""
     old: object = None
     uid: str = ""
-    """Identifies the request; the response repeats it."""
+    """Identifies the request, and is repeated in the response."""
     name: str = ""
-    """Of the object; empty if it is to be generated."""
+    """The name of the object; empty if it is to be generated."""
 
 
 @dataclass(frozen=True, slots=True)
 class AdmissionResponse:
-    """The outcome of a review: denied with a message, or allowed, perhaps with a patch."""
+    """The outcome of a review: denied with a message, or allowed, possibly with a patch."""
 
     allowed: bool
     message: str = ""
@@ -77,7 +77,7 @@ def denied(message: str) -> AdmissionResponse:
 
 
 def concerns(request: AdmissionRequest) -> bool:
-    """Return whether the request can set the annotation; others are allowed unread."""
+    """Return whether the request can set the annotation. Others are allowed unread."""
     writes_it = request.kind in METADATA or request.kind in {BINDING, REVISION}
     return writes_it and request.operation not in _SETS_NOTHING
 
@@ -87,7 +87,7 @@ def decide(
 ) -> AdmissionResponse:
     """Decide a request to the mutating webhook.
 
-    `namespace_annotations` are those of the request's namespace, empty if not known.
+    `namespace_annotations` are the annotations of the request's namespace, empty if unknown.
     """
     if not concerns(request):
         return ALLOWED
@@ -107,7 +107,8 @@ def decide(
 def verify(
     request: AdmissionRequest, settings: AdmissionSettings, namespace_annotations: Mapping[str, str]
 ) -> AdmissionResponse:
-    """Decide a request to the validating webhook: is the object as `decide` would leave it?
+    """Decide a request to the validating webhook, which checks that `decide` would not change the
+    object.
 
     It runs after all mutating webhooks, including those of others. Never returns a patch.
     """
@@ -128,7 +129,7 @@ def verify(
 
 @dataclass(frozen=True, slots=True)
 class _Scope:
-    """A request, and the settings and annotations that its decision depends on."""
+    """A request, with the settings and annotations that its decision depends on."""
 
     request: AdmissionRequest
     settings: AdmissionSettings
@@ -140,14 +141,14 @@ class _Scope:
         return self._selected(_ENABLE, settings.process_namespaces, settings.bypass_namespaces)
 
     def labelled(self) -> bool:
-        """Whether workloads in the namespace get an application id."""
+        """Whether workloads in the namespace get an application ID."""
         settings = self.settings
         return self._selected(
             _GENERATE_APPLICATION_ID, settings.label_namespaces, settings.no_label_namespaces
         )
 
     def _selected(self, annotation: str, wanted: Patterns, unwanted: Patterns) -> bool:
-        """Whether the annotation selects the namespace or, where it is not set, the patterns do."""
+        """Whether the annotation selects the namespace or, if it is unset, the patterns do."""
         stated = self.namespace_annotations.get(annotation)
         if stated is not None:
             return stated == "true"
@@ -199,10 +200,10 @@ def _decide_binding(scope: _Scope) -> AdmissionResponse:
 
 
 def _decide_revision(scope: _Scope) -> AdmissionResponse:
-    """A StatefulSet's controller makes pods of the template in its current revision.
+    """A StatefulSet's controller creates pods from the template of its current revision.
 
-    So a revision that somebody deletes and makes anew decides who its pods run as. It is never
-    patched: the controllers compare its bytes.
+    Deleting and recreating a revision could therefore change the user that its pods run as.
+    Revisions are never patched because the controllers compare their bytes.
     """
     request = scope.request
     if scope.may_set():
@@ -232,8 +233,8 @@ def _decide_annotation(
 ) -> AdmissionResponse:
     if (new.user_info or "") != (old.user_info or ""):
         return _decide_change(scope, old, new, covered=covered)
-    # An object that joins an application is treated as if it were made: it has had no
-    # annotation so far, or one from before it was checked everywhere.
+    # An object that joins an application is treated as new: so far it has had no annotation, or an
+    # annotation from before it was checked everywhere.
     if not covered or scope.covers(old) or _is_own(scope, new):
         return ALLOWED
     if scope.request.kind == POD:
@@ -250,7 +251,7 @@ def _decide_change(
     if joins and (new.user_info is None or _is_own(scope, new)):
         return _with_annotation(scope, new)
     if new.user_info is None:
-        # Clients that replace the whole object need not know of the annotation.
+        # Clients that replace the whole object need not know about the annotation.
         patch = new.patch(old.user_info or "") if covered else ()
         return AdmissionResponse(allowed=True, patch=patch)
     if not scope.may_set():
@@ -259,7 +260,7 @@ def _decide_change(
 
 
 def _check(scope: _Scope, pod: PodMetadata) -> AdmissionResponse | None:
-    """Deny an annotation that the requester may not set, or that is malformed."""
+    """Deny an annotation that is malformed or that the requester may not set."""
     if pod.user_info is None or scope.settings.bypass_auth:
         return None
     if not scope.may_set():
@@ -271,10 +272,10 @@ def _check(scope: _Scope, pod: PodMetadata) -> AdmissionResponse | None:
 def _without_foreign_label(
     scope: _Scope, pod: PodMetadata, response: AdmissionResponse, old: PodMetadata | None = None
 ) -> AdmissionResponse:
-    """Deny a label that names somebody else where a scheduler may believe it.
+    """Deny a label that names another user where a scheduler may trust it.
 
-    It believes the label of a pod whose annotation is missing or empty. A label that it already
-    believed in the old object does not keep anybody from updating the rest of the object.
+    A scheduler trusts the label of a pod if the annotation is missing or empty. A label that was
+    already trusted in the old object does not block updates to the rest of the object.
     """
     annotated = bool(response.patch or pod.user_info)
     if annotated or not response.allowed or scope.may_set():

@@ -1,4 +1,4 @@
-"""The process of the webhook: its ports, the files that it follows, its start and its end."""
+"""The webhook process: its ports, the files it watches, startup and shutdown."""
 
 import asyncio
 import logging
@@ -37,20 +37,20 @@ _MAX_LOGGED_WARNINGS: Final = 20
 
 @dataclass(frozen=True, slots=True)
 class AdmissionOptions:
-    """The options that the webhook is started with."""
+    """The startup options of the webhook."""
 
     listen: HostPort
-    """The address of the webhook, HTTPS."""
+    """The HTTPS address of the webhook."""
     ops_listen: HostPort
-    """The address of health and metrics, HTTP."""
+    """The HTTP address of health and metrics."""
     tls_cert: Path
     tls_key: Path
     client_ca_file: Path | None
-    """The authority of clients, who must then present a certificate."""
+    """The authority for client certificates. If set, clients must present a certificate."""
     client_names: frozenset[str]
-    """The names of which a client's certificate must have one; empty: any certificate."""
+    """The client's certificate must have one of these names. Empty for any certificate."""
     config_maps: tuple[Path, ...]
-    """The folders of the mounted ConfigMaps; a later one wins."""
+    """The folders of the mounted ConfigMaps. Later ones override earlier ones."""
     namespace_annotations: bool
     """Whether to look up the annotations of namespaces."""
     api_server: str
@@ -59,7 +59,7 @@ class AdmissionOptions:
     """The folder with `token` and `ca.crt`."""
     acl_names: AclNames
     drain_seconds: float
-    """How long to keep answering reviews after /readyz starts to fail."""
+    """The time during which reviews are still answered after /readyz starts to fail."""
 
 
 async def serve_admission(
@@ -67,15 +67,15 @@ async def serve_admission(
     environment: Mapping[str, str],
     started: Callable[[str, str], None],
 ) -> None:
-    """Serve until SIGTERM or SIGINT; a second signal ends the process at once.
+    """Serve until SIGTERM or SIGINT. A second signal ends the process immediately.
 
     Args:
         options: The options.
         environment: The environment variables, for older settings.
-        started: Called with the addresses of the webhook and of the operations port.
+        started: Called with the addresses of the webhook and the operations port.
 
     Raises:
-        AdmissionSettingsError: The settings are not valid.
+        AdmissionSettingsError: The settings are invalid.
         BadFile: A file cannot be read or used.
         CannotListen: A port cannot be opened.
         TooFewResources: A limit of the system is too low.
@@ -119,7 +119,7 @@ async def serve_admission(
 def _read_settings(
     values: Mapping[str, bytes], environment: Mapping[str, str]
 ) -> AdmissionSettings:
-    """Parse the settings, and log those that are probably mistakes."""
+    """Parse the settings, and log probable mistakes."""
     texts = decode_settings(values)
     warnings = lint_settings(texts, environment)
     for warning in warnings[:_MAX_LOGGED_WARNINGS]:
@@ -131,10 +131,10 @@ def _read_settings(
 
 
 class WebhookServer:
-    """Serves the webhook over HTTPS, with bounds on what clients may cost."""
+    """Serves the webhook over HTTPS, with bounds on the cost of clients."""
 
     def __init__(self, connections: Connections, routes: list[web.RouteDef]) -> None:
-        """Serve these routes to the clients of these connections."""
+        """Serve these routes on these connections."""
         self._connections = connections
         self._in_flight = 0
         self._idle = asyncio.Event()
@@ -150,7 +150,7 @@ class WebhookServer:
         )
 
     async def start(self, group: asyncio.TaskGroup) -> None:
-        """Start to serve, in a task of the group."""
+        """Start serving in a task of the group."""
         await self._runner.setup()
         server = self._runner.server
         if server is None:
@@ -158,7 +158,7 @@ class WebhookServer:
         self._accepting = group.create_task(self._connections.accept(server))
 
     async def close(self) -> None:
-        """Stop listening, answer the requests that have begun, and close all connections."""
+        """Stop listening, answer the requests in progress, and close all connections."""
         self._draining = True
         if self._accepting is not None:
             self._accepting.cancel()
@@ -199,7 +199,7 @@ class WebhookServer:
 
 
 class _AdminSource:
-    """Whether reviews are answered, and the metrics, as the operations port shows them."""
+    """The readiness and the metrics for the operations port."""
 
     def __init__(self, metrics: AdmissionMetrics, stop: asyncio.Event) -> None:
         self._metrics = metrics

@@ -1,7 +1,7 @@
-"""The webhook's settings: keys of the scheduler's ConfigMaps, and older variables.
+"""The webhook's settings, from keys of the scheduler's ConfigMaps and older variables.
 
-Names and defaults are those that YuniKorn documents. Pure: the caller reads the files and
-the environment.
+Names and defaults are those in YuniKorn's documentation. Pure: the caller reads the files and the
+environment.
 """
 
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ from queuegate_server.formats.yunikorn import go_regexp
 
 MAX_PATTERN_CHARACTERS: Final = 64 * 1024
 MAX_PATTERNS: Final = 1_000
-"""Of one list, and each name is compared with all of them."""
+"""The maximum number of patterns in one list. Each name is compared with all of them."""
 _ACCESS: Final = "admissionController.accessControl."
 _FILTER: Final = "admissionController.filtering."
 _VARIABLE: Final = "ADMISSION_CONTROLLER_"
@@ -46,7 +46,7 @@ _FALSE: Final = frozenset({"0", "f", "F", "FALSE", "false", "False"})
 
 
 class InvalidPattern(ValueError):
-    """A pattern does not compile; the message quotes it and says why."""
+    """Raised for a pattern that does not compile. The message quotes it and gives the reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,16 +57,16 @@ class Patterns:
     _compiled: tuple[Any, ...]
 
     def __bool__(self) -> bool:
-        """Whether there is any pattern."""
+        """Whether there are any patterns."""
         return bool(self._compiled)
 
     def match(self, text: str) -> bool:
-        """Return whether any pattern is found anywhere in the text, like Go's MatchString."""
+        """Return whether any pattern matches anywhere in the text, like Go's MatchString."""
         return any(pattern.search(text) is not None for pattern in self._compiled)
 
 
 def compile_patterns(text: str) -> Patterns:
-    """Compile a list of patterns that are separated by commas; empty ones are skipped.
+    """Compile a list of patterns separated by commas. Empty patterns are skipped.
 
     A comma always separates, even inside `{1,2}`, as in YuniKorn. Raises InvalidPattern.
     """
@@ -79,7 +79,7 @@ def compile_patterns(text: str) -> Patterns:
 
 
 def split_patterns(text: str) -> tuple[str, ...]:
-    """Return the patterns of a list, without those that are empty."""
+    """Return the non-empty patterns of a list."""
     parts = (part.strip(WHITE_SPACE) for part in text.split(","))
     return tuple(filter(None, parts))
 
@@ -92,7 +92,7 @@ def _compile(pattern: str) -> Any:
 
 
 class AdmissionSettingsError(ValueError):
-    """Settings are not valid; `faults` has one line for each."""
+    """Raised for invalid settings. `faults` has one line per fault."""
 
     def __init__(self, faults: tuple[str, ...]) -> None:
         super().__init__("; ".join(faults))
@@ -104,9 +104,9 @@ class AdmissionSettings:
     """Who may set the annotation, and which namespaces are processed."""
 
     bypass_auth: bool
-    """Anyone may set the annotation."""
+    """Whether anyone may set the annotation."""
     trust_controllers: bool
-    """System users may set the annotation."""
+    """Whether system users may set the annotation."""
     system_users: Patterns
     """The accounts of Kubernetes' own controllers."""
     external_users: Patterns
@@ -114,15 +114,15 @@ class AdmissionSettings:
     external_groups: Patterns
     """Groups whose members may set the annotation."""
     process_namespaces: Patterns
-    """Namespaces that are processed; all if empty."""
+    """Namespaces to process; all if empty."""
     bypass_namespaces: Patterns
-    """Namespaces that are not processed, even if they are in the list above."""
+    """Namespaces not to process, even if they are in the list above."""
     label_namespaces: Patterns
     """Namespaces in which workloads without an application ID are processed; all if empty."""
     no_label_namespaces: Patterns
     """Namespaces in which only workloads with an application ID are processed."""
     user_labels: tuple[str, ...] = (LEGACY_LABEL,)
-    """The keys of labels that a scheduler may take the user from."""
+    """The keys of labels from which a scheduler may take the user."""
 
 
 def decode_settings(values: Mapping[str, bytes]) -> Mapping[str, str]:
@@ -136,10 +136,10 @@ def decode_settings(values: Mapping[str, bytes]) -> Mapping[str, str]:
 def read_settings(
     values: Mapping[str, str], environment: Mapping[str, str] | None = None
 ) -> AdmissionSettings:
-    """Return the settings that the keys of the ConfigMaps contain. Raises AdmissionSettingsError.
+    """Return the settings in the keys of the ConfigMaps. Raises AdmissionSettingsError.
 
-    A key takes precedence over its environment variable. A list that is given and empty is
-    empty; a boolean that is empty has its default.
+    A key takes precedence over its environment variable. An empty list that is set stays empty; an
+    empty boolean has its default.
     """
     environment = environment or {}
     faults: list[str] = []
@@ -164,7 +164,7 @@ def read_settings(
 def given_setting(
     key: str, variable: str, values: Mapping[str, str], environment: Mapping[str, str]
 ) -> tuple[str, str | None]:
-    """Return the key or variable that gives a setting, and its text; None if it is not given."""
+    """Return the key or variable that sets a value, and its text; None if it is unset."""
     if key in values:
         return key, values[key]
     return variable, environment.get(variable)

@@ -1,6 +1,6 @@
-"""Finds settings of the webhook that are valid, and probably not meant as they are written. Pure.
+"""Finds settings of the webhook that are valid but probably unintended. Pure.
 
-None of them keeps a ConfigMap from being accepted: YuniKorn reads it as it is, and so do we.
+The ConfigMap is accepted nevertheless: YuniKorn reads it as it is, and so does queuegate.
 """
 
 import re
@@ -23,7 +23,7 @@ _PREFIX: Final = "admissioncontroller."
 _KNOWN: Final = frozenset(
     {
         *(key for key, *_ in (*BOOLEANS.values(), *LISTS.values())),
-        # Of YuniKorn's own admission controller; without a meaning here.
+        # Keys of YuniKorn's own admission controller, which have no effect here.
         "admissionController.webHook.amServiceName",
         "admissionController.webHook.schedulerServiceAddress",
         "admissionController.filtering.generateUniqueAppId",
@@ -35,8 +35,8 @@ _NAMES_PEOPLE: Final = frozenset({"system_users", "external_users", "external_gr
 _MAX_KEY: Final = 100
 _MAX_QUOTED: Final = 60
 _NOBODY: Final = "\x01 \x01"
-"""No user, group or namespace has this name."""
-# What may have a brace or bracket of its own, or stands for both of a pair.
+"""A name that no user, group or namespace has."""
+# These may contain an unpaired brace or bracket, or represent both of a pair.
 _COMPLETE: Final = re.compile(
     r"""(?s:
       \\Q.*?(?:\\E|\Z)                                      # a literal
@@ -54,10 +54,10 @@ def lint_settings(
 ) -> tuple[str, ...]:
     """Return warnings about settings that are probably mistakes, one line each.
 
-    Of the patterns of a setting, the first one of each kind of mistake is named.
+    For each setting, only the first pattern with each kind of mistake is named.
 
     Args:
-        values: The keys of the ConfigMaps. Those of the scheduler are left alone.
+        values: The keys of the ConfigMaps. The scheduler's keys are ignored.
         environment: The environment variables, for older settings.
     """
     return (*_unknown_keys(values), *_odd_patterns(values, environment or {}))
@@ -96,7 +96,7 @@ def _odd_patterns(values: Mapping[str, str], environment: Mapping[str, str]) -> 
 
 
 def _is_cut(pattern: str) -> bool:
-    """Return whether a brace or bracket has no partner in the pattern."""
+    """Return whether a brace or bracket in the pattern is unpaired."""
     opened: list[str] = []
     position = 0
     while position < len(pattern):
@@ -105,7 +105,7 @@ def _is_cut(pattern: str) -> bool:
             continue
         sign = pattern[position]
         position += 1
-        # A class that does not end was searched to the end of the pattern: once is enough.
+        # An unclosed class was searched to the end of the pattern: once is enough.
         if sign == "[":
             return True
         if sign in "{(":
@@ -116,7 +116,7 @@ def _is_cut(pattern: str) -> bool:
 
 
 def _too_much(pattern: str, *, names_people: bool) -> str:
-    """Return what a pattern matches that is probably not meant; empty: nothing."""
+    """Return the unintended text that a pattern probably matches; empty if there is none."""
     try:
         compiled = compile_patterns(pattern)
     except InvalidPattern:
@@ -128,5 +128,5 @@ def _too_much(pattern: str, *, names_people: bool) -> str:
 
 
 def _quoted(text: str) -> str:
-    """Return a text in quotes, printable and of a bounded length."""
+    """Return a text in quotes, printable and truncated."""
     return repr(text if len(text) <= _MAX_QUOTED else f"{text[: _MAX_QUOTED - 1]}…")

@@ -1,4 +1,4 @@
-"""Finds the pod's metadata in a workload, and patches its annotation. Pure."""
+"""Locates the pod metadata in a workload, and patches its annotation. Pure."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from queuegate.user_info import ANNOTATION
 POD: Final = "Pod"
 REPLICA_SET: Final = "ReplicaSet"
 REVISION: Final = "ControllerRevision"
-"""A former template of a StatefulSet or DaemonSet, as a patch."""
+"""A former template of a StatefulSet or DaemonSet, stored as a patch."""
 _TEMPLATE: Final = ("spec", "template", "metadata")
 
 METADATA: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
@@ -36,7 +36,7 @@ Patch = tuple[Mapping[str, Any], ...]
 
 
 class UnreadableObject(ValueError):
-    """The object does not have the structure of its kind; the message says where."""
+    """Raised for an object without the structure of its kind. The message gives the location."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,12 +46,12 @@ class PodMetadata:
     annotations: Mapping[str, str]
     labels: Mapping[str, str]
     _parents: int
-    """How many steps of the path to the metadata exist."""
+    """The number of steps of the path to the metadata that exist."""
     _path: tuple[str, ...]
 
     @property
     def user_info(self) -> str | None:
-        """The user info annotation, None if it is not set."""
+        """The user info annotation, or None if it is unset."""
         return self.annotations.get(ANNOTATION)
 
     @property
@@ -63,7 +63,7 @@ class PodMetadata:
     def patch(self, text: str) -> Patch:
         """Return the patch that sets the annotation and changes nothing else.
 
-        Its only operation also adds missing parents, because an `add` fails without them.
+        Its only operation also adds missing parents because `add` would fail without them.
         """
         value: Mapping[str, Any] = {**self.annotations, ANNOTATION: text}
         steps = [*self._path, "annotations"]
@@ -74,7 +74,7 @@ class PodMetadata:
 
 
 def pod_metadata(kind: str, value: object) -> PodMetadata:
-    """Return the pod's metadata in an object of a kind of METADATA. Raises UnreadableObject."""
+    """Return the pod metadata of an object, whose kind is in METADATA. Raises UnreadableObject."""
     if isinstance(value, UnreadableObject):
         raise value
     path = METADATA[kind]
@@ -98,9 +98,9 @@ def pod_metadata(kind: str, value: object) -> PodMetadata:
 
 
 def revision_values(value: object, keys: Collection[str]) -> tuple[tuple[str, object], ...]:
-    """Return the members with these keys, at any depth of a ControllerRevision's data.
+    """Return the members with these keys at any depth of a ControllerRevision's data.
 
-    Controllers read the path to them without regard to case. Raises UnreadableObject.
+    Controllers ignore case in the path to them. Raises UnreadableObject.
     """
     if isinstance(value, UnreadableObject):
         raise value
@@ -129,5 +129,5 @@ def _strings(value: object, where: str) -> Mapping[str, str]:
         text is None or isinstance(text, str) for text in value.values()
     ):
         raise UnreadableObject(f"{where} is not a map of strings to strings")
-    # As in Go, a key with null is present.
+    # As in Go, a null value counts as present.
     return {key: text or "" for key, text in value.items()}

@@ -1,8 +1,8 @@
-"""The command line `queuegate-server`, one module for each command."""
+"""The command line `queuegate-server`, with one module per command."""
 
 from typing import Final
 
 EXIT_NO: Final = 1
-"""Exit status: invalid, different, not converted completely, or not intact."""
+"""Exit status: invalid, different, not fully converted, or not intact."""
 EXIT_FAILURE: Final = 2
-"""Exit status: wrong usage or configuration, or a file that cannot be read or written."""
+"""Exit status: incorrect usage or configuration, or a file that cannot be read or written."""

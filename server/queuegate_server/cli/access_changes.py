@@ -30,7 +30,7 @@ def parse_allowed(
 
 
 def markdown(changes: Iterable[AccessChange], fail_on: str) -> Iterator[str]:
-    """Yield the lines of a table for a comment on a pull request."""
+    """Yield the lines of a Markdown table for a pull request comment."""
     rows = [*changes]
     if not rows:
         yield "Nobody gains or loses access to a queue."

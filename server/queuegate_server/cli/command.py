@@ -1,4 +1,4 @@
-"""Parts that the commands of `queuegate-server` share: failures, options, and reading files."""
+"""Code shared by the commands of `queuegate-server`: failures, options, and reading files."""
 
 import functools
 from collections.abc import Callable, Sequence
@@ -24,12 +24,12 @@ STDIN: Final = "-"
 
 
 class Failure(click.ClickException):
-    """Wrong usage or configuration, or a file that cannot be read or written."""
+    """Raised for incorrect usage or configuration, or a file that cannot be read or written."""
 
     exit_code = EXIT_FAILURE
 
     def __init__(self, message: str, diagnostics: Sequence[Diagnostic] = ()) -> None:
-        """Build it from a message and what is wrong in files, which `--output` writes."""
+        """Create a failure from a message and diagnostics of files, which `--output` writes."""
         super().__init__(message)
         self.diagnostics = diagnostics
 
@@ -45,7 +45,7 @@ def config_option(
     required: bool = False,
     variable: str | None = "QUEUEGATE_CONFIG",
 ) -> Callable[[Any], Any]:
-    """Return the option `--config`, which an environment variable may give as well."""
+    """Return the option `--config`, which an environment variable can also set."""
     return click.option("--config", required=required, type=FILE, envvar=variable, help=text)
 
 
@@ -59,7 +59,7 @@ overrides_option: Final = click.option(
 
 
 def reading_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Add the options that say how policies are read; the command gets them as `options`."""
+    """Add the options for reading policies, which the command receives as `options`."""
 
     @click.option(
         "--acl-names",
@@ -112,18 +112,18 @@ resolver_types_option: Final = click.option(
 
 
 def shown_name(file: str | Path) -> str:
-    """Return the name of a file in diagnostics."""
+    """Return the name of a file for diagnostics."""
     return STDIN_NAME if file == STDIN else str(file)
 
 
 def read_file(file: str | Path) -> bytes:
-    """Return the content of a file, or of standard input. Raises OSError."""
+    """Return the contents of a file or of standard input. Raises OSError."""
     with click.open_file(file, "rb") if file == STDIN else open_regular(Path(file)) as stream:
         return read_at_most(stream, MAX_BYTES)
 
 
 def read_or_fail(file: str | Path) -> tuple[bytes, str]:
-    """Return the content of a file and its name. Raises Failure."""
+    """Return the contents of a file and its name. Raises Failure."""
     try:
         return read_file(file), shown_name(file)
     except OSError as error:

@@ -1,4 +1,4 @@
-"""`queuegate-server diff`: whom the ACLs of one policy let in, and those of another do not."""
+"""`queuegate-server diff`: compares the users and groups that the ACLs of two policies let in."""
 
 import sys
 from collections.abc import Iterator, Mapping
@@ -42,11 +42,11 @@ class Difference(NamedTuple):
 
     partition: str
     queue: str
-    """Empty if it is about the partition."""
+    """The path of the queue; empty for a change of the partition."""
     change: str
 
     def __str__(self) -> str:
-        """Return a line for people."""
+        """Return the change as a line of text."""
         queue = f", queue {quoted(self.queue)}" if self.queue else ""
         return f"partition {quoted(self.partition)}{queue}: {self.change}"
 
@@ -144,7 +144,7 @@ def diff(
 def _show_people(
     old: PolicyFile, new: PolicyFile, found: list[AccessChange], fail_on: str, output: str
 ) -> NoReturn:
-    """Print who gains and who loses access, and end."""
+    """Print who gains and who loses access, and exit."""
     failed = sum(each.fails(fail_on) for each in found)
     if output == findings.TEXT:
         for each in found:
@@ -170,12 +170,12 @@ def _compared(old: str, new: str, options: FormatOptions) -> Iterator[Difference
 def _loaded(
     old: str, new: str, options: FormatOptions, config: Path | None
 ) -> tuple[PolicyFile, PolicyFile]:
-    """Return two policies that can be compared. Raises Failure."""
+    """Return two comparable policies. Raises Failure."""
     if old == new == STDIN:
         raise Failure("only one of the two can be standard input")
     before, after = (policies.load(file, options, config) for file in (old, new))
     if before.is_yunikorn is not after.is_yunikorn:
-        # Names of queues compare differently, and YARN has administrators of the cluster.
+        # Queue names compare differently, and YARN has cluster administrators.
         raise Failure("one file is for YuniKorn and the other for YARN: convert one of them first")
     return before, after
 
@@ -185,8 +185,8 @@ def _differences(
 ) -> Iterator[Difference]:
     """Yield the differences, partitions and queues in order.
 
-    ACLs are compared by what they mean: order, repetitions and names that grant nothing do
-    not count. A queue without an ACL and one that lists nobody are alike.
+    ACLs are compared by meaning: order, repetitions and names that grant nothing do not matter. A
+    missing ACL equals one that lists nobody.
     """
     for name in sorted({*old, *new}):
         before, after = old.get(name), new.get(name)
@@ -218,7 +218,7 @@ def _of_queues(
 def _of_templates(
     partition: str, old: Partition | None, new: Partition | None
 ) -> Iterator[Difference]:
-    """Yield the differences between the queues that will be created."""
+    """Yield the differences between queues yet to be created."""
     was, now = ((each.creation if each else None) or QueueCreation({}) for each in (old, new))
     for path in sorted({*was.creators, *now.creators}):
         before, after = was.creators.get(path), now.creators.get(path)

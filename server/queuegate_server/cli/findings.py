@@ -1,4 +1,4 @@
-"""Diagnostics in the formats of `--output`: for people, programs, code scanning and GitHub."""
+"""Writes diagnostics in the formats of `--output`, for people, programs and GitHub."""
 
 import functools
 import html
@@ -23,12 +23,12 @@ _SARIF_SCHEMA: Final = "https://json.schemastore.org/sarif-2.1.0.json"
 
 
 def output_option(command: Callable[..., None]) -> Callable[..., None]:
-    """Add `--output`; where it is for programs, a failure of the command is written so, too."""
+    """Add `--output`. Its formats for programs also apply to a failure of the command."""
     return _output_option(command, [TEXT, JSON, "sarif", "github"], "")
 
 
 def output_option_with_markdown(command: Callable[..., None]) -> Callable[..., None]:
-    """Add `--output` with one more format: a table for a comment on a pull request."""
+    """Add `--output` with an additional format: a table for a pull request comment."""
     formats = [TEXT, JSON, MARKDOWN, "sarif", "github"]
     return _output_option(command, formats, " a table for a pull request,")
 
@@ -62,7 +62,7 @@ def _output_option(
 
 
 def code(text: str) -> str:
-    """Return a text from a file as code in a cell of a Markdown table."""
+    """Return text from a file as code in a Markdown table cell."""
     escaped = html.escape(printable(text)).replace("|", "&#124;").replace("`", "&#96;")
     return f"<code>{escaped}</code>"
 
@@ -70,13 +70,13 @@ def code(text: str) -> str:
 def write(
     output: str, command: str, diagnostics: Iterable[Diagnostic], more: Mapping[str, Any]
 ) -> None:
-    """Write diagnostics on standard output.
+    """Write diagnostics to standard output.
 
     Args:
-        output: One of the formats.
-        command: The name of the command, which is the rule in SARIF.
+        output: The format.
+        command: The name of the command, used as the rule in SARIF.
         diagnostics: The diagnostics.
-        more: What a JSON document also has.
+        more: Additional members of a JSON document.
     """
     if output == TEXT:
         for diagnostic in diagnostics:
@@ -92,7 +92,7 @@ def write(
 
 
 def _annotation(command: str, found: Diagnostic) -> str:
-    """Return a workflow command, escaped as GitHub's runner unescapes it."""
+    """Return a workflow command, escaped for GitHub's runner."""
     properties = {"file": found.file}
     if found.line:
         properties |= {"line": str(found.line), "col": str(found.column)}

@@ -59,7 +59,7 @@ def ldap_presets() -> None:
     for preset, options in PRESETS.items():
         click.echo(f"{preset}:")
         for option, value in options.items():
-            click.echo(f"  {option}: {json.dumps(value)}")  # JSON is YAML as well
+            click.echo(f"  {option}: {json.dumps(value)}")  # JSON is also valid YAML
 
 
 def _chosen(settings: Settings, name: str | None) -> tuple[str, LdapOptions]:
@@ -86,7 +86,7 @@ def _chosen(settings: Settings, name: str | None) -> tuple[str, LdapOptions]:
 
 
 async def _check(options: LdapOptions, user: str) -> bool:
-    """Print what every server returns; return whether all know the user and agree."""
+    """Print the results of every server, and return whether all know the user and agree."""
     servers = tuple(map(parse_url, options.urls))
     try:
         if options.discover is not None:

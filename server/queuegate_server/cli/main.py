@@ -1,4 +1,4 @@
-"""The entry point of `queuegate-server`, and its commands."""
+"""The entry point of `queuegate-server`, with its commands."""
 
 # The plain installation is the client, without what the server needs.
 # ruff: noqa: PLC0415
@@ -22,7 +22,7 @@ def main() -> None:
     if sys.__stderr__ is None:
         sys.stderr = os.fdopen(2, "w")
     if sys.argv[1:2] == ["serve"]:
-        # A reload must not end a server that has not set up its signal handlers yet.
+        # A reload must not end a server before it has set up its signal handlers.
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
         commands = command_group()
@@ -35,7 +35,7 @@ def main() -> None:
     try:
         commands()
     except OSError as error:
-        # Commands handle all other errors than those of their output.
+        # Commands handle all errors except errors while writing their output.
         with contextlib.suppress(OSError):
             sys.stderr.write(f"Error: cannot write: {error.strerror or error}\n")
         resources.drop_unwritten_output()
@@ -43,7 +43,7 @@ def main() -> None:
 
 
 def command_group() -> "click.Group":
-    """Return all commands. Raises ModuleNotFoundError where only the client is installed."""
+    """Return all commands. Raises ModuleNotFoundError if only the client is installed."""
     import click
 
     from queuegate_server.cli.admission import admission

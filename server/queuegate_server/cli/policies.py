@@ -1,4 +1,4 @@
-"""Policies for commands that compare or prove, loaded from files."""
+"""Loads policies from files for commands that compare or prove."""
 
 import os
 from pathlib import Path
@@ -15,15 +15,15 @@ from queuegate_server.settings.source_map import Override
 
 
 def load(file: str, options: FormatOptions, config: Path | None = None) -> PolicyFile:
-    """Return a policy.
+    """Load a policy.
 
     Args:
-        file: The name of the file, `-` for standard input.
+        file: The name of the file, or `-` for standard input.
         options: How it is read.
         config: The settings that say so instead, if they are given.
 
     Raises:
-        Failure: It cannot be read, or is not valid.
+        Failure: The policy cannot be read or is invalid.
     """
     if config is not None and file == STDIN:
         raise Failure("-: not allowed with --config, where a policy must be a file")
@@ -33,17 +33,17 @@ def load(file: str, options: FormatOptions, config: Path | None = None) -> Polic
 def parse(
     data: bytes, name: str, format_name: str | None, options: FormatOptions, config: Path | None
 ) -> PolicyFile:
-    """Return a policy of a text that was read, as `load` does.
+    """Load a policy from text that has been read; see `load`.
 
     Args:
         data: The text.
-        name: The name of its file.
-        format_name: Its format; None to detect it.
+        name: The name of the file.
+        format_name: The format, or None to detect it.
         options: How it is read.
         config: The settings that say so instead, if they are given.
 
     Raises:
-        Failure: It is not valid, or the settings are not.
+        Failure: The policy or the settings are invalid.
     """
     stated = None if config is None else settings(config, name)
     options = options if stated is None else reading_options_of(stated)
@@ -68,7 +68,8 @@ def parse(
 
 
 def settings(config: Path, policy: str | None = None) -> Settings:
-    """Return the settings of a server that serves a policy; without one, those that it names.
+    """Return the settings of a server that serves a policy, or without a policy, those that it
+    names.
 
     Raises Failure.
     """
@@ -80,11 +81,11 @@ def settings(config: Path, policy: str | None = None) -> Settings:
 
 
 def reading_options_of(found: Settings, source: PolicySource | None = None) -> FormatOptions:
-    """Return how a server with these settings reads its policy.
+    """Return the options with which a server with these settings reads its policy.
 
     Args:
         found: The settings.
-        source: Which of its policies; None for the first.
+        source: One of its policies, or None for the first.
 
     Raises:
         Failure: The `yarn_site` of the policy cannot be read.

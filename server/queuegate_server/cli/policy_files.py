@@ -1,4 +1,4 @@
-"""`queuegate-server validate`, `lint` and `convert`: commands that only read files."""
+"""`queuegate-server validate`, `lint` and `convert`: commands that only need files."""
 
 import functools
 import sys
@@ -57,7 +57,7 @@ from queuegate_server.formats.yarn.schedulers import SCHEDULERS
 from queuegate_server.formats.yunikorn.deciders import other_key
 
 _READING: Final = ("acl_names", "format_name", "resolver_types", "semantics", "yarn_site")
-"""Options that say how policies are read."""
+"""The options for reading policies."""
 _NO_FILE: Final = "name a FILE, or pass a server's configuration with --config"
 
 
@@ -278,8 +278,8 @@ def _check_policy(
 
 
 def _lint_configured(config: Path) -> Iterator[Checked]:
-    """Yield the diagnostics of each policy that the settings of a server name. Raises Failure."""
-    # Slow, and seldom needed.
+    """Yield the diagnostics of each policy that a server's settings name. Raises Failure."""
+    # Slow and seldom needed.
     from queuegate_server.policystore.loader import policy_files  # noqa: PLC0415
 
     settings = policies.settings(config)
@@ -307,7 +307,7 @@ def _check_policy_alone(
 
 
 def _refuse_reading_options(beside: str) -> None:
-    """Refuse the options that say how policies are read, beside an option of settings."""
+    """Refuse the options for reading policies in combination with an option for settings."""
     context = click.get_current_context()
     given = [
         parameter.opts[0]
@@ -331,7 +331,7 @@ def _wrong_usage(message: str) -> click.UsageError:
 def _check_each(
     files: Iterable[str], check: Callable[[bytes, str], Iterable[Diagnostic]]
 ) -> Iterator[Checked]:
-    """Yield the diagnostics of each file, given its content and its name."""
+    """Yield the diagnostics of each file, given its contents and its name."""
     for file in files:
         name = shown_name(file)
         try:
@@ -345,7 +345,7 @@ def _check_each(
 def _report(
     command: str, checked: Iterable[Checked], output: str, *, warnings_fail: bool = False
 ) -> int:
-    """Print the diagnostics of all files, and a summary on stderr; return the exit status."""
+    """Print the diagnostics of all files and a summary on stderr, and return the exit status."""
     found: list[Diagnostic] = []
     files = 0
     is_readable = True

@@ -39,7 +39,7 @@ def policy_test(folders: tuple[str, ...], junit: Path | None, output: str) -> No
     """
     from queuegate_server.cli.policy_test_runner import run_file  # noqa: PLC0415 - slow
 
-    # The command reports itself what a server would log.
+    # The command itself reports what a server would log.
     logging.getLogger("queuegate_server").setLevel(logging.ERROR)
     ran: list[Outcome] = []
     for file in _files(folders):
@@ -66,7 +66,7 @@ def _count(number: int, noun: str) -> str:
 
 
 def _files(folders: Iterable[str]) -> Iterator[Path]:
-    """Yield the files with tests, sorted in each folder. Raises Failure."""
+    """Yield the files with tests, sorted within each folder. Raises Failure."""
     for folder in map(Path, folders):
         if not folder.is_dir():
             yield folder

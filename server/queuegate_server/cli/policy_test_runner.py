@@ -1,4 +1,4 @@
-"""Runs the tests of one policy, with the code of a server."""
+"""Runs the tests of a policy with the code of the server."""
 
 import time
 from collections.abc import Collection, Iterator
@@ -29,7 +29,7 @@ from queuegate_server.settings.source_map import Override
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """A test that ran."""
+    """A completed test."""
 
     file: str
     name: str
@@ -37,11 +37,11 @@ class Outcome:
     checks: int
     seconds: float
     failures: list[tuple[Diagnostic, list[str]]]
-    """Each with an explanation of the decision."""
+    """The failures, each with an explanation of the decision."""
 
 
 async def run_file(file: Path) -> tuple[list[Outcome], list[str]]:
-    """Run the tests of a file; return also notes for people. Raises Failure."""
+    """Run the tests of a file. Also return notes for people. Raises Failure."""
     data, name = read_or_fail(file)
     tests, diagnostics = load_tests(data, name)
     if has_errors(diagnostics):
@@ -75,7 +75,7 @@ async def run_file(file: Path) -> tuple[list[Outcome], list[str]]:
 
 
 def _without_resolver(settings: Settings, snapshot: Snapshot) -> Iterator[str]:
-    """Yield the partitions in which a server knows the groups of requests only."""
+    """Yield the partitions in which a server only knows groups from requests."""
     for name, served in snapshot.served.items():
         resolver = settings.partition(name).resolver
         kind = settings.resolvers[resolver].type if resolver else served.groups.resolver_name
@@ -84,7 +84,7 @@ def _without_resolver(settings: Settings, snapshot: Snapshot) -> Iterator[str]:
 
 
 def _notes(file: str, settings: Settings, without: Collection[str]) -> Iterator[str]:
-    """Yield a note for each partition whose users have these groups only in requests."""
+    """Yield a note for each partition whose users only have these groups in requests."""
     for name in without:
         condition = "without groups in the request, "
         if not settings.partition(name).trust_provided_groups:
@@ -98,7 +98,7 @@ def _notes(file: str, settings: Settings, without: Collection[str]) -> Iterator[
 def _given_groups(
     tests: PolicyTests, expected: Expectation, without: Collection[str]
 ) -> tuple[str, ...]:
-    """Return the groups that the request gives: those of the file where there is no resolver."""
+    """Return the groups to put in the request: those of the file if there is no resolver."""
     is_without = partition_name(expected.partition) in without
     return (tests.users.get(expected.user) or ()) if is_without else ()
 
@@ -106,7 +106,7 @@ def _given_groups(
 async def _failure(
     services: OfflineServices, file: str, expected: Expectation, groups: tuple[str, ...]
 ) -> tuple[Diagnostic, list[str]] | None:
-    """Return how a decision differs from what is expected; None if it does not."""
+    """Return how a decision differs from the expected one; None if it does not."""
     shown: list[str] = []
     try:
         asked = Check(
@@ -148,7 +148,7 @@ async def _failure(
 
 
 async def _meant(services: OfflineServices, asked: Check, evaluated_queue: str) -> str:
-    """Return the queue to suggest; empty if the one asked about exists."""
+    """Return the queue to suggest; empty if the requested one exists."""
     if not evaluated_queue:
         return ""
     request = _requests.policy(asked.partition, evaluated_queue).SerializeToString()
@@ -158,7 +158,7 @@ async def _meant(services: OfflineServices, asked: Check, evaluated_queue: str) 
 
 
 def _of_file(groups: ExplainedGroups) -> ExplainedGroups:
-    """Return groups as the test file's, which no server has resolved or cached."""
+    """Return groups attributed to the test file, neither resolved nor cached by a server."""
     if groups.origin is GroupsOrigin.NOT_NEEDED:
         return groups
     detail = groups.detail or "from the test file"
@@ -170,7 +170,7 @@ def _written(value: object) -> str:
 
 
 class _Users:
-    """Resolves the users of a file with tests."""
+    """Resolves the users of a test file."""
 
     is_local = True
 
@@ -184,7 +184,7 @@ class _Users:
         """Do nothing."""
 
     async def resolve(self, user: str) -> resolver.Outcome:
-        """Return the groups of the file."""
+        """Return the groups from the file."""
         groups = self._users.get(user)
         if groups is None:
             return resolver.NoSuchUser("the user has no value in `users`")

@@ -1,4 +1,4 @@
-"""`queuegate-server prove`: proves claims about a policy, or shows who refutes them."""
+"""`queuegate-server prove`: proves claims about a policy, or gives counterexamples."""
 
 import sys
 from collections.abc import Iterator, Mapping

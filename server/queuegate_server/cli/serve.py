@@ -37,7 +37,7 @@ _LOG = logging.getLogger("queuegate_server.cli")
 
 
 HOLD_BACK_SECONDS: Final = 1.0
-"""How long the log waits for the announcement at most. A usual start takes half a second."""
+"""The maximum time that the log waits for the announcement. Startup usually takes half a second."""
 LISTEN: Final = "--listen"
 _LISTEN_ADVICE: Final = (
     "--listen takes an address that other machines cannot reach, such as 127.0.0.1:50051, "
@@ -46,7 +46,7 @@ _LISTEN_ADVICE: Final = (
     "  --set 'listen=[{address: 0.0.0.0:50051, insecure: true}]'"
 )
 _Read = partial[Settings]
-"""Reads the settings, of which it is given the content of the file if that has been read."""
+"""Reads the settings. Takes the contents of the file if already read."""
 
 
 def _refuse(_: click.Context, __: click.Parameter, files: tuple[str, ...]) -> None:
@@ -107,9 +107,9 @@ def serve(
 
 
 def _content(config: Path | None) -> bytes | None:
-    """Return the content of the file or pipe; None if there is none, or it cannot be read.
+    """Return the contents of the file or pipe; None if there is none or it cannot be read.
 
-    Loading the settings then reports why it cannot be read.
+    In the latter case, loading the settings reports the reason.
     """
     if config is not None:
         with contextlib.suppress(OSError), config.open("rb") as opened:
@@ -128,7 +128,7 @@ def _settings(read: _Read, content: bytes | None) -> Settings:
 
 
 def _serve_as_worker(spec: WorkerSpec, read: _Read) -> None:
-    """Serve as one of several workers; the supervisor prints why a worker cannot start."""
+    """Serve as one of several workers. The supervisor prints why a worker cannot start."""
     try:
         settings = current = _settings(read, spec.initial)
         if spec.current is not None:
@@ -174,7 +174,7 @@ def _serve(settings: Settings, current: Settings, read: _Read, spec: WorkerSpec 
 
 
 def _supervise(settings: Settings, config: Path | None, content: bytes | None, read: _Read) -> None:
-    """Supervise several workers; this process never imports gRPC."""
+    """Supervise several workers. This process never imports gRPC."""
     from queuegate_server.supervisor.service import serve_admin_port  # noqa: PLC0415 - for workers only
     from queuegate_server.supervisor.supervisor import (  # noqa: PLC0415 - for workers only
         Supervisor,
@@ -210,12 +210,12 @@ def _supervise(settings: Settings, config: Path | None, content: bytes | None, r
 
 
 def _hold_log_back_briefly() -> None:
-    """Let the log wait no longer for the announcement if the start takes long."""
+    """Release the log if the announcement takes too long."""
     asyncio.get_running_loop().call_later(HOLD_BACK_SECONDS, logs.release)
 
 
 def _print(lines: Sequence[str]) -> None:
-    """Print the announcement, and then what the log has held back until now."""
+    """Print the announcement, and then the held-back log lines."""
     try:
         click.echo("\n".join(lines))
     except OSError as error:
@@ -229,7 +229,7 @@ def _announcement(
 ) -> list[str]:
     """Return the lines to print: the policy, its addresses, and a command that asks the server.
 
-    The command asks where it takes the fewest options. Their values are for the reader to fill in.
+    The command uses the address that takes the fewest options. The reader fills in their values.
     """
     first = f"serving {policy.source} on {', '.join(addresses)}"
     ways = [
@@ -255,7 +255,7 @@ def _announcement(
 
 
 def _client_command() -> str:
-    """Return how a shell in the working directory calls the client that is installed here."""
+    """Return the shell command for the client installed here, relative to the working directory."""
     script = Path(sys.argv[0]).with_name("queuegate").absolute()
     if not script.is_file():
         return "queuegate"
@@ -264,7 +264,7 @@ def _client_command() -> str:
 
 
 def _credentials(listener: Listener, callers: Callers) -> list[str] | None:
-    """Return the options that a caller on this machine needs for a check; None if it cannot ask."""
+    """Return the options that a local caller needs for a check; None if it cannot ask."""
 
     def may_check(*rights: Rights) -> bool:
         return any(Role.CHECK in each.roles for each in rights)
@@ -290,9 +290,9 @@ def _credentials(listener: Listener, callers: Callers) -> list[str] | None:
 
 
 def _example(policy: Policy, name: str) -> tuple[str, str]:
-    """Return a user and a queue of a partition to try, a granted pair if its ACLs name one.
+    """Return a user and a queue of a partition to try, with access granted if its ACLs name a user.
 
-    A queue that is granted to groups only comes with a user for the reader to fill in.
+    For a queue granted only to groups, the user is a placeholder for the reader.
     """
     partition = policy.partitions.get(name)
     if partition is None:

@@ -1,4 +1,4 @@
-"""Finds, for `validate`, the faults with which a server would not start."""
+"""For `validate`, finds errors that would keep a server from starting."""
 
 import asyncio
 import dataclasses
@@ -22,17 +22,17 @@ from queuegate_server.settings.source_map import Override, Overrides, SourceMap
 from queuegate_server.transports.registry import choose
 
 Checked = tuple[str, Iterable[Diagnostic] | OSError]
-"""A file by its name, and its diagnostics, or why it cannot be read."""
+"""A file by name, with its diagnostics or the reason why it cannot be read."""
 
 RESOLVER_KEY: Final = b"usergroupresolver"
-"""In a policy that asks for a resolver."""
+"""Present in every policy that names a resolver."""
 
 
 def unusable_resolver_errors(
     data: bytes, name: str, options: FormatOptions
 ) -> Iterator[Diagnostic]:
-    """Yield an error for each resolver that a valid queues.yaml asks for and that cannot be used
-    without settings, unless the options say that the server has it.
+    """Yield an error for each resolver that a valid queues.yaml names but that needs settings,
+    unless the options list the resolver.
     """
     partitions = {
         key: partition
@@ -49,12 +49,12 @@ def unusable_resolver_errors(
 
 
 def check_start(config: Path, policies: Sequence[str]) -> Iterator[Checked]:
-    """Yield the diagnostics of what a server with these settings loads.
+    """Yield the diagnostics of everything that a server with these settings loads.
 
     Args:
         config: The settings.
-        policies: Files that take the place of the policies of the settings, each in turn; without
-            any, those that the settings name.
+        policies: Files to check in turn instead of the policies that the settings name. If empty,
+            the settings' own policies.
     """
     try:
         content = read_file(config)
@@ -70,11 +70,11 @@ def check_start(config: Path, policies: Sequence[str]) -> Iterator[Checked]:
             yield name, error
             continue
         found, settings = _settings(config, content, policy)
-        # A fault of the settings is reported once.
+        # An error in the settings is reported once.
         diagnostics = [each for each in found if each not in known]
         known.update(diagnostics)
         if settings is not None:
-            # Slow, and seldom needed.
+            # Slow and seldom needed.
             from queuegate_server.policystore.reloader import check  # noqa: PLC0415
 
             diagnostics += asyncio.run(check(settings))
@@ -84,7 +84,7 @@ def check_start(config: Path, policies: Sequence[str]) -> Iterator[Checked]:
 def _settings(
     config: Path, content: bytes, policy: str | None
 ) -> tuple[Sequence[Diagnostic], Settings | None]:
-    """Return the diagnostics of settings, and the settings unless they are not valid."""
+    """Return the diagnostics of settings, and the settings if they are valid."""
     options = [] if policy is None else [Override(policy, ("policy", "path"), policy)]
     try:
         settings = load_settings(config, os.environ, options, content)
@@ -95,7 +95,7 @@ def _settings(
 
 
 def check_settings(data: bytes, name: str) -> Iterable[Diagnostic]:
-    """Return the diagnostics of a file with settings."""
+    """Return the diagnostics of a settings file."""
     try:
         settings = load_settings(Path(name), content=data)
     except SettingsError as error:
@@ -108,7 +108,7 @@ def check_settings(data: bytes, name: str) -> Iterable[Diagnostic]:
 
 
 def _missing_policies(settings: Settings) -> Iterator[tuple[Path, OSError]]:
-    """Yield the files of policies that cannot be read."""
+    """Yield the policy files that cannot be read."""
     for source in settings.sources:
         for path in (source.path, source.yarn_site, source.spark_defaults):
             if path is not None:
@@ -119,7 +119,7 @@ def _missing_policies(settings: Settings) -> Iterator[tuple[Path, OSError]]:
 
 
 def _contradictions(settings: Settings, content: bytes, file: str) -> list[Diagnostic]:
-    """Return warnings of settings of resolvers that cannot be meant together."""
+    """Return warnings about resolver settings that contradict each other."""
     source_map = SourceMap(file, read_yaml(content, file).root, Overrides())
     return [
         dataclasses.replace(
@@ -146,7 +146,7 @@ def _listener_faults(settings: Settings) -> Iterator[str]:
         yield str(error)
     has_tls = settings.ops.tls or any(each.tls for each in settings.listen)
     if settings.callers.token_file or has_tls:
-        # Slow, and seldom needed.
+        # Slow and seldom needed.
         from queuegate_server.server.listeners import unusable_files  # noqa: PLC0415
 
         yield from unusable_files(settings)

@@ -47,7 +47,7 @@ def token(name: str, output: Path | None) -> None:
 
 
 def _write(file: Path, value: str) -> None:
-    """Write a secret into a new file that only its owner can read. Raises Failure."""
+    """Write a secret to a new file that only its owner can read. Raises Failure."""
     try:
         descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         with os.fdopen(descriptor, "w", encoding="ascii") as stream:

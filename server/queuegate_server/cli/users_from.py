@@ -1,5 +1,5 @@
-"""The people of `--users-from`: from files or a directory, with groups from the files or from a
-resolver.
+"""The people of `--users-from`, taken from files or a directory, with groups from the files or from
+a resolver.
 """
 
 import asyncio
@@ -21,9 +21,9 @@ from queuegate_server.identity.members import MAX_USERS, CannotListUsers
 from queuegate_server.identity.resolver import Found, LookupFailed
 
 DIRECTORY: Final = "directory"
-"""The source that is not a file."""
+"""The source value for the directory."""
 _AT_ONCE: Final = 32
-"""Lookups under way."""
+"""The maximum number of concurrent lookups."""
 
 users_from_option: Final[Callable[[Any], Any]] = click.option(
     "--users-from",
@@ -42,11 +42,11 @@ def read_users(
 
     Args:
         sources: The values of `--users-from`.
-        config: The settings with the resolvers; needed if the sources do not have the groups.
+        config: The settings with the resolvers, needed if the sources lack the groups.
         policy: The policy.
 
     Raises:
-        Failure: A file cannot be read or is not valid, or a lookup fails.
+        Failure: A file cannot be read or is invalid, or a lookup fails.
     """
     people: dict[str, tuple[str, ...] | None] = {}
     for file in sources:
@@ -84,7 +84,7 @@ async def _resolved(
     *,
     has_directory: bool,
 ) -> dict[str, GroupsByUser]:
-    """Return the people with the groups that the resolver of each partition finds."""
+    """Return the people with the groups from the resolver of each partition."""
     from queuegate_server.server.offline import (  # noqa: PLC0415 - slow, and seldom needed
         CannotServe,
         OfflineServices,
@@ -109,7 +109,7 @@ async def _resolved(
 
 
 async def _all_users(partition: str, resolver: GroupResolver) -> Iterable[str]:
-    """Return the users of a resolver whom a request can name. Raises Failure."""
+    """Return the users of a resolver that a request can name. Raises Failure."""
     from queuegate_server.rpc.validation import is_user_name_of_request  # noqa: PLC0415 - as above
 
     try:
@@ -121,7 +121,7 @@ async def _all_users(partition: str, resolver: GroupResolver) -> Iterable[str]:
 
 
 async def _groups_of(users: Iterable[str], resolver: GroupResolver) -> dict[str, tuple[str, ...]]:
-    """Look users up, some at once. Raises Failure."""
+    """Look users up concurrently. Raises Failure."""
     found: dict[str, tuple[str, ...]] = {}
     remaining = iter(users)
 
@@ -130,7 +130,7 @@ async def _groups_of(users: Iterable[str], resolver: GroupResolver) -> dict[str,
             outcome = (await resolver.resolve(user)).entry.outcome
             if isinstance(outcome, LookupFailed):
                 raise Failure(f"the groups of {quoted(user)} cannot be looked up: {outcome.detail}")
-            # A user that no directory knows gets in where everyone or the user is listed.
+            # An unknown user gets in where everyone or the user is listed.
             found[user] = outcome.groups if isinstance(outcome, Found) else ()
 
     await asyncio.gather(*(look_up() for _ in range(_AT_ONCE)))

@@ -1,1 +1,1 @@
-"""Files that others write: how they are read safely, and how changes are noticed."""
+"""Files written by others: reads them safely, and notices changes."""

@@ -1,7 +1,7 @@
-"""TLS certificates and keys in PEM files: checked, and loaded again when they change.
+"""TLS certificates and keys in PEM files, validated and reloaded when they change.
 
-`cryptography` is imported when the first certificate is read: it takes 40 ms and 11 MB that a
-server without TLS can do without.
+`cryptography` is imported when the first certificate is read, which saves a server without TLS 40
+ms and 11 MB.
 """
 
 import logging
@@ -23,7 +23,7 @@ _READ_SECONDS: Final = 10.0
 
 @dataclass(frozen=True, slots=True)
 class ServerCertificate:
-    """A certificate whose key fits, with the authorities of client certificates if any."""
+    """A certificate with its matching key, and the authorities for client certificates, if any."""
 
     chain: bytes
     """PEM."""
@@ -33,15 +33,15 @@ class ServerCertificate:
     """PEM."""
     leaf: "Certificate"
     not_before: float
-    """When the last certificate of the chain becomes valid, in Unix seconds."""
+    """The time at which the last certificate of the chain becomes valid, in Unix seconds."""
     not_after: float
-    """When the first certificate of the chain expires, in Unix seconds."""
+    """The time at which the first certificate of the chain expires, in Unix seconds."""
     context: ssl.SSLContext
-    """Serves with it, by TLS 1.2 or newer."""
+    """A server-side context with the certificate, for TLS 1.2 or newer."""
 
 
 class CertificateReloader(WatchedValue[tuple[bytes, ...], ServerCertificate]):
-    """The certificate of a server, loaded again when its files change."""
+    """A server certificate, reloaded when its files change."""
 
     def __init__(
         self,
@@ -52,14 +52,14 @@ class CertificateReloader(WatchedValue[tuple[bytes, ...], ServerCertificate]):
         *,
         requires_client: bool = True,
     ) -> None:
-        """Load the files for the first time; blocks for ten seconds at most.
+        """Load the files for the first time. Blocks for at most ten seconds.
 
         Args:
-            certificate_file: The certificate, and its chain after it.
+            certificate_file: The certificate, followed by its chain.
             key_file: Its private key, without a passphrase.
-            client_ca_file: The authorities of client certificates.
-            check: Raises BadFile for a certificate that cannot be used.
-            requires_client: Whether clients must present a certificate, if there are authorities.
+            client_ca_file: The authorities for client certificates.
+            check: Raises BadFile for an unusable certificate.
+            requires_client: Whether clients must present a certificate if there are authorities.
 
         Raises:
             BadFile: A file cannot be read or used.
@@ -77,7 +77,7 @@ class CertificateReloader(WatchedValue[tuple[bytes, ...], ServerCertificate]):
 
     @property
     def expires(self) -> float:
-        """When the certificate expires, in Unix seconds."""
+        """The time at which the certificate expires, in Unix seconds."""
         return self.value.not_after
 
     def _load(self, contents: tuple[bytes, ...]) -> ServerCertificate:
@@ -96,7 +96,7 @@ class CertificateReloader(WatchedValue[tuple[bytes, ...], ServerCertificate]):
             self._context(),
         )
         self._check(loaded)
-        # OpenSSL has read the files on its own, perhaps a newer version of one of them.
+        # OpenSSL has read the files itself, perhaps a newer version of one of them.
         if self._files.read() != contents:
             raise BadFile(f"{self._certificate_file}: is being changed")
         self._warn_if_invalid(loaded)
@@ -112,7 +112,7 @@ class CertificateReloader(WatchedValue[tuple[bytes, ...], ServerCertificate]):
             except ssl.SSLError:
                 raise self._no_certificate(self._client_ca_file) from None
         try:
-            # With an empty passphrase OpenSSL does not ask for one on the terminal.
+            # With an empty passphrase, OpenSSL does not prompt for one on the terminal.
             context.load_cert_chain(self._certificate_file, self._key_file, password="")
         except ssl.SSLError as error:
             raise BadFile(

@@ -1,4 +1,4 @@
-"""The ConfigMaps of YuniKorn: their names, and which of their keys is what."""
+"""YuniKorn's ConfigMaps: their names, and the meaning of their keys."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -6,9 +6,9 @@ from typing import Final
 DEFAULTS: Final = "yunikorn-defaults"
 """The ConfigMap that comes with the scheduler."""
 CONFIGS: Final = "yunikorn-configs"
-"""The ConfigMap that administrators edit; its keys take precedence."""
+"""The ConfigMap that administrators edit, whose keys take precedence."""
 POLICY_GROUP: Final = "service.policyGroup"
-"""The key that names the group GROUP of which the scheduler reads the key GROUP.yaml."""
+"""The key that names the policy group GROUP. The scheduler then reads the key GROUP.yaml."""
 _GZIP: Final = ".gz"
 
 
@@ -24,5 +24,5 @@ def is_compressed(key: str) -> bool:
 
 
 def decompressed_key(key: str) -> str:
-    """Return the key that a compressed key stands for; any other key as it is."""
+    """Return the key that a compressed key stands for. Any other key is returned unchanged."""
     return key[: -len(_GZIP)] if is_compressed(key) else key

@@ -1,7 +1,7 @@
-"""ConfigMaps as Kubernetes mounts them: a folder for each, with a file for each key.
+"""ConfigMaps as mounted by Kubernetes: a folder for each, with a file for each key.
 
 As in YuniKorn, a key of `binaryData` that ends in `.gz` is compressed and stands for the key
-without that suffix, because large policies exceed the 1 MiB of a ConfigMap.
+without that suffix, because large policies exceed the 1 MiB limit of a ConfigMap.
 """
 
 import contextlib
@@ -23,18 +23,18 @@ from queuegate_server.files.safe_open import open_regular, read_at_most, read_re
 from queuegate_server.files.watcher import file_status
 
 MAX_BYTES: Final = 4 * 1024 * 1024
-"""The most that is read from a folder; a ConfigMap holds 1 MiB."""
+"""The maximum size read from a folder. A ConfigMap holds 1 MiB."""
 _MAX_GROUP_BYTES: Final = 253
-"""The longest name of a key."""
+"""The maximum length of a key."""
 _DATA: Final = "..data"
 _MAX_ATTEMPTS: Final = 5
 
 
 class ConfigMapFolders:
-    """Several ConfigMaps as one source of files; the keys of later ones take precedence."""
+    """Several ConfigMaps as a single source. The keys of later ones take precedence."""
 
     def __init__(self, folders: Sequence[Path]) -> None:
-        """Read the folders that the ConfigMaps are mounted to, in this order."""
+        """Use the folders on which the ConfigMaps are mounted, in this order."""
         self._folders = tuple(folders)
 
     @property
@@ -43,7 +43,7 @@ class ConfigMapFolders:
         return "+".join(map(str, self._folders))
 
     def folders(self) -> tuple[Path, ...]:
-        """Return all of them."""
+        """Return all folders."""
         return self._folders
 
     def status(self) -> tuple[int, ...]:
@@ -51,7 +51,7 @@ class ConfigMapFolders:
         return tuple(number for folder in self._folders for number in _version_status(folder))
 
     def read(self) -> Mapping[str, bytes]:
-        """Return the values by key. Raises OSError, also if a folder holds too much."""
+        """Return the values by key. Raises OSError, including if a folder holds too much."""
         values: dict[str, bytes] = {}
         for folder in self._folders:
             try:
@@ -62,27 +62,27 @@ class ConfigMapFolders:
 
 
 def _version_status(folder: Path) -> tuple[int, ...]:
-    """Return the status of a folder and of the files in it; links are followed."""
+    """Return the status of a folder and the files in it, following links."""
     status = file_status(folder)
     for file in sorted(folder.iterdir()):
-        # The kubelet swaps the version before it removes the links of keys that are gone.
+        # The kubelet swaps the version before it removes the links of deleted keys.
         with contextlib.suppress(FileNotFoundError):
             status += file_status(file)
     return status
 
 
 def is_mounted(folder: Path) -> bool:
-    """Return whether a folder is a ConfigMap that Kubernetes has mounted."""
+    """Return whether a folder is a ConfigMap mounted by Kubernetes."""
     return (folder / _DATA).exists()
 
 
 class BadCompression(ValueError):
-    """A value cannot be decompressed; the message names its key."""
+    """Raised for a value that cannot be decompressed. The message names its key."""
 
 
 def key_instead(file: Path) -> str:
-    """Return the key that the scheduler reads instead of a file, if that is a key of a mounted
-    ConfigMap with another policy group; empty if not, or if the group cannot be read.
+    """Return the key that the scheduler reads instead of a file, if the file is a key of a mounted
+    ConfigMap that names another policy group. Empty if not, or if the group cannot be read.
     """
     try:
         group = read_regular(file.parent / POLICY_GROUP, _MAX_GROUP_BYTES)
@@ -93,9 +93,10 @@ def key_instead(file: Path) -> str:
 
 
 def decompress(values: Mapping[str, bytes]) -> Mapping[str, bytes]:
-    """Return the values with compressed ones decompressed; these replace plain namesakes.
+    """Return the values with compressed ones decompressed, which replace plain values of the same
+    key.
 
-    Raises BadCompression, also for more than MAX_BYTES.
+    Raises BadCompression, including for more than MAX_BYTES.
     """
     found = {key: value for key, value in values.items() if not is_compressed(key)}
     left = MAX_BYTES
@@ -138,7 +139,7 @@ def _read_files(folder: Path) -> Mapping[str, bytes]:
     values: dict[str, bytes] = {}
     left = MAX_BYTES
     for file in sorted(folder.iterdir()):
-        # Names with two dots belong to the mount itself. A pipe would never end.
+        # Names that start with two dots belong to the mount itself. Reading a pipe would never end.
         if file.name.startswith("..") or not stat.S_ISREG(file.stat().st_mode):
             continue
         with open_regular(file) as opened:

@@ -1,6 +1,6 @@
-r"""The certificate of a peer, whose TLS library has verified it: its names, and its expiry.
+r"""A peer's certificate, already verified by the TLS library: its names and its expiry.
 
-The names come from the certificate itself. TLS libraries and gRPC for Python pass names on as C
+The names are read from the certificate itself. TLS libraries and gRPC for Python pass names as C
 strings, which end at a NUL: `operator\0.example.org` would become `operator`.
 """
 
@@ -18,24 +18,24 @@ _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 
 class PeerCertificate(NamedTuple):
-    """The names in a certificate, its expiry, and any fault."""
+    """The names in a certificate, its expiry, and its fault, if any."""
 
     names: tuple[str, ...]
-    """Its names as the settings spell them, the more specific ones first: `spiffe://…`, `uri:…`,
-    `dns:…` in lower case, `cn:…`; without `subject:…`."""
+    """The names in the spelling of the settings, more specific ones first: `spiffe://…`, `uri:…`,
+    `dns:…` in lower case, `cn:…`. Without `subject:…`."""
     not_after: float
-    """When it expires, in Unix seconds."""
+    """The expiry time, in Unix seconds."""
     fault: str = ""
-    """Why it identifies nobody, without text of its own; empty if its names count."""
+    """Why the certificate identifies nobody, without quoting it; empty if its names are valid."""
 
 
 class _BadNames(ValueError):
-    """The names of a certificate must not be used; the message continues a sentence about it."""
+    """Raised if the names of a certificate must not be used. The message continues a sentence."""
 
 
 @lru_cache(maxsize=1024)
 def peer_certificate(pem: bytes) -> PeerCertificate:
-    """Read a certificate in PEM. Never raises: a certificate that cannot be read has a fault."""
+    """Read a PEM certificate. Never raises: an unreadable certificate has a fault."""
     from cryptography import x509  # noqa: PLC0415 - it takes 40 ms, which most servers do without
 
     try:
@@ -47,7 +47,7 @@ def peer_certificate(pem: bytes) -> PeerCertificate:
         return PeerCertificate(names, certificate.not_valid_after_utc.timestamp())
     except _BadNames as error:
         return PeerCertificate((), 0.0, str(error))
-    except Exception:  # the parser has exceptions of many kinds, and none may let a caller in
+    except Exception:  # the parser raises many kinds of exceptions, and none may let a caller in
         return PeerCertificate((), 0.0, "it cannot be parsed")
 
 
@@ -63,7 +63,7 @@ def _names(certificate: "Certificate") -> Iterator[str]:
     except x509.ExtensionNotFound:
         pass
     for name in (*uris, *dns):
-        # RFC 5280, 4.2.1.6. A name in other characters could become one of ours in lower case.
+        # RFC 5280, 4.2.1.6. A name with other characters could become one of ours in lower case.
         if not (name.isascii() and name.isprintable()):
             raise _BadNames("a DNS name or URI in it has characters other than printable ASCII")
     # https://github.com/spiffe/spiffe/blob/main/standards/X509-SVID.md, section 2
@@ -76,7 +76,7 @@ def _names(certificate: "Certificate") -> Iterator[str]:
     yield from (f"uri:{uri}" for uri in uris)
     yield from (f"dns:{name.lower()}" for name in dns)
     common = certificate.subject.get_attributes_for_oid(x509.NameOID.COMMON_NAME)
-    # If there are several, some programs read the first and some the last:
+    # If there are several, some programs read the first and others the last:
     # cn=alice,cn=users,dc=example,dc=org.
     if len(common) == 1:
         yield f"cn:{common[0].value!s}"

@@ -1,4 +1,4 @@
-"""Warns of files that other accounts of this machine may read or change."""
+"""Warns about files that other accounts on this machine may read or change."""
 
 import contextlib
 import logging
@@ -13,7 +13,7 @@ _LOG = logging.getLogger("queuegate_server.files")
 
 
 def warn_of_mode(path: Path, forbidden: int) -> None:
-    """Log a warning if the mode of a file has any of these bits."""
+    """Log a warning if the mode of a file has any of these bits set."""
     with contextlib.suppress(OSError):
         if path.stat().st_mode & forbidden:
             _LOG.warning(

@@ -1,4 +1,4 @@
-"""Opens regular files only, so that a pipe in their place blocks nothing."""
+"""Opens regular files only, so that a pipe in their place cannot block."""
 
 import errno
 import os
@@ -19,16 +19,16 @@ _REMEDIES: Final = {
 
 
 class ByteStream(Protocol):
-    """A stream that can be read."""
+    """A readable stream."""
 
     def read(self, size: int, /) -> bytes:
-        """Return the next bytes; none at its end."""
+        """Return the next bytes, or none at the end."""
 
 
 def open_regular(path: Path) -> BinaryIO:
-    """Open a file for reading; links are followed.
+    """Open a file for reading, following links.
 
-    Raises OSError, also for anything but a regular file: opening a pipe would block until
+    Raises OSError, including for anything but a regular file: opening a pipe would block until
     somebody writes to it.
     """
     try:
@@ -47,7 +47,7 @@ def open_regular(path: Path) -> BinaryIO:
 
 
 def read_regular(path: Path, max_bytes: int) -> bytes:
-    """Return the content of a file; of a larger one, one byte more than `max_bytes`.
+    """Return the contents of a file, or `max_bytes` + 1 bytes of a larger one.
 
     Raises OSError, also for anything but a regular file.
     """
@@ -56,9 +56,9 @@ def read_regular(path: Path, max_bytes: int) -> bytes:
 
 
 def read_at_most(stream: ByteStream, max_bytes: int) -> bytes:
-    """Return the rest of a stream; of a longer one, one byte more than `max_bytes`.
+    """Return the rest of a stream, or `max_bytes` + 1 bytes of a longer one.
 
-    In steps, because `read` makes room for as many bytes as it is asked for.
+    Reads in steps because `read` allocates the requested size up front.
     """
     content = bytearray()
     while part := stream.read(min(_STEP_BYTES, max_bytes + 1 - len(content))):
@@ -67,5 +67,5 @@ def read_at_most(stream: ByteStream, max_bytes: int) -> bytes:
 
 
 def remedy(error: OSError) -> str:
-    """Return the remedy for an error of reading a file."""
+    """Return the remedy for an error while reading a file."""
     return _REMEDIES.get(error.errno or 0, "check the path")

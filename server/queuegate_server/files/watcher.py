@@ -1,7 +1,7 @@
-"""The file watcher: files that are read again whenever their content changes.
+"""The file watcher: rereads files whenever their contents change.
 
-Files are read by daemon threads within a time limit, so a file system that hangs holds up
-neither the event loop nor the end of the process.
+Daemon threads read the files within a time limit, so a hanging file system blocks neither the event
+loop nor the exit of the process.
 """
 
 import asyncio
@@ -28,9 +28,9 @@ V = TypeVar("V")
 
 _LOG = logging.getLogger("queuegate_server.files")
 READ_SECONDS: Final = 30.0
-"""How long reading may take before it fails."""
+"""The time limit for reading."""
 MAX_BYTES: Final = 1 << 20
-"""The most that a certificate, a key or a file of tokens may hold."""
+"""The maximum size of a certificate, a key or a token file."""
 _MAX_HUNG_THREADS: Final = 4
 _DEBOUNCE_MILLISECONDS: Final = 300
 _POLL_MILLISECONDS: Final = 1_000
@@ -38,40 +38,40 @@ _STEP_MILLISECONDS: Final = 100
 
 
 class BadFile(Exception):
-    """A file cannot be read or used; the message names it."""
+    """Raised for a file that cannot be read or used. The message names it."""
 
 
 class FileSource(Protocol[T_co]):
-    """Files that are read as one. Its methods block."""
+    """Files that are read as one unit. All methods block."""
 
     @property
     def name(self) -> str:
-        """The path or paths, as messages name them."""
+        """The path or paths for messages."""
 
     def folders(self) -> Iterable[Path]:
-        """Return the folders in which something happens when the content changes."""
+        """Return the folders in which an event occurs when the contents change."""
 
     def status(self) -> tuple[int, ...]:
-        """Return numbers that change with the content in most cases and cost little to get.
+        """Return numbers that usually change with the contents and are cheap to get.
 
         Raises OSError.
         """
 
     def read(self) -> T_co:
-        """Return the content. Raises OSError."""
+        """Return the contents. Raises OSError."""
 
 
 class OneFile:
     """A source of one file."""
 
     def __init__(self, path: Path, max_bytes: int) -> None:
-        """Read a file; of a larger one, one byte more than `max_bytes`."""
+        """Read a file, or `max_bytes` + 1 bytes of a larger one."""
         self.name = str(path)
         self._path = path
         self._max_bytes = max_bytes
 
     def folders(self) -> tuple[Path, ...]:
-        """Return the folder of the file, and of what it links to."""
+        """Return the folder of the file, and the folders of its link targets."""
         return self._path.parent, self._path.resolve().parent
 
     def status(self) -> tuple[int, ...]:
@@ -79,20 +79,20 @@ class OneFile:
         return file_status(self._path)
 
     def read(self) -> bytes:
-        """Return the content. Raises OSError, also for anything but a regular file."""
+        """Return the contents. Raises OSError, including for anything but a regular file."""
         return read_regular(self._path, self._max_bytes)
 
 
 class Files:
-    """A source of one or more small files: their contents, in order."""
+    """A source of one or more small files, with their contents in order."""
 
     def __init__(self, *paths: Path) -> None:
-        """Read these paths, none of them longer than MAX_BYTES; the first is the name."""
+        """Use these paths, none longer than MAX_BYTES. The first is the name."""
         self.name = str(paths[0])
         self._files = [OneFile(path, MAX_BYTES) for path in paths]
 
     def folders(self) -> set[Path]:
-        """Return the folders of the files, and of what they link to."""
+        """Return the folders of the files, and of their link targets."""
         return {folder for file in self._files for folder in file.folders()}
 
     def status(self) -> tuple[int, ...]:
@@ -100,7 +100,7 @@ class Files:
         return tuple(number for file in self._files for number in file.status())
 
     def read(self) -> tuple[bytes, ...]:
-        """Return the contents. Raises OSError, also if a file is too large."""
+        """Return the contents. Raises OSError, including if a file is too large."""
         contents = tuple(file.read() for file in self._files)
         for file, content in zip(self._files, contents, strict=True):
             if len(content) > MAX_BYTES:
@@ -109,13 +109,13 @@ class Files:
 
 
 def file_status(path: Path) -> tuple[int, ...]:
-    """Return numbers that identify the version of a file or folder; links are followed."""
+    """Return numbers that identify the version of a file or folder, following links."""
     status = path.stat()
     return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
 
 
 class Content(NamedTuple, Generic[T]):
-    """The content of a source when it was read."""
+    """The contents of a source at the time of reading."""
 
     data: T
     checksum: str
@@ -133,25 +133,25 @@ _UNREADABLE: Final = _Seen((), "")
 
 
 class FileWatcher(Generic[T]):
-    """Reads a source, and notices when its content is no longer what was last read.
+    """Reads a source, and notices when its contents differ from the last read.
 
     The files may be replaced, deleted, or reached by links, and need not exist yet.
     """
 
     def __init__(self, source: FileSource[T], seconds: float = READ_SECONDS) -> None:
-        """Watch a source; a read or a check that takes longer than `seconds` fails."""
+        """Watch a source. A read or check that takes longer than `seconds` fails."""
         self.name: Final = source.name
         self._source = source
         self._seconds = seconds
         self._seen = _UNREADABLE
-        # Checks that hang must not use up the threads that reads need.
+        # Hanging checks must not use up the threads that reads need.
         self._readers = AbandonableThreadPool(_MAX_HUNG_THREADS, "file-read")
         self._checkers = AbandonableThreadPool(_MAX_HUNG_THREADS, "file-check")
 
     def read_first(self, parse: Callable[[T], V]) -> tuple[V, str]:
-        """Read and parse before the event loop runs; blocks. Return the value and the checksum.
+        """Read and parse before the event loop runs. Blocks. Return the value and the checksum.
 
-        Raises OSError, also after `seconds`, and what `parse` raises.
+        Raises OSError, including after `seconds`, and any exception of `parse`.
         """
         future: Future[tuple[V, _Seen]] = Future()
 
@@ -170,27 +170,27 @@ class FileWatcher(Generic[T]):
         return value, self._seen.checksum
 
     async def read(self) -> Content[T]:
-        """Read the source. Raises OSError, also if reading takes too long."""
+        """Read the source. Raises OSError, including if reading takes too long."""
         try:
             content, seen = await self.run_in_thread(self._read)
         except OSError:
             self._seen = _UNREADABLE
             raise
-        # Not in the thread: one that was given up must not change what was seen last.
+        # Not in the thread: an abandoned thread must not change the last seen version.
         self._seen = seen
         return content
 
     async def run_in_thread(self, function: Callable[[], R]) -> R:
-        """Call a function that may hang with the files. Raises OSError if it takes too long."""
+        """Call a function that may hang on file access. Raises OSError if it takes too long."""
         return await self._run(self._readers, function)
 
     async def changes(self) -> AsyncIterator[None]:
-        """Yield whenever the content is not what was last read, until closed.
+        """Yield whenever the contents differ from the last read, until closed.
 
-        Folders are watched instead of files: Kubernetes updates a mounted ConfigMap by
-        replacing a link beside the files, which a watch on a file misses. A check every
-        second finds what no watch reports: a link further up, a network file system, a
-        change before the watch began.
+        Folders are watched instead of files: Kubernetes updates a mounted ConfigMap by replacing a
+        link next to the files, which a watch on a file misses. A check every second detects changes
+        that no watch reports, such as a link further up, a network file system, or a change before
+        the watch began.
         """
         logged = ""
         while True:
@@ -236,14 +236,15 @@ class FileWatcher(Generic[T]):
         raise OSError(None, message, self.name)
 
     def _read(self) -> tuple[Content[T], _Seen]:
-        # The status first: if it is outdated, the next check compares contents, nothing worse.
+        # The status first: if it is outdated, the worst case is that the next check compares
+        # contents.
         status = self._source.status()
         data = self._source.read()
         content = Content(data, checksum(data))
         return content, _Seen(status, content.checksum)
 
     def _may_have_changed(self) -> bool:
-        """Compare the content only if the status of the files has changed."""
+        """Compare the contents only if the status of the files has changed."""
         try:
             unchanged = self._source.status() == self._seen.status
         except OSError:
@@ -251,7 +252,7 @@ class FileWatcher(Generic[T]):
         return not unchanged and self._has_changed()
 
     def _has_changed(self) -> bool:
-        """Compare the content with what was last read."""
+        """Compare the contents with the last read."""
         seen = self._seen
         try:
             _, found = self._read()
@@ -264,7 +265,9 @@ class FileWatcher(Generic[T]):
         return False
 
     def _folders(self) -> dict[Path, tuple[int, int]]:
-        """Return the folders to watch, with what distinguishes a new one from an old one."""
+        """Return the folders to watch, each with data that distinguishes a new folder from an old
+        one.
+        """
         folders = {}
         with suppress(OSError):
             for folder in self._source.folders():
@@ -274,7 +277,7 @@ class FileWatcher(Generic[T]):
 
 
 class WatchedValue(Generic[T, V]):
-    """A value parsed from a source; content that cannot be used keeps the last good value.
+    """A value parsed from a source. If new contents are unusable, it keeps the last good value.
 
     `value` may be read in any thread.
     """
@@ -285,16 +288,16 @@ class WatchedValue(Generic[T, V]):
         parse: Callable[[T], V],
         seconds: float = READ_SECONDS,
     ) -> None:
-        """Read and parse for the first time; blocks for `seconds` at most.
+        """Read and parse for the first time. Blocks for at most `seconds`.
 
         Args:
             source: The files.
-            parse: Called in a thread; an exception means that the content cannot be used.
-            seconds: How long reading may take.
+            parse: Called in a thread. An exception means that the contents are unusable.
+            seconds: The time limit for reading.
 
         Raises:
             BadFile: The files cannot be read.
-            Exception: What `parse` raises.
+            Exception: Any exception of `parse`.
         """
         self._parse = parse
         self._watcher = FileWatcher(source, seconds)
@@ -304,11 +307,11 @@ class WatchedValue(Generic[T, V]):
         except OSError as error:
             raise self._bad_file(error) from None
         self._last = self._used
-        """The checksum of what was read last, or why it could not be read."""
+        """The checksum of the last read, or the reason why it failed."""
         self.reloads = 1
-        """How many contents were used, the first one included."""
+        """The number of contents used, including the first one."""
         self.failures = 0
-        """How many contents could not be used."""
+        """The number of unusable contents."""
 
     async def watch(self) -> None:
         """Reload whenever the files change, until cancelled."""
@@ -346,7 +349,7 @@ class WatchedValue(Generic[T, V]):
 
 
 def checksum(content: Data) -> str:
-    """Return the SHA-256, in upper-case hexadecimal, of bytes, or of several of them."""
+    """Return the upper-case hexadecimal SHA-256 of bytes, or of several parts."""
     if isinstance(content, bytes):
         return hashlib.sha256(content).hexdigest().upper()
     named = content if isinstance(content, Mapping) else dict(enumerate(content))

@@ -280,7 +280,8 @@ def read_documents(data: bytes, diagnostics: Diagnostics) -> list[Node]:
 
     Raises:
         ParseError: A document cannot be understood, or the documents are too many or too large in
-        total. TooManyErrors: Too many keys are repeated.
+            total.
+        TooManyErrors: Too many keys are repeated.
     """
     text = decode(data)
     get_event = _PARSER(data).get_event

@@ -1,7 +1,7 @@
-"""The audit log: records as JSON lines, written in groups by one thread.
+"""The audit log: records as JSON lines, written in batches by a thread.
 
-The thread builds and writes the records. Calls wait for the write under the policy `block`, and
-do not under `drop`. The buffer is bounded, and so is each wait.
+The thread builds and writes the records. Calls wait for the write under the policy `block`, but not
+under `drop`. The buffer and each wait are bounded.
 """
 
 import asyncio
@@ -21,16 +21,16 @@ from queuegate_server.settings.observability import STDOUT, Audit
 _LOG = logging.getLogger("queuegate_server.audit")
 
 ENTRY_OVERHEAD_BYTES: Final = 512
-"""The memory that a buffered entry takes in addition to its content."""
+"""The memory that a buffered entry takes in addition to its contents."""
 MAX_GROUP_BYTES: Final = 1_048_576
-"""How much is written at once, but at least one entry: the buffer may hold more than the disk has
-room for, or than a file may hold."""
+"""The size written at once, but at least one entry: the buffer may hold more than the disk or the
+file has room for."""
 WRITE_TIMEOUT: Final = 2.0
 SYNC_INTERVAL: Final = 1.0
 RETRY_INTERVAL: Final = 0.5
 CLOSE_TIMEOUT: Final = 5.0
 LOG_INTERVAL: Final = 10.0
-"""Seconds between log lines about a lasting fault."""
+"""The seconds between log lines about a persistent fault."""
 
 _encode: Final = json.JSONEncoder(separators=(",", ":")).encode
 
@@ -38,7 +38,7 @@ Records = Callable[[], Iterable[Mapping[str, Any]]]
 
 
 class CannotAudit(Exception):
-    """The audit log cannot be opened; the message gives the reason and the remedy."""
+    """Raised if the audit log cannot be opened. The message gives the reason and the remedy."""
 
 
 class _Entry(NamedTuple):
@@ -51,7 +51,7 @@ class _Entry(NamedTuple):
 
 @dataclass(slots=True)
 class AuditCounts:
-    """Counts of records since the start."""
+    """Counts of records since startup."""
 
     written: int = 0
     dropped: int = 0
@@ -63,10 +63,10 @@ class AuditCounts:
 
 
 class AuditLog:
-    """Buffers records of one event loop, and writes them in a thread."""
+    """Buffers the records of an event loop, and writes them in a thread."""
 
     def __init__(self, settings: Audit, target: Target) -> None:
-        """Start the thread; `target` receives the lines."""
+        """Start the thread. `target` receives the lines."""
         self.counts = AuditCounts()
         self._settings = settings
         self._blocks = settings.when_unwritable == "block"
@@ -89,16 +89,16 @@ class AuditLog:
 
     @property
     def is_half_full(self) -> bool:
-        """Whether less than half of the buffer is free, so that records that can wait must wait."""
+        """Whether less than half of the buffer is free, so that deferrable records must wait."""
         return self.counts.waiting_bytes > self._settings.buffer // 2
 
     async def append(self, records: Records, number: int, size: int) -> bool:
         """Append records.
 
         Args:
-            records: Builds the records; called once, in the thread.
-            number: How many records it builds.
-            size: About how many bytes it holds until then.
+            records: Builds the records. Called once, in the thread.
+            number: The number of records that it builds.
+            size: The approximate number of bytes that it holds until then.
 
         Returns:
             False under the policy `block` if the records may not have been written: the buffer is
@@ -123,7 +123,7 @@ class AuditLog:
         return False
 
     async def close(self) -> None:
-        """Write the buffered records, within CLOSE_TIMEOUT, and end the thread."""
+        """Write the buffered records within CLOSE_TIMEOUT, and end the thread."""
         with self._changed:
             dropped = self.counts.dropped
             self._closing = True
@@ -133,7 +133,7 @@ class AuditLog:
             _LOG.error("records of the audit log are lost: it could not be written at shutdown")
 
     def _hangs(self) -> bool:
-        """Return whether a write takes so long that calls need not wait for the next one."""
+        """Return whether a write is taking so long that calls need not wait for the next one."""
         began = self._writing_since
         return began is not None and time.monotonic() - began > WRITE_TIMEOUT
 
@@ -146,7 +146,7 @@ class AuditLog:
             return False
 
     def _run(self) -> None:
-        """Write groups until closed. Runs in the thread."""
+        """Write batches until closed. Runs in the thread."""
         unsynced_since: float | None = None
         while True:
             with self._changed:
@@ -185,7 +185,7 @@ class AuditLog:
         data = b"".join(lines for _, lines in entries if lines is not None)
         succeeded = self._try(lambda: self._write(data))
         while not succeeded and not self._blocks and not self._closing:
-            # Meanwhile records that do not fit into the buffer are dropped and counted.
+            # Meanwhile, records that do not fit into the buffer are dropped and counted.
             time.sleep(RETRY_INTERVAL)
             succeeded = self._try(lambda: self._write(data))
         outcomes = [(entry, succeeded and lines is not None) for entry, lines in entries]
@@ -213,7 +213,7 @@ class AuditLog:
             self._writing_since = None
 
     def _try(self, work: Callable[[], None]) -> bool:
-        """Return whether a piece of work succeeded; count and log a failure."""
+        """Return whether a function succeeded. Count and log a failure."""
         try:
             work()
         except OSError as error:
@@ -240,7 +240,7 @@ class AuditLog:
 
 
 def open_audit_log(settings: Audit) -> AuditLog | None:
-    """Open the audit log on the running event loop; return None if nothing is recorded.
+    """Open the audit log on the running event loop, or return None if nothing is recorded.
 
     Raises CannotAudit.
     """
@@ -269,7 +269,7 @@ def _complete(outcomes: Iterable[tuple[_Entry, bool]]) -> None:
 
 
 def _lines(entry: _Entry) -> bytes | None:
-    """Return records as lines of ASCII, in which no name can end a line.
+    """Return records as ASCII lines, in which no name can end a line.
 
     Returns None if they cannot be built, which is a bug and must not end the thread.
     """

@@ -1,4 +1,4 @@
-"""The file of the audit log: complete lines or none, rotated by size, reopened when moved."""
+"""The audit log file: complete lines or none, rotated by size, reopened when moved."""
 
 import errno
 import fcntl
@@ -16,15 +16,15 @@ _LOG = logging.getLogger("queuegate_server.audit")
 _MODE: Final = 0o640
 _IS_A_PIPE: Final = "is a pipe: use a file, or - for standard output"
 MAX_LINE_BYTES: Final = 1_048_576
-"""More than any record has."""
+"""The maximum length of a line, longer than any record."""
 _RECORD_START: Final = b'{"time":'
 
 
 class Target(Protocol):
-    """Receives lines. All methods are called from one thread, and raise OSError."""
+    """Receives lines. All methods are called from one thread and raise OSError."""
 
     failed_rotations: int
-    """How many rotations have failed."""
+    """The number of failed rotations."""
 
     def write(self, lines: bytes) -> None:
         """Write complete lines, all of them or none."""
@@ -37,7 +37,7 @@ class Target(Protocol):
 
 
 class StandardOutput:
-    """Standard output. A line that was written in part is ended before the next one."""
+    """Standard output. A partly written line is terminated before the next one."""
 
     def __init__(self) -> None:
         """Write to descriptor 1, regardless of `sys.stdout`."""
@@ -46,7 +46,7 @@ class StandardOutput:
         self._torn = False
 
     def write(self, lines: bytes) -> None:
-        """Write lines; after an error some of them may have been written."""
+        """Write lines. After an error, some of them may have been written."""
         if self._torn:
             _write_all(1, b"\n")
         self._torn = True
@@ -58,23 +58,23 @@ class StandardOutput:
         """Do nothing: there is no disk."""
 
     def close(self) -> None:
-        """Do nothing: the process owns it."""
+        """Do nothing: standard output belongs to the process."""
 
 
 class AuditFile:
     """A file that only this process writes.
 
-    It is reopened after it was moved or deleted, so that other programs can rotate it.
+    It is reopened after being moved or deleted, so that other programs can rotate it.
     """
 
     def __init__(self, path: Path, max_size: int, keep: int, *, syncs: bool = True) -> None:
-        """Open the file, or create it with mode 0640.
+        """Open the file, creating it with mode 0640 if necessary.
 
         Args:
             path: The file.
-            max_size: Bytes at which it is rotated.
-            keep: How many rotated files to keep; `path.1` is the newest.
-            syncs: Whether to force a file to disk before the next one is opened.
+            max_size: The size at which it is rotated, in bytes.
+            keep: The number of rotated files to keep. `path.1` is the newest.
+            syncs: Whether to force a file to disk before opening the next one.
 
         Raises:
             OSError: The file cannot be opened; BlockingIOError if another process writes it.
@@ -88,7 +88,7 @@ class AuditFile:
         self._descriptor = self._open()
 
     def write(self, lines: bytes) -> None:
-        """Write lines; after an error none of them is in the file."""
+        """Write lines. After an error, none of them is in the file."""
         self._reopen_if_moved()
         size = os.fstat(self._descriptor).st_size
         if size and size + len(lines) > self._max_size:
@@ -124,7 +124,7 @@ class AuditFile:
         return descriptor
 
     def _reopen_if_moved(self) -> None:
-        """Open the file again unless the path still leads to the open file."""
+        """Open the file again unless the path still refers to the open file."""
         if self._descriptor >= 0:
             try:
                 there = self._path.stat()
@@ -137,7 +137,7 @@ class AuditFile:
         self._descriptor = self._open()
 
     def _finish(self) -> None:
-        """Close a file that is not written any more."""
+        """Close a file that is no longer written."""
         try:
             if self._syncs:
                 self.sync()
@@ -145,7 +145,7 @@ class AuditFile:
             self.close()
 
     def _rotate(self, size: int) -> int:
-        """Open a new file and return its size. If that fails, the old file keeps growing."""
+        """Open a new file and return its size. On failure, the old file keeps growing."""
         try:
             if self._keep:
                 # Move files only up to the first free number, which a failed rotation may leave.
@@ -180,7 +180,7 @@ def _lock(descriptor: int) -> bool:
     """Lock the file, and return whether it ends in an incomplete line."""
     mode = os.fstat(descriptor).st_mode
     if stat.S_ISFIFO(mode):
-        # A pipe that is open for reading as well accepts records that nobody ever reads.
+        # A pipe that is also open for reading accepts records that nobody ever reads.
         raise OSError(errno.EINVAL, _IS_A_PIPE)
     if not stat.S_ISREG(mode):
         return False
@@ -189,7 +189,7 @@ def _lock(descriptor: int) -> bool:
 
 
 def _remove_torn_record(descriptor: int) -> bool:
-    """Remove an incomplete record at the end, whose call was never answered.
+    """Remove an incomplete record at the end. Its call was never answered.
 
     Returns whether the file still ends in an incomplete line, which is not a record.
     """
@@ -204,7 +204,7 @@ def _remove_torn_record(descriptor: int) -> bool:
 
 
 def _tail(descriptor: int) -> tuple[int, bytes]:
-    """Return the end of a file and where it begins."""
+    """Return the end of a file, and the offset at which it starts."""
     size = os.fstat(descriptor).st_size
     start = max(0, size - MAX_LINE_BYTES)
     return start, os.pread(descriptor, size - start, start)
@@ -213,7 +213,7 @@ def _tail(descriptor: int) -> tuple[int, bytes]:
 def split_lines(lines: bytes, max_bytes: int) -> Iterator[bytes]:
     """Split lines into pieces that a pipe accepts atomically, so that workers' lines do not mix.
 
-    A line that is longer than `max_bytes` is a piece of its own.
+    A line longer than `max_bytes` is a separate piece.
     """
     begin = 0
     while len(lines) - begin > max_bytes:

@@ -1,4 +1,4 @@
-"""Reads the newest records of an audit log back, within bounds."""
+"""Reads the newest records of an audit log, within bounds."""
 
 import json
 import os
@@ -12,16 +12,16 @@ from queuegate_server.files.safe_open import open_regular
 from queuegate_server.observe.audit_file import MAX_LINE_BYTES
 
 MAX_READ_BYTES: Final = 16 << 20
-"""How much of the files is searched."""
+"""The maximum size of the searched part of the files."""
 MAX_FILES: Final = 20
 _PARSED_AT_ONCE: Final = 100
 _PAUSE_SECONDS: Final = 0.0005
-"""Other threads, which answer checks, get the interpreter's lock about each millisecond."""
+"""Other threads, which answer checks, get the interpreter lock about every millisecond."""
 _BLOCK_BYTES: Final = 1 << 18
 
 
 class NewestRecords(NamedTuple):
-    """Records that match, the newest first."""
+    """The matching records, newest first."""
 
     records: list[Mapping[str, Any]]
     searched_all: bool
@@ -35,14 +35,14 @@ def newest_records(
     number: int,
     markers: Sequence[bytes] = (b"",),
 ) -> NewestRecords:
-    """Search an audit log from its end, and the rotated files before it. Blocks.
+    """Search an audit log and its rotated files backwards from the end. Blocks.
 
     Args:
-        path: The file that is written.
-        keep: How many rotated files there may be: `path.1` is the newest.
-        matches: Whether a record is searched for.
-        number: How many records are returned at most.
-        markers: Lines that contain none of these are passed over, which is faster.
+        path: The current file.
+        keep: The maximum number of rotated files. `path.1` is the newest.
+        matches: Returns whether a record matches.
+        number: The maximum number of records to return.
+        markers: Lines that contain none of these are skipped, which is faster.
 
     Raises:
         OSError: The file cannot be read.
@@ -51,7 +51,7 @@ def newest_records(
     budget = MAX_READ_BYTES
     parsed = 0
     with ExitStack() as opened:
-        # All first: a rotation meanwhile would skip one.
+        # All files first: a rotation in the meantime would skip one.
         files = [opened.enter_context(open_regular(path))]
         for rotated in range(1, min(keep, MAX_FILES) + 1):
             try:
@@ -87,7 +87,7 @@ def _record(line: bytes) -> Mapping[str, Any] | None:
 
 
 def _lines_backwards(descriptor: int) -> Iterator[bytes]:
-    """Yield the lines of a file, the last one first. A line that is too long is skipped."""
+    """Yield the lines of a file, last one first. A line that is too long is skipped."""
     end = os.fstat(descriptor).st_size
     rest = b""
     while end:

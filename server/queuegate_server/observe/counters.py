@@ -15,19 +15,19 @@ LOOKUP_BUCKETS: Final = (
     0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0,
 )  # fmt: skip
 INITIAL_CODES: Final = ("OK", "INTERNAL", "RESOURCE_EXHAUSTED", "UNAVAILABLE", "UNKNOWN")
-"""Statuses that are exported before their first call: Prometheus sees no increase in a series
-that appears.
+"""Statuses exported before their first call, because Prometheus sees no increase in a series that
+appears.
 """
 OUTCOMES: Final = ("found", "no_such_user", "could_not_ask")
 
 
 class Histogram:
-    """Durations in buckets."""
+    """A histogram of durations."""
 
     __slots__ = ("_bounds", "_counts", "sum")
 
     def __init__(self, bounds: Sequence[float]) -> None:
-        """Start at zero, with the upper bounds in seconds, ascending and without infinity."""
+        """Start at zero. Bounds are in seconds, ascending and without infinity."""
         self._bounds = bounds
         self._counts = [0] * (len(bounds) + 1)
         self.sum = 0.0
@@ -39,7 +39,7 @@ class Histogram:
         self.sum += seconds
 
     def buckets(self) -> list[tuple[str, float]]:
-        """Return each upper bound, and how many durations are not above it."""
+        """Return each upper bound with the number of durations up to it."""
         bounds = (*map(str, self._bounds), "+Inf")
         return list(zip(bounds, accumulate(self._counts), strict=True))
 
@@ -50,13 +50,13 @@ class MethodCounters:
     __slots__ = ("codes", "durations", "kind", "method", "service", "started")
 
     def __init__(self, kind: str, service: str, method: str) -> None:
-        """Start at zero; `kind` is `unary` or `bidi_stream`."""
+        """Start at zero. `kind` is `unary` or `bidi_stream`."""
         self.kind = kind
         self.service = service
         self.method = method
         self.started = 0
         self.codes = dict.fromkeys(INITIAL_CODES, 0)
-        """How many calls ended with each status, by its name."""
+        """The number of calls that ended with each status, by status name."""
         self.durations = Histogram(CALL_BUCKETS)
 
     def end(self, code: str, seconds: float) -> None:
@@ -80,19 +80,19 @@ class ResolverCounters:
 
 
 def outcome_name(outcome: Outcome) -> str:
-    """Return the name of an outcome in metrics and spans."""
+    """Return the name of an outcome for metrics and spans."""
     if isinstance(outcome, Found):
         return "found"
     return "no_such_user" if isinstance(outcome, NoSuchUser) else "could_not_ask"
 
 
 class LookupCounters:
-    """The lookups of all resolvers, including those that are no longer in use."""
+    """The lookups of all resolvers, including resolvers no longer in use."""
 
     def __init__(self) -> None:
         """Start without resolvers."""
         self.resolvers: dict[tuple[str, str], ResolverCounters] = {}
-        """By the resolver's name and where it is defined."""
+        """By the resolver's name and the place of its definition."""
 
     def of_resolver(self, name: str, defined_in: str) -> Callable[[Outcome, float], None]:
         """Return a function that counts the lookups of a resolver."""

@@ -1,7 +1,7 @@
-"""Sampling of log lines: an outage must not fill the disk.
+"""Samples log lines, so that an outage does not fill the disk.
 
-A failing directory makes thousands of calls fail every second, each with the same line. The first
-lines of a second are logged, and the others are counted.
+A failing directory makes thousands of calls per second fail with the same line. The first lines of
+each second are logged, and the others are counted.
 """
 
 import asyncio
@@ -14,14 +14,14 @@ from dataclasses import dataclass
 from typing import Final
 
 MAX_LINES: Final = 5
-"""How many equal lines are logged per window."""
+"""The number of equal lines logged per window."""
 WINDOW_SECONDS: Final = 1.0
 MAX_WINDOWS: Final = 1024
-"""How many different lines are tracked; beyond that the oldest is forgotten."""
+"""The maximum number of distinct lines tracked. Beyond it, the oldest is dropped."""
 MAX_FOREIGN_MESSAGE: Final = 500
-"""Characters of a message of a library, which may quote what a client has sent."""
+"""The maximum length of a library's message, which may quote data sent by a client."""
 LIBRARIES: Final = "queuegate_server.libraries"
-"""The logger of the warnings of libraries."""
+"""The logger of warnings from libraries."""
 _OWN: Final = "queuegate"
 _SAMPLED: Final = (
     "queuegate_server.admin",
@@ -36,9 +36,9 @@ _SAMPLED: Final = (
     "grpc",
     "opentelemetry",
 )
-"""Loggers whose volume callers control. All others log as much as the server does."""
+"""Loggers whose volume callers control. The volume of all others depends only on the server."""
 _KEY_FIELDS: Final = ("method", "code", "reason")
-"""Fields that distinguish lines with the same message; each has a fixed set of values."""
+"""Fields that distinguish lines with the same message. Each has a fixed set of values."""
 
 _Key = tuple[object, ...]
 
@@ -52,21 +52,21 @@ class _Window:
 
 
 class LogSampler(logging.Filter):
-    """Lets the first few equal warnings of a second pass, and counts the rest.
+    """Passes the first few equal warnings of each second, and counts the others.
 
-    The count is the field `suppressed` of the next such line; if there is none, it is logged in a
-    line of its own. Any thread may use the filter.
+    The count becomes the field `suppressed` of the next such line. If there is none, it is logged
+    as a separate line. Thread-safe.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        """Start without windows; `clock` returns monotonic seconds."""
+        """Start without windows. `clock` returns monotonic seconds."""
         super().__init__()
         self._clock = clock
         self._windows: dict[_Key, _Window] = {}
         self._lock = threading.Lock()
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Return whether to write the line, after adding the count of suppressed ones to it."""
+        """Return whether to write the line, after adding the number of suppressed ones."""
         if record.levelno < logging.WARNING or not record.name.startswith(_SAMPLED):
             return True
         key = _key(record.name, record.levelno, str(record.msg), record.__dict__)
@@ -81,7 +81,7 @@ class LogSampler(logging.Filter):
     def suppresses(self, name: str, level: int, message: str, fields: Mapping[str, object]) -> bool:
         """Return whether a line would be suppressed now, and count it if so.
 
-        Building a line costs more than most refused calls, so callers ask before they build it.
+        Building a line costs more than most refused calls, so callers ask first.
         """
         key = _key(name, level, message, fields)
         with self._lock:
@@ -92,7 +92,7 @@ class LogSampler(logging.Filter):
         return True
 
     def _suppress(self, key: _Key, window: _Window) -> None:
-        """Count a suppressed line; after the window the count is reported, unless it has been."""
+        """Count a suppressed line. After the window, report the count unless already reported."""
         window.suppressed += 1
         if window.suppressed == 1:
             with contextlib.suppress(RuntimeError):  # in a thread; the next such line reports it
@@ -127,11 +127,11 @@ class LogSampler(logging.Filter):
 
 
 def shorten_foreign_message(record: logging.LogRecord) -> bool:
-    """Shorten the message of a library. A filter, which lets every line pass."""
+    """A filter that shortens messages of libraries and lets every line pass."""
     if not record.name.startswith(_OWN):
         try:
             message = record.getMessage()
-        except Exception:  # the library's arguments do not fit its message
+        except Exception:  # the library's arguments do not match its message
             message = str(record.msg)
         record.msg, record.args = message[:MAX_FOREIGN_MESSAGE], ()
     return True

@@ -1,11 +1,11 @@
 """Structured logs on stderr: JSON, or readable lines on a terminal.
 
-Until a server has announced where it serves, the lines below a warning are held back: people read
+Until a server has announced its addresses, lines below a warning are held back, so that people read
 the announcement first.
 
-The rest of the server logs through the standard `logging` module, with constant messages and
-fields in `extra`; only this module knows structlog. If nobody reads stderr, lines are dropped and
-counted, so that a log that hangs does not hang the server.
+The rest of the server logs through the standard `logging` module, with constant messages and fields
+in `extra`; only this module knows structlog. If nobody reads stderr, lines are dropped and counted,
+so that a blocked log does not block the server.
 """
 
 import logging
@@ -31,7 +31,7 @@ from queuegate_server.observe.log_sampling import (
 
 
 def _add_time(form: str) -> Any:
-    """Return a processor that adds when a record was created: it may be written later."""
+    """Return a processor that adds the creation time of a record, which may be written later."""
 
     def add(_logger: object, _name: str, event: MutableMapping[str, Any]) -> Any:
         created = datetime.fromtimestamp(event["_record"].created, UTC)
@@ -52,21 +52,21 @@ _BRIEF: Final[list[Any]] = [
     structlog.stdlib.ExtraAdder(),
     _add_time("%H:%M:%SZ"),
 ]
-"""For people at a terminal: without the date, and without the name of the logger."""
+"""For people at a terminal: without the date and the logger's name."""
 _INDENT: Final = "    "
 _COLUMNS: Final = 100
-"""The width of a terminal that does not say how wide it is."""
+"""The width of a terminal that does not report one."""
 _COLOUR: Final = re.compile(r"\x1b\[[0-9;]*m")
 WRITE_TIMEOUT_MS: Final = 100
 MAX_HELD_LINES: Final = 1_000
-"""Lines that are held back before the announcement."""
+"""The maximum number of lines held back before the announcement."""
 
 
 class StderrHandler(logging.StreamHandler[TextIO]):
     """Writes lines to stderr, and drops them while stderr accepts none.
 
-    The first line that is dropped waits for WRITE_TIMEOUT_MS; the number of dropped lines is
-    logged as soon as stderr accepts lines again. Any thread may use the handler.
+    The first dropped line waits for WRITE_TIMEOUT_MS. The number of dropped lines is logged as soon
+    as stderr accepts lines again. Thread-safe.
     """
 
     def __init__(self) -> None:
@@ -76,7 +76,7 @@ class StderrHandler(logging.StreamHandler[TextIO]):
         self._torn = False
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Write a line, after one with the number of lost lines if there are any."""
+        """Write a line, preceded by a line with the number of lost lines if there are any."""
         try:
             descriptor = self.stream.fileno()
         except (OSError, ValueError):  # not a file, as in tests, or closed
@@ -106,14 +106,14 @@ class StderrHandler(logging.StreamHandler[TextIO]):
 
 
 def configure(level: str, form: str, *, worker: int | None = None, hold_back: bool = False) -> None:
-    """Send all logs of the process to stderr; a later call replaces an earlier one.
+    """Send all logs of the process to stderr. A later call replaces an earlier one.
 
     Text is escaped in both forms, so that a value cannot forge a line.
 
     Args:
-        level: The name of a level of the logging module, in lower case.
+        level: The name of a logging level, in lower case.
         form: `json`, `console`, or `auto` (`console` if stderr is a terminal).
-        worker: A field of each line, if given.
+        worker: A field added to each line, if given.
         hold_back: Whether lines below a warning wait for `release`, for the next warning, or for
             the end of the process.
     """
@@ -155,7 +155,7 @@ def configure(level: str, form: str, *, worker: int | None = None, hold_back: bo
     for chatty in ("asyncio", "grpc", "watchfiles"):
         logging.getLogger(chatty).setLevel(max(root.level, logging.WARNING))
     warnings.showwarning = _log_warning
-    # By default Python keeps every different warning for ever, to print it once.
+    # By default, Python keeps every distinct warning forever, to print it once.
     warnings.simplefilter("always", append=True)
 
 
@@ -167,7 +167,7 @@ def _log_warning(  # noqa: PLR0917 - the signature is Python's
     file: TextIO | None = None,
     line: str | None = None,
 ) -> None:
-    """Log a warning of Python or of a library: its text may come from a client."""
+    """Log a warning from Python or a library. Its text may come from a client."""
     del file, line
     fields = {
         "category": category.__name__,
@@ -178,7 +178,7 @@ def _log_warning(  # noqa: PLR0917 - the signature is Python's
 
 
 def release() -> None:
-    """Write the lines that are held back, and hold back no more."""
+    """Write the held-back lines, and stop holding lines back."""
     root = logging.getLogger()
     for handler in root.handlers:
         if isinstance(handler, MemoryHandler) and handler.target is not None:
@@ -207,7 +207,7 @@ def _lines_were_lost(count: int) -> logging.LogRecord:
 def _escape(_logger: object, _name: str, event: MutableMapping[str, Any]) -> Any:
     """Escape the message and tracebacks, which the console form prints unchanged.
 
-    Lines of a traceback are indented as well, so that none of them looks like a line of the log.
+    Lines of a traceback are indented as well, so that none looks like a log line.
     """
     event["event"] = printable(str(event.get("event", "")))
     for key in ("exception", "stack"):
@@ -218,9 +218,9 @@ def _escape(_logger: object, _name: str, event: MutableMapping[str, Any]) -> Any
 
 
 def _wrap(_logger: object, _name: str, text: str) -> str:
-    """Wrap a line at blanks to the width of the terminal; a traceback below it stays as it is.
+    """Wrap a line at blanks to the width of the terminal. A traceback below it is unchanged.
 
-    The lines that continue it are indented, so that none of them looks like a line of the log.
+    Continuation lines are indented, so that none looks like a log line.
     """
     try:
         columns = os.get_terminal_size(sys.stderr.fileno()).columns or _COLUMNS

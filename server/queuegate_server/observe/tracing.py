@@ -1,7 +1,7 @@
 """Spans of calls and lookups, exported over OTLP in the background.
 
-This is the only module that knows OpenTelemetry, which is imported only if tracing is enabled.
-Spans contain no name of a user, a group or a queue.
+Only this module knows OpenTelemetry, and imports it only if tracing is enabled. Spans contain no
+names of users, groups or queues.
 """
 
 import asyncio
@@ -31,7 +31,7 @@ _Stream = Callable[
 _EXPORT_SECONDS: Final = 5
 _CLOSE_SECONDS: Final = 3.0
 MAX_QUEUED_SPANS: Final = 2048
-"""Further spans are dropped."""
+"""The maximum number of queued spans. Further ones are dropped."""
 _PROPAGATED: Final = frozenset({"traceparent", "tracestate"})
 # https://opentelemetry.io/docs/specs/semconv/rpc/grpc/ lists the server errors.
 _SERVER_ERRORS: Final = frozenset(
@@ -48,7 +48,7 @@ _BY_NUMBER: Final = {code.value[0]: code for code in grpc.StatusCode}
 
 
 class TracingNotInstalled(Exception):
-    """Tracing is enabled, but the extra is not installed."""
+    """Raised if tracing is enabled but the extra is not installed."""
 
 
 class Tracer:
@@ -74,7 +74,7 @@ class Tracer:
         self._tracer = self._provider.get_tracer("queuegate")
 
     def unary(self, method: str, handler: _Call) -> _Call:
-        """Put a span around a single call."""
+        """Record a span for a unary call."""
         describe = self._server_span(method)
 
         async def traced(data: bytes, context: grpc.aio.ServicerContext[bytes, bytes]) -> bytes:
@@ -84,7 +84,7 @@ class Tracer:
         return traced
 
     def stream(self, method: str, handler: _Stream) -> _Stream:
-        """Put a span around a stream."""
+        """Record a span for a stream."""
         describe = self._server_span(method)
 
         async def traced(
@@ -97,11 +97,11 @@ class Tracer:
         return traced
 
     def resolver(self, name: str, resolver: Resolver) -> Resolver:
-        """Put a span around each lookup of a resolver, as a child of the call's span."""
+        """Record a span for each lookup of a resolver, as a child of the call's span."""
         return _TracedResolver(name, resolver, self)
 
     async def close(self) -> None:
-        """Export the queued spans, within three seconds."""
+        """Export the queued spans within three seconds."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_CLOSE_SECONDS):
                 await AbandonableThreadPool(1, "tracing").run("", self._provider.shutdown)
@@ -122,7 +122,7 @@ class Tracer:
                 kind=self._trace.SpanKind.SERVER,
                 attributes=attributes,
             )
-            # A call has a task of its own, so the context need not be restored.
+            # Each call has its own task, so the context need not be restored.
             self._context.attach(self._trace.set_span_in_context(span))
             try:
                 yield
@@ -149,7 +149,7 @@ class Tracer:
         span.end()
 
     async def resolve(self, name: str, resolver: Resolver, user: str) -> Outcome:
-        """Look a user up, within a span."""
+        """Look up a user within a span."""
         span = self._tracer.start_span(
             "resolve groups",
             kind=self._trace.SpanKind.CLIENT,
@@ -208,7 +208,7 @@ def _provider(settings: Tracing) -> "TracerProvider":
 
 
 def _code(context: Any, error: BaseException) -> grpc.StatusCode:
-    """Return the status of a call; gRPC returns either the code or its number."""
+    """Return the status of a call. gRPC returns either the code or its number."""
     if isinstance(error, asyncio.CancelledError | GeneratorExit):
         return grpc.StatusCode.CANCELLED
     code = context.code()

@@ -161,7 +161,7 @@ class PolicyLoader:
 
         Args:
             in_child: Whether to parse in a child process with limits, so that calls do not wait, or
-            in a thread, which is faster.
+                in a thread, which is faster.
 
         Raises:
             CannotLoad: A file cannot be read.

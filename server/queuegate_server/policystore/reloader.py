@@ -92,7 +92,7 @@ class Reloader:
             engine: Serves the policies.
             wall: A wall clock in seconds.
             agree_on_revision: Returns the revision of a policy, given its checksum and the previous
-            revision; None if this is the only process.
+                revision; None if this is the only process.
         """
         self._settings = settings
         self._agree_on_revision = agree_on_revision

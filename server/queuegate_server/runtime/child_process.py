@@ -1,8 +1,8 @@
-"""Child processes that compute or wait in place of this one, within limits.
+"""Child processes that compute or wait on behalf of this one, within limits.
 
-They are started by `subprocess.Popen` in a thread, which uses vfork: asyncio and uvloop fork on the
-thread of the event loop and run gRPC's fork handlers there, in which a child can stop before it
-executes its program, and the whole server with it.
+They are started in a thread with `subprocess.Popen`, which uses vfork. asyncio and uvloop fork on
+the event loop's thread and run gRPC's fork handlers there. In these handlers a child can hang
+before it executes its program, and the whole server hangs with it.
 """
 
 import math
@@ -22,30 +22,30 @@ _READ_BYTES: Final = 1 << 18
 
 
 class OutputTooLong(Exception):
-    """A child wrote more than it may and was killed."""
+    """Raised when a child was killed because its output exceeded the limit."""
 
 
 @dataclass(frozen=True, slots=True)
 class ProcessLimits:
-    """Bounds of a child process; it is killed when it exceeds one."""
+    """Limits of a child process, which is killed when it exceeds one."""
 
     seconds: float
-    """From the start to the end of the child."""
+    """Wall-clock time from start to end."""
     output_bytes: int
     cpu_seconds: int | None = None
-    """Processor time; the child then ends by SIGXCPU. None: as long as `seconds`."""
+    """Processor time, after which SIGXCPU ends the child. None for the same as `seconds`."""
     memory_bytes: int | None = None
-    """Address space; allocations fail beyond it."""
+    """Address space. Allocations beyond it fail."""
     niceness: int = 0
     """Added to the niceness of this process."""
 
 
 @dataclass(frozen=True, slots=True)
 class Completed:
-    """The result of a child process that ended by itself."""
+    """The result of a child process that was not killed for exceeding a limit."""
 
     status: int
-    """The exit status; negative: the signal that ended the child."""
+    """The exit status; if negative, the signal that ended the child."""
     output: bytearray
 
 
@@ -57,23 +57,23 @@ async def run(
     environment: Mapping[str, str] | None = None,
     pass_fds: Collection[int] = (),
 ) -> Completed:
-    """Run a program, which is killed when the time is over or the caller is cancelled.
+    """Run a program, which is killed when its time is up or the caller is cancelled.
 
-    Once this function has returned or raised, the descriptors are not used by this process any
-    more. What the program writes to standard error is discarded.
+    Once this function has returned or raised, this process no longer uses the descriptors. The
+    program's standard error is discarded.
 
     Args:
         command: The path of the program, and its arguments.
         limits: The bounds of the child.
-        text: Parts of its standard input. The program must read all of it before it writes more
+        text: Parts of its standard input. The program must read all input before it writes more
             than a pipe holds.
-        environment: The child's; None: a copy of our own.
+        environment: The child's environment; None for a copy of this process's.
         pass_fds: Descriptors that the child inherits under the same numbers.
 
     Raises:
         OSError: The program cannot be started.
-        TimeoutError: It ran for too long.
-        OutputTooLong: It wrote too much.
+        TimeoutError: The program ran for too long.
+        OutputTooLong: The program wrote too much.
     """
 
     def start() -> subprocess.Popen[bytes]:
@@ -86,7 +86,7 @@ async def run(
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             pass_fds=tuple(pass_fds),
-            # Only this process gets the signals of a terminal.
+            # Only this process gets signals from the terminal.
             process_group=0,
         )
 
@@ -101,7 +101,7 @@ async def run(
 
 
 class _Child:
-    """One child process: a thread runs it, the event loop may kill it."""
+    """A child process, run by a thread. The event loop may kill it."""
 
     def __init__(
         self,
@@ -127,7 +127,7 @@ class _Child:
                     _limit(process.pid, self._limits)
                 output = self._exchange(process)
                 with suppress(ChildProcessError):
-                    # Does not release the process id, which `kill` may be about to use.
+                    # Does not release the process ID, which `kill` may be about to use.
                     os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
                 with self._lock:
                     return Completed(process.wait(), output)
@@ -135,7 +135,7 @@ class _Child:
             self.kill()
 
     def kill(self) -> None:
-        """Kill the child unless it has ended, and never start it if it has not begun."""
+        """Kill the child unless it has ended. If it has not started, it never will."""
         with self._lock:
             self._is_killed = True
             if self._process is not None:
@@ -163,7 +163,7 @@ def _limit(pid: int, limits: ProcessLimits) -> None:
     """Set the limits of a process that waits for its input."""
     if limits.memory_bytes is not None:
         _lower(pid, resource.RLIMIT_AS, limits.memory_bytes, limits.memory_bytes)
-    # Set in any case: it ends a child that has outlived this process.
+    # Always set: it ends a child that has outlived this process.
     seconds = limits.cpu_seconds or math.ceil(limits.seconds) + 1
     _lower(pid, resource.RLIMIT_CPU, seconds, seconds + 1)
     _lower(pid, resource.RLIMIT_CORE, 0, 0)
@@ -173,7 +173,7 @@ def _limit(pid: int, limits: ProcessLimits) -> None:
 
 
 def _lower(pid: int, limit: int, soft: int, hard: int) -> None:
-    """Set a limit, or leave the one that this process has itself if that is lower."""
+    """Set a limit, unless this process itself has a lower one."""
     _, most = resource.prlimit(pid, limit)
     if most != resource.RLIM_INFINITY:
         soft, hard = min(soft, most), min(hard, most)

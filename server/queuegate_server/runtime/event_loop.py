@@ -1,8 +1,8 @@
-"""The event loop of a server, its signal handlers, and the watchdog that ends the process when the
-loop stands still.
+"""A server's event loop, its signal handlers, and the watchdog that ends the process when the loop
+hangs.
 
-A server whose loop does not run answers nobody, not even SIGTERM. Only its end lets a supervisor,
-Kubernetes or systemd replace it.
+A server whose loop hangs answers nothing, not even SIGTERM. Only when the process ends can a
+supervisor, Kubernetes or systemd replace it.
 """
 
 import asyncio
@@ -19,8 +19,8 @@ from typing import Final, Self
 
 _LOG = logging.getLogger("queuegate_server.runtime.event_loop")
 PAUSE_SECONDS: Final = 0.001
-"""How long to sleep between two steps of long work on the event loop. After `sleep(0)` the next
-step would begin before gRPC's threads, which may share the core, have handed over the next call."""
+"""The sleep between two steps of long work on the event loop. After `sleep(0)`, the next step would
+start before gRPC's threads, which may share the core, have handed over the next call."""
 STOP_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 STALL_SECONDS: Final = 60.0
 HANG_SECONDS: Final = 300.0
@@ -29,31 +29,31 @@ _MESSAGE: Final = b"The event loop has not run for a long time; this process end
 
 
 SLICE_SECONDS: Final = 0.005
-"""How long one step of such work may take."""
+"""The maximum duration of one step of long work."""
 _FREE_SECONDS: Final = 0.001
-"""How long work may take that is not cut into steps. Most is shorter."""
+"""The maximum duration of work that is not split into steps. Most work is shorter."""
 
 
 class WorkSlices:
-    """Cuts long work into steps, so that other work of the event loop runs in between. An
+    """Splits long work into steps, so that other work of the event loop runs in between. An
     asynchronous context manager around that work.
 
-    Long tasks that share a lock run one at a time: the interleaved steps of many would block the
-    loop for as long as one task without steps.
+    Long tasks that share a lock run one at a time: the interleaved steps of many tasks would block
+    the loop for as long as one unsplit task.
     """
 
     def __init__(self, turn: asyncio.Lock) -> None:
-        """Create slices; whoever holds the lock may do long work."""
+        """Create slices. Only the holder of the lock may do long work."""
         self._turn = turn
         self._has_turn = False
 
     async def __aenter__(self) -> Self:
-        """Begin to work."""
+        """Start working."""
         self._end = time.monotonic() + _FREE_SECONDS
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        """Let others do long work."""
+        """Let other tasks do long work."""
         if self._has_turn:
             self._turn.release()
 
@@ -68,18 +68,18 @@ class WorkSlices:
 
 
 class LoopWatchdog:
-    """Ends the process by SIGABRT, with the stacks of all threads on standard error, when the
-    running loop stands still. A context manager.
+    """Ends the process with SIGABRT, and the stacks of all threads on standard error, when the
+    running loop hangs. A context manager.
 
-    A thread counts how often it woke up since the loop last ran, so time in which the whole
-    process was stopped does not count. If code that never returns holds the interpreter's lock,
-    that thread cannot run either: then a timer in C ends the process with exit status 1.
+    A thread counts its wake-ups since the loop last ran, so time during which the whole process was
+    stopped does not count. If code that never returns holds the interpreter lock, that thread
+    cannot run either, and a timer in C ends the process with exit status 1.
     """
 
     def __init__(
         self, stall_seconds: float = STALL_SECONDS, hang_seconds: float = HANG_SECONDS
     ) -> None:
-        """Set how long the loop may stand still, and how long all threads may."""
+        """Set how long the loop may hang, and how long all threads may."""
         self._interval = stall_seconds / CHECKS
         self._hang_seconds = hang_seconds
         self._beats = 0
@@ -87,14 +87,14 @@ class LoopWatchdog:
         self._output = _standard_error()
 
     def __enter__(self) -> Self:
-        """Begin to watch the running loop."""
+        """Start watching the running loop."""
         self._loop = asyncio.get_running_loop()
         self._beat()
         threading.Thread(target=self._watch, name="watchdog", daemon=True).start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        """End watching."""
+        """Stop watching."""
         self._timer.cancel()
         self._stop.set()
 
@@ -122,7 +122,7 @@ class LoopWatchdog:
 
 
 def run_in_loop(main: Coroutine[object, object, None]) -> None:
-    """Run a server under the watchdog, on uvloop or, where it does not exist, on asyncio's loop."""
+    """Run a server under the watchdog, on uvloop or, if that is unavailable, asyncio's loop."""
     try:
         import uvloop  # noqa: PLC0415 - not on every platform
     except ImportError:
@@ -141,10 +141,10 @@ def handle_signals(
     reload: asyncio.Event | None = None,
     kill: Callable[[], None] | None = None,
 ) -> None:
-    """Have SIGTERM and SIGINT set `stop`, and SIGHUP set `reload`.
+    """Make SIGTERM and SIGINT set `stop`, and SIGHUP set `reload`.
 
-    A second SIGTERM or SIGINT ends the process immediately, after a call of `kill` if it is given.
-    Without `kill` it does so even while the event loop is blocked.
+    A second SIGTERM or SIGINT calls `kill`, if given, and ends the process immediately. Without
+    `kill`, this works even while the event loop is blocked.
     """
     loop = asyncio.get_running_loop()
 
@@ -171,7 +171,7 @@ def handle_signals(
 async def run_on(event: asyncio.Event, work: Callable[[], Awaitable[None]]) -> None:
     """Run `work` whenever the event is set, until cancelled.
 
-    However often the event is set while `work` runs, it runs once more. Errors are logged.
+    However often the event is set while `work` runs, `work` runs once more. Errors are logged.
     """
     while True:
         await event.wait()
@@ -183,8 +183,8 @@ async def run_on(event: asyncio.Event, work: Callable[[], Awaitable[None]]) -> N
 
 
 def _standard_error() -> int:
-    """Return a new descriptor of standard error, which does not block where that is possible: if
-    nobody reads a full pipe, the process must end all the same.
+    """Return a duplicate of standard error, non-blocking where possible: the process must end even
+    if nobody reads a full pipe.
     """
     try:
         return os.open("/proc/self/fd/2", os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_APPEND)

@@ -1,4 +1,4 @@
-"""Resources of this process: standard streams, limits of the system, garbage collection."""
+"""Resources of this process: standard streams, system limits, garbage collection."""
 
 import contextlib
 import gc
@@ -15,18 +15,18 @@ _STANDARD_ERROR: Final = 2
 _M_MMAP_THRESHOLD: Final = -3
 YOUNG_OBJECTS: Final = 1_000
 MIDDLE_COLLECTIONS: Final = 10
-"""Collections of the young generation before one of the middle generation, which then has 10 000
+"""The number of young collections before one of the middle generation, which then has 10 000
 objects and takes 1 to 5 ms."""
 FULL_COLLECTIONS: Final = 10_000
-"""Collections of the middle generation before a full one: practically never."""
+"""The number of middle collections before a full one: practically never."""
 _SWITCH_SECONDS: Final = 0.001
 _MIB: Final = 1 << 20
 NEEDED_FILES: Final = 64
-"""A server with the console, an audit log and its child processes opened 30 when measured."""
+"""A server with the console, an audit log and its child processes has been measured to open 30."""
 NEEDED_THREADS: Final = 32
-"""The same server was seen to have 20."""
+"""The same server has been measured to run 20."""
 NEEDED_ADDRESS_SPACE: Final = 2048 * _MIB
-"""The same server was seen to reserve 1.3 GiB: glibc reserves 72 MiB for each thread."""
+"""The same server has been measured to reserve 1.3 GiB: glibc reserves 72 MiB per thread."""
 NEEDED_DATA: Final = 512 * _MIB
 _NEEDED: Final = (
     (resource.RLIMIT_AS, NEEDED_ADDRESS_SPACE, "address space", "ulimit -v, LimitAS="),
@@ -35,14 +35,16 @@ _NEEDED: Final = (
 
 
 class TooFewResources(Exception):
-    """The system grants less than a server needs; the message says what, and how much it needs."""
+    """Raised if the system grants less than a server needs. The message gives the resource and the
+    amount.
+    """
 
 
 def open_standard_streams() -> None:
-    """Open those standard streams that are closed on the null device.
+    """Open closed standard streams on the null device.
 
-    Otherwise a connection could get the number of one of them, and messages or audit records
-    would be written to it.
+    Otherwise a connection could get one of their numbers, and messages or audit records would be
+    written to it.
     """
     while (descriptor := os.open(os.devnull, os.O_RDWR)) <= _STANDARD_ERROR:
         pass
@@ -50,10 +52,10 @@ def open_standard_streams() -> None:
 
 
 def drop_unwritten_output() -> None:
-    """Forget text that could not be written to the standard streams.
+    """Discard text that could not be written to the standard streams.
 
-    Otherwise the interpreter tries to write it once more at exit, fails again, and exits with
-    status 120 (Python 3.13.5).
+    Otherwise the interpreter tries to write it again at exit, fails, and exits with status 120
+    (Python 3.13.5).
     """
     sys.stdout = os.fdopen(os.dup(1), "w")
     sys.stderr = os.fdopen(os.dup(_STANDARD_ERROR), "w")
@@ -72,8 +74,8 @@ def raise_file_limit() -> None:
 def check_limits() -> None:
     """Check that the system grants what a server needs.
 
-    Below that, its libraries crash, or it starts and serves nothing. To be called before they are
-    imported, and after `raise_file_limit`.
+    With less, its libraries crash, or it starts without serving anything. Must be called before the
+    libraries are imported, and after `raise_file_limit`.
 
     Raises:
         TooFewResources: A limit is too low.
@@ -95,7 +97,7 @@ def check_limits() -> None:
 
 
 def _check_threads() -> None:
-    """Start as many threads as a server needs: there are limits of the user, and of containers."""
+    """Start as many threads as a server needs, since users and containers have limits."""
     end = threading.Event()
     threads: list[threading.Thread] = []
     try:
@@ -116,7 +118,7 @@ def _check_threads() -> None:
 
 
 def warn_if_fewer_files_than(connections: int) -> None:
-    """Log a warning if the limit on open files is below that many connections."""
+    """Log a warning if the limit on open files is too low for that many connections."""
     limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if limit != resource.RLIM_INFINITY and limit < connections:
         _LOG.warning(
@@ -127,33 +129,34 @@ def warn_if_fewer_files_than(connections: int) -> None:
 
 
 def configure_gc() -> None:
-    """Set the thresholds of the cyclic garbage collector for the life of the process.
+    """Set the thresholds of the cyclic garbage collector for the lifetime of the process.
 
-    A collection looks at every object of its generations while all threads wait: at a million
-    cached users for 0.15 s. Nothing that lives long here is part of a cycle, so the collector
-    looks at young objects only, of which there are few, and a policy that is served is exempt
-    for good. Objects without cycles are freed as ever, as soon as nothing refers to them.
+    A collection visits every object of its generations while all threads wait: 0.15 s with a
+    million cached users. No long-lived object here is part of a cycle, so the collector visits only
+    young objects, which are few, and the served policy is permanently exempt. Objects outside
+    cycles are freed as usual, as soon as nothing refers to them.
     """
     gc.set_threshold(YOUNG_OBJECTS, MIDDLE_COLLECTIONS, FULL_COLLECTIONS)
 
 
 def shorten_thread_switches() -> None:
-    """Have a thread that computes give the interpreter's lock to others after 1 ms instead of 5.
+    """Make a computing thread release the interpreter lock to others after 1 ms instead of 5.
 
-    The event loop asks for the lock several times during each call. With 5 ms, p99 of single checks
-    beside application checks of 4 MiB, which are parsed in a thread, was 55 to 110 ms instead of 29
-    to 43; the throughput of single checks is the same.
+    The event loop requests the lock several times during each call. With 5 ms, the p99 of single
+    checks alongside 4 MiB application checks, which are parsed in a thread, was 55 to 110 ms
+    instead of 29 to 43. The throughput of single checks is the same.
     """
     sys.setswitchinterval(_SWITCH_SECONDS)
 
 
 def return_freed_memory() -> None:
-    """Have glibc give blocks of 128 KiB and more back to the system as soon as they are freed.
+    """Make glibc return blocks of 128 KiB and more to the system as soon as they are freed.
 
-    By default it learns from the first large block that is freed to keep all up to that size.
+    By default, when the first large block is freed, glibc starts to keep all blocks up to that
+    size.
     """
-    # Where Python comes with libffi 3.5, this import opens a file, which must get the number of no
-    # standard stream.
+    # Where Python comes with libffi 3.5, this import opens a file, which must not get the number of
+    # a standard stream.
     import ctypes  # noqa: PLC0415
 
     with contextlib.suppress(AttributeError, OSError):  # another libc
@@ -161,6 +164,6 @@ def return_freed_memory() -> None:
 
 
 def freeze_gc() -> None:
-    """Exempt everything that exists now from collections."""
+    """Exempt all existing objects from collections."""
     gc.collect(1)
     gc.freeze()

@@ -16,28 +16,28 @@ _MICROSECONDS: Final = 1_000_000
 
 
 class Notifier:
-    """Notifies the service manager; does nothing without one, never blocks and never raises."""
+    """Notifies the service manager. Does nothing without one, never blocks and never raises."""
 
     def __init__(self, variables: Mapping[str, str] = os.environ) -> None:
-        """Read the socket and the watchdog's interval from the environment."""
+        """Read the socket and the watchdog interval from the environment."""
         self._address = _address(variables.get(SOCKET, ""))
         self._watchdog = _watchdog(variables) if self._address else None
 
     def ready(self) -> None:
-        """Report that the service serves, also after a reload."""
+        """Report that the service serves, after a start or a reload."""
         self._send("READY=1")
 
     def reloading(self) -> None:
-        """Report that a reload has begun; `ready` ends it."""
+        """Report that a reload has begun. `ready` ends it."""
         now = time.clock_gettime_ns(time.CLOCK_MONOTONIC) // 1000
         self._send(f"RELOADING=1\nMONOTONIC_USEC={now}")
 
     def stopping(self) -> None:
-        """Report that the service is about to end."""
+        """Report that the service is stopping."""
         self._send("STOPPING=1")
 
     async def keep_alive(self) -> None:
-        """Report twice in each watchdog interval that the event loop runs, until cancelled.
+        """Report twice per watchdog interval that the event loop runs, until cancelled.
 
         Returns immediately if there is no watchdog.
         """
@@ -58,14 +58,14 @@ class Notifier:
 
 
 def _address(text: str) -> str | None:
-    """Return the address of the socket; `@` is the NUL of an abstract one."""
+    """Return the address of the socket. `@` stands for the NUL of an abstract one."""
     if text.startswith("@"):
         return "\0" + text[1:]
     return text if text.startswith("/") else None
 
 
 def _watchdog(variables: Mapping[str, str]) -> float | None:
-    """Return the interval in seconds; None if there is none for this process."""
+    """Return the interval in seconds; None if this process has no watchdog."""
     meant_for = variables.get("WATCHDOG_PID", str(os.getpid()))
     interval = variables.get("WATCHDOG_USEC", "")
     if meant_for != str(os.getpid()) or not (interval.isascii() and interval.isdigit()):

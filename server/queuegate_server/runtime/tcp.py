@@ -1,4 +1,4 @@
-"""TCP listening sockets: opened, reserved, checked, and printed."""
+"""TCP listening sockets: opens, reserves, checks and prints them."""
 
 import errno
 import socket
@@ -8,7 +8,7 @@ from typing import Final
 
 
 class CannotListen(Exception):
-    """An address is in use or not one of this machine, or its certificate is unusable.
+    """Raised if an address is in use or not local, or its certificate is unusable.
 
     The message names the remedy.
     """
@@ -22,15 +22,15 @@ _REMEDIES: Final = {
 
 
 class UnusableFile(CannotListen):
-    """A file beside the addresses is unusable; the message names its key."""
+    """Raised if a file that belongs to an address is unusable. The message names its key."""
 
 
 def open_tcp(host: str, port: int) -> socket.socket:
-    """Return a listening socket; port 0 lets the system choose. Raises CannotListen."""
+    """Return a listening socket. With port 0, the system chooses one. Raises CannotListen."""
     with _listen_errors(host, port):
         opened = _bind(host, port)
         try:
-            # A port on which another server listens can be bound; only listening fails.
+            # Binding succeeds on a port on which another server listens; only listening fails.
             opened.listen()
         except OSError:
             opened.close()
@@ -39,13 +39,13 @@ def open_tcp(host: str, port: int) -> socket.socket:
 
 
 def reserve_tcp(host: str, port: int) -> socket.socket:
-    """Return a socket that keeps a port for processes that share it.
+    """Return a socket that reserves a port for processes that share it.
 
-    Port 0 lets the system choose. The socket does not listen, so it gets no connection.
+    With port 0, the system chooses one. The socket does not listen, so it gets no connections.
 
     Raises:
-        CannotListen: The address cannot be bound, or another process listens there and would
-            share the port.
+        CannotListen: The address cannot be bound, or another process listens there and would share
+            the port.
     """
     check_free(host, port)
     with _listen_errors(host, port):
@@ -55,10 +55,10 @@ def reserve_tcp(host: str, port: int) -> socket.socket:
 def check_free(host: str, port: int) -> None:
     """Raise CannotListen if another process listens on one of the addresses of a name.
 
-    gRPC would bind the other addresses only, and a client that connects by the name could reach
-    either server.
+    gRPC would bind only the other addresses, and clients that connect by name could reach either
+    server.
     """
-    # gRPC takes localhost for both of these, whatever the machine resolves it to.
+    # gRPC uses both of these for localhost, regardless of its resolution on the machine.
     hosts = ("127.0.0.1", "::1") if host == "localhost" else (host,)
     places = []
     for each in hosts if port else ():

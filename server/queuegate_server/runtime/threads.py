@@ -1,4 +1,4 @@
-"""Threads for calls that may hang for ever."""
+"""Threads for calls that may hang forever."""
 
 import asyncio
 import contextlib
@@ -14,43 +14,43 @@ _Job = tuple[Future[Any], Callable[[], Any]]
 
 
 class StillRunning(Exception):
-    """An earlier call for the same key was given up and has not returned."""
+    """Raised if an earlier call for the same key was abandoned and has not returned."""
 
 
 class AllThreadsHang(Exception):
-    """Every thread is held by a call that was given up and has not returned."""
+    """Raised if every thread is occupied by an abandoned call that has not returned."""
 
 
 class AbandonableThreadPool:
-    """A pool of at most `limit` daemon threads, started as they are needed.
+    """A pool of at most `limit` daemon threads, started on demand.
 
-    Unlike with a ThreadPoolExecutor, the end of the process does not wait for them. A call whose
-    caller is cancelled is skipped if it has not begun; if it has, its thread is lost until the
+    Unlike with a ThreadPoolExecutor, the process does not wait for them at exit. If a caller is
+    cancelled before its call has begun, the call is skipped. Otherwise its thread is lost until the
     call returns.
     """
 
     def __init__(self, limit: int, name: str) -> None:
-        """Start no thread yet; `name` is the prefix of their names."""
+        """Create a pool without threads. `name` is the prefix of thread names."""
         self._limit = limit
         self._name = name
         self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         self._started = 0
         self._unfinished = 0
         self._hung: list[str | None] = []
-        """The key of each thread that is held by a call that was given up."""
+        """The key of each thread occupied by an abandoned call."""
         self._closed = False
 
     async def run(self, key: str | None, function: Callable[[], T]) -> T:
-        """Call a function in a thread; return its result or raise its exception.
+        """Call a function in a thread, and return its result or raise its exception.
 
         Args:
-            key: Identifies calls that hang together: while one that was given up still runs, no
-                other thread is risked for the same key. None: the call has a key of its own.
-            function: Is called without arguments.
+            key: Identifies calls that hang together: while an abandoned one still runs, no other
+                thread is risked for the same key. None gives the call a unique key.
+            function: Called without arguments.
 
         Raises:
-            StillRunning: An earlier call for the key was given up and has not returned.
-            AllThreadsHang: All threads are held by such calls.
+            StillRunning: An earlier call for the key was abandoned and has not returned.
+            AllThreadsHang: All threads are occupied by such calls.
             OSError: No thread can be started.
             RuntimeError: The pool is closed.
         """
@@ -75,7 +75,7 @@ class AbandonableThreadPool:
             self._unfinished -= 1
 
     def close(self) -> None:
-        """End idle threads; those that hang end with the process."""
+        """End idle threads. Hanging threads end with the process."""
         self._closed = True
         for _ in range(self._started):
             self._jobs.put(None)

@@ -58,7 +58,7 @@ class Connections(Section):
 
 
 class Limits(Section):
-    """Limits on the size of requests."""
+    """Limits on requests."""
 
     max_concurrent_calls: int = Field(
         1000,

@@ -1,1 +1,1 @@
-"""Several worker processes on one port, and the supervisor that runs them."""
+"""Runs several worker processes on one port under a supervisor."""

@@ -1,9 +1,9 @@
-"""The channel between the supervisor and a worker: a pair of sockets, of which the worker's is its
+"""The channel between the supervisor and a worker: a socket pair, with the worker's end as its
 stdin.
 
-A message is its length in four bytes, followed by JSON. The supervisor sends what the worker is
-started with. Then both sides send requests. Every request has a timeout, and the memory that one
-side can make the other use is bounded.
+A message consists of a four-byte length and JSON. The first message is the worker's start-up data
+from the supervisor; after that, both sides send requests. Every request has a timeout, and the
+memory that one side can make the other use is bounded.
 """
 
 import asyncio
@@ -24,16 +24,18 @@ _STDIN: Final = 0
 _LENGTH: Final = struct.Struct(">I")
 MAX_MESSAGE_BYTES: Final = 16 * 1024 * 1024
 MAX_UNREAD_BYTES: Final = 4 * MAX_MESSAGE_BYTES
-"""How much may be buffered until the other side reads it."""
+"""The maximum size of data that the other side has not read yet."""
 MAX_CONCURRENT_REQUESTS: Final = 256
-"""How many requests of the other side are handled at once."""
+"""The maximum number of concurrent requests from the other side."""
 
 Handler = Callable[[Any], Awaitable[Any]]
 """Handles a request: JSON in, JSON out. Raises ChannelError to refuse it."""
 
 
 class ChannelError(Exception):
-    """The other side is gone, did not answer in time, or refused; the message says which."""
+    """Raised if the other side is gone, did not answer in time, or refused. The message gives the
+    reason.
+    """
 
 
 def frame(message: Mapping[str, Any]) -> bytes:
@@ -48,11 +50,11 @@ class Channel:
     """One end of the channel."""
 
     def __init__(self, handlers: Mapping[str, Handler], on_close: Callable[[], object]) -> None:
-        """Set up an end.
+        """Create an end.
 
         Args:
             handlers: Handle the requests of the other side, by name.
-            on_close: Called when this side closes the channel, the other side is gone, or it has
+            on_close: Called when this side closes the channel, or the other side is gone or has
                 sent a malformed message.
         """
         self._handlers = handlers
@@ -64,7 +66,7 @@ class Channel:
         self._reading: asyncio.Task[None] | None = None
 
     async def open(self, end: socket.socket) -> None:
-        """Use one socket of a pair, which is closed with the channel."""
+        """Use one socket of a pair. The channel closes it."""
         reader, self._writer = await asyncio.open_unix_connection(sock=end)
         self._reading = asyncio.create_task(self._read(reader))
 
@@ -82,7 +84,7 @@ class Channel:
             del self._pending[number]
 
     def close(self) -> None:
-        """Close the channel; pending requests raise ChannelError."""
+        """Close the channel. Pending requests raise ChannelError."""
         writer, self._writer = self._writer, None
         if writer is not None:
             writer.close()
@@ -157,17 +159,17 @@ class WorkerSpec:
 
     index: int
     ports: tuple[int, ...]
-    """The port of each address of the settings; 0 for addresses without a port."""
+    """The port of each address in the settings; 0 for addresses without a port."""
     initial: bytes | None
-    """The content of the settings' file when the supervisor started: workers that start later use
-    the same settings. None if there is no file.
+    """The contents of the settings file when the supervisor started, so that workers that start
+    later use the same settings. None if there is no file.
     """
     current: bytes | None
-    """The content that the last reload found valid; None if there was no reload."""
+    """The contents that the last reload accepted; None if there was no reload."""
     server: bytes
-    """Identifies the server whose worker this is; see sync/event_log.py."""
+    """Identifies the server that the worker belongs to; see sync/event_log.py."""
     channel: socket.socket
-    """The worker's end of the channel; `report` uses it after the event loop has ended."""
+    """The worker's end of the channel. `report` uses it after the event loop has stopped."""
 
     @classmethod
     def receive(cls) -> "WorkerSpec":
@@ -194,7 +196,7 @@ class WorkerSpec:
         )
 
     def report(self, failure: str) -> None:
-        """Report to the supervisor why this worker cannot start; needs no event loop."""
+        """Report to the supervisor why this worker cannot start. Needs no event loop."""
         with contextlib.suppress(OSError):
             self.channel.settimeout(1)
             self.channel.sendall(frame({"ask": "failed", "number": 0, "value": failure}))
@@ -226,7 +228,7 @@ def _decode(content: str | None) -> bytes | None:
 
 
 def _receive(end: socket.socket) -> Any:
-    """Receive one message without an event loop. Raises OSError and EOFError."""
+    """Receive a message without an event loop. Raises OSError and EOFError."""
     (length,) = _LENGTH.unpack(_receive_exactly(end, _LENGTH.size))
     return json.loads(_receive_exactly(end, length))
 

@@ -1,4 +1,4 @@
-"""A worker process as its supervisor sees it."""
+"""A worker process as seen by its supervisor."""
 
 import asyncio
 import contextlib
@@ -16,9 +16,9 @@ from queuegate_server.supervisor.channel import Channel, ChannelError, Handler
 _LOG = logging.getLogger("queuegate_server.supervisor")
 OPTION: Final = "--worker"
 START_TIMEOUT: Final = 60.0
-"""Seconds in which a worker that is starting must answer, unless more are configured."""
+"""The seconds in which a starting worker must answer, unless a longer time is configured."""
 MAX_MISSED_PINGS: Final = 2
-"""How many pings in a row must go unanswered, within the configured time."""
+"""The number of consecutive pings that must go unanswered within the configured time."""
 
 
 class WorkerProcess:
@@ -27,17 +27,17 @@ class WorkerProcess:
     def __init__(
         self, index: int, process: asyncio.subprocess.Process, handlers: Mapping[str, Handler]
     ) -> None:
-        """Take charge of a process; see `start`."""
+        """Manage a process; see `start`."""
         self.index = index
         self._process = process
         self.ready = asyncio.Event()
-        """Set once it serves."""
+        """Set once the worker serves."""
         self.lines: Sequence[str] = ()
-        """The lines to print at its start."""
+        """The lines to print at startup."""
         self.failure = ""
-        """Why it could not start, as it reported, or why it was killed."""
+        """The reported reason for a failed start, or the reason why it was killed."""
         self.was_silent = False
-        """Whether it was killed because it did not answer."""
+        """Whether it was killed for not answering."""
         self._closed = asyncio.Event()
         self._channel = Channel(
             {**handlers, "ready": self._on_ready, "failed": self._on_failed}, self._closed.set
@@ -49,13 +49,13 @@ class WorkerProcess:
     async def start(
         cls, index: int, spec: Callable[[], Mapping[str, Any]], handlers: Mapping[str, Handler]
     ) -> Self:
-        """Run the command line of this process again, as a worker. Raises OSError.
+        """Run the command line of this process again as a worker. Raises OSError.
 
         Args:
             index: The number of the worker.
-            spec: Returns the result of `spec_message`. It is called last, so that later changes
-                find the worker running.
-            handlers: Answer the worker's requests other than `ready` and `failed`.
+            spec: Returns the result of `spec_message`. Called last, so that later changes reach the
+                running worker.
+            handlers: Answer the worker's requests except `ready` and `failed`.
         """
         ours, theirs = socket.socketpair()
         with theirs:
@@ -64,26 +64,26 @@ class WorkerProcess:
                 *sys.orig_argv[1:],
                 OPTION,
                 stdin=theirs.fileno(),
-                # The supervisor alone gets the signals of the terminal, and passes them on.
+                # Only the supervisor gets signals from the terminal, and passes them on.
                 process_group=0,
                 env={name: text for name, text in os.environ.items() if name != SOCKET},
             )
         worker = cls(index, process, handlers)
         await worker._channel.open(ours)
-        with contextlib.suppress(ChannelError):  # it has ended already
+        with contextlib.suppress(ChannelError):  # it has already ended
             worker._channel.send(spec())
         return worker
 
     @property
     def pid(self) -> int:
-        """The process id."""
+        """The process ID."""
         return self._process.pid
 
     async def kill_if_silent(self, seconds: float) -> None:
-        """Kill the process once it has not answered for `seconds`, or up to half as long again.
+        """Kill the process if it does not answer for `seconds`, or up to half as long again.
 
-        It must miss two pings: when this process itself was stopped for a while, as with a virtual
-        machine, the first ping may time out before its answer is read.
+        The process must miss two pings: if this process itself was stopped for a while, for example
+        with its virtual machine, the first ping may time out before its answer is read.
         """
         loop = asyncio.get_running_loop()
         missed = 0
@@ -106,9 +106,9 @@ class WorkerProcess:
         self.kill()
 
     async def wait(self) -> int:
-        """Return the exit status once the process has ended; negative for a signal."""
+        """Wait for the process to end, and return the exit status, negative for a signal."""
         status = await self._process.wait()
-        # Its last message may not have been read yet.
+        # Its last message may still be unread.
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(1):
                 await self._closed.wait()
@@ -116,11 +116,11 @@ class WorkerProcess:
         return status
 
     async def ended(self, seconds: float) -> bool:
-        """Return whether the process has ended; once its channel is closed, wait for that.
+        """Return whether the process has ended. If its channel is closed, wait for the end.
 
         Args:
-            seconds: How long to wait: the channel of a process that is killed closes a moment
-                before the process has ended.
+            seconds: The time to wait. The channel of a killed process closes a moment before the
+                process ends.
         """
         if self._closed.is_set():
             with contextlib.suppress(TimeoutError):
@@ -129,7 +129,7 @@ class WorkerProcess:
         return self._process.returncode is not None
 
     async def stop(self, seconds: float) -> None:
-        """Let it drain; kill it if that takes longer than `seconds`."""
+        """Let the process drain, and kill it if that takes longer than `seconds`."""
         if self.ready.is_set():
             try:
                 await self.ask("stop", seconds=min(seconds, 5))

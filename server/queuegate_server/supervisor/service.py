@@ -1,10 +1,10 @@
-"""The operations port of a service with several workers, which the supervisor serves.
+"""The operations port of a service with several workers, served by the supervisor.
 
-The service is ready while at least one worker serves, because calls reach that worker. At the
-start it waits for all workers, because one that fails to start ends the service.
+The service is ready while at least one worker serves, because calls reach that worker. At startup
+it waits for all workers, because a worker that fails to start ends the service.
 
 Counters and histograms of the workers are summed, including the last known values of workers that
-have ended, because a counter must not decrease. All other metrics describe a single process and get
+have ended, because counters must not decrease. All other metrics describe a single process and get
 the label `worker`.
 """
 
@@ -31,21 +31,21 @@ SCRAPE_TIMEOUT: Final = 4.0
 """The port closes connections after 5 s."""
 METRICS_TIMEOUT: Final = 2.0
 READINESS_TIMEOUT: Final = 0.5
-"""A worker that hangs must not delay a probe, which usually waits for 1 s."""
+"""A hanging worker must not delay a probe, which usually waits for 1 s."""
 _SUMMED: Final = frozenset({"counter", "histogram"})
 
 _Labels = tuple[tuple[str, str], ...]
 
 
 class MergedMetrics:
-    """The latest metrics of each worker, and the sums of those that have ended."""
+    """The latest metrics of each worker, and the sums over workers that have ended."""
 
     def __init__(self) -> None:
         self._latest: dict[int, tuple[int, list[Metric]]] = {}
         self._ended = _Merged()
 
     def update(self, index: int, pid: int, text: str) -> None:
-        """Replace the metrics of a worker, in Prometheus' text format. Raises ValueError."""
+        """Replace the metrics of a worker, in the Prometheus text format. Raises ValueError."""
         metrics = list(text_string_to_metric_families(text))
         before = self._latest.get(index)
         if before is not None and before[0] != pid:
@@ -53,9 +53,10 @@ class MergedMetrics:
         self._latest[index] = (pid, metrics)
 
     def text(self, answering: Container[int], others: Iterable[Metric] = ()) -> bytes:
-        """Return the sums of all workers, the other metrics of those that answer now, and others.
+        """Return the sums over all workers, the other metrics of workers that answer now, and
+        others.
 
-        The gauges of a process that hangs or has ended are outdated, and left out.
+        Gauges of a process that hangs or has ended are outdated and therefore omitted.
         """
         merged = _Merged(others)
         merged.add(self._ended.collect(), summed=True)
@@ -75,9 +76,9 @@ class _Merged(Collector):
         self._families: dict[str, tuple[Metric, dict[tuple[str, _Labels], float]]] = {}
 
     def add(self, metrics: Iterable[Metric], *, summed: bool, **labels: str) -> None:
-        """Add those metrics that are summed, or all others, with further labels."""
+        """Add either the summed metrics or all others, with additional labels."""
         for metric in metrics:
-            # The creation time of one counter is meaningless for a sum.
+            # The creation time of a single counter is meaningless for a sum.
             if (metric.type in _SUMMED) is not summed or metric.name.endswith("_created"):
                 continue
             _, values = self._families.setdefault(metric.name, (metric, {}))
@@ -95,7 +96,7 @@ class _Merged(Collector):
 
 
 class ServiceStatus:
-    """Readiness and metrics of all workers together."""
+    """The readiness and metrics of all workers together."""
 
     def __init__(self, supervisor: Supervisor) -> None:
         """Report on the workers of a supervisor."""
@@ -104,7 +105,7 @@ class ServiceStatus:
         self._scrape: asyncio.Task[bytes] | None = None
 
     async def readiness(self) -> dict[str, Any]:
-        """Return why the service is ready or not, and what each worker reports."""
+        """Return why the service is ready or not, and the report of each worker."""
         phase = self._phase
         workers = await self._workers()
         serving = _serving(workers)
@@ -120,7 +121,7 @@ class ServiceStatus:
         return {"started": self._supervisor.all_served, "phase": self._phase}
 
     async def metrics(self) -> bytes:
-        """Return the metrics of all workers, and those of the supervisor.
+        """Return the metrics of all workers and of the supervisor.
 
         Concurrent scrapes share one result. Raises TimeoutError.
         """
@@ -130,7 +131,7 @@ class ServiceStatus:
             return await asyncio.shield(self._scrape)
 
     async def _metrics(self) -> bytes:
-        """For a worker that does not answer in time, include only its earlier counts."""
+        """If a worker does not answer in time, include only its earlier counts."""
         supervisor = self._supervisor
         pids = {worker.index: worker.pid for worker in supervisor.workers}
         answers, workers = await asyncio.gather(
@@ -143,7 +144,7 @@ class ServiceStatus:
         return self._merged.text(texts, own)
 
     async def _workers(self) -> dict[int, Mapping[str, Any]]:
-        """Return the readiness that each worker reports, or why it reports none."""
+        """Return the readiness that each worker reports, or why there is no report."""
         supervisor = self._supervisor
         answers = await supervisor.ask_all("readiness", seconds=READINESS_TIMEOUT)
         running = {worker.index for worker in supervisor.workers}
@@ -169,7 +170,7 @@ class ServiceStatus:
 async def serve_admin_port(ops: Ops, supervisor: Supervisor) -> AsyncIterator[None]:
     """Serve the operations port if an address is configured.
 
-    Raises CannotListen, also if its certificate is not usable.
+    Raises CannotListen, including for an unusable certificate.
     """
     if ops.listen is None:
         yield
@@ -204,9 +205,9 @@ def worker_metrics(
     """Return the metrics of the supervisor.
 
     Args:
-        configured: The number of workers in the settings.
-        serving: How many of them serve.
-        replaced: How many were replaced, by the reason.
+        configured: The configured number of workers.
+        serving: The number of serving workers.
+        replaced: The number of replaced workers by reason.
     """
     replacements = CounterMetricFamily(
         "queuegate_workers_replaced",

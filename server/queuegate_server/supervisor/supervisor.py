@@ -1,8 +1,8 @@
-"""Supervises several workers that serve on the same ports; serves nothing itself.
+"""Supervises several workers that serve on the same ports, without serving itself.
 
-The supervisor starts the workers, replaces those that end or hang, passes signals on, and relays
-the calls that all workers must carry out and the revisions that they must agree on. It imports no
-gRPC, so that it stays small and no call can affect it.
+The supervisor starts the workers, replaces workers that end or hang, and passes signals on. It
+relays calls that all workers must execute, and policy revisions that they must agree on. It does
+not import gRPC, so it stays small and no call can affect it.
 """
 
 import asyncio
@@ -26,24 +26,24 @@ from queuegate_server.sync.event_log import SERVER_BYTES
 
 _LOG = logging.getLogger("queuegate_server.supervisor")
 STEADY_SECONDS: Final = 10.0
-"""A worker that ran for this long is replaced without a pause."""
+"""A worker that ran for this long is replaced immediately."""
 MIN_PAUSE: Final = 0.25
 MAX_PAUSE: Final = 30.0
 RELOAD_TIMEOUT: Final = 60.0
 EXTRA_STOP_SECONDS: Final = 10.0
-"""How much longer than its drain a worker may take to end."""
+"""The time that a worker may take to end beyond its drain."""
 END_SECONDS: Final = 1.0
-"""How long a process whose channel has closed may take to end."""
+"""The time that a process may take to end after its channel has closed."""
 MAX_REVISIONS: Final = 64
-"""How many policies keep their revision."""
+"""The maximum number of policies whose revision is kept."""
 
 
 class WorkerFailed(Exception):
-    """A worker failed at the start; the text is its own, or empty if it crashed without one."""
+    """Raised if a worker fails at startup. The text is the worker's own, or empty if it crashed."""
 
 
 class Revisions:
-    """Revisions of policies by their checksum. In each worker revisions only grow."""
+    """Revisions of policies by checksum. Within each worker, revisions only grow."""
 
     def __init__(self) -> None:
         self._latest = 0
@@ -52,9 +52,9 @@ class Revisions:
     def revision(self, checksum: str, current: int) -> int:
         """Return the revision of a policy for a worker that serves the revision `current`.
 
-        A policy that this worker serves, or that another one has loaded first, keeps its revision;
-        a policy that was served earlier and comes back gets a new one. A worker that starts
-        (`current` is 0) may be the first to load it.
+        A policy that this worker serves, or that another worker loaded first, keeps its revision. A
+        policy that was served earlier and returns gets a new one. A starting worker (`current` is
+        0) may be the first to load a policy.
         """
         known = self._by_checksum.get(checksum, 0)
         if known and known >= current and (current or known == self._latest):
@@ -76,13 +76,13 @@ class Supervisor:
         read_settings: Callable[[], tuple[Settings, bytes | None]],
         notifier: Notifier,
     ) -> None:
-        """Set up a supervisor.
+        """Create a supervisor.
 
         Args:
-            settings: The settings at the start.
-            content: The content of their file, if there is one.
+            settings: The settings at startup.
+            content: The contents of their file, if any.
             announce: Called with the lines to print once all workers serve.
-            read_settings: Reads the settings, and the content of their file, again.
+            read_settings: Reads the settings and the contents of their file again.
             notifier: Reports the state of the service to systemd.
         """
         self._settings = settings
@@ -97,12 +97,12 @@ class Supervisor:
         self._workers: dict[int, WorkerProcess] = {}
         self._ports: tuple[int, ...] = ()
         self.all_served = False
-        """Whether all workers have served at some time."""
+        """Whether all workers have served at some point."""
         self.stop = asyncio.Event()
-        """Set once the workers drain, or have ended."""
+        """Set once the workers are draining or have ended."""
         self._reload = asyncio.Event()
         self.replaced = {"ended": 0, "silent": 0}
-        """How many workers have been replaced, by reason."""
+        """The number of replaced workers, by reason."""
 
     @property
     def size(self) -> int:
@@ -111,20 +111,20 @@ class Supervisor:
 
     @property
     def workers(self) -> list[WorkerProcess]:
-        """The workers that are running, by index; some may not serve yet."""
+        """The running workers, by index. Some may not be serving yet."""
         return [self._workers[index] for index in sorted(self._workers)]
 
     async def run(self) -> None:
-        """Run the service until SIGTERM or SIGINT; a second signal kills all workers.
+        """Run the service until SIGTERM or SIGINT. A second signal kills all workers.
 
         Raises:
-            CannotListen: An address is not usable.
+            CannotListen: An address is unusable.
             WorkerFailed: A worker ended before all workers served.
         """
         with contextlib.ExitStack() as stack:
             for listener in self._settings.listen:
                 address = listener.parsed
-                # Fails if another server listens there, which may have another policy.
+                # Fails if another server, which may have another policy, listens there.
                 reserved = stack.enter_context(reserve_tcp(address.host, address.port))
                 self._ports += (int(reserved.getsockname()[1]),)
             handle_signals(self.stop, self._reload, self._kill)
@@ -152,7 +152,7 @@ class Supervisor:
     async def ask_all(
         self, name: str, *, seconds: float, starting: bool = False
     ) -> dict[int, Any | ChannelError]:
-        """Ask every worker that serves, and with `starting` those that start, too; return the
+        """Ask every serving worker, with `starting` also those that are starting. Return the
         answers, or why there are none.
         """
         workers = [worker for worker in self.workers if starting or worker.ready.is_set()]
@@ -185,8 +185,8 @@ class Supervisor:
                     await self.stop.wait()
 
     async def _run_once(self, index: int) -> tuple[int, str, str]:
-        """Run a worker; return its exit status, its failure if it reported one, and the reason
-        to count its replacement by.
+        """Run a worker. Return its exit status, its failure if reported, and the reason under which
+        its replacement is counted.
         """
 
         async def on_broadcast(value: Any) -> list[str]:
@@ -213,7 +213,7 @@ class Supervisor:
         await worker.ready.wait()
         _LOG.info("a worker is serving", extra={"index": worker.index, "pid": worker.pid})
         if self._reloaded:
-            # So that it logs the changes that need a restart.
+            # Makes it log the changes that need a restart.
             with contextlib.suppress(ChannelError):
                 await worker.ask("reload", seconds=RELOAD_TIMEOUT)
         if self.all_served or len(self._workers) < self._settings.workers:
@@ -227,8 +227,8 @@ class Supervisor:
         return self._revisions.revision(str(value["checksum"]), int(value["current"]))
 
     async def _broadcast(self, sender: WorkerProcess, value: Any) -> list[str]:
-        """Call an RPC method in all other workers; the answer for one that has ended is empty, and
-        its successor starts anew. Raises ChannelError if one does not confirm.
+        """Call an RPC method in all other workers. If a worker has ended, its answer is empty,
+        since its successor starts from scratch. Raises ChannelError if a worker does not confirm.
         """
         others = [worker for worker in self.workers if worker is not sender]
         answers = await asyncio.gather(
@@ -247,11 +247,11 @@ class Supervisor:
         self._reloaded = True
         if self.all_served:
             self._notifier.reloading()
-        with contextlib.suppress(Exception):  # the workers log what is wrong
+        with contextlib.suppress(Exception):  # the workers log the errors
             settings, content = await self._reader.read()
             self._settings = with_changes(self._settings, settings)
             self._current_content = content
-        # A worker that starts may be listening already, with the settings before this reload.
+        # A starting worker may already be listening, with the settings from before this reload.
         answers = await self.ask_all("reload", seconds=RELOAD_TIMEOUT, starting=True)
         for index, answer in answers.items():
             if isinstance(answer, ChannelError):

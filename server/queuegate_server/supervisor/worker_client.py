@@ -15,20 +15,20 @@ from queuegate_server.sync.session import CLOCK_MARGIN, LEASE
 
 _LOG = logging.getLogger("queuegate_server.supervisor")
 SUPERVISOR_TIMEOUT: Final = 5.0
-"""Seconds in which the supervisor answers requests for which it asks no other worker."""
+"""The seconds in which the supervisor answers requests that do not involve other workers."""
 ENDED_WORKER: Final = "callers of a worker that has exited"
 
 Method = Callable[[bytes], Awaitable[bytes]]
 """An RPC method: a serialized request to a serialized response."""
 Merge = Callable[[bytes, bytes, list[bytes]], Awaitable[bytes]]
-"""Takes the request, the own response and those of the others."""
+"""Takes the request, the worker's own response and the responses of the others."""
 
 
 class WorkerClient:
-    """One of several workers, as a client of its supervisor."""
+    """A worker's client of its supervisor."""
 
     def __init__(self, spec: WorkerSpec) -> None:
-        """Set up the client; `open` connects it."""
+        """Create the client. `open` connects it."""
         self.spec = spec
         self.stopping = asyncio.Event()
         """Set when the supervisor stops this worker, or is gone."""
@@ -48,11 +48,11 @@ class WorkerClient:
         metrics: Callable[[], str],
         readiness: Callable[[], Mapping[str, Any]],
     ) -> None:
-        """Connect to the supervisor and start to answer its requests.
+        """Connect to the supervisor, and start answering its requests.
 
         Args:
             reload: Reloads the configuration.
-            metrics: Returns the metrics of this worker in Prometheus' text format.
+            metrics: Returns the metrics of this worker in the Prometheus text format.
             readiness: Returns the readiness of this worker as JSON.
         """
         self._handlers |= {
@@ -63,7 +63,7 @@ class WorkerClient:
         await self._channel.open(self.spec.channel.dup())
 
     async def ready(self, lines: list[str]) -> None:
-        """Report that this worker serves, with the lines to print once all workers do."""
+        """Report that this worker serves, with the lines to print once all workers serve."""
         try:
             await self._channel.ask("ready", lines, seconds=SUPERVISOR_TIMEOUT)
         except ChannelError:
@@ -91,16 +91,16 @@ class WorkerClient:
         Args:
             name: The name of the method.
             method: Runs the method in this worker.
-            merge: Returns the response, from that of this worker and those of the others, which
-                are empty for workers that have ended or do not serve yet.
-            timeout: Seconds in which the other workers must respond. The returned method raises
+            merge: Combines the responses of this worker and the others. Responses are empty for
+                workers that have ended or do not serve yet.
+            timeout: The seconds in which the other workers must respond. The returned method raises
                 NotConfirmed if one of them fails or takes longer.
         """
         self._methods[name] = method
 
         async def broadcasting(request: bytes) -> bytes:
             value = {"method": name, "data": base64.b64encode(request).decode(), "seconds": timeout}
-            # All at once, and even if the caller goes away. The supervisor itself gives up after
+            # Concurrently, and even if the caller disconnects. The supervisor itself gives up after
             # `timeout`.
             asking = asyncio.create_task(
                 self._channel.ask("broadcast", value, seconds=timeout + SUPERVISOR_TIMEOUT)
@@ -117,7 +117,7 @@ class WorkerClient:
         return broadcasting
 
     def broadcast_methods(self, servicer: object) -> object:
-        """Return a servicer whose methods run in all workers if they must."""
+        """Return a servicer whose methods run in all workers where necessary."""
         methods = {
             name: self.broadcast(name, getattr(servicer, name), merge, timeout=timeout)
             for name, (merge, timeout) in _BROADCAST.items()
@@ -128,17 +128,17 @@ class WorkerClient:
     def _asked(self, asking: "asyncio.Task[Any]") -> None:
         self._asking.discard(asking)
         if not asking.cancelled():
-            asking.exception()  # the callers that wait for it get it, too
+            asking.exception()  # the callers waiting for it get it as well
 
     def close(self) -> None:
-        """Close the channel; the supervisor then waits for the process to end."""
+        """Close the channel. The supervisor then waits for the process to end."""
         self._channel.close()
 
     async def _on_call(self, value: Any) -> str:
         try:
             response = await self._methods[value["method"]](base64.b64decode(value["data"]))
         except NotReady:
-            return ""  # there is nothing yet to invalidate or reload
+            return ""  # there is nothing to invalidate or reload yet
         except Exception as error:
             raise ChannelError(f"{type(error).__name__}: {error}") from error
         return base64.b64encode(response).decode()
@@ -188,7 +188,7 @@ async def _same_policy(request: bytes, own: bytes, others: list[bytes]) -> bytes
 
 
 async def _wait_for_ended(others: list[bytes]) -> list[str]:
-    """Wait until the leases have ended that workers granted which do not run any more."""
+    """Wait until all leases granted by workers that no longer run have expired."""
     if all(others):
         return []
     await asyncio.sleep(LEASE + CLOCK_MARGIN)
@@ -199,6 +199,6 @@ _BROADCAST: Final = {
     "InvalidateUserGroups": (_sum_dropped, 10.0),
     "ReloadPolicy": (_same_policy, 60.0),
 }
-"""The RPC methods that run in all workers: how their responses are merged, and the seconds in which
-the other workers respond.
+"""The RPC methods that run in all workers, with the function that merges their responses and the
+timeout for the other workers, in seconds.
 """

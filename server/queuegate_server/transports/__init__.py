@@ -1,1 +1,1 @@
-"""Transports: they bind addresses, and bring gRPC calls to their handlers."""
+"""Transports, which bind addresses and pass gRPC calls to their handlers."""

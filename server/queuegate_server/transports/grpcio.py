@@ -17,26 +17,26 @@ from queuegate_server.transports.stalls import MAX_RECEIVING, Context, Stalls
 Responses = AsyncIterator[bytes]
 
 _SPARE_CALLS: Final = 1_000
-"""Calls that gRPC accepts beyond our own limit: those of health and reflection, and those that are
-being refused, which count until their status is sent. Beyond its bound gRPC refuses every call,
-without our details.
+"""The number of calls that gRPC accepts beyond our own limit, for health and reflection, and for
+calls being refused, which count until their status is sent. Beyond its bound, gRPC refuses every
+call without our details.
 """
 _MAX_MESSAGE: Final = 4 * KIB
-"""Bytes of requests to health and reflection, which are parsed as soon as they are there, and need
-no role.
+"""The maximum size of requests to health and reflection, which are parsed on arrival and need no
+role.
 """
 _MALFORMED: Final = f"the request has more than {_MAX_MESSAGE} bytes, or is malformed"
 _REGISTERED: Final = frozenset(
     {"/grpc.health.v1.Health/Check", "/queuegate.v1.AccessService/CheckQueueAccess"}
 )
-"""Methods with a queue of their own: health checks must be answered however many other calls there
-are, and a flood of long calls must not hold up single checks. Streams have theirs too: a client may
-open thousands at once, and gRPC drops calls from a queue that is too long.
+"""Methods with a separate queue: health checks must be answered regardless of other calls, and a
+flood of long calls must not delay single checks. Streams have one as well: a client may open
+thousands at once, and gRPC drops calls from a queue that is too long.
 """
 
 
 def _parser(handler: Any) -> Callable[[bytes, Context], Awaitable[Any]]:
-    """Return what parses the requests of a handler, or ends their calls."""
+    """Return the function that parses the requests of a handler, or ends their calls."""
     deserialize = handler.request_deserializer
 
     async def unchanged(request: bytes, _context: Context) -> bytes:
@@ -57,27 +57,28 @@ async def _parsed(
     requests: AsyncIterator[bytes],
     context: Context,
 ) -> AsyncIterator[Any]:
-    """Parse the requests of a stream, when they are asked for.
+    """Parse the requests of a stream on demand.
 
-    A generator expression would call `aiter` at once, and gRPC warns if nothing is read after that.
+    A generator expression would call `aiter` immediately, and gRPC warns if nothing is read
+    afterwards.
     """
     async for request in requests:
         yield await parse(request, context)
 
 
 def max_calls(limits: Limits) -> int:
-    """Return how many calls a transport accepts at once."""
+    """Return the number of calls that a transport accepts concurrently."""
     return limits.max_concurrent_calls + MAX_RECEIVING + _SPARE_CALLS
 
 
 def aio_server(limits: Limits, *, shares_port: bool) -> grpc.aio.Server:
-    """Return a server of grpc.aio with limits."""
+    """Return a grpc.aio server with limits."""
     return grpc.aio.server(
         maximum_concurrent_rpcs=max_calls(limits),
         options=(
             ("grpc.max_receive_message_length", limits.max_message),
             ("grpc.max_send_message_length", -1),
-            # Two unrelated servers on one port would answer from two policies.
+            # Two unrelated servers on one port would answer from different policies.
             ("grpc.so_reuseport", int(shares_port)),
             *_connection_args(limits.connections),
         ),
@@ -85,17 +86,17 @@ def aio_server(limits: Limits, *, shares_port: bool) -> grpc.aio.Server:
 
 
 def _connection_args(bounds: Connections) -> Iterator[tuple[str, int]]:
-    """Yield the channel arguments for bounds on connections."""
+    """Yield the channel arguments that bound connections."""
     yield "grpc.max_allowed_incoming_connections", bounds.most
     yield "grpc.max_concurrent_streams", bounds.max_streams
-    # Without room for calls that have ended and whose memory is not free yet, gRPC refuses a
-    # quarter of the calls of a client that keeps to the bound.
+    # Without room for calls that have ended but are not freed yet, gRPC refuses a quarter of the
+    # calls of a client that respects the bound.
     yield "grpc.http2.max_deallocating_streams", bounds.max_streams + 200
-    # After two calls that begin, other connections are read; a caller who makes one call at a time
-    # loses no time by it.
+    # Other connections are read after two calls have begun. Callers that make one call at a time
+    # lose no time.
     yield "grpc.http2.max_requests_per_read", 2
     yield "grpc.server_handshake_timeout_ms", milliseconds(bounds.handshake_timeout)
-    # The acknowledgement of the server's settings belongs to the handshake.
+    # The acknowledgement of the server's settings is part of the handshake.
     yield "grpc.http2.settings_timeout", milliseconds(bounds.handshake_timeout)
     # Above the first size gRPC refuses at random, above the second one always.
     yield "grpc.max_metadata_size", bounds.max_metadata
@@ -107,26 +108,26 @@ def _connection_args(bounds: Connections) -> Iterator[tuple[str, int]]:
     yield "grpc.keepalive_timeout_ms", milliseconds(bounds.keepalive_timeout)
     yield "grpc.http2.min_ping_interval_without_data_ms", milliseconds(bounds.min_ping_interval)
     yield "grpc.http2.max_ping_strikes", bounds.max_ping_strikes
-    # Without it, a client without calls may ping only every two hours.
+    # Otherwise a client without calls may only ping every two hours.
     yield "grpc.keepalive_permit_without_calls", 1
 
 
 def milliseconds(seconds: float) -> int:
-    """Convert seconds, rounding up."""
+    """Convert seconds to milliseconds, rounding up."""
     return math.ceil(seconds * 1000)
 
 
 class GrpcioServer:
     """Serves what `grpc.aio.Server` serves, with one queue for most methods.
 
-    `grpc.aio` waits for the next call of each registered method separately, and goes through all
-    of these waits at every call, which costs about 2 µs for each method: a third of the processor
-    time of a call with twenty methods. So only few methods are registered; the generic handlers
-    serve the others.
+    `grpc.aio` waits for the next call of each registered method separately, and scans all these
+    waits at every call. That costs about 2 µs per method: with twenty methods, a third of a call's
+    processor time. Therefore only a few methods are registered, and generic handlers serve the
+    others.
     """
 
     def __init__(self, server: grpc.aio.Server, stalls: Stalls) -> None:
-        """Serve by a server of grpc.aio, and end calls that stall."""
+        """Serve with a grpc.aio server, and end stalled calls."""
         self._server = server
         self._stalls = stalls
         self._sweeping: asyncio.Task[None] | None = None
@@ -134,12 +135,12 @@ class GrpcioServer:
     def add_generic_rpc_handlers(
         self, generic_rpc_handlers: Sequence[grpc.GenericRpcHandler]
     ) -> None:
-        """Do nothing: the same handlers are added by the names of their methods."""
+        """Do nothing: the same handlers are added by method name."""
 
     def add_registered_method_handlers(
         self, service_name: str, method_handlers: Mapping[str, Any]
     ) -> None:
-        """Serve the methods of a service, and register few of them."""
+        """Serve the methods of a service, registering only a few of them."""
         handlers = {name: self._watched(each) for name, each in method_handlers.items()}
         generic = grpc.method_handlers_generic_handler(service_name, handlers)
         self._server.add_generic_rpc_handlers((generic,))
@@ -154,8 +155,8 @@ class GrpcioServer:
     def _watched(self, handler: Any) -> Any:
         """Return a handler whose calls end if they stall.
 
-        Unary methods are served as methods with a stream of requests, which look the same to the
-        client: their handlers are called before the request is there.
+        Unary methods are served as methods with a stream of requests, so that their handlers are
+        called before the request arrives. The client sees no difference.
         """
         stalls = self._stalls
         parse, serialize = _parser(handler), handler.response_serializer or bytes
@@ -192,20 +193,20 @@ class GrpcioServer:
         return grpc.stream_unary_rpc_method_handler(unary)
 
     def add_insecure_port(self, address: str) -> int:
-        """Bind an address and return its port; raise RuntimeError."""
+        """Bind an address and return its port. Raises RuntimeError."""
         return self._server.add_insecure_port(address)
 
     def add_secure_port(self, address: str, server_credentials: grpc.ServerCredentials) -> int:
-        """Bind an address with TLS and return its port; raise RuntimeError."""
+        """Bind an address with TLS and return its port. Raises RuntimeError."""
         return self._server.add_secure_port(address, server_credentials)
 
     async def start(self) -> None:
-        """Start to serve."""
+        """Start serving."""
         await self._server.start()
         self._sweeping = asyncio.create_task(self._stalls.sweep())
 
     async def stop(self, grace: float | None) -> None:
-        """Accept no more calls, and end; calls in progress have `grace` seconds to finish."""
+        """Accept no more calls, and stop after `grace` seconds for calls in progress."""
         await self._server.stop(grace)
         if self._sweeping is not None:
             self._sweeping.cancel()

@@ -1,4 +1,4 @@
-"""The transports: which one serves, what each of them offers, and how gRPC is set up for both."""
+"""Chooses the transport, compares transports by capability, and sets up gRPC for both."""
 
 from collections.abc import MutableMapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Protocol
@@ -15,19 +15,19 @@ if TYPE_CHECKING:  # checking a file needs no gRPC
     from queuegate_server.transports.stalls import Refusal
 
 GRPC_ENVIRONMENT: Final = {
-    # Our own log already has what gRPC logs to stderr.
+    # Our own log already contains what gRPC logs to stderr.
     "GRPC_VERBOSITY": "NONE",
-    # From 1.80 on, gRPC listens with its event engine, which hands each call over between more
-    # threads: a unary call takes a fifth more processor time.
+    # From 1.80 on, gRPC listens with its event engine, which passes each call between more threads:
+    # a unary call takes a fifth more processor time.
     "GRPC_EXPERIMENTS": "-event_engine_listener",
 }
 
 
 class Server(Protocol):
-    """The part of `grpc.aio.Server` that this server uses."""
+    """The subset of `grpc.aio.Server` that this server uses."""
 
     def add_generic_rpc_handlers(self, handlers: "Sequence[grpc.GenericRpcHandler]", /) -> None:
-        """Serve services, each with handlers by the name of the method."""
+        """Serve services, each with its handlers by method name."""
 
     def add_registered_method_handlers(
         self, service: str, handlers: dict[str, "grpc.RpcMethodHandler[Any, Any]"], /
@@ -35,28 +35,28 @@ class Server(Protocol):
         """Register the methods of a service, for transports that look them up themselves."""
 
     def add_insecure_port(self, address: str, /) -> int:
-        """Bind an address and return its port; raise RuntimeError."""
+        """Bind an address and return its port. Raises RuntimeError."""
 
     def add_secure_port(self, address: str, /, server_credentials: "grpc.ServerCredentials") -> int:
-        """Bind an address with TLS and return its port; raise RuntimeError."""
+        """Bind an address with TLS and return its port. Raises RuntimeError."""
 
     async def start(self) -> None:
-        """Start to serve."""
+        """Start serving."""
 
     async def stop(self, grace: float | None, /) -> None:
-        """Accept no more calls, and end; calls in progress have `grace` seconds to finish."""
+        """Accept no more calls, and stop after `grace` seconds for calls in progress."""
 
 
 def set_grpc_environment(environment: MutableMapping[str, str]) -> None:
-    """Set the variables that are not set. This has no effect once gRPC has been imported."""
+    """Set the variables that are unset. Has no effect once gRPC has been imported."""
     for name, value in GRPC_ENVIRONMENT.items():
         environment.setdefault(name, value)
 
 
 def choose(wanted: str, listeners: Sequence[Listener], connections: Connections) -> tuple[str, str]:
-    """Return the name of the transport to use, and why it is not the native one.
+    """Return the name of the transport to use, and the reason if it is not the native one.
 
-    Raises CannotListen if the wanted transport cannot serve what is configured.
+    Raises CannotListen if the requested transport cannot serve the configuration.
     """
     if wanted == "grpcio":
         return wanted, "not asked for"
@@ -74,10 +74,10 @@ def build(
     """Return a server without ports.
 
     Args:
-        transport: What `choose` returned.
+        transport: The result of `choose`.
         limits: The limits on calls and connections.
-        unread: Where the bytes of answers are counted until they are written.
-        refusal: How calls are refused before a handler sees them.
+        unread: Counts the bytes of answers until they are written.
+        refusal: Refuses calls before a handler sees them.
         shares_port: Whether other processes listen on the same port.
     """
     if transport == "native":

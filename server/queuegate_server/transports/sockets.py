@@ -1,7 +1,6 @@
-"""Binds the addresses to listen on, with TLS or without, and reports why one cannot be bound.
+"""Binds the addresses to listen on, with or without TLS, and reports why binding fails.
 
-gRPC itself only logs the reason; it also takes over the Unix socket of a server that is
-still running.
+gRPC itself only logs the reason, and takes over the Unix socket of a server that is still running.
 """
 
 import grp
@@ -23,7 +22,7 @@ from queuegate_server.settings.listeners import ListenAddress, ListenerTls
 
 
 class ListenerCertificate(CertificateReloader):
-    """The certificate of an address that is listened on."""
+    """The certificate of a listening address."""
 
     def __init__(
         self,
@@ -33,9 +32,9 @@ class ListenerCertificate(CertificateReloader):
         *,
         requires_client: bool = True,
     ) -> None:
-        """Load the files of a listener, which its address names.
+        """Load the files of a listener. Errors name its address.
 
-        `check` and `requires_client` are those of CertificateReloader. Raises BadFile.
+        `check` and `requires_client` are as for CertificateReloader. Raises BadFile.
         """
         super().__init__(
             tls.certificate_file,
@@ -48,10 +47,10 @@ class ListenerCertificate(CertificateReloader):
 
 
 class ReloadingCredentials(ListenerCertificate):
-    """Credentials for gRPC; each new connection gets the certificate that was loaded last."""
+    """Credentials for gRPC. New connections get the most recently loaded certificate."""
 
     def __init__(self, tls: ListenerTls, listener: str) -> None:
-        """Load the files of a listener, which its address names. Raises BadFile."""
+        """Load the files of a listener. Errors name its address. Raises BadFile."""
 
         def check(loaded: ServerCertificate) -> None:
             if not _grpc_supports(loaded):
@@ -71,9 +70,9 @@ class ReloadingCredentials(ListenerCertificate):
     def _next_configuration(self) -> grpc.ServerCertificateConfiguration | None:
         """Return the configuration if it has changed since the last handshake, else None.
 
-        gRPC calls this at each handshake, in threads of its own. It replaces a configuration
-        that other handshakes may be using, which may crash the process, so it is given a new
-        one only if there is one.
+        gRPC calls this at each handshake, in its own threads. Replacing a configuration that other
+        handshakes are using may crash the process, so a configuration is returned only if it is
+        new.
         """
         current = self.value
         if current is self._given:
@@ -90,18 +89,18 @@ def bind(
     owner: str | None = None,
     group: str | None = None,
 ) -> str:
-    """Bind a gRPC server to an address, and return it as text, with the port in use.
+    """Bind a gRPC server to an address, and return the address as text, with the port in use.
 
     Args:
-        add_port: The server's method for ports with TLS, or for others.
+        add_port: The server's method for ports with or without TLS.
         address: The address.
-        socket_mode: For a Unix socket: its file mode. It gets its mode, its owner and its group
-            before anybody can connect.
-        owner: For a Unix socket: its owner, by name or number.
-        group: For a Unix socket: its group, by name or number.
+        socket_mode: The file mode of a Unix socket. Mode, owner and group are set before anybody
+            can connect.
+        owner: The owner of a Unix socket, by name or number.
+        group: The group of a Unix socket, by name or number.
 
     Raises:
-        CannotListen: The address is in use, or not one of this machine.
+        CannotListen: The address is in use, or not local.
     """
     if address.path:
         _check_socket_path(address)
@@ -120,7 +119,7 @@ def bind(
             os.chown(address.path, uid, gid)
             Path(address.path).chmod(socket_mode)
         except OSError as error:
-            # Its mode is 0: no later start could connect to see whether a server uses it.
+            # With mode 0, no later start could connect to see whether a server uses it.
             Path(address.path).unlink(missing_ok=True)
             given = f"{owner or ''}:{group or ''}"
             raise CannotListen(
@@ -133,7 +132,7 @@ def bind(
 def _account_number(
     address: ListenAddress, kind: str, account: str | None, look_up: Callable[[str], int]
 ) -> int:
-    """Return the number of a user or group; -1 if none is given."""
+    """Return the number of a user or group, or -1 if none is given."""
     if account is None:
         return -1
     if account.isdecimal():
@@ -166,7 +165,7 @@ def _check_socket_path(address: ListenAddress) -> None:
 
 
 def _why_not(address: ListenAddress) -> str:
-    """Find the reason by trying the same with a plain socket: gRPC only logs it."""
+    """Find the reason by trying the same with a plain socket, since gRPC only logs it."""
     if address.path:
         return f"{address.text!r}: cannot create the socket; check the permissions of its folder"
     try:
@@ -190,8 +189,8 @@ def _configuration(loaded: ServerCertificate) -> grpc.ServerCertificateConfigura
 
 
 def _grpc_supports(loaded: ServerCertificate) -> bool:
-    """Return whether gRPC can use the key; with others, which OpenSSL accepts, it continues
-    with the previous certificate and reports nothing.
+    """Return whether gRPC can use the key. With other keys that OpenSSL accepts, it silently
+    continues with the previous certificate.
     """
     from cryptography.exceptions import UnsupportedAlgorithm  # noqa: PLC0415 - only TLS needs it
     from cryptography.hazmat.primitives.asymmetric import ec  # noqa: PLC0415 - as above

@@ -1,9 +1,9 @@
-"""Calls that stall: their requests do not arrive, or their answers are not read.
+"""Ends stalled calls: their requests do not arrive, or their answers are not read.
 
-`grpc.aio` holds such a call, and counts it as in progress, until its deadline or the end of its
-connection, and can end neither: it sends no status while an answer waits, and cannot close a
-connection. So requests that do not arrive are given up here, and connections that do not read are
-shut down by their socket.
+`grpc.aio` keeps such a call in progress until its deadline or the end of its connection, and cannot
+end it earlier: it sends no status while an answer waits, and cannot close a connection. Therefore
+requests that do not arrive are abandoned here, and connections that do not read are shut down at
+the socket.
 """
 
 import asyncio
@@ -28,8 +28,8 @@ Context = grpc.aio.ServicerContext[Any, Any]
 Task = asyncio.Task[Any]
 
 MAX_RECEIVING: Final = 1_000
-"""Calls that may wait for their requests. Another one takes the place of the oldest, which ends:
-requests that do arrive take milliseconds.
+"""The maximum number of calls that wait for their requests. A further one ends the oldest: requests
+that do arrive take milliseconds.
 """
 SWEEP_SECONDS: Final = 1.0
 _PROMPT_SECONDS: Final = 1.0
@@ -37,18 +37,18 @@ _PROMPT_SECONDS: Final = 1.0
 _GRACE_SECONDS: Final = 0.05
 """The end of a request and the end of its call may arrive in either order."""
 _ACKNOWLEDGED: Final = slice(120, 128)
-"""Where the kernel's tcp_info has tcpi_bytes_acked."""
+"""The position of tcpi_bytes_acked in the kernel's tcp_info."""
 _LOG: Final = logging.getLogger("queuegate_server.transports")
 
 
 class Refusal(NamedTuple):
-    """How calls are refused before a handler sees them."""
+    """The refusal of calls before a handler sees them."""
 
     message: str
     trailing: tuple[tuple[str, str | bytes], ...]
     """The trailing metadata."""
     counts: MutableMapping[str, int]
-    """Where refused calls are counted, by the bound that was reached."""
+    """Counts refused calls by the bound that was reached."""
 
 
 class _Answer(NamedTuple):
@@ -64,19 +64,19 @@ class Stalls:
         """Start without calls.
 
         Args:
-            seconds: How long a request may take to arrive, and an answer to be read.
-            unread: Where the bytes of answers are counted until they are written.
+            seconds: The time in which a request must arrive, and an answer must be read.
+            unread: Counts the bytes of answers until they are written.
             refusal: How calls are refused.
         """
         self._seconds = seconds
         self._unread = unread
         self._refusal = refusal
         self._receiving: dict[Task, float] = {}
-        """When they began; the oldest first."""
+        """The start times, oldest first."""
         self._sending: dict[Task, _Answer] = {}
-        """The oldest first."""
+        """Oldest first."""
         self._given_up: dict[Task, bool] = {}
-        """Calls that are being ended, and whether because there were too many."""
+        """Calls being ended, and whether because there were too many."""
 
     async def receive(self, context: Context) -> Any:
         """Return the request of a unary call, or end the call."""
@@ -99,7 +99,7 @@ class Stalls:
         return request
 
     def send(self, context: Context, answer: bytes) -> bytes:
-        """Watch the answer of a unary call until it is written; return it."""
+        """Watch the answer of a unary call until it is written, and return the answer."""
         task = _current_task()
         self._begin(task, context, answer)
         task.add_done_callback(self._written)
@@ -107,7 +107,7 @@ class Stalls:
 
     @contextmanager
     def sending(self, context: Context, answer: bytes) -> Iterator[None]:
-        """Watch an answer of a stream; the block ends when it is written."""
+        """Watch an answer of a stream. The block ends when it is written."""
         task = _current_task()
         self._begin(task, context, answer)
         try:
@@ -116,7 +116,7 @@ class Stalls:
             self._written(task)
 
     async def sweep(self) -> None:
-        """Give up calls that stall, until cancelled."""
+        """End stalled calls, until cancelled."""
         loop = asyncio.get_running_loop()
         while True:
             await asyncio.sleep(SWEEP_SECONDS)
@@ -151,8 +151,8 @@ class Stalls:
         )
 
     def _stalled_peers(self, now: float) -> set[str]:
-        """Return the peers whose connections are to be cut: all that have not read an answer in
-        time, and while too much is unread, the slow ones with the largest share of it.
+        """Return the peers to disconnect: all that have not read an answer in time, and while too
+        much is unread, the slow ones with the largest share of it.
         """
         stalled: set[str] = set()
         slow: Counter[str] = Counter()
@@ -179,7 +179,7 @@ class Stalls:
 
 
 async def cut(peers: Collection[str]) -> None:
-    """End the connections of peers that do not read their answers, and log it."""
+    """Disconnect peers that do not read their answers, and log it."""
     _LOG.warning(
         "connections closed: their callers do not read the responses",
         extra={"peers": sorted(peers)[:10], "connections": len(peers)},
@@ -188,8 +188,8 @@ async def cut(peers: Collection[str]) -> None:
 
 
 def shut_down(peers: Iterable[str]) -> None:
-    """End the TCP connections of peers, as gRPC names them, such as `ipv4:127.0.0.1:1234`. Runs in
-    any thread. Peers on Unix sockets have no names of their own, and are left alone.
+    """End the TCP connections of peers, as named by gRPC, such as `ipv4:127.0.0.1:1234`.
+    Thread-safe. Peers on Unix sockets have no names, and are left alone.
     """
     wanted = {address for peer in peers if (address := _parsed(peer)) is not None}
     for connection in _connections():
@@ -203,7 +203,7 @@ def shut_down(peers: Iterable[str]) -> None:
 
 
 def acknowledged() -> dict[str, int]:
-    """Return how many bytes the peer of each TCP connection has acknowledged so far."""
+    """Return the number of bytes that the peer of each TCP connection has acknowledged so far."""
     found = {}
     for connection in _connections():
         with connection:
@@ -227,7 +227,7 @@ def _connections() -> Iterator[socket.socket]:
             continue
         try:
             connection = socket.socket(fileno=copy)
-        except OSError:  # it is no socket
+        except OSError:  # it is not a socket
             os.close(copy)
             continue
         if connection.family in {socket.AF_INET, socket.AF_INET6}:

@@ -55,7 +55,7 @@ class Configuration:
             data: The contents.
             diagnostics: The diagnostics of this file.
             is_read: Selects the properties for which an overridden value in another file is
-            reported.
+                reported.
         """
         root = read_xml(data, diagnostics)
         if root is None:

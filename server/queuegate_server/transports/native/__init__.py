@@ -1,5 +1,5 @@
-"""The transport of pygrpc-native, an optional extra: HTTP/2 and gRPC run in Rust, outside the
-interpreter lock. Nothing outside this folder knows the package.
+"""The pygrpc-native transport, an optional extra that runs HTTP/2 and gRPC in Rust, outside the
+interpreter lock. Only this folder knows the package.
 """
 
 import importlib.util
@@ -20,12 +20,12 @@ _PACKAGE: Final = "pygrpc_native"
 _SUPPORTED_BOUNDS: Final = frozenset(
     {"max_streams", "max_metadata", "keepalive_interval", "keepalive_timeout"}
 )
-"""The keys of `limits.connections` that this transport knows."""
+"""The keys of `limits.connections` that this transport supports."""
 _MAX_FOLDER_BYTES: Final = 107 - len(f"/{STREAMS_FOLDER}12345678/{STREAMS_SOCKET}")
 
 
 def unsupported(listeners: Sequence[Listener], connections: Connections) -> Iterator[str]:
-    """Yield the reasons why this transport cannot serve what is configured."""
+    """Yield the reasons why this transport cannot serve the configuration."""
     for listener in listeners:
         text = listener.address
         if listener.parsed.path:
@@ -40,7 +40,7 @@ def unsupported(listeners: Sequence[Listener], connections: Connections) -> Iter
     if len(listeners) > 1:
         yield f"{listeners[1].address!r}: transport native serves only one address"
     first = repr(listeners[0].address)
-    # A bound that is set to its default counts as well: the operator relies on it.
+    # A bound explicitly set to its default counts as well: the operator relies on it.
     for key in sorted(connections.model_fields_set - _SUPPORTED_BOUNDS):
         yield f"{first}: transport native does not support limits.connections.{key}"
     if fault := _folder_fault():
@@ -50,7 +50,7 @@ def unsupported(listeners: Sequence[Listener], connections: Connections) -> Iter
 
 
 def _local_addresses(host: str) -> list[str]:
-    """Return the addresses of a name of this machine; none if they cannot be found."""
+    """Return the local addresses of a host name; none if they cannot be resolved."""
     try:
         found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM) if host else []
     except OSError:

@@ -1,8 +1,8 @@
 """The server of the native transport.
 
-Unary calls come as events of the package's low-level API, and are answered by number. Streams are
-few and long, so they are forwarded to a `grpc.aio` server, over a Unix socket in a folder that
-nobody else may enter; `peer()` of a stream is that socket.
+Unary calls arrive as events of the package's low-level API, and are answered by number. Streams are
+few and long, so they are forwarded to a `grpc.aio` server over a Unix socket in a private folder.
+The `peer()` of a stream is that socket.
 """
 
 import asyncio
@@ -31,10 +31,10 @@ _LOG = logging.getLogger("queuegate_server.transports.native")
 _FLUSH_SECONDS: Final = 0.2
 _MAX_EVENTS: Final = 10_000
 _EVENTS_PER_CALLBACK: Final = 64
-"""Events that are handled before the event loop does something else."""
+"""The number of events handled before the event loop does other work."""
 IO_THREADS: Final = 1
-"""One thread carries more calls than the interpreter can answer; with two, each call costs a
-tenth more processor time.
+"""One thread carries more calls than the interpreter can answer. With two, each call costs a tenth
+more processor time.
 """
 _HEALTH: Final = "/grpc.health."
 _NO_DEADLINE: Final = float(sys.maxsize)
@@ -48,7 +48,7 @@ Details = tuple[tuple[tuple[str, str | bytes], ...], str, float | None]
 
 
 class NativeContext:
-    """The part of grpc.aio's ServicerContext that the handlers of this server use."""
+    """The subset of grpc.aio's ServicerContext that this server's handlers use."""
 
     __slots__ = ("_code", "_deadline", "_details", "_message", "_trailing", "arrived")
 
@@ -57,7 +57,7 @@ class NativeContext:
 
         Args:
             details: Metadata, peer and remaining seconds, as the transport reports them.
-            arrived: When it reported them, by the monotonic clock.
+            arrived: The monotonic time of that report.
         """
         self._details = details
         self.arrived = arrived
@@ -86,7 +86,7 @@ class NativeContext:
         return max(0.0, self._deadline - time.monotonic())
 
     def code(self) -> grpc.StatusCode | None:
-        """Return the status that `abort` has set, None without one."""
+        """Return the status set by `abort`, or None."""
         return self._code
 
     async def abort(
@@ -97,7 +97,7 @@ class NativeContext:
         raise grpc.aio.AbortError
 
     def fail(self, front: NativeGrpcFront, number: int) -> None:
-        """Send the status that `abort` has set."""
+        """Send the status set by `abort`."""
         code = self._code or grpc.StatusCode.UNKNOWN
         trailing = [entry for entry in self._trailing if entry[0] != _RESERVED_TRAILER]
         front.fail(number, code.value[0], self._message, trailing)
@@ -112,7 +112,7 @@ class NativeServer:
     def __init__(
         self, limits: Limits, unread: ByteBudget, refusal: Refusal, *, shares_port: bool
     ) -> None:
-        """Start without a port; see `registry.build`."""
+        """Create a server without a port; see `registry.build`."""
         self._stream_server = aio_server(limits, shares_port=shares_port)
         self._max_message = limits.max_message
         self._max_calls = max_calls(limits)
@@ -123,8 +123,8 @@ class NativeServer:
         self._shares_port = shares_port
         self._handlers: dict[str, Handler] = {}
         self._methods: list[tuple[Handler, bool, bool]] = []
-        """By the number of the method: its handler, whether its calls may be shed, and whether
-        their answers may be long.
+        """By method number: the handler, whether its calls may be shed, and whether its answers may
+        be long.
         """
         self._tasks: dict[int, asyncio.Task[None]] = {}
         self._front: NativeGrpcFront | None = None
@@ -147,7 +147,7 @@ class NativeServer:
                 self._handlers[f"/{service_name}/{name}"] = _of_bytes(handler)
 
     def add_insecure_port(self, address: str) -> int:
-        """Bind the port and return it; raise RuntimeError if it is taken."""
+        """Bind the port and return it. Raises RuntimeError if it is taken."""
         if self._front is not None:
             raise RuntimeError("only one port is supported")
         try:
@@ -172,11 +172,11 @@ class NativeServer:
         address: str,
         server_credentials: grpc.ServerCredentials,  # noqa: ARG002 - as in the protocol
     ) -> int:
-        """Raise RuntimeError: this transport has no TLS."""
+        """Raise RuntimeError: this transport does not support TLS."""
         raise RuntimeError(f"{address}: no TLS")
 
     async def start(self) -> None:
-        """Start to serve."""
+        """Start serving."""
         front = self._bound()
         self._folder = tempfile.mkdtemp(prefix=STREAMS_FOLDER)
         path = str(Path(self._folder) / STREAMS_SOCKET)
@@ -195,18 +195,18 @@ class NativeServer:
         self._sweeping = asyncio.create_task(self._sweep(front))
 
     async def stop(self, grace: float | None) -> None:
-        """Let calls in progress finish within `grace` seconds, and end.
+        """Stop after letting calls in progress finish within `grace` seconds.
 
-        Until then new calls are answered, too: only the end of its connection sends a client
-        elsewhere, so a client that is refused would only call here again.
+        Until then, new calls are also answered: only the end of its connection sends a client
+        elsewhere, so a refused client would only retry here.
         """
         streams = asyncio.ensure_future(self._stream_server.stop(grace))
         if grace and self._tasks:
             await asyncio.wait(list(self._tasks.values()), timeout=grace)
         await streams
         await self._cancel_calls()
-        # Closing drops responses and ends of streams that are not on the wire yet, and nothing
-        # reports when they are.
+        # Closing drops responses and ends of streams that have not been sent, and nothing reports
+        # when they have.
         await asyncio.sleep(_FLUSH_SECONDS)
         self._is_stopping = True
         await self._cancel_calls()
@@ -219,7 +219,7 @@ class NativeServer:
             shutil.rmtree(self._folder, ignore_errors=True)
 
     async def _sweep(self, front: NativeGrpcFront) -> None:
-        """Cut connections that do not read, until cancelled."""
+        """Abort connections that do not read, until cancelled."""
         while True:
             await asyncio.sleep(SWEEP_SECONDS)
             if (metrics := front.metrics()) and (peers := self._unread.look(metrics)):
@@ -227,7 +227,7 @@ class NativeServer:
 
     async def _cancel_calls(self) -> None:
         tasks = list(self._tasks.values())
-        self._tasks.clear()  # a task that is cancelled before its first step does not remove itself
+        self._tasks.clear()  # a task cancelled before its first step does not remove itself
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -238,7 +238,7 @@ class NativeServer:
         return self._front
 
     def _receive(self, front: NativeGrpcFront, loop: asyncio.AbstractEventLoop) -> None:
-        """Pass events to the event loop until the port is closed. Runs in its own thread."""
+        """Pass events to the event loop until the port is closed. Runs in a separate thread."""
         # All events at once: the time that an event waits in the transport is not measured.
         while (events := front.recv_batch_details(_MAX_EVENTS)) is not None:
             now = time.monotonic()
@@ -282,7 +282,7 @@ class NativeServer:
         payload: bytes,
         context: NativeContext,
     ) -> None:
-        """Answer a call, unless it has waited for too long."""
+        """Answer a call unless it has waited too long."""
         handler, may_be_shed, is_long = self._methods[method]
         try:
             now = time.monotonic()
@@ -317,7 +317,7 @@ def _fail(front: NativeGrpcFront, number: int, code: grpc.StatusCode, message: s
 
 
 def _of_bytes(handler: Any) -> Handler:
-    """Return the handler of a unary method as one that takes and returns bytes."""
+    """Return the handler of a unary method as a function from bytes to bytes."""
     serve: Handler = handler.unary_unary
     parse, serialize = handler.request_deserializer, handler.response_serializer
     if parse is None and serialize is None:
@@ -326,7 +326,7 @@ def _of_bytes(handler: Any) -> Handler:
     async def converted(data: bytes, context: NativeContext) -> bytes:
         try:
             request = parse(data)
-        except Exception:  # whatever the parser raises for the bytes
+        except Exception:  # any exception of the parser for the bytes
             await context.abort(grpc.StatusCode.INTERNAL, "Exception deserializing request!")
         response: bytes = serialize(await serve(request, context))
         return response

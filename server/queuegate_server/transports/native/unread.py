@@ -1,7 +1,7 @@
-"""Long answers of the native transport that their callers have not read.
+"""Tracks long answers of the native transport that callers have not read.
 
-`respond` does not report when an answer is written. But the metrics of the transport count its
-bytes once it is, or once its connection has ended; and the kernel knows how many bytes the other
+`respond` does not report when an answer is written. However, the transport's metrics count its
+bytes once it is written or its connection has ended, and the kernel knows how many bytes the other
 end of a connection has acknowledged.
 """
 
@@ -18,9 +18,9 @@ SHORT_ANSWERS: Final = frozenset(
         "/queuegate.v1.AccessService/CheckQueueAccess",
     }
 )
-"""Methods whose answers are not counted."""
+"""Methods whose answers are not tracked."""
 _MAX_PEERS: Final = 1_000
-"""When there are more, closed ones are forgotten."""
+"""The number of connections above which closed ones are dropped."""
 
 
 class Unread:
@@ -44,15 +44,15 @@ class Unread:
         self._given[peer] = self._given.get(peer, 0) + size
 
     def look(self, metrics: Mapping[str, Any]) -> set[str]:
-        """Count what has been written no longer.
+        """Stop counting answers that have been written.
 
-        Returns the peers to cut: while too much is unread, those that have read none of their
-        answers since the last look.
+        Returns the peers to disconnect: while too much is unread, those that have read none of
+        their answers since the last sweep.
         """
         long = [each for name, each in metrics["methods"].items() if name not in SHORT_ANSWERS]
         ends = [end for each in long for end in each["status"].values()]
         written = sum(end["sent"]["sum"] for end in ends)
-        # The answer to a call that is cancelled at that moment is never counted as written.
+        # The answer to a call cancelled at that moment is never counted as written.
         open_calls = sum(each["started"] for each in long) - sum(end["count"] for end in ends)
         unread = min(self._answered - written, open_calls * self._longest)
         self._budget.give_back(self._unread - unread)
