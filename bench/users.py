@@ -22,6 +22,7 @@ from queuegate_server.identity.cache import GroupCache
 from queuegate_server.identity.options import CacheOptions
 from queuegate_server.identity.resolver import Found
 from queuegate_server.runtime import resources
+from queuegate_server.runtime.single_flight import Flight
 
 _GOALS: Final[dict[int, float | None]] = {200_000: 10.0, 1_000_000: None}
 """The goal for the longest pause, in milliseconds, by the number of users."""
@@ -145,7 +146,7 @@ class _Cache:
 
 
 def _store(cache: GroupCache, user: str, groups: tuple[str, ...]) -> None:
-    cache.commit(cache.reserve(user), Found(groups))
+    cache.store(Flight(user, 0.0, []), Found(groups))
 
 
 async def _longest(works: Iterable[Callable[[], object]], at_once: int = _AT_ONCE) -> _Pause:

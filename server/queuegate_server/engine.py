@@ -16,7 +16,7 @@ from queuegate.policy.explain import Explanation, explain
 from queuegate.policy.names import DEFAULT_PARTITION
 from queuegate.policy.tree import Partition, Policy
 from queuegate_server.formats.diagnostics import Diagnostic
-from queuegate_server.identity.cache_shards import CacheEntry
+from queuegate_server.identity.cache import CacheEntry
 from queuegate_server.identity.group_resolver import GroupResolver, Resolution
 from queuegate_server.identity.resolver import Found, LookupFailed, NoSuchUser
 
@@ -196,7 +196,7 @@ class Engine:
         decision = decide(served.partition, path, access, user, groups or None, real_user=real_user)
         if decision is not None:
             return Verdict(decision, None, evaluated_instead(served.partition, path, decision))
-        entry = served.groups.cached(user)
+        entry = served.groups.known(user)
         return None if entry is None else self._decide_with(query, entry)
 
     def check_application(self, query: ApplicationQuery) -> Decision | None:
@@ -207,7 +207,7 @@ class Engine:
         decision = query.judge(query.groups or None).decision
         if decision is not None:
             return decision
-        entry = query.served.groups.cached(query.user)
+        entry = query.served.groups.known(query.user)
         if entry is None:
             return None
         groups = self._groups(query.served, entry)

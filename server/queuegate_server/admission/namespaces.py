@@ -13,7 +13,7 @@ from urllib.parse import quote
 
 from cachetools import LRUCache
 
-from queuegate_server.identity.singleflight import SingleFlight
+from queuegate_server.runtime.single_flight import Flight, SingleFlight
 
 _NOT_FOUND: Final = 404
 _SOCKET_SECONDS: Final = 3.0
@@ -76,7 +76,8 @@ class CachedNamespaces:
                 ) from None
             raise
 
-    async def _look_up(self, namespace: str) -> Mapping[str, str]:
+    async def _look_up(self, flight: Flight) -> Mapping[str, str]:
+        namespace = flight.key
         annotations = await asyncio.to_thread(self._fetch, namespace)
         self._entries[namespace] = _CachedAnnotations(annotations, self._clock())
         return annotations

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from queuegate_server.console.views import Services
 from queuegate_server.formats.diagnostics import Severity
-from queuegate_server.identity.guards import CircuitState
+from queuegate_server.identity.guarded_resolver import CircuitState
 
 
 def problems(services: Services) -> Iterator[str]:

@@ -1,10 +1,9 @@
 """The group cache of one partition: what the resolver said about its users.
 
-`cachetools` holds the entries in the order of their use. This module adds what it cannot know:
-three outcomes with three lifetimes, expired groups that are used while the resolver cannot be
-asked (stale-if-error, RFC 5861), reservations that keep an outdated answer out, and statistics.
-Users with groups, and negative entries, have a bound each: a flood of unknown names evicts no user.
-Groups that a caller sent along never enter: one caller's claim must not change another's answer.
+`cachetools` holds the entries in the order of their use. This module adds three outcomes with three
+lifetimes, failures that are remembered beside groups, a bound for users with groups and another one
+for the names without, so that a flood of unknown names evicts no user, and statistics. Groups that
+a caller sent along never enter: one caller's claim must not change another's answer.
 """
 
 import math
@@ -12,19 +11,10 @@ import random
 import sys
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, Protocol
 
 from cachetools import LRUCache
 
-from queuegate_server.identity.cache_shards import (
-    MAX_SHARDS,
-    MIN_SHARD_ENTRIES,
-    NEVER,
-    CacheEntry,
-    Occupancy,
-    Shard,
-    Shards,
-)
 from queuegate_server.identity.options import CacheOptions
 from queuegate_server.identity.resolver import Found, LookupFailed, NoSuchUser, Outcome
 from queuegate_server.identity.shared import CacheLease, EndlessLease, SharedAnswer
@@ -40,16 +30,69 @@ INVALIDATE_STEP: Final = 250
 """How many entries `invalidate_all` drops in one step: less than 1 ms of work."""
 MAX_SHARED_GROUPS: Final = 4096
 """How many distinct group lists are remembered to be shared between users."""
+MAX_SHARDS: Final = 64
+"""Dictionaries are copied when they grow. One for a million users would stop the event loop for
+0.1 s, each of 64 for a few ms."""
+MIN_SHARD_ENTRIES: Final = 1024
+"""A small cache has fewer shards: each evicts its own entries, so one shard is an exact LRU."""
+MAX_EVICTIONS: Final = 2
+"""How many entries one store evicts at most, after the bound has been lowered."""
+NEVER: Final = -math.inf
 
 
 @dataclass(slots=True, eq=False)
-class Reservation:
-    """A lookup under way. Its answer is stored unless the reservation has become outdated."""
+class CacheEntry:
+    """The answer about a user, and its lifetime: the entry itself, which only the cache changes.
+
+    Whoever decided with an entry sees when it is replaced, invalidated or evicted.
+    """
 
     user: str
-    started_at: float
-    """Monotonic."""
-    outdated: bool = False
+    outcome: Outcome
+    resolved_at_wall: float = 0.0
+    """When the resolver answered, by the wall clock, for people."""
+    expires_at_wall: float = 0.0
+    """When the entry expires, by the wall clock, for people."""
+    expires_at: float = NEVER
+    """When the entry expires, by the monotonic clock. Groups may be used for `max_stale` seconds
+    more while the resolver cannot be asked."""
+    fresh_until: float = NEVER
+    """Until when a decision made with the entry holds, by the monotonic clock. From then on a use
+    starts a refresh."""
+    failure: "CacheEntry | None" = None
+    """The failed lookup that came after these groups were resolved."""
+    generation: int = 0
+    """The lease (`CacheLease`) in which the resolver answered."""
+
+    def end(self) -> None:
+        """End the entry for everybody who has it."""
+        self.expires_at = self.fresh_until = NEVER
+
+
+class Question(Protocol):
+    """A lookup whose answer is stored."""
+
+    @property
+    def key(self) -> str:
+        """The user."""
+
+    @property
+    def started_at(self) -> float:
+        """When the lookup began, by the monotonic clock."""
+
+    @property
+    def is_outdated(self) -> bool:
+        """Whether the user has been invalidated since, or a later lookup has been answered."""
+
+
+@dataclass(slots=True)
+class Occupancy:
+    """How full a part of the cache is."""
+
+    entries: int = 0
+    """Entries now, expired ones included."""
+    evictions: int = 0
+    """Entries that made room for others, since the cache was built."""
 
 
 @dataclass(slots=True)
@@ -93,145 +136,61 @@ class GroupCache:
         """Build an empty cache.
 
         Args:
-            options: Lifetimes and bounds.
+            options: Lifetimes and bounds. May be replaced at any time: entries keep their
+                lifetimes, and those in excess of a lower bound are evicted as others are stored.
             clock: A monotonic clock, in seconds.
             wall: The wall clock, in seconds.
             chance: A source of random numbers in [0, 1).
             lease: Says which entries must be asked for again; None: none before they expire.
         """
-        self.lease = lease or EndlessLease()
+        self.lease: Final = lease or EndlessLease()
         self.options = options
-        self._clock = clock
+        self.clock: Final = clock
+        """The monotonic clock, in seconds."""
         self.wall: Final = wall
         """The wall clock, in seconds."""
         self._chance = chance
         shards = max(1, min(MAX_SHARDS, options.max_entries // MIN_SHARD_ENTRIES))
-        self.stats = CacheStats()
-        self._groups = Shards(shards, self.stats.groups)
-        self._negative = Shards(shards, self.stats.negative)
-        self._reservations: dict[str, list[Reservation]] = {}
+        self.stats: Final = CacheStats()
+        self._groups = _Shards(shards, self.stats.groups)
+        self._negative = _Shards(shards, self.stats.negative)
         self._shared_groups: LRUCache[tuple[str, ...], Found] = LRUCache(MAX_SHARED_GROUPS)
 
-    def reconfigure(self, options: CacheOptions) -> None:
-        """Use other options from now on. Entries keep their lifetimes; those in excess of a
-        lower bound are evicted as others are stored.
+    def find(self, user: str) -> CacheEntry | None:
+        """Return the entry of a user, expired or not, as the one used last."""
+        shards = self._groups.shards
+        try:
+            return shards[hash(user) % len(shards)][user]
+        except KeyError:
+            return self._negative.shard(user).get(user)
+
+    def store(
+        self, question: Question, outcome: Outcome, shared: SharedAnswer | None = None
+    ) -> CacheEntry:
+        """Store the answer of a lookup, unless that is outdated, and return it as an entry.
+
+        A failure never replaces a usable answer.
+
+        Args:
+            question: The lookup.
+            outcome: Its answer.
+            shared: The same as another server got it; None: the resolver has just answered.
         """
-        self.options = options
-
-    def get(self, user: str, now: float) -> CacheEntry | None:
-        """Return the entry of a user unless it has expired: groups, the fact that there is no
-        such user, or a failure. `now` is monotonic.
-        """
-        entry = self._find(user)
-        if entry is None or now >= entry.expires_at or entry.generation != self.lease.generation:
-            return None
-        if isinstance(entry.outcome, Found):
-            self.stats.hits += 1
-        elif isinstance(entry.outcome, NoSuchUser):
-            self.stats.negative_hits += 1
-        else:
-            self.stats.failure_hits += 1
-        return entry
-
-    def stale_if_error(self, user: str) -> tuple[CacheEntry, bool] | None:
-        """Return the groups to use if the resolver cannot be asked, and whether they are stale."""
-        entry = self._find_groups(user)
-        if entry is None:
-            return None
-        now = self._clock()
-        if now < entry.expires_at and entry.generation == self.lease.generation:
-            self.stats.hits += 1
-            return entry, False
-        if now < self.stale_until(entry):
-            self.stats.stale_hits += 1
-            return entry, True
-        return None
-
-    def has_groups(self, user: str) -> bool:
-        """Return whether `stale_if_error` would return groups, without counting a use."""
-        entry = self._find_groups(user)
-        return entry is not None and self._clock() < self.stale_until(entry)
-
-    def stale_until(self, entry: CacheEntry) -> float:
-        """Return until when groups are used if the resolver cannot be asked (monotonic)."""
-        return entry.expires_at + self.options.max_stale
-
-    def is_due(self, user: str) -> bool:
-        """Return whether the groups of a user are known and due for a refresh."""
-        entry = self._find_groups(user)
-        return entry is not None and (
-            self._clock() >= entry.refresh_at or entry.generation != self.lease.generation
-        )
-
-    def must_revalidate(self, user: str) -> bool:
-        """Return whether groups of the user are known that may have been invalidated unnoticed."""
-        entry = self._find_groups(user)
-        return entry is not None and (
-            entry.generation != self.lease.generation
-            or (self.lease.max_age < math.inf and self._clock() >= entry.expires_at)
-        )
-
-    def negative_entry(self, user: str) -> CacheEntry | None:
-        """Return the failed lookup after which the user must not be looked up yet."""
-        entry = self._find(user)
-        failure = None if entry is None else entry.failure
-        if failure is None or self._clock() >= failure.expires_at:
-            return None
-        return failure if failure.generation == self.lease.generation else None
-
-    def reserve(self, user: str) -> Reservation:
-        """Register a lookup that starts. It ends with `commit` or `abort`."""
-        reservation = Reservation(user, self._clock())
-        self._reservations.setdefault(user, []).append(reservation)
-        return reservation
-
-    def is_too_slow(self, user: str) -> bool:
-        """Return whether the lookup under way that was begun last takes longer than its answer may
-        be used.
-        """
-        under_way = self._reservations.get(user)
-        if not under_way:
-            return False
-        return self._clock() >= under_way[-1].started_at + self.lease.max_age
-
-    def abort(self, reservation: Reservation) -> None:
-        """End a lookup without an answer."""
-        reservations = self._reservations[reservation.user]
-        reservations.remove(reservation)
-        if not reservations:
-            del self._reservations[reservation.user]
-
-    def commit(self, reservation: Reservation, outcome: Outcome) -> CacheEntry:
-        """Store the answer of a lookup and return it as an entry.
-
-        It is not stored if the user was invalidated since the lookup started, or a lookup
-        that started later has been answered. A failure never replaces a usable answer.
-        """
-        reservations = self._reservations[reservation.user]
-        earlier = reservations[: reservations.index(reservation)]
-        self.abort(reservation)
-        if reservation.outdated:
+        user = question.key
+        if question.is_outdated:
             self.stats.outdated += 1
-            return self.uncached(reservation.user, outcome, started_at=reservation.started_at)
+            return self.uncached(user, outcome, shared, started_at=question.started_at)
         if isinstance(outcome, LookupFailed):
-            return self._put_failure(reservation.user, outcome)
-        for other in earlier:
-            other.outdated = True
-        return self._put_answer(reservation, outcome)
-
-    def commit_shared(self, reservation: Reservation, answer: SharedAnswer) -> CacheEntry:
-        """Store an answer that another server got, and return it as an entry.
-
-        It is not stored where `commit` would not store one. Lookups that started earlier may
-        still replace it: it may be older than they are.
-        """
-        self.abort(reservation)
-        if reservation.outdated:
-            self.stats.outdated += 1
-            return self.uncached(
-                reservation.user, answer.outcome, answer, started_at=reservation.started_at
-            )
-        return self._put_answer(reservation, answer.outcome, answer)
+            return self._store_failure(user, outcome)
+        if isinstance(outcome, Found):
+            outcome = self._shared(outcome)
+        entry = self.find(user)
+        if entry is None or entry.outcome != outcome:
+            entry = CacheEntry(user, outcome)
+        # Otherwise decisions that were made with the entry hold again.
+        self._renew(entry, shared, question.started_at)
+        self._put(entry)
+        return entry
 
     def uncached(
         self,
@@ -243,28 +202,18 @@ class GroupCache:
     ) -> CacheEntry:
         """Return an answer as an entry that is not in the cache."""
         entry = self._renew(CacheEntry(user, outcome), shared, started_at)
-        entry.refresh_at = NEVER
+        entry.fresh_until = NEVER
         return entry
 
     def invalidate(self, users: Collection[str]) -> int:
-        """Drop the entries of some users and return how many were usable.
-
-        The answers of lookups under way for them will not be stored.
-        """
-        now = self._clock()
+        """Drop the entries of some users and return how many were usable."""
+        now = self.clock()
         dropped = 0
         for user in set(users):
             entry = self._groups.drop(user) or self._negative.drop(user)
             if entry is not None:
-                dropped += now < self._usable_until(entry)
-            self._outdate(user)
-        self.stats.invalidated += dropped
+                dropped += self._end(entry, now)
         return dropped
-
-    def outdate_lookups(self) -> None:
-        """Do not store the answers of lookups under way: they may be from before a change."""
-        for user in self._reservations:
-            self._outdate(user)
 
     def invalidate_all(self) -> Iterator[int]:
         """Drop all entries, in steps, and yield how many usable ones each step dropped.
@@ -272,70 +221,53 @@ class GroupCache:
         The cache is empty at once. Decisions made with an entry may be used until the iterator
         is exhausted.
         """
-        shards = [*self._groups.take_all(), *self._negative.take_all()]
-        self.outdate_lookups()
-        return self._drain(shards, self._clock())
+        return self._drain([*self._groups.take_all(), *self._negative.take_all()], self.clock())
 
-    def _drain(self, shards: list[Shard], now: float) -> Iterator[int]:
+    def _drain(self, shards: "list[_Shard]", now: float) -> Iterator[int]:
         while shards:
             shard = shards.pop()
             while shard:
-                step = [shard.popitem()[1] for _ in range(min(INVALIDATE_STEP, len(shard)))]
-                dropped = sum(now < self._usable_until(entry) for entry in step)
-                self.stats.invalidated += dropped
-                yield dropped
+                size = min(INVALIDATE_STEP, len(shard))
+                yield sum(self._end(shard.popitem()[1], now) for _ in range(size))
 
-    def _outdate(self, user: str) -> None:
-        for reservation in self._reservations.get(user, ()):
-            reservation.outdated = True
-
-    def _find(self, user: str) -> CacheEntry | None:
-        """Return the entry of a user, expired or not, as the one used last."""
-        try:
-            return self._groups.shard(user)[user]
-        except KeyError:
-            return self._negative.shard(user).get(user)
-
-    def _find_groups(self, user: str) -> CacheEntry | None:
-        return self._groups.shard(user).get(user)
-
-    def _put_answer(
-        self,
-        reservation: Reservation,
-        outcome: Found | NoSuchUser,
-        shared: SharedAnswer | None = None,
-    ) -> CacheEntry:
-        user = reservation.user
-        if isinstance(outcome, Found):
-            outcome = self._shared(outcome)
-        entry = self._find(user)
-        if entry is None or entry.outcome != outcome:
-            entry = CacheEntry(user, outcome)
-        # Otherwise decisions that were made with the entry hold again.
-        self._renew(entry, shared, reservation.started_at)
-        self._put(entry)
-        return entry
+    def _end(self, entry: CacheEntry, now: float) -> bool:
+        """End an invalidated entry, and return whether it was usable."""
+        until = entry.expires_at
+        if isinstance(entry.outcome, Found):
+            failure_until = NEVER if entry.failure is None else entry.failure.expires_at
+            until = max(until + self.options.max_stale, failure_until)
+        entry.end()
+        self.stats.invalidated += now < until
+        return now < until
 
     def _put(self, entry: CacheEntry) -> None:
         groups, negative = self._groups, self._negative
         kind, other = (groups, negative) if isinstance(entry.outcome, Found) else (negative, groups)
-        other.drop(entry.user)
+        replaced = other.drop(entry.user)
+        if replaced is not None:
+            replaced.end()
         kind.put(entry, self.options.max_entries)
 
-    def _put_failure(self, user: str, outcome: LookupFailed) -> CacheEntry:
-        now = self._clock()
+    def _store_failure(self, user: str, outcome: LookupFailed) -> CacheEntry:
+        now = self.clock()
         failure = self._renew(CacheEntry(user, outcome))
-        known = self._find(user)
-        if known is None or now >= self._answer_until(known):
+        known = self.find(user)
+        if known is None or not self._outlives_failures(known, now):
             self._put(failure)
             return failure
-        failure.refresh_at = NEVER
+        failure.fresh_until = NEVER
         if isinstance(known.outcome, Found):
             known.failure = failure
             # The next refresh waits until the resolver may be asked again.
             retry_at = min(failure.expires_at, known.expires_at)
-            known.refresh_at = max(known.refresh_at, retry_at)
+            known.fresh_until = max(known.fresh_until, retry_at)
         return failure
+
+    def _outlives_failures(self, entry: CacheEntry, now: float) -> bool:
+        if isinstance(entry.outcome, Found):
+            return now < entry.expires_at + self.options.max_stale
+        is_absence = isinstance(entry.outcome, NoSuchUser)
+        return is_absence and now < entry.expires_at and entry.generation == self.lease.generation
 
     def _renew(
         self,
@@ -356,7 +288,7 @@ class GroupCache:
         else:
             ttl = options.failure_ttl
         ttl *= 1 - TTL_JITTER * self._chance()
-        now, wall = self._clock(), self.wall()
+        now, wall = self.clock(), self.wall()
         if shared is not None:
             ttl = min(ttl, shared.expires_at - wall)
         if started_at is not None:
@@ -364,7 +296,7 @@ class GroupCache:
         entry.resolved_at_wall = wall if shared is None else shared.resolved_at
         entry.expires_at_wall = wall + ttl
         entry.expires_at = now + ttl
-        entry.refresh_at = now + ttl * refresh_after
+        entry.fresh_until = now + ttl * refresh_after
         entry.failure = None
         entry.generation = self.lease.generation
         return entry
@@ -377,16 +309,49 @@ class GroupCache:
             self._shared_groups[shared.groups] = shared
         return shared
 
-    def _answer_until(self, entry: CacheEntry) -> float:
-        """Return the time until which a failure does not replace the entry."""
-        if isinstance(entry.outcome, Found):
-            return self.stale_until(entry)
-        if isinstance(entry.outcome, NoSuchUser) and entry.generation == self.lease.generation:
-            return entry.expires_at
-        return NEVER
 
-    def _usable_until(self, entry: CacheEntry) -> float:
-        if not isinstance(entry.outcome, Found):
-            return entry.expires_at
-        failure_until = NEVER if entry.failure is None else entry.failure.expires_at
-        return max(self.stale_until(entry), failure_until)
+_Shard = LRUCache[str, CacheEntry]
+
+
+class _Shards:
+    """Entries of one kind, in shards of about the same size.
+
+    A shard has no bound of its own, since that of a cachetools cache cannot change.
+    """
+
+    def __init__(self, count: int, occupancy: Occupancy) -> None:
+        self.shards: list[_Shard] = [LRUCache(math.inf) for _ in range(count)]
+        self._occupancy = occupancy
+
+    def shard(self, user: str) -> _Shard:
+        """Return the shard in which the entry of a user is, if there is one."""
+        return self.shards[hash(user) % len(self.shards)]
+
+    def put(self, entry: CacheEntry, max_entries: int) -> None:
+        """Add an entry; the least recently used ones make room."""
+        shard = self.shard(entry.user)
+        replaced = shard.get(entry.user)
+        if replaced is None:
+            self._occupancy.entries += 1
+        elif replaced is not entry:
+            replaced.end()
+        shard[entry.user] = entry
+        for _ in range(MAX_EVICTIONS):
+            if self._occupancy.entries <= max_entries or len(shard) == 1:
+                return
+            shard.popitem()[1].end()
+            self._occupancy.entries -= 1
+            self._occupancy.evictions += 1
+
+    def drop(self, user: str) -> CacheEntry | None:
+        """Remove the entry of a user, if there is one, and return it."""
+        entry = self.shard(user).pop(user, None)
+        if entry is not None:
+            self._occupancy.entries -= 1
+        return entry
+
+    def take_all(self) -> list[_Shard]:
+        """Remove all entries, and return the shards that have them."""
+        shards, self.shards = self.shards, [LRUCache(math.inf) for _ in self.shards]
+        self._occupancy.entries = 0
+        return shards

@@ -4,11 +4,10 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 from itertools import chain
 
-from queuegate_server.identity.guarded_resolver import GuardedResolver
+from queuegate_server.identity.guarded_resolver import GuardedResolver, ResolverLoad
 from queuegate_server.identity.members import CannotListUsers, ListingLimit, MemberListing
 from queuegate_server.identity.options import ChainMode
 from queuegate_server.identity.resolver import Found, LookupFailed, NoSuchUser, Outcome
-from queuegate_server.throttling import TokenBucket
 
 
 class ResolverChain:
@@ -32,18 +31,8 @@ class ResolverChain:
         self._mode = mode
         # With `first`, lookups of users that the first resolver knows need no other one, so the
         # others must not hold them up.
-        self._always_asked = self._members if mode == "union" else self._members[:1]
-        self.refresh_bucket = _EveryBucket([each.refresh_bucket for each in self._always_asked])
-
-    @property
-    def refresh_capacity(self) -> int:
-        """How many refreshes may run at this moment."""
-        return min(member.refresh_capacity for member in self._always_asked)
-
-    @property
-    def waiting(self) -> int:
-        """How many lookups are queued."""
-        return sum(member.waiting for member in self._always_asked)
+        always_asked = self._members if mode == "union" else self._members[:1]
+        self.load = _ChainLoad([each.load for each in always_asked])
 
     async def resolve(self, user: str) -> Outcome:
         """Look up one user. Never raises."""
@@ -95,20 +84,30 @@ class ResolverChain:
         return found.keys()
 
 
-class _EveryBucket:
-    """Token buckets that all must have a token."""
+class _ChainLoad:
+    """How busy the resolvers are that every lookup asks: a refresh needs all of them."""
 
-    def __init__(self, buckets: Sequence[TokenBucket]) -> None:
-        self._buckets = buckets
+    def __init__(self, loads: Sequence[ResolverLoad]) -> None:
+        self._loads = loads
+
+    @property
+    def capacity(self) -> int:
+        """How many refreshes may run at this moment."""
+        return min(load.capacity for load in self._loads)
+
+    @property
+    def waiting(self) -> int:
+        """How many lookups are queued."""
+        return sum(load.waiting for load in self._loads)
 
     def wait(self) -> float:
-        """Return in how many seconds all have a token; 0 if now."""
-        return max((bucket.wait() for bucket in self._buckets), default=0.0)
+        """Return in how many seconds the next refresh may start; 0 if now."""
+        return max(load.wait() for load in self._loads)
 
     def acquire(self) -> bool:
-        """Take a token from each if all have one, and return whether they had."""
+        """Count a refresh if it may start now, and return whether it may."""
         if self.wait() > 0:
             return False
-        for bucket in self._buckets:
-            bucket.charge()
+        for load in self._loads:
+            load.charge()
         return True

@@ -1,38 +1,37 @@
 """From a resolver to the groups of a partition's users.
 
-GroupResolver    one per partition
-  GroupCache       answers that are known
-  SingleFlight     one lookup of a user at a time
-  SharedGroups     answers that other servers of a fleet know
+Each of these asks the next one:
+
+GroupResolver    one per partition: answers that are known, or stale; refreshes
+  GroupCache       the entries
   RefreshQueue     looks known users up again, at a limited rate
+SingleFlight     one lookup of a user at a time
+Lookup           stores the answer of a flight
+  SharedGroups     answers that other servers of a fleet know
 ResolverChain    where the settings name a chain; asks several of the following
 GuardedResolver  one per resolver, however many partitions use it
   Bulkhead             bounds the lookups at the same time
   CircuitBreaker       stops lookups while the resolver fails
   Timeout              bounds the time of a lookup
   ExceptionContainment turns an exception into a failed lookup
-  the resolver
+the resolver
 """
 
 import asyncio
 import math
 import time
 from collections.abc import Callable, Collection
-from functools import partial
 from typing import Final, NamedTuple
 
-from queuegate_server.identity.cache import CacheStats, GroupCache
-from queuegate_server.identity.cache_shards import CacheEntry
-from queuegate_server.identity.guarded_resolver import GroupSource
+from queuegate_server.identity.cache import CacheEntry, CacheStats, GroupCache
+from queuegate_server.identity.lookup import Lookup
 from queuegate_server.identity.members import MemberListing
 from queuegate_server.identity.options import CacheOptions
 from queuegate_server.identity.refresh import RefreshQueue
-from queuegate_server.identity.resolver import Found, LookupFailed
-from queuegate_server.identity.shared import SharedAnswer, SharedGroups
-from queuegate_server.identity.singleflight import FlightCancelled, SingleFlight
+from queuegate_server.identity.resolver import Found, GroupSource, LookupFailed, NoSuchUser
+from queuegate_server.identity.shared import SharedGroups
+from queuegate_server.runtime.single_flight import FlightCancelled, SingleFlight
 
-REFRESH_LIFE: Final = 0.5
-"""A refresh takes the answer of another server that lives for this part of a lifetime at least."""
 STALE_COPY_SECONDS: Final = 15.0
 """For how long another process may use a copy of groups while the resolver cannot be asked."""
 _GIVEN_UP: Final = LookupFailed(
@@ -44,6 +43,7 @@ class Resolution(NamedTuple):
     """The answer to a question about a user."""
 
     entry: CacheEntry
+    """The entry itself: it ends when the user is invalidated."""
     cached: bool
     """It was known before the question."""
     stale: bool
@@ -70,38 +70,36 @@ class GroupResolver:
             shared: The answers of other servers, asked for before the resolver is.
         """
         self.resolver_name = source.name
-        self.is_local = source.is_local
-        """Whether `resolve` finishes without suspending."""
         self.resolver_fingerprint = b"" if shared is None else shared.resolver_fingerprint
         """Empty if the groups are not shared."""
+        self._is_local = source.is_local
         self._source = source
         self._cache = cache
+        self._lease = cache.lease
         self._clock = clock
-        self._shared = shared
-        self._flights = SingleFlight(
-            self._look_up if shared is None else partial(self._find_shared, shared, 0.0)
-        )
-        self._refreshes = RefreshQueue(
-            self._start_refresh, lambda: source.refresh_capacity, source.refresh_bucket
-        )
+        self._lookup = Lookup(source, cache, shared)
+        self._flights = SingleFlight(self._lookup.run, clock, has_tasks=not source.is_local)
+        self._refreshes = RefreshQueue(self._start_refresh, source.load)
         self._invalidations: set[asyncio.Task[int]] = set()
-        self._closed = False
 
-    def cached(self, user: str) -> CacheEntry | None:
+    def known(self, user: str) -> CacheEntry | None:
         """Return the entry of a user; None if there is none or it has expired.
 
-        When the entry is due, a refresh starts in the background. A local resolver needs none:
-        asking it again takes no time, so a due entry counts as expired.
+        When the entry is due, a refresh starts in the background. A local resolver is asked at
+        once instead, since that takes no time.
         """
-        now = self._clock()
-        self._cache.lease.end_if_expired(now)
-        entry = self._cache.get(user, now)
-        if entry is None or now < entry.refresh_at:
-            return entry
-        if self.is_local:
-            return None
-        self._refresh(user)
-        return entry
+        now, lease = self._clock(), self._lease
+        if now >= lease.ends_at:
+            lease.end_if_expired(now)
+        entry = self._cache.find(user)
+        if entry is not None:
+            # Most questions end here.
+            if now < entry.fresh_until and entry.generation == lease.generation:
+                return self._use(entry)
+            if self._is_current(entry, now):
+                self._refresh(user)
+                return self._use(entry)
+        return self._ask_local(user) if user and self._is_local else None
 
     async def resolve(self, user: str, *, bypass_cache: bool = False) -> Resolution:
         """Return the answer about a user, asking the resolver if need be.
@@ -119,26 +117,29 @@ class GroupResolver:
         """
         if not user:
             raise ValueError("the user name is empty")
-        if not bypass_cache and (known := self._known(user)) is not None:
-            return known
-        stale_wait = self._cache.options.stale_wait
-        can_be_stale = (
-            not bypass_cache
-            and self._cache.has_groups(user)
-            and not self._cache.must_revalidate(user)
-        )
+        if bypass_cache:
+            return await self._ask(user)
+        now, lease = self._clock(), self._lease
+        if now >= lease.ends_at:
+            lease.end_if_expired(now)
+        entry = self._cache.find(user)
+        patience: float | None = None
+        if entry is not None:
+            known = self._known(entry, now)
+            if known is not None:
+                return known
+            if self._has_groups(entry, now) and not self._must_revalidate(entry, now):
+                patience = self._cache.options.stale_wait
+        self._cache.stats.misses += 1
         try:
-            entry = await self._ask(user, stale_wait if can_be_stale else None, alone=bypass_cache)
+            async with asyncio.timeout(patience):
+                entry = await self._flights.join(user, max_age=lease.max_age)
         except TimeoutError:
-            stale = self._stale(user)
-            if stale is not None:
-                return stale
-            entry = await self._ask(user, None)
-        if isinstance(entry.outcome, LookupFailed) and not bypass_cache:
-            stale = self._stale(user)
-            if stale is not None:
-                return stale
-        return Resolution(entry, cached=False, stale=False)
+            return self._stale(user) or await self.resolve(user)
+        except FlightCancelled:
+            entry = self._cache.uncached(user, _GIVEN_UP)
+        failed = isinstance(entry.outcome, LookupFailed)
+        return (failed and self._stale(user)) or Resolution(entry, cached=False, stale=False)
 
     def copy_until(self, resolution: Resolution) -> float:
         """Return until when another process may use a copy of an answer (monotonic).
@@ -147,19 +148,19 @@ class GroupResolver:
         copies of all users would have to be renewed all the time.
         """
         entry = resolution.entry
-        if self.is_local:
-            return entry.refresh_at  # the resolver is asked again then
+        if self._is_local:
+            return entry.fresh_until  # the resolver is asked again then
         if not isinstance(entry.outcome, Found):
             return entry.expires_at
-        now, max_age = self._clock(), self._cache.lease.max_age
+        now, max_age = self._clock(), self._lease.max_age
         seconds = min(STALE_COPY_SECONDS, max_age)
-        stale_until = min(now + seconds, self._cache.stale_until(entry))
+        stale_until = min(now + seconds, entry.expires_at + self._cache.options.max_stale)
         if resolution.stale:
             return stale_until
         if max_age < math.inf:
             return entry.expires_at  # nobody would have the copy forgotten
         has_failed = entry.failure is not None and now < entry.failure.expires_at
-        if has_failed or not self._source.refresh_capacity:
+        if has_failed or not self._source.load.capacity:
             return max(entry.expires_at, stale_until)
         return entry.expires_at
 
@@ -181,7 +182,7 @@ class GroupResolver:
         Later questions get an answer that the resolver gives from now on.
         """
         for user in users:
-            self._flights.detach(user)
+            self._flights.outdate(user)
         return self._cache.invalidate(users)
 
     async def invalidate_all(self) -> int:
@@ -189,7 +190,7 @@ class GroupResolver:
 
         It is completed even if the caller is cancelled.
         """
-        self._flights.detach_all()
+        self._flights.outdate_all()
         self._refreshes.clear()
         steps = self._cache.invalidate_all()
 
@@ -207,12 +208,11 @@ class GroupResolver:
 
     def end_lease(self) -> None:
         """Let no question join a lookup that is under way, nor use its answer."""
-        self._flights.detach_all()
-        self._cache.outdate_lookups()
+        self._flights.outdate_all()
 
     def reconfigure(self, options: CacheOptions) -> None:
         """Use other options of the cache from now on."""
-        self._cache.reconfigure(options)
+        self._cache.options = options
 
     @property
     def stats(self) -> CacheStats:
@@ -226,89 +226,106 @@ class GroupResolver:
 
     async def close(self) -> None:
         """Stop looking up; takes a second at most."""
-        self._closed = True
         self._refreshes.close()
         await self._flights.close()
 
-    def _known(self, user: str) -> Resolution | None:
-        entry = self.cached(user)
-        if entry is not None:
-            return Resolution(entry, cached=True, stale=False)
-        failure = self._cache.negative_entry(user)
+    async def _ask(self, user: str) -> Resolution:
+        """Return the answer of the resolver itself."""
+        try:
+            entry = await self._flights.join(user, alone=self._lookup.ask)
+        except FlightCancelled:
+            entry = self._cache.uncached(user, _GIVEN_UP)
+        return Resolution(entry, cached=False, stale=False)
+
+    def _known(self, entry: CacheEntry, now: float) -> Resolution | None:
+        """Return the answer if no lookup is needed for it, or none would change it."""
+        if self._is_current(entry, now):
+            if now >= entry.fresh_until:
+                self._refresh(entry.user)
+            return Resolution(self._use(entry), cached=True, stale=False)
+        failure = self._failure(entry, now)
         # While the resolver is unavailable or busy, a lookup would not change the answer.
-        if self._cache.has_groups(user) and (
+        if self._has_groups(entry, now) and (
             failure is not None
             or (
-                not self._cache.must_revalidate(user)
-                and (not self._refresh(user) or self._source.waiting)
+                not self._must_revalidate(entry, now)
+                and (not self._refresh(entry.user) or self._source.load.waiting)
             )
         ):
-            stale = self._stale(user)
-            if stale is not None:
-                return stale
-        if failure is not None:
-            return Resolution(failure, cached=True, stale=False)
-        self._cache.stats.misses += 1
-        return None
+            return self._despite_failure(entry, now)
+        return None if failure is None else Resolution(failure, cached=True, stale=False)
 
     def _stale(self, user: str) -> Resolution | None:
-        groups = self._cache.stale_if_error(user)
-        return None if groups is None else Resolution(groups[0], cached=True, stale=groups[1])
+        """Return the groups to use after a lookup has failed, or takes long."""
+        entry, now = self._cache.find(user), self._clock()
+        if entry is None or not self._has_groups(entry, now):
+            return None
+        return self._despite_failure(entry, now)
+
+    def _despite_failure(self, entry: CacheEntry, now: float) -> Resolution:
+        is_stale = now >= entry.expires_at or entry.generation != self._lease.generation
+        if is_stale:
+            self._cache.stats.stale_hits += 1
+        else:
+            self._cache.stats.hits += 1
+        return Resolution(entry, cached=True, stale=is_stale)
+
+    def _is_current(self, entry: CacheEntry, now: float) -> bool:
+        """Return whether an entry is an answer as it is. A local resolver is asked again as soon
+        as that is due.
+        """
+        until = entry.fresh_until if self._is_local else entry.expires_at
+        return now < until and entry.generation == self._lease.generation
+
+    def _failure(self, entry: CacheEntry, now: float) -> CacheEntry | None:
+        """Return the failed lookup after which the user must not be looked up yet."""
+        failure = entry.failure
+        if failure is None or now >= failure.expires_at:
+            return None
+        return failure if failure.generation == self._lease.generation else None
+
+    def _has_groups(self, entry: CacheEntry, now: float) -> bool:
+        """Return whether the groups of an entry may be used while the resolver cannot be asked."""
+        max_stale = self._cache.options.max_stale
+        return isinstance(entry.outcome, Found) and now < entry.expires_at + max_stale
+
+    def _must_revalidate(self, entry: CacheEntry, now: float) -> bool:
+        """Return whether the groups of an entry may have been invalidated unnoticed."""
+        return entry.generation != self._lease.generation or (
+            self._lease.max_age < math.inf and now >= entry.expires_at
+        )
+
+    def _use(self, entry: CacheEntry) -> CacheEntry:
+        """Count the use of an entry, and return it."""
+        stats = self._cache.stats
+        if isinstance(entry.outcome, Found):
+            stats.hits += 1
+        elif isinstance(entry.outcome, NoSuchUser):
+            stats.negative_hits += 1
+        else:
+            stats.failure_hits += 1
+        return entry
+
+    def _ask_local(self, user: str) -> CacheEntry | None:
+        """Return the answer of a local resolver; None if it suspends after all."""
+        resolving = self.resolve(user)
+        try:
+            resolving.send(None)
+        except StopIteration as done:
+            resolution: Resolution = done.value
+            return resolution.entry
+        resolving.close()
+        return None
 
     def _refresh(self, user: str) -> bool:
         """Start or queue the lookup of a known user; return False if it is not under way yet."""
-        return self.is_local or user in self._flights or self._refreshes.add(user)
+        return self._is_local or user in self._flights or self._refreshes.add(user)
 
     def _start_refresh(self, user: str) -> asyncio.Task[CacheEntry] | None:
-        if user in self._flights or not self._cache.is_due(user):
+        entry = self._cache.find(user)
+        if user in self._flights or entry is None or not isinstance(entry.outcome, Found):
+            return None
+        if self._clock() < entry.fresh_until and entry.generation == self._lease.generation:
             return None
         self._cache.stats.refreshes += 1
-        if self._shared is None:
-            return self._flights.start(user)
-        min_life = self._cache.options.positive_ttl * REFRESH_LIFE
-        return self._flights.start(user, partial(self._find_shared, self._shared, min_life))
-
-    async def _ask(self, user: str, seconds: float | None, *, alone: bool = False) -> CacheEntry:
-        """Return the answer of the resolver.
-
-        Raises:
-            TimeoutError: It did not come in time; the lookup goes on.
-        """
-        if self.is_local and not self._closed:
-            return await self._look_up(user)
-        if self._cache.is_too_slow(user):
-            self._flights.detach(user)
-        try:
-            async with asyncio.timeout(seconds):
-                return await self._flights.join(user, alone=self._look_up if alone else None)
-        except FlightCancelled:
-            return self._cache.uncached(user, _GIVEN_UP)
-
-    async def _find_shared(self, shared: SharedGroups, min_life: float, user: str) -> CacheEntry:
-        """Take the answer of another server if it lives for `min_life` seconds at least; otherwise
-        ask the resolver.
-        """
-        reservation = self._cache.reserve(user)
-        try:
-            answer = await shared.get(user)
-        except BaseException:
-            self._cache.abort(reservation)
-            raise
-        if answer is not None and answer.expires_at - self._cache.wall() >= min_life:
-            return self._cache.commit_shared(reservation, answer)
-        self._cache.abort(reservation)
-        return await self._look_up(user)
-
-    async def _look_up(self, user: str) -> CacheEntry:
-        """Ask the resolver and store its answer, here and for other servers."""
-        reservation = self._cache.reserve(user)
-        publish = None if self._shared is None else self._shared.begin(user)
-        try:
-            outcome = await self._source.resolve(user)
-        except BaseException:
-            self._cache.abort(reservation)
-            raise
-        entry = self._cache.commit(reservation, outcome)
-        if publish is not None and not isinstance(outcome, LookupFailed):
-            publish(SharedAnswer(outcome, entry.resolved_at_wall, entry.expires_at_wall))
-        return entry
+        return self._flights.start(user, self._lookup.refresh)

@@ -1,26 +1,37 @@
-"""A named resolver behind its guards, shared by the partitions that name it."""
+"""A named resolver behind its guards, shared by the partitions that name it.
+
+Each guard is a source around another one: bulkhead, circuit breaker, timeout, and exception
+containment around the resolver.
+"""
 
 import asyncio
 import logging
 import time
 from collections.abc import Callable, Collection
-from typing import Final, Protocol
+from enum import StrEnum
+from math import ceil
+from typing import Final
 
-from queuegate_server.identity.guards import (
-    Bulkhead,
-    CircuitBreaker,
-    CircuitState,
-    ExceptionContainment,
-    Timeout,
-)
-from queuegate_server.identity.members import CannotListUsers, ListingLimit, MemberListing
+from queuegate_server.identity.members import Listings, MemberListing
 from queuegate_server.identity.options import ResolverOptions
-from queuegate_server.identity.refresh import RateLimit
-from queuegate_server.identity.resolver import Outcome, Resolver, Source
+from queuegate_server.identity.resolver import (
+    Found,
+    LookupFailed,
+    NoSuchUser,
+    Outcome,
+    Resolver,
+    Source,
+)
 from queuegate_server.throttling import TokenBucket
 
 _LOG = logging.getLogger(__name__)
 
+BURST_SHARE: Final = 1 / 8
+"""A queue that has not been empty for this part of `lookup_timeout` is no burst. From then on a
+lookup is refused if it would wait for longer than this part, and than `MIN_LOOKUPS` take."""
+MIN_LOOKUPS: Final = 3
+EWMA_ALPHA: Final = 1 / 64
+"""The weight of the newest lookup in the average duration."""
 OPEN_TIMEOUT: Final = 30.0
 CLOSE_TIMEOUT: Final = 2.0
 REFRESH_SHARE: Final = 2
@@ -30,42 +41,257 @@ QUEUE_REFRESH_SHARE: Final = 8
 are not refreshed become too old to be used."""
 REFRESH_BURST: Final = 8
 """How many refreshes may start at once after a pause."""
-MAX_LISTINGS: Final = 2
-"""Lists of members that one resolver makes at once: checks need it more."""
-LISTING_SECONDS: Final = 15.0
-"""How long one list of members may take, the wait for others included."""
-USERS_SECONDS: Final = 300.0
-"""The same for a list of users, which only commands make."""
 
 
-class GroupSource(Source, Protocol):
-    """A source of groups that partitions share: a guarded resolver, or a chain of them."""
+class ExceptionContainment:
+    """Turns whatever a source raises into LookupFailed, which names the type and no more."""
+
+    def __init__(self, name: str, source: Source) -> None:
+        self._name = name
+        self._source = source
+
+    async def resolve(self, user: str) -> Outcome:
+        """Look up one user."""
+        try:
+            outcome: object = await self._source.resolve(user)
+        except asyncio.CancelledError as error:
+            task = asyncio.current_task()
+            if task is None or task.cancelling():
+                raise
+            # Something inside the source was cancelled, not this lookup.
+            return self._fault(user, error)
+        except Exception as error:
+            return self._fault(user, error)
+        if isinstance(outcome, LookupFailed):
+            _LOG.warning("resolver %r cannot look up %r: %s", self._name, user, outcome.detail)
+        elif not isinstance(outcome, Found | NoSuchUser):
+            _LOG.error("resolver %r returned %s for %r", self._name, type(outcome).__name__, user)
+            return LookupFailed("the resolver returned a value of the wrong type")
+        return outcome
+
+    def _fault(self, user: str, error: BaseException) -> LookupFailed:
+        _LOG.error("resolver %r failed for %r", self._name, user, exc_info=error)
+        return LookupFailed(f"the resolver failed: {type(error).__name__}")
+
+
+class Timeout:
+    """Cancels a lookup that takes longer than some seconds of the event loop's clock."""
+
+    def __init__(self, name: str, seconds: float, source: Source) -> None:
+        self._name = name
+        self._seconds = seconds
+        self._source = source
+
+    async def resolve(self, user: str) -> Outcome:
+        """Look up one user. The source must let itself be cancelled."""
+        try:
+            async with asyncio.timeout(self._seconds):
+                return await self._source.resolve(user)
+        except TimeoutError:
+            detail = f"no answer within {self._seconds:g} s"
+            _LOG.warning("resolver %r cannot look up %r: %s", self._name, user, detail)
+            return LookupFailed(detail)
+
+
+class CircuitState(StrEnum):
+    """Whether lookups reach the resolver."""
+
+    CLOSED = "closed"
+    """They do."""
+    OPEN = "open"
+    """They do not."""
+    HALF_OPEN = "half-open"
+    """One at a time does, to find out whether the resolver is back."""
+
+
+class CircuitBreaker:
+    """Stops asking a source while it fails.
+
+    It opens for `breaker_pause` after the lookups of `breaker_failures` different users failed
+    with no success between: a source may fail for one broken entry again and again while it
+    serves everyone else. Only LookupFailed is a failure.
+    """
+
+    def __init__(
+        self, name: str, options: ResolverOptions, source: Source, clock: Callable[[], float]
+    ) -> None:
+        self._name = name
+        self._threshold = options.breaker_failures
+        self._pause = options.breaker_pause
+        self._source = source
+        self._clock = clock
+        self._failed: set[str] = set()
+        self._open_until: float | None = None
+        self._probing = False
+        self._changes = 0
+        self.last_failure: tuple[float, str] | None = None
+        """When a lookup last failed, on the clock, and why."""
 
     @property
-    def name(self) -> str:
-        """The name, for people."""
+    def state(self) -> CircuitState:
+        """The state at this moment."""
+        if self._open_until is None:
+            return CircuitState.CLOSED
+        if self._clock() < self._open_until:
+            return CircuitState.OPEN
+        return CircuitState.HALF_OPEN
 
     @property
-    def is_local(self) -> bool:
-        """Whether `resolve` finishes without suspending."""
+    def refuses(self) -> bool:
+        """Whether a lookup would be refused at this moment."""
+        state = self.state
+        return state is CircuitState.OPEN or (state is CircuitState.HALF_OPEN and self._probing)
+
+    async def resolve(self, user: str) -> Outcome:
+        """Look up one user, or return LookupFailed without asking."""
+        if self.refuses:
+            remaining = max(1, ceil((self._open_until or 0.0) - self._clock()))
+            return LookupFailed(f"paused after repeated failures, for another {remaining} s")
+        self._probing = self.state is CircuitState.HALF_OPEN
+        changes = self._changes
+        try:
+            outcome = await self._source.resolve(user)
+        except BaseException:
+            if changes == self._changes:
+                self._probing = False
+            raise
+        if isinstance(outcome, LookupFailed):
+            self.last_failure = self._clock(), outcome.detail
+        # If the breaker has changed since the lookup began, the outcome does not count.
+        if changes == self._changes:
+            self._record(user, outcome)
+        return outcome
+
+    def _record(self, user: str, outcome: Outcome) -> None:
+        if not isinstance(outcome, LookupFailed):
+            self._failed.clear()
+            if self._open_until is not None:
+                self._change(None)
+                _LOG.warning("resolver %r answers again", self._name)
+            return
+        self._failed.add(user)
+        if self._open_until is not None or len(self._failed) >= self._threshold:
+            self._change(self._clock() + self._pause)
+            _LOG.warning(
+                "resolver %r keeps failing and is paused for %.1f s: %s",
+                self._name,
+                self._pause,
+                outcome.detail,
+            )
+
+    def _change(self, open_until: float | None) -> None:
+        self._open_until = open_until
+        self._probing = False
+        self._failed.clear()
+        self._changes += 1
+
+
+class Bulkhead:
+    """Limits how many lookups run at once (`max_concurrent`), and how many more are queued
+    (`max_waiting`, each for `lookup_timeout`).
+
+    The queue serves a burst of new users, such as a batch after the start. It is bounded so
+    that callers fail fast when the source is slow. When it has not been empty for a while, there
+    is more to look up than the source can answer; from then on it is kept short.
+    """
+
+    def __init__(
+        self, options: ResolverOptions, source: Source, clock: Callable[[], float]
+    ) -> None:
+        self._max_concurrent = options.max_concurrent
+        self._max_waiting = options.max_waiting
+        self._max_wait = options.lookup_timeout
+        self._semaphore = asyncio.Semaphore(self._max_concurrent)
+        self._source = source
+        self._clock = clock
+        self.waiting = 0
+        """How many lookups are queued."""
+        self.running = 0
+        """How many lookups are under way."""
+        self._queued_since = 0.0
+        """When the queue was last empty."""
+        self._duration = 0.0
+        """The average duration of a lookup, in seconds."""
+
+    async def resolve(self, user: str) -> Outcome:
+        """Look up one user; return LookupFailed if there are too many lookups."""
+        if self._semaphore.locked():
+            if self.waiting >= self._max_waiting or self._is_overloaded():
+                return LookupFailed("too many lookups", too_many=True)
+            if not await self._acquire_in_time():
+                detail = f"too many lookups: none could start within {self._max_wait:g} s"
+                return LookupFailed(detail, too_many=True)
+        else:
+            await self._semaphore.acquire()
+        self.running += 1
+        start = self._clock()
+        try:
+            return await self._source.resolve(user)
+        finally:
+            self.running -= 1
+            seconds = self._clock() - start
+            alpha = EWMA_ALPHA if self._duration else 1
+            self._duration += (seconds - self._duration) * alpha
+            self._semaphore.release()
+
+    def _is_overloaded(self) -> bool:
+        """Return whether another lookup would have to wait for too long."""
+        burst = self._max_wait * BURST_SHARE
+        if not self.waiting or self._clock() - self._queued_since < burst:
+            return False
+        wait = self.waiting / self._max_concurrent * self._duration
+        return wait > max(burst, MIN_LOOKUPS * self._duration)
+
+    async def _acquire_in_time(self) -> bool:
+        if not self.waiting:
+            self._queued_since = self._clock()
+        self.waiting += 1
+        try:
+            async with asyncio.timeout(self._max_wait):
+                await self._semaphore.acquire()
+        except TimeoutError:
+            return False
+        else:
+            return True
+        finally:
+            self.waiting -= 1
+
+
+class ResolverLoad:
+    """How busy a resolver is."""
+
+    def __init__(
+        self,
+        breaker: CircuitBreaker,
+        bulkhead: Bulkhead,
+        options: ResolverOptions,
+        clock: Callable[[], float],
+    ) -> None:
+        self._breaker = breaker
+        self._bulkhead = bulkhead
+        self._max_concurrent = options.max_concurrent
+        bucket = TokenBucket(options.refresh_rate, REFRESH_BURST, clock)
+        # The rate limit on the refreshes of all partitions.
+        self.wait, self.acquire, self.charge = bucket.wait, bucket.acquire, bucket.charge
 
     @property
-    def refresh_bucket(self) -> RateLimit:
-        """The rate limit on the refreshes of all partitions."""
+    def capacity(self) -> int:
+        """How many refreshes may run at this moment.
 
-    @property
-    def refresh_capacity(self) -> int:
-        """How many refreshes may run at this moment."""
+        Most lookups are left to users about whom nothing is known, and while the circuit breaker
+        is open nobody is refreshed.
+        """
+        if self._breaker.refuses:
+            return 0
+        if self._breaker.state is CircuitState.HALF_OPEN:
+            return 1
+        share = QUEUE_REFRESH_SHARE if self._bulkhead.waiting else REFRESH_SHARE
+        return max(1, self._max_concurrent // share)
 
     @property
     def waiting(self) -> int:
         """How many lookups are queued."""
-
-    async def members(self, listing: MemberListing) -> None:
-        """List the members of groups. Never raises."""
-
-    async def all_users(self, limit: int) -> Collection[str]:
-        """Return the names of all users. Raises CannotListUsers."""
+        return self._bulkhead.waiting
 
 
 class GuardedResolver:
@@ -93,8 +319,6 @@ class GuardedResolver:
         self.name = name
         self.resolver = resolver
         self.is_local: bool = getattr(resolver, "is_local", False)
-        self.refresh_bucket = TokenBucket(options.refresh_rate, REFRESH_BURST, clock)
-        """The rate limit on the refreshes of all partitions."""
         self._clock = clock
         self._observe = observe
         contained = ExceptionContainment(name, resolver)
@@ -102,27 +326,8 @@ class GuardedResolver:
         self.breaker = CircuitBreaker(name, options, timed, clock)
         self.bulkhead = Bulkhead(options, self.breaker, clock)
         self._source: Source = contained if self.is_local else self.bulkhead
-        self._max_concurrent = options.max_concurrent
-        self._listings = asyncio.Semaphore(MAX_LISTINGS)
-
-    @property
-    def refresh_capacity(self) -> int:
-        """How many refreshes may run at this moment.
-
-        Most lookups are left to users about whom nothing is known, and while the circuit breaker
-        is open nobody is refreshed.
-        """
-        if self.breaker.refuses:
-            return 0
-        if self.breaker.state is CircuitState.HALF_OPEN:
-            return 1
-        share = QUEUE_REFRESH_SHARE if self.bulkhead.waiting else REFRESH_SHARE
-        return max(1, self._max_concurrent // share)
-
-    @property
-    def waiting(self) -> int:
-        """How many lookups are queued."""
-        return self.bulkhead.waiting
+        self.load: Final = ResolverLoad(self.breaker, self.bulkhead, options, clock)
+        self._listings = Listings(name, resolver)
 
     async def resolve(self, user: str) -> Outcome:
         """Look up one user. Never raises."""
@@ -136,49 +341,14 @@ class GuardedResolver:
         """List the members of groups, unless the circuit breaker is open. Never raises; the
         groups that could not be listed say why.
         """
-        members = getattr(self.resolver, "members", None)
-        if members is None:
-            listing.give_up(f"the resolver {self.name!r} cannot list the members of groups")
-            return
-        if self.breaker.refuses:
+        if self._listings.can_list_members and self.breaker.refuses:
             listing.give_up(f"the resolver {self.name!r} keeps failing and is paused")
-            return
-        try:
-            async with asyncio.timeout(LISTING_SECONDS), self._listings:
-                await members(listing)
-        except ListingLimit as limit:
-            listing.give_up(str(limit))
-        except TimeoutError:
-            listing.give_up(f"the members could not be listed within {LISTING_SECONDS:g} s")
-        except Exception as error:
-            _LOG.error("resolver %r cannot list members", self.name, exc_info=error)
-            listing.give_up(f"the resolver failed: {type(error).__name__}")
+        else:
+            await self._listings.members(listing)
 
     async def all_users(self, limit: int) -> Collection[str]:
-        """Return the names of all users.
-
-        Args:
-            limit: How many there may be.
-
-        Raises:
-            CannotListUsers: Some may be missing.
-        """
-        users = getattr(self.resolver, "all_users", None)
-        if users is None:
-            raise CannotListUsers(f"the resolver {self.name!r} cannot list its users")
-        try:
-            async with asyncio.timeout(USERS_SECONDS), self._listings:
-                found: Collection[str] = await users(limit)
-        except CannotListUsers as error:
-            raise CannotListUsers(f"resolver {self.name!r}: {error}") from None
-        except TimeoutError:
-            message = f"resolver {self.name!r}: not done within {USERS_SECONDS:g} s"
-            raise CannotListUsers(message) from None
-        except Exception as error:
-            _LOG.error("resolver %r cannot list users", self.name, exc_info=error)
-            message = f"the resolver {self.name!r} failed: {type(error).__name__}"
-            raise CannotListUsers(message) from error
-        return found
+        """Return the names of all users, of which there may be `limit`. Raises CannotListUsers."""
+        return await self._listings.all_users(limit)
 
     async def open(self) -> None:
         """Open the resolver, within 30 seconds. If it raises or takes longer, close it and raise

@@ -17,10 +17,10 @@ from queuegate_server.identity import registry
 from queuegate_server.identity.cache import GroupCache
 from queuegate_server.identity.chain import ResolverChain
 from queuegate_server.identity.group_resolver import GroupResolver
-from queuegate_server.identity.guarded_resolver import GroupSource, GuardedResolver
+from queuegate_server.identity.guarded_resolver import GuardedResolver
 from queuegate_server.identity.options import CacheOptions, ChainOptions, ResolverOptions
 from queuegate_server.identity.registry import ConfiguredResolver, ResolverType
-from queuegate_server.identity.resolver import Outcome, Resolver
+from queuegate_server.identity.resolver import GroupSource, Outcome, Resolver
 from queuegate_server.identity.shared import CacheLease, EndlessLease, SharedGroups
 
 LookupObserver = Callable[[Outcome, float], None]

@@ -6,8 +6,12 @@ Lists may hold users who are not in a group, or do not exist, after all: each is
 is shown. They must not lack anybody without saying so.
 """
 
+import asyncio
+import logging
 from collections.abc import Collection, Iterable, Mapping
 from typing import Final, Protocol
+
+_LOG = logging.getLogger(__name__)
 
 MAX_MEMBERS: Final = 100_000
 """Memberships, pairs of a group and a user, that are listed at once."""
@@ -16,6 +20,12 @@ MAX_SEARCHES: Final = 10_000
 
 MAX_USERS: Final = 200_000
 """Users who are listed at once."""
+MAX_LISTINGS: Final = 2
+"""Lists of members that one resolver makes at once: checks need it more."""
+LISTING_SECONDS: Final = 15.0
+"""How long one list of members may take, the wait for others included."""
+USERS_SECONDS: Final = 300.0
+"""The same for a list of users, which only commands make."""
 
 _NOT_REACHED: Final = "the groups before it took too long"
 
@@ -156,3 +166,60 @@ class UserSource(Protocol):
         Never blocks the event loop, and ends when cancelled. Raises CannotListUsers if some may be
         missing, also because there are more than `limit`, and may raise whatever else.
         """
+
+
+class Listings:
+    """The lists that a resolver makes, if it can, within limits."""
+
+    def __init__(self, name: str, resolver: object) -> None:
+        """Use a resolver that may be a MemberSource and a UserSource."""
+        self._name = name
+        self._members = getattr(resolver, "members", None)
+        self._all_users = getattr(resolver, "all_users", None)
+        self._slots = asyncio.Semaphore(MAX_LISTINGS)
+
+    @property
+    def can_list_members(self) -> bool:
+        """Whether the resolver lists members at all."""
+        return self._members is not None
+
+    async def members(self, listing: MemberListing) -> None:
+        """List the members of groups. Never raises; those that could not be listed say why."""
+        if self._members is None:
+            listing.give_up(f"the resolver {self._name!r} cannot list the members of groups")
+            return
+        try:
+            async with asyncio.timeout(LISTING_SECONDS), self._slots:
+                await self._members(listing)
+        except ListingLimit as limit:
+            listing.give_up(str(limit))
+        except TimeoutError:
+            listing.give_up(f"the members could not be listed within {LISTING_SECONDS:g} s")
+        except Exception as error:
+            _LOG.error("resolver %r cannot list members", self._name, exc_info=error)
+            listing.give_up(f"the resolver failed: {type(error).__name__}")
+
+    async def all_users(self, limit: int) -> Collection[str]:
+        """Return the names of all users.
+
+        Args:
+            limit: How many there may be.
+
+        Raises:
+            CannotListUsers: Some may be missing.
+        """
+        if self._all_users is None:
+            raise CannotListUsers(f"the resolver {self._name!r} cannot list its users")
+        try:
+            async with asyncio.timeout(USERS_SECONDS), self._slots:
+                found: Collection[str] = await self._all_users(limit)
+        except CannotListUsers as error:
+            raise CannotListUsers(f"resolver {self._name!r}: {error}") from None
+        except TimeoutError:
+            message = f"resolver {self._name!r}: not done within {USERS_SECONDS:g} s"
+            raise CannotListUsers(message) from None
+        except Exception as error:
+            _LOG.error("resolver %r cannot list users", self._name, exc_info=error)
+            message = f"the resolver {self._name!r} failed: {type(error).__name__}"
+            raise CannotListUsers(message) from error
+        return found

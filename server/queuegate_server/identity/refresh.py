@@ -9,7 +9,9 @@ checks use the groups that are known.
 import asyncio
 from collections import OrderedDict
 from collections.abc import Callable
-from typing import Any, Final, Protocol
+from typing import Any, Final
+
+from queuegate_server.identity.resolver import Load
 
 MAX_QUEUED: Final = 100_000
 """Further users are queued when they are next asked about."""
@@ -19,41 +21,27 @@ def _call_later(seconds: float, call: Callable[[], None]) -> asyncio.TimerHandle
     return asyncio.get_running_loop().call_later(seconds, call)
 
 
-class RateLimit(Protocol):
-    """A token bucket, or several."""
-
-    def wait(self) -> float:
-        """Return in how many seconds the next event may happen; 0 if now."""
-
-    def acquire(self) -> bool:
-        """Count an event if it may happen now, and return whether it may."""
-
-
 class RefreshQueue:
     """A first-in, first-out queue of users to look up again.
 
     Args:
         start: Starts the lookup of a user and returns its task, or None if the user needs no
             lookup any more.
-        capacity: Returns how many refreshes may run at this moment; 0 while the resolver must
-            not be asked.
-        bucket: Limits how many refreshes start in a second.
+        load: Limits how many refreshes run at a moment, and start in a second.
         call_later: Schedules a call, as the event loop does.
     """
 
     def __init__(
         self,
         start: Callable[[str], asyncio.Task[Any] | None],
-        capacity: Callable[[], int],
-        bucket: RateLimit,
+        load: Load,
         *,
         call_later: Callable[[float, Callable[[], None]], asyncio.TimerHandle] = _call_later,
     ) -> None:
         self._start: Callable[[str], asyncio.Task[Any] | None] | None = start
         """None once closed: otherwise this object and the owner of the lookups would be a cycle.
         """
-        self._capacity = capacity
-        self._bucket = bucket
+        self._load = load
         self._call_later = call_later
         self._queue: OrderedDict[str, None] = OrderedDict()
         self._running = 0
@@ -68,9 +56,9 @@ class RefreshQueue:
 
         Nothing happens while the resolver must not be asked.
         """
-        if user in self._queue or self._start is None or not (capacity := self._capacity()):
+        if user in self._queue or self._start is None or not (capacity := self._load.capacity):
             return False
-        if not self._queue and self._running < capacity and self._bucket.acquire():
+        if not self._queue and self._running < capacity and self._load.acquire():
             return self._begin(user)
         if len(self._queue) < MAX_QUEUED:
             self._queue[user] = None
@@ -91,15 +79,15 @@ class RefreshQueue:
 
     def _schedule(self) -> None:
         """Wake up when the bucket has a token, unless a refresh must end before."""
-        if self._queue and self._timer is None and self._running < max(1, self._capacity()):
-            self._timer = self._call_later(self._bucket.wait(), self._wake_up)
+        if self._queue and self._timer is None and self._running < max(1, self._load.capacity):
+            self._timer = self._call_later(self._load.wait(), self._wake_up)
 
     def _wake_up(self) -> None:
         self._timer = None
-        capacity = self._capacity()
+        capacity = self._load.capacity
         if not capacity:
             self._queue.clear()
-        while self._queue and self._running < capacity and self._bucket.acquire():
+        while self._queue and self._running < capacity and self._load.acquire():
             self._begin(self._queue.popitem(last=False)[0])
         self._schedule()
 

@@ -1,7 +1,10 @@
-"""The outcomes of a lookup, and the interface of a resolver."""
+"""The outcomes of a lookup, and the interfaces of a resolver and of what is put around one."""
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Protocol
+
+from queuegate_server.identity.members import MemberListing
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,3 +67,43 @@ class Resolver(Source, Protocol):
 
     async def close(self) -> None:
         """Release everything. Called once, also after `open` has failed; never hangs."""
+
+
+class Load(Protocol):
+    """How busy a source is: what its refreshes are limited by."""
+
+    @property
+    def capacity(self) -> int:
+        """How many refreshes may run at this moment; 0 while the source must not be asked."""
+
+    @property
+    def waiting(self) -> int:
+        """How many lookups are queued."""
+
+    def wait(self) -> float:
+        """Return in how many seconds the next refresh may start; 0 if now."""
+
+    def acquire(self) -> bool:
+        """Count a refresh if it may start now, and return whether it may."""
+
+
+class GroupSource(Source, Protocol):
+    """A source of groups that partitions share: a guarded resolver, or a chain of them."""
+
+    @property
+    def name(self) -> str:
+        """The name, for people."""
+
+    @property
+    def is_local(self) -> bool:
+        """Whether `resolve` finishes without suspending."""
+
+    @property
+    def load(self) -> Load:
+        """How busy it is."""
+
+    async def members(self, listing: MemberListing) -> None:
+        """List the members of groups. Never raises."""
+
+    async def all_users(self, limit: int) -> Collection[str]:
+        """Return the names of all users. Raises CannotListUsers."""

@@ -102,8 +102,6 @@ class ApplicationServicer:
             try:
                 query = await slot.run(check, partial(read, check))
                 decision = self._engine.check_application(query)
-                if decision is None and query.served.groups.is_local:
-                    decision = (await self._engine.explain_application(query)).decision
                 if decision is None:
                     waiting.append((len(found), query))
                 else:

@@ -65,7 +65,7 @@ class BatchRunner:
             if start:
                 await slot.pause()
             found += [
-                None if cached is None or cached.entry.refresh_at <= now else cached
+                None if cached is None or cached.entry.fresh_until <= now else cached
                 for cached in map(newest.get, requests[start : start + CHUNK])
             ]
         missing = [index for index, cached in enumerate(found) if cached is None]
@@ -96,8 +96,6 @@ class BatchRunner:
             else await call.slot.run(request, partial(call.query_of, index))
         )
         verdict = self._engine.check(query)
-        if verdict is None and query.served.groups.is_local:
-            verdict = await self._engine.resolve_and_check(query)
         if verdict is None:
             call.waiting.append((index, query))
             return None

@@ -2,7 +2,7 @@
 
 A response is valid for one snapshot and for one answer to "are this caller's groups trusted?".
 If it used groups, it is valid for as long as the cache entry they came from need not be
-refreshed: the group cache sets `refresh_at` of an entry back the moment the entry is replaced,
+refreshed: the group cache ends an entry (`fresh_until`) the moment the entry is replaced,
 invalidated or evicted, and thus keeps seeing the traffic that it needs for refreshing ahead.
 Errors are never cached.
 """
@@ -15,7 +15,7 @@ from queuegate.policy.decision import Decision
 from queuegate.v1 import access_pb2
 from queuegate_server.decisions.log import NUMBERS
 from queuegate_server.engine import Snapshot, Verdict
-from queuegate_server.identity.cache_shards import CacheEntry
+from queuegate_server.identity.cache import CacheEntry
 from queuegate_server.identity.shared import CacheLease, EndlessLease
 from queuegate_server.rpc import wire
 from queuegate_server.rpc.messages import decision_message
@@ -34,7 +34,7 @@ _RESULTS: Final = access_pb2.BatchCheckQueueAccessResponse.RESULTS_FIELD_NUMBER
 class _NoEntry:
     """Stands for the cache entry of a response that used no groups of the cache."""
 
-    refresh_at: Final = float("inf")
+    fresh_until: Final = float("inf")
 
 
 NO_ENTRY: Final = _NoEntry()
@@ -99,7 +99,7 @@ class ResponseCache:
     def newest(self, snapshot: Snapshot, *, trusted: bool) -> Mapping[bytes, CachedResponse]:
         """Return the newer generation, for many lookups at once.
 
-        A response in it is valid only if `entry.refresh_at` is in the future; `get` finds those
+        A response in it is valid only if `entry.fresh_until` is in the future; `get` finds those
         that are not in it.
         """
         if snapshot is not self._snapshot or self._lease.end_if_expired(self._clock()):
@@ -121,7 +121,7 @@ class ResponseCache:
         if now >= self._lease.ends_at:
             self._lease.end_if_expired(now)
             return None
-        return cached if cached.entry.refresh_at > now else None
+        return cached if cached.entry.fresh_until > now else None
 
     def put(
         self, snapshot: Snapshot, request: bytes, verdict: Verdict, *, trusted: bool

@@ -14,7 +14,7 @@ from prometheus_client.registry import Collector
 from queuegate_server.admin.readiness import versions
 from queuegate_server.engine import NotReady, Snapshot
 from queuegate_server.fleet.view import ReplicaState
-from queuegate_server.identity.guards import CircuitState
+from queuegate_server.identity.guarded_resolver import CircuitState
 from queuegate_server.identity.resolvers.ldap.instrumentation import LdapStatistics
 from queuegate_server.server.metric_families import METRICS
 from queuegate_server.server.wiring import ServerParts

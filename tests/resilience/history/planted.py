@@ -11,11 +11,12 @@ from queuegate_server.engine import Snapshot
 from queuegate_server.fleet.events import Change, Event
 from queuegate_server.fleet.follower import Follower
 from queuegate_server.fleet.replica_log import ReplicaLog
-from queuegate_server.identity.cache import GroupCache
-from queuegate_server.identity.cache_shards import CacheEntry
+from queuegate_server.identity.cache import CacheEntry, GroupCache
+from queuegate_server.identity.group_resolver import GroupResolver
 from queuegate_server.rpc import response_cache
 from queuegate_server.rpc.response_cache import ResponseCache
 from queuegate_server.rpc.tokens import TokenFile
+from queuegate_server.runtime.single_flight import SingleFlight
 from queuegate_server.settings.reload import ConfigReloader
 from queuegate_server.supervisor import worker_client
 
@@ -25,11 +26,11 @@ def memo_outlives_invalidation() -> None:
     original = GroupCache.invalidate
 
     def invalidate(self: GroupCache, users: Collection[str]) -> int:
-        entries = [entry for user in users if (entry := self._find(user)) is not None]
-        kept = [(entry, entry.refresh_at) for entry in entries]
+        entries = [entry for user in users if (entry := self.find(user)) is not None]
+        kept = [(entry, entry.fresh_until) for entry in entries]
         dropped = original(self, users)
         for entry, refresh_at in kept:
-            entry.refresh_at = refresh_at
+            entry.fresh_until = refresh_at
         return dropped
 
     _replace(GroupCache, "invalidate", invalidate)
@@ -37,7 +38,7 @@ def memo_outlives_invalidation() -> None:
 
 def slow_look_up_undoes_invalidation() -> None:
     """An answer that the resolver gave before an invalidation is stored after it."""
-    _replace(GroupCache, "_outdate", lambda self, user: None)
+    _replace(SingleFlight, "outdate", lambda self, user: None)
 
 
 def groups_never_expire() -> None:
@@ -46,7 +47,7 @@ def groups_never_expire() -> None:
 
     def renew(self: GroupCache, entry: CacheEntry, *arguments: Any) -> CacheEntry:
         original(self, entry, *arguments)
-        entry.expires_at = entry.refresh_at = math.inf
+        entry.expires_at = entry.fresh_until = math.inf
         return entry
 
     _replace(GroupCache, "_renew", renew)
@@ -54,7 +55,7 @@ def groups_never_expire() -> None:
 
 def stale_groups_never_expire() -> None:
     """Expired groups are used for as long as the directory is away."""
-    _replace(GroupCache, "stale_until", lambda self, entry: math.inf)
+    _replace(GroupResolver, "_has_groups", lambda self, entry, now: True)
 
 
 def memo_outlives_swap() -> None:

@@ -1,13 +1,18 @@
 """A cache on a manual clock, and the answers that tests put into it."""
 
+import math
 from collections.abc import Collection
 from typing import Final
 
-from queuegate_server.identity.cache import GroupCache
-from queuegate_server.identity.cache_shards import CacheEntry
-from queuegate_server.identity.options import CacheOptions
+from queuegate_server.identity.cache import CacheEntry, GroupCache
+from queuegate_server.identity.group_resolver import GroupResolver
+from queuegate_server.identity.guarded_resolver import GuardedResolver
+from queuegate_server.identity.lookup import Lookup
+from queuegate_server.identity.options import CacheOptions, ResolverOptions
 from queuegate_server.identity.resolver import Found, LookupFailed, NoSuchUser, Outcome
+from queuegate_server.runtime.single_flight import Flight, SingleFlight
 from tests.support.fakes.clock import ManualClock
+from tests.support.fakes.directory import FakeDirectory
 
 GROUPS: Final = Found(("g1", "g2"))
 NOBODY: Final = NoSuchUser("not in the directory")
@@ -26,9 +31,57 @@ def build_cache(
     )
 
 
+class Questions:
+    """Lookups that a test starts, answers and gives up, about the users of one cache."""
+
+    def __init__(self, cache: GroupCache) -> None:
+        self.cache = cache
+        self._lookup = Lookup(self, cache, None)
+        self._flights = SingleFlight(self._lookup.ask, cache.clock)
+        self._outcome: Outcome = DOWN
+
+    @property
+    def under_way(self) -> dict[str, list[Flight]]:
+        """The questions by user."""
+        return self._flights._flights
+
+    def begin(self, user: str) -> Flight:
+        flight, running = self._flights._begin(user, None)
+        running.close()
+        return flight
+
+    async def resolve(self, _user: str) -> Outcome:
+        return self._outcome
+
+    def answer(self, flight: Flight, outcome: Outcome) -> CacheEntry:
+        """Answer a question, without anything in between."""
+        self._outcome = outcome
+        asking = self._lookup.ask(flight)
+        try:
+            asking.send(None)
+        except StopIteration as done:
+            entry: CacheEntry = done.value
+        else:
+            raise AssertionError("a lookup here does not suspend")
+        self.give_up(flight)
+        return entry
+
+    def give_up(self, flight: Flight) -> None:
+        self._flights._end(flight)
+
+    def invalidate(self, users: Collection[str]) -> int:
+        """Invalidate users (none named: all) and return how many were known."""
+        for user in users:
+            self._flights.outdate(user)
+        if not users:
+            self._flights.outdate_all()
+        return invalidate(self.cache, users)
+
+
 def store_outcome(cache: GroupCache, user: str, outcome: Outcome) -> CacheEntry:
     """Ask and answer for a user without anything in between."""
-    return cache.commit(cache.reserve(user), outcome)
+    questions = Questions(cache)
+    return questions.answer(questions.begin(user), outcome)
 
 
 def invalidate(cache: GroupCache, users: Collection[str]) -> int:
@@ -36,15 +89,40 @@ def invalidate(cache: GroupCache, users: Collection[str]) -> int:
     return cache.invalidate(users) if users else sum(cache.invalidate_all())
 
 
-def describe_entry(cache: GroupCache, user: str, now: float) -> str:
+def get(cache: GroupCache, user: str) -> CacheEntry | None:
+    """Return the entry of a user unless it has expired."""
+    return _resolver(cache).known(user)
+
+
+def stale_if_error(cache: GroupCache, user: str) -> tuple[CacheEntry, bool] | None:
+    """Return the groups to use if the resolver cannot be asked, and whether they are stale."""
+    groups = _resolver(cache)._stale(user)
+    return None if groups is None else (groups.entry, groups.stale)
+
+
+def negative_entry(cache: GroupCache, user: str) -> CacheEntry | None:
+    """Return the failed lookup after which the user must not be looked up yet."""
+    entry = cache.find(user)
+    return None if entry is None else _resolver(cache)._failure(entry, cache.clock())
+
+
+def _resolver(cache: GroupCache) -> GroupResolver:
+    """Return a resolver that may not be asked."""
+    options = ResolverOptions(breaker_failures=1)
+    guarded = GuardedResolver("down", FakeDirectory(), options, clock=cache.clock)
+    guarded.breaker._open_until = math.inf
+    return GroupResolver(guarded, cache, clock=cache.clock)
+
+
+def describe_entry(cache: GroupCache, user: str) -> str:
     """Say what a decision has: groups, nobody, failure, stale or nothing."""
-    entry = cache.get(user, now)
+    entry = get(cache, user)
     if entry is not None:
         names = {Found: "groups", NoSuchUser: "nobody", LookupFailed: "failure"}
         return names[type(entry.outcome)]
-    if cache.negative_entry(user) is None:
+    if negative_entry(cache, user) is None:
         return "nothing"
-    groups = cache.stale_if_error(user)
+    groups = stale_if_error(cache, user)
     if groups is None:
         return "failure"
     return "stale" if groups[1] else "groups"

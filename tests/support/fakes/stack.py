@@ -39,7 +39,7 @@ class Stack:
         return self.directory.asked[user]
 
     def cached(self, user: str = "sue") -> Outcome | None:
-        entry = self.groups.cached(user)
+        entry = self.groups.known(user)
         return None if entry is None else entry.outcome
 
     async def resolve(self, user: str = "sue", *, bypass_cache: bool = False) -> tuple[str, bool]:

@@ -145,7 +145,7 @@ async def test_a_shared_answer_lives_as_long_as_the_first_one(fleet: Fleet) -> N
     assert fleet.store.lifetimes[KEY] == 300
     fleet.clock.advance(100)
     await two.groups()
-    entry = two.stack.groups.cached("sue")
+    entry = two.stack.groups.known("sue")
     assert entry is not None
     assert (entry.resolved_at_wall, entry.expires_at_wall) == (resolved_at, resolved_at + 300)
     assert entry.expires_at == resolved_at + 300

@@ -6,8 +6,7 @@ from collections import Counter
 
 import pytest
 
-from queuegate_server.identity.cache import MAX_SHARED_GROUPS, GroupCache
-from queuegate_server.identity.cache_shards import NEVER
+from queuegate_server.identity.cache import MAX_SHARED_GROUPS, NEVER, GroupCache
 from queuegate_server.identity.options import CacheOptions
 from queuegate_server.identity.resolver import Found, NoSuchUser, Outcome
 from tests.support.fakes.caches import (
@@ -17,6 +16,8 @@ from tests.support.fakes.caches import (
     WALL,
     build_cache,
     describe_entry,
+    get,
+    stale_if_error,
     store_outcome,
 )
 from tests.support.fakes.clock import ManualClock
@@ -37,11 +38,11 @@ def test_lifetimes(outcome: Outcome, lifetime: float, fresh: float, clock: Manua
     assert entry.outcome == outcome
     assert (entry.resolved_at_wall, entry.expires_at_wall) == (WALL, WALL + lifetime)
     assert entry.expires_at == clock.now + lifetime
-    assert entry.refresh_at == clock.now + fresh
+    assert entry.fresh_until == clock.now + fresh
     clock.advance(lifetime - 0.001)
-    assert cache.get("sue", clock.now) is entry
+    assert get(cache, "sue") is entry
     clock.advance(0.001)
-    assert cache.get("sue", clock.now) is None
+    assert get(cache, "sue") is None
 
 
 @pytest.mark.parametrize(("chance", "part"), [(0.0, 1.0), (0.5, 0.95), (0.999999, 0.9)])
@@ -55,8 +56,8 @@ def test_jitter_shortens_lifetimes_a_little(chance: float, part: float, clock: M
 def test_names_are_compared_exactly(clock: ManualClock) -> None:
     cache = build_cache(clock)
     store_outcome(cache, "sue", GROUPS)
-    assert cache.get("Sue", clock.now) is None
-    assert cache.get("sue ", clock.now) is None
+    assert get(cache, "Sue") is None
+    assert get(cache, "sue ") is None
 
 
 @pytest.mark.parametrize("outcome", [GROUPS, NOBODY, DOWN])
@@ -64,8 +65,8 @@ def test_no_entry_is_fresh_once_it_is_replaced(outcome: Outcome, clock: ManualCl
     cache = build_cache(clock)
     old = store_outcome(cache, "sue", outcome)
     new = store_outcome(cache, "sue", Found(("other",)))
-    assert old.refresh_at == NEVER
-    assert new.refresh_at > clock.now
+    assert old.fresh_until == NEVER
+    assert new.fresh_until > clock.now
 
 
 @pytest.mark.parametrize("outcome", [GROUPS, NOBODY])
@@ -75,15 +76,15 @@ def test_the_least_recently_used_makes_room(outcome: Outcome, clock: ManualClock
     for user in "abc":
         entries[user] = store_outcome(cache, user, outcome)
         clock.advance(2)
-    cache.get("a", clock.now)
+    get(cache, "a")
     clock.advance(2)
     store_outcome(cache, "d", outcome)
-    assert entries["b"].refresh_at == NEVER
-    assert cache.get("b", clock.now) is None
+    assert entries["b"].fresh_until == NEVER
+    assert get(cache, "b") is None
     clock.advance(2)
     store_outcome(cache, "e", outcome)
-    assert entries["c"].refresh_at == NEVER
-    assert cache.get("a", clock.now) is entries["a"]
+    assert entries["c"].fresh_until == NEVER
+    assert get(cache, "a") is entries["a"]
     kind = cache.stats.groups if outcome is GROUPS else cache.stats.negative
     assert (kind.evictions, kind.entries) == (2, 3)
 
@@ -100,7 +101,7 @@ def test_names_without_groups_push_out_nobody_who_has_some(
         store_outcome(cache, f"made-up{number}", unknown)
     for user, entry in known.items():
         store_outcome(cache, user, DOWN)
-        assert cache.stale_if_error(user) == (entry, True)
+        assert stale_if_error(cache, user) == (entry, True)
     stats = cache.stats
     assert (stats.groups.entries, stats.groups.evictions) == (max_entries, 0)
     assert (stats.negative.entries, stats.negative.evictions) == (max_entries, 2 * max_entries)
@@ -126,7 +127,7 @@ def test_another_answer_for_the_same_user_evicts_nobody(clock: ManualClock) -> N
             store_outcome(cache, "sue", outcome)
             store_outcome(cache, "bob", GROUPS)
     assert cache.stats.groups.evictions == cache.stats.negative.evictions == 0
-    assert cache.get("bob", clock.now) is not None
+    assert get(cache, "bob") is not None
 
 
 @pytest.mark.parametrize("max_entries", [1, 1000, 5000, 100_000])
@@ -140,15 +141,15 @@ def test_a_cache_of_many_shards_holds_as_many_entries_as_one(
     assert (groups.entries, groups.evictions) == (max_entries, 0)
     store_outcome(cache, "one more", GROUPS)
     assert (groups.entries, groups.evictions) == (max_entries, 1)
-    assert cache.get("one more", clock.now) is not None
+    assert get(cache, "one more") is not None
 
 
 def test_an_uncached_entry_is_not_in_the_cache(clock: ManualClock) -> None:
     cache = build_cache(clock)
     entry = cache.uncached("sue", DOWN)
-    assert entry.refresh_at == NEVER
+    assert entry.fresh_until == NEVER
     assert entry.expires_at_wall == WALL + 5
-    assert describe_entry(cache, "sue", clock.now) == "nothing"
+    assert describe_entry(cache, "sue") == "nothing"
 
 
 def test_counts(clock: ManualClock) -> None:
@@ -156,11 +157,11 @@ def test_counts(clock: ManualClock) -> None:
     for user, outcome in (("a", GROUPS), ("b", NOBODY), ("c", DOWN)):
         store_outcome(cache, user, outcome)
     for user in "aaabbc":
-        cache.get(user, clock.now)
-    cache.get("nobody", clock.now)
+        get(cache, user)
+    get(cache, "nobody")
     clock.advance(300)
-    cache.get("a", clock.now)
-    cache.stale_if_error("a")
+    get(cache, "a")
+    stale_if_error(cache, "a")
     statistics = cache.stats
     assert (statistics.hits, statistics.negative_hits, statistics.failure_hits) == (3, 2, 1)
     assert statistics.stale_hits == 1
@@ -189,14 +190,14 @@ def test_a_lower_bound_is_reached_gradually(clock: ManualClock) -> None:
     cache = build_cache(clock, CacheOptions(max_entries=1000))
     for number in range(1000):
         store_outcome(cache, f"user{number}", GROUPS)
-    cache.reconfigure(CacheOptions(max_entries=10))
+    cache.options = CacheOptions(max_entries=10)
     store_outcome(cache, "last", GROUPS)
     statistics = cache.stats.groups
     assert 990 < statistics.entries < 1000
     for number in range(1000):
         store_outcome(cache, f"more{number}", GROUPS)
     assert (statistics.entries, statistics.evictions) == (10, 1991)
-    assert cache.get("more999", clock.now) is not None
+    assert get(cache, "more999") is not None
 
 
 def test_the_same_groups_again_renew_the_entry(clock: ManualClock) -> None:
@@ -207,10 +208,10 @@ def test_the_same_groups_again_renew_the_entry(clock: ManualClock) -> None:
     assert first.expires_at == clock.now + 300
     clock.advance(301)
     assert store_outcome(cache, "sue", Found(("g1", "g2"))) is first
-    assert cache.get("sue", clock.now) is first
+    assert get(cache, "sue") is first
     cache.invalidate(["sue"])
     assert store_outcome(cache, "sue", Found(("g1", "g2"))) is not first
-    assert first.refresh_at <= clock.now
+    assert first.fresh_until <= clock.now
     assert store_outcome(cache, "sue", NoSuchUser("gone")) is not first
 
 
@@ -227,7 +228,7 @@ def test_users_who_came_within_a_second_are_refreshed_apart(clock: ManualClock) 
         at, user = due[0]
         clock.now = at
         seconds[int(at - start)] += 1
-        heapq.heapreplace(due, (store_outcome(cache, user, GROUPS).refresh_at, user))
+        heapq.heapreplace(due, (store_outcome(cache, user, GROUPS).fresh_until, user))
     assert seconds.pop(0) == USERS
     assert min(seconds) >= 300 * 0.9 * 0.5 - 1
     assert max(seconds.values()) < 200, "2 % of them in a second"

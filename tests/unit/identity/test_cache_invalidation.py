@@ -2,16 +2,17 @@
 
 import pytest
 
-from queuegate_server.identity.cache import INVALIDATE_STEP
-from queuegate_server.identity.cache_shards import NEVER
+from queuegate_server.identity.cache import INVALIDATE_STEP, NEVER
 from queuegate_server.identity.options import CacheOptions
 from queuegate_server.identity.resolver import Found, Outcome
 from tests.support.fakes.caches import (
     DOWN,
     GROUPS,
     NOBODY,
+    Questions,
     build_cache,
     describe_entry,
+    get,
     invalidate,
     store_outcome,
 )
@@ -25,11 +26,11 @@ def test_invalidating_users(clock: ManualClock) -> None:
         for user, outcome in (("a", GROUPS), ("b", NOBODY), ("c", DOWN), ("d", GROUPS))
     }
     assert cache.invalidate(["a", "b", "b", "nobody"]) == 2
-    assert [entry.refresh_at == NEVER for entry in entries.values()] == [True, True, False, False]
-    assert cache.get("a", clock.now) is None
-    assert cache.get("d", clock.now) is entries["d"]
+    assert [entry.fresh_until == NEVER for entry in entries.values()] == [True, True, False, False]
+    assert get(cache, "a") is None
+    assert get(cache, "d") is entries["d"]
     assert invalidate(cache, []) == 2
-    assert all(entry.refresh_at == NEVER for entry in entries.values())
+    assert all(entry.fresh_until == NEVER for entry in entries.values())
     assert cache.stats.groups.entries == cache.stats.negative.entries == 0
     assert cache.stats.invalidated == 4
     assert invalidate(cache, []) == 0
@@ -42,7 +43,7 @@ def test_invalidating_drops_stale_groups_too(users: list[str], clock: ManualCloc
     clock.advance(400)
     assert invalidate(cache, users) == 1
     store_outcome(cache, "sue", DOWN)
-    assert describe_entry(cache, "sue", clock.now) == "failure"
+    assert describe_entry(cache, "sue") == "failure"
 
 
 @pytest.mark.parametrize("users", [[], ["sue"]])
@@ -63,42 +64,48 @@ def test_an_answer_from_before_an_invalidation_does_not_come_back(
     users: list[str], stored: bool, outcome: Outcome, clock: ManualClock
 ) -> None:
     cache = build_cache(clock)
-    reservation = cache.reserve("sue")
-    invalidate(cache, users)
-    entry = cache.commit(reservation, outcome)
+    questions = Questions(cache)
+    question = questions.begin("sue")
+    questions.invalidate(users)
+    entry = questions.answer(question, outcome)
     assert entry.outcome == outcome, "earlier callers get it nevertheless"
-    assert (cache.get("sue", clock.now) is entry) is stored
-    assert (entry.refresh_at > clock.now) is stored
+    assert (get(cache, "sue") is entry) is stored
+    assert (entry.fresh_until > clock.now) is stored
     assert cache.stats.outdated == (0 if stored else 1)
-    assert store_outcome(cache, "sue", GROUPS).refresh_at > clock.now, "later questions count again"
+    assert store_outcome(cache, "sue", GROUPS).fresh_until > clock.now, (
+        "later questions count again"
+    )
 
 
 @pytest.mark.parametrize("newer", [GROUPS, NOBODY])
 def test_an_answer_to_a_later_question_wins(newer: Outcome, clock: ManualClock) -> None:
     cache = build_cache(clock)
-    early, late = cache.reserve("sue"), cache.reserve("sue")
-    current = cache.commit(late, newer)
-    old = cache.commit(early, Found(("from", "before")))
-    assert cache.get("sue", clock.now) is current
-    assert old.refresh_at == NEVER
+    questions = Questions(cache)
+    early, late = questions.begin("sue"), questions.begin("sue")
+    current = questions.answer(late, newer)
+    old = questions.answer(early, Found(("from", "before")))
+    assert get(cache, "sue") is current
+    assert old.fresh_until == NEVER
     assert cache.stats.outdated == 1
 
 
 def test_a_failed_later_question_does_not_outdate_an_earlier_one(clock: ManualClock) -> None:
     cache = build_cache(clock)
-    early, late = cache.reserve("sue"), cache.reserve("sue")
-    cache.commit(late, DOWN)
-    entry = cache.commit(early, GROUPS)
-    assert cache.get("sue", clock.now) is entry
+    questions = Questions(cache)
+    early, late = questions.begin("sue"), questions.begin("sue")
+    questions.answer(late, DOWN)
+    entry = questions.answer(early, GROUPS)
+    assert get(cache, "sue") is entry
 
 
 def test_an_aborted_lookup_leaves_nothing(clock: ManualClock) -> None:
     cache = build_cache(clock)
-    early, late = cache.reserve("sue"), cache.reserve("sue")
-    cache.abort(early)
-    cache.abort(late)
-    assert cache._reservations == {}
-    assert describe_entry(cache, "sue", clock.now) == "nothing"
+    questions = Questions(cache)
+    early, late = questions.begin("sue"), questions.begin("sue")
+    questions.give_up(early)
+    questions.give_up(late)
+    assert questions.under_way == {}
+    assert describe_entry(cache, "sue") == "nothing"
 
 
 def test_all_entries_are_dropped_in_small_steps(clock: ManualClock) -> None:
@@ -106,10 +113,10 @@ def test_all_entries_are_dropped_in_small_steps(clock: ManualClock) -> None:
     entries = [store_outcome(cache, f"user{number}", GROUPS) for number in range(10_000)]
     steps = cache.invalidate_all()
     assert cache.stats.groups.entries == 0
-    assert cache.get("user1", clock.now) is None, "nothing is found from now on"
+    assert get(cache, "user1") is None, "nothing is found from now on"
     later = store_outcome(cache, "user1", GROUPS)
     counts = list(steps)
     assert sum(counts) == cache.stats.invalidated == 10_000
     assert max(counts) <= INVALIDATE_STEP
-    assert all(entry.refresh_at == NEVER for entry in entries)
-    assert cache.get("user1", clock.now) is later, "stored after the invalidation"
+    assert all(entry.fresh_until == NEVER for entry in entries)
+    assert get(cache, "user1") is later, "stored after the invalidation"

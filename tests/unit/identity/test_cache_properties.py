@@ -11,11 +11,11 @@ from hypothesis.stateful import (
     rule,
 )
 
-from queuegate_server.identity.cache import GroupCache, Reservation
-from queuegate_server.identity.cache_shards import CacheEntry
+from queuegate_server.identity.cache import CacheEntry, GroupCache
 from queuegate_server.identity.options import CacheOptions
 from queuegate_server.identity.resolver import Found, LookupFailed, NoSuchUser, Outcome
-from tests.support.fakes.caches import invalidate
+from queuegate_server.runtime.single_flight import Flight
+from tests.support.fakes.caches import Questions, get, negative_entry, stale_if_error
 from tests.support.fakes.clock import ManualClock
 
 USERS = st.sampled_from("abcdef")
@@ -30,7 +30,7 @@ SECONDS = st.sampled_from([0.0, 0.5, 1.0, 4.0, 5.0, 29.0, 30.0, 80.0, 100.0, 240
 class CacheMachine(RuleBasedStateMachine):
     """Compares the cache with a list of everything that was ever answered."""
 
-    reservations: Bundle[Reservation] = Bundle("reservations")
+    flights: Bundle[Flight] = Bundle("flights")
 
     @initialize(max_entries=st.integers(1, 5), max_stale=st.sampled_from([0.0, 2.0, 500.0]))
     def build(self, max_entries: int, max_stale: float) -> None:
@@ -38,6 +38,7 @@ class CacheMachine(RuleBasedStateMachine):
         self.options = CacheOptions(positive_ttl=100, max_entries=max_entries, max_stale=max_stale)
         self.chances = 0
         self.cache = GroupCache(self.options, self.clock, self.clock, self._chance)
+        self.questions = Questions(self.cache)
         self.seen = list[CacheEntry]()
         self.last_definite: dict[str, Outcome] = {}
         """The last definite answer about each user, unless invalidated since."""
@@ -47,44 +48,44 @@ class CacheMachine(RuleBasedStateMachine):
         self.chances += 1
         return self.chances * 0.37 % 1
 
-    @rule(target=reservations, user=USERS)
-    def begin(self, user: str) -> Reservation:
-        return self.cache.reserve(user)
+    @rule(target=flights, user=USERS)
+    def begin(self, user: str) -> Flight:
+        return self.questions.begin(user)
 
-    @rule(reservation=consumes(reservations), outcome=OUTCOMES)
-    def store(self, reservation: Reservation, outcome: Outcome) -> None:
-        outdated = reservation.outdated
-        entry = self.cache.commit(reservation, outcome)
+    @rule(flight=consumes(flights), outcome=OUTCOMES)
+    def store(self, flight: Flight, outcome: Outcome) -> None:
+        outdated = flight.is_outdated
+        entry = self.questions.answer(flight, outcome)
         assert entry.outcome == outcome
         self.seen.append(entry)
         if not outdated and not isinstance(outcome, LookupFailed):
-            self.last_definite[reservation.user] = outcome
-            self.resolved_at[reservation.user] = self.clock.now
+            self.last_definite[flight.key] = outcome
+            self.resolved_at[flight.key] = self.clock.now
         if outdated:
-            assert entry.refresh_at <= self.clock.now
+            assert entry.fresh_until <= self.clock.now
 
-    @rule(reservation=consumes(reservations))
-    def abandon(self, reservation: Reservation) -> None:
-        self.cache.abort(reservation)
+    @rule(flight=consumes(flights))
+    def abandon(self, flight: Flight) -> None:
+        self.questions.give_up(flight)
 
     @rule(user=USERS)
     def use(self, user: str) -> None:
-        self.cache.get(user, self.clock.now)
-        self.cache.stale_if_error(user)
-        self.cache.negative_entry(user)
+        get(self.cache, user)
+        stale_if_error(self.cache, user)
+        negative_entry(self.cache, user)
 
     @rule(users=st.lists(USERS, min_size=1, max_size=3))
     def invalidate_some(self, users: list[str]) -> None:
-        self.cache.invalidate(users)
+        self.questions.invalidate(users)
         self._forgotten(set(users))
 
-    @rule(reservations=st.lists(consumes(reservations), max_size=2))
-    def invalidate_all(self, reservations: list[Reservation]) -> None:
-        invalidate(self.cache, ())
+    @rule(flights=st.lists(consumes(flights), max_size=2))
+    def invalidate_all(self, flights: list[Flight]) -> None:
+        self.questions.invalidate(())
         self._forgotten(set("abcdef"))
-        for reservation in reservations:
-            assert reservation.outdated
-            assert self.cache.commit(reservation, Found(("late",))).refresh_at <= self.clock.now
+        for flight in flights:
+            assert flight.is_outdated
+            assert self.questions.answer(flight, Found(("late",))).fresh_until <= self.clock.now
 
     @rule(seconds=SECONDS)
     def wait(self, seconds: float) -> None:
@@ -94,15 +95,15 @@ class CacheMachine(RuleBasedStateMachine):
     def only_what_the_cache_would_answer_is_fresh(self) -> None:
         now = self.clock.now
         for entry in self.seen:
-            if entry.refresh_at > now:
+            if entry.fresh_until > now:
                 assert now < entry.expires_at
-                assert self.cache.get(entry.user, now) is entry
+                assert get(self.cache, entry.user) is entry
 
     @invariant()
     def what_the_cache_answers_is_the_last_definite_answer(self) -> None:
         now = self.clock.now
         for user in "abcdef":
-            entry = self.cache.get(user, now)
+            entry = get(self.cache, user)
             if entry is None or isinstance(entry.outcome, LookupFailed):
                 continue
             assert entry.outcome == self.last_definite[user]
@@ -113,7 +114,7 @@ class CacheMachine(RuleBasedStateMachine):
     def groups_are_used_despite_failures_within_their_limit_only(self) -> None:
         now = self.clock.now
         for user in "abcdef":
-            groups = self.cache.stale_if_error(user)
+            groups = stale_if_error(self.cache, user)
             if groups is None:
                 continue
             entry, stale = groups
@@ -133,7 +134,7 @@ class CacheMachine(RuleBasedStateMachine):
             self.resolved_at.pop(user, None)
         for entry in self.seen:
             if entry.user in users:
-                assert entry.refresh_at <= self.clock.now
+                assert entry.fresh_until <= self.clock.now
 
 
 TestCache = CacheMachine.TestCase

@@ -2,7 +2,7 @@
 
 import pytest
 
-from queuegate_server.identity.cache_shards import NEVER
+from queuegate_server.identity.cache import NEVER
 from queuegate_server.identity.options import CacheOptions
 from queuegate_server.identity.resolver import Outcome
 from tests.support.fakes.caches import (
@@ -11,6 +11,9 @@ from tests.support.fakes.caches import (
     NOBODY,
     build_cache,
     describe_entry,
+    get,
+    negative_entry,
+    stale_if_error,
     store_outcome,
 )
 from tests.support.fakes.clock import ManualClock
@@ -60,7 +63,7 @@ def test_what_a_decision_has_after_an_answer(
         store_outcome(cache, "sue", known)
     clock.advance(at)
     store_outcome(cache, "sue", said)
-    assert describe_entry(cache, "sue", clock.now) == then
+    assert describe_entry(cache, "sue") == then
 
 
 @pytest.mark.parametrize(
@@ -74,7 +77,7 @@ def test_how_long_groups_are_stale(
     store_outcome(cache, "sue", GROUPS)
     clock.advance(at)
     store_outcome(cache, "sue", DOWN)
-    assert describe_entry(cache, "sue", clock.now) == then
+    assert describe_entry(cache, "sue") == then
 
 
 def test_another_max_stale_counts_at_once(clock: ManualClock) -> None:
@@ -83,9 +86,9 @@ def test_another_max_stale_counts_at_once(clock: ManualClock) -> None:
     store_outcome(cache, "sue", GROUPS)
     clock.advance(400)
     store_outcome(cache, "sue", DOWN)
-    assert describe_entry(cache, "sue", clock.now) == S
-    cache.reconfigure(CacheOptions(max_stale=0))
-    assert describe_entry(cache, "sue", clock.now) == F
+    assert describe_entry(cache, "sue") == S
+    cache.options = CacheOptions(max_stale=0)
+    assert describe_entry(cache, "sue") == F
 
 
 def test_a_definite_no_ends_stale_groups_for_good(clock: ManualClock) -> None:
@@ -94,25 +97,25 @@ def test_a_definite_no_ends_stale_groups_for_good(clock: ManualClock) -> None:
     clock.advance(400)
     store_outcome(cache, "sue", NOBODY)
     clock.advance(31)
-    assert describe_entry(cache, "sue", clock.now) == NOTHING
+    assert describe_entry(cache, "sue") == NOTHING
     store_outcome(cache, "sue", DOWN)
-    assert describe_entry(cache, "sue", clock.now) == F
+    assert describe_entry(cache, "sue") == F
 
 
 def test_a_failure_is_remembered_beside_stale_groups(clock: ManualClock) -> None:
     cache = build_cache(clock)
     groups = store_outcome(cache, "sue", GROUPS)
     clock.advance(400)
-    assert cache.negative_entry("sue") is None
+    assert negative_entry(cache, "sue") is None
     failure = store_outcome(cache, "sue", DOWN)
-    assert failure.refresh_at == NEVER
-    assert cache.negative_entry("sue") is failure
-    assert cache.stale_if_error("sue") == (groups, True)
+    assert failure.fresh_until == NEVER
+    assert negative_entry(cache, "sue") is failure
+    assert stale_if_error(cache, "sue") == (groups, True)
     clock.advance(5)
-    assert cache.negative_entry("sue") is None, "the directory may be asked again"
+    assert negative_entry(cache, "sue") is None, "the directory may be asked again"
     again = store_outcome(cache, "sue", DOWN)
-    assert cache.negative_entry("sue") is again
-    assert cache.stale_if_error("sue") == (groups, True)
+    assert negative_entry(cache, "sue") is again
+    assert stale_if_error(cache, "sue") == (groups, True)
 
 
 def test_a_failure_outlives_the_groups_it_is_remembered_beside(clock: ManualClock) -> None:
@@ -122,27 +125,27 @@ def test_a_failure_outlives_the_groups_it_is_remembered_beside(clock: ManualCloc
     failure = store_outcome(cache, "sue", DOWN)
     clock.advance(2)
     store_outcome(cache, "bob", GROUPS)  # A store drops what is of no more use.
-    assert cache.stale_if_error("sue") is None
-    assert cache.negative_entry("sue") is failure
+    assert stale_if_error(cache, "sue") is None
+    assert negative_entry(cache, "sue") is failure
 
 
 def test_a_failed_refresh_waits_before_the_next_one(clock: ManualClock) -> None:
     cache = build_cache(clock)
     entry = store_outcome(cache, "sue", GROUPS)
     clock.advance(240)
-    assert entry.refresh_at <= clock.now
+    assert entry.fresh_until <= clock.now
     store_outcome(cache, "sue", DOWN)
-    assert cache.get("sue", clock.now) is entry
-    assert entry.refresh_at == clock.now + 5
+    assert get(cache, "sue") is entry
+    assert entry.fresh_until == clock.now + 5
     clock.advance(57)
     store_outcome(cache, "sue", DOWN)
-    assert entry.refresh_at == entry.expires_at, "never beyond the expiry"
+    assert entry.fresh_until == entry.expires_at, "never beyond the expiry"
 
 
 def test_a_failure_long_before_the_refresh_changes_nothing(clock: ManualClock) -> None:
     cache = build_cache(clock)
     entry = store_outcome(cache, "sue", GROUPS)
-    refresh_at = entry.refresh_at
+    refresh_at = entry.fresh_until
     clock.advance(10)
     store_outcome(cache, "sue", DOWN)
-    assert entry.refresh_at == refresh_at
+    assert entry.fresh_until == refresh_at

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 from queuegate_server.identity.cache import GroupCache
 from queuegate_server.identity.chain import ResolverChain
 from queuegate_server.identity.group_resolver import GroupResolver
-from queuegate_server.identity.guarded_resolver import REFRESH_BURST, GuardedResolver
-from queuegate_server.identity.guards import CircuitState
+from queuegate_server.identity.guarded_resolver import REFRESH_BURST, CircuitState, GuardedResolver
 from queuegate_server.identity.options import CacheOptions, ChainMode, ResolverOptions
 from queuegate_server.identity.resolver import Found, LookupFailed, NoSuchUser, Outcome
 from queuegate_server.identity.resolvers.local import StaticTableResolver
@@ -139,10 +138,10 @@ async def test_queued_lookups_count_where_every_look_up_asks(mode: ChainMode, wa
     reverse = ResolverChain("reverse", members[::-1], mode)
     lookups = [asyncio.create_task(chain.resolve(user)) for user in ("sue", "bob", "joe")]
     await run_ready_callbacks()
-    assert (chain.waiting, reverse.waiting) == (waiting, 2)
+    assert (chain.load.waiting, reverse.load.waiting) == (waiting, 2)
     slow.hold.set()
     await asyncio.gather(*lookups)
-    assert (chain.waiting, reverse.waiting) == (0, 0)
+    assert (chain.load.waiting, reverse.load.waiting) == (0, 0)
 
 
 def test_a_chain_is_local_only_if_all_its_resolvers_are() -> None:
@@ -160,10 +159,10 @@ async def test_refreshes_stop_while_a_resolver_that_is_always_asked_fails() -> N
     down = guarded("b", DOWN, breaker_failures=1)
     await down.resolve("bob")
     up = guarded("a", max_concurrent=32)
-    assert ResolverChain("all", [up, down], "union").refresh_capacity == 0
-    assert ResolverChain("all", [down, up], "union").refresh_capacity == 0
-    assert ResolverChain("all", [down, up], "first").refresh_capacity == 0
-    assert ResolverChain("all", [up, down], "first").refresh_capacity == 16
+    assert ResolverChain("all", [up, down], "union").load.capacity == 0
+    assert ResolverChain("all", [down, up], "union").load.capacity == 0
+    assert ResolverChain("all", [down, up], "first").load.capacity == 0
+    assert ResolverChain("all", [up, down], "first").load.capacity == 16
 
 
 @pytest.mark.parametrize(("mode", "rate"), [("first", 4), ("union", 1)])
@@ -171,17 +170,17 @@ def test_a_refresh_counts_for_the_resolvers_that_every_look_up_asks(
     mode: ChainMode, rate: float
 ) -> None:
     members = [guarded("a", refresh_rate=4), guarded("b", refresh_rate=1)]
-    bucket = ResolverChain("all", members, mode).refresh_bucket
-    assert [bucket.acquire() for _ in range(REFRESH_BURST + 1)] == [True] * REFRESH_BURST + [False]
-    assert bucket.wait() == pytest.approx(1 / rate)
-    assert [each.refresh_bucket.acquire() for each in members] == [False, mode == "first"]
+    load = ResolverChain("all", members, mode).load
+    assert [load.acquire() for _ in range(REFRESH_BURST + 1)] == [True] * REFRESH_BURST + [False]
+    assert load.wait() == pytest.approx(1 / rate)
+    assert [each.load.acquire() for each in members] == [False, mode == "first"]
 
 
 def test_refreshes_are_limited_where_the_first_resolver_is_local() -> None:
     options = ResolverOptions(refresh_rate=1)
     local = GuardedResolver("t", StaticTableResolver(options), options, clock=ManualClock())
-    bucket = ResolverChain("all", [local, guarded("a")], "first").refresh_bucket
-    assert [bucket.acquire() for _ in range(REFRESH_BURST + 1)] == [True] * REFRESH_BURST + [False]
+    load = ResolverChain("all", [local, guarded("a")], "first").load
+    assert [load.acquire() for _ in range(REFRESH_BURST + 1)] == [True] * REFRESH_BURST + [False]
 
 
 async def test_a_partition_caches_the_groups_of_a_chain(clock: ManualClock) -> None:

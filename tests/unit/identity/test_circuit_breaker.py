@@ -5,7 +5,7 @@ import logging
 
 import pytest
 
-from queuegate_server.identity.guards import CircuitBreaker, CircuitState
+from queuegate_server.identity.guarded_resolver import CircuitBreaker, CircuitState
 from queuegate_server.identity.options import ResolverOptions
 from queuegate_server.identity.resolver import Found, LookupFailed, NoSuchUser, Outcome
 from tests.support.fakes.clock import ManualClock

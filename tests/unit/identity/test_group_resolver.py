@@ -4,8 +4,7 @@ import asyncio
 
 import pytest
 
-from queuegate_server.identity.cache import INVALIDATE_STEP, GroupCache
-from queuegate_server.identity.cache_shards import NEVER
+from queuegate_server.identity.cache import INVALIDATE_STEP, NEVER, GroupCache
 from queuegate_server.identity.group_resolver import GroupResolver
 from queuegate_server.identity.guarded_resolver import GuardedResolver
 from queuegate_server.identity.options import CacheOptions, ResolverOptions
@@ -72,13 +71,13 @@ async def test_other_outcomes_are_cached_for_a_while(outcome: str, stack: Stack)
 
 async def test_bypassing_the_cache_asks_and_stores(stack: Stack) -> None:
     await stack.resolve()
-    old = stack.groups.cached("sue")
+    old = stack.groups.known("sue")
     stack.directory.users["sue"] = ("new",)
     assert await stack.resolve() == ("g1", True)
     assert await stack.resolve(bypass_cache=True) == ("new", False)
     assert await stack.resolve() == ("new", True)
     assert old is not None
-    assert old.refresh_at == NEVER
+    assert old.fresh_until == NEVER
 
 
 async def test_bypassing_the_cache_does_not_join_an_older_lookup(stack: Stack) -> None:
@@ -167,10 +166,13 @@ async def test_a_local_resolver_is_asked_without_suspending(clock: ManualClock) 
     with pytest.raises(StopIteration) as done:
         looking_up.send(None)
     assert describe(done.value.value) == "sue"
-    assert groups.cached("sue") is done.value.value.entry
+    assert groups.known("sue") is done.value.value.entry
     clock.advance(250)
-    assert groups.cached("sue") is None, "due, and asked again without a refresh"
-    assert (await groups.resolve("sue")).entry.refresh_at > clock.now
+    again = groups.known("sue")
+    assert again is not None
+    assert again.fresh_until > clock.now, "due, and asked again without a refresh"
+    clock.advance(250)
+    assert (await groups.resolve("sue")).entry.fresh_until > clock.now
     assert groups.stats.refreshes == 0
     await groups.close()
     assert isinstance((await groups.resolve("bob")).entry.outcome, LookupFailed)
@@ -182,10 +184,10 @@ async def test_an_invalidation_of_all_is_completed_without_its_caller(stack: Sta
     caller = asyncio.create_task(stack.groups.invalidate_all())
     await asyncio.sleep(0)
     await asyncio.sleep(0)
-    dropped = [entry.refresh_at == NEVER for entry in entries]
+    dropped = [entry.fresh_until == NEVER for entry in entries]
     assert any(dropped)
     assert not all(dropped), "other work runs between the steps"
     caller.cancel()
-    await wait_until(lambda: all(entry.refresh_at == NEVER for entry in entries))
+    await wait_until(lambda: all(entry.fresh_until == NEVER for entry in entries))
     assert caller.cancelled()
     await run_ready_callbacks()

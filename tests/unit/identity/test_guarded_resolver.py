@@ -6,8 +6,7 @@ import pytest
 
 from queuegate_server.identity.cache import GroupCache
 from queuegate_server.identity.group_resolver import GroupResolver
-from queuegate_server.identity.guarded_resolver import GuardedResolver
-from queuegate_server.identity.guards import CircuitState
+from queuegate_server.identity.guarded_resolver import CircuitState, GuardedResolver
 from queuegate_server.identity.options import CacheOptions, ResolverOptions
 from queuegate_server.identity.resolver import Found, LookupFailed, Outcome
 from tests.support.fakes.clock import ManualClock
@@ -31,11 +30,11 @@ async def test_each_partition_has_a_cache_of_its_own(clock: ManualClock) -> None
     one, two = partition(shared, clock), partition(shared, clock)
     assert one.resolver_name == two.resolver_name == "corp"
     await one.resolve("sue")
-    assert two.cached("sue") is None
+    assert two.known("sue") is None
     await two.resolve("sue")
     assert directory.asked["sue"] == 2
     assert await one.invalidate_all() == 1
-    assert two.cached("sue") is not None
+    assert two.known("sue") is not None
     await one.close()
     await two.close()
 
@@ -96,15 +95,15 @@ async def test_close_ends_lookups_and_refreshes(clock: ManualClock) -> None:
     await groups.resolve("sue")
     clock.advance(265)
     directory.hold.clear()
-    known = groups.cached("sue")
+    known = groups.known("sue")
     waiting = asyncio.create_task(groups.resolve("bob"))
     await run_ready_callbacks()
     assert directory.running == 2
     await groups.close()
     assert (await waiting).entry.outcome == CLOSING
     assert (directory.running, directory.cancelled) == (0, 2)
-    assert groups._cache._reservations == {}
-    assert groups.cached("sue") is known
+    assert groups._flights._flights == {}
+    assert groups.known("sue") is known
     assert (await groups.resolve("bob")).entry.outcome == CLOSING
     await run_ready_callbacks()
     assert directory.running == 0, "no refresh starts any more"

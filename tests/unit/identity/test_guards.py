@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from queuegate_server.identity.guards import Bulkhead, ExceptionContainment, Timeout
+from queuegate_server.identity.guarded_resolver import Bulkhead, ExceptionContainment, Timeout
 from queuegate_server.identity.options import ResolverOptions
 from queuegate_server.identity.resolver import Found, LookupFailed, NoSuchUser, Outcome
 from tests.support.fakes.clock import ManualClock
@@ -49,7 +49,7 @@ async def test_an_exception_is_an_answer_that_reveals_no_secret(
     outcome = await ExceptionContainment("corp", directory).resolve("sue\nroot")
     assert outcome == LookupFailed(f"the resolver failed: {type(error).__name__}")
     [record] = caplog.records
-    assert record.name == "queuegate_server.identity.guards"
+    assert record.name == "queuegate_server.identity.guarded_resolver"
     assert record.levelno == logging.ERROR
     assert record.getMessage() == r"resolver 'corp' failed for 'sue\nroot'"
     assert record.exc_info is not None

@@ -36,7 +36,7 @@ async def test_partitions_share_a_resolver_and_keep_their_caches(clock: ManualCl
     second = await manager.for_partitions(partitions("b", "c"))
     await manager.close_unused(second.values())
     assert second["b"] is first["b"]
-    assert second["b"].cached("sue") is not None
+    assert second["b"].known("sue") is not None
     assert (directory.opened, directory.closed) == (1, 0)
     await manager.close()
     await manager.close()

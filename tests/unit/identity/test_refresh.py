@@ -26,7 +26,7 @@ class Timer:
 
 
 class World:
-    """A queue on a manual clock and timers; lookups last until the test ends them."""
+    """A queue and its load, on a manual clock and timers; lookups last until the test ends them."""
 
     def __init__(self, capacity: int = 1_000_000) -> None:
         self.clock = ManualClock()
@@ -35,12 +35,10 @@ class World:
         self.ending: list[Callable[[Any], None]] = []
         self.superfluous: set[str] = set()
         self.timers: list[Timer] = []
-        self.queue = RefreshQueue(
-            self._start,
-            lambda: self.capacity,
-            TokenBucket(RATE, BURST, self.clock),
-            call_later=self._call_later,
-        )
+        bucket = TokenBucket(RATE, BURST, self.clock)
+        self.waiting = 0
+        self.wait, self.acquire = bucket.wait, bucket.acquire
+        self.queue = RefreshQueue(self._start, self, call_later=self._call_later)
 
     def _start(self, user: str) -> Any:
         if user in self.superfluous:
@@ -176,7 +174,10 @@ async def test_on_a_real_loop_the_queue_empties_itself() -> None:
             done.set()
         return asyncio.get_running_loop().create_task(look_up())
 
-    queue = RefreshQueue(start, lambda: 4, TokenBucket(RATE, 1, asyncio.get_running_loop().time))
+    world = World(capacity=4)
+    bucket = TokenBucket(RATE, 1, asyncio.get_running_loop().time)
+    world.wait, world.acquire = bucket.wait, bucket.acquire
+    queue = RefreshQueue(start, world)
     users = [f"u{number}" for number in range(30)]
     for user in users:
         queue.add(user)

@@ -282,21 +282,21 @@ async def test_a_queued_user_who_was_looked_up_otherwise_is_skipped(
 
 
 async def test_how_many_refreshes_may_run(stack: Stack) -> None:
-    assert stack.guarded.refresh_capacity == ResolverOptions().max_concurrent // 2
+    assert stack.guarded.load.capacity == ResolverOptions().max_concurrent // 2
     stack.directory.hold.clear()
     many = ResolverOptions().max_concurrent + 1
     waiting = [asyncio.create_task(stack.resolve(f"u{number}")) for number in range(many)]
     await run_ready_callbacks()
     assert stack.guarded.bulkhead.waiting == 1
-    assert stack.guarded.refresh_capacity == ResolverOptions().max_concurrent // 8
+    assert stack.guarded.load.capacity == ResolverOptions().max_concurrent // 8
     stack.directory.hold.set()
     await asyncio.gather(*waiting)
     stack.directory.broken = True
     for user in ("v1", "v2", "v3"):
         await stack.resolve(user)
-    assert stack.guarded.refresh_capacity == 0, "the source is left alone"
+    assert stack.guarded.load.capacity == 0, "the source is left alone"
     stack.clock.advance(10)
-    assert stack.guarded.refresh_capacity == 1, "one lookup tries whether it is back"
+    assert stack.guarded.load.capacity == 1, "one lookup tries whether it is back"
 
 
 async def test_nobody_waits_for_groups_behind_names_that_are_looked_up(clock: ManualClock) -> None:

@@ -252,7 +252,7 @@ async def test_groups_of_a_replaced_resolver_are_freed_without_a_collection(
             assert (await loading.reloader.reload()).succeeded
             groups = loading.engine.snapshot.served["default"].groups
             await groups.resolve("root")
-            groups.cached("root")
+            groups.known("root")
             replaced.append(weakref.ref(groups))
             del groups
         await wait_until(lambda: not any(each() for each in replaced[:-1]))

@@ -164,7 +164,7 @@ class CachedResponses(RuleBasedStateMachine):
             self.run(self._ask_by_columns(user, groups))
 
     async def _refresh_if_due(self, user: str) -> None:
-        self.groups.cached(user)
+        self.groups.known(user)
 
     async def _ask_by_columns(self, user: str, groups: tuple[str, ...]) -> None:
         data = access_pb2.CheckQueueAccessColumnsRequest(

@@ -191,7 +191,7 @@ async def _decide(visit: Visit, asked: Question, snapshot: Snapshot) -> Verdict:
     groups = found.groups
     entry = None
     if answer.groups.origin >= access_pb2.GROUPS_ORIGIN_RESOLVER:
-        entry = snapshot.find(asked.partition).groups.cached(asked.user)
+        entry = snapshot.find(asked.partition).groups.known(asked.user)
     return Verdict(
         allowed=found.decision.allowed,
         reason=reason_words(asked.partition, found.decision),

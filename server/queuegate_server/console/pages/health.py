@@ -11,7 +11,7 @@ from queuegate_server.console.attention import problems
 from queuegate_server.console.views import Page, Route, Services, View, Visit
 from queuegate_server.engine import Snapshot
 from queuegate_server.fleet.view import ReplicaView
-from queuegate_server.identity.guards import CircuitState
+from queuegate_server.identity.guarded_resolver import CircuitState
 from queuegate_server.observe.audit import AuditLog
 from queuegate_server.observe.counters import Histogram
 from queuegate_server.policystore.reloader import PastReload

@@ -5,7 +5,7 @@ from collections import Counter
 
 import pytest
 
-from queuegate_server.identity.singleflight import FlightCancelled, SingleFlight
+from queuegate_server.runtime.single_flight import Flight, FlightCancelled, SingleFlight
 from tests.support.fakes.loop import run_ready_callbacks
 
 pytestmark = pytest.mark.usefixtures("no_task_left")
@@ -19,7 +19,8 @@ class _Work:
         self.go_on = asyncio.Event()
         self.error: Exception | None = None
 
-    async def __call__(self, user: str) -> str:
+    async def __call__(self, flight: Flight) -> str:
+        user = flight.key
         self.calls[user] += 1
         number = self.calls[user]
         await self.go_on.wait()
@@ -72,7 +73,7 @@ async def test_work_goes_on_when_nobody_waits() -> None:
     assert "sue" in flights
     work.go_on.set()
     assert await flights.join("sue") == "sue-1"
-    assert not flights._all
+    assert not flights._tasks
     assert "sue" not in flights
 
 
@@ -90,16 +91,16 @@ async def test_a_caller_who_wants_fresh_work_does_not_join_older_work() -> None:
 
 
 @pytest.mark.parametrize("whom", ["sue", "everyone"])
-async def test_detached_work_goes_on_for_those_who_wait_only(whom: str) -> None:
+async def test_outdated_work_goes_on_for_those_who_wait_only(whom: str) -> None:
     work = _Work()
     flights = SingleFlight(work)
     old = asyncio.create_task(flights.join("sue"))
     await asyncio.sleep(0)
     if whom == "sue":
-        flights.detach("sue")
-        flights.detach("nobody")
+        flights.outdate("sue")
+        flights.outdate("nobody")
     else:
-        flights.detach_all()
+        flights.outdate_all()
     assert "sue" not in flights
     new = asyncio.create_task(flights.join("sue"))
     await asyncio.sleep(0)
@@ -107,16 +108,16 @@ async def test_detached_work_goes_on_for_those_who_wait_only(whom: str) -> None:
     assert list(await asyncio.gather(old, new)) == ["sue-1", "sue-2"]
 
 
-async def test_older_work_that_ends_does_not_detach_newer_work() -> None:
+async def test_older_work_that_ends_does_not_outdate_newer_work() -> None:
     gates = {1: asyncio.Event(), 2: asyncio.Event()}
     calls = 0
 
-    async def work(user: str) -> str:
+    async def work(flight: Flight) -> str:
         nonlocal calls
         calls += 1
         number = calls
         await gates[number].wait()
-        return f"{user}-{number}"
+        return f"{flight.key}-{number}"
 
     flights = SingleFlight(work)
     old = asyncio.create_task(flights.join("sue"))
@@ -153,7 +154,7 @@ async def test_close_cancels_the_work_and_wakes_its_callers() -> None:
     await flights.close()
     results = await asyncio.gather(*waiting, return_exceptions=True)
     assert [type(result) for result in results] == [FlightCancelled] * 3
-    assert not flights._all
+    assert not flights._tasks
     with pytest.raises(FlightCancelled):
         await flights.join("sue")
 

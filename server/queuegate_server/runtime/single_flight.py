@@ -1,0 +1,166 @@
+"""Single flight: one piece of work for a key at a time, however many callers wait for it."""
+
+import asyncio
+import math
+import time
+from collections.abc import Callable, Coroutine
+from typing import Any, Final, Generic, TypeVar
+
+T = TypeVar("T")
+
+CLOSE_TIMEOUT: Final = 1.0
+
+
+class FlightCancelled(Exception):
+    """The work was cancelled by `close`."""
+
+
+class Flight:
+    """Work that is under way."""
+
+    __slots__ = ("_siblings", "is_outdated", "key", "started_at")
+
+    def __init__(self, key: str, started_at: float, siblings: "list[Flight]") -> None:
+        self.key = key
+        self.started_at = started_at
+        """By the clock."""
+        self.is_outdated = False
+        """Whether the result is of no use to callers who come from now on."""
+        self._siblings = siblings
+
+    def supersede(self) -> None:
+        """Outdate the work for the key that was begun earlier: this one has a newer result."""
+        for sibling in self._siblings[: self._siblings.index(self)]:
+            sibling.is_outdated = True
+
+
+Work = Callable[[Flight], Coroutine[Any, Any, T]]
+
+
+class SingleFlight(Generic[T]):
+    """Runs `work(flight)` in a task of its own that callers join.
+
+    A caller that is cancelled neither stops the work nor disturbs the others. The work
+    bounds its own time: no caller's deadline is also the deadline of the others.
+    """
+
+    def __init__(
+        self,
+        work: Work[T],
+        clock: Callable[[], float] = time.monotonic,
+        *,
+        has_tasks: bool = True,
+    ) -> None:
+        """Start without work.
+
+        Args:
+            work: What to do for a key, unless a caller says otherwise.
+            clock: A monotonic clock, in seconds.
+            has_tasks: Whether the work may suspend. Work that never does needs no task.
+        """
+        self._work: Work[T] | None = work
+        """None once closed: otherwise this object and the owner of the work would be a cycle."""
+        self._clock = clock
+        self._has_tasks = has_tasks
+        self._flights: dict[str, list[Flight]] = {}
+        """By key, in the order of their start."""
+        self._tasks: dict[Flight, asyncio.Task[T]] = {}
+
+    def __contains__(self, key: str) -> bool:
+        """Return whether work is under way that a caller would join."""
+        return self._joinable(key) is not None
+
+    def start(self, key: str, work: Work[T] | None = None) -> asyncio.Task[T]:
+        """Start new work for the key, which callers join from now on.
+
+        Args:
+            key: The key.
+            work: What to run instead of the usual work.
+
+        Raises:
+            FlightCancelled: After `close`.
+        """
+        flight, running = self._begin(key, work)
+        task = asyncio.get_running_loop().create_task(running)
+        self._tasks[flight] = task
+        task.add_done_callback(lambda task: self._finished(flight, task))
+        return task
+
+    async def join(self, key: str, *, alone: Work[T] | None = None, max_age: float = math.inf) -> T:
+        """Wait for the work for the key, which is started if there is none.
+
+        Args:
+            key: The key.
+            alone: Start this work in any case.
+            max_age: Join no work that was begun as many seconds ago.
+
+        Raises:
+            FlightCancelled: The work was cancelled by `close`.
+        """
+        if not self._has_tasks:
+            flight, running = self._begin(key, alone)
+            try:
+                return await running
+            finally:
+                self._end(flight)
+        joined = None if alone else self._joinable(key, max_age)
+        task = self.start(key, alone) if joined is None else self._tasks[joined]
+        try:
+            return await asyncio.shield(task)
+        except asyncio.CancelledError:
+            if task.cancelled() and not _is_being_cancelled():
+                raise FlightCancelled from None
+            raise
+
+    def outdate(self, key: str) -> None:
+        """Make later callers start new work for the key; the old work runs to its end."""
+        for flight in self._flights.get(key, ()):
+            flight.is_outdated = True
+
+    def outdate_all(self) -> None:
+        """Make later callers start new work for every key."""
+        for key in self._flights:
+            self.outdate(key)
+
+    async def close(self) -> None:
+        """Cancel all work, and wait for its end for a second at most."""
+        self._work = None
+        tasks = set(self._tasks.values())
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks, timeout=CLOSE_TIMEOUT)
+
+    def _joinable(self, key: str, max_age: float = math.inf) -> Flight | None:
+        """Return the work begun last, if its result is of use."""
+        flights = self._flights.get(key)
+        if not flights:
+            return None
+        last = flights[-1]
+        is_old = self._clock() >= last.started_at + max_age
+        return None if last.is_outdated or is_old else last
+
+    def _begin(self, key: str, work: Work[T] | None) -> tuple[Flight, Coroutine[Any, Any, T]]:
+        if self._work is None:
+            raise FlightCancelled
+        siblings = self._flights.setdefault(key, [])
+        flight = Flight(key, self._clock(), siblings)
+        siblings.append(flight)
+        return flight, (work or self._work)(flight)
+
+    def _end(self, flight: Flight) -> None:
+        flights = self._flights[flight.key]
+        flights.remove(flight)
+        if not flights:
+            del self._flights[flight.key]
+
+    def _finished(self, flight: Flight, task: asyncio.Task[T]) -> None:
+        del self._tasks[flight]
+        self._end(flight)
+        if not task.cancelled():
+            task.exception()  # retrieved here, as perhaps nobody waits any more
+
+
+def _is_being_cancelled() -> bool:
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
