@@ -20,30 +20,36 @@ class Lookup:
         self._cache = cache
         self._shared = shared
 
-    async def run(self, flight: Flight, min_life: float = 0.0) -> CacheEntry:
-        """Take the answer of another server if it lives for `min_life` seconds at least; otherwise
-        ask the resolver.
+    async def run(self, flight: Flight, min_life: float | None = 0.0) -> CacheEntry:
+        """Take the answer of another server; otherwise ask the resolver, and share its answer.
+
+        Args:
+            flight: Whom to look up.
+            min_life: How long another server's answer must live, in seconds; None: ask the resolver
+                in any case.
         """
-        if self._shared is not None:
-            answer = await self._shared.get(flight.key)
-            if answer is not None and answer.expires_at - self._cache.wall() >= min_life:
+        user, cache, shared = flight.key, self._cache, self._shared
+        publish = None
+        if shared is not None:
+            known = None if min_life is None else await shared.get(user)
+            if known is not None and known.expires_at - cache.wall() >= (min_life or 0.0):
                 # Lookups that started earlier may still replace it: it may be older than they are.
-                return self._cache.store(flight, answer.outcome, answer)
-        return await self.ask(flight)
-
-    async def refresh(self, flight: Flight) -> CacheEntry:
-        """Do the same for a user whose groups are known."""
-        return await self.run(flight, self._cache.options.positive_ttl * REFRESH_LIFE)
-
-    async def ask(self, flight: Flight) -> CacheEntry:
-        """Ask the resolver, and store its answer here and for other servers."""
-        publish = None if self._shared is None else self._shared.begin(flight.key)
-        outcome = await self._source.resolve(flight.key)
+                return cache.store(flight, known.outcome, known)
+            publish = shared.begin(user)
+        outcome = await self._source.resolve(user)
         if isinstance(outcome, LookupFailed):
-            return self._cache.store(flight, outcome)
+            return cache.store(flight, outcome)
         if not flight.is_outdated:
             flight.supersede()
-        entry = self._cache.store(flight, outcome)
+        entry = cache.store(flight, outcome)
         if publish is not None:
             publish(SharedAnswer(outcome, entry.resolved_at_wall, entry.expires_at_wall))
         return entry
+
+    async def refresh(self, flight: Flight) -> CacheEntry:
+        """Look up a user whose groups are known."""
+        return await self.run(flight, self._cache.options.positive_ttl * REFRESH_LIFE)
+
+    async def ask(self, flight: Flight) -> CacheEntry:
+        """Ask the resolver itself."""
+        return await self.run(flight, None)

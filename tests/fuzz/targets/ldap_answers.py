@@ -9,7 +9,6 @@ import asyncio
 import random
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from functools import cache
 from typing import Any, Final
 
@@ -193,7 +192,7 @@ def _encoded(number: int, answer: Sequence[tuple[bytes, dict[bytes, list[bytes]]
 
 async def _look_up(number: int, connection: Any) -> object:
     try:
-        return await _DIRECTORIES[number]._look_up(connection, USER)
+        return await _DIRECTORIES[number]._lookup.look_up(USER, connection)
     except LdapFault as fault:
         return fault
 
@@ -278,14 +277,12 @@ class _ScriptedConnection:
         self.schema_lock = asyncio.Lock()
         self.has_asked_for_schema = True
         self.known_attributes: frozenset[str] | None = None
+        self.users = 0
+        self.quiet = asyncio.Event()
         self._answers = iter(answers)
         self.asked: list[bytes] = []
         """The answers that were taken."""
         self.faults: list[LdapFault] = []
-
-    @contextmanager
-    def in_use(self) -> Iterator[None]:
-        yield
 
     async def search(self, *_asked: object, **_options: object) -> SearchResult:
         answer = next(self._answers, b"")

@@ -1,8 +1,7 @@
 """Requests to a directory that have been given up."""
 
-from queuegate_server.identity.resolvers.ldap.allowance import Allowance
 from queuegate_server.identity.resolvers.ldap.messages import SEARCH_DONE, SEARCH_ENTRY
-from queuegate_server.identity.resolvers.ldap.pending import PendingRequests
+from queuegate_server.identity.resolvers.ldap.pending import Allowance, PendingRequests
 
 
 class _Attributes(dict[str, list[bytes]]):

@@ -4,7 +4,11 @@ that is not valid, by OpenSSL's reason.
 
 import ssl
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal
+
+VERIFY_FLAGS: Final = ssl.VERIFY_X509_TRUSTED_FIRST | ssl.VERIFY_X509_STRICT
+"""The same on every Python: certificates are as RFC 5280 says, and chains end in a root."""
+_TLS_VERSIONS: Final = {"1.2": ssl.TLSVersion.TLSv1_2, "1.3": ssl.TLSVersion.TLSv1_3}
 
 _OTHER_ADVICE: Final = "check ca_file, the names in the certificate and its dates"
 _KEY_IDENTIFIER: Final = (
@@ -49,9 +53,40 @@ def certificate_advice(code: int) -> str:
     return _ADVICE.get(code, _OTHER_ADVICE)
 
 
-def has_authorities(context: ssl.SSLContext) -> bool:
-    """Return whether a context has CA certificates, or a folder where OpenSSL looks for them."""
+def tls_context(
+    ca_file: Path | None, minimum: Literal["1.2", "1.3"], *, verify: bool
+) -> ssl.SSLContext:
+    """Return a context for connections to a server. Blocks. Raises ValueError.
+
+    Args:
+        ca_file: The trusted certificates; None: those of the system.
+        minimum: The minimum version of TLS.
+        verify: Whether to verify the server's certificate.
+    """
+    try:
+        context = ssl.create_default_context(cafile=ca_file)
+    except OSError as error:
+        raise ValueError(
+            f"ca_file {ca_file} contains no certificates: {openssl_reason(error)}"
+        ) from None
+    # Python's own choice differs by version: 3.13 added VERIFY_X509_STRICT.
+    context.verify_flags = VERIFY_FLAGS
+    context.minimum_version = _TLS_VERSIONS[minimum]
+    if not verify:
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    return context
+
+
+def check_authorities(context: ssl.SSLContext) -> None:
+    """Raise ValueError if a context has no CA certificates, and no folder where OpenSSL looks for
+    them.
+    """
     folder = ssl.get_default_verify_paths().capath or ""
-    return context.cert_store_stats()["x509_ca"] > 0 or (
-        bool(folder) and any(Path(folder).iterdir())
-    )
+    if not context.cert_store_stats()["x509_ca"] and not (folder and any(Path(folder).iterdir())):
+        raise ValueError("this machine has no CA certificates: install them, or set ca_file")
+
+
+def openssl_reason(error: OSError) -> str:
+    """Return why OpenSSL, or the system, refused a file."""
+    return getattr(error, "reason", None) or error.strerror or type(error).__name__

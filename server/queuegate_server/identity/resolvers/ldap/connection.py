@@ -8,14 +8,12 @@ import asyncio
 import os
 import select
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import ldap
 from ldap.controls import SimplePagedResultsControl
 
-from queuegate_server.identity.resolvers.ldap.allowance import Allowance
 from queuegate_server.identity.resolvers.ldap.bridge import READING_SECONDS, REST_SECONDS, Bridge
 from queuegate_server.identity.resolvers.ldap.errors import (
     LdapFault,
@@ -31,7 +29,11 @@ from queuegate_server.identity.resolvers.ldap.messages import (
     SEARCH_REFERENCE,
 )
 from queuegate_server.identity.resolvers.ldap.options import LdapOptions
-from queuegate_server.identity.resolvers.ldap.pending import PendingRequests, SearchResult
+from queuegate_server.identity.resolvers.ldap.pending import (
+    Allowance,
+    PendingRequests,
+    SearchResult,
+)
 
 _LAST_BYTES_SECONDS: Final = 0.25
 _RESPONSE_CONTROLS: Final = {SimplePagedResultsControl.controlType: SimplePagedResultsControl}
@@ -56,7 +58,8 @@ class LdapConnection:
         self.quiet = asyncio.Event()
         """Set while no lookup uses the connection."""
         self.quiet.set()
-        self._users = 0
+        self.users = 0
+        """How many lookups use the connection."""
         self.long_work = asyncio.Lock()
         """Held by the lookup that works on a long result."""
         self.is_active_directory: bool | None = None
@@ -87,18 +90,6 @@ class LdapConnection:
     def in_flight(self) -> int:
         """How many requests wait for their result."""
         return len(self._pending)
-
-    @contextmanager
-    def in_use(self) -> Iterator[None]:
-        """Keep the connection from being closed for its age."""
-        self._users += 1
-        self.quiet.clear()
-        try:
-            yield
-        finally:
-            self._users -= 1
-            if not self._users:
-                self.quiet.set()
 
     async def bind(self, name: str, password: bytes) -> None:
         """Bind; an empty name and password make the bind anonymous. Raises LdapFault."""

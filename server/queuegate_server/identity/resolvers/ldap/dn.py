@@ -82,9 +82,9 @@ class SearchBase:
         self, dns: str | Sequence[str], scope: Literal["base", "one", "sub"] = "sub"
     ) -> None:
         """Use one DN or several, which the settings have checked; that of the root is empty."""
-        each = (dns,) if isinstance(dns, str) else dns
-        self._bases = tuple(normalize(parse_dn(dn) or []) for dn in each)
-        self._scope = scope
+        self.dns: Final = (dns,) if isinstance(dns, str) else tuple(dns)
+        self.scope: Final = scope
+        self._bases = tuple(normalize(parse_dn(dn) or []) for dn in self.dns)
 
     def contains(self, dn: NormalizedDn) -> bool:
         """Return whether such a search may find an entry with this DN."""
@@ -94,7 +94,7 @@ class SearchBase:
         depth = len(dn) - len(base)
         if depth < 0 or dn[depth:] != base:
             return False
-        return self._scope == "sub" or depth == (1 if self._scope == "one" else 0)
+        return self.scope == "sub" or depth == (1 if self.scope == "one" else 0)
 
     def contains_entry(self, dn: str) -> bool:
         """Return the same for a text, which may be no DN."""

@@ -12,9 +12,9 @@ from queuegate_server.identity.resolvers.ldap.dn import (
     normalize,
     parse_dn,
 )
+from queuegate_server.identity.resolvers.ldap.entry import LdapEntry
 from queuegate_server.identity.resolvers.ldap.filters import escape
 from queuegate_server.identity.resolvers.ldap.options import GroupOptions
-from queuegate_server.identity.resolvers.ldap.search import LdapEntry
 
 _MAX_CACHED_DNS: Final = 65_536
 _MAX_CACHED_CHARS: Final = 256

@@ -8,12 +8,13 @@ from collections.abc import Coroutine, Iterator, Sequence
 from typing import Any, Final, TypeVar
 
 from queuegate.policy.names import CONTROL_CHARACTER
+from queuegate_server.identity.resolvers.ldap.entry import LdapEntry
 from queuegate_server.identity.resolvers.ldap.errors import SetupFault
 from queuegate_server.identity.resolvers.ldap.filters import escape_bytes
 from queuegate_server.identity.resolvers.ldap.group_kind import GroupDn, GroupKind, decode_value
 from queuegate_server.identity.resolvers.ldap.instrumentation import LdapStatistics, StepName
 from queuegate_server.identity.resolvers.ldap.options import LdapOptions
-from queuegate_server.identity.resolvers.ldap.search import LdapEntry, SearchSession, gather
+from queuegate_server.identity.resolvers.ldap.search import SearchSession, gather
 
 T = TypeVar("T")
 

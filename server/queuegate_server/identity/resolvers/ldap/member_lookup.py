@@ -19,11 +19,12 @@ from queuegate_server.identity.resolvers.ldap.dn import (
     normalize,
     parse_dn,
 )
+from queuegate_server.identity.resolvers.ldap.entry import LdapEntry
 from queuegate_server.identity.resolvers.ldap.errors import LdapFault, ServerFault, SetupFault
 from queuegate_server.identity.resolvers.ldap.filters import escape
 from queuegate_server.identity.resolvers.ldap.group_kind import GroupKind, decode_value
-from queuegate_server.identity.resolvers.ldap.search import LdapEntry, SearchSession
-from queuegate_server.identity.resolvers.ldap.user_search import UserSearch
+from queuegate_server.identity.resolvers.ldap.search import SearchSession
+from queuegate_server.identity.resolvers.ldap.user_lookup import Users
 
 T = TypeVar("T")
 
@@ -70,7 +71,7 @@ class MemberLookup:
         self,
         session: SearchSession,
         kinds: Sequence[GroupKind],
-        users: UserSearch,
+        users: Users,
         listing: MemberListing,
     ) -> None:
         self._session = session
@@ -303,11 +304,11 @@ class MemberLookup:
 
     async def _search_users(self, filter_text: str) -> list[LdapEntry]:
         users = self._user_search
-        for _ in range(users.requests):
+        for _ in users.base.dns:
             self._listing.count_search()
-        entries = await users.search(
-            self._session,
+        entries = await self._session.search_below(
             "member search",
+            users.base,
             f"(&{users.filter.for_anyone()}{filter_text})",
             users.filter.attributes,
             limit=max(self._listing.room, 1),

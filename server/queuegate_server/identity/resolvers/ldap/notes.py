@@ -8,19 +8,19 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import Final
 
 from queuegate_server.identity.resolver import Found, NoSuchUser, Outcome
-from queuegate_server.identity.resolvers.ldap.allowance import Allowance
 from queuegate_server.identity.resolvers.ldap.connection import LdapConnection
 from queuegate_server.identity.resolvers.ldap.errors import LdapFault
 from queuegate_server.identity.resolvers.ldap.group_kind import GroupKind, decode_value
 from queuegate_server.identity.resolvers.ldap.group_lookup import member_of_attributes
 from queuegate_server.identity.resolvers.ldap.instrumentation import LdapStatistics, LdapStep
+from queuegate_server.identity.resolvers.ldap.pending import Allowance
 from queuegate_server.identity.resolvers.ldap.search import LimitExceeded, SearchSession
-from queuegate_server.identity.resolvers.ldap.user_search import UserSearch
+from queuegate_server.identity.resolvers.ldap.user_lookup import Users
 
 _MAX_ENTRIES: Final = 100
 _MAX_DN_CHARS: Final = 200
 
-LookUp = Callable[[LdapConnection, str], Awaitable[Outcome]]
+LookUp = Callable[[str, LdapConnection], Awaitable[Outcome]]
 
 
 class Notes:
@@ -29,7 +29,7 @@ class Notes:
     def __init__(
         self,
         connection: LdapConnection,
-        users: UserSearch,
+        users: Users,
         kinds: Sequence[GroupKind],
         statistics: LdapStatistics,
     ) -> None:
@@ -60,7 +60,7 @@ class Notes:
         if not name or name == user:
             return
         attributes = " or ".join(self._users.filter.attributes)
-        if isinstance(await look_up(self._connection, name), Found):
+        if isinstance(await look_up(name, self._connection), Found):
             yield (
                 f"the directory has the user {name!r}: let callers send the name without its "
                 "domain part, or compare another attribute in user_filter, such as "
@@ -79,9 +79,9 @@ class Notes:
         searched = [kind for kind in self._kinds if kind.options.groups_from != "member_of"]
         if not searched:
             return
-        found = await self._users.search(
-            self._session,
+        found = await self._session.search_below(
             "user search",
+            self._users.base,
             self._users.filter.for_user(user),
             ("1.1",),
             limit=_MAX_ENTRIES,
@@ -112,8 +112,13 @@ class Notes:
     async def _missing_attributes(self) -> AsyncIterator[str]:
         for attribute in member_of_attributes(self._session.options):
             try:
-                found = await self._users.search(
-                    self._session, "user search", f"({attribute}=*)", ("1.1",), limit=1, advice=""
+                found = await self._session.search_below(
+                    "user search",
+                    self._users.base,
+                    f"({attribute}=*)",
+                    ("1.1",),
+                    limit=1,
+                    advice="",
                 )
             except LimitExceeded:
                 continue

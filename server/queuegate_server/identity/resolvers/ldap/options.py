@@ -15,7 +15,11 @@ from pydantic_core import PydanticCustomError
 from queuegate_server.config_fields import Duration, Section
 from queuegate_server.files.safe_open import read_regular
 from queuegate_server.identity.options import ResolverOptions
-from queuegate_server.identity.resolvers.ldap.certificates import has_authorities
+from queuegate_server.identity.resolvers.ldap.certificates import (
+    check_authorities,
+    openssl_reason,
+    tls_context,
+)
 from queuegate_server.identity.resolvers.ldap.defaults import (
     DEFAULT_SECRETS,
     TRIMMED_FILE,
@@ -42,9 +46,6 @@ from queuegate_server.identity.resolvers.ldap.fields import (
 )
 
 MAX_PASSWORD_BYTES: Final = 4096
-VERIFY_FLAGS: Final = ssl.VERIFY_X509_TRUSTED_FIRST | ssl.VERIFY_X509_STRICT
-"""The same on every Python: certificates are as RFC 5280 says, and chains end in a root."""
-_TLS_VERSIONS: Final = {"1.2": ssl.TLSVersion.TLSv1_2, "1.3": ssl.TLSVersion.TLSv1_3}
 
 PresetName = Literal["openldap", "389ds", "freeipa", "active_directory", "posix"]
 
@@ -369,35 +370,19 @@ class LdapOptions(GroupOptions, ResolverOptions):
 
         Reading the system's certificates takes 20 ms. Raises ValueError.
         """
-        ca_file = str(self.ca_file) if self.ca_file else None
-        try:
-            context = ssl.create_default_context(cafile=ca_file)
-        except OSError as error:
-            raise ValueError(
-                f"ca_file {ca_file} contains no certificates: {_reason(error)}"
-            ) from None
-        # Python's own choice differs by version: 3.13 added VERIFY_X509_STRICT.
-        context.verify_flags = VERIFY_FLAGS
-        context.minimum_version = _TLS_VERSIONS[self.tls_min_version]
-        if not self.verify_certificate:
-            context.check_hostname = False
-            context.verify_mode = ssl.CERT_NONE
-        elif ca_file is None and self._uses_tls and not has_authorities(context):
-            raise ValueError("this machine has no CA certificates: install them, or set ca_file")
+        context = tls_context(self.ca_file, self.tls_min_version, verify=self.verify_certificate)
+        if self.ca_file is None and self.verify_certificate and self._uses_tls:
+            check_authorities(context)
         if self.cert_file and self.key_file:
             try:
                 # With a password a locked key is a fault; without, OpenSSL would prompt for one.
                 context.load_cert_chain(self.cert_file, self.key_file, password="")
             except OSError as error:
                 raise ValueError(
-                    f"cert_file and key_file cannot be used: {_reason(error)}"
+                    f"cert_file and key_file cannot be used: {openssl_reason(error)}"
                 ) from None
         return context
 
 
 def _problem(message: str) -> PydanticCustomError:
     return PydanticCustomError("ldap", "{message}", {"message": message})
-
-
-def _reason(error: OSError) -> str:
-    return getattr(error, "reason", None) or error.strerror or type(error).__name__

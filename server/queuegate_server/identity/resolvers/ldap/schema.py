@@ -8,11 +8,11 @@ once for each connection, when a lookup finds nobody or nothing, if the bind acc
 import re
 from typing import Final
 
-from queuegate_server.identity.resolvers.ldap.allowance import Allowance
 from queuegate_server.identity.resolvers.ldap.connection import LdapConnection
 from queuegate_server.identity.resolvers.ldap.errors import LdapFault, SetupFault
 from queuegate_server.identity.resolvers.ldap.filters import missing_attributes
 from queuegate_server.identity.resolvers.ldap.options import GroupOptions, LdapOptions
+from queuegate_server.identity.resolvers.ldap.pending import Allowance
 from queuegate_server.identity.resolvers.ldap.search import SearchSession
 
 _MAX_ATTRIBUTES: Final = 20_000
@@ -70,8 +70,7 @@ async def _known_attributes(connection: LdapConnection) -> frozenset[str] | None
 
 
 async def _read_schema(connection: LdapConnection) -> frozenset[str] | None:
-    allowance = Allowance(_MAX_ATTRIBUTES)
-    session = SearchSession(connection, lambda: allowance)
+    session = SearchSession(connection, Allowance(_MAX_ATTRIBUTES))
     known: set[str] = set()
     try:
         root = await session.read("schema", "", ["subschemaSubentry"])

@@ -1,16 +1,15 @@
 """The searches of one lookup on one connection: each bounded, and whole or a failure."""
 
 import asyncio
-import re
-from collections.abc import Callable, Coroutine, Mapping, Sequence
-from typing import Any, Final, NamedTuple, TypeVar, cast
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any, Final, Self, TypeVar, cast
 
 import ldap
 from ldap.controls import SimplePagedResultsControl
 
-from queuegate_server.identity.resolvers.ldap.allowance import Allowance
 from queuegate_server.identity.resolvers.ldap.connection import LdapConnection
-from queuegate_server.identity.resolvers.ldap.dn import SearchBase, short_name
+from queuegate_server.identity.resolvers.ldap.dn import SearchBase, normalize, parse_dn
+from queuegate_server.identity.resolvers.ldap.entry import RANGE_OPTION, LdapEntry
 from queuegate_server.identity.resolvers.ldap.errors import (
     NoSuchEntry,
     ServerFault,
@@ -18,16 +17,18 @@ from queuegate_server.identity.resolvers.ldap.errors import (
     TooManyEntries,
 )
 from queuegate_server.identity.resolvers.ldap.instrumentation import StepName, timed_step
-from queuegate_server.identity.resolvers.ldap.pending import SearchResult
+from queuegate_server.identity.resolvers.ldap.pending import Allowance, SearchResult
 from queuegate_server.runtime.event_loop import WorkSlices
 
 T = TypeVar("T")
 
-_NO_ATTRIBUTES: Final = "1.1"
+_SCOPES: Final = {
+    "base": ldap.SCOPE_BASE,
+    "one": ldap.SCOPE_ONELEVEL,
+    "sub": ldap.SCOPE_SUBTREE,
+}
 _ANY_ENTRY: Final = "(objectClass=*)"
 _AD_CAPABILITY: Final = b"1.2.840.113556.1.4.800"
-_RANGE_OPTION: Final = ";range="
-_RANGE: Final = re.compile(r"(0|[1-9][0-9]{0,8})-(\*|0|[1-9][0-9]{0,8})")
 _MORE_PAGES: Final = 100
 """Pages and ranges beyond those that are needed if all are full: a server may send shorter ones."""
 _USUAL_RANGE: Final = 1000
@@ -42,115 +43,36 @@ class LimitExceeded(SetupFault):
         super().__init__(f"there {found}", advice)
 
 
-class LdapEntry:
-    """An entry of the directory. Names of attributes are compared without regard to case."""
+class SearchSession:
+    """The searches of one lookup. All methods raise LdapFault.
 
-    __slots__ = ("_attributes", "dn")
+    As a context manager, it keeps the connection from being closed for its age.
+    """
 
-    def __init__(self, dn: str, attributes: Mapping[str, list[bytes]]) -> None:
-        self.dn = dn
-        self._attributes = {name.lower(): values for name, values in attributes.items()}
-
-    def values(self, attribute: str) -> list[bytes]:
-        """Return the values of an attribute; none if the entry does not have it."""
-        return self._attributes.get(attribute.lower(), [])
-
-    def part(self, attribute: str) -> "ValueRange | None":
-        """Return the range of values that comes as `attribute;range=…`; None without one.
-
-        Raises ServerFault if there are several, or if its bounds do not fit its values.
-        """
-        prefix = f"{attribute}{_RANGE_OPTION}".lower()
-        parts = [
-            (name.removeprefix(prefix), values)
-            for name, values in self._attributes.items()
-            if name.startswith(prefix)
-        ]
-        if not parts:
-            return None
-        match = _RANGE.fullmatch(parts[0][0])
-        if len(parts) > 1 or match is None:
-            raise ServerFault(f"the server sent {attribute} in invalid ranges")
-        text, values = parts[0]
-        start = int(match[1])
-        is_last = match[2] == "*"
-        if not is_last and not 0 < len(values) == int(match[2]) - start + 1:
-            raise ServerFault(
-                f"the server sent {len(values)} values of {attribute} as the range {text}"
-            )
-        return ValueRange(start, values, is_last)
-
-    def check_names(self, requested: frozenset[str]) -> None:
-        """Raise SetupFault if an attribute came under another name than was requested.
-
-        To take the attribute for missing would be a wrong answer.
+    def __init__(
+        self, connection: LdapConnection, allowance: Allowance | Callable[[], Allowance]
+    ) -> None:
+        """Search on a connection.
 
         Args:
-            requested: The names of the attributes, in lower case and without ranges.
+            connection: The connection.
+            allowance: What all answers together may bring, or returns what the next one may.
         """
-        has_oid = any("." in name for name in requested - {_NO_ATTRIBUTES})
-        for name in self._attributes:
-            if name.partition(_RANGE_OPTION)[0] in requested:
-                continue
-            attribute, _, options = name.partition(";")
-            if attribute in requested:
-                if options and not self._has_values(attribute):
-                    raise _option_fault(name)
-                continue
-            is_alias = short_name(attribute) in map(short_name, requested)
-            # Any attribute may have the OID.
-            if has_oid or is_alias or "." in attribute:
-                raise SetupFault(
-                    f"the directory sent the attribute {name:.200}, but was asked for "
-                    f"{', '.join(sorted(requested)):.200}",
-                    "in the settings, use the names that the directory sends; a server or proxy "
-                    "that sends OIDs must send names",
-                )
-
-    def check_options(self, attribute: str) -> None:
-        """Raise SetupFault if values of an attribute came with an option other than a range.
-
-        They are values of the attribute as well (RFC 4512, 2.5.2.1).
-        """
-        attribute = attribute.lower()
-        for name in self._attributes:
-            if name.startswith(f"{attribute};") and not name.startswith(
-                f"{attribute}{_RANGE_OPTION}"
-            ):
-                raise _option_fault(name)
-
-    def _has_values(self, attribute: str) -> bool:
-        return bool(self._attributes.get(attribute)) or any(
-            name.startswith(f"{attribute}{_RANGE_OPTION}") for name in self._attributes
-        )
-
-
-def _option_fault(name: str) -> SetupFault:
-    attribute, _, options = name.partition(";")
-    return SetupFault(
-        f"the directory sent values of {attribute} with the option {options:.200}",
-        f"let the entry have values of {attribute} without options; a part of them is not enough",
-    )
-
-
-class ValueRange(NamedTuple):
-    """A part of the values of an attribute (MS-ADTS 3.1.1.3.1.3.3)."""
-
-    start: int
-    """How many values are before it."""
-    values: list[bytes]
-    is_last: bool
-    """Whether no values are after it."""
-
-
-class SearchSession:
-    """The searches of one lookup. All methods raise LdapFault."""
-
-    def __init__(self, connection: LdapConnection, allowance: Callable[[], Allowance]) -> None:
-        """Search on a connection; `allowance` returns what the next answer may bring."""
         self._connection = connection
         self._allowance = allowance
         self.options = connection.options
+
+    def __enter__(self) -> Self:
+        """Use the connection."""
+        self._connection.users += 1
+        self._connection.quiet.clear()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Let the connection be closed if nobody else uses it."""
+        self._connection.users -= 1
+        if not self._connection.users:
+            self._connection.quiet.set()
 
     def slices(self) -> WorkSlices:
         """Return the slices for work on the results of searches."""
@@ -172,9 +94,18 @@ class SearchSession:
         A result that exceeds the server's size limit is fetched in pages. More entries than
         `limit` are a fault, with this advice.
         """
+        allowance = self._next_allowance()
         with timed_step(step_name, self._connection.server, self._connection.observe) as step:
             try:
-                found = await self._search_once(base, scope, filter_text, attributes, limit)
+                result = await self._connection.search(
+                    base,
+                    scope,
+                    filter_text,
+                    attributes,
+                    size_limit=limit + 1,
+                    allowance=allowance,
+                )
+                found = await self._whole(result, attributes)
             except TooManyEntries as fault:
                 if fault.received > limit:
                     raise LimitExceeded(limit, advice) from None
@@ -190,13 +121,63 @@ class SearchSession:
             step.detail = f"{entries} for {filter_text} below {base}"
             return found
 
+    async def search_below(
+        self,
+        step_name: StepName,
+        base: SearchBase,
+        filter_text: str,
+        attributes: Sequence[str],
+        *,
+        limit: int,
+        advice: str,
+    ) -> list[LdapEntry]:
+        """Return the entries below all DNs of a base that match a filter, each once; also those
+        that the server sent although they are not below it.
+        """
+        results = await gather(
+            [
+                self.search(
+                    step_name,
+                    dn,
+                    filter_text,
+                    attributes,
+                    limit=limit,
+                    scope=_SCOPES[base.scope],
+                    advice=advice,
+                )
+                for dn in base.dns
+            ],
+            self.options.max_in_flight,
+        )
+        if len(results) == 1:
+            return results[0]
+        # One of the DNs may be below another.
+        entries: dict[object, LdapEntry] = {}
+        async with self.slices() as slices:
+            for entry in (entry for result in results for entry in result):
+                parsed = parse_dn(entry.dn)
+                entries.setdefault(normalize(parsed) if parsed else entry.dn, entry)
+                await slices.pause_when_due()
+        if len(entries) > limit:
+            raise LimitExceeded(limit, advice)
+        return [*entries.values()]
+
     async def read(
         self, step_name: StepName, dn: str, attributes: Sequence[str]
     ) -> LdapEntry | None:
         """Return the entry with a DN; None if it does not exist or is not visible."""
+        allowance = self._next_allowance()
         with timed_step(step_name, self._connection.server, self._connection.observe) as step:
             try:
-                found = await self._search_once(dn, ldap.SCOPE_BASE, _ANY_ENTRY, attributes, 1)
+                result = await self._connection.search(
+                    dn,
+                    ldap.SCOPE_BASE,
+                    _ANY_ENTRY,
+                    attributes,
+                    size_limit=2,
+                    allowance=allowance,
+                )
+                found = await self._whole(result, attributes)
             except NoSuchEntry:
                 found = []
             step.detail = f"{dn}: {'read' if found else 'not found'}"
@@ -258,23 +239,6 @@ class SearchSession:
             connection.is_active_directory = _AD_CAPABILITY in capabilities
         return connection.is_active_directory
 
-    async def _search_once(
-        self, base: str, scope: int, filter_text: str, attributes: Sequence[str], limit: int
-    ) -> list[LdapEntry]:
-        result = await self._connection.search(
-            base,
-            scope,
-            filter_text,
-            attributes,
-            size_limit=limit + 1,
-            allowance=self._allowance(),
-        )
-        if _page_cookie(result.controls):
-            raise ServerFault(
-                "the server sent a page of a result, although paging was not requested"
-            )
-        return await self._entries(result, attributes)
-
     async def _search_in_pages(
         self, base: str, scope: int, filter_text: str, attributes: Sequence[str], limit: int
     ) -> list[LdapEntry]:
@@ -291,7 +255,7 @@ class SearchSession:
                     filter_text,
                     attributes,
                     size_limit=0,
-                    allowance=self._allowance(),
+                    allowance=self._next_allowance(),
                     controls=[control],
                 )
             except TooManyEntries as fault:
@@ -314,9 +278,21 @@ class SearchSession:
             "page_size: 0",
         )
 
+    def _next_allowance(self) -> Allowance:
+        allowance = self._allowance
+        return allowance if isinstance(allowance, Allowance) else allowance()
+
+    async def _whole(self, result: SearchResult, requested: Sequence[str]) -> list[LdapEntry]:
+        """Return the entries of a result that was not asked for in pages."""
+        if _page_cookie(result.controls):
+            raise ServerFault(
+                "the server sent a page of a result, although paging was not requested"
+            )
+        return await self._entries(result, requested)
+
     async def _entries(self, result: SearchResult, requested: Sequence[str]) -> list[LdapEntry]:
         entries: list[LdapEntry] = []
-        names = frozenset(name.partition(_RANGE_OPTION)[0].lower() for name in requested)
+        names = frozenset(name.partition(RANGE_OPTION)[0].lower() for name in requested)
         async with self.slices() as slices:
             for dn, attributes in result.entries:
                 entry = LdapEntry(dn, attributes)

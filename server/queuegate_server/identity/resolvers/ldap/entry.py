@@ -1,0 +1,113 @@
+"""An entry of the directory, and what a server may send for its attributes."""
+
+import re
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+from queuegate_server.identity.resolvers.ldap.dn import short_name
+from queuegate_server.identity.resolvers.ldap.errors import ServerFault, SetupFault
+
+RANGE_OPTION: Final = ";range="
+_NO_ATTRIBUTES: Final = "1.1"
+_RANGE: Final = re.compile(r"(0|[1-9][0-9]{0,8})-(\*|0|[1-9][0-9]{0,8})")
+
+
+class LdapEntry:
+    """An entry of the directory. Names of attributes are compared without regard to case."""
+
+    __slots__ = ("_attributes", "dn")
+
+    def __init__(self, dn: str, attributes: Mapping[str, list[bytes]]) -> None:
+        self.dn = dn
+        self._attributes = {name.lower(): values for name, values in attributes.items()}
+
+    def values(self, attribute: str) -> list[bytes]:
+        """Return the values of an attribute; none if the entry does not have it."""
+        return self._attributes.get(attribute.lower(), [])
+
+    def part(self, attribute: str) -> "ValueRange | None":
+        """Return the range of values that comes as `attribute;range=…`; None without one.
+
+        Raises ServerFault if there are several, or if its bounds do not fit its values.
+        """
+        prefix = f"{attribute}{RANGE_OPTION}".lower()
+        parts = [
+            (name.removeprefix(prefix), values)
+            for name, values in self._attributes.items()
+            if name.startswith(prefix)
+        ]
+        if not parts:
+            return None
+        match = _RANGE.fullmatch(parts[0][0])
+        if len(parts) > 1 or match is None:
+            raise ServerFault(f"the server sent {attribute} in invalid ranges")
+        text, values = parts[0]
+        start = int(match[1])
+        is_last = match[2] == "*"
+        if not is_last and not 0 < len(values) == int(match[2]) - start + 1:
+            raise ServerFault(
+                f"the server sent {len(values)} values of {attribute} as the range {text}"
+            )
+        return ValueRange(start, values, is_last)
+
+    def check_names(self, requested: frozenset[str]) -> None:
+        """Raise SetupFault if an attribute came under another name than was requested.
+
+        To take the attribute for missing would be a wrong answer.
+
+        Args:
+            requested: The names of the attributes, in lower case and without ranges.
+        """
+        has_oid = any("." in name for name in requested - {_NO_ATTRIBUTES})
+        for name in self._attributes:
+            if name.partition(RANGE_OPTION)[0] in requested:
+                continue
+            attribute, _, options = name.partition(";")
+            if attribute in requested:
+                if options and not self._has_values(attribute):
+                    raise _option_fault(name)
+                continue
+            is_alias = short_name(attribute) in map(short_name, requested)
+            # Any attribute may have the OID.
+            if has_oid or is_alias or "." in attribute:
+                raise SetupFault(
+                    f"the directory sent the attribute {name:.200}, but was asked for "
+                    f"{', '.join(sorted(requested)):.200}",
+                    "in the settings, use the names that the directory sends; a server or proxy "
+                    "that sends OIDs must send names",
+                )
+
+    def check_options(self, attribute: str) -> None:
+        """Raise SetupFault if values of an attribute came with an option other than a range.
+
+        They are values of the attribute as well (RFC 4512, 2.5.2.1).
+        """
+        attribute = attribute.lower()
+        for name in self._attributes:
+            if name.startswith(f"{attribute};") and not name.startswith(
+                f"{attribute}{RANGE_OPTION}"
+            ):
+                raise _option_fault(name)
+
+    def _has_values(self, attribute: str) -> bool:
+        return bool(self._attributes.get(attribute)) or any(
+            name.startswith(f"{attribute}{RANGE_OPTION}") for name in self._attributes
+        )
+
+
+def _option_fault(name: str) -> SetupFault:
+    attribute, _, options = name.partition(";")
+    return SetupFault(
+        f"the directory sent values of {attribute} with the option {options:.200}",
+        f"let the entry have values of {attribute} without options; a part of them is not enough",
+    )
+
+
+class ValueRange(NamedTuple):
+    """A part of the values of an attribute (MS-ADTS 3.1.1.3.1.3.3)."""
+
+    start: int
+    """How many values are before it."""
+    values: list[bytes]
+    is_last: bool
+    """Whether no values are after it."""

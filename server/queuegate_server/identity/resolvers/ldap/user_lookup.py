@@ -1,0 +1,195 @@
+"""The users of a directory: the lookup of one of them on a connection, and the list of all."""
+
+import logging
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from queuegate_server.identity.resolver import Found, NoSuchUser, Outcome
+from queuegate_server.identity.resolvers.ldap.connection import LdapConnection
+from queuegate_server.identity.resolvers.ldap.dn import SearchBase
+from queuegate_server.identity.resolvers.ldap.entry import LdapEntry
+from queuegate_server.identity.resolvers.ldap.errors import SetupFault
+from queuegate_server.identity.resolvers.ldap.filters import UserFilter
+from queuegate_server.identity.resolvers.ldap.group_kind import GroupKind, decode_value
+from queuegate_server.identity.resolvers.ldap.group_lookup import (
+    GroupLookup,
+    member_of_attributes,
+    user_attributes,
+)
+from queuegate_server.identity.resolvers.ldap.instrumentation import LdapStatistics
+from queuegate_server.identity.resolvers.ldap.options import LdapOptions
+from queuegate_server.identity.resolvers.ldap.pending import Allowance
+from queuegate_server.identity.resolvers.ldap.schema import check_groups, check_user_filter
+from queuegate_server.identity.resolvers.ldap.search import LimitExceeded, SearchSession
+
+_LOG = logging.getLogger("queuegate_server.identity.ldap")
+
+_WARN_AFTER_USERS: Final = 20
+_MAX_USER_ENTRIES: Final = 4
+_NARROW: Final = "narrow user_base or user_filter"
+_FEWER_GROUPS: Final = "check the user's entry; raise max_groups if that many groups are expected"
+_NO_SUCH_USER: Final = NoSuchUser("no entry below user_base matches user_filter")
+_OUTSIDE_BASE: Final = NoSuchUser("the directory has the user only outside user_base")
+_OTHER_SPELLING: Final = NoSuchUser(
+    "the directory has the name in another spelling; if only its case differs, "
+    "user_match: casefold accepts it"
+)
+
+
+class Users:
+    """Where the entries of users are, and by which filter they are found."""
+
+    def __init__(self, options: LdapOptions) -> None:
+        self.filter = UserFilter(options.user_filter)
+        self.base = SearchBase(options.user_base, options.user_scope)
+        self._folds_case = options.user_match == "casefold"
+
+    def names(self, entry: LdapEntry) -> tuple[str, ...]:
+        """Return the names that a request may give the user of an entry."""
+
+        def texts(attribute: str) -> Iterator[str]:
+            return filter(None, map(decode_value, entry.values(attribute)))
+
+        return self.filter.users(texts, fold=self._folds_case)
+
+    def spelling(self, entry: LdapEntry, user: str) -> str | None:
+        """Return a user's name as an entry spells it; None if the entry is not the user's.
+
+        Raises SetupFault if the entry shows no name.
+        """
+        fold = str.casefold if self._folds_case else str
+        for attribute, expected in self.filter.expected(user):
+            for value in entry.values(attribute):
+                text = decode_value(value)
+                if text is not None and fold(text) == fold(expected):
+                    return user if text == expected else text
+        if any(map(entry.values, self.filter.attributes)):
+            return None
+        names = " or ".join(self.filter.attributes)
+        raise SetupFault(
+            f"the user's entry has no readable {names} to compare the name with",
+            "let the bind account read it",
+        )
+
+
+class UserLookup:
+    """Looks users up."""
+
+    def __init__(
+        self,
+        options: LdapOptions,
+        users: Users,
+        kinds: Sequence[GroupKind],
+        statistics: LdapStatistics,
+    ) -> None:
+        self._options = options
+        self._users = users
+        self._kinds = kinds
+        self._statistics = statistics
+        self._attributes = (*users.filter.attributes, *user_attributes(options))
+        self._users_without = dict.fromkeys(member_of_attributes(options), 0)
+        """How many users had no value of an attribute that lists groups. An attribute is removed
+        once a user has a value, or after the warning."""
+
+    async def look_up(self, user: str, connection: LdapConnection) -> Outcome:
+        """Look up one user. Raises LdapFault, also if two entries match the user."""
+        filter_text = self._users.filter.for_user(user)
+        allowance = Allowance(self._options.max_groups, _FEWER_GROUPS)
+        with SearchSession(connection, allowance) as session:
+            try:
+                found = await session.search_below(
+                    "user search",
+                    self._users.base,
+                    filter_text,
+                    self._attributes,
+                    limit=_MAX_USER_ENTRIES,
+                    advice=_NARROW,
+                )
+            except LimitExceeded:
+                self._statistics.ambiguous += 1
+                raise
+            match = self._only_match(found, user)
+            if match is _NO_SUCH_USER:
+                await check_user_filter(connection, self._options)
+            if isinstance(match, NoSuchUser):
+                return match
+            entry, name = match
+            lookup = GroupLookup(session, self._kinds, self._statistics, entry, name)
+            groups = await lookup.groups(user)
+            if not groups:
+                await check_groups(connection, self._options)
+        self._note_missing_attributes(entry)
+        return Found(groups)
+
+    async def list_users(self, limit: int, connection: LdapConnection) -> list[str]:
+        """Return the names of all users, of which there may be `limit`. Raises LdapFault."""
+        users = self._users
+        names: dict[str, None] = {}
+        with SearchSession(
+            connection, lambda: Allowance(limit, _NARROW, is_for_listing=True)
+        ) as session:
+            entries = await session.search_below(
+                "user search",
+                users.base,
+                users.filter.for_anyone(),
+                users.filter.attributes,
+                limit=limit,
+                advice=_NARROW,
+            )
+            async with session.slices() as slices:
+                for entry in entries:
+                    await slices.pause_when_due()
+                    if users.base.contains_entry(entry.dn):
+                        names.update(dict.fromkeys(self._names_of(entry)))
+        return [*names]
+
+    def _names_of(self, entry: LdapEntry) -> tuple[str, ...]:
+        """Return the names of a user. Raises SetupFault if the entry shows none."""
+        attributes = self._users.filter.attributes
+        if not any(map(entry.values, attributes)):
+            raise SetupFault(
+                f"the entry {entry.dn!r:.200} has no readable {' or '.join(attributes)}",
+                "let the bind account read it",
+            )
+        return self._users.names(entry)
+
+    def _only_match(
+        self, found: Sequence[LdapEntry], user: str
+    ) -> tuple[LdapEntry, str] | NoSuchUser:
+        """Return the entry of a user, and the name as the entry spells it. Raises SetupFault."""
+        inside = [entry for entry in found if self._is_in_user_base(entry)]
+        if found and not inside:
+            return _OUTSIDE_BASE
+        matching = [
+            (entry, name) for entry in inside if (name := self._users.spelling(entry, user))
+        ]
+        if len(matching) > 1:
+            self._statistics.ambiguous += 1
+            raise SetupFault(f"{len(matching)} entries match the user", _NARROW)
+        if inside and not matching:
+            self._statistics.other_spelling += 1
+            return _OTHER_SPELLING
+        return matching[0] if matching else _NO_SUCH_USER
+
+    def _is_in_user_base(self, entry: LdapEntry) -> bool:
+        """Return whether the search could find the entry: a proxy's rewriting can go wrong."""
+        if self._users.base.contains_entry(entry.dn):
+            return True
+        self._statistics.note_outside(entry.dn, "user_base")
+        return False
+
+    def _note_missing_attributes(self, user: LdapEntry) -> None:
+        """Warn once of each attribute that no user at all has: most likely it is not readable."""
+        for attribute, count in tuple(self._users_without.items()):
+            if user.values(attribute) or user.part(attribute):
+                del self._users_without[attribute]
+            elif count + 1 < _WARN_AFTER_USERS:
+                self._users_without[attribute] = count + 1
+            else:
+                del self._users_without[attribute]
+                _LOG.warning(
+                    "none of %d users has a value of %s; the bind account may not read it, or the "
+                    "server does not maintain it",
+                    _WARN_AFTER_USERS,
+                    attribute,
+                )

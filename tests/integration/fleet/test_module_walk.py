@@ -1,0 +1,89 @@
+"""The way of a cold lookup in a fleet: past a real Redis to the directory."""
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from queuegate_server.fleet.fence import OrderFence
+from queuegate_server.fleet.keys import LogPosition
+from queuegate_server.fleet.lease import ReplicaLease
+from queuegate_server.fleet.replica_log import ReplicaLog
+from queuegate_server.fleet.sharing import GroupSharing
+from queuegate_server.identity.cache import GroupCache
+from queuegate_server.identity.group_resolver import GroupResolver
+from queuegate_server.identity.guarded_resolver import GuardedResolver
+from queuegate_server.identity.options import CacheOptions
+from queuegate_server.identity.resolver import Found
+from queuegate_server.identity.resolvers.ldap.options import LdapOptions
+from queuegate_server.identity.resolvers.ldap.resolver import LdapResolver
+from queuegate_server.settings.fleet import Fleet
+from tests.support.fakes.ldap_server import Answer, Search, fake_directory
+from tests.support.fakes.loop import wait_until
+from tests.support.module_walk import ModuleWalk
+from tests.support.servers.redis_server import RedisServer, running_redis
+
+MOST = 20
+OF_REDIS = {"fleet.connection", "fleet.refusals", "fleet.replies"}
+"""The Redis driver and what surrounds it: a task of the store sends the reads of many lookups."""
+
+
+@pytest.fixture
+def redis_server(tmp_path: Path) -> Iterator[RedisServer]:
+    with running_redis(tmp_path / "redis") as server:
+        yield server
+
+
+def answer(search: Search) -> Answer:
+    if "(member=" in search.filter:
+        return Answer([("cn=staff,ou=groups,dc=example", {"cn": [b"staff"]})])
+    return Answer([("uid=sue,ou=people,dc=example", {"uid": [b"sue"]})])
+
+
+async def test_a_cold_lookup_in_a_fleet_passes_few_modules(
+    redis_server: RedisServer, tmp_path: Path
+) -> None:
+    secret = tmp_path / "secret"
+    secret.write_text("s" * 32)
+    secret.chmod(0o600)
+    settings = Fleet.model_validate(
+        {"url": redis_server.url, "secret_file": secret, "read_timeout": 10}
+    )
+    log, lease = ReplicaLog(), ReplicaLease()
+    log.follow([], LogPosition(b"e" * 16, 0, b""), 0.0)
+    fence = OrderFence(log, lambda: False)
+    sharing = GroupSharing(settings, fence, lease, clock=time.monotonic, wall=time.time)
+    sharing.open()
+    await wait_until(lambda: sharing.store.is_available)
+    async with fake_directory(answer) as directory:
+        options = LdapOptions.model_validate(
+            {
+                "urls": [directory.url],
+                "start_tls": False,
+                "bind": "anonymous",
+                "user_base": "ou=people,dc=example",
+                "group_base": "ou=groups,dc=example",
+                "connect_timeout": 30,
+                "operation_timeout": 30,
+                "lookup_timeout": 60,
+            }
+        )
+        resolver = LdapResolver(options)
+        await resolver.open()
+        assert resolver.directory is not None
+        await resolver.directory.pool.connection()
+        groups = GroupResolver(
+            GuardedResolver("corp", resolver, options),
+            GroupCache(CacheOptions(), time.monotonic, time.time, lease=lease),
+            shared=sharing.of_partition("default", "settings"),
+        )
+        walk = ModuleWalk("ldap")
+        resolution = await walk.run(groups.resolve("sue"))
+        assert resolution.entry.outcome == Found(("staff",))
+        assert len(set(walk.stays) - OF_REDIS) <= MOST, walk.stays
+        of_identity = [name for name in walk.stays if not name.startswith("fleet.")]
+        assert len(of_identity) == len(set(of_identity))
+        await groups.close()
+        await resolver.close()
+    await sharing.close()

@@ -1,0 +1,74 @@
+"""The way of a cold lookup: each module asks the next one, and none is entered again."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from queuegate_server.identity.cache import GroupCache
+from queuegate_server.identity.group_resolver import GroupResolver
+from queuegate_server.identity.guarded_resolver import GuardedResolver
+from queuegate_server.identity.options import CacheOptions, ResolverOptions
+from queuegate_server.identity.resolver import Found
+from queuegate_server.identity.resolvers.ldap.options import LdapOptions
+from queuegate_server.identity.resolvers.ldap.resolver import LdapResolver
+from tests.support.fakes.clock import ManualClock
+from tests.support.fakes.ldap_server import Answer, Search, fake_directory
+from tests.support.module_walk import ModuleWalk
+
+MOST = 16
+
+
+def answer(search: Search) -> Answer:
+    if "(member=" in search.filter:
+        return Answer([("cn=staff,ou=groups,dc=example", {"cn": [b"staff"]})])
+    return Answer([("uid=sue,ou=people,dc=example", {"uid": [b"sue"]})])
+
+
+@pytest.fixture
+async def resolver() -> AsyncIterator[LdapResolver]:
+    async with fake_directory(answer) as directory:
+        options = LdapOptions.model_validate(
+            {
+                "urls": [directory.url],
+                "start_tls": False,
+                "bind": "anonymous",
+                "user_base": "ou=people,dc=example",
+                "group_base": "ou=groups,dc=example",
+                # A busy machine must not decide the outcome.
+                "connect_timeout": 30,
+                "operation_timeout": 30,
+                "lookup_timeout": 60,
+            }
+        )
+        resolver = LdapResolver(options)
+        await resolver.open()
+        assert resolver.directory is not None
+        await resolver.directory.pool.connection()
+        yield resolver
+        await resolver.close()
+
+
+async def test_a_cold_lookup_passes_few_modules_and_none_twice(
+    resolver: LdapResolver, clock: ManualClock
+) -> None:
+    guarded = GuardedResolver("corp", resolver, ResolverOptions(), clock=clock)
+    groups = GroupResolver(guarded, GroupCache(CacheOptions(), clock, clock), clock=clock)
+    walk = ModuleWalk("ldap")
+    resolution = await walk.run(groups.resolve("sue"))
+    assert resolution.entry.outcome == Found(("staff",))
+    assert len(walk.stays) == len(set(walk.stays)) <= MOST, walk.stays
+    assert walk.stays[0] == "identity.group_resolver"
+    assert walk.stays[-1] == "identity.resolvers.ldap.connection"
+    await groups.close()
+
+
+async def test_a_known_answer_passes_two_modules(
+    resolver: LdapResolver, clock: ManualClock
+) -> None:
+    guarded = GuardedResolver("corp", resolver, ResolverOptions(), clock=clock)
+    groups = GroupResolver(guarded, GroupCache(CacheOptions(), clock, clock), clock=clock)
+    await groups.resolve("sue")
+    walk = ModuleWalk("ldap")
+    assert (await walk.run(groups.resolve("sue"))).cached
+    assert {*walk.stays} == {"identity.group_resolver", "identity.cache"}
+    await groups.close()
