@@ -47,7 +47,7 @@ from queuegate_server.formats.registry import (
     FORMATS,
     YUNIKORN,
     FormatOptions,
-    check_file,
+    detect_and_check,
     detect_file_format,
     detect_format,
 )
@@ -270,9 +270,8 @@ def convert(
 def _check_policy(
     format_name: str | None, options: FormatOptions, data: bytes, name: str, *, with_lint: bool
 ) -> list[Diagnostic]:
-    format_name = format_name or detect_file_format(data)
-    found = check_file(format_name, data, name, options, with_lint=with_lint)
-    if format_name == YUNIKORN and name != STDIN_NAME and (key := key_instead(Path(name))):
+    detected, found = detect_and_check(format_name or "", data, name, options, with_lint=with_lint)
+    if detected == YUNIKORN and name != STDIN_NAME and (key := key_instead(Path(name))):
         found = sort_diagnostics([*found, other_key(name, key)])
     return found
 

@@ -105,17 +105,6 @@ class _Section:
     """The policy group; empty if the mapping names none."""
 
 
-def format_inside(data: bytes) -> str:
-    """Return the format of the policy in an envelope according to its key. Empty if there is no
-    envelope, or it cannot be opened.
-    """
-    try:
-        key = open_envelope(data, "").key
-    except ParseError:
-        return ""
-    return FORMATS_BY_KEY.get(key, FORMATS_BY_KEY[QUEUES_KEY] if key else "")
-
-
 def open_envelope(data: bytes, file: str, max_bytes: int = MAX_BYTES) -> Policy:
     """Return the policy in an envelope. Any other text is returned unchanged.
 

@@ -8,7 +8,7 @@ from typing import Final
 from queuegate.policy.acl import AclNames
 from queuegate.policy.tree import Partition
 from queuegate_server.formats.diagnostics import Diagnostic, has_errors, sort_diagnostics
-from queuegate_server.formats.envelope import Policy, format_inside, open_envelope
+from queuegate_server.formats.envelope import FORMATS_BY_KEY, Policy, open_envelope
 from queuegate_server.formats.source_text import ParseError
 from queuegate_server.formats.spark_defaults import read_spark_defaults
 from queuegate_server.formats.yarn.deciders import other_deciders
@@ -87,7 +87,17 @@ def detect_format(data: bytes) -> str:
     This may decompress and parse the whole text, which takes seconds and much memory. Use a child
     process or `detect_bare_format` for untrusted text.
     """
-    return format_inside(data) or detect_bare_format(data)
+    try:
+        return format_of(open_envelope(data, ""))
+    except ParseError:
+        return detect_bare_format(data)
+
+
+def format_of(text: Policy) -> str:
+    """Return the format that an opened policy appears to have: the one that the key in its
+    envelope stands for, or else as `detect_bare_format` does.
+    """
+    return FORMATS_BY_KEY.get(text.key, YUNIKORN) if text.key else detect_bare_format(text.data)
 
 
 def detect_bare_format(data: bytes) -> str:
@@ -106,10 +116,25 @@ def detect_file_format(data: bytes) -> str:
     """Return the format that a file appears to have, as `detect_format` does for policies."""
     if _SPARK_PROPERTY.match(data[:_MAX_SNIFFED_BYTES]):
         return SPARK_DEFAULTS
-    found = detect_format(data)
-    if found != "capacity-scheduler" or _ROOT_QUEUES in data:
+    try:
+        return _file_format_of(open_envelope(data, ""))
+    except ParseError:
+        return detect_bare_format(data)
+
+
+def _file_format_of(text: Policy) -> str:
+    found = format_of(text)
+    if found != "capacity-scheduler" or _ROOT_QUEUES in text.data:
         return found
-    return YARN_SITE if _SITE_KEY.search(data) else found
+    return YARN_SITE if _SITE_KEY.search(text.data) else found
+
+
+def open_policy(data: bytes, file: str, options: FormatOptions = DEFAULT_OPTIONS) -> Policy:
+    """Return the text of a policy, out of its envelope unless the options say that it is bare.
+
+    Raises ParseError.
+    """
+    return Policy(data, file) if options.is_bare else open_envelope(data, file)
 
 
 def load_policy(
@@ -130,9 +155,16 @@ def load_policy(
     """
     _check_format(format_name)
     try:
-        text = Policy(data, file) if options.is_bare else open_envelope(data, file)
+        return load_opened(format_name, open_policy(data, file, options), options)
     except ParseError as error:
         return LoadResult({}, (error.diagnostic(file),))
+
+
+def load_opened(
+    format_name: str, text: Policy, options: FormatOptions = DEFAULT_OPTIONS
+) -> LoadResult:
+    """Do what `load_policy` does, for a text that is out of its envelope."""
+    _check_format(format_name)
     partitions: Mapping[str, Partition]
     if format_name == YUNIKORN:
         partitions, diagnostics = load_queues(
@@ -159,9 +191,16 @@ def lint_policy(
     """
     _check_format(format_name)
     try:
-        text = Policy(data, file) if options.is_bare else open_envelope(data, file)
+        return lint_opened(format_name, open_policy(data, file, options), options)
     except ParseError:
         return []
+
+
+def lint_opened(
+    format_name: str, text: Policy, options: FormatOptions = DEFAULT_OPTIONS
+) -> list[Diagnostic]:
+    """Do what `lint_policy` does, for a text that is out of its envelope."""
+    _check_format(format_name)
     if format_name == YUNIKORN:
         found = lint_queues(text.data, text.file, acl_names=options.acl_names_of)
     else:
@@ -185,22 +224,60 @@ def check_file(
     Raises:
         ValueError: The format is unknown.
     """
+    return detect_and_check(format_name, data, file, options, with_lint=with_lint)[1]
+
+
+def detect_and_check(
+    format_name: str,
+    data: bytes,
+    file: str,
+    options: FormatOptions = DEFAULT_OPTIONS,
+    *,
+    with_lint: bool,
+) -> tuple[str, list[Diagnostic]]:
+    """Return the format of a file, and what `check_file` returns, opening its envelope once.
+
+    The arguments are those of `check_file`, but an empty format is detected.
+    """
+    if not format_name and _SPARK_PROPERTY.match(data[:_MAX_SNIFFED_BYTES]):
+        format_name = SPARK_DEFAULTS
     if format_name == SPARK_DEFAULTS:
-        return list(read_spark_defaults(data, file, with_lint=with_lint)[1])
+        return format_name, list(read_spark_defaults(data, file, with_lint=with_lint)[1])
     if format_name == YARN_SITE:
-        yarn = replace(options.yarn, site=(data, file))
-        warnings = lint_site(yarn) if with_lint else ()
-        site, found = read_site(yarn.site, yarn.semantics)
-        others = other_deciders(site.configuration, file)
-        return sort_diagnostics((*found, *others, *warnings))
-    loaded = load_policy(format_name, data, file, options)
+        return format_name, _check_site(data, file, options, with_lint=with_lint)
+    if format_name:
+        _check_format(format_name)
+    try:
+        text = open_policy(data, file, options)
+    except ParseError as error:
+        return format_name or detect_bare_format(data), [error.diagnostic(file)]
+    format_name = format_name or _file_format_of(text)
+    if format_name == YARN_SITE:
+        return format_name, _check_site(data, file, options, with_lint=with_lint)
+    return format_name, _check_opened(format_name, text, file, options, with_lint=with_lint)
+
+
+def _check_site(
+    data: bytes, file: str, options: FormatOptions, *, with_lint: bool
+) -> list[Diagnostic]:
+    yarn = replace(options.yarn, site=(data, file))
+    warnings = lint_site(yarn) if with_lint else ()
+    site, found = read_site(yarn.site, yarn.semantics)
+    others = other_deciders(site.configuration, file)
+    return sort_diagnostics((*found, *others, *warnings))
+
+
+def _check_opened(
+    format_name: str, text: Policy, file: str, options: FormatOptions, *, with_lint: bool
+) -> list[Diagnostic]:
+    loaded = load_opened(format_name, text, options)
     diagnostics = loaded.diagnostics
     if format_name == YUNIKORN:
         diagnostics = (*diagnostics, *unasked_partitions(file, loaded.partitions))
     if not with_lint or has_errors(diagnostics):
         return sort_diagnostics(diagnostics)
     warnings = (
-        *lint_policy(format_name, data, file, options),
+        *lint_opened(format_name, text, options),
         *(lint_site(options.yarn) if format_name in SCHEDULERS else ()),
     )
     # The loader and the linter may report the same problem.

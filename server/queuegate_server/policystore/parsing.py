@@ -28,12 +28,13 @@ from queuegate_server.formats.registry import (
     YUNIKORN,
     FormatOptions,
     LoadResult,
-    check_file,
+    detect_and_check,
     detect_bare_format,
-    detect_file_format,
-    detect_format,
-    load_policy,
+    format_of,
+    load_opened,
+    open_policy,
 )
+from queuegate_server.formats.source_text import ParseError
 from queuegate_server.formats.spark_defaults import read_spark_defaults
 from queuegate_server.formats.yarn.load import YarnOptions
 from queuegate_server.formats.yunikorn.deciders import other_key, unasked_partitions
@@ -136,9 +137,9 @@ def check(job: CheckJob) -> ParsedPolicies:
     found = tuple(
         diagnostic
         for name, data in job.files
-        for diagnostic in check_file(
-            job.format or detect_file_format(data), data, name, options, with_lint=job.with_lint
-        )
+        for diagnostic in detect_and_check(
+            job.format, data, name, options, with_lint=job.with_lint
+        )[1]
     )
     return ParsedPolicies({}, {}, found, frozenset(), {}, {}, "")
 
@@ -153,9 +154,7 @@ def parse(job: ParseJob) -> ParsedPolicies:
     formats: dict[str, str] = {}
     for text in job.texts:
         name = text.policy.name
-        detect = detect_bare_format if text.is_bare else detect_format
-        format_name = text.format or detect(text.policy.data)
-        loaded = _load(text, format_name, job)
+        format_name, loaded = _load(text, job)
         diagnostics += loaded.diagnostics
         if loaded.partitions:
             formats[name] = format_name
@@ -213,19 +212,28 @@ def _other_deciders(
             yield from unasked_partitions(file, [name for name in names if files[name] == file])
 
 
-def _load(text: PolicyText, format_name: str, job: ParseJob) -> LoadResult:
+def _load(text: PolicyText, job: ParseJob) -> tuple[str, LoadResult]:
+    """Return the format of a policy, and the policy."""
     name, data = text.policy
+    options = format_options(text, job)
+    try:
+        opened = open_policy(data, name, options)
+    except ParseError as error:
+        format_name = text.format or detect_bare_format(data)
+        return format_name, LoadResult({}, (error.diagnostic(name),))
+    format_name = text.format or format_of(opened)
     message = remedy = ""
     if format_name == YUNIKORN and text.yarn_keys:
         keys = ", ".join(text.yarn_keys)
         message = f"this is a YuniKorn queues.yaml, but the settings contain: {keys}"
         remedy = "remove these settings, or name a YARN scheduler file"
-    elif format_name == YUNIKORN and detect_format(data) != YUNIKORN:
+    elif format_name == YUNIKORN and format_of(opened) != YUNIKORN:
         message = "this is XML, but the settings or the previous file call for a queues.yaml"
         remedy = "restore the queues.yaml, or correct the settings and restart the server"
     if message:
-        return LoadResult({}, (Diagnostic(name, 1, 1, Severity.ERROR, message, remedy),))
-    return load_policy(format_name, data, name, format_options(text, job))
+        wrong = Diagnostic(name, 1, 1, Severity.ERROR, message, remedy)
+        return format_name, LoadResult({}, (wrong,))
+    return format_name, load_opened(format_name, opened, options)
 
 
 def format_options(text: PolicyText, job: ParseJob) -> FormatOptions:

@@ -4,6 +4,7 @@ import base64
 import gzip
 import json
 import textwrap
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -14,10 +15,10 @@ from hypothesis import strategies as st
 from queuegate.cli import main
 from queuegate.policy.decision import Access
 from queuegate_server.cli.main import command_group
-from queuegate_server.formats import yaml_reader
+from queuegate_server.formats import registry, yaml_reader
 from queuegate_server.formats.acl_positions import AclKey, acl_positions
 from queuegate_server.formats.diagnostics import Diagnostics
-from queuegate_server.formats.envelope import open_envelope
+from queuegate_server.formats.envelope import Policy, open_envelope
 from queuegate_server.formats.registry import (
     DEFAULT_OPTIONS,
     check_file,
@@ -26,6 +27,7 @@ from queuegate_server.formats.registry import (
     load_policy,
 )
 from queuegate_server.formats.source_text import MAX_BYTES, ParseError
+from queuegate_server.policystore import parsing
 
 
 def gz(data: bytes) -> bytes:
@@ -391,3 +393,30 @@ def test_no_text_raises(lines: list[str]) -> None:
     text = "\n".join(lines).encode()
     for each in check_file(detect_file_format(text), text, "f", DEFAULT_OPTIONS, with_lint=True):
         assert each.message
+
+
+@pytest.mark.parametrize("format_name", ["", "yunikorn"])
+def test_an_envelope_is_opened_once(format_name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It may take seconds: to detect the format, to load and to lint use the same text."""
+    opened: list[str] = []
+
+    def counted(data: bytes, file: str) -> Policy:
+        opened.append(file)
+        return open_envelope(data, file)
+
+    monkeypatch.setattr(registry, "open_envelope", counted)
+    file = parsing.File("manifest", config_map("queues.yaml", POLICY).encode())
+    text = parsing.PolicyText(file, format_name, "default", "", (), None, None)
+    parsed = parsing.parse(parsing.ParseJob((text,), "", {}, {}, frozenset()))
+    assert parsed.partitions
+    assert opened == ["manifest"]
+    opened.clear()
+    parsing.check(parsing.CheckJob(format_name, (file,)))
+    assert opened == ["manifest"]
+
+
+@pytest.mark.parametrize("detect", [detect_format, detect_file_format])
+def test_the_format_of_a_compressed_policy_is_that_of_its_text(
+    detect: Callable[[bytes], str],
+) -> None:
+    assert detect(gz(XML.encode())) == "fair-scheduler"
