@@ -1,8 +1,8 @@
 """The yardstick: a bare `grpc.aio` server whose handlers return constant bytes.
 
-It has the event loop, the options and the raw-bytes codecs of the product's server, and
-does nothing else. gRPC itself is set as it comes; with `--set-as-ours` and the product's
-settings of `transports/registry.py` in its environment, it takes calls as ours does.
+It has the event loop, the options and the raw-bytes codecs of the product's server, and does
+nothing else. gRPC keeps its default settings; with `--set-as-ours` and the product's settings of
+`transports/registry.py` in its environment, it accepts calls as the product does.
 """
 
 import argparse
@@ -20,13 +20,13 @@ from queuegate_server.transports.stalls import Refusal, Stalls
 
 UNARY = "unary"
 BATCH = "batch"
-"""Names of the files that hold the constant answers."""
+"""The names of the files with the constant answers."""
 
 Context = grpc.aio.ServicerContext[bytes, bytes]
 
 
 async def serve(answers: Path, transport: str, *, set_as_ours: bool) -> None:
-    """Serve the answers of a folder on a free port until the process ends."""
+    """Serve the answers in a folder on a free port until the process ends."""
     unary, batch = ((answers / name).read_bytes() for name in (UNARY, BATCH))
 
     async def check(_data: bytes, _context: Context) -> bytes:
@@ -58,7 +58,7 @@ async def serve(answers: Path, transport: str, *, set_as_ours: bool) -> None:
 
 
 def main() -> None:
-    """Read where the answers are, and serve them."""
+    """Read the location of the answers, and serve them."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("answers", type=Path, help=f"a folder with {UNARY} and {BATCH}")
     parser.add_argument("--transport", choices=("grpcio", "native"), default="grpcio")

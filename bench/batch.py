@@ -1,4 +1,4 @@
-"""Batches of 1 000 checks to a running server, beside the bare handler."""
+"""Batches of 1 000 checks to a running server, compared with the bare handler."""
 
 import statistics
 from collections.abc import Mapping, Sequence
@@ -29,8 +29,8 @@ _NOTE: Final = (
 
 
 def measure(scale: Scale, folder: Path) -> Part:
-    """Ask both servers over each transport: over grpcio first with ghz, and then with a
-    generator that does not look into answers.
+    """Ask both servers over each transport. Over grpcio, first with ghz and then with a generator
+    that does not parse answers.
     """
     raw: tuple[str, Generator | None] = ("`bench.raw`", Raw())
     part = Part([], [], [])

@@ -1,4 +1,4 @@
-"""A large directory: generated, loaded with slapadd, and served by a slapd of our own."""
+"""A large directory, generated, loaded with slapadd, and served by a private slapd."""
 
 import random
 import time
@@ -31,14 +31,14 @@ _SEARCHES: Final = "cn=Search,cn=Operations,cn=Monitor"
 
 
 class Size(NamedTuple):
-    """How large a directory is."""
+    """The size of a directory."""
 
     users: int
     groups: int
 
 
 class BigDirectory(NamedTuple):
-    """A directory that answers."""
+    """A running directory."""
 
     slapd: Slapd
     size: Size
@@ -47,7 +47,7 @@ class BigDirectory(NamedTuple):
     password_file: Path
 
     def resolver(self) -> str:
-        """Return the settings of a resolver that asks it, as a line of YAML."""
+        """Return the settings of a resolver for it, as a line of YAML."""
         return (
             f'{{type: ldap, urls: ["{self.slapd.url}"], ca_file: {self.ca_file}, '
             f"bind_dn: '{SERVICE}', bind_password_file: {self.password_file}, "
@@ -55,14 +55,14 @@ class BigDirectory(NamedTuple):
         )
 
     def searches(self) -> int:
-        """Return how many searches slapd has begun since its start, this one included."""
+        """Return the number of searches that slapd has begun since startup, including this one."""
         connection = self.administrator()
         found = connection.search_s(_SEARCHES, ldap.SCOPE_BASE, attrlist=["monitorOpInitiated"])
         connection.unbind_s()
         return int(found[0][1]["monitorOpInitiated"][0])
 
     def administrator(self) -> Any:
-        """Return a connection that may change everything."""
+        """Return a connection with write access to everything."""
         connection = ldap.initialize(self.slapd.url)
         connection.simple_bind_s(ADMIN, ADMIN_PASSWORD)
         return connection
@@ -85,13 +85,13 @@ def group(number: int) -> str:
 
 
 def parent(number: int) -> int | None:
-    """Return the group that holds a group: chains of five."""
+    """Return the group that contains a group, in chains of five."""
     return number + 1 if number % DEPTH < DEPTH - 1 else None
 
 
 @contextmanager
 def big_directory(folder: Path, size: Size) -> Iterator[BigDirectory]:
-    """Generate, load and serve a directory; stop it at the end."""
+    """Generate, load and serve a directory, and stop it at the end."""
     ca = trustme.CA()
     text = "".join(_ldif(size))
     start = time.perf_counter()
@@ -106,7 +106,7 @@ def _ldif(size: Size) -> Iterator[str]:
     for number in range(size.users):
         for one in groups_of(number, size):
             members[one].append(number)
-        # slapadd computes no memberOf, and takes what it is given.
+        # slapadd does not compute memberOf, and accepts the given values.
         memberships = "".join(
             f"memberOf: cn={group(one)},{GROUPS}\n" for one in groups_of(number, size)
         )

@@ -1,6 +1,6 @@
 """Charts as SVG: values with their ranges in rows, and lines over time.
 
-Each chart is readable on light and on dark pages, and names nothing outside of its file.
+Each chart is readable on light and on dark pages, and refers to nothing outside its file.
 """
 
 import math
@@ -62,7 +62,7 @@ class Spread(NamedTuple):
 
 
 class Row(NamedTuple):
-    """A name, and one or more values by their colour."""
+    """A name with one or more values by colour."""
 
     name: str
     values: Mapping[str, Spread]
@@ -77,7 +77,9 @@ class Line(NamedTuple):
 
 
 class Axis:
-    """From values to places: evenly from zero, or by their logarithm from just below the data."""
+    """A mapping from values to coordinates: linear from zero, or logarithmic from just below the
+    data.
+    """
 
     def __init__(
         self,
@@ -104,7 +106,7 @@ class Axis:
         self.high = self.ticks[-1]
 
     def place(self, value: float) -> float:
-        """Return where a value is."""
+        """Return the coordinate of a value."""
         if self._log:
             part = math.log(max(value, self.low) / self.low) / math.log(self.high / self.low)
         else:
@@ -120,17 +122,17 @@ def rows(
     log: bool = False,
     key: Mapping[str, str] | None = None,
 ) -> str:
-    """Return a chart of one row a name.
+    """Return a chart with one row per name.
 
-    Linear charts have bars from zero, if a row has one value; all others have dots. A thin line
+    Linear charts have bars from zero if a row has one value. All others have dots. A thin line
     spans from the smallest to the largest value.
 
     Args:
         title: The one idea of the chart.
-        unit: What the values are.
+        unit: The unit of the values.
         values: From top to bottom.
         log: Whether the axis is logarithmic.
-        key: What each colour means, if the rows do not say it.
+        key: The meaning of each colour, unless the rows show it.
 
     """
     top = _TOP + (_KEY if key else 0)
@@ -179,9 +181,10 @@ def courses(
         across: The quantity on the horizontal axis.
         upwards: The quantity on the vertical axis.
         values: The lines.
-        ticks: Where the horizontal axis has a number; it ends with the last one.
+        ticks: The numbers on the horizontal axis, which ends at the last one.
         shaded: A part of the horizontal axis, and its name.
-        below: Rows of a table below the axis: a name, and words by where they are centred.
+        below: Rows of a table below the axis: a name, and words by the value at which they are
+            centred.
 
     """
     right, bottom = WIDTH - _LINE_RIGHT, _TOP + _HEIGHT
@@ -228,7 +231,7 @@ def document(
         title: The one idea of the picture.
         note: The line below the title.
         parts: The elements.
-        colours: More colours by name, each for light and for dark pages.
+        colours: Additional colours by name, each for light and for dark pages.
 
     """
     also = colours or {}
@@ -277,7 +280,7 @@ def text(x: float, y: float, words: str, anchor: str = "start", colour: str = "i
 
 
 def number_of(value: float) -> str:
-    """Return a number for people, with three digits at least where it has them."""
+    """Return a number for people, with at least three digits if it has them."""
     if value >= 100 or value == int(value):
         return f"{value:,.0f}"
     return f"{value:.3g}"
@@ -311,7 +314,7 @@ def _range(axis: Axis, spread: Spread, y: float, colour: str) -> str:
 
 
 def _ticks(low: float, high: float) -> list[float]:
-    """Return 1, 2 and 5 times powers of ten, or powers of ten if these are many."""
+    """Return 1, 2 and 5 times powers of ten, or just powers of ten if these are many."""
     found = [low]
     while found[-1] < high:
         found.append(_round_up(found[-1] * 1.001))

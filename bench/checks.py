@@ -1,4 +1,4 @@
-"""Checks in this process, from the engine to the bytes of a batch, without any network."""
+"""Checks in this process, from the engine to the bytes of a batch, without a network."""
 
 import asyncio
 import statistics
@@ -31,7 +31,7 @@ _BATCHES: Final = 20
 
 
 def measure(scale: Scale, folder: Path) -> Part:
-    """Serve a policy of middle size in this process and ask it."""
+    """Serve a medium-sized policy in this process and ask it."""
     return uvloop.run(_measure(scale, folder))
 
 
@@ -110,7 +110,7 @@ def new_servicer(engine: Engine) -> AccessServicer:
 
 
 async def _check(access: AccessServicer, requests: Sequence[bytes], asked: Sequence[Asked]) -> None:
-    """Compare all answers with what they must be; the groups of all users are then cached."""
+    """Compare all answers with the expected ones. This also caches the groups of all users."""
     answers = await asyncio.gather(
         *(access.BatchCheckQueueAccess(request, trusted=True) for request in requests)
     )

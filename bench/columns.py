@@ -1,4 +1,4 @@
-"""Checks as columns: in this process, from the bytes of a request to those of its answer, and
+"""Checks as columns: in this process, from the bytes of a request to the bytes of its answer, and
 to a running server.
 """
 
@@ -36,7 +36,7 @@ _GROUPS: Final = 5
 
 
 def measure(scale: Scale, folder: Path) -> Part:
-    """Serve a policy of middle size in this process and ask it, and then by a server."""
+    """Serve a medium-sized policy, first in this process and then from a server."""
     specs = policies.generate(policies.MEDIUM)
     file = folder / "queues.yaml"
     file.write_text(policies.to_yaml(specs))
@@ -60,7 +60,7 @@ def measure(scale: Scale, folder: Path) -> Part:
 
 
 class _Serving(NamedTuple):
-    """A server, and what it serves over."""
+    """A server and its transport."""
 
     server: Running
     folder: Path
@@ -70,7 +70,7 @@ class _Serving(NamedTuple):
 def _ask(
     scale: Scale, serving: _Serving, paths: list[str], answers: dict[int, bytes], table: Table
 ) -> Target:
-    """Ask a server, add rows; return what was to be reached with the largest request."""
+    """Ask a server and add rows. Return the targets for the largest request."""
     server, folder, transport = serving
     folder.mkdir()
     reached = 0.0

@@ -12,32 +12,32 @@ from bench.results import Part, Table, Target
 
 
 class CannotMeasure(Exception):
-    """Something that the benchmark needs is missing or has failed; the text says what."""
+    """Raised if something that the benchmark needs is missing or has failed. The text says what."""
 
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """How much to measure."""
+    """The amount of measuring."""
 
     is_quick: bool
 
     @property
     def rounds(self) -> int:
-        """How often everything is measured, in turn."""
+        """The number of times that everything is measured, in turn."""
         return 2 if self.is_quick else 5
 
     @property
     def seconds(self) -> float:
-        """How long one measurement under load takes, more or less."""
+        """The approximate duration of a measurement under load."""
         return 0.3 if self.is_quick else 2.0
 
 
 Measure = Callable[[Scale, Path], Part]
-"""Measures, with a folder to write to."""
+"""Measures, using a folder for its files."""
 
 
 def main(measure: Measure, description: str | None) -> None:
-    """Run one module: print its tables, or write them for `bench.run`."""
+    """Run one module. Print its tables, or write them for `bench.run`."""
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--quick", action="store_true", help="a short run: to see that it works")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the result there")
@@ -60,7 +60,7 @@ def main(measure: Measure, description: str | None) -> None:
 
 
 def read(file: Path) -> Part:
-    """Return what a module wrote with `--json`."""
+    """Return the results that a module wrote with `--json`."""
     content = json.loads(file.read_text())
     return Part(
         [Table(**table) for table in content["tables"]],

@@ -1,7 +1,7 @@
 """Decisions in this process, on a small and on a very large policy.
 
-Shows that the cost of a decision does not grow with the number of queues, that it is the
-same in YARN's formats, and what loading a very large policy costs.
+Shows that the cost of a decision does not grow with the number of queues and is the same in YARN's
+formats, and how much loading a very large policy costs.
 """
 
 import gc
@@ -34,7 +34,7 @@ _MAX_SECONDS: Final = 3.0
 
 
 class _Case(NamedTuple):
-    """A policy, and which of its queues are asked for."""
+    """A policy, and the queues in its questions."""
 
     name: str
     specs: Sequence[QueueSpec]
@@ -81,7 +81,7 @@ def _load_large(specs: Sequence[QueueSpec], times: int) -> tuple[Table, Target, 
     memory = 0.0
     loaded: list[Partition] = []
     for _ in range(times):
-        loaded.clear()  # there is never more than one, so that memory is that of one
+        loaded.clear()  # only one exists at a time, so that the memory is that of one
         start = time.thread_time()
         loaded.append(_load(text))
         seconds.append(time.thread_time() - start)
@@ -185,7 +185,8 @@ def _work(case: _Case, kind: Kind) -> Callable[[], Callable[[], int]]:
     raw = itertools.cycle([_bytes(question) for question in asked])
 
     def prepare() -> Callable[[], int]:
-        # Every text is new, as in a request: near to the processor, its hash not yet known.
+        # Every text is new, as in a request: its hash is not yet known, and it is in the
+        # processor's cache.
         arguments = [
             (path.decode(), user.decode(), tuple(group.decode() for group in groups))
             for path, user, groups in itertools.islice(raw, _AT_ONCE)

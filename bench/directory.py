@@ -1,7 +1,7 @@
-"""Groups from an LDAP directory, resolved cold: latency, throughput, one search for many.
+"""Groups from an LDAP directory, resolved cold: latency, throughput, and one search for many users.
 
-The directory is a slapd on this machine, generated and loaded here. A pool of python-ldap
-connections with threads asks the same searches, to compare with.
+The directory is a slapd on this machine, generated and loaded here. For comparison, a pool of
+python-ldap connections with threads performs the same searches.
 """
 
 import asyncio
@@ -195,7 +195,7 @@ async def _rate(resolver: LdapResolver, directory: BigDirectory, seconds: float)
 
 
 class Pool:
-    """Plain python-ldap connections, a thread each."""
+    """Plain python-ldap connections, with a thread each."""
 
     def __init__(self, directory: BigDirectory, size: int, *, searches_groups: bool) -> None:
         self._directory = directory
@@ -208,7 +208,7 @@ class Pool:
             self._connections.put(connection)
 
     def rate(self, seconds: float) -> float:
-        """Return how many users are looked up a second."""
+        """Return the number of users looked up per second."""
         counts: list[int] = []
         numbers = itertools.count(1)
         start = time.perf_counter()
@@ -216,7 +216,7 @@ class Pool:
         def work() -> None:
             connection = self._connections.get()
             done = 0
-            # At least one, however late the thread gets to run: nobody divides by nothing.
+            # At least one, however late the thread gets to run, to avoid dividing by zero.
             while not done or time.perf_counter() < start + seconds:
                 self._look_up(connection, user(next(numbers) * 7919 % self._directory.size.users))
                 done += 1

@@ -1,4 +1,4 @@
-"""From an invalidation at one replica of a fleet to its effect on the others."""
+"""Measures the time from an invalidation at one replica of a fleet to its effect on the others."""
 
 import asyncio
 import statistics
@@ -20,12 +20,12 @@ from tests.support.servers.slapd import GROUPS, PEOPLE
 _SIZE: Final = Size(1_000, 50)
 _GOAL_MS: Final = 50.0
 _PAUSE: Final = 0.001
-"""Seconds between two questions about the same user."""
+"""The seconds between two questions about the same user."""
 _LIMIT: Final = 10.0
 
 
 def measure(scale: Scale, folder: Path) -> Part:
-    """Move users in and out of a group, and invalidate them."""
+    """Move users into and out of a group, and invalidate them."""
     times = 20 if scale.is_quick else 400
     table = Table(
         "From an invalidation to its effect in a fleet",
@@ -49,7 +49,7 @@ def measure(scale: Scale, folder: Path) -> Part:
 
 
 class _Member:
-    """A user who is in the first group, or not."""
+    """A user who may be in the first group."""
 
     def __init__(self, directory: BigDirectory, number: int) -> None:
         self.name = user(number)
@@ -58,7 +58,7 @@ class _Member:
         self._connection = directory.administrator()
 
     def move(self) -> None:
-        """Move the user in or out of the group."""
+        """Move the user into or out of the group."""
         self.is_in = not self.is_in
         change = ldap.MOD_ADD if self.is_in else ldap.MOD_DELETE
         dn = f"cn={group(0)},{GROUPS}"
@@ -71,7 +71,7 @@ class _Member:
 async def _measure(
     directory: BigDirectory, addresses: Sequence[str], times: int
 ) -> tuple[list[float], list[float]]:
-    """Return the seconds until the effect, and those of calls that wait."""
+    """Return the seconds until the effect, and the seconds of calls that wait."""
     effect: list[float] = []
     waited: list[float] = []
     async with AsyncExitStack() as stack:
@@ -80,7 +80,7 @@ async def _measure(
             for address in addresses
         ]
         while (await first.invalidate(wait=True)).waited_out:
-            pass  # until no lease is left of the server processes before
+            pass  # until no lease from earlier server processes is left
         for number in range(times):
             member = _Member(directory, number % _SIZE.users)
             for wait, found in ((False, effect), (True, waited)):
@@ -106,7 +106,7 @@ async def _is_new(client: aio.Client, member: _Member) -> bool:
 
 
 async def _until(client: aio.Client, member: _Member) -> None:
-    """Ask until the answer comes from the groups that the user has now."""
+    """Ask until the answer reflects the user's current groups."""
     end = time.monotonic() + _LIMIT
     while not await _is_new(client, member):
         if time.monotonic() > end:
@@ -115,7 +115,7 @@ async def _until(client: aio.Client, member: _Member) -> None:
 
 
 def _add(table: Table, what: str, seconds: Sequence[float]) -> float:
-    """Add a row; return the 99th percentile in milliseconds."""
+    """Add a row and return the 99th percentile in milliseconds."""
     p99 = statistics.quantiles(seconds, n=100, method="inclusive")[98] * 1e3
     figures = (statistics.median(seconds) * 1e3, p99, max(seconds) * 1e3)
     table.add(what, str(len(seconds)), *(f"{each:.1f}" for each in figures))

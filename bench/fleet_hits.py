@@ -1,5 +1,5 @@
-"""A check whose groups another replica of a fleet has looked up, beside checks whose groups are
-known where they are asked, with and without a fleet.
+"""Checks whose groups another replica of a fleet has looked up, compared with checks whose groups
+are known locally, with and without a fleet.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ _GOAL_MS: Final = 1.0
 _SAME: Final = 1.05
 """The ratio of two medians that counts as no difference."""
 _MIN_HITS: Final = 0.99
-"""The part of the users that must have come from Redis."""
+"""The share of users that must have come from Redis."""
 _ALONE: Final = "known here, no fleet"
 _HERE: Final = "known here"
 _SHARED: Final = "known to another replica"
@@ -31,7 +31,7 @@ _AGAIN_THERE: Final = "asked before, second replica"
 
 
 def measure(scale: Scale, folder: Path) -> Part:
-    """Ask the same questions at a server without a fleet and at two replicas, in turn."""
+    """Ask the same questions of a server without a fleet and of two replicas, in turn."""
     users = 200 if scale.is_quick else 2_000
     table = Table(
         "A check whose groups another replica has looked up",
@@ -44,12 +44,12 @@ def measure(scale: Scale, folder: Path) -> Part:
     seconds: dict[str, list[list[float]]] = {
         name: [] for name in (_ALONE, _HERE, _SHARED, _AGAIN_ALONE, _AGAIN, _AGAIN_THERE)
     }
-    # Tests run beside others, where Redis may take longer.
+    # Tests run alongside others, where Redis may take longer.
     patience = {"read_timeout": "5s"} if scale.is_quick else {}
     names = [user(each) for each in range(users)]
     with big_directory(folder, Size(users, 200)) as directory:
         for _ in range(scale.rounds):
-            # Two processes of one program may differ by some percent for as long as they live.
+            # Two processes of the same program may differ by some percent for their whole lifetime.
             with (
                 running_servers(folder, directory, 1) as [alone],
                 running_replicas(folder, directory, ("a", "b"), **patience) as [first, second],
@@ -102,8 +102,8 @@ async def _measure(
         for round_of in (asked, again):
             found: dict[str, list[float]] = {kind: [] for kind, _ in round_of}
             for place, name in enumerate(names):
-                # Each of the first two follows the other as often as the last: a server that is
-                # asked twice in a row answers faster.
+                # Each of the first two follows the other as often as the last one, because a server
+                # that is asked twice in a row answers faster.
                 swapped = round_of[1::-1] + round_of[2:]
                 for kind, client in round_of if place % 2 else swapped:
                     found[kind].append(await _timed(client, name))
@@ -112,7 +112,7 @@ async def _measure(
 
 
 async def _learn(client: aio.Client, names: Sequence[str]) -> None:
-    """Let a server know the groups of all users, from another question."""
+    """Let a server learn the groups of all users from another question."""
     for start in range(0, len(names), _AT_ONCE):
         chunk = names[start : start + _AT_ONCE]
         await asyncio.gather(*(client.check(name, OTHER_QUEUE) for name in chunk))

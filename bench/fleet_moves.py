@@ -1,4 +1,4 @@
-"""What a gate must ask when it moves from one server to another."""
+"""Measures how many questions a gate must pass on when it moves to another server."""
 
 import asyncio
 import statistics
@@ -16,7 +16,7 @@ from tests.support.fakes.loop import wait_until
 from tests.support.fakes.tcp_proxy import Proxy, proxy_to
 
 _LIMIT: Final = 120.0
-"""Seconds in which the gate must hold the groups of all users."""
+"""The seconds in which the gate must have the groups of all users."""
 
 
 def measure(scale: Scale, folder: Path) -> Part:
@@ -45,7 +45,7 @@ def _measured(
     users: int,
     moves: int,
 ) -> int:
-    """Add a row; return how many questions were passed on after a move, at most."""
+    """Add a row and return the maximum number of questions passed on after a move."""
     found = asyncio.run(_move(servers, users, moves))
     passed_on = [each for each, _ in found]
     seconds = [each for _, each in found]
@@ -59,21 +59,21 @@ def _measured(
 
 
 async def _move(servers: Sequence[Replica], users: int, moves: int) -> list[tuple[int, float]]:
-    """Return the questions that were passed on after each move, and the seconds for all users."""
+    """Return the numbers of questions passed on after each move, and the seconds for all users."""
     ports = [int(each.address.rpartition(":")[2]) for each in servers]
     found = []
     async with proxy_to(ports[0]) as proxy, aio.Gate(f"127.0.0.1:{proxy.port}") as gate:
         for number in range(moves):
             async with asyncio.timeout(_LIMIT):
                 while (await _ask(gate, users))[0]:
-                    pass  # until it holds the groups of all
+                    pass  # until it has the groups of all
             await _connect(proxy, gate, ports[(number + 1) % 2])
             found.append(await _ask(gate, users))
     return found
 
 
 async def _connect(proxy: Proxy, gate: aio.Gate, port: int) -> None:
-    """Have the gate connect to another server, and wait until it may decide there."""
+    """Make the gate connect to another server, and wait until it may decide there."""
     resets = gate.resets
     proxy.target = port
     proxy.drop()
@@ -81,7 +81,7 @@ async def _connect(proxy: Proxy, gate: aio.Gate, port: int) -> None:
 
 
 async def _ask(gate: aio.Gate, users: int) -> tuple[int, float]:
-    """Ask about each user; return how many questions were passed on, and the seconds."""
+    """Ask about each user. Return the number of questions passed on, and the seconds."""
     decided, begin = gate.decided, time.perf_counter()
     for number in range(users):
         await gate.check(user(number), QUEUE, timeout=60)

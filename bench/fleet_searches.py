@@ -1,4 +1,4 @@
-"""How often a directory is asked when three replicas of a fleet are asked about all users."""
+"""Measures how often a directory is asked when three replicas are asked about all users."""
 
 import asyncio
 from collections.abc import Iterator, Sequence
@@ -14,13 +14,13 @@ from queuegate import aio
 
 _AT_ONCE: Final = 64
 _SPARE: Final = 0.01
-"""The goal: one search for each user, and one more for each hundred."""
+"""The target: one search per user, plus one per hundred."""
 
 _PASSES: Final = ("one replica after the other", "in turn about each user", "at once")
 
 
 def measure(scale: Scale, folder: Path) -> Part:
-    """Ask servers without a fleet, then fleets that know nobody yet."""
+    """Ask servers without a fleet, then fleets that do not know anybody yet."""
     users = 500 if scale.is_quick else 10_000
     table = Table(
         f"Searches of a directory for {users:,} users asked about at three replicas",
@@ -55,7 +55,7 @@ def measure(scale: Scale, folder: Path) -> Part:
 
 
 def _searches(directory: BigDirectory, replicas: Sequence[Replica], users: int, asked: str) -> int:
-    """Ask about all users; return how many searches that took."""
+    """Ask about all users and return the number of searches."""
     before = directory.searches()
     asyncio.run(_ask_all([each.address for each in replicas], users, asked))
     return directory.searches() - before - 1
@@ -76,9 +76,7 @@ async def _ask_all(addresses: Sequence[str], users: int, asked: str) -> None:
 
 
 async def _ask(clients: Sequence[aio.Client], names: Iterator[str], *, at_once: bool) -> None:
-    """Ask about users until none is left: the next client when the one before has its answer, or
-    all at once.
-    """
+    """Ask about users until none is left. The clients take turns, or ask concurrently."""
     for name in names:
         if at_once:
             await asyncio.gather(*(client.check(name, QUEUE) for client in clients))

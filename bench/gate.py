@@ -1,4 +1,4 @@
-"""A gate: how soon it decides, what memory it takes, and what a decision costs."""
+"""A gate: the time until it decides, its memory, and the cost of a decision."""
 
 import json
 import statistics
@@ -26,15 +26,15 @@ class _Run(NamedTuple):
     """One start of a process with a gate."""
 
     seconds: float
-    """From the start of the process to the first moment at which the gate may decide."""
+    """From the start of the process until the gate may first decide."""
     resident: float
     peak: float
     times: dict[str, list[float]]
-    """Microseconds of a new question and of one asked before, by kind."""
+    """Microseconds for a new and for a repeated question, by kind."""
 
 
 def measure(scale: Scale, folder: Path) -> Part:
-    """Start gates beside a small and a very large policy."""
+    """Start gates with a small and with a very large policy."""
     folder.mkdir(exist_ok=True)
     starting = Table(
         "A gate starts",

@@ -1,11 +1,12 @@
-"""From a change to its effect: policies and groups that 100 connected gates decide from.
+"""Measures the time from a change to its effect on policies and groups in 100 connected gates.
 
-The time is that of a call with `wait`: it returns when the last gate has applied the change, or
-when the lease of a gate that does not has ended. Ten processes hold ten gates each.
+The time is the duration of a call with `wait`, which returns when the last gate has applied the
+change, or the lease of a gate that has not has expired. Ten processes hold ten gates each.
 
     python -m bench.gate_effect --hold ADDRESS GATES
 
-is such a process: it prints a line once its gates decide by themselves, and ends with its input.
+is such a process. It prints a line once its gates decide on their own, and exits at the end of its
+input.
 """
 
 import signal
@@ -26,14 +27,14 @@ from tests.support.servers.queuegate_server import ADMIN, RunningServer, running
 
 _PROCESSES: Final = 10
 _GATES: Final = 10
-"""In a process."""
+"""The number of gates per process."""
 _QUEUES: Final = 200
 _USER: Final = "member"
 _GOAL_MILLISECONDS: Final = 100.0
 _LEASE_SECONDS: Final = 5.0
 
 _Change = Callable[[int], Any]
-"""Makes a change with a number, and returns the result of the call that waited."""
+"""Makes a numbered change, and returns the result of the call that waited."""
 
 
 def measure(scale: Scale, folder: Path) -> Part:
@@ -73,7 +74,7 @@ def measure(scale: Scale, folder: Path) -> Part:
         def invalidate(_: int) -> Any:
             return client.invalidate([_USER], wait=True)
 
-        reload(0)  # waits for the leases of the server process before, which may have been one
+        reload(0)  # waits for the leases of an earlier server process, if there was one
         alone, _ = _timed(reload, range(1, repeats + 1))
         _add(table, "policy, while there are no gates", alone, 0)
         holders = [held.enter_context(_holding(server)) for _ in range(processes)]
@@ -127,7 +128,7 @@ def write_policy(policy: Path, number: int) -> None:
 
 @contextmanager
 def _holding(server: RunningServer) -> Iterator["subprocess.Popen[str]"]:
-    """Run a process with gates, from when they decide by themselves."""
+    """Run a process with gates, entered once they decide on their own."""
     command = [sys.executable, "-m", "bench.gate_effect", "--hold", server.address, str(_GATES)]
     with subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
@@ -154,7 +155,7 @@ def _hold(address: str, number: int) -> None:
 
 
 def _timed(change: _Change, numbers: range) -> tuple[list[float], int]:
-    """Return the seconds of each change, and how many gates were waited out."""
+    """Return the seconds of each change, and the number of gates whose leases expired."""
     seconds, out = [], 0
     for number in numbers:
         begin = time.perf_counter()
@@ -164,7 +165,7 @@ def _timed(change: _Change, numbers: range) -> tuple[list[float], int]:
 
 
 def _add(table: Table, name: str, seconds: list[float], out: int) -> float:
-    """Add a row; return the 99th percentile in milliseconds, or the longest of a few."""
+    """Add a row. Return the 99th percentile in milliseconds, or the longest of a few."""
     longest = max(seconds) * 1000
     p99 = statistics.quantiles(seconds, n=100)[98] * 1000 if len(seconds) >= 100 else longest
     table.add(

@@ -1,8 +1,8 @@
-"""A shim that decides with a gate at 20,000 checks a second, through two outages.
+"""A shim that makes 20,000 checks per second with a gate, through two outages.
 
-First the directory is killed for minutes, then the server for half a minute; both come back. One
+First the directory is killed for minutes, then the server for half a minute. Both come back. One
 thread asks, in steps of a millisecond, about users whose groups the directory resolved before. A
-quick run shortens the phases and the lifetime of groups alike, so that groups expire in it, too.
+quick run shortens the phases and the lifetime of groups alike, so that groups expire there as well.
 """
 
 import gc
@@ -29,13 +29,13 @@ _GROUP: Final = 7
 _QUEUE: Final = "root.team"
 _RATE: Final = 20_000
 _STEPS: Final = 1_000
-"""In a second."""
+"""The number of steps per second."""
 _TTL: Final = 60.0
-"""Seconds that groups live: all expire while the directory is away."""
+"""The lifetime of groups in seconds, so that all expire while the directory is down."""
 _QUICK: Final = 0.05
-"""The part of all times, and of the users, that a quick run takes."""
+"""The fraction of all times, and of the users, in a quick run."""
 _STALE: Final = 60.0
-"""For how long, in seconds, the gate decides while it cannot reach the server."""
+"""The seconds for which the gate decides while it cannot reach the server."""
 _GOAL_MILLISECONDS: Final = 1.0
 
 
@@ -49,14 +49,14 @@ class _Phase:
     decided: int = 0
     """By the gate, without the server."""
     behind: float = 0.0
-    """By how many seconds a step began too late at most."""
+    """The maximum delay of a step, in seconds."""
     of_gate: float = 0.0
     of_server: float | None = None
     """Seconds of processor time of this process and of the server."""
 
 
 class _Server:
-    """The server, which can be killed and started again at its address."""
+    """The server, which can be killed and restarted at its address."""
 
     def __init__(self, config: Path) -> None:
         self._config = config
@@ -73,7 +73,7 @@ class _Server:
 
 
 def measure(scale: Scale, folder: Path) -> Part:
-    """Ask all the time, while the directory and then the server are killed and return."""
+    """Ask continuously while the directory and then the server are killed and return."""
     factor = _QUICK if scale.is_quick else 1.0
     size = Size(int(_USERS * factor), _GROUPS)
     phases = [

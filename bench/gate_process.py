@@ -1,7 +1,7 @@
 """A shim with a gate: `gate_process.py ADDRESS QUEUES SECONDS`.
 
-Prints its resident memory and the largest that it has had, in MiB, when the gate decides; then the
-microseconds of a question never asked before and of one asked before, by kind.
+Prints its current and peak resident memory in MiB when the gate decides, and then the microseconds
+of a new and of a repeated question, by kind.
 """
 
 import gc
@@ -34,7 +34,7 @@ def _times(gate: queuegate.Gate, questions: Questions, kind: Kind, seconds: floa
     new, again = Stopwatch(), Stopwatch()
     while new.seconds < seconds:
         asked = [(each.user, each.queue, each.groups) for each in questions.of(kind, _AT_ONCE)]
-        for _, queue, _ in asked:  # its ACLs are parsed when a queue is asked about first
+        for _, queue, _ in asked:  # its ACLs are parsed at the first question about a queue
             gate.check("nobody", queue, groups=("none",))
         before = gate.decided
         for watch in (new, again):

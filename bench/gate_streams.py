@@ -1,9 +1,9 @@
-"""What many streams of gates cost a server: memory, processor time while idle, and a barrier.
+"""The cost of many gate streams for a server: memory, processor time while idle, and a barrier.
 
     python -m bench.gate_streams --hold ADDRESS STREAMS
 
-is the process of the callers: each stream has the protocol of a gate, `GateSession`, on one event
-loop. It prints a line once all have a lease, and ends with its input.
+is the process of the callers. Each stream runs the protocol of a gate, `GateSession`, on one event
+loop. It prints a line once all have a lease, and exits at the end of its input.
 """
 
 import asyncio
@@ -35,7 +35,7 @@ _START_SECONDS: Final = 60
 
 
 def measure(scale: Scale, folder: Path) -> Part:
-    """Hold more and more streams, and look at the server."""
+    """Hold more and more streams, and measure the server."""
     repeats = 5 if scale.is_quick else 30
     seconds = 2.0 if scale.is_quick else 15.0
     table = Table(
@@ -55,7 +55,7 @@ def measure(scale: Scale, folder: Path) -> Part:
         running_server("--policy", str(policy), *ADMIN, *bounds) as server,
         queuegate.Client(server.address, timeout=60) as client,
     ):
-        client.reload(wait=True)  # waits for the leases of the server process before
+        client.reload(wait=True)  # waits for the leases of earlier server processes
         for streams in (0, *_STREAMS):
             with _holding(server, streams):
                 table.add(f"{streams:,}", *_row(server, client, policy, repeats, seconds))
@@ -88,7 +88,7 @@ def _row(
 
 @contextmanager
 def _holding(server: RunningServer, streams: int) -> Iterator[None]:
-    """Run a process with streams, from when each has a lease until it has given it up."""
+    """Run a process with streams, from the time each has a lease until it has released it."""
     command = [sys.executable, "-m", "bench.gate_streams", "--hold", server.address, str(streams)]
     with subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
@@ -133,7 +133,7 @@ class _Caller:
         self._outgoing: asyncio.Queue[sync_pb2.SyncRequest] = asyncio.Queue()
 
     async def follow(self, ending: asyncio.Event) -> None:
-        """Keep the state current, until the end."""
+        """Keep the state current until the end."""
         self._outgoing.put_nowait(self.session.open())
         sending = asyncio.create_task(self._send(ending))
         async for response in self._stream:

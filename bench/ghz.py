@@ -19,7 +19,7 @@ _MAX_SECONDS: Final = 300
 
 
 def find() -> Path:
-    """Return the program, built if need be. Raises CannotMeasure."""
+    """Return the program, building it if necessary. Raises CannotMeasure."""
     return go_program(GHZ)
 
 
@@ -27,14 +27,14 @@ class Ghz:
     """Calls one server after the other with the same settings."""
 
     def __init__(self, folder: Path) -> None:
-        """Take a folder to write to."""
+        """Create a generator with a folder for its files."""
         self._program = find()
         self._folder = folder
         self._contract = folder / "contract.binpb"
         self._contract.write_bytes(descriptors(access_pb2.DESCRIPTOR).SerializeToString())
 
     def run(self, address: str, method: str, data: Path, amount: Amount) -> Load:
-        """See Generator. Waits for the last answers when the time has passed."""
+        """See Generator. When the time is up, waits for the last answers."""
         output = self._folder / "ghz.json"
         command: list[str] = [
             str(self._program),
@@ -73,7 +73,7 @@ class Ghz:
 
 
 def descriptors(file: Any) -> FileDescriptorSet:
-    """Return the descriptors of a file and its dependencies, each after those it needs."""
+    """Return the descriptors of a file and its dependencies, each after its own dependencies."""
     files = FileDescriptorSet()
     added: set[str] = set()
 

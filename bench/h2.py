@@ -1,7 +1,7 @@
-"""The running server under h2load, if that is installed, beside the bare handler.
+"""The running server under h2load, if installed, compared with the bare handler.
 
-h2load repeats one request, so the response cache answers all but the first; in return it
-needs little time itself, and shows what a connection gives at most.
+h2load repeats one request, so the response cache answers all but the first. In return it needs
+little time itself, and shows the maximum throughput of a connection.
 """
 
 import re
@@ -32,7 +32,7 @@ _DONE: Final = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """One measurement."""
+    """A measurement."""
 
     per_second: float
     cpu_microseconds: float
@@ -113,7 +113,7 @@ def _run(servers: Pair, load: str, method: str, body: Path, at_once: int, second
 
 
 def _h2load(arguments: Sequence[str]) -> tuple[int, float]:
-    """Return how many calls were done, and how many a second."""
+    """Return the number of calls, and the number per second."""
     headers = ["--header=content-type: application/grpc", "--header=te: trailers"]
     told = subprocess.run(
         ["h2load", "--clients=1", "--threads=1", *headers, *arguments],
@@ -125,7 +125,7 @@ def _h2load(arguments: Sequence[str]) -> tuple[int, float]:
 
 
 def done(told: str) -> tuple[int, float]:
-    """Return how many calls were done, and how many a second, by what h2load printed.
+    """Return the number of calls, and the number per second, from the output of h2load.
 
     Raises CannotMeasure if any of them failed.
     """
@@ -133,7 +133,7 @@ def done(told: str) -> tuple[int, float]:
     if found is None:
         raise CannotMeasure(f"h2load failed: {told[-500:]}")
     per_second, calls, succeeded, answered_bytes = map(float, found.groups())
-    # A call that ends with an error has no data, and HTTP status 200 all the same.
+    # A call that ends with an error has no data, but still HTTP status 200.
     if not calls or calls != succeeded or answered_bytes / calls < len(b"\0size"):
         raise CannotMeasure(f"calls failed under h2load: {told[-500:]}")
     return int(calls), per_second

@@ -1,9 +1,9 @@
-"""Kerberos binds beside calls: no call waits for one, and none runs gRPC's fork handlers.
+"""Kerberos binds during calls: no call waits for one, and none runs gRPC's fork handlers.
 
     python -m bench.kerberos_binds [BINDS]
 
-The server has eight directories, all of them one slapd, whose connections are replaced ten times
-a second; each new connection is bound by a child process.
+The server has eight directories, all served by one slapd, whose connections are replaced ten times
+per second. A child process binds each new connection.
 """
 
 import sys
@@ -69,7 +69,7 @@ def _partition(number: int) -> str:
 
 
 def _ask(server: RunningServer, binds: int) -> str:
-    """Call the server until it has bound often enough; return what was measured."""
+    """Call the server until it has bound often enough, and return the measurements."""
     address = admin_port.ops_address(server)
     slowest = [0.0] * _CALLERS
     answered = [0] * _CALLERS

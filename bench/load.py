@@ -7,18 +7,18 @@ from typing import Protocol
 
 @dataclass(frozen=True, slots=True)
 class Amount:
-    """How much to ask for: calls until some time has passed, or a number of calls."""
+    """The number of calls: for a period of time, or a fixed number."""
 
     concurrency: int
     seconds: float | None = None
     calls: int | None = None
     connections: int = 1
-    """How many connections the calls are spread over."""
+    """The number of connections over which the calls are spread."""
 
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """The figures of a load generator. Latencies in milliseconds."""
+    """The figures of a load generator, with latencies in milliseconds."""
 
     calls: int
     seconds: float
@@ -36,7 +36,7 @@ class Generator(Protocol):
     """A program that calls a server."""
 
     def run(self, address: str, method: str, data: Path, amount: Amount) -> Load:
-        """Call a method of the AccessService with the messages of a file in turn.
+        """Call a method of the AccessService with the messages in a file in turn.
 
         Raises CannotMeasure unless every call succeeds.
         """

@@ -1,4 +1,4 @@
-"""The machine and the versions of a measurement, without which figures mean nothing."""
+"""The machine and the versions of a measurement, without which its figures mean nothing."""
 
 import os
 import platform
@@ -30,14 +30,14 @@ def described() -> list[tuple[str, str]]:
 
 
 def load() -> float:
-    """Return how many processes wanted to run in the last minute, on average."""
+    """Return the average number of runnable processes in the last minute."""
     return os.getloadavg()[0]
 
 
 def milliseconds_of_a_loop() -> float:
-    """Return the processor time of a fixed loop: how fast the machine is just now.
+    """Return the processor time of a fixed loop, which shows the current speed of the machine.
 
-    A processor that is shared with other machines' work takes up to twice as long.
+    A processor shared with other machines takes up to twice as long.
     """
     start = time.thread_time_ns()
     for _ in range(_LOOPS):

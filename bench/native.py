@@ -1,4 +1,4 @@
-"""Single checks of a running server over the native transport, beside a bare handler on it."""
+"""Single checks over the native transport, compared with a bare handler on it."""
 
 from pathlib import Path
 

@@ -1,8 +1,8 @@
-"""Calls of the open loop: just enough HTTP/2 to ask and to distinguish answers from refusals.
+"""Calls of the open loop, with just enough HTTP/2 to ask and to distinguish answers from refusals.
 
-It takes a tenth of the processor time of a gRPC client, and keeps to the server's limits as such
+It takes a tenth of the processor time of a gRPC client, and respects the server's limits as such
 clients do: a call waits here while its connection has as many open calls as the server allows, or
-while there is no room for its message. A call whose deadline passes is cancelled.
+no room for its message. Calls are cancelled at their deadline.
 """
 
 import socket
@@ -17,41 +17,41 @@ _TABLE_SIZE, _MAX_STREAMS, _STREAM_ROOM = b"\0\1", b"\0\3", b"\0\4"
 _CANCEL: Final = (8).to_bytes(4)
 _HEAD: Final = 9
 _FRAME: Final = 16_384
-"""The longest payload of a frame that every server takes."""
+"""The longest frame payload that every server accepts."""
 _UNWRITTEN: Final = 1 << 20
-"""No more calls are sent while this many bytes wait for the socket."""
+"""The number of bytes waiting for the socket at which no more calls are sent."""
 _WIDE: Final = 2**30
 _UNBOUNDED: Final = 2**31
 _TOO_MUCH: Final = (b"grpc-status\x018", b"\x9a\xca\xc8\xb2\x12\x34\xda\x8f\x81\x7b")
-"""RESOURCE_EXHAUSTED, as gRPC and pygrpc-native write it to a client without a header table."""
+"""RESOURCE_EXHAUSTED as sent by gRPC and pygrpc-native to a client without a header table."""
 
 
 @dataclass(slots=True)
 class Heard:
-    """The outcomes of the calls. Latencies in milliseconds, of answered calls."""
+    """The outcomes of the calls. Latencies are in milliseconds, for answered calls."""
 
     asked: int = 0
     refused: int = 0
-    """How many ended with RESOURCE_EXHAUSTED."""
+    """The number that ended with RESOURCE_EXHAUSTED."""
     dropped: int = 0
-    """How many the server ended with another status."""
+    """The number that the server ended with another status."""
     late: int = 0
-    """How many were sent, and cancelled when their deadline passed."""
+    """The number that were sent, and cancelled at their deadline."""
     unsent: int = 0
-    """How many waited here until then, because the server let no more be sent."""
+    """The number that waited here until their deadline, because the server accepted no more."""
     seconds: float = 0.0
     latencies: list[float] = field(default_factory=list)
     since_sent: list[float] = field(default_factory=list)
-    """Latencies from when a call had been sent, without the time that it waited here."""
+    """Latencies from the time of sending, without the wait here."""
 
     @property
     def answered_per_second(self) -> float:
-        """How many calls got an answer, each second."""
+        """The number of answered calls in each second."""
         return len(self.latencies) / self.seconds
 
     @property
     def unanswered(self) -> int:
-        """How many calls got neither an answer nor a refusal."""
+        """The number of calls that got neither an answer nor a refusal."""
         return self.dropped + self.late + self.unsent
 
 
@@ -60,7 +60,7 @@ def _frame(kind: int, flags: int, stream: int, payload: bytes) -> bytes:
 
 
 def fields(method: str, service: str = "AccessService") -> bytes:
-    """Return the headers of every call, without compression; the timeout comes last."""
+    """Return the headers of every call, uncompressed, with the timeout last."""
     every = {
         ":method": "POST",
         ":scheme": "http",
@@ -77,14 +77,14 @@ def _field(name: str, value: bytes) -> bytes:
 
 
 class _Due(NamedTuple):
-    """When a call was due, and when its message had been sent."""
+    """The times when a call was due and when its message had been sent."""
 
     at: float
     sent: float
 
 
 class Connection:
-    """One connection and the calls on it."""
+    """A connection and its calls."""
 
     def __init__(self, address: str, fields: bytes, deadline: float, heard: Heard) -> None:
         host, _, port = address.rpartition(":")
@@ -102,24 +102,24 @@ class Connection:
         self._fields = fields
         self._deadline = deadline
         self._open: dict[int, _Due] = {}
-        """Calls that were sent, or begun to be, by stream; in the order in which they were due."""
+        """Calls sent, at least partly, by stream, in the order in which they were due."""
         self.held: deque[tuple[float, bytes]] = deque()
-        """Calls that were not sent yet: when they were due, and their messages."""
+        """Calls not sent yet: when they were due, and their messages."""
         self._parts: dict[int, tuple[bytes, int]] = {}
-        """The unsent rest of each message that was begun, and the room for it."""
+        """The unsent rest of each partly sent message, and the room for it."""
         self._next = 1
         self._room = 65_535
         self._stream_room = 65_535
         self._most = 0
-        """How many concurrent calls the server allows: none before its SETTINGS."""
+        """The number of concurrent calls that the server allows: none before its SETTINGS."""
         self._out = bytearray()
         self._in = bytearray()
         self.is_ending = False
-        """Whether the server takes no more calls on it."""
+        """Whether the server accepts no more calls on it."""
 
     @property
     def sent(self) -> int:
-        """How many calls were sent, or begun to be, and have not ended."""
+        """The number of calls that were sent, at least partly, and have not ended."""
         return len(self._open)
 
     def ask(self, message: bytes, due: float) -> None:
@@ -175,7 +175,7 @@ class Connection:
             self._out += _frame(_RESET, 0, stream, _CANCEL)
 
     def receive(self) -> bool:
-        """Take what has come; return False if it is the last."""
+        """Process received data. Return False at the end of the connection."""
         try:
             data = self.socket.recv(1 << 18)
         except ConnectionError:

@@ -1,8 +1,7 @@
 """A load generator that asks at a fixed rate, however long the answers take.
 
-Generator and server share a machine, and a generator that is late would blame the server,
-so it runs in a process of its own. Latencies are counted from the moment at which a call was
-due.
+Generator and server share a machine, and a late generator would blame the server, so it runs in a
+separate process. Latencies are measured from the time at which a call was due.
 """
 
 import argparse
@@ -23,11 +22,11 @@ from bench.questions import undelimited
 
 _CONNECTIONS: Final = 8
 _LAST_ANSWERS: Final = 2.0
-"""Seconds after the last deadline in which the server may still respond."""
+"""The seconds after the last deadline in which the server may still respond."""
 
 
 class Rate(NamedTuple):
-    """Calls per second for some time; with a rate of 0, `at_once` concurrent calls instead."""
+    """Calls per second for some time. With a rate of 0, `at_once` concurrent calls instead."""
 
     per_second: float
     seconds: float
@@ -37,7 +36,7 @@ class Rate(NamedTuple):
 def run(
     address: str, data: Path, rate: Rate, deadline: float, method: str = "CheckQueueAccess"
 ) -> Heard:
-    """Ask a server in a process of its own. Raises CannotMeasure."""
+    """Ask a server from a separate process. Raises CannotMeasure."""
     command = [sys.executable, "-m", "bench.open_loop", address, str(data)]
     command += [f"--rate={rate.per_second}", f"--seconds={rate.seconds}"]
     command += [f"--at-once={rate.at_once}", f"--deadline={deadline}", f"--method={method}"]
@@ -49,7 +48,7 @@ def run(
 
 
 class _Connections:
-    """Several connections, each replaced once the server ends it."""
+    """Several connections, each replaced when the server ends it."""
 
     def __init__(self, address: str, fields: bytes, deadline: float, heard: Heard) -> None:
         self._make = partial(Connection, address, fields, deadline, heard)
@@ -60,7 +59,7 @@ class _Connections:
 
     @property
     def waiting(self) -> int:
-        """How many calls have not ended."""
+        """The number of calls that have not ended."""
         sent = sum(each.sent for each in self._open.values())
         return sent + sum(len(each.held) for each in self._asking)
 
@@ -68,7 +67,7 @@ class _Connections:
         self._asking[number % _CONNECTIONS].ask(message, due)
 
     def exchange(self) -> None:
-        """Send what is to be sent, and take what has come."""
+        """Send pending data, and process received data."""
         now = time.perf_counter()
         for place, each in enumerate(self._asking):
             if each.is_ending:
@@ -96,7 +95,7 @@ class _Connections:
 
 
 def ask(address: str, messages: list[bytes], rate: Rate, deadline: float, method: str) -> Heard:
-    """Ask until the time is over, and wait for the last answers."""
+    """Ask until the time is up, and wait for the last answers."""
     heard = Heard()
     connections = _Connections(address, fields(method), deadline, heard)
     questions = cycle(messages)

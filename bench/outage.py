@@ -1,7 +1,7 @@
-"""A directory that dies for a minute under load: answers, deadlines, latency, recovery.
+"""A directory that is down for a minute under load: answers, deadlines, latency, recovery.
 
-A real server process answers unary checks over gRPC. The groups of all known users expire
-within the outage, so that they live on stale answers; new users appear all the time.
+A real server process answers unary checks over gRPC. The groups of all known users expire during
+the outage, so the server uses stale groups for them. New users appear all the time.
 """
 
 import asyncio
@@ -27,8 +27,8 @@ _KNOWN: Final = 10_000
 _DEADLINE: Final = 1.0
 _NEW_EVERY: Final = 100
 _TTL: Final = 40
-"""Seconds that groups live: short of the outage, and no shorter. Each known user is looked up
-again within it, which takes server and directory time that is not the subject here."""
+"""The lifetime of groups in seconds, just short of the outage. Each known user is looked up again
+within it, which takes server and directory time that is not the subject here."""
 _QUICK_TTL: Final = 3
 _METHOD: Final = "/queuegate.v1.AccessService/CheckQueueAccess"
 _PHASES: Final = ("before", "outage", "after")
@@ -45,10 +45,10 @@ class _Phase:
     failed_new: int = 0
     asked_new: int = 0
     behind: list[float] = field(default_factory=list)
-    """By how many seconds calls were sent too late: what the generator itself adds."""
+    """The delay of calls in seconds: the generator's own contribution."""
     server: float = 0.0
     generator: float = 0.0
-    """How much of a core was used."""
+    """The used fraction of a core."""
 
 
 @dataclass(slots=True)
@@ -107,7 +107,7 @@ async def _load(
         for start in range(0, _KNOWN, 200):
             known = questions[start : start + 200]
             await asyncio.gather(*(call(question, timeout=10) for question in known))
-        # Keep the collector from looking at long-lived objects while calls are timed.
+        # Keep the collector from visiting long-lived objects while calls are timed.
         gc.collect()
         gc.freeze()
         loop = asyncio.get_running_loop()

@@ -1,6 +1,4 @@
-"""Three times as many calls as the server can answer: its answers, their latency, and its
-memory meanwhile.
-"""
+"""Three times as many calls as the server can answer: answers, latency and memory."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -26,7 +24,7 @@ _AT_ONCE: Final = 50
 _FEW: Final = 8
 _CALLS: Final = 200
 _FEWEST: Final = 100
-"""The fewest answers for a percentile; without an overload there must be as many."""
+"""The minimum number of answers for a percentile. Without an overload there must be as many."""
 _UNLOADED: Final = 0.2
 _OVERLOAD: Final = 3.0
 _GOAL: Final = 5.0
@@ -34,15 +32,15 @@ _MAX_MIB: Final = 64.0
 _FIRST_SECOND: Final = 1.0
 _CONSTANT: Final = access_pb2.CheckQueueAccessResponse(allowed=True).SerializeToString()
 _SET: Final = 1 / 8
-"""The rate limit of a caller, as a part of the sustainable rate: the server reads and refuses three
-times that rate with much time to spare."""
+"""The rate limit of a caller as a fraction of the sustainable rate: the server reads and refuses
+three times that rate with time to spare."""
 _BURST_SECONDS: Final = 0.01
 
 _NOTHING: Final = 0.001
 
 
 class _Case(NamedTuple):
-    """The calls to a server, and how many to make at once to find its sustainable rate."""
+    """The calls to a server, and the concurrency at which its sustainable rate is measured."""
 
     name: str
     transport: str
@@ -52,7 +50,7 @@ class _Case(NamedTuple):
 
 
 def measure(scale: Scale, folder: Path) -> Part:
-    """Find the sustainable rate of each case, then ask at parts and multiples of it."""
+    """Find the sustainable rate of each case, then ask at fractions and multiples of it."""
     folder.mkdir(exist_ok=True)
     specs = policies.generate(policies.MEDIUM)
     policy = folder / "queues.yaml"
@@ -117,7 +115,7 @@ def measure(scale: Scale, folder: Path) -> Part:
 
 
 def _cases(questions: Questions, folder: Path) -> list[_Case]:
-    """Write the messages to ask with into a folder."""
+    """Write the request messages to a folder."""
     known = [one.message() for one in questions.mixed(_QUESTIONS)]
     new = [one.message() for one in questions.mixed(_NEW)]
     lists = [access_pb2.ListQueuesRequest(user=one.user, access=one.access) for one in known]
@@ -185,7 +183,7 @@ class _Load:
         self._table = table
 
     def sustainable(self, seconds: float) -> float:
-        """Return how many calls a second the server answers."""
+        """Return the number of calls that the server answers per second."""
         at_once = Rate(0, seconds, self._case.at_once)
         self._run(at_once)
         most = self.ask("sustainable", at_once)[0].answered_per_second
@@ -194,7 +192,7 @@ class _Load:
         return most
 
     def measure(self, seconds: float, most: float) -> list[Target]:
-        """Ask at a part and at a multiple of the rate `most`; return the targets."""
+        """Ask at a fraction and at a multiple of the rate `most`, and return the targets."""
         rate = most * _UNLOADED
         heard, unloaded = self.ask("a fifth", Rate(rate, max(seconds, _CALLS / rate)))
         if len(heard.latencies) < _FEWEST:
@@ -226,8 +224,8 @@ class _Load:
         ]
 
     def ask(self, load: str, rate: Rate) -> tuple[Heard, float]:
-        """Ask, and add a row; return the outcomes, and the p99, or the deadline if there are too
-        few answers for one.
+        """Ask and add a row. Return the outcomes and the p99, or the deadline if there are too few
+        answers for one.
         """
         begin = self._server.cpu_seconds()
         heard = self._run(rate)

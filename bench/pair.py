@@ -1,4 +1,4 @@
-"""The product's server and the bare handler, side by side, ready to be asked."""
+"""The product's server and the bare handler side by side, ready to be asked."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -29,24 +29,24 @@ _TIME_LIMIT: Final = 60
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """One measurement: what the load generator saw, and the processor time of the server."""
+    """A measurement: the load generator's figures, and the processor time of the server."""
 
     load: Load
     cpu_seconds: float
 
     @property
     def cpu_microseconds(self) -> float:
-        """Processor time of the server for one call."""
+        """The server's processor time per call."""
         return self.cpu_seconds / self.load.calls * 1e6
 
     @property
     def busy(self) -> float:
-        """Which part of one core the server used."""
+        """The fraction of one core that the server used."""
         return self.cpu_seconds / self.load.seconds
 
 
 class Pair:
-    """Both servers and what to ask them."""
+    """Both servers, and the questions for them."""
 
     def __init__(
         self,
@@ -55,8 +55,8 @@ class Pair:
         questions: Questions,
         folder: Path,
     ) -> None:
-        """Take our server, the bare handlers by load, questions about our policy, and a folder
-        to write to.
+        """Take our server, the bare handlers by load, questions about our policy, and a folder for
+        files.
         """
         self.ours = ours
         self._bare = bare_handlers
@@ -65,7 +65,7 @@ class Pair:
         self._folder = folder
 
     def server(self, load: str) -> Running:
-        """Return the server that a load is for."""
+        """Return the server for a load."""
         return self._bare.get(load, self.ours)
 
     def write(self, name: str, messages: Iterable[bytes]) -> Path:
@@ -82,21 +82,21 @@ class Pair:
         amount: Amount,
         generator: Generator | None = None,
     ) -> Seen:
-        """Put one load on its server, with ghz if no other generator is named."""
+        """Put one load on its server, with ghz unless another generator is given."""
         server = self.server(load)
         before = server.cpu_seconds()
         seen = (generator or self._ghz).run(server.address, method, data, amount)
         return Seen(seen, server.cpu_seconds() - before)
 
     def make_known(self, asked: Sequence[Asked]) -> None:
-        """Ask our server, so that its response cache has the answers: twice, because a full
-        generation starts anew, which may be in the middle of this.
+        """Ask our server, so that its response cache has the answers. Twice, because a full
+        generation is replaced, perhaps in the middle of this.
         """
         self.check_answers(asked)
         self.check_answers(asked)
 
     def check_answers(self, asked: Sequence[Asked]) -> None:
-        """Ask our server and compare every answer with what it must be."""
+        """Ask our server and compare every answer with the expected one."""
         results = [
             result for batch in batches(asked, BATCH) for result in _ask(self.ours, batch).results
         ]
@@ -107,10 +107,10 @@ class Pair:
 
 @contextmanager
 def pair(folder: Path, transport: str = "grpcio", *, set_as_ours: bool = False) -> Iterator[Pair]:
-    """Run both servers, each on the same core, until the end of the block; with `set_as_ours`
-    also a bare one with our server's settings of gRPC.
+    """Run both servers on the same core until the end of the block. With `set_as_ours`, also run a
+    bare one with our server's gRPC settings.
 
-    A bare one gives answers that ours gave: to a question, and to a batch.
+    The bare server gives the answers that ours gave to a question and to a batch.
     """
     folder.mkdir(exist_ok=True)
     specs = policies.generate(policies.MEDIUM)
@@ -142,7 +142,7 @@ def pair(folder: Path, transport: str = "grpcio", *, set_as_ours: bool = False) 
 def alternate(
     rounds: int, measure: Callable[[str], Seen], loads: Sequence[str] = LOADS
 ) -> Mapping[str, list[Seen]]:
-    """Measure all loads in each round, and every other round in reverse order."""
+    """Measure all loads in each round, in reverse order in every other round."""
     found: dict[str, list[Seen]] = {load: [] for load in loads}
     for number in range(rounds):
         for load in loads if number % 2 == 0 else loads[::-1]:

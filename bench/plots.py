@@ -1,6 +1,6 @@
 """Draws the figures of bench/RESULTS.md and bench/PEERS.md into docs/pictures.
 
-It reads the tables of these documents and measures nothing, so a picture shows what they say.
+It reads the tables of these documents and measures nothing, so the pictures match the tables.
 """
 
 import itertools
@@ -36,7 +36,7 @@ def draw() -> Mapping[str, str]:
 
 
 def main() -> None:
-    """Write them."""
+    """Write the pictures."""
     for name, picture in draw().items():
         (PICTURES / f"{name}.svg").write_text(picture, encoding="utf-8")
 
@@ -154,7 +154,7 @@ def _colour(server: str) -> str:
 
 
 def _table(document: str, title: str) -> _Table:
-    """Return the rows of the first table below a heading, by the names of its columns."""
+    """Return the rows of the first table below a heading, by column name."""
     section = document.partition(f"\n## {title}\n")[2]
     lines = list(_cells(section))
     head, _, *found = lines

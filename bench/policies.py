@@ -1,7 +1,7 @@
-"""Policies of any size, the same ones every time.
+"""Generated policies of any size, always the same for a size.
 
-A tree in which every queue has up to six children, filled level by level: 100 000
-queues make 8 levels. Every queue lists 11 names; one leaf in twenty is open to all.
+Every queue in the tree has up to six children, filled level by level: 100 000 queues make 8 levels.
+Every queue lists 11 names. One leaf in twenty is open to all.
 """
 
 import random
@@ -23,7 +23,7 @@ class QueueSpec(NamedTuple):
 
     path: str
     parent: int
-    """The index of its parent; -1 for the root."""
+    """The index of its parent, or -1 for the root."""
     users: tuple[str, ...]
     groups: tuple[str, ...]
     admin_users: tuple[str, ...]
@@ -32,20 +32,19 @@ class QueueSpec(NamedTuple):
 
     @property
     def entries(self) -> int:
-        """How many names its ACLs list, `*` included."""
+        """The number of names in its ACLs, including `*`."""
         names = (self.users, self.groups, self.admin_users, self.admin_groups)
         return sum(map(len, names)) + self.open_to_all
 
     @property
     def level(self) -> int:
-        """Its level; the root is at 1."""
+        """The level, where the root is at 1."""
         return self.path.count(".") + 1
 
 
 def generate(queues: int, line: int = 1) -> list[QueueSpec]:
-    """Return that many queues, each after its parent. The first `line` of them stand one
-    below the other, and the tree is below the last of those: the way to few queues on
-    many levels.
+    """Return that many queues, each after its parent. The first `line` queues form a chain, with
+    the tree below the last of them, to get many levels with few queues.
     """
     rng = random.Random(queues)
     specs: list[QueueSpec] = []
@@ -74,14 +73,14 @@ def small() -> list[QueueSpec]:
 
 
 def ancestry(specs: Sequence[QueueSpec], index: int) -> Iterator[QueueSpec]:
-    """Yield a queue and all above it, the root last."""
+    """Yield a queue and all its ancestors, the root last."""
     while index >= 0:
         yield specs[index]
         index = specs[index].parent
 
 
 def to_yaml(specs: Sequence[QueueSpec]) -> str:
-    """Return the queues as a `queues.yaml` of one partition."""
+    """Return the queues as a `queues.yaml` with one partition."""
     children: list[list[int]] = [[] for _ in specs]
     for index, spec in enumerate(specs[1:], start=1):
         children[spec.parent].append(index)

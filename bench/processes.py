@@ -1,4 +1,4 @@
-"""The servers that are compared, as processes, and their figures from the kernel."""
+"""The compared servers as processes, and their figures from the kernel."""
 
 import os
 import signal
@@ -21,10 +21,10 @@ _CORES = sorted(os.sched_getaffinity(0))
 
 
 class Running:
-    """A server process that serves."""
+    """A running server process."""
 
     def __init__(self, pid: int, address: str) -> None:
-        """Take its process id and the address that it announced."""
+        """Take its process ID and the address that it announced."""
         self.pid = pid
         self.address = address
 
@@ -33,33 +33,33 @@ class Running:
         return cpu_seconds(self.pid)
 
     def resident_mib(self) -> float:
-        """Return its resident memory now."""
+        """Return its current resident memory."""
         return resident_mib(self.pid)
 
 
 def cpu_seconds(pid: int) -> float:
     """Return the processor time of all threads of a process so far, in steps of 10 ms."""
     text = Path(f"/proc/{pid}/stat").read_text()
-    # The second field is a name in brackets that may hold blanks; 14 and 15 are times.
+    # The second field is a name in brackets that may contain blanks. Fields 14 and 15 are times.
     fields = text.rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / _TICK
 
 
 def resident_mib(pid: int | None = None) -> float:
-    """Return the resident memory of a process (this one if not named) now."""
+    """Return the current resident memory of a process, by default this one."""
     pages = int(Path(f"/proc/{pid or os.getpid()}/statm").read_text().split()[1])
     return pages * os.sysconf("SC_PAGESIZE") / 2**20
 
 
 def queuegate(policy: Path | None, transport: str = "grpcio") -> list[str]:
-    """Return the command of the product's server on a free port."""
+    """Return the command for the product's server on a free port."""
     command = [sys.executable, "-m", "queuegate_server", "serve", "--listen", "127.0.0.1:0"]
     command += ["--set", f"transport={transport}"]
     return [*command, "--policy", str(policy)] if policy else command
 
 
 def bare(answers: Path, transport: str = "grpcio") -> list[str]:
-    """Return the command of the bare handler; see `bench.bare`."""
+    """Return the command for the bare handler; see `bench.bare`."""
     return [sys.executable, "-m", "bench.bare", str(answers), "--transport", transport]
 
 
@@ -75,9 +75,9 @@ def running(
 ) -> Iterator[Running]:
     """Run a server until the end of the block. Its stderr goes to a file in a new folder.
 
-    `on_own_core` gives it the first core, and the others to this process and those that
-    it starts from now on: load generators, which then do not get into its way. `listen` is
-    its configured TCP address, if it does not announce one itself.
+    `on_own_core` gives it the first core, and the others to this process and its later children, so
+    that load generators do not get in its way. `listen` is its configured TCP address, if it does
+    not announce one itself.
     """
     folder.mkdir()
     if on_own_core:
@@ -112,7 +112,7 @@ def running(
 
 
 def free_address() -> str:
-    """Return an address on loopback that nobody listens on now."""
+    """Return a loopback address on which nobody listens at the moment."""
     with socket.create_server(("127.0.0.1", 0)) as probe:
         return f"127.0.0.1:{probe.getsockname()[1]}"
 
@@ -132,7 +132,7 @@ def _wait_until_it_listens(process: "subprocess.Popen[str]", address: str, log: 
 
 
 def _announced(process: "subprocess.Popen[str]", log: Path) -> str:
-    """Return the address of the line `serving … on ADDRESS`."""
+    """Return the address in the line `serving … on ADDRESS`."""
     watchdog = threading.Timer(_START_SECONDS, process.kill)
     watchdog.start()
     line = process.stdout.readline() if process.stdout else ""
@@ -144,5 +144,5 @@ def _announced(process: "subprocess.Popen[str]", log: Path) -> str:
 
 
 def _use_cores(part: slice) -> None:
-    """Keep this process on a part of its cores; children inherit that."""
+    """Restrict this process and its children to some of its cores."""
     os.sched_setaffinity(0, _CORES[part] or _CORES)

@@ -1,4 +1,4 @@
-"""Questions about a generated policy, with answers that are known by construction."""
+"""Questions about a generated policy, with answers known by construction."""
 
 import random
 from collections.abc import Iterable, Iterator, Sequence
@@ -16,7 +16,7 @@ _MORE: Final = 0x80
 
 
 class Kind(StrEnum):
-    """The kind of a question, by the rule that decides it."""
+    """The kind of a question, named after the rule that decides it."""
 
     USER = "user grant"
     GROUP = "group grant"
@@ -36,11 +36,11 @@ MIX: Final = {
     Kind.RESOLVED_DENIED: 10,
     Kind.MISSING: 5,
 }
-"""Percent of each kind in a mixed load."""
+"""The percentage of each kind in a mixed load."""
 
 
 class Asked(NamedTuple):
-    """A question about submission, and its correct answer."""
+    """A question about submission, with its correct answer."""
 
     kind: Kind
     user: str
@@ -58,13 +58,13 @@ class Asked(NamedTuple):
 
 
 class Questions:
-    """An endless supply of questions, no two of them alike."""
+    """An endless supply of distinct questions."""
 
     def __init__(
         self, specs: Sequence[QueueSpec], *, from_level: int = 1, few: bool = False
     ) -> None:
-        """Take the queues of the policy, the level from which on they are asked for, and
-        whether all of those are or just three.
+        """Take the queues of the policy, the level from which on they are used, and whether all of
+        those are used or just three.
         """
         self._specs = specs
         self._rng = random.Random(len(specs))
@@ -80,12 +80,12 @@ class Questions:
         return [self._new(kind) for _ in range(count)]
 
     def mixed(self, count: int) -> list[Asked]:
-        """Return questions of all kinds, mixed as `MIX` says."""
+        """Return questions of all kinds, with the distribution `MIX`."""
         kinds = self._rng.choices(tuple(MIX), tuple(MIX.values()), k=count)
         return [self._new(kind) for kind in kinds]
 
     def _new(self, kind: Kind) -> Asked:
-        # Hashes take a tenth of the memory; two that are equal by chance do no harm.
+        # Hashes take a tenth of the memory. Two that are equal by chance do no harm.
         while hash(asked := self._any(kind)) in self._seen:
             pass
         self._seen.add(hash(asked))
@@ -105,8 +105,8 @@ class Questions:
                 groups[rng.randrange(len(groups))] = rng.choice(granting.groups)
                 return Asked(kind, self._guest(), tuple(groups), queue, allowed=True)
             case Kind.RESOLVED_GROUP:
-                # The server of the benchmark resolves a user to the group of the same name.
-                # A queue that would be created, so that there are enough different questions.
+                # The benchmark's server resolves a user to the group of the same name. The queue is
+                # one that would be created, so that there are enough different questions.
                 queue += f".new{rng.randrange(1000)}"
                 return Asked(kind, rng.choice(granting.groups), (), queue, allowed=True)
             case Kind.DENIED:
@@ -127,14 +127,14 @@ class Questions:
 
 
 def batches(asked: Sequence[Asked], size: int) -> Iterator[access_pb2.BatchCheckQueueAccessRequest]:
-    """Split questions into batches of one size; what is left over is not asked."""
+    """Split questions into batches of one size. The remainder is not asked."""
     for start in range(0, len(asked) - size + 1, size):
         checks = [question.message() for question in asked[start : start + size]]
         yield access_pb2.BatchCheckQueueAccessRequest(checks=checks)
 
 
 def undelimited(data: bytes) -> list[bytes]:
-    """Return the messages that `delimited` has joined."""
+    """Return the messages joined by `delimited`."""
     messages = []
     position = 0
     while position < len(data):
@@ -151,7 +151,7 @@ def undelimited(data: bytes) -> list[bytes]:
 
 
 def delimited(messages: Iterable[bytes]) -> bytes:
-    """Join messages, each after its length as a varint: what ghz reads."""
+    """Join messages, each preceded by its length as a varint, as ghz reads them."""
     parts: list[bytes] = []
     for message in messages:
         head = bytearray()

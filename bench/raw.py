@@ -1,8 +1,7 @@
-"""A load generator that does not look into the answers.
+"""A load generator that does not parse the answers.
 
-ghz needs several milliseconds to read the answer to a large batch. This one takes the
-answers as bytes, so that the server is the slower of the two. It does not check
-the answers: they are checked before.
+ghz needs several milliseconds to parse the answer to a large batch. This one keeps the answers as
+bytes, so that the server is the slower of the two. The answers are checked beforehand.
 """
 
 import argparse
@@ -30,7 +29,7 @@ _SERVICE: Final = "queuegate.v1.AccessService"
 
 
 class Raw:
-    """The generator as a process of its own."""
+    """The generator as a separate process."""
 
     def run(self, address: str, method: str, data: Path, amount: Amount) -> Load:
         """See Generator."""
@@ -80,7 +79,7 @@ async def call(address: str, method: str, messages: list[bytes], amount: Amount)
 
 
 def main() -> None:
-    """Call, and print what was seen as JSON."""
+    """Call, and print the measurement as JSON."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("address")
     parser.add_argument("method", help=f"a unary method of {_SERVICE}")

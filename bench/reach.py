@@ -1,7 +1,7 @@
-"""Who may use a queue, who gains by a change, and claims, in this process.
+"""Who may use a queue, who gains from a change, and claims, computed in this process.
 
-Shows what the questions of `queuegate who-can`, `diff --people` and `prove` cost on a policy of
-100 000 queues and a directory of 100 000 users.
+Shows the cost of `queuegate who-can`, `diff --people` and `prove` with a policy of 100 000 queues
+and a directory of 100 000 users.
 """
 
 import asyncio
@@ -97,7 +97,7 @@ def _who_can(scale: Scale, folder: Path) -> tuple[Table, Target]:
 
 
 async def _pages(scale: Scale, folder: Path, users: Sequence[str]) -> list[float]:
-    """Return the time of each call of `ListUsers`, after a first one."""
+    """Return the time of each call of `ListUsers` after the first one."""
     policy = folder / "queues.yaml"
     queue = {"name": "root", "submitacl": ",".join(users)}
     policy.write_text(json.dumps({"partitions": [{"name": "default", "queues": [queue]}]}))
@@ -128,7 +128,7 @@ def _list(partition: Partition, users: Sequence[str]) -> int:
 
 
 def _seconds(scale: Scale, work: Callable[[], int]) -> list[float]:
-    """Return the time of each round; all must come to the same result, which is not 0."""
+    """Return the time of each round. All must give the same result, which is not 0."""
     taken, results = [], set()
     for _ in range(scale.rounds + 1):
         gc.collect()
@@ -143,7 +143,7 @@ def _seconds(scale: Scale, work: Callable[[], int]) -> list[float]:
 def _claims(
     specs: Sequence[QueueSpec], same: Partition
 ) -> dict[str, Only | Everyone | Within | NoNewAccess]:
-    """Return claims that hold, so that nothing ends early."""
+    """Return claims that hold, so that no proof ends early."""
     names = {
         Subject(kind, name)
         for spec in specs

@@ -1,4 +1,4 @@
-"""How long the event loop is held up while a very large policy is loaded again."""
+"""Measures how long the event loop is blocked while a very large policy is reloaded."""
 
 import asyncio
 import time
@@ -25,9 +25,9 @@ from queuegate_server.settings.model import PolicySource, Settings
 
 _GOAL: Final = 50.0
 _MEBIBYTE_QUEUES: Final = 4_800
-"""Queues of a generated policy of about 1 MiB, which is what a ConfigMap holds."""
+"""The number of queues in a generated policy of about 1 MiB, the capacity of a ConfigMap."""
 _LONGEST_CALL: Final = {policies.LARGE: _GOAL, _MEBIBYTE_QUEUES: 20.0}
-"""The goal for the longest call, in milliseconds, by the number of queues."""
+"""The target for the longest call, in milliseconds, by the number of queues."""
 _LOAD_SECONDS: Final = 5.0
 _TICK_SECONDS: Final = 0.001
 _AFTERWARDS: Final = 3.0
@@ -39,8 +39,8 @@ _LOOK_SECONDS: Final = 0.2
 
 
 def measure(scale: Scale, folder: Path) -> Part:
-    """Load a policy again and again beside a task that only sleeps, then in a server that
-    answers calls meanwhile.
+    """Load a policy repeatedly, first beside a task that only sleeps, then in a server that answers
+    calls meanwhile.
     """
     part = uvloop.run(_measure(scale, folder))
     table = Table(
@@ -102,7 +102,7 @@ async def _measure(scale: Scale, folder: Path) -> Part:
 
 
 def _under_load(scale: Scale, folder: Path, queues: int, table: Table) -> list[Target]:
-    """Replace the file of a server again and again while calls come at a fixed rate."""
+    """Replace a server's file repeatedly while calls come at a fixed rate."""
     specs = policies.generate(queues)
     text = policies.to_yaml(specs).encode()
     policy, data = folder / f"served-{queues}.yaml", folder / "questions"
@@ -113,7 +113,7 @@ def _under_load(scale: Scale, folder: Path, queues: int, table: Table) -> list[T
     with processes.running(command, folder / f"server-{queues}", on_own_core=True) as server:
         seconds = max(_MIN_SECONDS, scale.seconds * 12)
         rate = Rate(_CALLS_PER_SECOND, seconds)
-        open_loop.run(server.address, data, rate, _DEADLINE)  # nothing is asked first below
+        open_loop.run(server.address, data, rate, _DEADLINE)  # warms the server up
         alone = open_loop.run(server.address, data, rate, _DEADLINE)
         beside: list[Heard] = []
         took: list[float] = []
@@ -148,7 +148,7 @@ def _under_load(scale: Scale, folder: Path, queues: int, table: Table) -> list[T
 
 
 def _tell(table: Table, size: tuple[int, float], what: str, heard: Sequence[Heard]) -> float:
-    """Add a row; return the median of the longest latencies."""
+    """Add a row and return the median of the longest latencies."""
     lost = sum(one.refused + one.unanswered for one in heard)
     if lost:
         raise CannotMeasure(f"{lost} calls were refused or not answered")
@@ -169,8 +169,8 @@ def _tell(table: Table, size: tuple[int, float], what: str, heard: Sequence[Hear
 
 
 def _until(revision: int, address: str, asking: Future[Heard]) -> float:
-    """Wait until that policy is served; return after how many seconds, which must be within
-    the calls.
+    """Wait until that policy is served. Return the seconds it took, which must fall within the
+    calls.
     """
     start = time.monotonic()
     with grpc.insecure_channel(address) as channel:

@@ -1,4 +1,4 @@
-"""Servers that ask one slapd: replicas of a fleet on a real Redis, or servers without one."""
+"""Servers that query one slapd: replicas of a fleet on a real Redis, or servers without one."""
 
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,9 +18,9 @@ from tests.support.servers.redis_server import running_redis
 
 NAMES: Final = ("a", "b", "c")
 QUEUE: Final = "root.first"
-"""Its ACL lists the first group."""
+"""The queue whose ACL lists the first group."""
 OTHER_QUEUE: Final = "root.second"
-"""The same, for a question that has not been asked before."""
+"""The same, for a new question."""
 _POLICY: Final = f"""\
 partitions:
   - name: default
@@ -40,11 +40,11 @@ class Replica(NamedTuple):
     ops: str
 
     def count(self, metric: str, *labels: str) -> int:
-        """Return the sum of a metric with these values of labels."""
+        """Return the sum of a metric over these label values."""
         return int(value(self.ops, metric, *labels))
 
     def reads(self, result: str) -> int:
-        """Return how many questions to Redis about a user ended with a result."""
+        """Return the number of questions to Redis about a user that ended with a result."""
         return self.count("queuegate_fleet_group_reads_total", result)
 
 
@@ -52,7 +52,7 @@ class Replica(NamedTuple):
 def running_replicas(
     folder: Path, directory: BigDirectory, names: Sequence[str] = NAMES, **options: str
 ) -> Iterator[list[Replica]]:
-    """Run the replicas of a fleet with some options, from when they share groups."""
+    """Run the replicas of a fleet with some options, entered once they share groups."""
     own = folder / f"fleet-{next(_folders)}"
     own.mkdir()
     secret = own / "secret"
@@ -72,7 +72,7 @@ def running_replicas(
 
 @contextmanager
 def running_servers(folder: Path, directory: BigDirectory, number: int) -> Iterator[list[Replica]]:
-    """Run servers that know nothing of each other."""
+    """Run servers that do not know each other."""
     own = folder / f"servers-{next(_folders)}"
     own.mkdir()
     with ExitStack() as stack:

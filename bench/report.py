@@ -1,4 +1,4 @@
-"""Puts everything that was measured into one Markdown document."""
+"""Writes all measurements as one Markdown document."""
 
 from collections.abc import Sequence
 from typing import Final, NamedTuple

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A goal of the project and how it was met."""
+    """A goal of the project, and whether it was met."""
 
     what: str
     goal: str
@@ -17,7 +17,7 @@ class Target:
 
 @dataclass(slots=True)
 class Table:
-    """A table with what is needed to read it."""
+    """A table with the explanations needed to read it."""
 
     title: str
     note: str
@@ -30,7 +30,7 @@ class Table:
         self.rows.append(list(cells))
 
     def markdown(self) -> str:
-        """Return the table as Markdown: text to the left, numbers to the right."""
+        """Return the table as Markdown, with text to the left and numbers to the right."""
         marks = [":---", *["---:"] * (len(self.columns) - 1)]
         lines = [list(self.columns), marks, *self.rows]
         return "\n".join(f"| {' | '.join(line)} |" for line in lines)
@@ -60,5 +60,5 @@ def middle(values: Sequence[float], form: str = ",.0f") -> str:
 
 
 def ratios(ours: Sequence[float], others: Sequence[float]) -> list[float]:
-    """Return the ratio of each round: figures that were measured side by side are compared."""
+    """Return the ratio for each round, since figures measured side by side are compared."""
     return [mine / other for mine, other in zip(ours, others, strict=True)]

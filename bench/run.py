@@ -1,7 +1,7 @@
 """Measures everything and writes bench/RESULTS.md.
 
-Let nothing else run on the machine meanwhile. Each part is a module that can also be run
-alone: `python -m bench.decisions --help`.
+Nothing else should run on the machine meanwhile. Each part is a module that can also be run alone:
+`python -m bench.decisions --help`.
 """
 
 import argparse
@@ -49,7 +49,7 @@ _PARTS: Final = (
 
 
 def main() -> None:
-    """Run all parts, each in a process of its own."""
+    """Run all parts, each in a separate process."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument(
         "--quick",
@@ -81,7 +81,7 @@ def main() -> None:
             loops.append(machine.milliseconds_of_a_loop())
             try:
                 measured.append(_run(part, is_quick=is_quick))
-            except CannotMeasure as error:  # the others can be, and their figures are kept
+            except CannotMeasure as error:  # the others can be measured, and their figures are kept
                 failed.append(str(error))
                 continue
             minutes = (time.monotonic() - start) / 60
@@ -92,7 +92,7 @@ def main() -> None:
             ]
             text = report.markdown(measured, [*machine.described(), *during])
             if not is_quick:
-                # After each part, so that a long run that is stopped keeps its results.
+                # After each part, so that an interrupted run keeps its results.
                 _RESULTS.write_text(kept + text)
     except CannotMeasure as error:
         sys.exit(f"bench: {error}")

@@ -31,11 +31,13 @@ _FOLDER: Final = Path(__file__).parent
 _INTERVALS: Final = 180
 _RELOAD_SECONDS: Final = 10.0
 _CYCLE_SECONDS: Final = 60.0
-"""In each cycle the directory is away once: killed and frozen in turn."""
+"""The directory is away once in each cycle, alternately killed and frozen."""
 _AWAY_SECONDS: Final = 15.0
 _MIB: Final = 2**20
 _MAX_GROWTH: Final = 24 * _MIB
-"""Of the median of the last third over the first: what the faults allow, too."""
+"""The maximum growth of the median from the first to the last third, including the effect of the
+faults.
+"""
 _HOW: Final = f"""\
 Written by `make soak`. Single checks, batches and explanations with known answers, by
 users whose groups expire every 20 s, all of them recorded in an audit log that blocks and is
@@ -54,7 +56,7 @@ class Point:
     descriptors: int
 
     def latency(self, part: float) -> float:
-        """Return a quantile in milliseconds; the whole interval if no call ended in it."""
+        """Return a quantile in milliseconds, or the whole interval if no call ended in it."""
         ordered = sorted(self.told["latencies"]) or [self.told["seconds"] * 1000]
         return float(ordered[min(len(ordered) - 1, int(len(ordered) * part))])
 
@@ -70,7 +72,7 @@ class Soak:
     records: int = 0
 
     def minute(self) -> float:
-        """Return the minutes since the begin."""
+        """Return the minutes since the start."""
         return (time.monotonic() - self.begin) / 60
 
     def total(self, name: str) -> int:
@@ -98,7 +100,7 @@ def main() -> None:
 
 
 def _broken(soak: Soak) -> list[str]:
-    """Return which promises were not kept."""
+    """Return the promises that were broken."""
     first, last = _thirds(soak, "memory")
     kept = {
         "there were wrong answers": not soak.total("wrong"),
@@ -147,7 +149,7 @@ def _measure(soak: Soak, traffic: "subprocess.Popen[str]", server: RunningServer
 
 
 def _records(metrics: str) -> int:
-    """Return how many records have been written."""
+    """Return the number of records written."""
     name = 'queuegate_audit_records_total{result="written"} '
     (count,) = (line for line in metrics.splitlines() if line.startswith(name))
     return int(float(count.removeprefix(name)))
@@ -160,9 +162,7 @@ def _disturb(
     minutes: float,
     measuring: threading.Thread,
 ) -> None:
-    """Swap the policy and take the directory away, until the time is over, or nobody measures
-    any more.
-    """
+    """Swap the policy and take the directory away, until the time is up or the measuring stops."""
     end = soak.begin + minutes * 60
     cycle = 0
     while (begin := time.monotonic()) < end and measuring.is_alive():
@@ -199,7 +199,7 @@ def _traffic(server: RunningServer, interval: float) -> "Iterator[subprocess.Pop
 
 
 def _policy(number: int) -> str:
-    """Return a policy of 500 queues, of which one differs each time."""
+    """Return a policy of 500 queues, one of which differs each time."""
     queues = "".join(f"          - {{name: q{each}, submitacl: u{each}}}\n" for each in range(500))
     return (
         "partitions:\n  - name: default\n    queues:\n      - name: root\n        queues:\n"

@@ -1,4 +1,4 @@
-"""Draws what the soak measured over time: panels below each other, as SVG."""
+"""Draws the measurements of the soak over time as SVG, in panels below each other."""
 
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
@@ -15,7 +15,7 @@ _COLOURS: Final = (FIRST, SECOND, THIRD)
 
 
 class Panel(NamedTuple):
-    """One chart: its title, and its lines by name; `log` for values of many sizes."""
+    """A chart: its title, and its lines by name. `log` is for values of different magnitudes."""
 
     title: str
     lines: Mapping[str, Sequence[float]]
@@ -27,7 +27,7 @@ def draw(
     panels: Sequence[Panel],
     outages: Sequence[tuple[float, float]],
 ) -> str:
-    """Return the panels over time in minutes; outages are shaded."""
+    """Return the panels over time in minutes, with outages shaded."""
     parts: list[str] = []
     for number, panel in enumerate(panels):
         parts += _panel(panel, minutes, outages, _TOP + number * (_HEIGHT + _GAP))

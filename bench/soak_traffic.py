@@ -1,5 +1,5 @@
-"""The traffic of the soak, a process of its own: single checks, batches and explanations, all
-with known answers. Prints a line of JSON for each interval.
+"""The traffic of the soak, in a separate process: single checks, batches and explanations, all with
+known answers. Prints a line of JSON per interval.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ from queuegate.exceptions import QueuegateError
 
 SIZE: Final = Size(5_000, 200)
 TEAM: Final = 7
-"""The group that may submit to the queue that all ask for."""
+"""The group that may submit to the queue in all questions."""
 QUEUE: Final = "root.team"
 DEADLINE: Final = 1.0
 _KNOWN: Final = 2_000
@@ -39,7 +39,7 @@ class Traffic:
         self.reset()
 
     def reset(self) -> None:
-        """Begin an interval."""
+        """Start an interval."""
         self.decisions = self.wrong = self.failed = self.late = 0
         self.latencies: list[float] = []
 
@@ -54,7 +54,7 @@ class Traffic:
         self.judge(number, (await self._client.explain(user(number), QUEUE)).decision)
 
     async def batch(self) -> None:
-        """Ask many at once; one without an answer fails."""
+        """Ask many at once. If one has no answer, the batch fails."""
         numbers = list(itertools.islice(self._numbers, _BATCH))
         asked = [Check(user(number), QUEUE) for number in numbers]
         for number, result in zip(numbers, await self._client.check_many(asked), strict=True):
@@ -64,12 +64,12 @@ class Traffic:
                 self.failed += 1
 
     def judge(self, number: int, decision: Decision) -> None:
-        """Compare an answer with what it must be."""
+        """Compare an answer with the expected one."""
         self.decisions += 1
         self.wrong += bool(decision) is not self._allowed[number]
 
     async def timed(self, ask: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """Ask, and note how long it took."""
+        """Ask, and record the duration."""
         begin = time.monotonic()
         try:
             await ask()
@@ -82,7 +82,7 @@ class Traffic:
     async def regularly(
         self, ask: Callable[[], Coroutine[Any, Any, None]], per_second: float
     ) -> None:
-        """Ask at a rate, whatever becomes of earlier calls."""
+        """Ask at a fixed rate, regardless of earlier calls."""
         running: set[asyncio.Task[None]] = set()
         begin, number = time.monotonic(), 0
         while not self.ended.is_set():

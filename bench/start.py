@@ -1,4 +1,4 @@
-"""How long the server takes to start, and what memory it has then."""
+"""Measures the startup time of the server, and its memory afterwards."""
 
 import statistics
 import time
@@ -19,7 +19,7 @@ _NO_POLICY: Final = "none: the embedded default"
 
 
 def measure(scale: Scale, folder: Path) -> Part:
-    """Start the server with no policy of its own, and with larger ones."""
+    """Start the server without a configured policy, and with larger ones."""
     folder.mkdir(exist_ok=True)
     table = Table(
         "Start",
@@ -48,7 +48,7 @@ def measure(scale: Scale, folder: Path) -> Part:
 
 
 def _start(policy: Path | None, times: int, folder: Path) -> tuple[list[float], list[float]]:
-    """Return the seconds to SERVING and the resident memory of each start."""
+    """Return the seconds until SERVING and the resident memory of each start."""
     folder.mkdir()
     command = processes.queuegate(policy)
     seconds = []

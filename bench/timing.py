@@ -1,7 +1,7 @@
 """Timing of code in this process.
 
-Processor time of this thread, not the time of day: other work of the machine then
-matters less.
+Measures this thread's processor time, not wall-clock time, so other work on the machine matters
+less.
 """
 
 import gc
@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable
 
 
 class Stopwatch:
-    """Adds up the time of what is done, and how much was done."""
+    """Adds up the time and the amount of work."""
 
     def __init__(self) -> None:
         """Start at zero."""
@@ -18,7 +18,7 @@ class Stopwatch:
         self._done = 0
 
     def run(self, work: Callable[[], int]) -> None:
-        """Time one piece of work, which returns how many things it did."""
+        """Time one piece of work, which returns the number of items done."""
         start = time.thread_time_ns()
         self._done += work()
         self._nanoseconds += time.thread_time_ns() - start
@@ -31,17 +31,17 @@ class Stopwatch:
 
     @property
     def seconds(self) -> float:
-        """How long it took."""
+        """The total time."""
         return self._nanoseconds / 1e9
 
     @property
     def microseconds_each(self) -> float:
-        """How long one thing took."""
+        """The time per item."""
         return self._nanoseconds / 1e3 / self._done
 
 
 def microseconds_each(prepare: Callable[[], Callable[[], int]], seconds: float) -> float:
-    """Prepare and run work for some time and return the microseconds of one thing done.
+    """Prepare and run work for some time, and return the microseconds per item.
 
     Preparing is not timed.
     """
@@ -53,7 +53,7 @@ def microseconds_each(prepare: Callable[[], Callable[[], int]], seconds: float) 
 
 
 async def microseconds_each_awaited(prepare: Callable[[], Awaitable[int]], seconds: float) -> float:
-    """Do the same with work that is awaited on the running event loop."""
+    """Do the same for work awaited on the running event loop."""
     gc.collect()
     watch = Stopwatch()
     while watch.seconds < seconds:

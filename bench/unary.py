@@ -1,4 +1,4 @@
-"""Single checks of a running server under ghz, beside the bare handler."""
+"""Single checks to a running server under ghz, compared with the bare handler."""
 
 import statistics
 from collections.abc import Mapping, Sequence
@@ -24,7 +24,7 @@ def measure(scale: Scale, folder: Path) -> Part:
 
 
 def measure_over(transport: str, scale: Scale, folder: Path) -> Part:
-    """Ask both servers, which use a transport, at several concurrencies."""
+    """Ask both servers over a transport at several concurrencies."""
     concurrencies = (1, 50) if scale.is_quick else (1, 8, 50, 200)
     is_set = transport == "grpcio"
     loads = (BARE, BARE_SET_AS_OURS, KNOWN, NEW) if is_set else LOADS
@@ -69,7 +69,7 @@ def _measure(
             seen = servers.measure(load, _METHOD, known, Amount(concurrency, scale.seconds))
             rates[concurrency] = seen.load.per_second
             return seen
-        # Enough for `scale.seconds`; each is asked just once.
+        # Enough for `scale.seconds`, each asked only once.
         count = max(concurrency, int(rates[concurrency] * scale.seconds))
         new = servers.questions.mixed(count)
         data = servers.write("new", (one.message().SerializeToString() for one in new))

@@ -1,4 +1,4 @@
-"""A cache of many users: memory, and the longest pause of each kind of change."""
+"""A cache of many users: its memory, and the longest pause of each kind of change."""
 
 import asyncio
 import gc
@@ -25,26 +25,26 @@ from queuegate_server.runtime import resources
 from queuegate_server.runtime.single_flight import Flight
 
 _GOALS: Final[dict[int, float | None]] = {200_000: 10.0, 1_000_000: None}
-"""The goal for the longest pause, in milliseconds, by the number of users."""
+"""The target for the longest pause, in milliseconds, by the number of users."""
 _BYTES: Final = 600
 _A_LONG_TIME: Final = 1e6
 _PER_SECOND: Final = 20_000
-"""Twice of what a directory answers."""
+"""Twice the rate at which a directory answers."""
 _AT_ONCE: Final = 50
 _SHARED_LISTS: Final = 3_000
 _ROUNDS: Final = 3
 
 
 class _Pause(NamedTuple):
-    """Milliseconds: of one piece of work, and between two turns of the event loop."""
+    """The milliseconds of one piece of work, and between two turns of the event loop."""
 
     work: float
     loop: float
 
 
 def measure(scale: Scale, _folder: Path) -> Part:
-    """Fill a cache, replace a part of it, let all expire, fill it again and forget all."""
-    # Each number of users in a process of its own: memory that was used before would not count.
+    """Fill a cache, replace a part, let everything expire, fill it again, and clear it."""
+    # A separate process for each number of users, because memory used before would not count.
     spawn = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(1, spawn, max_tasks_per_child=1) as processes:
         parts = list(processes.map(partial(_measure, scale), _GOALS))
@@ -57,7 +57,7 @@ def measure(scale: Scale, _folder: Path) -> Part:
 def _measure(scale: Scale, users: int) -> Part:
     count = users // 10 if scale.is_quick else users
     _touch(count * _BYTES)
-    gc.freeze()  # as in the server, after a policy was loaded
+    gc.freeze()  # as in the server after loading a policy
     resources.configure_gc()
     return uvloop.run(_measure_cache(count, min(scale.rounds, _ROUNDS), _GOALS[users]))
 
@@ -71,7 +71,7 @@ async def _measure_cache(count: int, rounds: int, goal: float | None) -> Part:
     for _ in range(rounds):
         cache = _Cache(count, lists)
         found = {"fill": await _longest(cache.store(0, count))}
-        # In later rounds there is memory left from the ones before.
+        # In later rounds there is memory left from earlier ones.
         each = each or (resident_mib() - before) * 2**20 / count
         found["evict"] = await _longest(cache.store(count, count + count // 5))
         found["renew, other groups"] = await _longest(cache.store(count, count + count // 5))
@@ -110,8 +110,8 @@ async def _measure_cache(count: int, rounds: int, goal: float | None) -> Part:
 
 
 def _touch(size: int) -> None:
-    """Use `size` bytes of memory once, and give them back: only then has the host of a virtual
-    machine handed them out.
+    """Use `size` bytes of memory once and free them, so that the host of a virtual machine has
+    really allocated them.
     """
     with mmap.mmap(-1, size) as memory:
         for page in range(0, size, mmap.PAGESIZE):
@@ -119,10 +119,10 @@ def _touch(size: int) -> None:
 
 
 class _Cache:
-    """A cache whose clock stands still, and the changes to it."""
+    """A cache whose clock stands still, and its changes."""
 
     def __init__(self, count: int, lists: Sequence[tuple[str, ...]]) -> None:
-        """Take how many users it may have, and the groups that these share."""
+        """Take the number of users, and the groups that they share."""
         self._now = 0.0
         self._rng = random.Random(2)
         self._lists = lists
@@ -130,17 +130,17 @@ class _Cache:
         self._cache = GroupCache(options, lambda: self._now, lambda: self._now)
 
     def store(self, first: int, last: int) -> Iterator[Callable[[], object]]:
-        """Yield functions that store the users from `first` to before `last`, one each."""
+        """Yield functions that each store one user, from `first` up to but not including `last`."""
         for number in range(first, last):
             user, groups = f"user{number:07d}", tuple(self._rng.choice(self._lists))
             yield partial(_store, self._cache, user, groups)
 
     def let_expire(self) -> None:
-        """Let all that is stored be too old."""
+        """Make all entries expire."""
         self._now += _A_LONG_TIME
 
     def forget(self, times: int) -> Iterator[Callable[[], object]]:
-        """Yield functions that forget all users, a part each."""
+        """Yield functions that together remove all users."""
         parts = self._cache.invalidate_all()
         return (partial(next, parts, 0) for _ in range(times))
 
@@ -150,10 +150,10 @@ def _store(cache: GroupCache, user: str, groups: tuple[str, ...]) -> None:
 
 
 async def _longest(works: Iterable[Callable[[], object]], at_once: int = _AT_ONCE) -> _Pause:
-    """Call all, `at_once` in each turn of the loop, and return the longest times.
+    """Call all, `at_once` per turn of the loop, and return the longest times.
 
-    Turns are measured in processor time of this thread: other work of the machine then
-    matters less, and nothing here waits for anything but the clock.
+    Turns are measured in this thread's processor time, so other work on the machine matters less.
+    Nothing here waits for anything but the clock.
     """
     longest_work = longest_turn = 0
     begin = time.perf_counter()

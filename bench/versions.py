@@ -1,11 +1,11 @@
-"""Two versions of queuegate side by side: the server of this checkout, and that of another one.
+"""Two versions of queuegate side by side: the server of this checkout and another one.
 
-The other version is named by the Python of an environment in which it is installed:
+The other version is given by the Python of an environment in which it is installed:
 `python -m bench.versions /path/to/other/.venv/bin/python`. Both get the same questions about the
-same policy, in turn, and each has the first core to itself; what is compared is the processor time
-of a server for one call, all threads and the kernel's part included. A version that switches the
-scheduling class of its threads at run time is kept from doing so; `--batch` puts both into the
-batch class for their whole life.
+same policy, in turn, and each has the first core to itself. The comparison is of a server's
+processor time per call, including all threads and the kernel's part. A version that switches the
+scheduling class of its threads at run time is prevented from doing so; `--batch` puts both into the
+batch class for their whole lifetime.
 """
 
 import argparse
@@ -38,7 +38,7 @@ _UNARY_CONCURRENCY: Final = 50
 _NORMAL_CLASS: Final = "import os\nvars(os).pop('SCHED_BATCH', None)\n"
 """A sitecustomize.py: code that does not see the batch class cannot switch to it."""
 _COLUMNS: Final = (200, 200, 100_000)
-"""Users, queues, pairs."""
+"""The numbers of users, queues and pairs."""
 
 
 class Work(NamedTuple):
@@ -47,16 +47,16 @@ class Work(NamedTuple):
     name: str
     method: str
     checks: int
-    """In one call."""
+    """The number of checks per call."""
     concurrency: int
     calls: int
     messages: Callable[[], list[bytes]]
-    """Returns the messages of a round; the same ones if they have been asked before."""
+    """Returns the messages of a round, the same ones each time if `is_known`."""
     is_known: bool
 
 
 def main() -> None:
-    """Measure and print a table."""
+    """Measure, and print a table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("other", help="the Python of the other version's environment")
     parser.add_argument("--rounds", type=int, default=5)
@@ -124,7 +124,7 @@ def _measure(
 
 
 def _ask(server: Running, work: Work, file: Path, *, calls: int | None) -> float:
-    """Return the checks per second of processor time. Without a number of calls each message is
+    """Return the checks per second of processor time. Without a number of calls, each message is
     asked once.
     """
     # A generator needs two calls for its percentiles.
@@ -210,7 +210,7 @@ def _server(
 def _starts(
     pythons: dict[str, str], folder: Path, policy: Path, arguments: argparse.Namespace
 ) -> None:
-    """Print the seconds from the start to SERVING, and the memory then."""
+    """Print the seconds from startup to SERVING, and the memory afterwards."""
     for name, python in pythons.items():
         seconds, memory = [], []
         for _ in range(arguments.rounds):

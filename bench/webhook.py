@@ -1,4 +1,4 @@
-"""How many reviews the admission webhook answers, and how fast, by hey over HTTPS."""
+"""Measures how many reviews the admission webhook answers, and how fast, with hey over HTTPS."""
 
 import base64
 import json
@@ -29,7 +29,7 @@ class _Answered(NamedTuple):
 
 
 def measure(scale: Scale, folder: Path) -> Part:
-    """Ask for the patch of a pod, and for a refusal, over connections that are kept."""
+    """Ask for the patch of a pod, and for a refusal, over persistent connections."""
     hey = go_program(_HEY)
     table = Table(
         "Admission webhook",
@@ -82,7 +82,7 @@ def _reviews() -> dict[str, dict[str, object]]:
 
 @contextmanager
 def _webhook(folder: Path) -> Iterator[str]:
-    """Run the webhook with settings that are never met, which is the longest way."""
+    """Run the webhook with settings that never match, which is the longest path."""
     subprocess.run([sys.executable, str(_CERTIFICATE), str(folder)], check=True)
     secret = json.loads((folder / "secret.yaml").read_text())
     for name, content in secret["data"].items():

@@ -1,4 +1,4 @@
-"""One, two and four workers under ghz: what more processes give on this machine."""
+"""Measures one, two and four workers under ghz: the gain from more processes on this machine."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -14,7 +14,8 @@ from bench.results import Part, Table, middle, ratios, spread
 
 _WORKERS: Final = (1, 2, 4)
 _CONNECTIONS: Final = 32
-"""The kernel gives each connection to a worker by chance; with many, all workers get some."""
+"""The kernel assigns each connection to a random worker. With many connections, all workers get
+some."""
 _QUESTIONS: Final = 4_000
 _BATCH: Final = 100
 
@@ -23,7 +24,7 @@ class _Work(NamedTuple):
     name: str
     method: str
     checks: int
-    """In one call."""
+    """The number of checks per call."""
     data: Path
 
 
@@ -31,7 +32,7 @@ class _Seen(NamedTuple):
     checks_per_second: float
     p99: float
     cpu_microseconds: float
-    """Of supervisor and workers, for one check."""
+    """The time of the supervisor and the workers for one check."""
 
 
 def measure(scale: Scale, folder: Path) -> Part:
@@ -99,7 +100,7 @@ def _run(
 
 
 def _tree_cpu_seconds(pid: int) -> float:
-    """Return the processor time of a process and of its children so far."""
+    """Return the processor time of a process and its children so far."""
     children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
     return cpu_seconds(pid) + sum(cpu_seconds(int(child)) for child in children)
 

@@ -1,4 +1,4 @@
-"""The same queues and questions in the formats of YARN: does a decision cost the same?"""
+"""The same queues and questions in YARN's formats: does a decision cost the same?"""
 
 import statistics
 from collections.abc import Callable, Mapping, Sequence
@@ -68,7 +68,7 @@ def compare(
     kinds: Sequence[Kind],
     scale: Scale,
 ) -> tuple[Table, Target]:
-    """Decide the same questions in each format, in turn; `work` prepares them."""
+    """Decide the same questions in each format, in turn. `work` prepares them."""
     partitions = [yunikorn, *(_load(name, specs) for name in _FORMATS)]
     table = Table(
         "A decision in each format",

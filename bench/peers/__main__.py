@@ -1,7 +1,7 @@
 """Measures our server beside other policy servers and writes bench/PEERS.md.
 
-Let nothing else run on the machine meanwhile. The first run builds what is missing into
-.tools/peers: that takes Go, npm and about ten minutes.
+Nothing else should run on the machine meanwhile. The first run builds missing programs into
+.tools/peers, which takes Go, npm and about ten minutes.
 """
 
 import argparse

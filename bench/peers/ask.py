@@ -13,7 +13,7 @@ _TIME_LIMIT = 30
 
 
 def answers(serving: Serving, asked: Sequence[Asked]) -> list[bool]:
-    """Return what a server answers. Raises CannotMeasure if it fails to answer."""
+    """Return the answer of a server. Raises CannotMeasure if it fails to answer."""
     try:
         if isinstance(serving.wire, RestWire):
             return _over_http(serving.running.address, serving.wire, asked)
@@ -23,9 +23,9 @@ def answers(serving: Serving, asked: Sequence[Asked]) -> list[bool]:
 
 
 def check(serving: Serving, asked: Sequence[Asked]) -> None:
-    """Compare the answers of a server with what they must be. Raises CannotMeasure.
+    """Compare the answers of a server with the expected ones. Raises CannotMeasure.
 
-    Of a server that answers with a constant, it only sees that it answers.
+    For a server with a constant answer, only checks that it answers.
     """
     given = answers(serving, asked)
     if isinstance(serving.wire, GrpcWire) and serving.wire.decode is None:

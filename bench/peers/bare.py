@@ -1,4 +1,4 @@
-"""Bare handlers, which answer everything with the same bytes, and YuniKorn's own ACLs."""
+"""Bare handlers, which give the same answer to everything, and YuniKorn's own ACLs."""
 
 import sys
 from collections.abc import Callable, Iterator
@@ -25,7 +25,7 @@ class Handler:
     name: str
     how: str
     find: Callable[[], tuple[str, list[str]]] = field(repr=False)
-    """Installs it, and returns its version and its command but for the last argument."""
+    """Installs it, and returns its version and its command without the last argument."""
     argument: str = bare.UNARY
     """The name of the file; empty for the folder."""
     remembers: bool = False
@@ -52,13 +52,13 @@ def python_program(transport: str) -> tuple[str, list[str]]:
 
 
 def go_program(name: str, module: str) -> tuple[str, list[str]]:
-    """Build a program of ours on a Go module; return the module's version and the command."""
+    """Build one of our programs on a Go module. Return the module's version and the command."""
     program = install.own_go_program(name)
     return install.module_version(name, module), [str(program)]
 
 
 def _constant() -> bytes:
-    """Return an answer as long as a usual one."""
+    """Return an answer of typical length."""
     return access_pb2.CheckQueueAccessResponse(
         allowed=True,
         reason=access_pb2.REASON_GROUP,

@@ -1,4 +1,4 @@
-"""Casbin's server: a rule for each name of each list; groups and the tree are stored roles."""
+"""Casbin's server: a rule for each name of each list, with groups and the tree as stored roles."""
 
 import os
 from collections.abc import Iterator
@@ -43,7 +43,7 @@ Line = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True)
 class Casbin:
-    """casbin-server, which keeps groups itself: it has no place for them in a question."""
+    """casbin-server, which stores groups itself, because questions have no field for them."""
 
     name: str = "Casbin server"
     how: str = "RBAC model, a rule for each name in a list; groups stored"

@@ -1,8 +1,8 @@
 """Cerbos: a resource policy for each queue, scoped by the queue's path; groups are roles.
 
-Cerbos looks from the scope of a question up to its parents until a rule grants, which is
-what access to a queue means. With one policy a queue that repeats the rules of all queues above
-it would take about a fifth less time; but nobody keeps policies like that by hand.
+Cerbos looks from the scope of a question up to its parents until a rule grants, just as access to a
+queue works. With one policy per queue that repeats the rules of all its ancestors, it would take
+about a fifth less time, but nobody maintains such policies by hand.
 """
 
 import json
@@ -75,7 +75,7 @@ class Cerbos:
 
 
 def policies(policy: Policy) -> list[dict[str, Any]]:
-    """Return the policies: one without rules that Cerbos wants at the top, and one a queue."""
+    """Return the policies: an empty one that Cerbos requires at the top, and one per queue."""
     return [_policy("", []), *(_policy(queue.path, _rules(queue)) for queue in policy.queues)]
 
 

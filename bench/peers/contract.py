@@ -1,4 +1,4 @@
-"""Servers that speak our contract: our own, and how all of them are asked."""
+"""Servers that implement our contract: our own, and the way all of them are asked."""
 
 import json
 import os
@@ -116,8 +116,8 @@ def installed(transport: str) -> str:
 
 
 def _with_resolver(policy: Policy, folder: Path) -> Mapping[str, str]:
-    """Lay a resolver of another distribution beside the server, and return the environment
-    in which it finds that.
+    """Install a resolver of another distribution beside the server, and return the environment in
+    which the server finds it.
     """
     packages = folder / "packages"
     about = packages / "queuegate_bench_members-1.dist-info"

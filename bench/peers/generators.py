@@ -1,4 +1,4 @@
-"""The load generators: ghz for gRPC, h2load for HTTP/2, and one of ours."""
+"""The load generators: ghz for gRPC, h2load for HTTP/2, and our own."""
 
 import json
 import math
@@ -22,12 +22,12 @@ _GRACE_SECONDS: Final = 60
 _LONG_SECONDS: Final = 5.0
 _MAX_FAILED: Final = 0.5
 _TRIES: Final = 3
-"""ghz crashes now and then, in its own code."""
+"""ghz sometimes crashes in its own code."""
 
 
 @dataclass(frozen=True, slots=True)
 class Amount:
-    """How much to ask: the seconds, and the number of concurrent calls."""
+    """The amount of load: the seconds, and the number of concurrent calls."""
 
     seconds: float
     at_once: int
@@ -37,7 +37,7 @@ class Amount:
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """One measurement. Latencies in milliseconds."""
+    """A measurement, with latencies in milliseconds."""
 
     calls: int
     per_second: float
@@ -51,12 +51,12 @@ class Seen:
 
     @property
     def cpu_seconds_a_million(self) -> float:
-        """Processor time of the server for a million checks."""
+        """The server's processor time for a million checks."""
         return self.cpu_seconds / self.calls * 1e6
 
     @property
     def busy(self) -> float:
-        """Which part of its core the server used."""
+        """The fraction of its core that the server used."""
         return self.cpu_seconds / self.calls * self.per_second
 
 
@@ -64,7 +64,7 @@ class Loads:
     """The questions in the form of one server, and the means to ask them."""
 
     def __init__(self, serving: Serving, asked: Sequence[Asked], folder: Path) -> None:
-        """Write the questions into a new folder."""
+        """Write the questions to a new folder."""
         folder.mkdir()
         self._serving = serving
         self._folder = folder
@@ -75,20 +75,20 @@ class Loads:
             self._questions.write_text("".join(uris))
             return
         self._questions.write_bytes(delimited(serving.wire.encode(one) for one in asked))
-        # The same question for all servers; each has to look everywhere for its answer.
+        # The same question for all servers. Each has to search everywhere for its answer.
         one = serving.wire.encode(max((one for one in asked if not one.allowed), key=_depth))
         (folder / "one").write_bytes(b"\0" + len(one).to_bytes(4, "big") + one)
         (folder / "contract").write_bytes(serving.wire.descriptors.SerializeToString())
 
     def ask(self, amount: Amount) -> Seen:
-        """Ask the questions in turn. Raises CannotMeasure if any is not answered."""
+        """Ask the questions in turn. Raises CannotMeasure if any remains unanswered."""
         if isinstance(self._serving.wire, RestWire):
             return self._h2load([f"--input-file={self._questions}"], amount)
         return self._ghz(self._serving.wire, amount)
 
     def repeat(self, amount: Amount) -> Seen:
-        """Ask one denied question over and over, or, over HTTP, all in turn: with h2load,
-        which needs little time itself.
+        """Repeat one denied question or, over HTTP, all in turn, with h2load, which needs little
+        time itself.
         """
         wire = self._serving.wire
         if isinstance(wire, RestWire):
@@ -108,9 +108,9 @@ class Loads:
         return self._loadgen(amount.seconds, f"-at-once={amount.at_once}")
 
     def at_rate(self, rate: float, seconds: float) -> Seen:
-        """Ask `rate` questions a second, whether or not earlier ones are answered. Latencies
-        count from when a question was due. Raises CannotMeasure if most are not
-        answered, and for a server that is not asked over gRPC.
+        """Ask `rate` questions per second, whether or not earlier ones are answered. Latencies are
+        measured from when a question was due. Raises CannotMeasure if most are not answered, and
+        for a server that is not asked over gRPC.
         """
         return self._loadgen(seconds, f"-rate={rate}")
 
@@ -175,7 +175,7 @@ class Loads:
         return _seen([int(row[2]) / 1e3 for row in rows], calls / per_second, cpu)
 
     def _run(self, command: Sequence[str], seconds: float, tries: int = 1) -> tuple[str, float]:
-        """Return what a generator printed, and the processor time of the server meanwhile."""
+        """Return the output of a generator, and the processor time of the server meanwhile."""
         before = self._serving.running.cpu_seconds()
         try:
             told = subprocess.run(
@@ -195,7 +195,7 @@ class Loads:
 
 
 def percentile(ordered: Sequence[float], part: float) -> float:
-    """Return the smallest value that at least that part of all values do not exceed."""
+    """Return the smallest value that is not exceeded by at least that share of all values."""
     return ordered[max(0, math.ceil(part * len(ordered)) - 1)]
 
 

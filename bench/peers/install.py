@@ -28,7 +28,7 @@ _CONTRACT: Final = (
 
 
 def go_program(program: Program) -> Path:
-    """Build the program of a Go module if need be, and return it. Raises CannotMeasure."""
+    """Build the program of a Go module if necessary, and return it. Raises CannotMeasure."""
     try:
         return program.built()
     except GoFailed as error:
@@ -36,7 +36,7 @@ def go_program(program: Program) -> Path:
 
 
 def npm_program(package: str, version: str, program: str) -> Path:
-    """Install an npm package that carries a program and return that. Raises CannotMeasure."""
+    """Install an npm package with a program, and return the program. Raises CannotMeasure."""
     folder = FOLDER / "npm" / version
     installed = folder / "node_modules" / package / program
     if not installed.exists():
@@ -49,7 +49,7 @@ def npm_program(package: str, version: str, program: str) -> Path:
 def own_go_program(name: str) -> Path:
     """Build a program of `bench/peers/go` and return it. Raises CannotMeasure.
 
-    It is built in a copy, where the stubs of our contract are generated if it uses them.
+    It is built in a copy, where the stubs of our contract are generated if the program uses them.
     """
     source, copy = _SOURCES / name, FOLDER / "go" / name
     program = FOLDER / "bin" / name
@@ -102,7 +102,7 @@ def _generate_stubs(folder: Path, module: str) -> None:
 
 
 def _run(command: list[str], folder: Path) -> None:
-    """Install at low priority. Raises CannotMeasure with the end of what it printed."""
+    """Install at low priority. Raises CannotMeasure with the end of the output."""
     if shutil.which(command[0]) is None:
         raise CannotMeasure(f"{command[0]} is not installed")
     folder.mkdir(parents=True, exist_ok=True)

@@ -23,18 +23,18 @@ from bench.peers.policy import SEED, Policy, generate
 from bench.peers.questions import Asked, Questions
 
 MIDDLE: Final = 50
-"""Calls at once where only one such number is measured."""
+"""The concurrency where only one is measured."""
 
 HALF: Final = "50%"
 HALF_OF_GHZ: Final = "50% of ghz's"
-"""Offered rates, as parts of the peak."""
+"""The offered rates, as fractions of the peak."""
 
 _FAULTS: Final = (CannotMeasure, grpc.RpcError, OSError, subprocess.SubprocessError, ValueError)
 
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """How much to measure."""
+    """The amount of measuring."""
 
     rounds: int
     starts: int
@@ -58,24 +58,24 @@ class Result:
     how: str
     version: str = ""
     error: str = ""
-    """Why it could not be measured, or not to the end."""
+    """Why the measurement failed or was incomplete."""
     overload: str = ""
     """How it failed at a high rate."""
     start_seconds: list[float] = field(default_factory=list)
-    """From the start of the process to the first right answer."""
+    """From the start of the process to the first correct answer."""
     mib_at_start: float = 0
     mib_under_load: float = 0
-    """The largest that was seen after a measurement."""
+    """The largest value after a measurement."""
     closed: dict[int, list[Seen]] = field(default_factory=dict)
-    """By calls at once."""
+    """By concurrency."""
     repeated: list[Seen] = field(default_factory=list)
-    """One question over and over."""
+    """A single repeated question."""
     new: list[Seen] = field(default_factory=list)
-    """Questions that were never asked before."""
+    """Questions never asked before."""
     most: list[Seen] = field(default_factory=list)
-    """By the generator of our own: the peak."""
+    """With our own generator: the peak."""
     opened: dict[str, list[tuple[float, Seen]]] = field(default_factory=dict)
-    """The rate offered and what was seen, by the part of the peak."""
+    """The offered rate and the measurement, by fraction of the peak."""
 
 
 @dataclass(slots=True)
@@ -90,10 +90,10 @@ class _Runner:
 
 
 def measure(scale: Scale, folder: Path, only: Sequence[str]) -> list[Result]:
-    """Measure all servers, or our own ones and those whose names contain one of some words.
+    """Measure all servers, or our own and those whose names contain one of some words.
 
-    Raises CannotMeasure if no name contains a word, or if our own server fails, with whose
-    answers the others are compared.
+    Raises CannotMeasure if no name contains a word, or if our own server fails, since the others
+    are compared with its answers.
     """
     for word in only:
         if not any(word in peer.name for peer in PEERS):
@@ -204,7 +204,7 @@ def _loads(runner: _Runner) -> Loads:
 
 
 def _each(runners: Sequence[_Runner], number: int, work: Callable[[_Runner], object]) -> None:
-    """Do something with each server that has not failed; every other time in reverse order."""
+    """Do something with each server that has not failed, in reverse order every other time."""
     for runner in runners if number % 2 == 0 else reversed(runners):
         if not runner.result.error:
             with _faults(runner):
@@ -213,7 +213,7 @@ def _each(runners: Sequence[_Runner], number: int, work: Callable[[_Runner], obj
 
 @contextmanager
 def _faults(runner: _Runner) -> Iterator[None]:
-    """Keep the fault of a server with its result, and end that server."""
+    """Record the fault of a server in its result, and end that server."""
     try:
         yield
     except _FAULTS as error:

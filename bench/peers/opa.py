@@ -74,7 +74,7 @@ class Opa:
 
 @dataclass(frozen=True, slots=True)
 class OpaPlugin:
-    """OPA's gRPC door, which would be asked if it could be built where this runs."""
+    """OPA's gRPC interface, to be measured if it can be built here."""
 
     name: str = "OPA, gRPC (opa-envoy-plugin)"
     how: str = "as over REST"
@@ -93,7 +93,7 @@ class OpaPlugin:
 
 
 def data(policy: Policy) -> dict[str, Any]:
-    """Return the queues as OPA holds them: sets are objects, so that it need not search."""
+    """Return the queues as OPA stores them: sets are objects, so that it need not search."""
     queues: dict[str, Any] = {}
     for index, queue in enumerate(policy.queues):
         queues[queue.path] = {

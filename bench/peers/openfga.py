@@ -22,7 +22,7 @@ _OPENFGA: Final = Program("github.com/openfga/openfga", "v1.22.1", "cmd/openfga"
 _TUPLES_AT_ONCE: Final = 1_000
 _CACHED: Final = 1_000_000
 _CACHED_FOR: Final = "300s"
-"""As long as our server keeps groups."""
+"""As long as our server caches groups."""
 
 Tuple = tuple[str, str, str]
 """User, relation, object."""
@@ -30,13 +30,13 @@ Tuple = tuple[str, str, str]
 
 @dataclass(frozen=True, slots=True)
 class OpenFga:
-    """OpenFGA's server. With groups stored as well it is several times slower: its memory
-    store searches from end to end.
+    """OpenFGA's server. It is several times slower with stored groups, because its memory store
+    searches from end to end.
     """
 
     name: str = "OpenFGA"
     remembers: bool = False
-    """Whether its cache of checks is on: answers may then be old."""
+    """Whether its cache of checks is enabled. Answers may then be outdated."""
 
     @property
     def how(self) -> str:
@@ -120,7 +120,7 @@ def membership(user: str, groups: tuple[str, ...]) -> list[Tuple]:
 
 
 def question(asked: Asked) -> Tuple:
-    """Return a question as the tuple that is checked."""
+    """Return a question as the tuple to check."""
     return f"user:{asked.user}", f"can_{asked.action}", f"queue:{asked.queue}"
 
 
@@ -181,4 +181,4 @@ MODEL: Final[dict[str, Any]] = {
         },
     ],
 }
-"""Who may submit to a queue and administer it, in OpenFGA's terms."""
+"""Who may submit to and administer a queue, in OpenFGA's terms."""

@@ -1,4 +1,4 @@
-"""The interface of the servers in the comparison: to install, to run and to ask them."""
+"""The interface of the compared servers: how to install, run and ask them."""
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -15,7 +15,7 @@ from bench.processes import Running
 
 @dataclass(frozen=True, slots=True)
 class GrpcWire:
-    """How a server is asked over gRPC, one unary call a question."""
+    """How a server is asked over gRPC, with one unary call per question."""
 
     method: str
     """As `package.Service/Method`."""
@@ -27,7 +27,7 @@ class GrpcWire:
 
 @dataclass(frozen=True, slots=True)
 class RestWire:
-    """How a server is asked over HTTP, one GET a question."""
+    """How a server is asked over HTTP, with one GET per question."""
 
     path: Callable[[Asked], str]
     decode: Callable[[bytes], bool]
@@ -45,24 +45,22 @@ class Serving:
 
 
 class Peer(Protocol):
-    """A server of the comparison."""
+    """A server in the comparison."""
 
     @property
     def name(self) -> str:
-        """Its name in tables."""
+        """The name in tables."""
 
     @property
     def how(self) -> str:
-        """How it holds the policy, and what is sent with a question."""
+        """How it stores the policy, and what is sent with a question."""
 
     @property
     def remembers(self) -> bool:
-        """Whether it keeps decisions, and so answers a question faster the second time."""
+        """Whether it caches decisions, and therefore answers a repeated question faster."""
 
     def install(self) -> str:
-        """Build or install it if need be, and return its version. Raises CannotMeasure."""
+        """Build or install it if necessary, and return its version. Raises CannotMeasure."""
 
     def serve(self, policy: Policy, folder: Path) -> AbstractContextManager[Serving]:
-        """Run it with a policy, on the first core, with its files in a new folder.
-        Raises CannotMeasure.
-        """
+        """Run it with a policy on the first core, with its files in a new folder."""

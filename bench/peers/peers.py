@@ -1,4 +1,4 @@
-"""All servers of the comparison, in the order of the tables."""
+"""All servers in the comparison, in table order."""
 
 from functools import partial
 from typing import Final
@@ -12,7 +12,7 @@ from bench.peers.openfga import OpenFga
 from bench.peers.peer import Peer
 
 YARDSTICK: Final = Queuegate("queuegate, grpcio", "grpcio")
-"""Its answers are those that all others must give."""
+"""All others must give the same answers as this one."""
 
 PEERS: Final[tuple[Peer, ...]] = (
     Queuegate("queuegate, native", "native"),

@@ -1,7 +1,7 @@
-"""The policy that every server of the comparison is given, the same one every time.
+"""The policy given to every server in the comparison, always the same.
 
-200 queues on five levels, 2 000 users, 300 groups. Every closed queue lists users and
-groups, one queue in twenty below the second level is open to all.
+200 queues on five levels, 2 000 users, 300 groups. Every closed queue lists users and groups. One
+in twenty queues below the second level is open to all.
 """
 
 import random
@@ -20,7 +20,7 @@ _FIRST_OPEN_LEVEL: Final = 3
 
 
 class Policy(NamedTuple):
-    """Queues, and who is in which group."""
+    """The queues, and the members of each group."""
 
     queues: Sequence[QueueSpec]
     members: Mapping[str, tuple[str, ...]]
@@ -35,7 +35,7 @@ def generate(seed: int = SEED) -> Policy:
     for level, count in enumerate(_QUEUES_BY_LEVEL, start=1):
         start = len(queues)
         for number in range(count):
-            # The first ones go round, so that every queue of the level above has children.
+            # The first ones rotate, so that every queue of the level above has children.
             parent = above[number % len(above)]
             is_open = level >= _FIRST_OPEN_LEVEL and number % _OPEN_ONE_IN == 0
             queues.append(_queue(rng, queues, parent, is_open=is_open))
@@ -48,7 +48,7 @@ def generate(seed: int = SEED) -> Policy:
 
 
 def decided_by(policy: Policy, user: str, index: int, *, is_admin: bool) -> str | None:
-    """Return the kind of entry that grants access to a queue, computed slowly and plainly:
+    """Return the kind of entry that grants access to a queue, computed in a slow and simple way:
     `wildcard`, `user`, `group`, or None. All servers must agree with it.
     """
     kinds = set()

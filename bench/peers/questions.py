@@ -1,4 +1,4 @@
-"""Questions about the policy of the comparison, half of them denied."""
+"""Questions about the policy of the comparison, half of which are denied."""
 
 import random
 from collections.abc import Sequence
@@ -10,7 +10,7 @@ from queuegate.v1 import access_pb2
 from queuegate.v1.user_group_information_pb2 import UserGroupInformation
 
 MIX: Final[dict[str | None, int]] = {None: 50, "group": 30, "wildcard": 10, "user": 10}
-"""Percent of the questions that nothing, a group, a user entry and a wildcard decides."""
+"""The percentages of questions decided by nothing, a group, a user entry and a wildcard."""
 
 _ADMIN_ONE_IN: Final = 10
 
@@ -36,12 +36,12 @@ class Asked(NamedTuple):
 
     @property
     def action(self) -> str:
-        """The kind of access, in one word."""
+        """The kind of access in one word."""
         return "admin" if self.is_admin else "submit"
 
 
 class Questions:
-    """A supply of questions, no two of them alike."""
+    """A supply of distinct questions."""
 
     def __init__(self, policy: Policy, seed: int) -> None:
         """Take the policy that they are about."""
@@ -51,8 +51,8 @@ class Questions:
         self._seen: set[tuple[str, int, bool]] = set()
 
     def mixed(self, count: int) -> list[Asked]:
-        """Return questions as `MIX` says, in random order. There are enough for some hundred
-        thousand.
+        """Return questions with the distribution `MIX`, in random order. There are enough for some
+        hundred thousand.
         """
         kinds = tuple(MIX)
         wanted = {kind: count * MIX[kind] // 100 for kind in kinds}
@@ -77,7 +77,7 @@ class Questions:
             return Asked(user, policy.members[user], queue, is_admin, kind is not None)
 
     def _likely(self, kind: str | None, index: int) -> Sequence[str]:
-        """Return users among whom some are decided by that kind."""
+        """Return users some of whom are decided by that kind."""
         if kind != "user":
             return self._users
         listing = self._rng.choice([*ancestry(self._policy.queues, index)])

@@ -1,4 +1,4 @@
-"""Messages of a server that publishes its contract by gRPC reflection."""
+"""Messages of a server that publishes its contract through gRPC reflection."""
 
 from collections.abc import Callable
 from typing import Any
@@ -19,7 +19,7 @@ _TIME_LIMIT = 30
 
 
 class Contract:
-    """The messages of one service."""
+    """The messages of a service."""
 
     def __init__(self, channel: grpc.Channel, service: str) -> None:
         """Ask a server for the files of a service."""
@@ -30,7 +30,7 @@ class Contract:
         self.files = ghz.descriptors(self._pool.FindServiceByName(service).file)
 
     def request(self, method: str) -> Callable[[Json], bytes]:
-        """Return a function that makes a request of a method from JSON."""
+        """Return a function that builds a request of a method from JSON."""
         message_class = message_factory.GetMessageClass(self._methods[method].input_type)
         pool = self._pool
 

@@ -1,4 +1,4 @@
-"""Puts the comparison into one Markdown document."""
+"""Writes the comparison as one Markdown document."""
 
 import statistics
 from collections.abc import Callable, Sequence

@@ -1,4 +1,4 @@
-"""The commands: the calls that they make, and their exit statuses."""
+"""The commands, the calls that they make, and their exit statuses."""
 
 import time
 from dataclasses import asdict
@@ -125,10 +125,10 @@ def _meant(
     answer: Decision,
     started: float,
 ) -> str:
-    """Return the queue to suggest to people; empty if the one asked about exists.
+    """Return the queue to suggest to people; empty if the requested one exists.
 
-    It takes another call, for which the caller may not have the role. Documents for programs have
-    no suggestion, and need no such call. Both calls end within the time limit of the first.
+    This takes another call, for which the caller may lack the role. Documents for programs contain
+    no suggestion and skip the call. Both calls share the time limit of the first.
     """
     is_text = session.output in {None, FORMATS[0]}
     left = (session.timeout or TIMEOUT) - (time.monotonic() - started)
@@ -261,7 +261,7 @@ def invalidate(
         raise click.UsageError(message, click.get_current_context())
     with session.client() as client:
         names = None if everyone else users
-        # Beside a Redis that hangs, the server needs some seconds to say so.
+        # If Redis hangs, the server needs some seconds to report it.
         timeout = session.timeout or (None if wait else 5.0)
         answer = client.invalidate(names, partition=partition, wait=wait, timeout=timeout)
     document: dict[str, object] = {"dropped": answer.dropped}
@@ -269,7 +269,7 @@ def invalidate(
     if wait:
         document["waited_out"] = answer.waited_out
         lines += _waited(answer.waited_out, "groups from before the call")
-    # A call that waits also reaches gates, so it has an effect without an answer to drop.
+    # A call that waits also reaches gates, so it has an effect even if no answer is dropped.
     nothing = not everyone and not wait and not answer.dropped
     note = "this server's cache has no such name; names are case-sensitive" if nothing else ""
     return Report(document, lines, note=note)
@@ -378,7 +378,7 @@ def _application_fault(given: dict[str, Any]) -> str:
 
 
 def _waited(waited_out: tuple[str, ...], state: str) -> list[str]:
-    """Return the lines about the gates and replicas that were waited for."""
+    """Return the lines about the gates and replicas that the server waited for."""
     return [*_waited_out(waited_out), f"no shim or other server uses {state} any more"]
 
 

@@ -1,4 +1,4 @@
-"""Answers for programs: as JSON and as YAML, and lists as a table."""
+"""Answers for programs as JSON and YAML, and lists as tables."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -10,7 +10,7 @@ from queuegate.cli.terminal import escape
 
 
 def plain(document: Any) -> dict[str, Any]:
-    """Return a dataclass as a dictionary, and a dictionary as it is."""
+    """Return a dataclass as a dictionary. Dictionaries are returned unchanged."""
     if is_dataclass(document) and not isinstance(document, type):
         return asdict(document)
     return dict(document)
@@ -22,12 +22,12 @@ def to_json(document: Mapping[str, Any]) -> str:
 
 
 def to_yaml(document: Mapping[str, Any]) -> str:
-    """Return a document as YAML. All texts are quoted, so that none is read as something else."""
+    """Return a document as YAML. All texts are quoted, so that none is read as another type."""
     return "\n".join(_yaml(document, ""))
 
 
 def _yaml(value: Any, indent: str) -> Iterator[str]:
-    """Yield the lines of a mapping or a sequence that is not empty."""
+    """Yield the lines of a non-empty mapping or sequence."""
     if isinstance(value, Mapping):
         for key, item in value.items():
             yield from _item(f"{indent}{key}:", item, f"{indent}  ")
@@ -41,7 +41,7 @@ def _yaml(value: Any, indent: str) -> Iterator[str]:
 def _item(key: str, value: Any, indent: str) -> list[str]:
     if isinstance(value, Mapping | list | tuple) and value:
         return [*([key] if key else []), *_yaml(value, indent)]
-    # JSON's texts, numbers and empty lists are YAML's, once characters are written as `\u202e`.
+    # JSON's texts, numbers and empty lists are valid YAML once characters are written as `\u202e`.
     text = escape(json.dumps(value, ensure_ascii=False, default=_text))
     return [f"{key} {text}"]
 

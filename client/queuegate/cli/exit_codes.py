@@ -31,7 +31,7 @@ class Exit(IntEnum):
     WRONG = 2
     NO_ANSWER = 3
     INTERRUPTED = 130
-    """The status that shells report for a process that SIGINT ended."""
+    """The status that shells report for a process ended by SIGINT."""
     BROKEN_PIPE = 141
     """The same for SIGPIPE."""
 
@@ -41,7 +41,7 @@ class Problem:
     """Why there is no answer."""
 
     status: Exit
-    """Never that of an answer."""
+    """Differs from the statuses of answers."""
     reason: str
     """For programs: a value of the contract's `ErrorReason`, the name of a gRPC status, or
     `WRONG_USAGE`, `CANNOT_READ`, `INVALID_CONFIGURATION`, `SERVICE_UNKNOWN`, `INCOMPLETE`,
@@ -54,7 +54,7 @@ class Problem:
 
 
 def problem_of(error: Exception, question: Mapping[str, Any]) -> Problem:
-    """Return how to report an exception, given the arguments of the command by their names."""
+    """Return the failure for an exception, given the arguments of the command by name."""
     match error:
         case QueuegateError():
             status = Exit.WRONG if isinstance(error, RequestRejected) else Exit.NO_ANSWER

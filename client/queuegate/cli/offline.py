@@ -1,6 +1,6 @@
-"""Decides without a server: the calls of a client go to the server's code in this process.
+"""Decides without a server by running the server's code in this process behind the client's calls.
 
-The only module of the client that imports the server, which the extra `server` installs.
+No other module of the client imports the server, which the extra `server` installs.
 """
 
 # ruff: noqa: PLC0415 - the server's code is imported when it is needed
@@ -31,9 +31,9 @@ if TYPE_CHECKING:
     from queuegate_server.settings.model import Settings
 
 _TIMEOUT: Final = 30.0
-"""Seconds for a call. Lookups in a directory have limits of their own."""
+"""The time limit of a call in seconds. Directory lookups have their own limits."""
 _ASK_NOBODY: Final = frozenset({"none", "test"})
-"""Types of resolvers whose answers are the same on each machine."""
+"""Types of resolvers that give the same answers on every machine."""
 _NO_GROUPS: Final = (
     "the decision depends on the groups of the user: pass them with --group, or the server's"
     " settings with --config"
@@ -43,7 +43,7 @@ _NO_MEMBERS: Final = "pass the server's settings with --config"
 
 
 class OfflineClient(ClientMethods):
-    """Has the methods of a client, and decides by files."""
+    """A client that decides from files, with the methods of the real one."""
 
     def __init__(
         self,
@@ -56,16 +56,16 @@ class OfflineClient(ClientMethods):
         """Read the files.
 
         Args:
-            policy: The scheduler's file; None: the one that the settings name.
-            config: The settings of the server; None: its defaults, without any directory.
+            policy: The scheduler's file, or None for the one that the settings name.
+            config: The settings of the server, or None for its defaults, without any directory.
             timeout: The time limit of a call in seconds.
-            reading: Settings that say how the file is read, by their keys.
-            resolved: The groups that resolvers find for every user; None to ask the resolvers.
+            reading: Settings for reading the file, by key.
+            resolved: The groups that resolvers return for every user, or None to ask the resolvers.
 
         Raises:
-            RequestRejected: The server's code is not installed, or a file is not valid.
+            RequestRejected: The server's code is not installed, or a file is invalid.
         """
-        # The command reports itself what a server would log, but for why a lookup failed.
+        # The command itself reports what a server would log, except for failed lookups.
         logging.getLogger("queuegate_server").setLevel(logging.ERROR)
         if config is not None:
             lookups = logging.getLogger("queuegate_server.identity")
@@ -111,7 +111,7 @@ def _settings(
 
 
 class _StderrHandler(logging.Handler):
-    """Prints records, escaped, on standard error."""
+    """Prints log records, escaped, to standard error."""
 
     def emit(self, record: logging.LogRecord) -> None:
         for line in self.format(record).split("\n"):
@@ -119,7 +119,7 @@ class _StderrHandler(logging.Handler):
 
 
 class _NoDirectory:
-    """Takes the place of directories: nothing is opened."""
+    """Replaces directories: nothing is opened."""
 
     is_local = True
 
@@ -134,7 +134,7 @@ class _NoDirectory:
 
 
 class _FixedGroups(_NoDirectory):
-    """Every user has the same groups."""
+    """Gives every user the same groups."""
 
     def __init__(self, groups: Sequence[str]) -> None:
         self._groups = tuple(groups)
@@ -146,7 +146,7 @@ class _FixedGroups(_NoDirectory):
 
 
 class _Unknown(_NoDirectory):
-    """Nothing is known about any user."""
+    """Knows no user."""
 
     async def resolve(self, _user: str) -> "Outcome":
         from queuegate_server.identity.resolver import LookupFailed
@@ -155,7 +155,7 @@ class _Unknown(_NoDirectory):
 
 
 class _InProcessChannel:
-    """As much of a `grpc.Channel` as the stubs of unary calls need."""
+    """The subset of `grpc.Channel` that the stubs of unary calls need."""
 
     def __init__(
         self, settings: "Settings", *, has_settings: bool, resolved: Sequence[str] | None

@@ -1,4 +1,4 @@
-"""The options of `queuegate`, and the shape of its commands. Imports no gRPC: `--help` is fast."""
+"""The options of `queuegate`, and the shape of its commands. Without gRPC, so `--help` is fast."""
 
 import functools
 import shlex
@@ -29,15 +29,16 @@ CONTEXT: Final = {"help_option_names": ["-h", "--help"]}
 TIMEOUT: Final = 1.0
 """The default time limit of a call to a server, in seconds."""
 LIST_TIMEOUT: Final = 30.0
-"""That of lists: a policy may have 100 000 queues, and a page of users needs the directory."""
+"""The default time limit of lists: a policy may have 100 000 queues, and a page of users needs the
+directory."""
 _FILES: Final = frozenset({"policy", "config"})
 _READING: Final = frozenset({"acl_names", "semantics", "yarn_site"})
-"""Options that say how the file of `--policy` is read."""
+"""Options for reading the file of `--policy`."""
 _RESOLVED: Final = "resolved_group"
 _OF_SERVER: Final = (
     *("address", "token_file", "tls_ca", "tls_cert", "tls_key", "tls_server_name"),
 )
-"""Options about a server, which those commands refuse beside `_FILES`."""
+"""Options about a server, which commands refuse in combination with `_FILES`."""
 _ASKED: Final = (
     *("user", "users", "action", "queue", "access", "partition", "prefix", "owner", "service"),
 )
@@ -46,7 +47,7 @@ _ASKED: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """The server to ask, or the files to decide from, and how to print the answer."""
+    """The server to ask or the files to decide from, and the output format."""
 
     address: str | None = None
     timeout: float | None = None
@@ -67,7 +68,7 @@ class Session:
 
     @property
     def is_offline(self) -> bool:
-        """Whether to decide by files, without a server."""
+        """Whether to decide from files, without a server."""
         return self.policy is not None or self.config is not None
 
     @property
@@ -76,7 +77,7 @@ class Session:
         return colours_for(sys.stdout)
 
     def client(self) -> "Client | OfflineClient":
-        """Return a client for the server, or one that decides by files.
+        """Return a client for the server, or one that decides from files.
 
         Raises ValueError, OSError and RequestRejected.
         """
@@ -91,7 +92,8 @@ class Session:
             }
             given = {key: value for key, value in reading.items() if value is not None}
             return OfflineClient(self.policy, self.config, self.timeout, given, self.resolved_group)
-        # Imported late, together with gRPC, so that wrong usage and --help are reported at once.
+        # Imported late, together with gRPC, so that incorrect usage and --help are reported
+        # immediately.
         from queuegate._client import Client  # noqa: PLC0415
         from queuegate._settings import Tls  # noqa: PLC0415
 
@@ -110,7 +112,7 @@ def common_names() -> frozenset[str]:
 
 
 class Command(click.Command):
-    """A command whose help lists the options of a `Session` after its own."""
+    """A command whose help lists its own options before those of a `Session`."""
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the options in two sections."""
@@ -128,7 +130,7 @@ class Command(click.Command):
 
 
 class Group(Command, click.Group):
-    """The same for the command that the others are in."""
+    """The same for the command group."""
 
     command_class = Command
 
@@ -143,14 +145,14 @@ def exposed_secret(file: str) -> str:
     try:
         mode = Path(file).stat().st_mode
     except OSError:
-        return ""  # reading it reports why
+        return ""  # reading it reports the reason
     if not mode & (stat.S_IRGRP | stat.S_IROTH):
         return ""
     return f"{file}: other users can read it; run: chmod 600 {shlex.quote(file)}"
 
 
 def _groups(_: click.Context, __: click.Parameter, names: tuple[str, ...]) -> tuple[str, ...]:
-    """Refuse names that no ACL can list: they are mistakes, and would only be denied."""
+    """Reject names that no ACL can list: they are mistakes, and would merely be denied."""
     for name in names:
         parts = [part.strip() for part in name.split(",")]
         if parts == [name]:
@@ -167,7 +169,7 @@ def _groups(_: click.Context, __: click.Parameter, names: tuple[str, ...]) -> tu
 def _resolved_groups(
     _: click.Context, __: click.Parameter, names: tuple[str, ...]
 ) -> tuple[str, ...] | None:
-    """Return the groups that a resolver is to know; None if none are given."""
+    """Return the groups that a resolver should know; None if none are given."""
     if "" in names:
         raise click.BadParameter("a group must not be empty")
     return names or None
@@ -207,7 +209,7 @@ _COMMON: Final = (
 
 
 def common_options(output: tuple[str, ...]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Add the options of a `Session`, with these formats of the output."""
+    """Add the options of a `Session`, with these output formats."""
 
     def add(function: Callable[..., Any]) -> Callable[..., Any]:
         for option in reversed(_COMMON):
@@ -223,8 +225,8 @@ def common_options(output: tuple[str, ...]) -> Callable[[Callable[..., Any]], Ca
 
 
 def session_options(function: Callable[..., Report]) -> Callable[..., int]:
-    """Pass the options before and after the name of the command as a `Session`; print its report,
-    and return the exit status.
+    """Pass the options before and after the command's name as a `Session`, print its report, and
+    return the exit status.
     """
     return _with_session(function, FORMATS)
 
@@ -261,13 +263,13 @@ def _with_session(function: Callable[..., Report], formats: tuple[str, ...]) -> 
 
 
 def _session_fault(session: Session) -> str:
-    """Return how the options are empty or contradict each other; empty if they do not."""
+    """Return how the options are empty or contradict each other; empty if they are consistent."""
     given = [
         field.name
         for field in fields(session)
         if field.name != "of_partition" and getattr(session, field.name) is not None
     ]
-    # Empty is mostly a variable of a script that is not set.
+    # An empty value usually comes from an unset variable in a script.
     if empty := [name for name in given if getattr(session, name) == ""]:
         return f"{_written(empty)} must not be empty"
     files = [name for name in given if name in _FILES]
@@ -285,7 +287,7 @@ def _session_fault(session: Session) -> str:
 
 
 def _groups_fault(session: Session, given: Mapping[str, Any]) -> str:
-    """Return why groups cannot be given in this way; empty if they can."""
+    """Return why groups cannot be given like this; empty if they can."""
     option = _written([_RESOLVED])
     if session.resolved_group and not session.is_offline:
         return f"{option}: only with --policy or --config; a server uses its own resolver"

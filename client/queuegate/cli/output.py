@@ -1,4 +1,4 @@
-"""Prints what a command answers, or why there is no answer."""
+"""Prints the answer of a command, or the reason why there is none."""
 
 import io
 import os
@@ -17,7 +17,7 @@ from queuegate.cli.terminal import escape
 
 FORMATS: Final = ("text", "json", "yaml")
 TABLE: Final = "table"
-"""The format of lists only."""
+"""A format for lists only."""
 
 _WRITERS: Final = {"json": to_json, "yaml": to_yaml}
 _ASKED_FOR: Final = re.compile(rf"(?:^|\0)(?:-o|--output)[\0=]?({'|'.join(_WRITERS)})(?:\0|$)")
@@ -33,11 +33,11 @@ class Report:
     """For `--output text`."""
     status: Exit = Exit.OK
     problem: Problem | None = None
-    """The problem, although there is an answer. Overrides the status."""
+    """The problem despite an answer. Overrides the status."""
     note: str = ""
     """For people, on standard error."""
     table: tuple[Sequence[str], Sequence[Sequence[str]]] | None = None
-    """The heads and the rows for `--output table`."""
+    """The headings and the rows for `--output table`."""
 
 
 def answer(
@@ -46,7 +46,7 @@ def answer(
     output: str,
     arguments: Mapping[str, Any] = MappingProxyType({}),
 ) -> int:
-    """Print the report of a command, or its failure; return the exit status.
+    """Print the report of a command or its failure, and return the exit status.
 
     Args:
         ask: The command.
@@ -76,7 +76,7 @@ def answer(
 
 
 def wrong_usage(error: click.UsageError, arguments: Sequence[str]) -> int:
-    """Print how the command is used, and the fault; return the exit status."""
+    """Print the usage of the command and the error, and return the exit status."""
     if found := _ASKED_FOR.search("\0".join(arguments)):
         message = error.format_message()
         return _fail(Problem(Exit.WRONG, "WRONG_USAGE", message), {}, found[1])
@@ -107,8 +107,8 @@ def _error(problem: Problem) -> dict[str, Any]:
 
 
 def _print(lines: Iterable[str], status: int) -> int:
-    """Print on standard output; return the status, or that of a failure to print."""
-    # Characters that the encoding of the terminal lacks are written as escapes.
+    """Print to standard output. Return the status, or the status of a failure to print."""
+    # Characters missing from the terminal's encoding are written as escapes.
     if hasattr(sys.stdout, "reconfigure"):
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
@@ -116,7 +116,7 @@ def _print(lines: Iterable[str], status: int) -> int:
             sys.stdout.write(line + "\n")
         sys.stdout.flush()
     except OSError as error:
-        # The interpreter flushes the stream once more at exit, where no error can be caught.
+        # The interpreter flushes the stream again at exit, where no error can be caught.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         if isinstance(error, BrokenPipeError):
             return Exit.BROKEN_PIPE

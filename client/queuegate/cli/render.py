@@ -1,4 +1,4 @@
-"""Results as text for people. Text from outside is escaped."""
+"""Renders results as text for people. Untrusted text is escaped."""
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime
@@ -24,7 +24,7 @@ from queuegate.policy.explain import StepOutcome
 from queuegate.policy.reach import SubjectKind
 
 CHECKSUM_SHOWN = 12
-"""Characters of a checksum: enough to compare."""
+"""The number of characters of a checksum, enough to compare."""
 VERBS = {Access.SUBMIT: "submit to", Access.ADMIN: "administer"}
 
 _REASONS = {
@@ -73,9 +73,9 @@ _LISTED = {
 
 
 def decision(asked: Check, answer: Decision, colours: Colours, meant: str = "") -> str:
-    """Return a decision as one line, and a second one if the queue does not exist.
+    """Return a decision as one line, plus a second one if the queue does not exist.
 
-    `meant` is the queue to suggest instead, if there is one.
+    `meant` is the queue to suggest instead, if any.
     """
     word = colours.good("allowed") if answer.allowed else colours.bad("denied")
     can = "may" if answer.allowed else "may not"
@@ -201,7 +201,7 @@ def usable_queues(queues: Sequence[UsableQueue]) -> Iterator[str]:
 
 
 def grant_words(grant: AccessGrant) -> str:
-    """Return in words which entry of which ACL lets a user in."""
+    """Return a description of the ACL entry that lets a user in."""
     if grant.kind is SubjectKind.EVERYONE:
         if grant.acl is None:
             return _REASONS[Reason.ACLS_DISABLED]
@@ -225,13 +225,13 @@ def place_of(grant: AccessGrant) -> str:
 
 
 def grant_row(grant: AccessGrant) -> tuple[str, str, str]:
-    """Return the cells of an entry in a table: what it stands for, which ACL, of which queue."""
+    """Return the table cells of an entry: its meaning, its ACL, and the queue."""
     via = " > ".join((f"{grant.kind or 'unknown'} {grant.name}", *grant.nested))
     return via, str(grant.acl or ""), grant.queue
 
 
 def resolution(answer: Resolution, colours: Colours) -> Iterator[str]:
-    """Yield the groups of a user, or why they are not known."""
+    """Yield the groups of a user, or why they are unknown."""
     user = escape(answer.user)
     by = f"resolver {escape(answer.resolver)}"
     detail = f": {escape(answer.detail)}" if answer.detail else ""

@@ -1,4 +1,4 @@
-"""Suggests the queue that was meant, where the one asked about does not exist."""
+"""Suggests the queue that was probably meant when a queue does not exist."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
@@ -12,19 +12,19 @@ if TYPE_CHECKING:
 
 
 _MAX_COMPARED: Final = 2_000
-"""Queues among which the one that was meant is searched, which takes a tenth of a second."""
+"""The maximum number of queues searched, which takes a tenth of a second."""
 
 
 def similar_queue(
     client: "ClientMethods", asked: Check, evaluated_queue: str, timeout: float
 ) -> str:
-    """Return the existing queue whose path resembles the one asked about most; empty if none does.
+    """Return the existing queue with the path most similar to the requested one; empty if none.
 
-    The client asks for the policy, because answers to checks name no queues that the caller may
-    not read. A caller who may not read the policy gets no suggestion.
+    The client requests the policy, because answers to checks do not reveal queues that the caller
+    may not read. Callers who may not read the policy get no suggestion.
 
     Args:
-        client: The client that has asked.
+        client: The client that asked.
         asked: The question.
         evaluated_queue: The nearest existing ancestor. Only queues below it are suggested.
         timeout: The time limit in seconds.
@@ -37,7 +37,7 @@ def similar_queue(
 
 
 def most_similar(path: str, evaluated_queue: str, queues: Sequence[str]) -> str:
-    """Return the queue whose path resembles another most; empty if none does.
+    """Return the queue with the path most similar to another; empty if none is similar.
 
     Args:
         path: The path of a queue that does not exist.
@@ -52,7 +52,7 @@ def most_similar(path: str, evaluated_queue: str, queues: Sequence[str]) -> str:
     missing = path[above:].casefold()
     below = {queue[above:].casefold(): queue for queue in queues}
     if SEPARATOR not in missing:
-        # The levels in between may have been left out.
+        # The levels in between may have been omitted.
         names = {path.rpartition(SEPARATOR)[2]: queue for path, queue in below.items()}
         below = names | below
     similar = similar_name(missing, below)

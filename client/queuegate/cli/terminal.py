@@ -6,8 +6,8 @@ from typing import TextIO
 
 
 def escape(text: str) -> str:
-    r"""Escape characters that a terminal would interpret, or that would change how the rest of
-    the text is displayed, as `\x1b` or `\u202e`.
+    r"""Escape characters that a terminal would interpret, or that would change the display of the
+    following text, as `\x1b` or `\u202e`.
     """
     if text.isprintable():
         return text
@@ -44,6 +44,6 @@ class Colours:
 
 
 def colours_for(stream: TextIO) -> Colours:
-    """Return colours for a terminal that shows them, unless `NO_COLOR` is set."""
+    """Return colours if the terminal supports them and `NO_COLOR` is not set."""
     wanted = not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
     return Colours(wanted and stream.isatty())

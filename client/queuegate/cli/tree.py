@@ -1,4 +1,4 @@
-"""The command `queuegate tree`: the queues of a partition as a tree, with who gets in."""
+"""The command `queuegate tree`: a partition's queues as a tree, with the people they let in."""
 
 import re
 import shutil
@@ -27,9 +27,9 @@ from queuegate.policy.decision import Access
 from queuegate.policy.names import SEPARATOR, parent_path
 
 _MAX_SHOWN: Final = 200
-"""Queues that are shown by default: the tree is cut at the level that would exceed them."""
+"""The number of queues shown by default. The tree is cut at the level that would exceed it."""
 _MAX_CHILDREN: Final = 50
-"""Children of one queue that are shown by default."""
+"""The number of children of one queue shown by default."""
 _MIN_WIDTH: Final = 40
 
 
@@ -93,7 +93,7 @@ def tree(
 
 
 def _width() -> int | None:
-    """Return the columns of the terminal; None where output is not cut."""
+    """Return the width of the terminal in columns; None if output is not cut."""
     if not sys.stdout.isatty():
         return None
     return max(_MIN_WIDTH, shutil.get_terminal_size().columns)
@@ -111,7 +111,7 @@ def _described(queue: PolicyQueue, usable: dict[Access, frozenset[str]]) -> dict
 
 
 class Drawing:
-    """A tree of queues, each of which follows its parent."""
+    """A tree of queues, with each queue after its parent."""
 
     def __init__(
         self,
@@ -120,13 +120,13 @@ class Drawing:
         colours: Colours,
         width: int | None,
     ) -> None:
-        """Draw queues.
+        """Create a drawing of queues.
 
         Args:
             queues: The queues.
-            usable: By access: the queues that the user may use; empty without a user.
+            usable: The queues that the user may use, by access; empty without a user.
             colours: The colours.
-            width: Columns at which lines are cut; None: nowhere.
+            width: The number of columns at which lines are cut, or None for no limit.
         """
         self._queues = queues
         self._usable = usable
@@ -134,7 +134,7 @@ class Drawing:
         self._width = width
         self._children: dict[str, list[PolicyQueue]] = {}
         self._opened_by: dict[str, str] = {}
-        """By queue that everyone may use: the nearest queue whose ACL says so."""
+        """For each queue that everyone may use, the nearest queue whose ACL says so."""
         for queue in queues:
             above = parent_path(queue.path)
             self._children.setdefault(above, []).append(queue)
@@ -143,7 +143,7 @@ class Drawing:
                 self._opened_by[queue.path] = opened_by
 
     def fitting_depth(self) -> int:
-        """Return how many levels below the first queue fit into what is shown by default."""
+        """Return the number of levels below the first queue that fit by default."""
         counts = Counter(queue.path.count(SEPARATOR) for queue in self._queues)
         shown = 0
         for depth, level in enumerate(sorted(counts)):
@@ -156,8 +156,8 @@ class Drawing:
         """Yield the lines of the tree.
 
         Args:
-            depth: Levels below the first queue; None: all.
-            most: Children of a queue; None: all.
+            depth: The number of levels below the first queue, or None for all.
+            most: The maximum number of children shown per queue, or None for all.
         """
         if not self._queues:
             return
@@ -177,7 +177,7 @@ class Drawing:
     def _below(
         self, path: str, indent: str, depth: int | None, most: int | None
     ) -> list["_Branch | str"]:
-        """Return what is drawn below a queue, the last first."""
+        """Return the items to draw below a queue, last one first."""
         found = self._children.get(path, [])
         shown = found[:most] if depth is None or depth > 0 else []
         hidden = len(found) - len(shown)
@@ -205,7 +205,7 @@ class Drawing:
         return f"{indent}{mark(shown)}  {self._colours.faint(text)}".rstrip()
 
     def _who(self, queue: PolicyQueue) -> str:
-        """Return who gets in, in words."""
+        """Return a description of the people who get in."""
         parts: list[str] = []
         if self._usable:
             may = [access for access in Access if queue.path in self._usable[access]]
@@ -225,13 +225,13 @@ class Drawing:
 
 
 class _Branch(NamedTuple):
-    """A queue that is to be drawn."""
+    """A queue to draw."""
 
     queue: PolicyQueue
     indent: str
     is_last: bool
     depth: int | None
-    """Levels below it to draw; None: all."""
+    """The number of levels below it to draw, or None for all."""
 
 
 def _is_everyone(acl: str) -> bool:
@@ -240,11 +240,12 @@ def _is_everyone(acl: str) -> bool:
 
 
 def _named(acl: str, dropped: Collection[str]) -> Iterator[str]:
-    """Yield the users and the groups that an ACL lists, in words."""
+    """Yield descriptions of the users and the groups that an ACL lists."""
     users, _, groups = acl.partition(" ")
     first, _, beyond = groups.partition(" ")
     if all(name in dropped for name in re.split(r"[,\s]", beyond) if name):
-        # YARN, as documented: a second space ends the groups. In Hadoop they may contain spaces.
+        # In documented YARN ACLs, a second space ends the groups. In Hadoop they may contain
+        # spaces.
         groups = first
     for kind, field in (("user", users), ("group", groups)):
         entries = (entry.strip() for entry in field.split(","))

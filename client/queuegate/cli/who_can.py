@@ -25,14 +25,14 @@ from queuegate.cli.terminal import Colours, escape
 from queuegate.policy.decision import Access
 
 _MAX_NAMED: Final = 5
-"""Groups that are named in the message about an incomplete list."""
+"""The maximum number of groups named in the message about an incomplete list."""
 
 
 class _WhoCan(Command):
     """The command, which used to take the kind of access as its first argument."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Parse the arguments. The old form is refused with the new one."""
+        """Parse the arguments. The old form is refused with a hint to the new one."""
         values, rest, _ = self.make_parser(ctx).parse_args([*args])
         access = str(values.get("queue"))
         if access in map(str, Access) and len(rest) == 1:
@@ -126,7 +126,7 @@ def _row(user: ListedUser) -> tuple[str, str, str, str, str]:
 def _note(
     page: UserPage, users: Sequence[ListedUser], access: Access, queue: str, *, has_more: bool
 ) -> str:
-    """Return what else there is to say, in one line."""
+    """Return additional remarks in one line."""
     parts: list[str] = []
     if page.evaluated_queue:
         parts.append(f"{queue} does not exist; decided at {page.evaluated_queue}")

@@ -1,4 +1,4 @@
-"""Messages of the client and the server, in the words of the command line."""
+"""Translates messages of the client and the server into terms of the command line."""
 
 import re
 import shlex
@@ -31,7 +31,7 @@ _ARGUMENTS: Final = {
     "timeout": "--timeout",
     "token_file": "--token-file",
 }
-"""Arguments of the Python client and fields of requests that a message begins with."""
+"""Arguments of the Python client and request fields that a message may start with."""
 _FIRST: Final = re.compile(rf"({'|'.join(map(re.escape, _ARGUMENTS))})(?:\[(\d+)\])?(?=[: ])")
 _ANYWHERE: Final = {
     "Tls(certificate_file=…, key_file=…)": "--tls-cert and --tls-key",
@@ -42,17 +42,17 @@ _ANYWHERE: Final = {
     "ca_file": "--tls-ca",
     "server_name": "--tls-server-name",
 }
-"""Terms of the Python client that stand within a message."""
+"""Terms of the Python client that occur within a message."""
 _TERM: Final = re.compile("|".join(map(re.escape, _ANYWHERE)))
 
 
 def in_command_words(message: str) -> str:
-    """Return a message of the Python client with options in place of Python's terms."""
+    """Return a message of the Python client with options in place of Python terms."""
     return _TERM.sub(lambda found: _ANYWHERE[found[0]], message)
 
 
 def argument_in_command_words(message: str) -> str:
-    """Return a message that begins with an argument of the Python client, by its option."""
+    """Return a message that starts with a Python argument, with its option instead."""
     found = _FIRST.match(message)
     if found is not None:
         message = _ARGUMENTS[found[1]] + message[found.end() :]
@@ -62,11 +62,11 @@ def argument_in_command_words(message: str) -> str:
 def violations_in_command_words(
     violations: Iterable[Violation], question: Mapping[str, object]
 ) -> str:
-    """Return what is wrong with the arguments of a command, with their values.
+    """Return the errors in the arguments of a command, with their values.
 
     Args:
-        violations: The fields of the request that the server refuses.
-        question: What the command asks, by the names of its arguments.
+        violations: The request fields that the server rejects.
+        question: The arguments of the command, by name.
     """
     return "; ".join(
         f"{_argument(field, question)} {text}{_hint(field, question)}" for field, text in violations
@@ -74,7 +74,7 @@ def violations_in_command_words(
 
 
 def _argument(field: str, question: Mapping[str, object]) -> str:
-    """Return an argument by its name on the command line, and its value if it was given."""
+    """Return an argument by its command-line name, with its value if given."""
     name, _, index = field.removesuffix("]").partition("[")
     argument = _ARGUMENTS.get(name, field)
     value = question.get("user" if name == "user.user" else name.rpartition(".")[2])
@@ -84,7 +84,7 @@ def _argument(field: str, question: Mapping[str, object]) -> str:
 
 
 def _hint(field: str, question: Mapping[str, object]) -> str:
-    """Return which command was probably meant, if the value is not the path of a queue."""
+    """Return the command that was probably meant, if the value is not the path of a queue."""
     user, queue = question.get("user"), question.get("queue")
     if field != "queue" or not isinstance(queue, str) or queue_path(queue):
         return ""

@@ -1,7 +1,7 @@
 """Access control lists, and YuniKorn's grammar for them.
 
-The grammar is that of YuniKorn's `NewACL` (`pkg/common/security/acl.go`); `parse` describes
-its rules in the order in which they apply. YARN's is in `yarn_acl.py`. Both produce an `Acl`.
+YuniKorn's grammar follows its `NewACL` (`pkg/common/security/acl.go`); `parse` describes the rules
+in the order in which they apply. YARN's grammar is in `yarn_acl.py`. Both produce an `Acl`.
 """
 
 import re
@@ -22,20 +22,22 @@ WHITE_SPACE: Final = (
 
 
 class AclNames(StrEnum):
-    """The names that an ACL may list (partition setting `acl_names`). Each choice accepts all
-    names that the ones before it accept.
+    """The names that an ACL may list (partition setting `acl_names`). Each choice includes the
+    previous ones.
     """
 
     YUNIKORN = "yunikorn"
-    """Names that YuniKorn's ACL parser accepts: no `:`, `#`, `/`, and no dot in groups."""
+    """Names that YuniKorn's ACL parser accepts: without `:`, `#` and `/`, and without dots in
+    groups."""
     EXTENDED = "extended"
-    """Names that YuniKorn's limits accept: also `system:serviceaccount:ns:name`, dotted groups."""
+    """Names that YuniKorn's limits accept, including `system:serviceaccount:ns:name` and dotted
+    groups."""
     ANY = "any"
-    """All names without a space, comma or control character, but for `*`."""
+    """All names without a space, comma or control character, except `*`."""
 
 
 def _patterns(name: str) -> tuple[re.Pattern[str], re.Pattern[str]]:
-    """Return the patterns of a name and of a list of valid names."""
+    """Return the patterns for a name and for a list of valid names."""
     return re.compile(name), re.compile(f"{name}(?:,{name})*+")
 
 
@@ -61,7 +63,7 @@ _MANY_NAMES: Final = 4_096
 
 
 class AclError(ValueError):
-    """The text is not an ACL; the message says why."""
+    """Raised for text that is not an ACL. The message gives the reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,11 +79,11 @@ class Acl:
     dropped_groups: tuple[str, ...] = ()
     """Entries of the group list that are not valid names, in order. They never match."""
     proxies: frozenset[str] = frozenset()
-    """Services that are granted access for any user they act for (Hadoop's `~name`)."""
+    """Services that get access for any user they act for (Hadoop's `~name`)."""
 
     @property
     def is_empty(self) -> bool:
-        """True if the ACL grants nothing to anybody."""
+        """True if the ACL grants nobody access."""
         return not (self.allows_all or self.users or self.groups or self.proxies)
 
 
@@ -125,7 +127,7 @@ def check(text: str) -> None:
 
 
 def has_only_valid_names(text: str, names: AclNames) -> bool:
-    """Return whether `parse` would accept every entry of an ACL, so that it can be parsed later."""
+    """Return whether `parse` would accept every entry of an ACL, so parsing can be deferred."""
     # White space around a `*` does not make it a name.
     return _VALID_NAMES[names].fullmatch(text) is not None and text.strip(WHITE_SPACE) != WILDCARD
 
@@ -133,7 +135,7 @@ def has_only_valid_names(text: str, names: AclNames) -> bool:
 def _split_names(
     field: str, pattern: re.Pattern[str], well_formed: re.Pattern[str]
 ) -> tuple[frozenset[str], tuple[str, ...]]:
-    """Split a list into its valid names and the entries that are dropped; skip empty entries."""
+    """Split a list into valid names and dropped entries. Empty entries are skipped."""
     if not field:
         return _NOBODY, ()
     entries = field.split(",")
@@ -153,7 +155,7 @@ def _split_names(
 
 
 def accepted_names(acl: Acl, names: AclNames) -> tuple[frozenset[str], frozenset[str]]:
-    """Return the users and groups of an ACL, of any grammar, that an ACL of YuniKorn may list."""
+    """Return the users and groups of any ACL that a YuniKorn ACL may list."""
     (user, _), (group, _) = _USER_PATTERNS[names], _GROUP_PATTERNS[names]
     return (
         frozenset(name for name in acl.users if user.fullmatch(name)),
@@ -162,8 +164,8 @@ def accepted_names(acl: Acl, names: AclNames) -> tuple[frozenset[str], frozenset
 
 
 def names_for(kind: str, name: str) -> AclNames | None:
-    """Return the narrowest choice of names with which an ACL may list a `user` or a `group`;
-    None if no ACL can.
+    """Return the narrowest choice of names with which an ACL may list a `user` or a `group`; None
+    if there is none.
     """
     patterns = _USER_PATTERNS if kind == "user" else _GROUP_PATTERNS
     return next((names for names in AclNames if patterns[names][0].fullmatch(name)), None)

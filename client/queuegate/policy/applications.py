@@ -1,8 +1,9 @@
-"""(application, action, user, groups) -> Decision: the rules of access to applications.
+"""Decides who may access an application.
 
 Access is granted to the owner of an application, to the users and groups that its own ACLs
-list, to the administrators of its queue and of the queues above, and to those of the cluster.
-Which of these lists apply to an action differs between YARN's documentation and Hadoop's code.
+list, to the administrators of its queue and of the queues above, and to the administrators of the
+cluster. YARN's documentation and Hadoop's code differ about which of these lists apply to an
+action.
 """
 
 from collections.abc import Iterator, Sequence
@@ -26,11 +27,11 @@ class Action(StrEnum):
     """The kind of access to an application."""
 
     VIEW = auto()
-    """See it."""
+    """View it."""
     VIEW_LOGS = auto()
-    """See its logs."""
+    """View its logs."""
     MODIFY = auto()
-    """Change or kill it."""
+    """Modify or kill it."""
     MOVE = auto()
     """Move it to another queue. Not for Spark applications."""
     ADMIN = auto()
@@ -38,7 +39,7 @@ class Action(StrEnum):
 
 
 class AccessListKind(StrEnum):
-    """Where a list of names comes from."""
+    """The source of a list of names."""
 
     OWNER = "owner"
     VIEW = "view"
@@ -61,7 +62,7 @@ class AccessList(NamedTuple):
 class Application(NamedTuple):
     """A YARN application. `queue` is a path as `Partition.path` returns it.
 
-    Its ACLs are texts, or parsed already with the semantics of the cluster.
+    Its ACLs are texts, or already parsed with the semantics of the cluster.
     """
 
     queue: str
@@ -74,11 +75,12 @@ class ApplicationDecision(NamedTuple):
     """A decision about an application, and the lists that were evaluated."""
 
     decision: Decision | None
-    """None if it depends on groups that are not known."""
+    """None if it depends on unknown groups."""
     lists: tuple[AccessList, ...]
     """The evaluated lists, in order, up to the one that granted access."""
     granting: tuple[int, ...] = ()
-    """The indexes of the lists that granted: of a move, the source's and the target's."""
+    """The indexes of the lists that granted access. For a move, first the source's, then the
+    target's."""
 
 
 DISABLED: Final = ApplicationDecision(ACLS_DISABLED, ())
@@ -89,7 +91,7 @@ _REASONS: Final = {
 
 
 class ApplicationsUnsupported(Exception):
-    """The partition is not one of YARN, so it has no rules about applications."""
+    """Raised for a YuniKorn partition, which has no rules about applications."""
 
 
 def decide_application(
@@ -102,7 +104,7 @@ def decide_application(
     target: str = "",
     real_user: str = "",
 ) -> ApplicationDecision:
-    """Decide about an application of YARN.
+    """Decide whether a user may access a YARN application.
 
     Args:
         partition: The partition of the application's queue.
@@ -110,11 +112,11 @@ def decide_application(
         action: The action that the user wants to take.
         user: The name of the user.
         groups: All groups of the user, or None while they are not known.
-        target: The path of the queue to which it is to be moved.
+        target: The path of the queue to move it to.
         real_user: The service that acts for the user, if any.
 
     Raises:
-        ApplicationsUnsupported: The partition is one of YuniKorn.
+        ApplicationsUnsupported: The partition belongs to YuniKorn.
         ValueError: The action is `Action.ADMIN`.
     """
     cluster = partition.cluster
@@ -148,7 +150,7 @@ def decide_application(
 def evaluate(
     lists: Sequence[AccessList], user: str, groups: Sequence[str] | None, real_user: str = ""
 ) -> ApplicationDecision:
-    """Decide by the first list that names everyone, the user or the user's proxy, or else by
+    """Decide from the first list that names everyone, the user or the user's proxy, or else from
     the first one that names a group.
     """
     for count, listed in enumerate(lists, start=1):
@@ -202,7 +204,7 @@ def _parsed(acl: Acl | str, semantics: Semantics) -> Acl:
 
 
 def _queue(partition: Partition, path: str, *, submit: bool) -> Iterator[AccessList]:
-    """Yield the ACLs from a queue up to the root, and as documented those of the cluster."""
+    """Yield the ACLs from a queue up to the root and, under documented semantics, the cluster's."""
     for queue in partition.upwards(path):
         if submit:
             yield AccessList(AccessListKind.QUEUE_SUBMIT, queue.path, queue.submit_acl)

@@ -1,8 +1,8 @@
 """The ACLs from a queue up to the root, compiled for one kind of access, and their evaluation.
 
-Wildcards and users are evaluated first, on all levels; groups only if none of those decides.
-The ACL documents say that the groups of a listed user are irrelevant, so such a user is served
-while the directory is down. Of several matches on different levels the nearest wins.
+Wildcards and users are evaluated first, on all levels, and groups only if none of them matches.
+According to the ACL documentation, the groups of a listed user are irrelevant, so such a user is
+served even while the directory is down. If several levels match, the nearest wins.
 """
 
 import weakref
@@ -14,29 +14,30 @@ from queuegate.policy.acl import WILDCARD, Acl
 from queuegate.policy.decision import ACLS_DISABLED, NO_MATCH, Decision, Reason
 
 CLUSTER: Final = ""
-"""Stands for the path of a queue where the administrators of the cluster are listed."""
+"""Stands for the queue path where the administrators of the cluster are listed."""
 MISSES_PER_INDEX: Final = 4
 MAX_INDEX_NAMES: Final = 2_000
-"""Names in the index of one chain; merging more would take longer than it saves."""
+"""The maximum number of names in one chain's index. Merging more would take longer than it
+saves."""
 MAX_INDEXED_NAMES: Final = 1_500_000
-"""Names in all indexes of a partition, which take about 60 MiB."""
+"""The maximum number of names in all indexes of a partition, which take about 60 MiB."""
 
 _USER: Final = Reason.USER
 _GROUP: Final = Reason.GROUP
 
 Index: TypeAlias = tuple[dict[str, str], dict[str, str]]
-"""By the name of a user or a group: the path of the nearest queue that lists it."""
+"""By user or group name: the path of the nearest queue that lists it."""
 
 _NO_NAMES: Final[Index] = ({}, {})
 _NOBODY: Final[frozenset[str]] = frozenset()
 
 
 class ChainIndexes:
-    """Bounds the indexes of the chains of a partition.
+    """Limits the indexes of a partition's chains.
 
-    Every fourth evaluation without an index builds one, and the oldest ones are dropped for it. A
-    queue that is asked about often soon has its own, while asking about very many queues in turn
-    builds few indexes that are dropped before they are used.
+    Every fourth evaluation without an index builds one and evicts the oldest. Frequently used
+    queues soon have their own index, while scanning many queues builds few indexes that are evicted
+    before use.
     """
 
     __slots__ = ("_chains", "_misses", "_names")
@@ -48,8 +49,8 @@ class ChainIndexes:
         self._misses = 0
 
     def note_miss(self, chain: "Chain") -> None:
-        """Count an evaluation without an index; every fourth time, build the index of the level
-        above, which siblings share, or if that exists the index of the chain itself.
+        """Count an evaluation without an index. Every fourth time, build the index of the level
+        above, which siblings share, or if that exists, of the chain itself.
         """
         self._misses += 1
         if self._misses % MISSES_PER_INDEX == 0:
@@ -67,9 +68,9 @@ class ChainIndexes:
 
 
 class Chain:
-    """One level of ACLs that list names, and the levels above it.
+    """A level of ACLs that list names, linked to the levels above it.
 
-    Queues without ACLs share the chain of their parent. Immutable but for its index, which
+    Queues without ACLs share the chain of their parent. Immutable except for its index, which
     merges the names of all its levels once the chain is evaluated often.
     """
 
@@ -86,7 +87,7 @@ class Chain:
     )
 
     above: "Chain"
-    """Not set on the end of a chain, which always has an index."""
+    """Never set on the end of a chain, which always has an index."""
 
     def __init__(
         self, above: "Chain", queue: str, users: frozenset[str], groups: frozenset[str]
@@ -96,7 +97,7 @@ class Chain:
         """The path of the queue that lists these names."""
         self.users = users
         self.groups = groups
-        """The groups that are granted access here; empty where no decision depends on them."""
+        """The groups that this level grants access; empty if no decision depends on them."""
         self.otherwise: Decision | None = None if groups else above.otherwise
         """The decision if no user matches; None if it depends on the groups."""
         self.size: int = len(users) + len(groups) + above.size
@@ -104,7 +105,7 @@ class Chain:
         self.indexes: ChainIndexes = above.indexes
 
     def extend(self, queue: str, acls: Sequence[Acl]) -> "Chain":
-        """Return the chain of a queue below, with its ACLs in their order of evaluation."""
+        """Return the chain of a queue below, with its ACLs in evaluation order."""
         if self.otherwise is ACLS_DISABLED:
             return self
         above = self
@@ -124,11 +125,11 @@ class Chain:
         return Chain(above, queue, users, groups)
 
     def build_index(self) -> None:
-        """Keep the merged names of this level and of all above it."""
+        """Store the merged names of this level and all levels above it."""
         self.index = self.merged()
 
     def merged(self) -> Index:
-        """Return the names of this level and of all above it, each with its nearest queue."""
+        """Return the names of this level and all levels above it, each with its nearest queue."""
         if self.index is not None:
             return self.index
         levels = [self]
@@ -141,9 +142,9 @@ class Chain:
         return users, groups
 
     def decide(self, user: str, groups: Sequence[str] | None) -> Decision | None:
-        """Evaluate the ACLs: the one walk behind decisions, explanations and lists of queues.
+        """Evaluate the ACLs. Decisions, explanations and lists of queues all use this walk.
 
-        Returns None if the groups are not known (None) and the decision depends on them.
+        Returns None if the groups are unknown (None) and the decision depends on them.
         """
         level = self
         if level.index is None:
@@ -170,14 +171,14 @@ def _match_group(listed: dict[str, str], groups: Sequence[str]) -> Decision:
     for group in groups:
         if group in listed:
             queue = listed[group]
-            # Of queues one above the other the nearest has the longest path.
+            # Of a queue and its ancestors, the nearest has the longest path.
             if nearest is None or len(queue) > len(nearest):
                 nearest, subject = queue, group
     return NO_MATCH if nearest is None else _grant(_GROUP, nearest, subject)
 
 
 class ChainEnd(Chain):
-    """The end of a chain: no names, and the decision if none below matches."""
+    """The end of a chain, without names, with the decision if no level below matches."""
 
     __slots__ = ()
 
@@ -193,10 +194,10 @@ class ChainEnd(Chain):
 def _grant(reason: Reason, queue: str, subject: str) -> Decision:
     if not queue:
         reason = Reason.CLUSTER_ADMIN
-    # As the constructor of a named tuple does, at a third of its cost.
+    # Like the constructor of a named tuple, at a third of its cost.
     return tuple.__new__(Decision, (True, reason, queue, subject))
 
 
 def _union(first: frozenset[str], second: frozenset[str]) -> frozenset[str]:
-    """Return the union of two sets, without a copy if one of them is empty."""
+    """Return the union of two sets, without copying if one of them is empty."""
     return first | second if first and second else first or second

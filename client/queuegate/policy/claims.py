@@ -1,9 +1,9 @@
-"""Claims about who may use queues: each is proved, or refuted by a person whom it excludes.
+"""Claims about who may use queues. Each is proved, or refuted by a person whom it excludes.
 
-Access grows with every name that applies to a person, and one name is enough for it. So a claim
-that does not hold is refuted by a person whom one grant lets in (of a claim about two queues at
-once, two grants), and looking at each grant once decides the claim for everyone. `worlds.py` has
-the people who may exist.
+A single matching name is enough for access, and further names never remove it. A false claim is
+therefore refuted by a person whom one grant lets in (two grants for a claim about two queues at
+once), and checking each grant once decides the claim for everyone. `worlds.py` defines the people
+who may exist.
 """
 
 from collections.abc import Iterator
@@ -32,8 +32,8 @@ class Use(NamedTuple):
 
 
 class Uses(NamedTuple):
-    """The use of a queue, or also of all queues below it: those that are configured, and those that
-    the scheduler creates when somebody submits to them.
+    """The use of a queue, or of all queues below it as well, both configured ones and those that
+    the scheduler creates on submission.
     """
 
     access: Access
@@ -43,7 +43,7 @@ class Uses(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Only:
-    """Only these may use the queues; without any, nobody may."""
+    """Only these may use the queues. If empty, nobody may."""
 
     subjects: frozenset[Subject]
     uses: Uses
@@ -51,7 +51,7 @@ class Only:
 
 @dataclass(frozen=True, slots=True)
 class Never:
-    """The user, or nobody in the group, may use the queues, whatever their other groups are."""
+    """The user, or anybody in the group, may not use the queues, whatever their other groups."""
 
     subject: Subject
     uses: Uses
@@ -75,7 +75,7 @@ class NotBoth:
 
 @dataclass(frozen=True, slots=True)
 class Within:
-    """Everyone who has the first use has the second, too."""
+    """Everyone who has the first use also has the second."""
 
     inner: Use
     outer: Use
@@ -83,7 +83,7 @@ class Within:
 
 @dataclass(frozen=True, slots=True)
 class NoNewAccess:
-    """Everyone who may use a queue now could do so before."""
+    """Everyone who may use a queue now could already do so before."""
 
     old: Partition
 
@@ -97,7 +97,7 @@ class Answer(NamedTuple):
     use: Use
     is_allowed: bool
     is_old: bool = False
-    """Whether the policy before decides it."""
+    """Whether the previous policy makes the decision."""
 
 
 class Refutation(NamedTuple):
@@ -108,7 +108,7 @@ class Refutation(NamedTuple):
 
 
 def refute(partition: Partition, claim: Claim, world: World) -> Refutation | None:
-    """Return a person who refutes a claim; None proves it.
+    """Return a person who refutes a claim, or None if the claim is proved.
 
     Args:
         partition: The partition that the claim is about.
@@ -161,8 +161,8 @@ def _own_names(partition: Partition, use: Use) -> Iterator[tuple[SubjectKind, fr
 def _has_only(partition: Partition, use: Use, users: set[str], groups: set[str]) -> bool:
     """Return whether the texts of the queue's own ACLs show that they list only these names.
 
-    Texts are not parsed, which would take most of the time of a claim about many queues. An entry
-    that parsing would change, or drop, is none of the names.
+    Texts are not parsed, because parsing would take most of the time for a claim about many queues.
+    An entry that parsing would change or drop matches none of the names.
     """
     queue = partition.queues.get(use.queue)
     if queue is None:
@@ -178,8 +178,8 @@ def _has_only(partition: Partition, use: Use, users: set[str], groups: set[str])
 
 
 def _below(partition: Partition, uses: Uses) -> Iterator[Use]:
-    """Yield the use of each queue below, if the claim is about them; for those that will be
-    created, paths that stand for them.
+    """Yield the use of each queue below if the claim covers them. Queues yet to be created are
+    represented by paths.
     """
     if uses.with_below:
         start = uses.queue + SEPARATOR
@@ -194,10 +194,10 @@ def _refute_exclusion(
     applies: tuple[Subject, ...],
     excused: frozenset[Subject],
 ) -> Refutation | None:
-    """Return somebody whom the queues let in, to whom some subjects apply, and who is not excused.
+    """Return a person whom the queues let in, to whom some subjects apply, and who is not excused.
 
-    Each name is looked at once, at the first queue that lists it. If everyone may use the topmost
-    queue, that queue decides alone.
+    Each name is checked once, at the first queue that lists it. If everyone may use the topmost
+    queue, only that queue matters.
     """
     # An empty list of names has an empty text.
     seen = {kind: {""} for kind in SubjectKind}
@@ -226,7 +226,7 @@ def _refute_exclusion(
 
 
 def _is_recovery(partition: Partition, use: Use) -> bool:
-    """Return whether nobody may use a queue because of its name."""
+    """Return whether a queue is closed to everyone because of its name."""
     return (
         RECOVERY_QUEUE in use.queue
         and partition.chain(use.queue, use.access).otherwise is IN_RECOVERY_QUEUE
@@ -236,9 +236,9 @@ def _is_recovery(partition: Partition, use: Use) -> bool:
 def _refute_everyone(
     partition: Partition, uses: Uses, world: World, subject: Subject
 ) -> Refutation | None:
-    """Return somebody whom the queue does not let in, or the recovery queue below it."""
+    """Return a person whom the queue, or the recovery queue below it, does not let in."""
     checked = [Use(uses.access, uses.queue)]
-    # What a queue grants that will be created, queues below it do not inherit.
+    # Queues below a queue yet to be created do not inherit its grants.
     is_created = partition.creates(uses.queue)
     checked += (
         use for use in _below(partition, uses) if is_created or _is_recovery(partition, use)

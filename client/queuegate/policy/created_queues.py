@@ -1,13 +1,13 @@
-"""The queues that YARN's capacity scheduler creates when somebody submits to them, and their ACLs.
+"""The queues that YARN's capacity scheduler creates on submission, and their ACLs.
 
-The rules are those of Hadoop 3.4 (`CapacitySchedulerQueueManager`, `AutoCreatedQueueTemplate`). A
+The rules follow Hadoop 3.4 (`CapacitySchedulerQueueManager`, `AutoCreatedQueueTemplate`). A
 configured queue, the *creator*, lets the scheduler create the queue of a submission, and the queues
-between them. The new queues get their ACLs from templates at the paths of the queues above them. A
-template with `*` for the last levels of its path applies to paths of any names there, and one with
-fewer `*` wins. ACLs at the path of the new queue itself do not count.
+between them. The new queues get their ACLs from templates at the paths of the queues above them. In
+a template path, `*` for the last levels matches any name there, and fewer `*` take precedence. ACLs
+at the path of the new queue itself have no effect.
 
-In the path of a question a level `*` stands for any name that no template mentions, so that a few
-paths can stand for all queues that may be created.
+In the path of a question, a level `*` stands for any name that no template mentions, so a few paths
+can represent all queues that may be created.
 """
 
 from collections.abc import Container, Iterator, Mapping, Sequence
@@ -20,23 +20,23 @@ from queuegate.policy.names import ROOT, SEPARATOR, is_at_or_below, parent_path
 
 ANY_NAME: Final = "*"
 MAX_CREATED_LEVELS: Final = 20
-"""The levels below a creator that are decided as queues that will be created."""
+"""The maximum number of levels below a creator that are decided as queues yet to be created."""
 DEFAULT_DEPTH: Final = 2
 """Hadoop's default of `auto-queue-creation-v2.maximum-queue-depth`."""
 _NOBODY: Final = " "
 
 
 class TemplateKind(StrEnum):
-    """The queues that a template applies to, by the name that it has in the configuration."""
+    """The queues that a template applies to, named as in the configuration."""
 
     LEAF_OF_MANAGED = "leaf-queue-template"
-    """Queues below one with `auto-create-child-queue.enabled`."""
+    """Queues below a queue with `auto-create-child-queue.enabled`."""
     ANY = "auto-queue-creation-v2.template"
-    """Leaves and parents below one with `auto-queue-creation-v2.enabled`."""
+    """Leaves and parents below a queue with `auto-queue-creation-v2.enabled`."""
     LEAF = "auto-queue-creation-v2.leaf-template"
-    """Leaves there; comes before `ANY`."""
+    """Leaves there. Takes precedence over `ANY`."""
     PARENT = "auto-queue-creation-v2.parent-template"
-    """Parents there; comes before `ANY`."""
+    """Parents there. Takes precedence over `ANY`."""
 
     # As for Access.
     __hash__ = str.__hash__
@@ -46,43 +46,43 @@ class Creator(NamedTuple):
     """A configured queue below which queues are created."""
 
     levels: int
-    """How many levels below it, at most MAX_CREATED_LEVELS."""
+    """The number of levels created below it, at most MAX_CREATED_LEVELS."""
     is_managed: bool
     """True for `auto-create-child-queue.enabled`, false for `auto-queue-creation-v2.enabled`."""
 
 
 class Template(NamedTuple):
-    """The ACLs of a template as texts; None where it does not set one."""
+    """The ACLs of a template as texts. None if it does not set one."""
 
     kind: TemplateKind
     path: str
-    """The path of the queues below which it applies; its last levels may be `*`."""
+    """The path of the queues below which it applies. Its last levels may be `*`."""
     submit_acl: str | None
     admin_acl: str | None
 
 
 class CreatedAcls(NamedTuple):
-    """The ACLs that a queue gets when it is created, as texts."""
+    """The ACLs that a queue gets on creation, as texts."""
 
     path: str
     submit_acl: str
     admin_acl: str
     submit_template: Template | None
-    """The template that sets the submit ACL; None if none does, so nobody is let in."""
+    """The template that sets the submit ACL; None if none does, so that nobody is let in."""
     admin_template: Template | None
     """The same for the admin ACL."""
 
 
 @dataclass(frozen=True)
 class QueueCreation:
-    """Which queues a capacity scheduler creates, and their ACLs. Immutable."""
+    """The queues that a capacity scheduler creates, and their ACLs. Immutable."""
 
     creators: Mapping[str, Creator]
-    """By the paths of configured queues."""
+    """By the path of the configured queue."""
     templates: tuple[Template, ...] = ()
     depths: Mapping[str, int] = field(default_factory=dict)
-    """`maximum-queue-depth` by the path that it is set for: the number of last levels that may be
-    `*` in the templates of queues below."""
+    """`maximum-queue-depth` by path: the number of last levels that may be `*` in the templates of
+    queues below."""
     default_depth: int = DEFAULT_DEPTH
     """The same for all other paths."""
 
@@ -109,14 +109,14 @@ class QueueCreation:
         return creator is not None and levels <= creator.levels
 
     def created(self, path: str, creator_path: str) -> list[CreatedAcls]:
-        """Return the queues that a submission to a missing queue creates, the queue itself first.
+        """Return the queues that a submission to a missing queue creates, starting with that queue.
 
         Args:
             path: The path of the queue.
             creator_path: Its nearest configured ancestor.
 
         Returns:
-            Nothing if the scheduler would not create the queue.
+            An empty list if the scheduler would not create the queue.
         """
         if not self.creates(path, creator_path):
             return []
@@ -129,11 +129,11 @@ class QueueCreation:
         return queues
 
     def paths_below(self, path: str, nearest: str, queues: Container[str]) -> Iterator[str]:
-        """Yield paths that stand for all queues below a path that will be created.
+        """Yield paths that represent all queues below a path that are yet to be created.
 
         Args:
-            path: The path, of a configured queue or not.
-            nearest: The path of the configured queue there, or of the nearest configured ancestor.
+            path: The path of a queue, configured or not.
+            nearest: The path of the configured queue there, or its nearest configured ancestor.
             queues: The paths of all configured queues.
         """
         starts = {creator: creator for creator in self.creators if is_at_or_below(creator, path)}
@@ -172,7 +172,7 @@ class QueueCreation:
         return _created_acls(path, ordered)
 
     def _templates_at(self, path: str) -> Iterator[Mapping[TemplateKind, Template]]:
-        """Yield the templates that apply below a queue, the nearest first."""
+        """Yield the templates that apply below a queue, nearest first."""
         levels = path.split(SEPARATOR)
         depth = self.default_depth if ANY_NAME in levels else self.depths.get(path)
         if depth is None:
@@ -186,7 +186,7 @@ class QueueCreation:
 
 
 def trailing_wildcards(path: str) -> int:
-    """Return the number of last levels of a path that are `*`."""
+    """Return the number of trailing levels of a path that are `*`."""
     count = 0
     for level in reversed(path.split(SEPARATOR)):
         if level != ANY_NAME:

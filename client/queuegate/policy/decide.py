@@ -1,9 +1,9 @@
-"""(queue, user, groups, access) -> Decision: the rules of queue access.
+"""Decides who may use a queue.
 
-From the queue up to the root, submission is granted by the submit ACL or the admin ACL,
-administration by the admin ACL (YuniKorn `pkg/scheduler/objects/queue.go`, CheckSubmitAccess
-and CheckAdminAccess); `chain.py` has the order of evaluation. Submission to the recovery queue
-of YuniKorn, and to all below it, is never granted.
+From the queue up to the root, the submit ACL or the admin ACL grants submission, and the admin ACL
+grants administration (YuniKorn `pkg/scheduler/objects/queue.go`, CheckSubmitAccess and
+CheckAdminAccess). `chain.py` defines the order of evaluation. Submission to YuniKorn's recovery
+queue, or to any queue below it, is never granted.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -43,7 +43,7 @@ def decide(
 def proxies_upwards(
     partition: Partition, path: str, access: Access
 ) -> Iterator[tuple[str, frozenset[str]]]:
-    """Yield, from the nearest queue of a path up to the root, the path and the services that the
+    """From the nearest queue of a path up to the root, yield the path and the services that the
     ACLs of the queue list as `~name`.
 
     Chains do not include these names: most questions have no real user.
@@ -54,7 +54,7 @@ def proxies_upwards(
 
 
 def _by_proxy(partition: Partition, path: str, access: Access, real_user: str) -> Decision | None:
-    """Return the grant of the nearest ACL that lists `~real_user`, if there is one."""
+    """Return the grant of the nearest ACL that lists `~real_user`, if any."""
     for queue, proxies in proxies_upwards(partition, path, access):
         if real_user in proxies:
             return Decision(True, Reason.USER, queue, f"~{real_user}")
@@ -64,7 +64,7 @@ def _by_proxy(partition: Partition, path: str, access: Access, real_user: str) -
 def evaluated_instead(partition: Partition, path: str, decision: Decision) -> str:
     """Return the nearest existing ancestor, which decided, of a queue that does not exist.
 
-    Empty if the queue exists or will be created, or the decision does not depend on that.
+    Empty if the queue exists or will be created, or the decision does not depend on it.
     """
     if path in partition.queues or decision is IN_RECOVERY_QUEUE:
         return ""
@@ -81,13 +81,13 @@ def usable(
     *,
     real_user: str = "",
 ) -> list[tuple[str, Decision]] | None:
-    """Return the queues, among those at `paths`, that the user may use, in the given order, each
-    with the decision that `decide` makes.
+    """Return the queues at `paths` that the user may use, in the given order, each with the
+    decision of `decide`.
 
     Returns None if `groups` is None and a decision depends on them.
     """
     found = []
-    # By chain: queues without ACLs of their own share the chain of their parent.
+    # By chain: queues without their own ACLs share the chain of their parent.
     decided: dict[object, Decision] = {}
     for path in paths:
         chain = partition.chain(path, access)

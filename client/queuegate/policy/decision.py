@@ -8,8 +8,8 @@ from typing import Final, NamedTuple
 from queuegate.policy.names import RECOVERY_QUEUE
 
 RULES: Final = 2
-"""The version of the rules by which this package decides. It grows with each change after which any
-question about the same policy is decided differently: gates that know only earlier rules then ask.
+"""The version of the decision rules. It is raised with each change that alters any decision about
+the same policy. Gates that know only earlier rules then ask the server.
 """
 
 
@@ -21,7 +21,7 @@ class Access(StrEnum):
     ADMIN = auto()
     """Administer the queue."""
 
-    # An enumeration computes its hash in Python, and this is a part of dictionary keys.
+    # An enumeration computes its hash in Python, and members are part of dictionary keys.
     __hash__ = str.__hash__
 
 
@@ -49,14 +49,14 @@ class Reason(StrEnum):
     OWNER = auto()
     """Granted: the user owns the application."""
     UNKNOWN_QUEUE = auto()
-    """Denied: the queue that the application is to be moved to does not exist."""
+    """Denied: the queue to which the application would be moved does not exist."""
 
     # As for Access.
     __hash__ = str.__hash__
 
 
 class Outcome(NamedTuple):
-    """What a reason says about a decision."""
+    """The meaning of a reason."""
 
     grants: bool
     """Whether access is granted."""
@@ -79,10 +79,10 @@ OUTCOMES: Final[Mapping[Reason, Outcome]] = MappingProxyType(
         Reason.UNKNOWN_QUEUE: Outcome(grants=False, depends_on_groups=False),
     }
 )
-"""The outcome of each reason, but for UNSPECIFIED, which stands for reasons that are not known.
+"""The outcome of each reason, except UNSPECIFIED, which stands for unknown reasons.
 
-Everything else that needs to know whether a reason grants access (metrics, audit records, both
-clients, the contract) is derived from this table, or compared with it by
+All other code that depends on whether a reason grants access (metrics, audit records, both clients,
+the contract) is derived from this table, or compared with it by
 `tests/unit/policy/test_reasons.py`.
 """
 

@@ -1,13 +1,13 @@
-"""Who gains and who loses access from one version of a partition to another, queue by queue.
+"""Finds who gains and who loses access between two versions of a partition, queue by queue.
 
-A queue grants what the queues above it grant, and more. So the difference at a queue follows from
-the difference at its parent and from the names of its own ACLs: queues whose ACLs did not change,
-below a queue without a difference, cost one comparison.
+A queue grants everything that its ancestors grant, and possibly more. The difference at a queue
+therefore follows from the difference at its parent and the names in its own ACLs: a queue with
+unchanged ACLs below a queue without a difference costs one comparison.
 
-Queues that only one version has are compared, too: where one is missing, its nearest existing
-ancestor decides, or the template that it will be created from. Paths with a level `*` stand for
-queues of any names that will be created. Queues are compared by their full paths: which queue a
-short name of the capacity scheduler stands for may change as well.
+Queues that exist in only one version are compared as well: for a missing queue, its nearest
+existing ancestor decides, or the template from which it would be created. Paths with a level `*`
+represent queues of any name yet to be created. Queues are compared by full path, since the queue
+that a short name of the capacity scheduler refers to may change as well.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -31,11 +31,11 @@ _NOBODY: Final[Names] = frozenset()
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Some names, or everyone but some."""
+    """Some names, or everyone except some."""
 
     names: Names = _NOBODY
     everyone: bool = False
-    """True: everyone but `names`."""
+    """True for everyone except `names`."""
 
     def __contains__(self, name: object) -> bool:
         return (name in self.names) is not self.everyone
@@ -56,21 +56,22 @@ class QueueDifference:
     queue: str
     access: Access
     gained: Selection
-    """Who gets in now and did not before."""
+    """The people who get in now and did not before."""
     lost: Selection
     below: int = 0
     """The number of queues below that inherit the whole difference."""
     partly_below: int = 0
-    """The number of queues below that inherit a part of it: where the names were or stay listed."""
+    """The number of queues below that inherit a part of it, because the names were listed there or
+    stay listed."""
 
 
 def written(kind: SubjectKind, name: str) -> str:
-    """Return a name as differences by names have it: `user:sue`, `group:dev`, `proxy:hue`."""
+    """Return the form of a name in differences: `user:sue`, `group:dev`, `proxy:hue`."""
     return f"{kind}:{name}"
 
 
 def by_name(users: Names, groups: Names, proxies: Names) -> tuple[Names, ...]:
-    """Expand ACLs to their names, which differ if the access of anybody can differ."""
+    """Expand ACLs to their names, which differ whenever anybody's access can differ."""
     return tuple(
         frozenset(written(kind, name) for name in names)
         for kind, names in (
@@ -91,8 +92,8 @@ def compare(
         old: The partition before.
         new: The partition after, of the same scheduler.
         access: The kind of access.
-        expand: Returns the names to compare; by default those in the ACLs. To compare people, it
-            returns the members of groups.
+        expand: Returns the names to compare: by default the names in the ACLs, or the members of
+            groups to compare people.
     """
     found: list[QueueDifference] = []
     for queue in walk(old, new, access, expand):
@@ -107,7 +108,7 @@ def compare(
 
 @dataclass(slots=True, eq=False)
 class _Level:
-    """The names that a queue adds to those of the queues above."""
+    """The names that a queue adds to those of its ancestors."""
 
     above: "_Level | None"
     users: Names
@@ -123,7 +124,7 @@ class _Level:
         return self._parts
 
     def all(self) -> Names:
-        """Return the names of this level and of all above it."""
+        """Return the names of this level and all levels above it."""
         parts: list[Names] = []
         level: _Level | None = self
         while level is not None:
@@ -132,7 +133,7 @@ class _Level:
         return _NOBODY.union(*parts)
 
     def remove_from(self, names: Names) -> Names:
-        """Return the names that this level does not list; the argument if it lists none of them."""
+        """Return the names that this level does not list, or the argument if it lists none."""
         for part in self.parts:
             if not names.isdisjoint(part):
                 names -= part
@@ -147,12 +148,12 @@ class _Level:
 
 
 class _Side(NamedTuple):
-    """Who may use a queue in one version."""
+    """The people who may use a queue in one version."""
 
     is_open: bool
     level: _Level | None
     own: _Level | None
-    """The level, if it is the queue's own."""
+    """The level, if it belongs to the queue itself."""
 
     def all(self) -> Names:
         return _NOBODY if self.level is None else self.level.all()
@@ -164,7 +165,7 @@ _OPEN: Final = _Side(is_open=True, level=None, own=None)
 
 @dataclass(slots=True, eq=False)
 class ComparedQueue:
-    """The difference at a queue, with what it inherits."""
+    """The difference at a queue, including what it inherits."""
 
     queue: str
     gained: Selection
@@ -172,7 +173,7 @@ class ComparedQueue:
     starting: QueueDifference | None = None
     """The part of the difference that its parent does not have."""
     whole: tuple[QueueDifference, ...] = ()
-    """The differences of queues above that it inherits whole."""
+    """The differences of ancestors that it inherits whole."""
     part: tuple[QueueDifference, ...] = ()
     """The differences that it inherits in part."""
 
@@ -190,7 +191,7 @@ class _Reader:
         self._sides = {"": _CLOSED}
 
     def side(self, path: str) -> _Side:
-        """Return who may use a queue. What a created queue grants, none below it inherits."""
+        """Return who may use a queue. Queues below a created queue do not inherit its grants."""
         found = self._sides.get(path)
         if found is None:
             created = self._partition.created(path)
@@ -234,7 +235,7 @@ class _Reader:
 def walk(
     old: Partition, new: Partition, access: Access, expand: Expand = by_name
 ) -> Iterator[ComparedQueue]:
-    """Yield each queue of either version at which the access of anybody differs, parents first."""
+    """Yield each queue of either version at which anybody's access differs, parents first."""
     sides = _Reader(old, access, expand), _Reader(new, access, expand)
     is_one_grammar = old.parse_acl is new.parse_acl
     compared: dict[str, ComparedQueue] = {}
@@ -255,8 +256,8 @@ def walk(
 
 
 def _parent(path: str, old: Partition, new: Partition) -> str:
-    """Return the path of the next queue above that neither version would create: what a created
-    queue grants as a leaf, the queues created below it do not inherit.
+    """Return the path of the nearest ancestor that neither version would create: queues created
+    below a created queue do not inherit what it grants as a leaf.
     """
     above = parent_path(path)
     while above and (old.creates(above) or new.creates(above)):
@@ -273,7 +274,9 @@ def _compare(
     *,
     is_whole: bool,
 ) -> ComparedQueue:
-    """Compare a queue; whole, if what it inherits is not what its parent has in both versions."""
+    """Compare a queue, by all its names if `is_whole`: it inherits something other than what its
+    parent has in both versions.
+    """
     if before.level is None and after.level is None and before.is_open is after.is_open:
         return _SAME
     has_same_names = before.is_open is after.is_open and (
@@ -299,7 +302,7 @@ def _compare(
 
 
 def _whole(one: _Side, other: _Side) -> Selection:
-    """Return who gets in by one side only."""
+    """Return who gets in on one side only."""
     if other.is_open:
         return NOBODY
     if one.is_open:
@@ -308,7 +311,7 @@ def _whole(one: _Side, other: _Side) -> Selection:
 
 
 def _only_in(one: _Side, other: _Side, inherited: Selection) -> Selection:
-    """Return who gets in by one side only.
+    """Return who gets in on one side only.
 
     Args:
         one: The side that lets them in.
@@ -337,7 +340,7 @@ def _only_in(one: _Side, other: _Side, inherited: Selection) -> Selection:
 
 
 def _new_in(found: Selection, inherited: Selection) -> Selection:
-    """Return who is selected at a queue and not at its parent."""
+    """Return who is selected at a queue but not at its parent."""
     if found is inherited or found.is_empty or inherited.everyone:
         return NOBODY
     return found if found.everyone else Selection(found.names - inherited.names)
@@ -346,7 +349,9 @@ def _new_in(found: Selection, inherited: Selection) -> Selection:
 def _inherited(
     parent: ComparedQueue, gained: Selection, lost: Selection
 ) -> tuple[tuple[QueueDifference, ...], tuple[QueueDifference, ...]]:
-    """Return which differences above a queue inherits whole, and which in part."""
+    """Return the ancestors' differences that a queue inherits whole, and those that it inherits in
+    part.
+    """
     above = parent.whole if parent.starting is None else (*parent.whole, parent.starting)
     if gained is parent.gained and lost is parent.lost:
         return above, parent.part
@@ -382,7 +387,7 @@ def _meets(found: Selection, above: Selection) -> bool:
 def people(members: Mapping[str, Names]) -> Expand:
     """Return an expansion of ACLs to people: the users and the members of the groups.
 
-    A service that acts for users is `~name`. Groups without members here count as empty.
+    A service that acts for users is `~name`. Groups missing from `members` count as empty.
     """
 
     def expand(users: Names, groups: Names, proxies: Names) -> tuple[Names, ...]:

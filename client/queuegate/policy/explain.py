@@ -47,7 +47,7 @@ GRANTED = {
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One evaluated ACL, or one of the rules about the recovery queue and disabled ACLs."""
+    """An evaluated ACL, or a rule about the recovery queue or disabled ACLs."""
 
     queue: str
     """Empty for the ACL of the cluster's administrators."""
@@ -58,20 +58,20 @@ class Step:
     outcome: StepOutcome
     matched_subject: str = ""
     template: Template | None = None
-    """The template that sets the ACL of a queue that will be created."""
+    """The template that sets the ACL of a queue yet to be created."""
 
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """A decision with the ACLs that were evaluated, up to the one that decided."""
+    """A decision with the evaluated ACLs, up to the one that decided."""
 
     decision: Decision | None
-    """The result of `decide`: None if it depends on groups that are not known."""
+    """The result of `decide`: None if it depends on unknown groups."""
     evaluated_queue: str
-    """The queue, also one that will be created, or its nearest existing ancestor."""
+    """The queue, even if it is yet to be created, or its nearest existing ancestor."""
     steps: tuple[Step, ...]
     will_be_created: bool = False
-    """Whether the queue does not exist yet, and YARN will create it."""
+    """Whether the queue does not exist yet and YARN will create it."""
 
 
 def explain(
@@ -83,7 +83,7 @@ def explain(
     *,
     real_user: str = "",
 ) -> Explanation:
-    """Explain the decision that `decide` makes for the same arguments."""
+    """Explain the decision of `decide` for the same arguments."""
     decision = decide(partition, path, access, user, groups, real_user=real_user)
     if decision is ACLS_DISABLED:
         step = Step("", None, None, StepOutcome.ACLS_DISABLED)
@@ -125,8 +125,8 @@ def _acls_upwards(
 
 
 def _outcome_if_granted(decision: Decision | None, queue: str, acl: Acl) -> StepOutcome | None:
-    """Return the outcome of the ACL that granted access: the first one of the deciding queue
-    that lists the subject. None for any other ACL.
+    """Return the outcome of the ACL that granted access: the first ACL of the deciding queue that
+    lists the subject. None for any other ACL.
     """
     if decision is None or not decision.allowed or queue != decision.matched_queue:
         return None

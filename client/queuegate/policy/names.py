@@ -1,9 +1,9 @@
-"""Which user, group, queue and partition names are valid, how they compare, which are similar.
+"""Validates and compares the names of users, groups, queues and partitions, and finds similar ones.
 
 The patterns and rules are YuniKorn's: `pkg/common/security/acl.go` (names in an ACL),
 `pkg/common/configs/configvalidator.go` (names in limits and filters, queue names) and
-`pkg/common/utils.go` (partition names). Go's `$` matches only at the very end of a text,
-so patterns are applied with `fullmatch`.
+`pkg/common/utils.go` (partition names). Go's `$` matches only at the very end of a text, so
+patterns are applied with `fullmatch`.
 """
 
 import difflib
@@ -17,14 +17,14 @@ RECOVERY_QUEUE: Final = "root.@recovery@"
 DEFAULT_PARTITION: Final = "default"
 
 CONTROL_CHARACTERS: Final = r"\x00-\x1f\x7f-\x9f\u2028\u2029"
-"""As in a character class of a regular expression."""
+"""For use in a regular expression's character class."""
 CONTROL_CHARACTER: Final = re.compile(f"[{CONTROL_CHARACTERS}]")
-"""No name in a request or of a directory's group may have one."""
+"""Not allowed in any name in a request or in a group name from a directory."""
 
 _SIMILAR: Final = 0.65
-"""From which ratio of difflib on names are similar."""
+"""The difflib ratio from which names count as similar."""
 _MAX_COMPARED: Final = 100
-"""Characters in which similar names are searched: the time is their square."""
+"""The maximum number of characters searched for similar names: the time is quadratic."""
 
 _CONFIG_USER = re.compile(r"[_a-zA-Z][a-zA-Z0-9:#/_.@-]*[$]?")
 _CONFIG_GROUP = re.compile(r"[_a-zA-Z][a-zA-Z0-9:_.-]*")

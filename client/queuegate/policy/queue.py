@@ -10,10 +10,10 @@ _ADMIN: Final = Access.ADMIN
 
 
 class QueueAcls(NamedTuple):
-    """A queue as configured. An ACL given as text is parsed when it is first needed."""
+    """A queue as configured. An ACL given as text is parsed on first use."""
 
     path: str
-    """The full path, as the partition spells paths."""
+    """The full path, in the partition's spelling."""
     submit_acl: Acl | str
     admin_acl: Acl | str
 
@@ -21,7 +21,7 @@ class QueueAcls(NamedTuple):
 class Queue:
     """A queue of a partition. Immutable.
 
-    An ACL given as text is parsed when it is first needed: of a hundred thousand queues, few are
+    An ACL given as text is parsed on first use, since only a few of a hundred thousand queues are
     ever asked about.
     """
 
@@ -47,7 +47,7 @@ class Queue:
 
     @property
     def acl_texts(self) -> tuple[str, str]:
-        """The texts of its own ACLs for submission and administration, which are not parsed."""
+        """The texts of its own ACLs for submission and administration, without parsing."""
         submit, admin = self._submit_acl, self._admin_acl
         return (
             submit if isinstance(submit, str) else submit.text,
@@ -55,7 +55,7 @@ class Queue:
         )
 
     def has_acls_of(self, other: "Queue", access: Access) -> bool:
-        """Return whether two queues of one grammar list the same names for a kind of access.
+        """Return whether two queues with the same grammar list the same names for a kind of access.
 
         Equal texts are not parsed.
         """

@@ -1,8 +1,8 @@
-"""Who may use a queue: the names that its effective ACL lists, and the ACLs that list them.
+"""Finds who may use a queue: the names that its effective ACL lists, and the ACLs that list them.
 
-The effective ACL of a queue is the union of all ACLs that `decide` evaluates for it. It is read
-from the same chain of ACLs, so that both always agree: a user is allowed exactly if the effective
-ACL lets everyone in, or lists the user, a group of the user, or the service that acts for them.
+The effective ACL of a queue is the union of all ACLs that `decide` evaluates for it. Both use the
+same chain of ACLs, so they always agree: a user is allowed if and only if the effective ACL lets
+everyone in, or lists the user, a group of the user, or the service that acts for them.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -29,13 +29,13 @@ class SubjectKind(StrEnum):
     GROUP = auto()
     """The members of a group."""
     PROXY = auto()
-    """A service that is let in for every user it acts for (Hadoop's `~name`)."""
+    """A service that gets access for every user it acts for (Hadoop's `~name`)."""
 
-    # An enumeration computes its hash in Python, and this is a part of dictionary keys.
+    # An enumeration computes its hash in Python, and members are part of dictionary keys.
     __hash__ = str.__hash__
 
 
-# Reading members of an enumeration took a third of the time of `who_can`.
+# Accessing enumeration members took a third of the time of `who_can`.
 _SUBMIT: Final = Access.SUBMIT
 _ADMIN: Final = Access.ADMIN
 _USER: Final = SubjectKind.USER
@@ -46,9 +46,9 @@ class Grant(NamedTuple):
     """A name in an ACL that lets users in: the *via* of an answer."""
 
     queue: str
-    """The path of the queue that has the ACL; empty for the administrators of the cluster."""
+    """The path of the queue with the ACL; empty for the administrators of the cluster."""
     acl: Access | None
-    """Which ACL of that queue; None if the cluster does not enforce ACLs."""
+    """The ACL of that queue; None if the cluster does not enforce ACLs."""
     kind: SubjectKind
     name: str
     """`*` for everyone."""
@@ -56,7 +56,7 @@ class Grant(NamedTuple):
 
 @dataclass(frozen=True)
 class EffectiveAcl:
-    """Who may use a queue. Of several ACLs that list a name, the nearest counts."""
+    """The names that may use a queue. If several ACLs list a name, the nearest applies."""
 
     partition: Partition
     path: str
@@ -67,7 +67,7 @@ class EffectiveAcl:
     users: Mapping[str, str]
     """By name: the path of the nearest queue that lists the user."""
     groups: Mapping[str, str]
-    """The same for groups. Those above an ACL that lets everyone in are left out."""
+    """The same for groups. Groups above an ACL that lets everyone in are left out."""
     proxies: Mapping[str, str]
     """The same for services that act for users."""
 
@@ -85,12 +85,12 @@ class EffectiveAcl:
         return {queue.path: queue for queue in self.partition.upwards(self.path)}
 
     def users_of(self, queue: str) -> frozenset[str]:
-        """Return the users that the submit ACL of one of the queues lists."""
+        """Return the users listed in the submit ACL of one of the queues."""
         return self._queues[queue].submit_acl.users
 
     @property
     def everyone(self) -> Grant | None:
-        """The grant that lets everyone in, if there is one."""
+        """The grant that lets everyone in, if any."""
         return self.open_by and grant_of(self.partition, self.path, self.access, self.open_by, "")
 
     def grant(self, kind: SubjectKind, name: str) -> Grant:
@@ -120,17 +120,17 @@ class WhoCan(NamedTuple):
     """The people who may use a queue."""
 
     everyone: Grant | None
-    """The grant that lets everyone in; the users are then only those that are listed, too."""
+    """The grant that lets everyone in. If set, the users are only those that are also listed."""
     users: dict[str, list[Grant]]
-    """The grants of each user: the one of the user's own name first."""
+    """The grants of each user, starting with the grant for the user's own name."""
     unexpanded: list[Grant]
-    """The groups whose members are not known."""
+    """The groups with unknown members."""
     proxies: list[Grant]
-    """The services that are let in for every user they act for."""
+    """The services that get access for every user they act for."""
 
 
 def effective_acl(partition: Partition, path: str, access: Access) -> EffectiveAcl:
-    """Return who may use a queue.
+    """Return the effective ACL of a queue.
 
     Args:
         partition: The partition of the queue.
@@ -153,18 +153,18 @@ def who_can(acl: EffectiveAcl, members: Mapping[str, Iterable[str]]) -> WhoCan:
 
     Args:
         acl: The effective ACL of a queue.
-        members: The members of the groups, nested ones included, by the name of the group.
+        members: The members of the groups by group name, including nested members.
     """
     users: dict[str, list[Grant]] = {}
     submit = acl.access is Access.SUBMIT
-    # By queue: the users that its submit ACL lists, which is evaluated first.
+    # By queue: the users listed in its submit ACL, which is evaluated first.
     first = {
         queue: acl.users_of(queue) if submit and queue != CLUSTER else frozenset()
         for queue in {*acl.users.values()}
     }
     for user, queue in acl.users.items():
         kind = _SUBMIT if user in first[queue] else _ADMIN
-        # As the constructor of a named tuple does, at a third of its cost.
+        # Like the constructor of a named tuple, at a third of its cost.
         users[user] = [_new_tuple(Grant, (queue, kind, _USER, user))]
     unexpanded = []
     for group in acl.groups:
@@ -189,10 +189,10 @@ def grant_of(
 
     Args:
         partition: The partition of the queue.
-        path: The path of the queue that was decided about.
-        access: The kind of access that was decided.
+        path: The path of the queue in the question.
+        access: The kind of access in the question.
         decision: The decision. Raises ValueError if it denies access.
-        user: The user that was decided for: users and groups can share a name.
+        user: The user in the question, since users and groups can share a name.
     """
     if not decision.allowed:
         raise ValueError("the decision denies access")
@@ -221,9 +221,9 @@ def _queue(partition: Partition, path: str, deciding: str) -> Queue | None:
 
 
 def _grant(queue: Queue | None, access: Access, kind: SubjectKind, name: str) -> Grant:
-    """Return the grant of a name that is listed at a queue: its submit ACL is evaluated first.
+    """Return the grant of a name listed at a queue, where the submit ACL is evaluated first.
 
-    Without a queue, the administrators of the cluster are meant.
+    Without a queue, the name is an administrator of the cluster.
     """
     if queue is None:
         return Grant(CLUSTER, Access.ADMIN, kind, name)

@@ -26,13 +26,13 @@ PROPERTIES: Final = (
     _MAPPING,
     *(key + suffix for key in (_VIEW, _MODIFY, _ADMIN) for suffix in ("", _GROUPS)),
 )
-"""The properties that decide who has access."""
+"""The properties that affect access."""
 _SHELL: Final = "org.apache.spark.security.ShellBasedGroupsMappingProvider"
 _TRUTHS: Final = {"true": True, "false": False}
 
 
 class SparkError(ValueError):
-    """A property has a value that Spark refuses."""
+    """Raised for a property value that Spark rejects."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,22 +41,22 @@ class SparkAcls:
 
     enabled: bool
     owners: Acl
-    """Users who may always view and modify it: those of the application and of its process."""
+    """Users who may always view and modify it: the user of the application and of its process."""
     view: Acl
     modify: Acl
     admin: Acl
     uses_groups: bool
-    """False if `spark.user.groups.mapping` names a custom class, which cannot be called here;
-    Spark denies access if its mapping fails."""
+    """False if `spark.user.groups.mapping` names a custom class, which cannot be called here. Spark
+    denies access if its mapping fails."""
 
     def decide(
         self, action: Action, user: str | None, groups: Sequence[str] | None
     ) -> ApplicationDecision:
-        """Decide about an action.
+        """Decide whether a user may take an action.
 
         Args:
             action: The action that the user wants to take.
-            user: The name of the user; None if no login is required.
+            user: The name of the user, or None if no login is required.
             groups: All groups of the user, or None while they are not known.
 
         Raises:
@@ -79,7 +79,7 @@ class SparkAcls:
         return evaluate(lists, user, groups if self.uses_groups else ())
 
     def yarn_acls(self) -> tuple[Acl, Acl]:
-        """Return the view ACL and the modify ACL that Spark passes to YARN, enabled or not."""
+        """Return the view and modify ACLs that Spark passes to YARN, whether enabled or not."""
         return self._joined(self.view), self._joined(self.modify)
 
     def _joined(self, acl: Acl) -> Acl:
@@ -97,11 +97,11 @@ def spark_acls(
 ) -> SparkAcls:
     """Read the properties of an application.
 
-    Lists are split at commas only, and their entries are trimmed. A `*` anywhere in a list, also
-    in a list of groups, means everyone.
+    Lists are split only at commas, and their entries are trimmed. A `*` anywhere in a list, even in
+    a list of groups, means everyone.
 
     Raises:
-        SparkError: Spark would refuse a property.
+        SparkError: Spark would reject a property.
     """
     text = properties.get(_ENABLE, "false")
     enabled = _TRUTHS.get(text.strip(TRIMMED).lower())

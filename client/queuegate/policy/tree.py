@@ -25,13 +25,14 @@ from queuegate.policy.queue import Queue, QueueAcls
 from queuegate.policy.yarn_acl import Semantics, yarn_grammar
 
 MAX_MISSING_PATHS: Final = 10_000
-"""Paths without a queue whose chains are kept: callers can invent any number of them."""
+"""The maximum number of missing paths whose chains are kept, since callers can invent any
+number."""
 MAX_PATH_LENGTH: Final = 256
 MAX_SHARED_ACLS: Final = 4_096
-"""Texts of which equal ones share one parsed ACL."""
+"""The maximum number of texts for which equal ones share one parsed ACL."""
 
 LONG_ACL: Final = 65_536
-"""Characters of an ACL that takes milliseconds to parse."""
+"""The length of an ACL from which parsing takes milliseconds."""
 
 _SUBMIT: Final = Access.SUBMIT
 _ADMIN: Final = Access.ADMIN
@@ -56,42 +57,42 @@ class Cluster:
 
 @dataclass(frozen=True, slots=True)
 class Partition:
-    """The queues of a partition. Immutable; made by a PartitionBuilder."""
+    """The queues of a partition. Immutable. Built by a PartitionBuilder."""
 
     name: str
     resolver_type: str
-    """The group resolver that the configuration names; empty if none."""
+    """The group resolver named in the configuration; empty if none."""
     queues: Mapping[str, Queue]
-    """By path as `path` returns it, each queue after its parent."""
+    """By path as returned by `path`, each queue after its parent."""
     paths: tuple[str, ...]
     """All paths, sorted."""
     depth: int
     """The number of levels of the deepest path."""
     cluster: Cluster | None = None
-    """None for a partition of YuniKorn."""
+    """None for a YuniKorn partition."""
     resolver_place: tuple[int, int] = (0, 0)
-    """Line and column of the group resolver in the configuration."""
+    """The line and column of the group resolver in the configuration."""
     short_names: Mapping[str, str] = field(default_factory=dict)
-    """Paths of queues by their last level. A name that several queues share maps to itself,
-    which is not the path of any queue."""
+    """Paths of queues by their last level. A name shared by several queues maps to itself, which is
+    not the path of any queue."""
     parse_acl: Callable[[str], Acl] = field(default=acl.parse, repr=False)
-    """The grammar of the ACLs that were added as texts."""
+    """The grammar of ACLs added as texts."""
     acl_names: AclNames = AclNames.YUNIKORN
-    """For a partition of YuniKorn: which names its ACLs may list."""
+    """For a YuniKorn partition, the names that its ACLs may list."""
     creation: QueueCreation | None = None
-    """The queues that the scheduler creates when somebody submits to them, if it does."""
+    """The queues that the scheduler creates on submission, if any."""
     _parse_created: Callable[[str], Acl] = field(default=acl.parse, repr=False)
     """The same grammar, with a cache."""
     _submit_chains: dict[str, Chain] = field(init=False, repr=False, default_factory=dict)
     _admin_chains: dict[str, Chain] = field(init=False, repr=False, default_factory=dict)
     _ancestors: dict[str, str] = field(init=False, repr=False, default_factory=dict)
-    """The nearest existing ancestors of those missing queues whose chains are kept."""
+    """The nearest existing ancestors of missing queues whose chains are kept."""
 
     def __post_init__(self) -> None:
         self._submit_chains[CLUSTER], self._admin_chains[CLUSTER] = _above_root(self.cluster)
 
     def path(self, text: str) -> str | None:
-        """Return the canonical path of a queue in this partition; None if the text is no path."""
+        """Return the canonical path of a queue in this partition; None if it is not a path."""
         if text in self.queues:
             return text
         if self.cluster is None:
@@ -99,22 +100,22 @@ class Partition:
         return self.short_names.get(text) or yarn_queue_path(text)
 
     def accepts_user(self, name: str) -> bool:
-        """Return whether a question with groups may have a user of this name.
+        """Return whether a question with groups may name this user.
 
-        YuniKorn's `ConvertUGI` refuses names that its limits do not accept. Where ACLs may list
-        any name, a user may have any; the wildcard is none.
+        YuniKorn's `ConvertUGI` rejects names that its limits do not accept. Where ACLs may list any
+        name, a user may have any name, except the wildcard.
         """
         if self.cluster is not None:
             return True
         return is_user_name(name) or (self.acl_names is AclNames.ANY and name != WILDCARD)
 
     def nearest(self, path: str) -> Queue:
-        """Return the queue that decides about a path: the queue itself, also one that the scheduler
-        would create with ACLs from a template, or else its nearest existing ancestor.
+        """Return the queue that decides about a path: the queue itself, including one that the
+        scheduler would create with ACLs from a template, or else its nearest existing ancestor.
 
-        YuniKorn (`placement.go`, `PlaceApplication`) and the fair scheduler check access to a queue
-        that would be created at that ancestor. A short name that several queues share returns a
-        queue without ACLs: the capacity scheduler does not resolve it.
+        For a queue that would be created, YuniKorn (`placement.go`, `PlaceApplication`) and the
+        fair scheduler check access at that ancestor. A short name shared by several queues returns
+        a queue without ACLs, because the capacity scheduler does not resolve it.
         """
         queue = self.queues.get(path)
         if queue is not None:
@@ -124,8 +125,8 @@ class Partition:
         return next(iter(self.created(path)), None) or self._configured(path)
 
     def created(self, path: str) -> list[Queue]:
-        """Return the queues that the scheduler creates for a submission to a path, the queue
-        itself first; none if the queue exists, or would not be created.
+        """Return the queues that the scheduler creates for a submission to a path, starting with
+        that queue. Empty if the queue exists or would not be created.
         """
         return [
             Queue(QueueAcls(each.path, each.submit_acl, each.admin_acl), self._parse_created)
@@ -145,9 +146,9 @@ class Partition:
         return self.creation.creates(path, self._configured(path).path)
 
     def created_below(self, path: str) -> list[str]:
-        """Return paths that stand for all queues below a path that the scheduler creates, sorted.
+        """Return paths that represent all queues below a path that the scheduler creates, sorted.
 
-        A level `*` of such a path stands for any name.
+        A level `*` in such a path stands for any name.
         """
         if self.creation is None or path in self.short_names:
             return []
@@ -176,10 +177,11 @@ class Partition:
         return self._ancestors.get(path) or self.nearest(path).path
 
     def chain(self, path: str, access: Access) -> Chain:
-        """Return the compiled ACLs of the nearest queue of a path and of all queues above it.
+        """Return the compiled ACLs of the nearest queue of a path and all its ancestors.
 
         Nobody may submit to the recovery queue or below it, even if it is not configured. Raises
-        TypeError if `access` is no Access: texts like "submit" could be taken for the wrong kind.
+        TypeError if `access` is not an Access, because texts like "submit" could be taken for the
+        wrong kind.
         """
         if access is _SUBMIT:
             chains = self._submit_chains
@@ -190,16 +192,16 @@ class Partition:
         return chains.get(path) or self._compile(path, access, chains)
 
     def parts(self) -> list[object]:
-        """Return the objects that this partition is made of.
+        """Return the objects that make up this partition.
 
-        Freeing a large partition takes long. The holder of its parts can free a few at a time.
+        Freeing a large partition takes a long time. With its parts, a few can be freed at a time.
         """
         return [*self.queues.values(), *self._submit_chains.values(), *self._admin_chains.values()]
 
     def parse_long_acls(self) -> None:
-        """Parse the ACLs of queues with a long one, which are otherwise parsed when first needed.
+        """Parse the ACLs of queues with long ACLs, which are otherwise parsed on first use.
 
-        Takes seconds for megabytes of names, so it is for a thread.
+        Takes seconds for megabytes of names, so it should run in a thread.
         """
         for queue in self.queues.values():
             if max(map(len, queue.acl_texts)) > LONG_ACL:
@@ -219,7 +221,7 @@ class Partition:
         nearest = self._configured(path).path
         chain = self._chain_of_configured(nearest, access, chains)
         for queue in reversed(created):
-            # One level for each ACL: the chains of many paths share the names of a template.
+            # One level per ACL: the chains of many paths share the names of a template.
             chain = chain.extend(queue.path, (queue.admin_acl,))
             if access is _SUBMIT:
                 chain = chain.extend(queue.path, (queue.submit_acl,))
@@ -245,7 +247,7 @@ class Partition:
 class PartitionBuilder:
     """Builds a partition from its queues, which may be added in parts.
 
-    Queues without ACLs share what their parent has, so the size of the result grows with the
+    Queues without ACLs share the chains of their parent, so the size of the result grows with the
     number of ACLs.
     """
 
@@ -263,11 +265,11 @@ class PartitionBuilder:
 
         Args:
             name: The name of the partition.
-            resolver_type: The type of the group resolver that the configuration names.
-            cluster: None for a partition of YuniKorn.
-            resolver_place: Line and column of `resolver_type`.
-            parse_acl: Parses the ACLs that are added as texts; it must accept all of them.
-            acl_names: For a partition of YuniKorn: which names its ACLs may list.
+            resolver_type: The type of the group resolver named in the configuration.
+            cluster: The YARN cluster, or None for a YuniKorn partition.
+            resolver_place: The line and column of `resolver_type`.
+            parse_acl: Parses the ACLs added as texts. Must accept all of them.
+            acl_names: For a YuniKorn partition, the names that its ACLs may list.
         """
         self._name = name
         self._resolver_type = resolver_type
@@ -283,8 +285,8 @@ class PartitionBuilder:
         self._depth = 1
 
     def add(self, queues: Iterable[QueueAcls]) -> None:
-        """Add queues, each after its parent. A root without ACLs is added if the first queue
-        is not the root.
+        """Add queues, each after its parent. A root without ACLs is added if the first queue is not
+        the root.
         """
         built = self._queues
         has_short_names = self._cluster is not None and self._cluster.has_short_names
@@ -309,7 +311,7 @@ class PartitionBuilder:
         self._sorted_paths.extend(paths)
 
     def create(self, creation: QueueCreation | None) -> None:
-        """Set which queues the scheduler creates when somebody submits to them."""
+        """Set the queues that the scheduler creates on submission."""
         self._creation = creation
 
     def build(self) -> Partition:
@@ -339,7 +341,7 @@ def build_partition(
     cluster: Cluster | None = None,
     creation: QueueCreation | None = None,
 ) -> Partition:
-    """Build a partition from all its queues, each given after its parent."""
+    """Build a partition from all its queues, each after its parent."""
     parse = yarn_grammar(cluster.semantics) if cluster else acl.parse
     builder = PartitionBuilder(name, resolver_type, cluster, parse_acl=parse)
     builder.create(creation)
@@ -373,9 +375,9 @@ class Policy:
 
     partitions: Mapping[str, Partition]
     source: str = ""
-    """Where the configuration was read from, for display."""
+    """The source of the configuration, for display."""
     revision: int = 0
-    """Increases by 1 with each configuration that is served."""
+    """Increases by 1 with each served configuration."""
     checksum: str = ""
     """SHA-256 of the configuration in upper-case hexadecimal, as YuniKorn prints it."""
 

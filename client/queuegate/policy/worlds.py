@@ -1,8 +1,8 @@
-"""The people for whom a claim about a policy has to hold.
+"""The people for whom a claim about a policy must hold.
 
-An ACL lets people in by one name: their own, that of a group, or of the service that acts for them.
-More names only let in more. So in an open world it is enough to look at the smallest people: a user
-without groups, somebody new in one group, and what stated facts add to them.
+An ACL lets people in by a single name: their own, a group's, or the name of the service that acts
+for them. More names only let in more. In an open world it is therefore enough to consider minimal
+people: a user without groups, a new user in one group, and the memberships that stated facts add.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -20,7 +20,7 @@ class Subject(NamedTuple):
     name: str
 
     def __str__(self) -> str:
-        """Return it as claims have it, such as `group:dev`."""
+        """Return the form in claims, such as `group:dev`."""
         return f"{self.kind}:{self.name}"
 
 
@@ -29,7 +29,7 @@ class Person:
     """A user with their groups, and the service that acts for them."""
 
     user: str
-    """Empty for somebody new, whom nothing names."""
+    """Empty for a new user, who is named nowhere."""
     groups: tuple[str, ...] = ()
     real_user: str = ""
 
@@ -46,18 +46,18 @@ class World(Protocol):
     """The people who may exist."""
 
     def people(self, subjects: Iterable[Subject]) -> Iterator[Person]:
-        """Yield people to whom all subjects apply: all of them, or at least the smallest."""
+        """Yield people to whom all subjects apply: all of them, or at least the minimal ones."""
 
 
 class Inclusion(NamedTuple):
-    """A fact: the subject is in the group; of a group, all its members are."""
+    """A fact: the subject is in the group. For a group, all its members are."""
 
     subject: Subject
     group: str
 
 
 class Exclusion(NamedTuple):
-    """A fact: the subject is not in the group; of a group, none of its members is."""
+    """A fact: the subject is not in the group. For a group, none of its members is."""
 
     subject: Subject
     group: str
@@ -65,7 +65,7 @@ class Exclusion(NamedTuple):
 
 @dataclass(frozen=True)
 class OpenWorld:
-    """Anybody may exist, with any name and any groups, unless stated facts exclude it."""
+    """Anybody may exist, with any name and groups, unless stated facts exclude them."""
 
     inclusions: tuple[Inclusion, ...] = ()
     exclusions: tuple[Exclusion, ...] = ()
@@ -78,7 +78,7 @@ class OpenWorld:
         return found
 
     def people(self, subjects: Iterable[Subject]) -> Iterator[Person]:
-        """Yield the smallest person to whom all subjects apply, if the facts allow one."""
+        """Yield the minimal person to whom all subjects apply, if the facts allow one."""
         wanted = dict.fromkeys(subjects)
         names = {kind: [name for each, name in wanted if each is kind] for kind in SubjectKind}
         if len(names[SubjectKind.USER]) > 1 or len(names[SubjectKind.PROXY]) > 1:
@@ -91,7 +91,7 @@ class OpenWorld:
             )
 
     def _with_inclusions(self, subjects: Iterable[Subject]) -> dict[Subject, None]:
-        """Return subjects, and the groups that include them, in order."""
+        """Return subjects and the groups that include them, in order."""
         known = dict.fromkeys(subjects)
         waiting = [*known]
         while waiting:
@@ -119,7 +119,7 @@ class ClosedWorld:
     def people(self, subjects: Iterable[Subject]) -> Iterator[Person]:
         """Yield each person of the directory to whom all subjects apply.
 
-        The service that acts for somebody must be in the directory, too.
+        The service that acts for a person must also be in the directory.
         """
         wanted = [*subjects]
         services = {name for kind, name in wanted if kind is SubjectKind.PROXY}

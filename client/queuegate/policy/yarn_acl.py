@@ -1,4 +1,4 @@
-"""YARN's ACL grammar, as documented and as implemented by Hadoop 3.4."""
+"""YARN's ACL grammar, as documented and as implemented in Hadoop 3.4."""
 
 import functools
 import re
@@ -17,10 +17,10 @@ MAX_SHOWN_NAMES: Final = 10
 
 
 class Semantics(StrEnum):
-    """Which rules apply where YARN's documentation and its code differ."""
+    """The rules to apply where YARN's documentation and its code differ."""
 
     DOCUMENTED = "documented"
-    """The administrators' guide to YARN ACLs."""
+    """YARN's documentation of ACLs for administrators."""
     HADOOP = "hadoop"
     """The behaviour of Hadoop 3.4."""
 
@@ -57,8 +57,8 @@ def _documented(text: str) -> Acl:
 
 
 def _usable(field: str) -> tuple[frozenset[str], tuple[str, ...]]:
-    """Split a list into names and unusable entries: `~name`, and entries with white space,
-    which the documentation forbids in a list.
+    """Split a list into names and unusable entries: `~name`, and entries with white space, which
+    the documentation forbids in a list.
     """
     entries = [entry for entry in field.split(",") if entry]
     odd = tuple(name for name in entries if name.startswith(_PROXY) or _SPACE.search(name))
@@ -80,7 +80,7 @@ def _entries(field: str) -> list[str]:
 
 
 def describe_difference(text: str) -> str:
-    """Describe how the two readings of an ACL differ; empty if they do not."""
+    """Describe how the two readings of an ACL differ; empty if they agree."""
     documented = parse_yarn(text, Semantics.DOCUMENTED)
     hadoop = parse_yarn(text, Semantics.HADOOP)
     if (documented.allows_all, documented.users, documented.groups, documented.proxies) == (
