@@ -1,4 +1,4 @@
-"""The admission vectors, as requests, with the few that we answer differently."""
+"""The admission vectors as requests, with the few that are deliberately answered differently."""
 
 import json
 from pathlib import Path
@@ -18,7 +18,7 @@ CASES: list[dict[str, Any]] = _FILE["cases"]
 _DENIED_BOB = "user bob with groups [g] is not allowed to set user annotation"
 _CHANGED = "user info annotation change is not allowed"
 
-# Our own answers; tests/vectors/DEVIATIONS.md says why.
+# Our own answers. tests/vectors/DEVIATIONS.md explains them.
 DEVIATIONS: dict[str, dict[str, Any]] = {
     "adm-011": {
         "allowed": True,
@@ -75,8 +75,8 @@ DEVIATIONS: dict[str, dict[str, Any]] = {
 
 
 def body(case: dict[str, Any]) -> bytes:
-    """The case as the body of a review. Bytes that are no JSON become a JSON string: a
-    body that holds them as they are is refused as a whole."""
+    """The case as the body of a review. Bytes that are not JSON become a JSON string, because a
+    body that contains them literally is refused as a whole."""
     request = dict(case["request"])
     for raw, name in (("objectRaw", "object"), ("oldObjectRaw", "oldObject")):
         if raw in request:
@@ -90,7 +90,9 @@ def body(case: dict[str, Any]) -> bytes:
 
 
 def settings_of(case: dict[str, Any]) -> AdmissionSettings:
-    """The settings of the case; where they are not valid, the old ones stay: the defaults."""
+    """The settings of the case. If they are invalid, the previous ones stay in effect: the
+    defaults.
+    """
     try:
         return read_settings({**DEFAULTS, **case["config"]})
     except AdmissionSettingsError:

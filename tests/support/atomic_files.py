@@ -1,12 +1,12 @@
-"""Files that other programs read while they are replaced."""
+"""Replaces files that other programs read."""
 
 from pathlib import Path
 
 
 def replace(path: Path, text: str) -> None:
-    """Write a file as careful programs do: aside, then renamed.
+    """Write a file atomically: a temporary file, then a rename.
 
-    One that is written in place may be read while it is half written.
+    A file written in place may be read when only half of it is written.
     """
     new = path.with_name(f"{path.name}.new")
     new.write_text(text, errors="surrogateescape")

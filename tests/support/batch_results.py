@@ -9,7 +9,7 @@ Result = TypeVar("Result", access_pb2.CheckResult, access_pb2.ApplicationCheckRe
 
 
 def with_errors(results: Sequence[Result]) -> list[Result]:
-    """Return the results, each of which has a decision or an error of its own."""
+    """Return the results, each with a decision or an individual error."""
     found = []
     for number, result in enumerate(results):
         if result.WhichOneof("outcome") == "same_error_as":

@@ -1,4 +1,4 @@
-"""A real browser for tests: Debian's chromium, without a network but loopback.
+"""A real browser for tests: Debian's chromium, without any network except loopback.
 
 Import the fixture `browser` into a module, and open pages with `visiting`.
 """
@@ -18,14 +18,14 @@ from playwright.sync_api import Error as BrowserError
 
 DEADLINE_MS: Final = 60_000.0
 _ARGUMENTS: Final = (
-    # Names resolve to nothing, and other addresses than loopback are not reached.
+    # Names do not resolve, and only loopback addresses are reached.
     "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1, EXCLUDE localhost",
     "--no-proxy-server",
     "--disable-background-networking",
     "--disable-component-update",
     "--disable-dev-shm-usage",
     "--disable-gpu",
-    # The same pixels on each screen.
+    # The same pixels on every screen.
     "--force-color-profile=srgb",
     "--font-render-hinting=none",
     "--hide-scrollbars",
@@ -36,18 +36,18 @@ SERIOUS: Final = ("serious", "critical")
 
 @dataclass
 class Visit:
-    """A page of a browser, and what happened in it."""
+    """A page of a browser, and the events in it."""
 
     page: Page
     dialogs: list[str] = field(default_factory=list)
     """The messages of dialogs, which only a script opens."""
     elsewhere: list[str] = field(default_factory=list)
-    """The requests that were not for this machine."""
+    """The requests that went to other machines."""
     errors: list[str] = field(default_factory=list)
     """Errors of scripts and of the console, such as violations of the content security policy."""
 
     def serious_findings(self) -> list[str]:
-        """Return axe-core's findings about accessibility that are serious or worse."""
+        """Return axe-core's accessibility findings that are serious or worse."""
         found = Axe().run(self.page, options={"resultTypes": ["violations"]})
         return [
             f"{each['id']}: {node['html']} {node.get('failureSummary', '')}"
@@ -57,7 +57,7 @@ class Visit:
         ]
 
     def overflow(self) -> int:
-        """Return by how many pixels the page is wider than its window."""
+        """Return the number of pixels by which the page is wider than its window."""
         root = "document.documentElement"
         pixels: int = self.page.evaluate(f"{root}.scrollWidth - {root}.clientWidth")
         return pixels
@@ -67,7 +67,7 @@ class Visit:
 def browser() -> Iterator[Browser]:
     """Start chromium for the tests of a module.
 
-    Not for a session: while Playwright runs, its event loop counts as running in this thread, and
+    Not per session: while Playwright runs, its event loop counts as running in this thread, so
     asynchronous tests in other modules could not start theirs.
     """
     with started_browser() as browser:
@@ -76,7 +76,7 @@ def browser() -> Iterator[Browser]:
 
 @contextmanager
 def started_browser() -> Iterator[Browser]:
-    """Start chromium; a test is skipped where there is none."""
+    """Start chromium. A test is skipped if it is not installed."""
     program = shutil.which("chromium")
     if program is None:
         pytest.skip("no chromium; on Debian: apt-get install chromium")
@@ -97,7 +97,7 @@ def visiting(
     height: int = 800,
     **options: Any,
 ) -> Iterator[Visit]:
-    """Open an empty page in a context of its own.
+    """Open an empty page in a separate context.
 
     Args:
         browser: the running browser.
@@ -154,7 +154,7 @@ def _launch(playwright: Playwright, program: str) -> Browser:
     except BrowserError as error:
         if "sandbox" not in str(error).lower():
             raise
-        # A container without user namespaces. All pages are of this machine.
+        # A container without user namespaces. All pages come from this machine.
         return playwright.chromium.launch(
             executable_path=program, args=arguments, chromium_sandbox=False, timeout=DEADLINE_MS
         )

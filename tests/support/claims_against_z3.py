@@ -1,8 +1,8 @@
-"""Random policies and claims: is each proof and each refutation what Z3 finds?
+"""Compares proofs and refutations of random claims about random policies with Z3's results.
 
     python -m tests.support.claims_against_z3 10000
 
-Each refutation's commands are run, too.
+The commands of each refutation are run as well.
 """
 
 import contextlib
@@ -85,7 +85,7 @@ def _file(policy: RandomPolicy, path: Path) -> PolicyFile:
 
 
 def _run(command: str) -> tuple[str, int]:
-    """Run `queuegate` in this process; return its output and its status."""
+    """Run `queuegate` in this process, and return its output and its status."""
     shown = io.StringIO()
     with contextlib.redirect_stdout(shown):
         status = queuegate(shlex.split(command)[1:])

@@ -1,4 +1,4 @@
-"""The calls of both clients by the names of their methods."""
+"""The calls of both clients, by method name."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import fields
@@ -42,5 +42,5 @@ CALLS: list[tuple[str, str, tuple[Any, ...]]] = [
 
 
 def arguments(question: queuegate.ApplicationCheck) -> dict[str, Any]:
-    """Return the arguments with which `check_application` asks a question."""
+    """Return the arguments of `check_application` for a question."""
     return {each.name: getattr(question, each.name) for each in fields(question)}

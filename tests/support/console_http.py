@@ -1,4 +1,4 @@
-"""Asking the console as a browser or a program does."""
+"""Requests to the console as sent by a browser or a program."""
 
 import http.client
 import re
@@ -22,7 +22,7 @@ class Answer:
 
     @property
     def form_token(self) -> str:
-        """The token that the forms of the page send back."""
+        """The token that the page's forms send back."""
         found = re.search(r'name="form_token" value="([0-9a-f]+)"', self.text)
         assert found, self.text
         return found[1]
@@ -36,7 +36,7 @@ def words(answer: Answer) -> str:
 
 @dataclass
 class Browser:
-    """Keeps cookies, and sends what a browser sends. `url` is that of the console."""
+    """Keeps cookies, and sends what a browser sends. `url` is the URL of the console."""
 
     url: str
     context: ssl.SSLContext | None = None
@@ -46,7 +46,7 @@ class Browser:
         return self._ask("GET", path, None, headers)
 
     def post(self, path: str, form: Mapping[str, str], **headers: str) -> Answer:
-        """Post a form; an underscore in a header's name stands for a hyphen."""
+        """Post a form. An underscore in a header name stands for a hyphen."""
         return self._ask("POST", path, urlencode(form), {"Content_Type": FORM, **headers})
 
     def sign_in(self, token: str, **form: str) -> Answer:

@@ -1,4 +1,4 @@
-"""Client certificates made byte by byte, with names that no library would write."""
+"""Client certificates built byte by byte, with names that no library would write."""
 
 import datetime as dt
 import ssl
@@ -11,7 +11,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 PRINTABLE, UTF8, LATIN_1, BMP, IA5, UNIVERSAL = 0x13, 0x0C, 0x14, 0x1E, 0x16, 0x1C
-"""Types of text in a subject."""
+"""Text types in a subject."""
 EMAIL, DNS, X400, URI, IP = 0x81, 0x82, 0xA3, 0x86, 0x87
 """Kinds of alternative names."""
 CN, ORGANIZATION, COUNTRY, EMAIL_ADDRESS = "2.5.4.3", "2.5.4.10", "2.5.4.6", "1.2.840.113549.1.9.1"
@@ -33,12 +33,12 @@ class Crafted(NamedTuple):
 
     subject: Sequence[Text] = ()
     alternative: Sequence[tuple[int, bytes]] | None = None
-    """Kinds and contents; without an extension for None."""
+    """Kinds and contents, or None for no extension."""
     extensions: Sequence[bytes] = ()
-    """Further extensions, whole."""
+    """Further extensions, complete."""
 
     def issue(self, authority: trustme.CA) -> tuple[bytes, bytes]:
-        """Return a certificate that is valid for a day, and its key, in PEM."""
+        """Return a certificate that is valid for a day, and its key, in PEM format."""
         issuer = x509.load_pem_x509_certificate(authority.cert_pem.bytes())
         signing = serialization.load_pem_private_key(authority.private_key_pem.bytes(), None)
         assert isinstance(signing, ec.EllipticCurvePrivateKey)

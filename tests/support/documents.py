@@ -1,4 +1,4 @@
-"""Samples of documents, and how tests carry them out."""
+"""Samples in documents, and how tests run them."""
 
 import os
 import re
@@ -19,18 +19,18 @@ class Sample:
 
     command: str
     shown: str | None = None
-    """None: the document shows none."""
+    """None if the document shows no output."""
 
     def run(
         self, folder: Path, programs: str, replaced: Mapping[str, str], seconds: float = _SECONDS
     ) -> "subprocess.CompletedProcess[str]":
-        """Run it by the shell.
+        """Run the command in the shell.
 
         Args:
             folder: The working directory.
-            programs: Where its programs are, as in PATH, before those of the machine.
-            replaced: What stands in the command for something that only a test knows.
-            seconds: How long it may take.
+            programs: The folders of its programs, as in PATH, which precede the machine's.
+            replaced: Placeholders in the command, with the values that only a test knows.
+            seconds: The time limit.
 
         """
         command = self.command
@@ -47,7 +47,7 @@ class Sample:
         )
 
     def shows(self, output: str) -> bool:
-        """Return whether the document shows this output.
+        """Return whether the output matches the one in the document.
 
         A line `...` stands for any number of lines, and `...` within a line for any text.
         """
@@ -61,13 +61,13 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """A fenced block of a document, without the indentation of the list that it is in."""
+    """A fenced block of a document, without the indentation of a list around it."""
 
     language: str
     text: str
     line: int
     file: str = ""
-    """The file that it shows: `title="…"` behind the language."""
+    """The file that it shows: `title="…"` after the language."""
     not_run: str = ""
     """Why no test runs it: the comment `<!-- not run: … -->` above the block."""
 
@@ -98,13 +98,13 @@ def fenced_blocks(text: str) -> list[Block]:
 
 
 def blocks(text: str, language: str) -> list[str]:
-    """Return the texts of the blocks of a language."""
+    """Return the texts of the blocks in a language."""
     return [block.text for block in fenced_blocks(text) if block.language == language]
 
 
 def samples(text: str) -> Iterator[Sample]:
-    """Return the commands of a document: the lines of its `sh` blocks, and of its `console`
-    blocks those that follow a prompt, with what is shown below them.
+    """Return the commands of a document: the lines of its `sh` blocks, and the lines after a prompt
+    in its `console` blocks, with the output shown below them.
     """
     for block in fenced_blocks(text):
         if block.language == "sh":
@@ -115,8 +115,8 @@ def samples(text: str) -> Iterator[Sample]:
 
 
 def dialogue(text: str) -> Iterator[Sample]:
-    """Return the commands of a `console` block: after `$ `, up to a line that does not end with a
-    backslash, or to the end of its here-document.
+    """Return the commands of a `console` block: from `$ ` to a line that does not end with a
+    backslash, or to the end of a here-document.
     """
     for part in re.split(r"^\$ ", text, flags=re.MULTILINE)[1:]:
         command = re.match(r"(?:[^\n]*\\\n)*[^\n]*", part)

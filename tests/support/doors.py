@@ -1,4 +1,4 @@
-"""Reads `tests/doors.toml`: which suite runs where, and which ones a change concerns."""
+"""Reads `tests/doors.toml`: where each suite runs, and which suites a change affects."""
 
 import tomllib
 from collections.abc import Iterable, Mapping
@@ -20,11 +20,11 @@ class Door:
     alone: tuple[str, ...] = ()
     """Paths that run after all others, one test at a time."""
     marker: str = ""
-    """An expression as `pytest -m` takes it; empty: all tests."""
+    """An expression for `pytest -m`; empty for all tests."""
     again: bool = False
     """Whether it runs the paths of `make test`."""
     command: tuple[str, ...] = ()
-    """What runs in place of pytest."""
+    """The command that runs instead of pytest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,15 +35,15 @@ class Doors:
     """The steps of `make test`, with their paths and the names of single tests."""
     doors: Mapping[str, Door]
     sources: Mapping[str, tuple[str, ...]]
-    """The doors that a change below a path concerns."""
+    """The doors affected by a change below a path."""
 
     def files_of_step(self, name: str, files: Iterable[str]) -> list[str]:
-        """Return what pytest runs in a step of `make test`: files, and names of single tests."""
+        """Return the pytest arguments for a step of `make test`: files and single tests."""
         single = [each for each in self.steps[name] if "::" in each]
         return [*(file for file in files if self.place_of(file) == ("test", name)), *single]
 
     def files_of_door(self, name: str, files: Iterable[str]) -> tuple[list[str], list[str]]:
-        """Return the files that a door runs beside others, and those that it runs alone."""
+        """Return the files that a door runs in parallel, and those that it runs one at a time."""
         if self.doors[name].again:
             return [file for file in files if (self.place_of(file) or ("",))[0] == "test"], []
         owned = [file for file in files if self.place_of(file) == ("verify", name)]
@@ -51,10 +51,10 @@ class Doors:
         return [file for file in owned if file not in alone], alone
 
     def place_of(self, file: str) -> tuple[str, str] | None:
-        """Return where a file of tests runs: `test` and a step, or `verify` and a door.
+        """Return where a test file runs: `test` and a step, or `verify` and a door.
 
         Returns:
-            None if it runs nowhere.
+            None if the file runs nowhere.
 
         """
         places = {
@@ -69,7 +69,7 @@ class Doors:
         return None if path is None else places[path]
 
     def concerned(self, changed: Iterable[str]) -> list[str]:
-        """Return the doors that changed files concern, without those that run a command.
+        """Return the doors affected by changed files, except doors that run a command.
 
         Args:
             changed: Paths relative to the project.
@@ -100,7 +100,7 @@ def read() -> Doors:
 
 
 def test_files() -> list[str]:
-    """Return all files of tests, relative to the project."""
+    """Return all test files, relative to the project."""
     found = (PROJECT / "tests").rglob("test_*.py")
     return sorted(str(path.relative_to(PROJECT)) for path in found)
 

@@ -1,4 +1,4 @@
-"""Waiting for what another process does."""
+"""Waits for the effects of another process."""
 
 import time
 from collections.abc import Callable
@@ -8,7 +8,7 @@ T = TypeVar("T")
 
 
 def eventually(probe: Callable[[], T], expected: T, seconds: float = 60) -> None:
-    """Wait until the probe gives what is expected; fail with what it gives instead."""
+    """Wait until the probe returns the expected value, or fail with the last value."""
     end = time.monotonic() + seconds
     while (found := probe()) != expected:
         assert time.monotonic() < end, f"{found!r} did not become {expected!r}"

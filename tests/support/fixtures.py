@@ -75,7 +75,7 @@ async def no_task_left() -> AsyncIterator[None]:
 
 @pytest.fixture(scope="session")
 def go() -> Path:
-    """The command `go`; a test is skipped where Go is absent and cannot be installed."""
+    """The command `go`. A test is skipped if Go is absent and cannot be installed."""
     try:
         return go_toolchain.go()
     except GoFailed as error:
@@ -84,25 +84,25 @@ def go() -> Path:
 
 @pytest.fixture(scope="session")
 def kustomize(go: Path) -> Path:
-    """The command `kustomize`; a module that uses it has the time limit `BUILD_SECONDS`."""
+    """The command `kustomize`. A module that uses it has the time limit `BUILD_SECONDS`."""
     return _built(KUSTOMIZE)
 
 
 @pytest.fixture(scope="session")
 def helm(go: Path) -> Path:
-    """The command `helm`; a module that uses it has the time limit `BUILD_SECONDS`."""
+    """The command `helm`. A module that uses it has the time limit `BUILD_SECONDS`."""
     return _built(HELM)
 
 
 @pytest.fixture(scope="session")
 def compose(go: Path) -> Path:
-    """Prints a compose file as Docker Compose reads it; the time limit as for `kustomize`."""
+    """Prints a compose file as Docker Compose reads it. The time limit is as for `kustomize`."""
     return _built(COMPOSE)
 
 
 @pytest.fixture(scope="session")
 def promtool(go: Path) -> Path:
-    """The command `promtool`; a module that uses it has the time limit `BUILD_SECONDS`."""
+    """The command `promtool`. A module that uses it has the time limit `BUILD_SECONDS`."""
     return _built(PROMTOOL)
 
 

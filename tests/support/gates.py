@@ -1,4 +1,4 @@
-"""Gates for tests: both kinds with the same face."""
+"""Gates for tests: both kinds behind one interface."""
 
 import asyncio
 import inspect
@@ -12,7 +12,7 @@ from tests.support.eventually import eventually
 
 
 class LoopGate:
-    """A `queuegate.aio.Gate` on an event loop of its own, with blocking methods."""
+    """A `queuegate.aio.Gate` on a private event loop, with blocking methods."""
 
     def __init__(self, address: str, **options: Any) -> None:
         self._loop = asyncio.new_event_loop()
@@ -44,7 +44,7 @@ KINDS: dict[str, Any] = {"blocking": queuegate.Gate, "asyncio": LoopGate}
 
 @contextmanager
 def live_gate(address: str, kind: str = "blocking", **options: Any) -> Iterator[queuegate.Gate]:
-    """Open a gate and yield it once it decides by itself; close it at the end."""
+    """Open a gate and yield it once it decides on its own. Close it at the end."""
     gate = KINDS[kind](address, **{"timeout": 60, **options})
     try:
         eventually(lambda: gate.state, queuegate.GateState.LIVE)
@@ -54,7 +54,7 @@ def live_gate(address: str, kind: str = "blocking", **options: Any) -> Iterator[
 
 
 def decides_itself(gate: queuegate.Gate, user: str, queue: str, **question: Any) -> bool:
-    """Ask, and return whether the gate decided it without the server."""
+    """Ask, and return whether the gate decided without the server."""
     before = gate.decided
     gate.check(user, queue, **question)
     return gate.decided > before

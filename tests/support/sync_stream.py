@@ -1,4 +1,4 @@
-"""A stream of SyncService whose messages a test writes itself."""
+"""A SyncService stream whose messages are written by a test."""
 
 import time
 from collections.abc import Iterator, Sequence
@@ -13,7 +13,7 @@ from queuegate.v1 import sync_pb2, sync_pb2_grpc
 
 
 def sync_request(kind: str, **fields: Any) -> sync_pb2.SyncRequest:
-    """Return a message of a caller."""
+    """Return a message from a caller."""
     request = sync_pb2.SyncRequest()
     message = getattr(request, kind)
     message.SetInParent()
@@ -22,7 +22,7 @@ def sync_request(kind: str, **fields: Any) -> sync_pb2.SyncRequest:
 
 
 class SyncStream:
-    """A stream. Nothing is read before a test asks for it."""
+    """A stream that reads nothing until a test asks for it."""
 
     def __init__(self, channel: grpc.Channel, metadata: Sequence[tuple[str, str]] = ()) -> None:
         self._requests: SimpleQueue[sync_pb2.SyncRequest | None] = SimpleQueue()
@@ -48,7 +48,7 @@ class SyncStream:
         raise AssertionError(f"the stream has ended without {kind}")
 
     def lease(self) -> float:
-        """Get a lease, and return when it was asked for."""
+        """Get a lease, and return the time of the request."""
         asked_at = time.monotonic()
         self._pings += 1
         self.send("ping", id=self._pings)
@@ -63,7 +63,7 @@ class SyncStream:
         return sequence
 
     def status(self) -> tuple[str, str]:
-        """Read all that is left; return how the stream ends."""
+        """Read the remaining messages, and return how the stream ends."""
         try:
             for _ in self.call:
                 pass
@@ -78,7 +78,7 @@ class SyncStream:
 
 @contextmanager
 def sync_streams(address: str) -> Iterator[Any]:
-    """Yield a function that opens a stream with metadata, over a connection of its own."""
+    """Yield a function that opens a stream with metadata, over a separate connection."""
     opened: list[tuple[grpc.Channel, SyncStream]] = []
 
     def open_stream(metadata: Sequence[tuple[str, str]] = ()) -> SyncStream:

@@ -1,4 +1,4 @@
-"""A flood of unknown names, beside users whose groups are known."""
+"""A flood of unknown names, alongside users whose groups are known."""
 
 from collections.abc import Sequence
 
@@ -9,8 +9,8 @@ _AT_ONCE = 1_000
 
 
 def ask_about_nobody(client: queuegate.Client, count: int, queue: str, *, first: int = 0) -> int:
-    """Check as many users who do not exist, each for the first time, and return for how many of
-    them there was an answer. An answer needs groups: the queue must not be open to everyone.
+    """Check the given number of distinct users who do not exist, and return how many got an answer.
+    An answer needs groups, so the queue must not be open to everyone.
     """
     answered = 0
     for start in range(first, first + count, _AT_ONCE):
@@ -22,5 +22,5 @@ def ask_about_nobody(client: queuegate.Client, count: int, queue: str, *, first:
 
 
 def served(client: queuegate.Client, users: Sequence[str], queue: str) -> int:
-    """Return how many of these users are let in."""
+    """Return the number of these users who are let in."""
     return sum(map(bool, client.check_many([Check(user, queue) for user in users])))

@@ -1,7 +1,7 @@
 """Names that would run a script, load something or mislead a reader if a page did not escape them.
 
-The formats accept them: queues of YARN may have any name without a dot, its ACLs any name without a
-comma or a blank, and directories any group.
+The formats accept them: YARN allows queue names without dots, ACL entries without commas and
+blanks, and directories allow any group.
 """
 
 import html
@@ -45,7 +45,7 @@ NAMES: Final = (
 QUEUES: Final = tuple(name.replace(".", "\u2024") for name in NAMES)
 """The same without dots."""
 INVISIBLE: Final = "\u202e\u202c\u200b\u2060\ufeff\u2066\u2069"
-"""Characters of the names that a page must not print as they are."""
+"""Characters of the names that a page must not print literally."""
 
 
 def fair_scheduler() -> str:
@@ -63,7 +63,7 @@ def fair_scheduler() -> str:
 
 
 def directory() -> dict[str, dict[str, Sequence[str]]]:
-    """Return a user of each name, for a scripted directory; each is in the group of that name."""
+    """Return a user for each name, for a scripted directory, in the group of the same name."""
     return {name: {"groups": [name, *NAMES[:3]]} for name in NAMES}
 
 

@@ -1,4 +1,4 @@
-"""Our answers about a yarn-site.xml and a capacity-scheduler.xml, compared with those of Hadoop."""
+"""Compares our answers about a yarn-site.xml and a capacity-scheduler.xml with Hadoop's."""
 
 import re
 from typing import Any, Final
@@ -18,7 +18,7 @@ _VARIABLE: Final = re.compile(r"\$\{[^}$ ]+\}")
 
 
 def agrees(site: str, scheduler: str, answer: dict[str, Any]) -> str:
-    """Compare our answer to that of Hadoop.
+    """Compare our answer with Hadoop's.
 
     Args:
         site: The text of the yarn-site.xml.
@@ -67,7 +67,7 @@ def agrees(site: str, scheduler: str, answer: dict[str, Any]) -> str:
 
 
 def _is_refusable(texts: str, answer: dict[str, Any]) -> bool:
-    """Return whether we may refuse the files: Hadoop does, would not start without a queue, or
-    leaves a variable in a value, perhaps in that of a queue that is not listed.
+    """Return whether queuegate may refuse the files: Hadoop refuses them, would not start without a
+    queue, or leaves a variable in a value, perhaps for an unlisted queue.
     """
     return "error" in answer or len(answer["queues"]) == 1 or _VARIABLE.search(texts) is not None

@@ -1,4 +1,4 @@
-"""Our answers about queues that YARN will create, compared with those of Hadoop."""
+"""Compares our answers about queues that YARN will create with Hadoop's."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -14,16 +14,16 @@ from queuegate_server.formats.yarn.load import YarnOptions
 def agrees(
     scheduler: str, questions: Sequence[dict[str, Any]], create: str, answer: dict[str, Any]
 ) -> Counter[str]:
-    """Compare our answers to those of Hadoop.
+    """Compare our answers with Hadoop's.
 
     Args:
         scheduler: The text of the capacity-scheduler.xml.
         questions: The questions that Hadoop answered.
-        create: The path of the queue that it was to create then.
-        answer: Its answer to `created`.
+        create: The path of the queue that Hadoop was then asked to create.
+        answer: Hadoop's answer to `created`.
 
     Returns:
-        How many answers there were of each kind.
+        The number of answers of each kind.
     """
     options = FormatOptions(yarn=YarnOptions(semantics=Semantics.HADOOP))
     loaded = load_policy("capacity-scheduler", scheduler.encode(), "cs.xml", options)

@@ -13,7 +13,7 @@ _PROPERTIES: Final = {
 
 
 def creating_scheduler(submit: str = "alice") -> str:
-    """Return the file; `submit` and the group `analysts` may submit to queues that are created."""
+    """Return the file. `submit` and the group `analysts` may submit to created queues."""
     properties = "\n".join(
         f"<property><name>yarn.scheduler.capacity.{name}</name><value>{value}</value></property>"
         for name, value in _PROPERTIES.items()

@@ -1,4 +1,4 @@
-"""The vectors of YARN, each with the semantics in which it holds."""
+"""The YARN vectors, each with the semantics in which it holds."""
 
 import json
 from pathlib import Path
@@ -16,7 +16,7 @@ _SOURCES: Final = {"seed": Semantics.DOCUMENTED, "hadoop-code": Semantics.HADOOP
 
 
 def readings(vector: dict[str, Any]) -> list[tuple[Semantics, dict[str, Any]]]:
-    """Return what a vector expects, by semantics."""
+    """Return the expected result of a vector, by semantics."""
     if vector.get("divergent"):
         return [(_SOURCES[source], answer) for source, answer in vector["expect"].items()]
     sources = [vector["source"], *vector.get("also", [])]

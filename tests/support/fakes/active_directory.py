@@ -1,4 +1,4 @@
-"""A domain of Active Directory with one user, for the fake LDAP server."""
+"""An Active Directory domain with one user, for the fake LDAP server."""
 
 import struct
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ ROOT: Attributes = {"supportedCapabilities": [b"1.2.840.113556.1.4.800"]}
 
 
 class Domain:
-    """One user; `member_of` decides how much of memberOf a request shows."""
+    """A single user. `member_of` controls how much of memberOf a response contains."""
 
     def __init__(self, groups: int = 0, page: int = 1500) -> None:
         self.names = [f"g{number}" for number in range(groups)]

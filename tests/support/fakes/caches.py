@@ -18,13 +18,13 @@ GROUPS: Final = Found(("g1", "g2"))
 NOBODY: Final = NoSuchUser("not in the directory")
 DOWN: Final = LookupFailed("the directory is down")
 WALL: Final = 1_700_000_000.0
-"""The wall clock when a cache is built."""
+"""The wall-clock time when a cache is built."""
 
 
 def build_cache(
     clock: ManualClock, options: CacheOptions | None = None, chance: float = 0.0
 ) -> GroupCache:
-    """Return an empty cache whose lifetimes are shortened by `chance` only."""
+    """Return an empty cache whose lifetimes are shortened only by `chance`."""
     start = clock.now
     return GroupCache(
         options or CacheOptions(), clock, lambda: WALL + clock.now - start, lambda: chance
@@ -32,7 +32,7 @@ def build_cache(
 
 
 class Questions:
-    """Lookups that a test starts, answers and gives up, about the users of one cache."""
+    """Lookups of one cache's users, which a test starts, answers and abandons."""
 
     def __init__(self, cache: GroupCache) -> None:
         self.cache = cache
@@ -54,7 +54,7 @@ class Questions:
         return self._outcome
 
     def answer(self, flight: Flight, outcome: Outcome) -> CacheEntry:
-        """Answer a question, without anything in between."""
+        """Answer a question, with nothing in between."""
         self._outcome = outcome
         asking = self._lookup.ask(flight)
         try:
@@ -70,7 +70,7 @@ class Questions:
         self._flights._end(flight)
 
     def invalidate(self, users: Collection[str]) -> int:
-        """Invalidate users (none named: all) and return how many were known."""
+        """Invalidate users, or all if none are named, and return how many were cached."""
         for user in users:
             self._flights.outdate(user)
         if not users:
@@ -79,13 +79,13 @@ class Questions:
 
 
 def store_outcome(cache: GroupCache, user: str, outcome: Outcome) -> CacheEntry:
-    """Ask and answer for a user without anything in between."""
+    """Ask and answer for a user, with nothing in between."""
     questions = Questions(cache)
     return questions.answer(questions.begin(user), outcome)
 
 
 def invalidate(cache: GroupCache, users: Collection[str]) -> int:
-    """Invalidate users (none named: all) and return how many were known."""
+    """Invalidate users, or all if none are named, and return how many were cached."""
     return cache.invalidate(users) if users else sum(cache.invalidate_all())
 
 
@@ -101,7 +101,7 @@ def stale_if_error(cache: GroupCache, user: str) -> tuple[CacheEntry, bool] | No
 
 
 def negative_entry(cache: GroupCache, user: str) -> CacheEntry | None:
-    """Return the failed lookup after which the user must not be looked up yet."""
+    """Return the failed lookup that forbids another lookup of the user for now."""
     entry = cache.find(user)
     return None if entry is None else _resolver(cache)._failure(entry, cache.clock())
 
@@ -115,7 +115,7 @@ def _resolver(cache: GroupCache) -> GroupResolver:
 
 
 def describe_entry(cache: GroupCache, user: str) -> str:
-    """Say what a decision has: groups, nobody, failure, stale or nothing."""
+    """Describe the basis of a decision: groups, nobody, failure, stale or nothing."""
     entry = get(cache, user)
     if entry is not None:
         names = {Found: "groups", NoSuchUser: "nobody", LookupFailed: "failure"}

@@ -2,7 +2,7 @@
 
 
 class ManualClock:
-    """Seconds since some moment; stands still until the test moves it."""
+    """Seconds since some point in time. Stands still until the test moves it."""
 
     def __init__(self, now: float = 1_000.0) -> None:
         self.now = now

@@ -1,4 +1,4 @@
-"""A collector of traces: a real gRPC server for OTLP that keeps what it is sent."""
+"""A trace collector: a real gRPC server for OTLP that keeps what it receives."""
 
 from concurrent import futures
 from types import TracebackType
@@ -33,7 +33,7 @@ class Collector(trace_service_pb2_grpc.TraceServiceServicer):
         return trace_service_pb2.ExportTraceServiceResponse()
 
     def wait_for(self, count: int) -> dict[str, trace_pb2.Span]:
-        """Return the spans by their names, once there are `count`."""
+        """Return the spans by name, once there are `count`."""
         eventually(lambda: len(self.spans) >= count, expected=True)
         assert len(self.spans) == count, [span.name for span in self.spans]
         return {span.name: span for span in self.spans}

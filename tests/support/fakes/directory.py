@@ -1,4 +1,4 @@
-"""A resolver with real behaviour that a test holds, breaks and counts."""
+"""A resolver with realistic behaviour that a test blocks, breaks and counts."""
 
 import asyncio
 from collections import Counter
@@ -30,7 +30,7 @@ class FakeDirectory:
 
     async def resolve(self, user: str) -> Outcome:
         self.asked[user] += 1
-        # The answer is that of the moment of the question, however long it takes.
+        # The answer is the one at the time of the question, however long it takes.
         outcome = self._outcome(user)
         error = self.error
         self.running += 1

@@ -1,4 +1,4 @@
-"""Search filters as text, evaluated over entries that are held in memory."""
+"""Search filters as text, evaluated over entries in memory."""
 
 import re
 from collections.abc import Iterator
@@ -9,7 +9,7 @@ _ITEM = re.compile(r"\(([^=()]+)=([^()]*)\)")
 
 
 class Entries:
-    """Answers searches over entries, as Active Directory does: long attributes come in ranges."""
+    """Answers searches over entries as Active Directory does: long attributes come in ranges."""
 
     def __init__(self, entries: dict[str, Attributes], page: int = 1500) -> None:
         self.entries = entries
@@ -47,7 +47,7 @@ class Entries:
 
 
 def matches(text: str, entry: Attributes) -> bool:
-    """Return whether an entry matches a filter, without regard to case."""
+    """Return whether an entry matches a filter, ignoring case."""
     operator = text[1]
     if operator in "&|":
         found = [matches(part, entry) for part in _parts(text[2:-1])]

@@ -1,4 +1,4 @@
-"""A fleet's order of events as one replica knows it, and a store of values in memory."""
+"""A replica's view of the order of a fleet's events, and a store of values in memory."""
 
 import asyncio
 from collections.abc import Callable
@@ -8,7 +8,7 @@ from queuegate_server.fleet.shared_groups import ValueUnavailable
 
 
 class FakeOrder:
-    """Events that a test has this replica carry out; each forgets a user, or all (None)."""
+    """Events that a test makes this replica execute. Each invalidates a user, or all (None)."""
 
     def __init__(self, epoch: bytes = b"epoch") -> None:
         self.epoch = epoch
@@ -33,7 +33,7 @@ class FakeOrder:
 
 
 class MemoryStore:
-    """Values that replicas share at once."""
+    """Values that replicas share immediately."""
 
     def __init__(self) -> None:
         self.values: dict[str, bytes] = {}

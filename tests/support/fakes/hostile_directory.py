@@ -1,4 +1,4 @@
-"""A directory that sends whatever bytes a test likes, from threads of its own."""
+"""A directory that sends arbitrary bytes chosen by a test, from its own threads."""
 
 import contextlib
 import socket
@@ -9,11 +9,11 @@ BIND, SEARCH, ABANDON, EXTENDED = 0x60, 0x63, 0x50, 0x77
 BIND_RESPONSE, ENTRY, DONE, REFERENCE, EXTENDED_RESPONSE = 0x61, 0x64, 0x65, 0x73, 0x78
 
 Reply = Callable[[int, int, bytes], Iterable[bytes]]
-"""Takes the id, the operation and the bytes of a request; returns what to send, piece by piece."""
+"""Takes the ID, the operation and the bytes of a request, and returns the pieces to send."""
 
 
 def element(tag: int, *parts: bytes) -> bytes:
-    """Return an element of BER with a length of definite form."""
+    """Return a BER element with a length in definite form."""
     content = b"".join(parts)
     size = len(content)
     length = bytes([size]) if size < 128 else b"\x84" + size.to_bytes(4, "big")
@@ -42,7 +42,7 @@ def entry(number: int, dn: bytes, attributes: Iterable[tuple[bytes, Iterable[byt
 
 
 def page(cookie: bytes) -> bytes:
-    """Return the control of a page of a result (RFC 2696)."""
+    """Return the control for a page of results (RFC 2696)."""
     value = element(0x30, element(2, b"\0"), element(4, cookie))
     return element(0xA0, element(0x30, element(4, b"1.2.840.113556.1.4.319"), element(4, value)))
 
@@ -106,7 +106,7 @@ def hostile_directory(reply: Reply) -> Iterator[HostileDirectory]:
 
 
 def binding(reply: Callable[[int, bytes], Iterable[bytes]]) -> Reply:
-    """Return a reply that accepts every bind, and answers searches by another."""
+    """Return a reply function that accepts every bind, and uses another for searches."""
 
     def answer(number: int, operation: int, request: bytes) -> Iterable[bytes]:
         if operation == BIND:

@@ -1,4 +1,4 @@
-"""The part of the Kubernetes API that is asked for namespaces, over real HTTPS."""
+"""The part of the Kubernetes API that returns namespaces, over real HTTPS."""
 
 import json
 import ssl
@@ -13,7 +13,7 @@ TOKEN = "token-of-the-account"
 
 
 class KubernetesApi:
-    """Answers `GET /api/v1/namespaces/NAME` for those who bring the token."""
+    """Answers `GET /api/v1/namespaces/NAME` for clients with the token."""
 
     def __init__(self) -> None:
         self.namespaces: dict[str, dict[str, str]] = {}
@@ -58,7 +58,7 @@ class KubernetesApi:
         return 200, {"metadata": {"name": name, "annotations": self.namespaces[name]}}
 
     def write_account(self, folder: Path) -> Path:
-        """Write what a pod gets to speak to the API; return the folder."""
+        """Write the files that a pod gets for access to the API, and return their folder."""
         account = folder / "account"
         account.mkdir()
         (account / "token").write_text(f"{TOKEN}\n")

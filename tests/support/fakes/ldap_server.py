@@ -1,4 +1,4 @@
-"""A small LDAP server for what slapd does not do: Active Directory's ways, and lies."""
+"""A small LDAP server for behaviour that slapd lacks: Active Directory's features, and lies."""
 
 import asyncio
 import contextlib
@@ -30,7 +30,7 @@ class Answer(NamedTuple):
 
 
 class FakeDirectory:
-    """Answers every bind with `bind_code` and every search with what `answer` returns."""
+    """Answers every bind with `bind_code`, and every search with the result of `answer`."""
 
     def __init__(self, answer: Callable[[Search], Answer]) -> None:
         self.answer = answer
@@ -42,7 +42,7 @@ class FakeDirectory:
         self.passwords: list[bytes] = []
         self.port = 0
         self.raw_reply = b""
-        """Sent in place of the answer to a search."""
+        """Sent instead of the answer to a search."""
         self._server: asyncio.Server | None = None
         self._writers: set[asyncio.StreamWriter] = set()
 
@@ -112,7 +112,7 @@ class FakeDirectory:
 
 
 def _pop_request(buffer: bytearray) -> Any:
-    """Remove and return the first request in a buffer; None while it is incomplete."""
+    """Remove and return the first request in a buffer, or None if it is incomplete."""
     try:
         request, rest = decoder.decode(bytes(buffer), asn1Spec=rfc2251.LDAPMessage())
     except SubstrateUnderrunError:
@@ -134,7 +134,7 @@ async def fake_directory(
 
 
 def text_of(node: Any) -> str:
-    """Return a filter as text, as RFC 4515 writes it."""
+    """Return a filter as RFC 4515 text."""
     kind, body = node.getName(), node.getComponent()
     if kind in ("and", "or"):
         return f"({'&' if kind == 'and' else '|'}{''.join(map(text_of, body))})"
@@ -170,7 +170,7 @@ def _entry(number: int, dn: str, values: Attributes) -> bytes:
     entry["objectName"] = dn.encode()
     for position, (name, texts) in enumerate(values.items()):
         entry["attributes"][position]["type"] = name.encode()
-        # An attribute without values is there all the same.
+        # An attribute without values is still present.
         entry["attributes"][position]["vals"].clear()
         for place, text in enumerate(texts):
             entry["attributes"][position]["vals"][place] = text

@@ -1,4 +1,4 @@
-"""Waiting for what the event loop and threads do, not for time to pass."""
+"""Waits for effects of the event loop and threads instead of for time to pass."""
 
 import asyncio
 from collections.abc import Callable
@@ -11,6 +11,6 @@ async def run_ready_callbacks() -> None:
 
 
 async def wait_until(condition: Callable[[], bool]) -> None:
-    """Wait for something that a thread does; the time limit of the test bounds it."""
+    """Wait for the effect of a thread, bounded by the test's time limit."""
     while not condition():  # noqa: ASYNC110 - threads set no asyncio events
         await asyncio.sleep(0.001)

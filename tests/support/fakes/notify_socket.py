@@ -1,4 +1,4 @@
-"""The service manager's end of the notifications of a server."""
+"""The service manager's end of a server's notifications."""
 
 import select
 import socket
@@ -9,7 +9,9 @@ from typing import Self
 
 
 class NotifySocket:
-    """Receives what a server sends to `NOTIFY_SOCKET`: a path, or an abstract name with `@`."""
+    """Receives what a server sends to `NOTIFY_SOCKET`: a path, or an abstract name starting with
+    `@`.
+    """
 
     def __init__(self, address: str) -> None:
         self.environment = {"NOTIFY_SOCKET": address}
@@ -38,7 +40,7 @@ class NotifySocket:
         return sum(text in states for states in self.received)
 
     def wait_for(self, text: str, *, count: int = 1, seconds: float = 60) -> None:
-        """Wait until a state was received `count` times."""
+        """Wait until a state has been received `count` times."""
         end = time.monotonic() + seconds
         while sum(text in states for states in self.received) < count:
             assert time.monotonic() < end, (

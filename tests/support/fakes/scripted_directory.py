@@ -1,4 +1,4 @@
-"""The test's side of the scripted resolver: its distribution, its script, its record."""
+"""The test's side of the scripted resolver: its distribution, script and record."""
 
 import json
 import os
@@ -19,7 +19,7 @@ HANGS = 1e6
 
 
 class ScriptedDirectory:
-    """A user directory that answers what a test says, from the next lookup on."""
+    """A user directory that gives the answers of a test, starting with the next lookup."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -40,8 +40,8 @@ class ScriptedDirectory:
         return {"PYTHONPATH": os.pathsep.join(path for path in paths if path)}
 
     def resolver(self, **options: Any) -> dict[str, Any]:
-        """Return an entry for `resolvers` of the settings; its breaker never opens, and no
-        lookup takes too long because the machine is busy.
+        """Return an entry for `resolvers` in the settings, whose breaker never opens and whose
+        lookups never time out on a busy machine.
         """
         return {
             "type": "scripted",
@@ -52,32 +52,32 @@ class ScriptedDirectory:
         }
 
     def reset(self, answers: dict[str, dict[str, Any]]) -> None:
-        """Know the given users and no others, and empty the record."""
+        """Know the given users and no others, and clear the record."""
         for file in ("asked", "released"):
             (self.folder / file).unlink(missing_ok=True)
         self.script = {"*": {"unknown": "not in the script"}}
         self.answer(answers)
 
     def answer(self, answers: dict[str, dict[str, Any]]) -> None:
-        """Change the answers for the given users; `*` stands for all others."""
+        """Change the answers for the given users. `*` stands for all others."""
         self.script |= answers
         new = self.folder / "answers.new"
         new.write_text(json.dumps(self.script))
         new.replace(self.folder / "answers.json")
 
     def release(self) -> None:
-        """Give the answers that are `held`."""
+        """Release the answers that are `held`."""
         (self.folder / "released").touch()
 
     def asked(self, user: str | None = None) -> int:
-        """Say how many lookups reached the resolver, of one user or of all."""
+        """Return the number of lookups that reached the resolver, for one user or all."""
         record = self.folder / "asked"
         users = record.read_text().splitlines() if record.exists() else []
         return len(users) if user is None else users.count(user)
 
 
 def settings_file(folder: Path, settings: dict[str, Any]) -> str:
-    """Write settings (JSON is YAML) and return the path of the file."""
+    """Write settings (JSON is YAML), and return the path of the file."""
     path = folder / "queuegate.yaml"
     path.write_text(json.dumps(settings))
     return str(path)

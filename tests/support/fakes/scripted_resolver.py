@@ -1,6 +1,7 @@
-"""Resolver types of another distribution, for tests: answers are scripted while it runs.
+"""Resolver types from another distribution, for tests. Their answers can be scripted while they
+run.
 
-The server finds them through the entry points of a small installed distribution, see
+The server finds them through the entry points of a small installed distribution; see
 `tests.support.fakes.scripted_directory`. This module runs inside the server process.
 """
 
@@ -15,15 +16,15 @@ from queuegate_server.identity.resolver import Found, LookupFailed, NoSuchUser, 
 
 
 class ScriptedOptions(ResolverOptions):
-    """Where the script is: `answers.json` in a folder; `asked` there gets a line a lookup, and
-    once there is `released`, no answer is held back any more.
+    """The folder of the script `answers.json`. `asked` there gets a line per lookup, and once
+    `released` exists there, no answer is held back any more.
     """
 
     folder: Path
 
 
 class Scripted:
-    """Answers as the script says at the moment of the question."""
+    """Gives the answers in the script at the time of the question."""
 
     Options = ScriptedOptions
 
@@ -38,7 +39,7 @@ class Scripted:
         """Do nothing."""
 
     async def resolve(self, user: str) -> Outcome:
-        """Answer by the user's entry, or the entry `*`."""
+        """Answer from the user's entry, or the entry `*`."""
         status = self._answers.stat()
         if self._read != (written := (status.st_ino, status.st_mtime_ns)):
             self._script, self._read = json.loads(self._answers.read_text()), written
@@ -65,10 +66,10 @@ class Scripted:
 
 
 class Listing(Scripted):
-    """Lists the members of groups, too: the users of the script whose answer has them."""
+    """Also lists the members of groups: the users in the script whose answers contain them."""
 
     async def members(self, listing: MemberListing) -> None:
-        """List the users of the script."""
+        """List the users in the script."""
         script = json.loads(self._answers.read_text())
         for user, answer in script.items():
             for group in answer.get("groups", ()):
@@ -87,11 +88,11 @@ class Unopenable:
         """Need nothing."""
 
     async def open(self) -> None:
-        """Fail as a resolver with a wrong set-up does."""
+        """Fail like a misconfigured resolver."""
         raise RuntimeError("the licence has run out")
 
     async def resolve(self, user: str) -> Outcome:
-        """Never get here."""
+        """Never called."""
         raise AssertionError(user)
 
     async def close(self) -> None:

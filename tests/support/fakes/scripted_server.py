@@ -1,7 +1,7 @@
-"""A server of the contract for tests of clients: it records, waits and fails by a script.
+"""A server of the contract for tests of clients, which records, waits and fails as scripted.
 
-Its answers follow from the request: users whose name starts with `denied` are
-denied, in a batch those that start with `faulty` are refused, all others are allowed.
+Its answers depend on the request: users whose names start with `denied` are denied. In a batch,
+users whose names start with `faulty` are rejected. All others are allowed.
 """
 
 import threading
@@ -44,7 +44,7 @@ class Fault:
 
 @dataclass(frozen=True)
 class Call:
-    """A call that arrived."""
+    """A received call."""
 
     method: str
     request: Any
@@ -55,22 +55,22 @@ class Call:
 
 @dataclass
 class Script:
-    """Calls that arrived, and the answers to the next ones. Methods go by their short names."""
+    """Received calls, and the answers to the next ones, by the methods' short names."""
 
     calls: list[Call] = field(default_factory=list)
     faults: dict[str, list[Fault]] = field(default_factory=lambda: defaultdict(list))
     answers: dict[str, Message] = field(default_factory=dict)
-    """Answered instead of what the request asks for."""
+    """The answer to give regardless of the request."""
     gate: threading.Event = field(default_factory=threading.Event)
-    """Calls wait until it is set, as it is at the start."""
+    """Calls wait until it is set, as it is initially."""
     arrived: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(0))
-    """Released once for each call that arrived."""
+    """Released once per received call."""
 
     def __post_init__(self) -> None:
         self.gate.set()
 
     def reset(self) -> None:
-        """Forget the calls, and answer as at the start."""
+        """Clear the calls, and restore the initial answers."""
         self.calls.clear()
         self.faults.clear()
         self.answers.clear()
@@ -111,7 +111,7 @@ class _Scripted(grpc.ServerInterceptor):
 
 
 class ScriptedServer:
-    """The server. Used in a `with` statement; `address` is the first that it listens on."""
+    """The server, for use in a `with` statement. `address` is the first that it listens on."""
 
     def __init__(
         self,

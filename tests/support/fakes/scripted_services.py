@@ -1,8 +1,8 @@
-"""The services of the contract, answering from what the request says; and statuses as a queuegate
-server sends them.
+"""The services of the contract, whose answers depend on the request, and statuses as sent by a
+queuegate server.
 """
 
-# gRPC calls the methods of a servicer by the names of the contract:
+# gRPC calls the methods of a servicer by their names in the contract:
 # ruff: noqa: N802
 
 from collections.abc import Sequence

@@ -48,13 +48,13 @@ class Stack:
         return describe(answer), answer.cached
 
     async def invalidate(self, users: Collection[str]) -> int:
-        """Invalidate users (none named: all) and return how many were known."""
+        """Invalidate users, or all if none are named, and return how many were cached."""
         if users:
             return self.groups.invalidate(users)
         return await self.groups.invalidate_all()
 
     async def held(self, user: str = "sue", **how: bool) -> asyncio.Task[Resolution]:
-        """Return a lookup that the directory is keeping waiting."""
+        """Return a lookup that the directory keeps waiting."""
         self.directory.hold.clear()
         task = asyncio.create_task(self.groups.resolve(user, **how))
         await run_ready_callbacks()

@@ -1,4 +1,4 @@
-"""A TCP proxy that stalls, cuts and delays what a server sends, byte by byte."""
+"""A TCP proxy that stalls, cuts and delays the data of a server, byte by byte."""
 
 import asyncio
 import contextlib
@@ -18,9 +18,9 @@ class Proxy:
     """Forwards 127.0.0.1:`port` to a server."""
 
     def __init__(self, target: int, tls: ssl.SSLContext | None = None) -> None:
-        """With `tls` it accepts TLS connections and forwards what they carry."""
+        """Create a proxy. With `tls`, it accepts TLS connections and forwards their contents."""
         self.target = target
-        """The port of the server, for connections that are opened from now on."""
+        """The port of the server for new connections."""
         self._tls = tls
         self._server: asyncio.Server | None = None
         self._is_open = False
@@ -29,14 +29,14 @@ class Proxy:
         self.port = 0
         self.accepted = 0
         self.received = 0
-        """Bytes that the server sent, over all connections."""
+        """The bytes that the server sent over all connections."""
         self.pass_bytes: int | None = None
-        """The interruption comes after this many bytes of the server on a connection."""
+        """The number of bytes from the server after which a connection is interrupted."""
         self.interruption = Interruption.STALL
         self.delay = 0.0
-        """Seconds by which each piece that the server sends is delayed."""
+        """The delay of each piece from the server, in seconds."""
         self.one_by_one = False
-        """Pass single bytes."""
+        """Whether to pass single bytes."""
 
     @property
     def url(self) -> str:
@@ -54,14 +54,14 @@ class Proxy:
         self.port = self._server.sockets[0].getsockname()[1]
 
     async def refuse(self) -> None:
-        """Accept no more connections, and reset the open ones."""
+        """Accept no more connections, and reset open ones."""
         assert self._server
         self._is_open = False
         self._server.close()
         self.drop()
 
     def drop(self) -> None:
-        """End all connections with a reset."""
+        """Reset all connections."""
         for writer in self._connections:
             writer.transport.abort()
 
@@ -80,7 +80,7 @@ class Proxy:
             writer.transport.abort()
             return
         self._connections.add(up_writer)
-        if not self._is_open:  # it was closed meanwhile
+        if not self._is_open:  # it has been closed meanwhile
             self.drop()
             return
         for call in (self._up(reader, up_writer), self._down(up_reader, writer)):

@@ -22,7 +22,7 @@ _PATHS = ("root", "root.a", "root.a.x", "root.b", "root.b.y", "root.b.y.z", "roo
 
 @dataclass(frozen=True)
 class RandomPolicy:
-    """A policy as a text, with how it is read."""
+    """A policy as text, with the options for reading it."""
 
     format_name: str
     text: str
@@ -59,7 +59,7 @@ def random_policy(rng: random.Random, format_name: str, options: FormatOptions) 
 
 
 def random_options(rng: random.Random) -> FormatOptions:
-    """Return a way to read policies."""
+    """Return options for reading policies."""
     admins = rng.choice([" ", " ", "dan", " ops", "*"])
     enabled = rng.choice(["true", "true", "true", "false"])
     site = configuration({"yarn.acl.enable": enabled, "yarn.admin.acl": admins})
@@ -106,7 +106,7 @@ def random_facts(rng: random.Random) -> list[str]:
 
 
 def random_claim(rng: random.Random) -> str:
-    """Return a claim; the file to compare with is `old`."""
+    """Return a claim. The file to compare with is `old`."""
     access, other_access = rng.choices(["submit", "admin"], k=2)
     queue, other = (rng.choice([*_PATHS, "root.a.new", "root.new"]) for _ in range(2))
     deep = queue + rng.choice(["", ".**"])

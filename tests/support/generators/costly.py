@@ -1,8 +1,8 @@
-"""Requests of at most 4 MiB that are made to cost a server as much as they can.
+"""Requests of at most 4 MiB that are designed to be as expensive as possible for a server.
 
-Each is the bytes of one message, with the code that its call must end with. Those of `LEGAL` are
-the most expensive requests that each method answers; the others are refused. Sent with gzip, most
-of them take a few kilobytes on the wire.
+Each consists of the bytes of a message and the expected status code. The requests in `LEGAL` are
+the most expensive ones that each method answers. The others are rejected. Compressed with gzip,
+most of them take a few kilobytes on the wire.
 """
 
 from typing import Final, NamedTuple
@@ -12,7 +12,7 @@ from queuegate.v1.user_group_information_pb2 import UserGroupInformation
 from queuegate_server.rpc.wire import embedded as field
 
 MOST: Final = 4_000_000
-"""Bytes of a message: a little less than the default of `limits.max_message`."""
+"""The size of a message, a little less than the default of `limits.max_message`."""
 OK, INVALID = "OK", "INVALID_ARGUMENT"
 SUBMIT: Final = access_pb2.ACCESS_TYPE_SUBMIT
 ACCESS, POLICY, USER_GROUPS = (
@@ -21,10 +21,10 @@ ACCESS, POLICY, USER_GROUPS = (
 
 
 class Costly(NamedTuple):
-    """A request and how its call must end."""
+    """A request, and the expected end of its call."""
 
     method: str
-    """The full name of the method, as it is on the wire."""
+    """The full name of the method on the wire."""
     message: bytes
     code: str
 
@@ -47,7 +47,7 @@ WHO: Final = UserGroupInformation(user="a", groups=GROUPS)
 MANY_GROUPS: Final = field(1, question(user="a", groups=["g"] * 10_000))
 ALL_WRONG: Final = question(user="a", groups=[""] * 10_000)
 NESTED: Final = field(1, b"\x12\x00" * 1_000) * (MOST // 2_005)
-"""A user 2 000 times, with 1 000 groups each: protobuf merges them."""
+"""A user 2 000 times, with 1 000 groups each, which protobuf merges."""
 
 CHECKS: Final = {
     "unknown fields": (b"\x28\x01" * (MOST // 2), INVALID),
@@ -74,11 +74,11 @@ STREAMS: Final = {
     "unknown fields": b"\x78\x01" * (MOST // 2),
     "endless length": b"\x0a" + b"\xff" * MOST,
 }
-"""First messages of a gate's stream; each is refused."""
+"""First messages of a gate's stream, each of which is rejected."""
 
 
 def spark(**properties: str) -> access_pb2.CheckApplicationAccessRequest:
-    """Return a check of an application of Spark with these properties, named without `spark.`."""
+    """Return a check of a Spark application with these properties, named without `spark.`."""
     application = access_pb2.SparkApplication(spark_user="owner")
     application.properties["spark.acls.enable"] = "true"
     for name, value in properties.items():
@@ -109,7 +109,7 @@ GROUPS_IN_COLUMNS: Final = access_pb2.CheckQueueAccessColumnsRequest(
     user_indexes=[number % 10 for number in range(100_000)],
     queue_indexes=[number // 10 for number in range(100_000)],
 )
-"""Each pair has another queue and 10 000 groups."""
+"""Each pair has a different queue and 10 000 groups."""
 
 LEGAL: Final = {
     "CheckQueueAccess": Costly(f"{ACCESS}CheckQueueAccess", question(user="a", groups=GROUPS), OK),
@@ -171,7 +171,7 @@ LEGAL: Final = {
         OK,
     ),
 }
-"""By method, and what is special about the request."""
+"""By method, and the special property of the request."""
 REFUSED: Final = {
     **{
         f"check: {name}": Costly(f"{ACCESS}CheckQueueAccess", *each)
@@ -207,4 +207,4 @@ REFUSED: Final = {
         f"{USER_GROUPS}ResolveUserGroups", b"\x20\x01" * (MOST // 2) + b"\x0f", INVALID
     ),
 }
-"""Refused, or with refused items."""
+"""Requests that are rejected, or contain rejected items."""

@@ -1,5 +1,5 @@
-"""Random partitions of every kind, as hypothesis strategies: YuniKorn's and YARN's, with all modes
-of names and all semantics, and questions about them.
+"""Hypothesis strategies for partitions of every kind, YuniKorn's and YARN's, with all name modes
+and semantics, and for questions about them.
 """
 
 from functools import partial
@@ -12,7 +12,7 @@ from queuegate.policy.queue import QueueAcls
 from queuegate.policy.tree import Cluster, Partition, PartitionBuilder
 from queuegate.policy.yarn_acl import Semantics, parse_yarn
 
-# Shared, as by the loader: partitions of one grammar are compared without parsing equal texts.
+# Shared, as in the loader: partitions with one grammar are compared without parsing equal texts.
 _GRAMMARS = {names: partial(parse, names=names) for names in AclNames}
 _YUNIKORN_ACLS = st.sampled_from(
     [
@@ -48,7 +48,7 @@ def _trees(draw: st.DrawFn, acls: st.SearchStrategy[str]) -> dict[str, tuple[str
 
 @st.composite
 def yunikorn_partitions(draw: st.DrawFn, names: AclNames | None = None) -> Partition:
-    """Return a partition whose ACLs are parsed when they are first needed."""
+    """Return a partition whose ACLs are parsed on first use."""
     names = names or draw(st.sampled_from(list(AclNames)))
     builder = PartitionBuilder("default", parse_acl=_GRAMMARS[names])
     tree = draw(_trees(_YUNIKORN_ACLS))
@@ -82,6 +82,6 @@ PARTITIONS = st.one_of(yunikorn_partitions(), yarn_partitions())
 
 @st.composite
 def paths_in(draw: st.DrawFn, partition: Partition) -> str:
-    """Return the path of a queue that may exist, also if a question gives its short name."""
+    """Return the path of a queue that may exist, even for a question with its short name."""
     text = draw(st.one_of(PATHS, _LEVELS, st.sampled_from(partition.paths)))
     return partition.path(text) or "root"

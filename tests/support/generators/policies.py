@@ -1,4 +1,4 @@
-"""Random policies of YuniKorn."""
+"""Random YuniKorn policies."""
 
 import random
 from collections.abc import Iterable, Mapping, Sequence
@@ -10,8 +10,8 @@ Queues = Mapping[str, tuple[str, str]]
 def random_queues(
     rng: random.Random, count: int, users: Sequence[str], groups: Sequence[str]
 ) -> Queues:
-    """Return a tree of queues: most ACLs name a few users and groups, some are empty, few
-    let everyone in.
+    """Return a tree of queues. Most ACLs name a few users and groups, some are empty, and few let
+    everyone in.
     """
     queues = {"root": ("", rng.choice(users))}
     while len(queues) < count:
@@ -35,7 +35,7 @@ def _random_acl(rng: random.Random, users: Sequence[str], groups: Sequence[str])
 
 
 def policy_text(partitions: Mapping[str, tuple[str, Queues]]) -> str:
-    """Return the configuration of partitions, each a resolver type and its queues."""
+    """Return the configuration of partitions, each given as a resolver type and its queues."""
     lines = ["partitions:"]
     for name, (resolver, queues) in partitions.items():
         lines += [f"  - name: {name}", f'    usergroupresolver: {{type: "{resolver}"}}']

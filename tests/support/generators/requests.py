@@ -1,4 +1,4 @@
-"""Random requests, valid and not."""
+"""Random requests, both valid and invalid."""
 
 import random
 from typing import Final, cast
@@ -31,14 +31,14 @@ _ODD_ACCESS = [0, 3, -1, 2**31 - 1, -(2**31)]
 
 
 class RequestGenerator:
-    """Makes random requests; one seed makes the same ones again."""
+    """Generates random requests. The same seed gives the same requests."""
 
     def __init__(self, rng: random.Random, paths: list[str]) -> None:
         self._rng = rng
         self._paths = paths
 
     def question(self) -> bytes:
-        """Return a question: most are valid, some have one odd field, few have several."""
+        """Return a question: most are valid, some have one odd field, and few have several."""
         rng = self._rng
         odd = rng.choice([0.0, 0.0, 0.1, 0.5])
         groups: list[str] = []
@@ -76,7 +76,7 @@ class RequestGenerator:
 
 
 def _access(number: int) -> access_pb2.AccessType.ValueType:
-    return cast("access_pb2.AccessType.ValueType", number)  # the wire takes any
+    return cast("access_pb2.AccessType.ValueType", number)  # the wire accepts any
 
 
 def _flip(rng: random.Random, data: bytearray) -> None:
@@ -100,13 +100,13 @@ def _repeat(rng: random.Random, data: bytearray) -> None:
 
 
 def _huge_number(rng: random.Random, data: bytearray) -> None:
-    """Append a number: of any length, the longest not allowed, in a known field or not."""
+    """Append a number, possibly longer than allowed, in a known or an unknown field."""
     tag = rng.choice([b"\x20", b"\xf8\x01", b"\x08", b"\xf8\xff\xff\xff\x0f"])
     data += tag + b"\xff" * rng.randrange(12) + b"\x01"
 
 
 def _deep_groups(rng: random.Random, data: bytearray) -> None:
-    """Append groups (the old wire type) within groups, perhaps with no end."""
+    """Append groups (the old wire type) within groups, perhaps unterminated."""
     depth = rng.choice([1, 30, 99, 101, 500])
     data += b"\x7b" * depth + b"\x7c" * (depth - rng.randrange(2))
 

@@ -1,4 +1,4 @@
-"""Random clusters of YARN."""
+"""Random YARN clusters."""
 
 import random
 from collections.abc import Mapping
@@ -23,7 +23,7 @@ class RandomCluster:
     cluster: YarnCluster
 
     def path(self, text: str) -> str:
-        """Return the full path of a queue; empty if its name is that of several."""
+        """Return the full path of a queue; empty if several queues have its name."""
         queues = self.cluster.queues
         if self.format_name == "capacity-scheduler" and "." not in text and text != "root":
             found = [path for path in queues if path.endswith(f".{text}")]

@@ -1,4 +1,4 @@
-"""Texts of the files of YARN's schedulers."""
+"""Texts of the YARN schedulers' files."""
 
 from typing import Any
 from xml.sax.saxutils import escape, quoteattr

@@ -1,4 +1,4 @@
-"""Random pairs of a yarn-site.xml and a capacity-scheduler.xml that lies over it."""
+"""Random pairs of a yarn-site.xml and a capacity-scheduler.xml that overrides it."""
 
 import random
 from typing import Final
@@ -13,14 +13,14 @@ NAMES: Final = (
         for key in ("queues", "acl_submit_applications", "acl_administer_queue")
     ),
 )
-"""The properties that are set, and asked for. Without a name nothing is set."""
+"""The properties that are set and queried. Without a name, nothing is set."""
 _USUAL: Final = (
     *(("yarn.acl.enable", "true"), ("yarn.admin.acl", "yarn")),
     *(("team", "ann"), ("other", "bob"), ("which", "other")),
     *((f"{PREFIX}root.queues", "a,b"), (f"{PREFIX}root.a.queues", "c")),
     *((f"{PREFIX}root.acl_{each}", " ") for each in ("submit_applications", "administer_queue")),
 )
-"""What most pairs have, so that most of them load."""
+"""The properties that most pairs have, so that most of them load."""
 _ACLS: Final = (
     *(" ", " ", "*", "bob", "alice,bob ops", " ops", "${team}", "${other} ops", "", ""),
     *("${team},${other}", "${nosuch}", "x${${which}}", "$ {team} ${} ${a b}", "\n bob\n"),
@@ -30,7 +30,7 @@ _FINAL: Final = (*("",) * 6, *("true",) * 4, " true ", "TRUE", "false")
 
 
 def layers(chance: random.Random) -> tuple[str, str]:
-    """Return the text of a yarn-site.xml and that of a capacity-scheduler.xml."""
+    """Return the texts of a yarn-site.xml and a capacity-scheduler.xml."""
     files: tuple[list[str], list[str]] = [], []
     for name, value in _USUAL:
         if chance.random() < 0.9:

@@ -1,4 +1,4 @@
-"""Random questions about queues and applications of YARN, most of them valid."""
+"""Random questions about YARN queues and applications, most of them valid."""
 
 import random
 from collections.abc import Sequence
@@ -28,7 +28,7 @@ _ODD_QUEUES: Final = ["", ".", "root.", "a..b", "root.\n", "q" * 4097, "nosuch",
 
 
 class YarnRequestGenerator:
-    """Makes random questions; one seed makes the same ones again."""
+    """Generates random questions. The same seed gives the same questions."""
 
     def __init__(self, rng: random.Random, model: YarnRequestOracle) -> None:
         self._rng = rng
@@ -36,7 +36,7 @@ class YarnRequestGenerator:
         self._paths = {name: [*found.cluster.queues] for name, found in model.clusters.items()}
 
     def about_queue(self) -> bytes:
-        """Return a question about a queue, most of them valid."""
+        """Return a question about a queue, usually a valid one."""
         partition = self._partition()
         return access_pb2.CheckQueueAccessRequest(
             user=self._user(),
@@ -47,7 +47,7 @@ class YarnRequestGenerator:
         ).SerializeToString()
 
     def about_application(self) -> bytes:
-        """Return a question about an application of YARN or of Spark, most of them valid."""
+        """Return a question about a YARN or Spark application, usually a valid one."""
         rng = self._rng
         partition = self._partition()
         action = cast(

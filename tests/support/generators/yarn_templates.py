@@ -20,7 +20,7 @@ PEOPLE: Final[tuple[tuple[str, list[str]], ...]] = (
 
 
 def capacity_scheduler(chance: random.Random) -> str:
-    """Return a file that Hadoop's capacity scheduler starts with."""
+    """Return a file with which Hadoop's capacity scheduler starts."""
     values = {
         "root.queues": "a,m,f,default",
         "root.a.queues": "b",
@@ -67,7 +67,7 @@ def _add_templates(values: dict[str, str], chance: random.Random) -> None:
             path = chance.choice(("root.m", "root.m", "root.f", "root.*"))
             values[f"{path}.leaf-queue-template.{acl}"] = chance.choice(_TEXTS)
         if chance.random() < 0.3:
-            # Of a queue that does not exist: it has no effect.
+            # For a queue that does not exist, it has no effect.
             path = chance.choice(("root.m.x", "root.f.x", "root.f.x.y", "root.a.b.team"))
             values[f"{path}.{acl}"] = chance.choice(_TEXTS)
 

@@ -1,5 +1,5 @@
-"""A second evaluator of access to applications of YARN and of Spark, from the tables of their
-documents; slow, obvious, and without a line of the product.
+"""A second evaluator of access to YARN and Spark applications, based on the tables in their
+documentation: slow, obvious, and without any code of the product.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,7 +17,7 @@ class YarnCluster(NamedTuple):
 
 
 class YarnApplication(NamedTuple):
-    """An application of YARN. A queue of "" is one that the scheduler does not know."""
+    """An application of YARN. A queue of "" is unknown to the scheduler."""
 
     queue: str
     owner: str
@@ -35,13 +35,13 @@ def application_allowed(
     target: str = "",
     real_user: str = "",
 ) -> bool:
-    """Say whether a user may do something with an application, while ACLs are on."""
+    """Return whether a user may take an action on an application while ACLs are enforced."""
 
     def listed(text: str) -> bool:
         return YarnAclOracle(text, cluster.semantics).admits(user, groups, real_user)
 
     def of_queue(path: str, access: str) -> bool:
-        # The path of no queue has no levels, so that only the cluster's administrators are left.
+        # The path of no queue has no levels, so only the cluster's administrators remain.
         return allowed(
             cluster.queues,
             path,
@@ -79,7 +79,7 @@ def spark_allowed(
     spark_user: str = "",
     process_user: str = "",
 ) -> bool | None:
-    """Say whether Spark lets a user do something; None if it does not start with such
+    """Return whether Spark lets a user take an action, or None if it does not start with such
     properties.
     """
     switch = trim(conf.get("spark.acls.enable", "false")).lower()
@@ -93,7 +93,7 @@ def spark_allowed(
     owners: list[str] = []
     if action in kinds:
         keys.append(f"spark.{kinds[action]}.acls")
-        # Spark would let everyone in if the user of a process were named `*`; we do not.
+        # Spark would let everyone in if the user of a process were named `*`; queuegate does not.
         owners += [name for name in (spark_user, process_user) if name]
     listed_groups: list[str] = []
     for key in keys:
@@ -108,5 +108,5 @@ def spark_allowed(
 
 
 def names(text: str) -> list[str]:
-    """Split a list of Spark."""
+    """Split a Spark list."""
     return [name for name in map(trim, text.split(",")) if name]

@@ -1,7 +1,7 @@
 """Claims as questions to Z3: is there a person who refutes the claim?
 
-The rules of access are written out here once more, from the ACLs of each level, so that nothing is
-shared with what is tested but the parsed ACLs.
+The rules of access are written out again here, from the ACLs of each level, so that only the parsed
+ACLs are shared with the tested code.
 """
 
 from collections.abc import Iterable, Iterator
@@ -55,7 +55,7 @@ def _lets_in(acl: Acl) -> Any:
 
 
 def _allowed(partition: Partition, path: str, access: Access) -> Any:
-    """Return the rule of a queue, by the documents and not by the product."""
+    """Return the rule of a queue, based on the documentation instead of the product."""
     cluster = partition.cluster
     submits = access is Access.SUBMIT
     if cluster is None and submits and f"{path}.".startswith("root.@recovery@."):
@@ -88,7 +88,7 @@ def _each(partition: Partition, uses: Uses) -> Iterator[Any]:
 
 
 def _refutation(partition: Partition, claim: Claim) -> Any:
-    """Return what is true of a person who refutes the claim."""
+    """Return the conditions for a person who refutes the claim."""
     match claim:
         case Only(subjects, uses):
             excused = z3.Or(*map(_applies, subjects))
@@ -118,7 +118,7 @@ def _facts(world: OpenWorld) -> Iterable[Any]:
 
 
 def is_refuted(partition: Partition, claim: Claim, world: OpenWorld) -> bool:
-    """Return whether Z3 finds somebody who refutes the claim."""
+    """Return whether Z3 finds a person who refutes the claim."""
     solver = z3.Solver()
     solver.add(*_facts(world), _refutation(partition, claim))
     answer = solver.check()

@@ -1,5 +1,5 @@
-"""A second reader of Hadoop's configuration files and of allocation files: the standard library's
-XML, recursion, and the rules in the order in which they are documented.
+"""A second reader of Hadoop's configuration files and allocation files: the standard library's XML
+parser, recursion, and the rules in documentation order.
 """
 
 from xml.etree import ElementTree as ET
@@ -10,11 +10,11 @@ Queues = dict[str, dict[str, str]]
 
 
 class Refused(Exception):
-    """The file does not load."""
+    """Raised for a file that does not load."""
 
 
 def properties(*texts: str | bytes) -> dict[str, str]:
-    """Return what `<configuration>` documents set, each of which lies over those before it."""
+    """Return the settings of `<configuration>` documents. Later ones override earlier ones."""
     found: dict[str, str] = {}
     final: set[str] = set()
     parsed = [ET.fromstring(text) for text in texts]  # noqa: S314 - the test's own texts
@@ -38,8 +38,8 @@ def properties(*texts: str | bytes) -> dict[str, str]:
 
 
 def capacity_queues(text: str | bytes) -> dict[str, tuple[str, str]]:
-    """Return the texts of both ACLs of each queue of a capacity-scheduler.xml: a space where it
-    sets none. No value may have a variable.
+    """Return the texts of both ACLs of each queue in a capacity-scheduler.xml, with a space for
+    unset ones. Values must not contain variables.
     """
     stated = properties(text)
     queues: dict[str, tuple[str, str]] = {}

@@ -1,7 +1,7 @@
 """A second evaluator of ACLs and queue access, slow and obvious on purpose.
 
-It works on texts, character by character and level by level, and shares nothing
-with the product. What both say alike is checked by the property tests and the fuzz test.
+It works on texts, character by character and level by level, and shares nothing with the product.
+The property tests and the fuzz test check that both agree.
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,7 +13,7 @@ WHITE_SPACE += [*range(0x09, 0x0E), 0x20, *range(0x2000, 0x200B)]
 
 
 def is_user(name: str, others: str = "_.@-") -> bool:
-    """Say whether a name is one of a user; `others` may be in it beside letters and digits."""
+    """Return whether a text is a user name. `others` are allowed besides letters and digits."""
     return is_group(name.removesuffix("$"), others)
 
 
@@ -24,7 +24,7 @@ def is_group(name: str, others: str = "_-") -> bool:
 
 
 def is_any(name: str) -> bool:
-    """Say whether a name has no control character, and is not the wildcard."""
+    """Return whether a name has no control character and is not the wildcard."""
     if name in ("", "*"):
         return False
     codes = [ord(character) for character in name]
@@ -34,8 +34,8 @@ def is_any(name: str) -> bool:
 
 
 class AclOracle:
-    """An ACL text, read by the rules of the fact sheet in their order. `names` is the value of
-    the setting `acl_names`.
+    """An ACL text, read by the rules of the fact sheet in order. `names` is the value of the
+    setting `acl_names`.
     """
 
     def __init__(self, text: str, *, names: str = "yunikorn") -> None:
@@ -92,7 +92,7 @@ def allowed(
     user: str,
     groups: Sequence[str],
 ) -> bool:
-    """Say whether access is granted. `queues` gives (submit ACL, admin ACL) by lower-case path."""
+    """Return whether access is granted. `queues` has (submit ACL, admin ACL) by lower-case path."""
     queue = queue.lower()
     if access == "submit" and (queue + ".").startswith("root.@recovery@."):
         return False
@@ -110,7 +110,7 @@ def allowed(
 
 
 class PolicyOracle:
-    """Answers for one partition; remembers what it has worked out."""
+    """Answers for one partition, caching its results."""
 
     def __init__(self, queues: Mapping[str, tuple[str, str]]) -> None:
         self._queues = queues
@@ -126,7 +126,7 @@ class PolicyOracle:
         self._known.clear()
 
     def needs_groups(self, queue: str, access: str, user: str) -> bool:
-        """Say whether an answer depends on the groups of the user."""
+        """Return whether an answer depends on the groups of the user."""
         if self.allows(queue, access, user, ()):
             return False
         queue = queue.lower()

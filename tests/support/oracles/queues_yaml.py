@@ -1,4 +1,4 @@
-"""A second reader of YAML and of queues.yaml: PyYAML's nodes, recursion, and no positions.
+"""A second reader of YAML and queues.yaml: PyYAML's nodes, recursion, and no positions.
 
 It expects documents that load.
 """
@@ -13,8 +13,8 @@ _MAX_NODES: Final = 20_000
 
 
 class NotComparable(Exception):
-    """The document has tags, which PyYAML's nodes do not distinguish from none, aliases that stand
-    for very much, or an anchor twice.
+    """Raised for a document with an anchor that is defined twice, aliases that stand for too much,
+    or tags, which PyYAML's nodes do not distinguish from missing ones.
     """
 
 
@@ -64,8 +64,8 @@ def _is_null(node: Any) -> bool:
 
 
 def partitions(document: Any) -> dict[str, dict[str, tuple[str, str]]]:
-    """Return the texts of both ACLs of each queue, by path and partition. As go-yaml does, it
-    skips entries of a list that are null.
+    """Return the texts of both ACLs of each queue, by path and partition. Null list entries are
+    skipped, as in go-yaml.
     """
     found = {}
     for partition in _entries(document or {}, "partitions"):

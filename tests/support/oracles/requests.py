@@ -1,4 +1,4 @@
-"""The answers that requests must get, valid ones and others."""
+"""The expected answers to requests, both valid and invalid."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -17,8 +17,8 @@ TABLE: Final[Mapping[str, tuple[str, ...] | None]] = {
     "testuser5": None,
     "invalid-gid-user": None,
 }
-"""The groups of all users that the resolver `test` knows; None: it fails. A damaged name may
-be that of another one.
+"""The groups of all users that the resolver `test` knows; None if it fails. A damaged name may
+equal another one.
 """
 
 DENIED: Final = "denied"
@@ -30,7 +30,7 @@ UNAVAILABLE: Final = "UNAVAILABLE"
 
 @dataclass(frozen=True)
 class RequestOracle:
-    """The partitions `default` (a user is in the group of her name) and `table`."""
+    """The partitions `default` (a user is in the group of the same name) and `table`."""
 
     default: PolicyOracle
     table: PolicyOracle
@@ -41,7 +41,7 @@ class RequestOracle:
             request = access_pb2.CheckQueueAccessRequest.FromString(data)
         except DecodeError:
             return INVALID
-        # A random cursor is that of another server.
+        # A random cursor belongs to another server.
         return UNAVAILABLE if request.HasField("at_least") else self._answer(request)
 
     def _answer(self, request: access_pb2.CheckQueueAccessRequest) -> str:
@@ -82,7 +82,7 @@ def _is_valid(request: access_pb2.CheckQueueAccessRequest) -> bool:
 
 
 def known_to_explain(item: bytes) -> bytes:
-    """Leave out fields that only checks have: damage may turn others into them."""
+    """Remove fields that only checks have, since damage may turn others into them."""
     try:
         request = access_pb2.ExplainQueueAccessRequest.FromString(item)
     except DecodeError:

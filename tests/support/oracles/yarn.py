@@ -76,7 +76,9 @@ def allowed(
     admins: str = " ",
     real_user: str = "",
 ) -> bool:
-    """Say whether access is granted while ACLs are on; `queues` gives both ACLs by full path."""
+    """Return whether access is granted while ACLs are enforced. `queues` maps full paths to both
+    ACLs.
+    """
     if semantics == "documented" and YarnAclOracle(admins, semantics).admits(
         user, groups, real_user
     ):

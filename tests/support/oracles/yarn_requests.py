@@ -1,4 +1,4 @@
-"""Expected answers to questions to clusters of YARN: a model beside the server, on the oracle
+"""Expected answers to questions about YARN clusters: a model of the server, built on the oracle
 evaluators.
 """
 
@@ -27,7 +27,7 @@ _ACTIONS: Final = {1: "view", 2: "view_logs", 3: "modify", 4: "move", 5: "admin"
 
 @dataclass(frozen=True)
 class YarnRequestOracle:
-    """All partitions, by name. A user is in the group of her name unless groups are given."""
+    """All partitions, by name. A user is in the group of the same name unless groups are given."""
 
     clusters: Mapping[str, RandomCluster]
 
@@ -37,7 +37,7 @@ class YarnRequestOracle:
             request = access_pb2.CheckQueueAccessRequest.FromString(data)
         except DecodeError:
             return INVALID
-        # A random cursor is that of another server.
+        # A random cursor belongs to another server.
         return UNAVAILABLE if request.HasField("at_least") else self._answer(request)
 
     def _answer(self, request: access_pb2.CheckQueueAccessRequest) -> str:
@@ -56,7 +56,7 @@ class YarnRequestOracle:
             request.user.user,
             _groups(request.user),
             semantics=cluster.semantics,
-            # A name of several queues is that of none, and nobody administers it.
+            # A name shared by several queues refers to none, and nobody administers it.
             admins=cluster.admins if path else " ",
             real_user=request.real_user,
         )

@@ -1,4 +1,4 @@
-"""Asking a server's operations port."""
+"""Requests to a server's operations port."""
 
 import json
 import urllib.error
@@ -32,7 +32,7 @@ def get_json(address: str, path: str) -> tuple[int, Any]:
 
 
 def samples(address: str) -> dict[tuple[str, frozenset[str]], float]:
-    """Return the values of all metrics, by name and the values of labels."""
+    """Return the values of all metrics, by name and label values."""
     status, text = get(address, "/metrics")
     assert status == 200
     return {
@@ -43,7 +43,7 @@ def samples(address: str) -> dict[tuple[str, frozenset[str]], float]:
 
 
 def value(address: str, name: str, *labels: str) -> float:
-    """Return the sum of a metric's values that have these values of labels among theirs."""
+    """Return the sum of a metric's values whose labels include these values."""
     return sum(
         found
         for (sample, values), found in samples(address).items()

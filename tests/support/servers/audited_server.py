@@ -23,7 +23,7 @@ partitions:
 
 
 def audit_records(folder: Path, *names: str) -> list[dict[str, Any]]:
-    """Return the records of the log; fails if one of them is no whole line of JSON."""
+    """Return the records of the log. Fails if one of them is not a complete line of JSON."""
     records = []
     for name in names or ("audit.log",):
         text = (folder / name).read_bytes().decode("ascii") if (folder / name).exists() else ""

@@ -1,4 +1,4 @@
-"""A server with many queues and users, and the right answers to what is asked of it."""
+"""A server with many queues and users, and the correct answers to questions."""
 
 import random
 import zlib
@@ -28,7 +28,7 @@ def groups_of(user: str) -> list[str]:
 
 @dataclass(frozen=True)
 class Setup:
-    """A server on TCP and a Unix socket, its directory of users, and the right answers."""
+    """A server on TCP and a Unix socket, its user directory, and the correct answers."""
 
     server: RunningServer
     addresses: tuple[str, str]
@@ -39,7 +39,7 @@ class Setup:
 
 @contextmanager
 def busy_server(folder: Path, *, lookup_timeout: str = "60s") -> Iterator[Setup]:
-    """Run the server; its cache is too small and its lifetimes are short."""
+    """Run the server with a cache that is too small and short lifetimes."""
     chance = random.Random(SEED)
     queues = random_queues(chance, 400, USERS, GROUPS)
     (folder / "queues.yaml").write_text(policy_text({"default": ("", queues)}))
@@ -54,7 +54,7 @@ def busy_server(folder: Path, *, lookup_timeout: str = "60s") -> Iterator[Setup]
     directory.answer({"census": {"census": True}})
     settings = {
         "policy": {"path": str(folder / "queues.yaml")},
-        # Here nothing is an overload.
+        # Nothing here counts as an overload.
         "limits": {"max_wait": "60s"},
         "resolvers": {
             "corp": directory.resolver(lookup_timeout=lookup_timeout, max_concurrent=10_000)
@@ -62,7 +62,7 @@ def busy_server(folder: Path, *, lookup_timeout: str = "60s") -> Iterator[Setup]
         "partitions": {
             "default": {
                 "resolver": "corp",
-                # Entries expire, are refreshed and make room for others all the time.
+                # Entries constantly expire, are refreshed and are evicted.
                 "cache": {
                     "positive_ttl": "300ms",
                     "negative_ttl": "100ms",

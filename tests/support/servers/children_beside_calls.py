@@ -1,7 +1,7 @@
-"""A program: starts child processes while gRPC calls go on in the same process.
+"""A program that starts child processes during gRPC calls of the same process.
 
-Argument: the number of children. Prints how many children ended well and how many calls were
-answered meanwhile.
+Argument: the number of children. Prints the number of children that succeeded, and the number of
+    calls answered meanwhile.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""Servers with the console, for tests in a browser and for the pictures of the documentation."""
+"""Servers with the console, for tests in a browser and for the pictures in the documentation."""
 
 import json
 from collections.abc import Iterator
@@ -42,7 +42,7 @@ class RunningConsole:
 
     server: RunningServer
     url: str
-    """Of the console, which ends in a slash."""
+    """The URL of the console, with a trailing slash."""
     directory: ScriptedDirectory
 
 
@@ -61,7 +61,7 @@ def running_console(folder: Path, **settings: Any) -> Iterator[RunningConsole]:
 
 @contextmanager
 def hostile_console(folder: Path) -> Iterator[RunningConsole]:
-    """Serve a policy whose queues, users and groups have hostile names, each denied once."""
+    """Serve a policy with hostile names of queues, users and groups, each denied once."""
     policy = folder / "fair-scheduler.xml"
     policy.write_text(xss_corpus.fair_scheduler(), encoding="utf-8")
     policies = [
@@ -77,7 +77,7 @@ def hostile_console(folder: Path) -> Iterator[RunningConsole]:
 
 @contextmanager
 def creating_console(folder: Path) -> Iterator[RunningConsole]:
-    """Serve a capacity scheduler that creates queues, beside the example policy."""
+    """Serve a capacity scheduler that creates queues, in addition to the example policy."""
     policy = folder / "capacity-scheduler.xml"
     policy.write_text(creating_scheduler())
     policies = [

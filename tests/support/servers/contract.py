@@ -1,4 +1,4 @@
-"""A server with a small policy, and calls of the contract by hand-made stubs."""
+"""A server with a small policy, and calls of the contract through handwritten stubs."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -63,7 +63,7 @@ def check(channel: grpc.Channel, **fields: Any) -> access_pb2.CheckQueueAccessRe
 
 
 def violations(error: grpc.RpcError) -> list[str]:
-    """Return the fields that the error names, and check what every error carries."""
+    """Return the fields that the error names, and check the details that every error carries."""
     trailers = {entry.key: entry.value for entry in error.trailing_metadata()}
     status = status_pb2.Status.FromString(trailers["grpc-status-details-bin"])
     assert status.code == error.code().value[0]

@@ -1,4 +1,4 @@
-"""The servers that pages are about: plain, behind a Unix socket, and guarded by TLS and a token."""
+"""The servers that pages describe: plain, behind a Unix socket, and guarded by TLS and a token."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
@@ -14,9 +14,9 @@ _POLICY: Final = ("--policy", "examples/queues.yaml")
 
 @contextmanager
 def documented_servers(folder: Path) -> Iterator[Mapping[str, str]]:
-    """Run them, and put `ca.pem` and `token` into the folder.
+    """Run the servers, and put `ca.pem` and `token` into the folder.
 
-    Yields what stands for the addresses that pages name.
+    Yields the replacements for the addresses in pages.
     """
     socket = folder / "socket"
     with ExitStack() as stack:

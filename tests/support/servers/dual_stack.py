@@ -13,7 +13,7 @@ EXAMPLES = ("queues.yaml", "fair-scheduler.xml", "capacity-scheduler.xml", "yarn
 
 
 def policies_of_both_families(path: Path) -> Path:
-    """Write policies of YuniKorn and of YARN, and what stands beside them; return the folder."""
+    """Write policies of YuniKorn and YARN with their related files, and return the folder."""
     for name in EXAMPLES:
         shutil.copy(f"examples/{name}", path)
     (path / "spark-defaults.conf").write_text(

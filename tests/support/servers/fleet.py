@@ -66,9 +66,9 @@ class Fleet:
         follows: bool = True,
         **fleet: Any,
     ) -> RunningServer:
-        """Start a replica, perhaps with more variables in its environment.
+        """Start a replica, optionally with additional environment variables.
 
-        Unless it cannot do so, wait until it follows the fleet.
+        Wait until it follows the fleet, unless it cannot.
         """
         folder = self.folder / name
         folder.mkdir(exist_ok=True)
@@ -101,7 +101,7 @@ class Fleet:
             return False
 
     def until_barriers_are_quick(self) -> None:
-        """Wait until no lease of a process before these is left, so that barriers are quick."""
+        """Wait until no lease of an earlier process is left, so that barriers are quick."""
         for name in self.clients:
             eventually(partial(self.confirms, name), True)
 
@@ -126,7 +126,7 @@ def running_fleet(
     policy: str = POLICY,
     **options: Any,
 ) -> Iterator[Fleet]:
-    """Run a Redis and the named replicas, with these options of their fleet."""
+    """Run a Redis and the named replicas, with these fleet options."""
     with running_redis(folder / "redis") as redis:
         fleet = Fleet(folder, redis, ScriptedDirectory(folder), policy)
         try:
@@ -139,9 +139,7 @@ def running_fleet(
 
 @contextmanager
 def each_worker(server: RunningServer, count: int) -> Iterator[dict[str, grpc.Channel]]:
-    """Open connections until each worker of a server has one; return them by its name in the
-    fleet.
-    """
+    """Open connections until each worker of a server has one. Return them by fleet name."""
     found: dict[str, grpc.Channel] = {}
     with ExitStack() as stack:
         for _ in range(50):
@@ -154,7 +152,7 @@ def each_worker(server: RunningServer, count: int) -> Iterator[dict[str, grpc.Ch
 
 
 def shown(channel: grpc.Channel) -> policy_pb2.GetFleetResponse:
-    """Return the fleet as the worker or server behind a connection shows it."""
+    """Return the fleet as shown by the worker or server behind a connection."""
     request = policy_pb2.GetFleetRequest()
     response: policy_pb2.GetFleetResponse = policy_pb2_grpc.PolicyServiceStub(channel).GetFleet(
         request, timeout=60, wait_for_ready=True

@@ -1,4 +1,4 @@
-"""Ports for servers that need one before they start."""
+"""Ports for servers that need one before startup."""
 
 import itertools
 import os
@@ -7,15 +7,15 @@ from typing import Final
 
 _FIRST: Final = 20_000
 _NUMBER: Final = 10_000
-"""Below the ports that the kernel gives to clients, and to servers that ask for port 0: it
-gives none of these to anybody between here and the start of the server.
+"""Below the ports that the kernel assigns to clients and to servers that request port 0, so that it
+assigns none of these before the server starts.
 """
 _held: list[socket.socket] = []
 _offsets = itertools.count(os.getpid() * 97)
 
 
 def free_port() -> int:
-    """Return a port that nobody listens on, and that no other process of the tests gets."""
+    """Return a port on which nobody listens, and which no other test process gets."""
     while True:
         port = _FIRST + next(_offsets) % _NUMBER
         if _is_ours(port) and _is_unused(port):
@@ -23,7 +23,7 @@ def free_port() -> int:
 
 
 def _is_ours(port: int) -> bool:
-    """Take a name that one process may have, until it ends."""
+    """Take a name that only one process may have, until it exits."""
     name = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
     try:
         name.bind(f"\0queuegate-tests-port-{port}")

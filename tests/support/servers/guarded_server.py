@@ -1,4 +1,4 @@
-"""A server that callers reach over TLS and with a token only."""
+"""A server that requires TLS and a token."""
 
 import hashlib
 import json
@@ -16,7 +16,7 @@ _TOKEN: Final = "qg_of-the-tests-and-long-enough-for-one"
 
 @dataclass(frozen=True, slots=True)
 class GuardedServer:
-    """Where it is, and what a caller needs."""
+    """The address of the server, and the credentials of a caller."""
 
     port: int
     ca_file: Path
@@ -24,13 +24,15 @@ class GuardedServer:
 
     @property
     def address(self) -> str:
-        """Return the address, by the name of the certificate."""
+        """Return the address with the name in the certificate."""
         return f"localhost:{self.port}"
 
 
 @contextmanager
 def guarded_server(folder: Path, *arguments: str) -> Iterator[GuardedServer]:
-    """Run it; its caller `shim` has a token for the roles check and read, and may send groups."""
+    """Run the server. Its caller `shim` has a token for the roles check and read, and may send
+    groups.
+    """
     token_file, hashes, settings = (folder / name for name in ("token", "hashes", "settings.yaml"))
     token_file.write_text(f"{_TOKEN}\n")
     hashes.write_text(f"shim:{hashlib.sha256(_TOKEN.encode()).hexdigest()}\n")

@@ -1,4 +1,4 @@
-"""`queuegate-server` whose workers listen, but do not report so while a file exists."""
+"""`queuegate-server` whose workers listen, but do not report it while a file exists."""
 
 import asyncio
 import os

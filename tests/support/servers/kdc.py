@@ -1,4 +1,4 @@
-"""A real KDC for tests: a realm of its own, a free port, stopped by its pid."""
+"""A real KDC for tests: a private realm on a free port, stopped by its PID."""
 
 import contextlib
 import os
@@ -62,7 +62,7 @@ class Kdc:
         }
 
     def keytab(self, principal: str) -> Path:
-        """Create a principal with a random key and return a file that holds it."""
+        """Create a principal with a random key, and return a keytab file for it."""
         file = self.folder / f"{principal.replace('/', '_')}.keytab"
         self._run("kadmin.local", "-r", REALM, "addprinc", "-randkey", principal)
         self._run("kadmin.local", "-r", REALM, "ktadd", "-k", str(file), principal)
@@ -87,7 +87,7 @@ class Kdc:
         return file.read_text() if file.exists() else ""
 
     def freeze(self) -> None:
-        """Let the KDC hang: its port takes requests and nobody answers."""
+        """Make the KDC hang: its port accepts requests and nobody answers."""
         assert self.process
         freeze(self.process.pid)
 
@@ -114,7 +114,7 @@ class Kdc:
 
 @contextlib.contextmanager
 def running_kdc(folder: Path) -> Iterator[Kdc]:
-    """Run a KDC; stop it at the end, whatever happens."""
+    """Run a KDC, and stop it at the end in any case."""
     for attempt in range(3):
         kdc = Kdc(folder / str(attempt))
         try:

@@ -114,7 +114,7 @@ def standard() -> str:
         + "".join(group(name, dn("dave")) for name in STRANGE)
         + group("two", dn("dave"), rdn="ou=b+cn=two")
         + unique_group("unique", dn("alice"))
-        # level1 to level6, each in the next; level2 also holds level4: a cycle.
+        # level1 to level6, each in the next. level2 also contains level4: a cycle.
         + group("level1", dn("carol"))
         + group("level2", group_dn("level1"), group_dn("level4"))
         + "".join(group(f"level{n}", group_dn(f"level{n - 1}")) for n in range(3, 8))

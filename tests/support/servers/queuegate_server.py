@@ -1,4 +1,4 @@
-"""A real server process for tests: started on a free port, stopped by its pid."""
+"""A real server process for tests, started on a free port and stopped by its PID."""
 
 import json
 import os
@@ -23,7 +23,7 @@ ADMIN = (
 
 @contextmanager
 def over(transport: str | None) -> Iterator[None]:
-    """Let servers with a single TCP address use a transport; None: the one that they used."""
+    """Make servers with a single TCP address use a transport. None for the default."""
     global _transport  # noqa: PLW0603 - servers start in many places, and all of them count
     before, _transport = _transport, transport or _transport
     try:
@@ -39,7 +39,7 @@ class RunningServer:
         self.process = process
         self.address = address
         self.example = ""
-        """The command that the server prints, to ask it something."""
+        """The command that the server prints for asking it a question."""
         self._errors: list[str] = []
         self._reader = threading.Thread(target=self._read_errors, daemon=True)
         self._reader.start()
@@ -55,11 +55,11 @@ class RunningServer:
 
     @property
     def logs(self) -> list[dict[str, Any]]:
-        """The log entries so far, a dictionary for each."""
+        """The log entries so far, as dictionaries."""
         return [json.loads(line) for line in list(self._errors) if line.startswith("{")]
 
     def wait_for_log(self, event: str, *, count: int = 1, seconds: float = 60) -> dict[str, Any]:
-        """Return the `count`-th log entry of that message, once it is there."""
+        """Return the `count`-th log entry with that message, once it exists."""
         end = time.monotonic() + seconds
         while time.monotonic() < end:
             found = [entry for entry in self.logs if entry["event"] == event]
@@ -70,18 +70,18 @@ class RunningServer:
         raise AssertionError(message)
 
     def memory(self) -> int:
-        """Resident memory in bytes."""
+        """The resident memory in bytes."""
         pages = int(Path(f"/proc/{self.pid}/statm").read_text().split()[1])
         return pages * os.sysconf("SC_PAGESIZE")
 
     def peak_memory(self) -> int:
-        """The most resident memory that the server has had so far, in bytes."""
+        """The peak resident memory of the server so far, in bytes."""
         lines = Path(f"/proc/{self.pid}/status").read_text().splitlines()
         [kibibytes] = [line.split()[1] for line in lines if line.startswith("VmHWM:")]
         return int(kibibytes) << 10
 
     def processor_seconds(self) -> float:
-        """Processor time that was spent so far, which others on the machine do not change."""
+        """The processor time used so far, which does not depend on other load on the machine."""
         fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
@@ -107,7 +107,7 @@ class RunningServer:
 
 
 def server_command(*arguments: str, program: Path | None = None) -> list[str]:
-    """Return the command line of `queuegate-server`, or of a program that stands in for it."""
+    """Return the command line of `queuegate-server`, or of a substitute program."""
     start = ("-m", "queuegate_server") if program is None else ("-P", str(program))
     return [sys.executable, *start, *arguments]
 
@@ -119,9 +119,9 @@ def running_server(
     environment: dict[str, str] | None = None,
     program: Path | None = None,
 ) -> Iterator[RunningServer]:
-    """Run `queuegate-server serve` and yield it once it serves; stop it at the end.
+    """Run `queuegate-server serve` and yield it once it serves. Stop it at the end.
 
-    `program` stands in for `queuegate-server`.
+    `program` replaces `queuegate-server`.
     """
     listening = [part for address in listen for part in ("--listen", address)]
     if _transport and len(listen) == 1 and not listen[0].startswith("unix:"):

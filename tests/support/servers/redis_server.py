@@ -1,4 +1,4 @@
-"""A real Redis (or Valkey) for tests: own folder, free port, stopped by its pid."""
+"""A real Redis (or Valkey) for tests: a private folder and a free port, stopped by its PID."""
 
 import contextlib
 import os
@@ -25,8 +25,8 @@ def program() -> str:
 class RedisServer:
     """A server on 127.0.0.1 that keeps nothing on disk.
 
-    With `ca`, it speaks TLS only. With `password`, clients must present it. With `cluster`, it is a
-    node of one, without slots.
+    With `ca`, it only accepts TLS. With `password`, clients must present it. With `cluster`, it is
+    a cluster node without slots.
     """
 
     def __init__(
@@ -46,7 +46,7 @@ class RedisServer:
         self.ca = ca
         self.process: subprocess.Popen[bytes] | None = None
         self.bus_port = free_port() if cluster else 0
-        """Where the nodes of a cluster speak to each other."""
+        """The port on which the nodes of a cluster talk to each other."""
         if cluster:
             more = ["--cluster-enabled", "yes", "--cluster-port", str(self.bus_port), *more]
         self._first, self._more = first, more
@@ -105,7 +105,9 @@ class RedisServer:
         return None if length == b"$-1" else value[: int(length[1:])]
 
     def command(self, *words: str | bytes) -> bytes:
-        """Send a command on a plain connection of its own; return the raw answer's first part."""
+        """Send a command on a separate plain connection, and return the first part of the raw
+        answer.
+        """
         with socket.create_connection(("127.0.0.1", self.port), START_SECONDS) as connection:
             if self.password:
                 _send(connection, "AUTH", self.password)
@@ -114,7 +116,7 @@ class RedisServer:
             return connection.recv(65_536)
 
     def write(self, commands: Iterable[Sequence[str | bytes]]) -> None:
-        """Send many commands at once, and wait until all are done, whatever they return."""
+        """Send many commands at once, and wait until all are done, regardless of their results."""
         with socket.create_connection(("127.0.0.1", self.port), START_SECONDS) as connection:
             answers = connection.makefile("rb")
             count = 0
@@ -128,7 +130,7 @@ class RedisServer:
         raise AssertionError(f"Redis closed the connection after {count} commands")
 
     def pause(self, milliseconds: int) -> None:
-        """Answer no client for a time (CLIENT PAUSE)."""
+        """Answer no client for some time (CLIENT PAUSE)."""
         assert self.command("CLIENT", "PAUSE", str(milliseconds), "ALL") == b"+OK\r\n"
 
     def freeze(self) -> None:
@@ -174,7 +176,7 @@ def running_redis(
     cluster: bool = False,
     more: Sequence[str] = (),
 ) -> Iterator[RedisServer]:
-    """Run a Redis; stop it at the end, whatever happens."""
+    """Run a Redis, and stop it at the end in any case."""
     for attempt in range(3):
         server = RedisServer(
             folder / str(attempt), ca=ca, password=password, cluster=cluster, more=more

@@ -41,8 +41,8 @@ _servers = itertools.count()
 
 @dataclass
 class ReloadingServer:
-    """A server, its policy file and a client. Revisions and logs count from the last
-    `reset`, so that tests can share a server.
+    """A server, its policy file and a client. Revisions and logs count from the last `reset`, so
+    that tests can share a server.
     """
 
     server: RunningServer
@@ -79,7 +79,7 @@ class ReloadingServer:
         replace(self.path, text)
 
     def send_sighup(self) -> None:
-        """Send SIGHUP, and return when all that it makes the server do is done."""
+        """Send SIGHUP, and return when the server has finished handling it."""
         self.hung_up += 1
         self.server.process.send_signal(signal.SIGHUP)
         self.manager.wait_for("READY=1", count=1 + self.hung_up)
@@ -116,7 +116,7 @@ def reloading_server(path: Path) -> Iterator[ReloadingServer]:
 
 @contextmanager
 def reloading_alice(folder: Path) -> Iterator[ReloadingServer]:
-    """Run a server on a policy file in a folder of its own, where alice is the owner."""
+    """Run a server on a policy file in a private folder, where alice is the owner."""
     path = folder / "policy" / "queues.yaml"
     path.parent.mkdir()
     path.write_text(ALICE)

@@ -1,4 +1,4 @@
-"""A server of SyncService alone, whose streams a test scripts."""
+"""A server with only SyncService, whose streams are scripted by a test."""
 
 import threading
 from collections.abc import Callable, Iterator
@@ -32,7 +32,7 @@ def opened(**fields: Any) -> sync_pb2.SyncResponse:
 
 
 def part(partition: str = "default", **fields: Any) -> sync_pb2.SyncResponse:
-    """Return a policy in one part: alice may submit to the root."""
+    """Return a policy in one part, in which alice may submit to the root."""
     queues = [policy_pb2.PolicyQueue(path="root", submit_acl="alice staff")]
     settings = {
         "first": True,
@@ -46,19 +46,19 @@ def part(partition: str = "default", **fields: Any) -> sync_pb2.SyncResponse:
 
 
 class ScriptedSync(SyncServiceServicer):
-    """Serves each stream by the next script; by `behave` when there are none left."""
+    """Runs the next script for each stream, or `behave` when there are none left."""
 
     def __init__(self, *scripts: Script, **greeting: Any) -> None:
         """Start without streams.
 
         Args:
-            scripts: What the first streams do.
-            greeting: Fields of the greeting of all others.
+            scripts: The behaviour of the first streams.
+            greeting: Greeting fields of all other streams.
         """
         self.opens: list[sync_pb2.SyncOpen] = []
         """The first messages of streams that behaved."""
         self.reported: list[sync_pb2.LocalDecision] = []
-        """The decisions that were confirmed."""
+        """The confirmed decisions."""
         self.poison = ""
         """A user whose decisions are refused."""
         self.deadly = ""
@@ -66,7 +66,7 @@ class ScriptedSync(SyncServiceServicer):
         self.streams = 0
         self.address = ""
         self.changed = threading.Event()
-        """Set by a test to have streams send the policy again."""
+        """Set by a test to make streams send the policy again."""
         self._scripts = [*scripts]
         self._greeting = greeting
 

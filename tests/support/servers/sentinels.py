@@ -1,4 +1,4 @@
-"""A real Redis whose master is replicated, and sentinels that promote another when it is gone."""
+"""A real Redis master with replicas, and sentinels that promote another server when it is gone."""
 
 import contextlib
 from collections.abc import Iterator, Sequence
@@ -13,9 +13,9 @@ from tests.support.servers.redis_server import RedisServer
 
 SERVICE: Final = "main"
 DOWN_AFTER_MS: Final = 1_000
-"""After this time without an answer a sentinel takes a server for gone."""
+"""The time without an answer after which a sentinel considers a server gone."""
 FAILOVER_SECONDS: Final = 180
-"""A busy machine has sentinels that distrust their clocks for 30 s."""
+"""On a busy machine, sentinels distrust their clocks for 30 s."""
 
 
 class ReplicatedRedis:
@@ -24,7 +24,7 @@ class ReplicatedRedis:
     def __init__(self, folder: Path, *, replicas: int) -> None:
         self._folder = folder
         quick = ("--repl-diskless-sync-delay", "0", "--repl-ping-replica-period", "1")
-        # As the how-to page asks for: a master that has been replaced accepts no heartbeats.
+        # As the how-to page recommends: a replaced master accepts no heartbeats.
         safe = ("--min-replicas-to-write", "1", "--min-replicas-max-lag", "3")
         self.servers: Final = [
             RedisServer(folder / f"server{number}", more=[*quick, *safe])
@@ -45,7 +45,7 @@ class ReplicatedRedis:
 
     @property
     def replicas(self) -> Sequence[RedisServer]:
-        """All servers but the master."""
+        """All servers except the master."""
         master = self.master
         return [each for each in self.servers if each is not master]
 
@@ -75,7 +75,7 @@ class ReplicatedRedis:
         assert answer.startswith(b"+OK"), answer
 
     def fail_over(self) -> None:
-        """Have a sentinel promote a replica while the master runs."""
+        """Make a sentinel promote a replica while the master runs."""
         answer = self.sentinels[0].command("SENTINEL", "FAILOVER", SERVICE)
         assert answer == b"+OK\r\n", answer
 
@@ -88,7 +88,7 @@ class ReplicatedRedis:
         eventually(is_named, False, FAILOVER_SECONDS)
 
     def until_replicated(self) -> None:
-        """Wait until the sentinels know one master, each other, and that all others follow it."""
+        """Wait until the sentinels know the master and each other, and all servers follow it."""
         usable = {"num-other-sentinels": 2, "usable replicas": len(self.servers) - 1}
         for sentinel in self.sentinels:
             eventually(partial(_seen_by, sentinel), usable, FAILOVER_SECONDS)
@@ -121,7 +121,7 @@ def _seen_by(sentinel: RedisServer) -> dict[str, int]:
 
 @contextlib.contextmanager
 def replicated_redis(folder: Path, *, replicas: int = 1) -> Iterator[ReplicatedRedis]:
-    """Run a master, its replicas and sentinels; stop them at the end, whatever happens."""
+    """Run a master, its replicas and sentinels, and stop them at the end in any case."""
     group = ReplicatedRedis(folder, replicas=replicas)
     try:
         group.start()

@@ -1,4 +1,4 @@
-"""A real slapd for tests: own folder, free ports, stopped by its pid."""
+"""A real slapd for tests: a private folder and free ports, stopped by its PID."""
 
 import contextlib
 import os
@@ -59,7 +59,7 @@ def program(name: str) -> str:
 
 
 def freeze(pid: int) -> None:
-    """Stop a process, and return once it is stopped."""
+    """Suspend a process, and return once it is suspended."""
     os.kill(pid, signal.SIGSTOP)
     state = Path(f"/proc/{pid}/stat")
     while state.read_text().rpartition(")")[2].split()[0] != "T":
@@ -207,9 +207,9 @@ def running_slapd(
     load: str = "",
     environment: Mapping[str, str] | None = None,
 ) -> Iterator[Slapd]:
-    """Run a slapd with these entries; stop it at the end, whatever happens.
+    """Run a slapd with these entries, and stop it at the end in any case.
 
-    `load` is put in before the start, fast and without values of memberOf.
+    `load` is imported before startup, which is fast but does not set memberOf.
     """
     for attempt in range(3):
         slapd = Slapd(

@@ -28,11 +28,11 @@ PEOPLE: dict[str, dict[str, Any]] = {
     "eve": {"groups": ["eve"]},
     "dora": DOWN,
 }
-"""A member of `staff`, somebody else, and one who cannot be asked for."""
+"""A member of `staff`, another user, and a user whose lookups fail."""
 
 
 class Shared(NamedTuple):
-    """Directory and server that the tests of a file share; each test resets them."""
+    """The directory and server shared by the tests in a file. Each test resets them."""
 
     directory: ScriptedDirectory
     server: RunningServer
@@ -46,8 +46,8 @@ def two_partitions(
     cache: dict[str, Any] | None = None,
     **options: Any,
 ) -> Iterator[RunningServer]:
-    """Run the server. `partition` and `cache` are settings of `default`, `options` those of
-    the resolver.
+    """Run the server. `partition` and `cache` are settings of `default`; `options` belong to the
+    resolver.
     """
     path = directory.folder / "queues.yaml"
     path.write_text(POLICY)
@@ -63,7 +63,7 @@ def two_partitions(
 
 
 def reset(directory: ScriptedDirectory, server: RunningServer) -> None:
-    """Bring directory and caches back to their beginning, for the next test of a server."""
+    """Reset the directory and caches for the next test."""
     directory.reset(PEOPLE)
     with client_without_retries(server) as client:
         for partition in ("default", "other"):
@@ -71,5 +71,5 @@ def reset(directory: ScriptedDirectory, server: RunningServer) -> None:
 
 
 def client_without_retries(server: RunningServer) -> queuegate.Client:
-    """Return a client that takes the first answer it gets."""
+    """Return a client that accepts the first answer."""
     return queuegate.Client(server.address, timeout=60, retry=queuegate.Retry(attempts=1))

@@ -1,4 +1,4 @@
-"""A real webhook process for tests: HTTPS on a free port, its ConfigMaps in folders."""
+"""A real webhook process for tests: HTTPS on a free port, with its ConfigMaps in folders."""
 
 import base64
 import itertools
@@ -22,7 +22,7 @@ from tests.support.servers.queuegate_server import START_SECONDS, RunningServer,
 
 
 class MountedConfigMap:
-    """A folder as the kubelet keeps it: `..data` is a link that is swapped in one step."""
+    """A folder as maintained by the kubelet: `..data` is a link that is swapped in one step."""
 
     def __init__(self, parent: Path, name: str) -> None:
         self.folder = parent / name
@@ -77,7 +77,7 @@ class Webhook:
         return context
 
     def review(self, path: str, body: bytes | dict[str, Any]) -> dict[str, Any]:
-        """Post a review; return the response in the answer."""
+        """Post a review, and return the response in the answer."""
         content = body if isinstance(body, bytes) else json.dumps(body).encode()
         answer = self.http.post(path, content=content, headers={"Content-Type": "application/json"})
         assert answer.status_code == 200, answer.text
@@ -96,9 +96,9 @@ class Webhook:
         return sum(self.metric(name, f'result="{result}"') for result in ("success", "failure"))
 
     def configure(self, values: Mapping[str, str]) -> None:
-        """Replace yunikorn-configs and wait until it was read.
+        """Replace yunikorn-configs, and wait until it has been read.
 
-        A text is counted once, however many changes in the folder the swap consists of.
+        A text is counted once, however many changes in the folder make up the swap.
         """
         if values == self.configs.values:
             return
@@ -107,7 +107,7 @@ class Webhook:
         eventually(lambda: self.reloads() > before, True)
 
     def renew(self) -> str:
-        """Put a new certificate and key in place; return its serial number."""
+        """Install a new certificate and key, and return the serial number."""
         return write_certificate(self.ca, self.files)
 
     def served_serial(self) -> str:
@@ -145,7 +145,7 @@ def patch_of(response: Mapping[str, Any]) -> list[Any]:
 def running_webhook(
     folder: Path, *arguments: str, environment: Mapping[str, str] | None = None
 ) -> Iterator[Webhook]:
-    """Run `queuegate-server admission` and yield it once it serves; stop it at the end."""
+    """Run `queuegate-server admission` and yield it once it serves. Stop it at the end."""
     ca = trustme.CA()
     files = folder / "tls"
     files.mkdir()
@@ -171,7 +171,7 @@ def running_webhook(
 def announced(
     command: list[str], environment: Mapping[str, str]
 ) -> Iterator[tuple[RunningServer, str]]:
-    """Run a command until the end of the block; give its first line on stdout."""
+    """Run a command until the end of the block. Yields its first line on stdout."""
     process = subprocess.Popen(
         command,
         stdout=subprocess.PIPE,

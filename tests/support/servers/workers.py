@@ -57,7 +57,7 @@ def failing_start(*arguments: str) -> tuple[int, str, str]:
 
 
 def pids(server: RunningServer) -> dict[int, int]:
-    """Return the latest process that served as each worker, by its index."""
+    """Return the latest process of each worker, by index."""
     server.wait_for_log("a worker is serving", count=WORKERS)
     return {
         entry["index"]: entry["pid"]
@@ -67,12 +67,12 @@ def pids(server: RunningServer) -> dict[int, int]:
 
 
 def is_alive(pid: int) -> bool:
-    """Say whether a process runs; one that has ended and waits for its parent does not."""
+    """Return whether a process runs. A zombie does not."""
     return _status(pid)[0] not in "ZX"
 
 
 def is_child(pid: int, parent: int) -> bool:
-    """Say whether a process runs and is the child of another one."""
+    """Return whether a process runs and is a child of the other one."""
     state, of = _status(pid)
     return state not in "ZX" and of == parent
 
@@ -87,16 +87,16 @@ def _status(pid: int) -> tuple[str, int]:
 
 
 def wait_for_replacement(server: RunningServer, index: int, pid: int) -> int:
-    """Return the process that serves in place of one that has ended."""
+    """Return the process that replaced one that has ended."""
     eventually(lambda: pids(server)[index] != pid, expected=True)
     return pids(server)[index]
 
 
 @contextmanager
 def channels(address: str, count: int = 16) -> Iterator[list[grpc.Channel]]:
-    """Open connections of their own; the kernel spreads them over the workers.
+    """Open separate connections, which the kernel distributes over the workers.
 
-    That all of them land on one of two workers has a chance of 1 to 32 768.
+    The chance that all of them reach the same one of two workers is 1 in 32 768.
     """
     opened = [
         grpc.insecure_channel(

@@ -1,7 +1,7 @@
-"""Hadoop 3.4.1's own classes, from the jars that Maven has, as an oracle in a process of its own.
+"""Hadoop 3.4.1's own classes, from the jars in Maven, as an oracle in a separate process.
 
-The program beside this module is built once into `.tools`, in a folder for each version of it, and
-processes that need it at the same time wait for each other.
+The program beside this module is built once into `.tools`, with a folder per version, and processes
+that need it at the same time wait for each other.
 """
 
 import fcntl
@@ -24,7 +24,7 @@ _UNREACHABLE: Final = re.compile("Could not transfer artifact|Unknown host")
 
 
 class Unavailable(Exception):
-    """Maven or Java is absent, or Maven cannot fetch the jars."""
+    """Raised if Maven or Java is absent, or Maven cannot fetch the jars."""
 
 
 class Hadoop:
@@ -34,7 +34,7 @@ class Hadoop:
         self._process = process
 
     def ask(self, op: str, **question: Any) -> Any:
-        """Return the answer to a question, as `Oracle.java` describes them."""
+        """Return the answer to a question, as described in `Oracle.java`."""
         assert self._process.stdin
         assert self._process.stdout
         print(json.dumps({"op": op, **question}), file=self._process.stdin, flush=True)

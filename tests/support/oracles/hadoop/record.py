@@ -1,4 +1,4 @@
-"""Write `tests/vectors/yarn_layer_vectors.json`, pairs of files, and `yarn_template_vectors.json`,
+"""Writes `tests/vectors/yarn_layer_vectors.json`, pairs of files, and `yarn_template_vectors.json`,
 files of schedulers that create queues, with the answers of Hadoop 3.4.1.
 
 python -m tests.support.oracles.hadoop.record
