@@ -133,7 +133,7 @@ def _decide(cases: Sequence[_Case], scale: Scale) -> tuple[Table, list[Target]]:
         "index of all names that have access to it (`policy.chain`, bounded); until then, its "
         "levels are checked one by one. The first ratio shows whether the work grows with the "
         "policy; the second shows the cost when the names no longer fit in the processor's "
-        "caches: each of the five groups then waits for a few cache lines. Two optimisations "
+        "caches: each of the five groups then waits for a few cache lines. Two optimizations "
         "were tried on 20,000 to 100,000 queues and dropped because they gained nothing: looking "
         "up all five groups in one operation (`isdisjoint`, `&`, `map`), and a separate set of "
         "the groups' names, whose entries are closer together.",

@@ -252,7 +252,7 @@ def policy(partition: str, prefix: str) -> policy_pb2.GetPolicyRequest:
 
 
 def validation(content: str, policy_format: str) -> policy_pb2.ValidatePolicyRequest:
-    """Return the request to validate a configuration text."""
+    """Return the request to validate a configuration."""
     return policy_pb2.ValidatePolicyRequest(
         format=_validation.text("format", policy_format, required=False),
         content=_validation.text("content", content, required=False),

@@ -210,7 +210,7 @@ _NAMES: Final[Mapping[Any, str]] = {
     bool: "`true`, `false`",
     int: "integer",
     float: "number",
-    str: "text",
+    str: "string",
     Path: "path",
 }
 """What the values are called that a validator reads, or that have a type."""
@@ -232,7 +232,7 @@ def _kind(annotation: Any, metadata: list[Any]) -> str:
 
 
 def _plural(kind: str) -> str:
-    return {"text": "texts"}.get(kind, kind)
+    return {"string": "strings"}.get(kind, kind)
 
 
 def _bounds(field: FieldInfo) -> str:

@@ -59,7 +59,7 @@ class CoDel:
     """Controlled delay (RFC 8289) for calls, with a longer memory.
 
     A queue that a burst has filled is worked off, and all its calls are answered. A standing
-    queue makes every answer late, so in an overload the target shrinks to an eighth: calls that
+    queue makes every answer late, so under overload the target shrinks to an eighth: calls that
     have waited for longer are refused, and the others are answered at once. The memory is longer
     than CoDel's because refused callers, unlike dropped TCP segments, need not slow down.
     """

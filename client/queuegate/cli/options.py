@@ -371,7 +371,7 @@ def groups_options(function: Callable[..., Any]) -> Callable[..., Any]:
         multiple=True,
         callback=_groups,
         metavar="GROUP",
-        help="A group of the user; repeatable. Without any, the server resolves them.",
+        help="A group of the user; repeatable. If omitted, the server resolves the user's groups.",
     )(function)
 
 

@@ -83,7 +83,7 @@ Global___ReplicaState: _TypeAlias = ReplicaState  # noqa: Y015
 
 @_typing.final
 class Diagnostic(_message.Message):
-    """An error or a warning about a configuration text."""
+    """An error or a warning about a configuration."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -273,7 +273,7 @@ class GetPolicyResponse(_message.Message):
     policy.
     """
     checksum: _builtins.str
-    """The SHA-256 of the configuration text in upper-case hexadecimal; if there are several files,
+    """The SHA-256 of the configuration in upper-case hexadecimal; if there are several files,
     the SHA-256 of their checksums.
     """
     resolver: _builtins.str
@@ -331,7 +331,7 @@ Global___GetPolicyResponse: _TypeAlias = GetPolicyResponse  # noqa: Y015
 
 @_typing.final
 class ValidatePolicyRequest(_message.Message):
-    """A configuration text to validate."""
+    """A configuration to validate."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -359,7 +359,7 @@ Global___ValidatePolicyRequest: _TypeAlias = ValidatePolicyRequest  # noqa: Y015
 
 @_typing.final
 class ValidatePolicyResponse(_message.Message):
-    """The diagnostics about a configuration text."""
+    """The diagnostics about a configuration."""
 
     DESCRIPTOR: _descriptor.Descriptor
 

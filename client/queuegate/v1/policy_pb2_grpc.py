@@ -71,8 +71,8 @@ class PolicyServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def ValidatePolicy(self, request, context):
-        """Validates a configuration text without serving it. Texts are validated one at a time; up to 15
-        calls wait, and any more end with RESOURCE_EXHAUSTED. While a text of several megabytes is
+        """Validates a configuration without serving it. Configurations are validated one at a time; up to 15
+        calls wait, and any more end with RESOURCE_EXHAUSTED. While a configuration of several megabytes is
         validated, other calls may take longer.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)

@@ -38,8 +38,8 @@ class PolicyServiceStub:
     GetPolicy: _grpc.UnaryUnaryMultiCallable[_policy_pb2.GetPolicyRequest, _policy_pb2.GetPolicyResponse]
     """Shows the policy that is being served for a partition."""
     ValidatePolicy: _grpc.UnaryUnaryMultiCallable[_policy_pb2.ValidatePolicyRequest, _policy_pb2.ValidatePolicyResponse]
-    """Validates a configuration text without serving it. Texts are validated one at a time; up to 15
-    calls wait, and any more end with RESOURCE_EXHAUSTED. While a text of several megabytes is
+    """Validates a configuration without serving it. Configurations are validated one at a time; up to 15
+    calls wait, and any more end with RESOURCE_EXHAUSTED. While a configuration of several megabytes is
     validated, other calls may take longer.
     """
     ReloadPolicy: _grpc.UnaryUnaryMultiCallable[_policy_pb2.ReloadPolicyRequest, _policy_pb2.ReloadPolicyResponse]
@@ -61,8 +61,8 @@ class PolicyServiceAsyncStub(PolicyServiceStub):
     GetPolicy: _aio.UnaryUnaryMultiCallable[_policy_pb2.GetPolicyRequest, _policy_pb2.GetPolicyResponse]  # type: ignore[assignment]
     """Shows the policy that is being served for a partition."""
     ValidatePolicy: _aio.UnaryUnaryMultiCallable[_policy_pb2.ValidatePolicyRequest, _policy_pb2.ValidatePolicyResponse]  # type: ignore[assignment]
-    """Validates a configuration text without serving it. Texts are validated one at a time; up to 15
-    calls wait, and any more end with RESOURCE_EXHAUSTED. While a text of several megabytes is
+    """Validates a configuration without serving it. Configurations are validated one at a time; up to 15
+    calls wait, and any more end with RESOURCE_EXHAUSTED. While a configuration of several megabytes is
     validated, other calls may take longer.
     """
     ReloadPolicy: _aio.UnaryUnaryMultiCallable[_policy_pb2.ReloadPolicyRequest, _policy_pb2.ReloadPolicyResponse]  # type: ignore[assignment]
@@ -93,8 +93,8 @@ class PolicyServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _policy_pb2.ValidatePolicyRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_policy_pb2.ValidatePolicyResponse, _abc.Awaitable[_policy_pb2.ValidatePolicyResponse]]:
-        """Validates a configuration text without serving it. Texts are validated one at a time; up to 15
-        calls wait, and any more end with RESOURCE_EXHAUSTED. While a text of several megabytes is
+        """Validates a configuration without serving it. Configurations are validated one at a time; up to 15
+        calls wait, and any more end with RESOURCE_EXHAUSTED. While a configuration of several megabytes is
         validated, other calls may take longer.
         """
 

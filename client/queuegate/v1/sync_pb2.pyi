@@ -950,7 +950,7 @@ class PolicyPart(_message.Message):
     naming: Global___QueueNaming.ValueType
     """How the partition names its queues."""
     ambiguous_level: _builtins.int
-    """For QUEUE_NAMING_YARN_SHORT_NAMES: the level at which the chains of a name begin that several
+    """For QUEUE_NAMING_YARN_SHORT_NAMES: the level at which the chains of a name shared by several
     queues share.
     """
     @_builtins.property

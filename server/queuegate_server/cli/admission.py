@@ -56,7 +56,7 @@ def _names(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> fr
 @click.option(
     "--client-ca-file",
     type=FILE,
-    help="The CA that signs client certificates, PEM; reloaded when it changes. With it, "
+    help="The CA that signs client certificates, PEM; reloaded when it changes. If set, "
     "every client must present a certificate, except on the health port.",
 )
 @click.option(
@@ -65,7 +65,7 @@ def _names(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> fr
     multiple=True,
     callback=_names,
     help="A name to accept in client certificates: spiffe://…, uri:…, dns:… or cn:…. "
-    "Repeatable. Without it, any certificate of the authority is accepted.",
+    "Repeatable. If omitted, any certificate of the authority is accepted.",
 )
 @click.option(
     "--defaults",

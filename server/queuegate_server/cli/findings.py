@@ -42,8 +42,8 @@ def _output_option(
         type=click.Choice(formats),
         default=TEXT,
         show_default=True,
-        help=f"The format: for people, for programs,{more} for code scanning, or annotations of a"
-        " GitHub job.",
+        help=f"The output format: for people, for programs,{more} for code scanning, or annotations"
+        " on a GitHub job.",
     )
     @functools.wraps(command)
     def with_output(*, output: str, **given: Any) -> None:

@@ -80,9 +80,9 @@ def _chosen(settings: Settings, name: str | None) -> tuple[str, LdapOptions]:
         raise Failure(f"{name} is a chain: choose one of its resolvers, of type ldap: {names}")
     if name is not None:
         raise Failure(
-            f"--resolver {name}: there is no such resolver of type ldap; there are: {names}"
+            f"--resolver {name}: there is no such resolver of type ldap; choose from {names}"
         )
-    raise Failure(f"choose a resolver of type ldap with --resolver; there are: {names}")
+    raise Failure(f"choose a resolver of type ldap with --resolver: {names}")
 
 
 async def _check(options: LdapOptions, user: str) -> bool:
@@ -129,7 +129,7 @@ async def _look_up(
 
     def show(step: LdapStep) -> None:
         if step.is_unfinished and step.name != "connect":
-            step.fault = f"not done within lookup_timeout ({options.lookup_timeout:g} s)"
+            step.fault = f"timed out after {options.lookup_timeout:g} s (lookup_timeout)"
         shown_advice.add(step.advice)
         _show(step)
 

@@ -87,7 +87,7 @@ class Annotator:
         except OSError as error:
             reason = error.strerror or str(error)
             _LOG.warning("the policy could not be linted", extra={"error": reason})
-            missing = f"Findings are not known: the linter cannot be started: {reason}."
+            missing = f"Findings are not available: the linter cannot be started: {reason}."
         places = await asyncio.to_thread(_places, job)
         return Annotations(places, tuple(findings), missing)
 

@@ -33,8 +33,8 @@ _REMEDIES: Final[Mapping[str, str]] = {
     " volatile-ttl",
     r"READONLY|(?i:read only replica)": "fleet.url must name the master, or the sentinels that know"
     " it",
-    r"MISCONF|(?i:unable to persist)": "Redis cannot write to its disk: see the log of Redis",
-    r"NOREPLICAS|(?i:enough good replicas)": "start the replicas of Redis, or lower"
+    r"MISCONF|(?i:unable to persist)": "Redis cannot write to its disk: see the Redis log",
+    r"NOREPLICAS|(?i:enough good replicas)": "start the Redis replicas, or lower"
     " min-replicas-to-write",
     r"MOVED|ASK|CROSSSLOT|CLUSTERDOWN|(?i:cluster is down)": "for a cluster, fleet.url must begin"
     " with redis+cluster:// or rediss+cluster://",

@@ -1,4 +1,4 @@
-"""Diagnostics of a configuration text, located, bounded and sorted."""
+"""Diagnostics of a configuration: located, bounded and sorted."""
 
 import json
 from collections.abc import Iterable

@@ -360,7 +360,7 @@ class GuardedResolver:
         except BaseException as error:
             await self.close()
             if limit.expired():
-                raise TimeoutError(f"not done within {OPEN_TIMEOUT:g} s") from error
+                raise TimeoutError(f"timed out after {OPEN_TIMEOUT:g} s") from error
             raise
 
     async def close(self) -> None:

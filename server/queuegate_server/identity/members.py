@@ -216,7 +216,7 @@ class Listings:
         except CannotListUsers as error:
             raise CannotListUsers(f"resolver {self._name!r}: {error}") from None
         except TimeoutError:
-            message = f"resolver {self._name!r}: not done within {USERS_SECONDS:g} s"
+            message = f"resolver {self._name!r}: timed out after {USERS_SECONDS:g} s"
             raise CannotListUsers(message) from None
         except Exception as error:
             _LOG.error("resolver %r cannot list users", self._name, exc_info=error)

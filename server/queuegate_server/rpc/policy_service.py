@@ -103,7 +103,7 @@ class PolicyServicer:
         return b"".join(parts)
 
     async def ValidatePolicy(self, data: bytes) -> bytes:
-        """Validate a configuration text, in a child process and one at a time."""
+        """Validate a configuration, in a child process and one at a time."""
         request = await self._queue.in_turn(
             data, partial(wire.parse, policy_pb2.ValidatePolicyRequest, data)
         )

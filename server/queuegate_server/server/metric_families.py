@@ -37,7 +37,7 @@ METRICS: Final[Mapping[str, tuple[type[Metric], str, tuple[str, ...]]]] = {
         Counter,
         (
             "Calls rejected at a limit: calls (too many in progress), waited (queued for too "
-            "long in an overload, limits.max_wait), incomplete (the request did not arrive within "
+            "long under overload, limits.max_wait), incomplete (the request did not arrive within "
             "limits.connections.transfer_timeout, or 1 000 others waited for theirs), unread "
             "(long calls while 64 MiB of answers were unread), bytes (long calls while 64 MiB of "
             "requests were in progress)."
@@ -128,7 +128,8 @@ METRICS: Final[Mapping[str, tuple[type[Metric], str, tuple[str, ...]]]] = {
         Counter,
         (
             "Unusual events in lookups: retried, ambiguous (several users match), depth_reached "
-            "(a walk ended at nested_depth), other_spelling (only names in another spelling), "
+            "(a walk ended at nested_depth), other_spelling (the directory spells the "
+            "name differently), "
             "outside_base (ignored entries outside of user_base and group_base), skipped_names "
             "(groups without a readable name)."
         ),
@@ -200,7 +201,7 @@ METRICS: Final[Mapping[str, tuple[type[Metric], str, tuple[str, ...]]]] = {
         (
             "Values in Redis that were not used: mac (not written with this fleet's key), "
             "format (by another version), settings (with other settings of the resolver), expired, "
-            "outdated (by an invalidation, or from before the events that this replica knows)."
+            "outdated (by an invalidation, or older than the events that this replica knows)."
         ),
         ("cause",),
     ),
@@ -289,7 +290,7 @@ METRICS: Final[Mapping[str, tuple[type[Metric], str, tuple[str, ...]]]] = {
         Counter,
         (
             "Tokens presented to the console: success (a session began), failure, refused (too "
-            "many failures of the peer). No values without the console."
+            "many failures from the peer). No values without the console."
         ),
         ("result",),
     ),

@@ -145,7 +145,7 @@ class Fleet(Section):
         description="The prefix of all keys. Each fleet on the same Redis needs its own.",
     )
     replica: Annotated[str, Field(pattern=r"^[A-Za-z0-9][-A-Za-z0-9_.]{0,252}$")] | None = Field(
-        None, description="A name of this replica for people to read. Default: the host name."
+        None, description="A human-readable name for this replica. Default: the host name."
     )
     read_timeout: Annotated[Duration, Field(ge=0.001, le=10)] = Field(
         0.010,
@@ -153,7 +153,7 @@ class Fleet(Section):
         "instead.",
     )
     username: Annotated[str, Field(min_length=1)] | None = Field(
-        None, description="The user of Redis's ACLs; requires password_file."
+        None, description="The Redis ACL user; requires password_file."
     )
     password_file: ReadableFile | None = Field(
         None, description="The password; the file is read again for every connection."

@@ -161,7 +161,7 @@ class ListenerTls(Section):
     key_file: FilePath = Field(description="The certificate's private key, without a passphrase.")
     client_ca_file: FilePath | None = Field(
         None,
-        description="The certificate authorities of callers. With it, every caller must present "
+        description="The certificate authorities of callers. If set, every caller must present "
         "a certificate (mTLS).",
     )
 

@@ -62,7 +62,7 @@ _SERVICE_LINK: Final = re.compile(
 
 _BRACKETS_AND_QUOTES: Final = ("[", "{", '"', "'")
 """Values that start with one of these are YAML. All others are plain text."""
-_YAML_REMEDY: Final = "write [a, b] for a list, {key: value} for a section, 'text' for a text"
+_YAML_REMEDY: Final = "write [a, b] for a list, {key: value} for a section, 'text' for a string"
 _IPV6_ADDRESS: Final = re.compile(r"\[[0-9A-Fa-f:.]+\]:")
 
 

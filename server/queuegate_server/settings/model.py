@@ -56,12 +56,12 @@ class PolicySource(Section):
     format: Literal["yunikorn", "fair-scheduler", "capacity-scheduler"] | None = Field(
         None,
         description="The format of the file: YuniKorn's queues.yaml, or the file of one of YARN's "
-        "schedulers. Without it, the format is detected from the content.",
+        "schedulers. If unset, the format is detected from the content.",
     )
     path: FilePath | None = Field(
         None,
         description="The file; a relative path is relative to the working directory. "
-        "Without it a small embedded policy is served.",
+        "If unset, a small embedded policy is served.",
     )
     partition: Annotated[str, AfterValidator(_partition_name)] = Field(
         DEFAULT_PARTITION,
@@ -71,7 +71,7 @@ class PolicySource(Section):
     yarn_site: FilePath | None = Field(
         None,
         description="The ResourceManager's yarn-site.xml, for yarn.acl.enable, yarn.admin.acl and "
-        "the keys that apply in addition to capacity-scheduler.xml. Without it ACLs are "
+        "the keys that apply in addition to capacity-scheduler.xml. If unset, ACLs are "
         "enforced and the cluster has no administrators.",
     )
     spark_defaults: FilePath | None = Field(
@@ -94,7 +94,7 @@ class PolicySource(Section):
     )
     group: Annotated[str, Field(pattern=r"^[-._a-zA-Z0-9]+$")] | None = Field(
         None,
-        description="The key GROUP.yaml holds the queues. Without it, the ConfigMaps' key "
+        description="The key GROUP.yaml holds the queues. If unset, the ConfigMaps' key "
         "service.policyGroup names the group; the default is queues.",
     )
 

@@ -69,7 +69,7 @@ class Ops(Section):
     """The operations port: probes, Prometheus metrics and the console."""
 
     listen: Annotated[str, AfterValidator(_host_port)] | None = Field(
-        None, description="host:port or [ipv6]:port. Without it there is no operations port."
+        None, description="host:port or [ipv6]:port. If unset, there is no operations port."
     )
     tls: OpsTls | None = Field(
         None, description="Serve the port with TLS 1.2 or newer; probes then need https."

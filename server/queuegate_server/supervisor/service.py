@@ -219,7 +219,7 @@ def worker_metrics(
     return (
         GaugeMetricFamily("queuegate_workers", "Configured number of workers.", configured),
         GaugeMetricFamily(
-            "queuegate_workers_serving", "Workers that report that they serve.", serving
+            "queuegate_workers_serving", "Workers that report that they are serving.", serving
         ),
         replacements,
     )

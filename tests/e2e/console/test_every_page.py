@@ -114,8 +114,8 @@ def test_the_keyboard_reaches_the_content_and_every_page(
         page = visit.page
         page.goto(console.url)
         page.keyboard.press("Tab")
-        expect(page.get_by_role("link", name="Skip to the content")).to_be_focused()
-        expect(page.get_by_role("link", name="Skip to the content")).to_be_in_viewport()
+        expect(page.get_by_role("link", name="Skip to content")).to_be_focused()
+        expect(page.get_by_role("link", name="Skip to content")).to_be_in_viewport()
         page.keyboard.press("Enter")
         expect(page.locator("main")).to_be_focused()
         names = page.get_by_role("navigation", name="Pages").get_by_role("link").all_inner_texts()

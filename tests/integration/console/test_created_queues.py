@@ -1,4 +1,4 @@
-"""The page Queues about queues that YARN will create."""
+"""The Queues page about queues that YARN will create."""
 
 import re
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""The page Health of a replica: the other replicas, and a Redis that is away."""
+"""The Health page of a replica: the other replicas, and a Redis that is away."""
 
 from pathlib import Path
 

@@ -195,7 +195,7 @@ def alone(fleet: Fleet, text: str, **options: Any) -> None:
         (["--rename-command", "EVALSHA", ""], "Redis refuses EVALSHA ("),
         (["--rename-command", "HSET", "hidden"], "a fleet needs Redis 6.2 or newer"),
         (["--maxmemory", "1"], "give Redis more memory"),
-        (["--min-replicas-to-write", "1"], "start the replicas of Redis"),
+        (["--min-replicas-to-write", "1"], "start the Redis replicas"),
         (["--replicaof", "127.0.0.1", str(free_port())], "fleet.url must name the master"),
     ],
 )

@@ -54,7 +54,7 @@ def test_a_value_that_does_not_count_is_reported(
     assert result.exit_code == status
     assert result.stdout.startswith(f"{folder / 'cs.xml'}:2:")
     assert f"is final in {folder / 'yarn-site.xml'}:2:" in result.stdout
-    assert '"bob" counts' in result.stdout
+    assert '"bob" applies' in result.stdout
     assert len(result.stdout.splitlines()) == 1
 
 

@@ -1,4 +1,4 @@
-"""The threads that read the audit log for the page Denials: few, also when browsers leave."""
+"""The threads that read the audit log for the Denials page: few, also when browsers leave."""
 
 import asyncio
 import threading

@@ -243,13 +243,6 @@ MEMBERS = "resolvers:\n  a: {type: os}\n  b: {type: test}\n"
             "audit: {fsync: now}",
             "1:16: error: audit.fsync: must be 'never', 'interval' or 'always'",
         ),
-        (
-            'audit: {path: "-", chain: true}',
-            (
-                "1:1: error: audit: chain requires a file, because it continues the last record; "
-                "set path to a file"
-            ),
-        ),
         ("audit: {max_size: 1KiB}", "1:19: error: audit.max_size: must be at least 4KiB"),
         (
             "drain: {grace: -1s}",

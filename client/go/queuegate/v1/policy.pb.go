@@ -137,7 +137,7 @@ func (ReplicaState) EnumDescriptor() ([]byte, []int) {
 	return file_queuegate_v1_policy_proto_rawDescGZIP(), []int{1}
 }
 
-// An error or a warning about a configuration text.
+// An error or a warning about a configuration.
 type Diagnostic struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// How serious it is.
@@ -469,7 +469,7 @@ type GetPolicyResponse struct {
 	// The revision that is being served: starts at 1 and grows by 1 with each reload that changes the
 	// policy.
 	Revision uint64 `protobuf:"varint,2,opt,name=revision,proto3" json:"revision,omitempty"`
-	// The SHA-256 of the configuration text in upper-case hexadecimal; if there are several files,
+	// The SHA-256 of the configuration in upper-case hexadecimal; if there are several files,
 	// the SHA-256 of their checksums.
 	Checksum string `protobuf:"bytes,3,opt,name=checksum,proto3" json:"checksum,omitempty"`
 	// When this revision was loaded.
@@ -599,7 +599,7 @@ func (x *GetPolicyResponse) GetTemplates() []*QueueTemplate {
 	return nil
 }
 
-// A configuration text to validate.
+// A configuration to validate.
 type ValidatePolicyRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The name of the format: `yunikorn`, `fair-scheduler` or `capacity-scheduler`, or, for a file
@@ -655,7 +655,7 @@ func (x *ValidatePolicyRequest) GetContent() string {
 	return ""
 }
 
-// The diagnostics about a configuration text.
+// The diagnostics about a configuration.
 type ValidatePolicyResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// True if the configuration can be served: no diagnostic is an error.

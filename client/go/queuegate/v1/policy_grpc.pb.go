@@ -34,8 +34,8 @@ const (
 type PolicyServiceClient interface {
 	// Shows the policy that is being served for a partition.
 	GetPolicy(ctx context.Context, in *GetPolicyRequest, opts ...grpc.CallOption) (*GetPolicyResponse, error)
-	// Validates a configuration text without serving it. Texts are validated one at a time; up to 15
-	// calls wait, and any more end with RESOURCE_EXHAUSTED. While a text of several megabytes is
+	// Validates a configuration without serving it. Configurations are validated one at a time; up to 15
+	// calls wait, and any more end with RESOURCE_EXHAUSTED. While a configuration of several megabytes is
 	// validated, other calls may take longer.
 	ValidatePolicy(ctx context.Context, in *ValidatePolicyRequest, opts ...grpc.CallOption) (*ValidatePolicyResponse, error)
 	// Reads the configuration again and serves it if it is valid; otherwise keeps serving the current
@@ -103,8 +103,8 @@ func (c *policyServiceClient) GetFleet(ctx context.Context, in *GetFleetRequest,
 type PolicyServiceServer interface {
 	// Shows the policy that is being served for a partition.
 	GetPolicy(context.Context, *GetPolicyRequest) (*GetPolicyResponse, error)
-	// Validates a configuration text without serving it. Texts are validated one at a time; up to 15
-	// calls wait, and any more end with RESOURCE_EXHAUSTED. While a text of several megabytes is
+	// Validates a configuration without serving it. Configurations are validated one at a time; up to 15
+	// calls wait, and any more end with RESOURCE_EXHAUSTED. While a configuration of several megabytes is
 	// validated, other calls may take longer.
 	ValidatePolicy(context.Context, *ValidatePolicyRequest) (*ValidatePolicyResponse, error)
 	// Reads the configuration again and serves it if it is valid; otherwise keeps serving the current

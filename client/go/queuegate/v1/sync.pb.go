@@ -1737,7 +1737,7 @@ type PolicyPart struct {
 	AnyAclNames bool `protobuf:"varint,14,opt,name=any_acl_names,json=anyAclNames,proto3" json:"any_acl_names,omitempty"`
 	// How the partition names its queues.
 	Naming QueueNaming `protobuf:"varint,15,opt,name=naming,proto3,enum=queuegate.v1.QueueNaming" json:"naming,omitempty"`
-	// For QUEUE_NAMING_YARN_SHORT_NAMES: the level at which the chains of a name begin that several
+	// For QUEUE_NAMING_YARN_SHORT_NAMES: the level at which the chains of a name shared by several
 	// queues share.
 	AmbiguousLevel uint32 `protobuf:"varint,16,opt,name=ambiguous_level,json=ambiguousLevel,proto3" json:"ambiguous_level,omitempty"`
 	// The next names of users, groups and services. The parts of a policy form one table; so do their

@@ -1,4 +1,4 @@
-"""The page "Queues": the tree, and one queue with its ACLs and the people they let in."""
+"""The Queues page: the tree, and one queue with its ACLs and the people they let in."""
 
 import heapq
 import itertools

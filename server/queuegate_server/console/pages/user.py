@@ -1,4 +1,4 @@
-"""The page "User": a user's groups, and the queues that the user may use."""
+"""The User page: a user's groups, and the queues that the user may use."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

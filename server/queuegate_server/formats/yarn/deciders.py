@@ -86,7 +86,7 @@ def _findings(
     if format_name != "fair-scheduler":
         yield from _store(value(STORE))
     elif (path := value(ALLOCATIONS)) and _are_other_files(path, file):
-        message = f"{ALLOCATIONS} is {quoted(path)}, a file of another name than {quoted(file)}"
+        message = f"{ALLOCATIONS} is {quoted(path)}, and this file is {quoted(file)}"
         yield _Finding(ALLOCATIONS, message, "serve that file, or a copy with its name")
 
 

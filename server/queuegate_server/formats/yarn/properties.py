@@ -147,7 +147,7 @@ class Configuration:
         elif stated.value is None or kept.text == stated.value.text:
             return
         else:
-            message += f"in {_place(final)}, so this value is ignored: {quoted(kept.text)} counts"
+            message += f"in {_place(final)}, so this value is ignored: {quoted(kept.text)} applies"
         diagnostics.warning(stated.element, message, "remove one of them")
 
     def _report_replaced(

@@ -133,7 +133,7 @@ def _check_sums(
                     f"the children of queue {quoted(queue.path)} are guaranteed more than "
                     f"its {name}: {too_much}"
                 )
-                remedy = f"lower guaranteed of the children or raise {name}"
+                remedy = f"lower the guaranteed of the children or raise {name}"
                 diagnostics.error(position, message, remedy, queue.path)
         promised = total if is_zero(own) else own
         if promised and queue.parent:
@@ -259,7 +259,7 @@ def _check_amounts(
     resources = amounts(limit.max_resources, diagnostics, queue.path)
     if limit.max_resources:
         if is_zero(resources) and diagnostics.error_count == errors_before:
-            message = f"limit {name} allows nothing of any resource"
+            message = f"limit {name} allows no resources at all"
             remedy = "allow more than 0 of a resource"
             diagnostics.error(limit.position, message, remedy, queue.path)
     elif not applications:

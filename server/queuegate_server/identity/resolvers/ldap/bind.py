@@ -98,7 +98,7 @@ class Connector:
 
         def observe(step: LdapStep) -> None:
             if step.is_unfinished:
-                step.fault = f"not done within {seconds:g} s (connect_timeout)"
+                step.fault = f"timed out after {seconds:g} s (connect_timeout)"
                 unfinished.append(step.name)
             self._observe(step)
 

@@ -103,7 +103,7 @@ class Directory:
             raise ServerFault(
                 f"the lookup took longer than {seconds:g} s (lookup_timeout)",
                 "find out why the directory is slow, or raise lookup_timeout; a server with these "
-                "settings fails as well",
+                "settings would also fail",
             ) from None
         finally:
             connection.close()

@@ -139,7 +139,7 @@ async def discover_servers(
         raise ServerFault(f"the DNS query for {service} failed: {error.strerror}") from None
     except exception.DNSException as error:
         raise SetupFault(
-            f"DNS names no server at {service}: {type(error).__name__}",
+            f"DNS has no servers for {service}: {type(error).__name__}",
             "check discover, or list the servers in urls",
         ) from None
     records = answer.rrset.processing_order() if answer.rrset else []
@@ -150,5 +150,5 @@ async def discover_servers(
         if isinstance(record, SRV) and record.target != name.root
     )
     if not servers:
-        raise SetupFault(f"DNS names no server at {service}", "check discover")
+        raise SetupFault(f"DNS has no servers for {service}", "check discover")
     return servers

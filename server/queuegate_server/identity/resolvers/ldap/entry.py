@@ -99,7 +99,7 @@ def _option_fault(name: str) -> SetupFault:
     attribute, _, options = name.partition(";")
     return SetupFault(
         f"the directory sent values of {attribute} with the option {options:.200}",
-        f"let the entry have values of {attribute} without options; a part of them is not enough",
+        f"store all values of {attribute} in the entry without options",
     )
 
 

@@ -185,7 +185,7 @@ class LdapOptions(GroupOptions, ResolverOptions):
     )
     nested: Literal["off", "walk", "in_chain"] = Field(
         "off",
-        description="Groups in groups: walk searches level by level; in_chain leaves it to Active "
+        description="Nested groups: walk searches level by level; in_chain leaves it to Active "
         "Directory.",
     )
     nested_depth: int = Field(5, ge=1, le=50, description="How many levels are walked up.")

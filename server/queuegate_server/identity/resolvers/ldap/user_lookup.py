@@ -31,7 +31,7 @@ _FEWER_GROUPS: Final = "check the user's entry; raise max_groups if that many gr
 _NO_SUCH_USER: Final = NoSuchUser("no entry below user_base matches user_filter")
 _OUTSIDE_BASE: Final = NoSuchUser("the directory has the user only outside user_base")
 _OTHER_SPELLING: Final = NoSuchUser(
-    "the directory has the name in another spelling; if only its case differs, "
+    "the directory spells the name differently; if only the case differs, "
     "user_match: casefold accepts it"
 )
 
