@@ -182,7 +182,7 @@ def test_administrators_of_the_cluster_administer_the_root() -> None:
     hadoop = YarnOptions(semantics=Semantics.HADOOP, site=site(admins="bob"))
     result = converted(FAIR, in_root(queue("a")), hadoop, AclNames.YUNIKORN)
     assert "bob" not in result.text
-    assert "in Hadoop it opens no queue" in result.remarks[0]
+    assert "in Hadoop it grants no queue access" in result.remarks[0]
 
 
 def test_an_open_root_becomes_a_wildcard() -> None:

@@ -141,7 +141,7 @@ class _Converter:
         if admins.is_empty:
             return own
         if cluster.semantics is Semantics.HADOOP:
-            self.remarks.append("yarn.admin.acl is left out: in Hadoop it opens no queue.")
+            self.remarks.append("yarn.admin.acl is left out: in Hadoop it grants no queue access.")
             return own
         self.remarks.append("yarn.admin.acl is part of the admin ACL of root: it opens all queues.")
         return replace(

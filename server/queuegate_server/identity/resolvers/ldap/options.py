@@ -99,7 +99,7 @@ class LdapOptions(GroupOptions, ResolverOptions):
     """Settings of the resolver `ldap`. Durations are in seconds."""
 
     lookup_timeout: Annotated[Duration, Field(ge=0.001, le=60)] = Field(
-        5.0, description="How long one lookup may take, failover included."
+        5.0, description="How long one lookup may take, including failover."
     )
     breaker_pause: Annotated[Duration, Field(ge=0.001, le=3600)] = Field(
         1.0, description="How long a failing directory is paused before one lookup tries it again."
