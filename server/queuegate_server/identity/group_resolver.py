@@ -132,9 +132,11 @@ class GroupResolver:
                 patience = self._cache.options.stale_wait
         self._cache.stats.misses += 1
         try:
-            async with asyncio.timeout(patience):
+            async with asyncio.timeout(patience) as limit:
                 entry = await self._flights.join(user, max_age=lease.max_age)
         except TimeoutError:
+            if not limit.expired():
+                raise
             return self._stale(user) or await self.resolve(user)
         except FlightCancelled:
             entry = self._cache.uncached(user, _GIVEN_UP)

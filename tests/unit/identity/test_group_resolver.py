@@ -178,6 +178,46 @@ async def test_a_local_resolver_is_asked_without_suspending(clock: ManualClock) 
     assert isinstance((await groups.resolve("bob")).entry.outcome, LookupFailed)
 
 
+async def test_a_local_resolver_is_asked_where_others_would_need_a_lookup(
+    clock: ManualClock,
+) -> None:
+    guarded = GuardedResolver("none", NoResolver(ResolverOptions()), ResolverOptions())
+    groups = GroupResolver(guarded, GroupCache(CacheOptions(), clock, clock), clock=clock)
+    entry = groups.known("sue")
+    assert entry is not None
+    assert entry.outcome == Found(("sue",))
+    assert groups.known("sue") is entry
+    assert (groups.stats.misses, groups.stats.hits) == (1, 1)
+    assert groups.known("") is None
+    await groups.close()
+
+
+async def test_a_local_resolver_that_suspends_is_asked_by_a_lookup(clock: ManualClock) -> None:
+    class Suspending(NoResolver):
+        async def resolve(self, user: str) -> Found:
+            await asyncio.sleep(0)
+            return Found((user,))
+
+    guarded = GuardedResolver("slow", Suspending(ResolverOptions()), ResolverOptions())
+    groups = GroupResolver(guarded, GroupCache(CacheOptions(), clock, clock), clock=clock)
+    assert groups.known("sue") is None
+    assert describe(await groups.resolve("sue")) == "sue"
+    assert groups.known("sue") is not None
+    await groups.close()
+
+
+@pytest.mark.parametrize("users", [[], ["sue"]])
+async def test_an_invalidation_ends_the_answers_that_were_given(
+    users: list[str], stack: Stack
+) -> None:
+    entry = (await stack.groups.resolve("sue")).entry
+    assert stack.groups.known("sue") is entry, "the entry itself, not a copy"
+    copy = await stack.groups.resolve("sue")
+    await stack.invalidate(users)
+    assert entry.fresh_until == entry.expires_at == NEVER
+    assert stack.groups.copy_until(copy) == NEVER
+
+
 async def test_an_invalidation_of_all_is_completed_without_its_caller(stack: Stack) -> None:
     users = [f"u{number}" for number in range(3 * INVALIDATE_STEP)]
     entries = [(await stack.groups.resolve(user)).entry for user in users]

@@ -6,6 +6,7 @@ from collections import Counter
 import pytest
 
 from queuegate_server.runtime.single_flight import Flight, FlightCancelled, SingleFlight
+from tests.support.fakes.clock import ManualClock
 from tests.support.fakes.loop import run_ready_callbacks
 
 pytestmark = pytest.mark.usefixtures("no_task_left")
@@ -179,3 +180,50 @@ async def test_a_caller_cancelled_during_close_is_cancelled() -> None:
     await flights.close()
     with pytest.raises(asyncio.CancelledError):
         await waiting
+
+
+async def test_work_that_began_too_long_ago_is_not_joined() -> None:
+    clock = ManualClock()
+    work = _Work()
+    flights = SingleFlight(work, clock)
+    old = asyncio.create_task(flights.join("sue"))
+    await asyncio.sleep(0)
+    clock.advance(4.9)
+    joined = asyncio.create_task(flights.join("sue", max_age=5))
+    await asyncio.sleep(0)
+    clock.advance(0.1)
+    new = asyncio.create_task(flights.join("sue", max_age=5))
+    await asyncio.sleep(0)
+    work.go_on.set()
+    assert list(await asyncio.gather(old, joined, new)) == ["sue-1", "sue-1", "sue-2"]
+
+
+async def test_newer_work_with_a_result_outdates_older_work() -> None:
+    flights = list[Flight]()
+    go_on = asyncio.Event()
+
+    async def work(flight: Flight) -> None:
+        flights.append(flight)
+        await go_on.wait()
+
+    flying = SingleFlight(work)
+    tasks = [flying.start(user) for user in ("sue", "bob", "sue", "sue")]
+    await run_ready_callbacks()
+    flights[2].supersede()
+    assert [each.is_outdated for each in flights] == [True, False, False, False]
+    go_on.set()
+    await asyncio.gather(*tasks)
+
+
+async def test_work_that_does_not_suspend_needs_no_task() -> None:
+    work = _Work()
+    work.go_on.set()
+    flights = SingleFlight(work, has_tasks=False)
+    joining = flights.join("sue")
+    with pytest.raises(StopIteration) as done:
+        joining.send(None)
+    assert done.value.value == "sue-1"
+    assert "sue" not in flights
+    await flights.close()
+    with pytest.raises(FlightCancelled):
+        await flights.join("sue")

@@ -4,6 +4,7 @@ Errors do not quote the value, which may be a secret at the wrong key: the calle
 """
 
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -36,16 +37,27 @@ def is_dn(text: str) -> bool:
     return len(text) <= MAX_DN_CHARS and (not text or _DN.fullmatch(text) is not None)
 
 
-def _check_dn(value: str) -> str:
-    if not is_dn(value):
-        raise ValueError("is not a DN: write it like ou=people,dc=example,dc=com")
-    return value
+def _checked(is_valid: Callable[[str], object], message: str) -> AfterValidator:
+    def check(value: str) -> str:
+        if not is_valid(value):
+            raise ValueError(message)
+        return value
+
+    return AfterValidator(check)
 
 
-def _check_attribute(value: str) -> str:
-    if not re.fullmatch(_ATTRIBUTE_TYPE, value):
-        raise ValueError("is not an attribute name")
-    return value
+def _is_bind_name(value: str) -> object:
+    return value and (is_dn(value) or _LOGIN_NAME.fullmatch(value))
+
+
+def _distinct(what: str) -> AfterValidator:
+    def check(values: tuple[str, ...]) -> tuple[str, ...]:
+        for position, value in enumerate(values):
+            if value in values[:position]:
+                raise ValueError(f"the {what} {value} is listed twice")
+        return values
+
+    return AfterValidator(check)
 
 
 def _check_file(value: Path) -> Path:
@@ -60,12 +72,6 @@ def _check_keytab(value: Path) -> Path:
     return value
 
 
-def _check_cache(value: str) -> str:
-    if not _CACHE.fullmatch(value):
-        raise ValueError("is not a Kerberos ticket cache: write FILE:/path")
-    return value
-
-
 def _content(file: Path) -> bytes:
     try:
         return read_regular(file, _MAX_FILE_BYTES)
@@ -75,38 +81,6 @@ def _content(file: Path) -> bytes:
 
 def _check_url(value: str) -> str:
     parse_url(value)
-    return value
-
-
-def _check_urls(value: tuple[str, ...]) -> tuple[str, ...]:
-    for position, url in enumerate(value):
-        if url in value[:position]:
-            raise ValueError(f"the URL {url} is listed twice")
-    return value
-
-
-def _check_bases(value: tuple[str, ...]) -> tuple[str, ...]:
-    for position, dn in enumerate(value):
-        if dn in value[:position]:
-            raise ValueError(f"the DN {dn} is listed twice")
-    return value
-
-
-def _check_domain(value: str) -> str:
-    if not is_domain(value):
-        raise ValueError("is not a domain")
-    return value
-
-
-def _check_host(value: str) -> str:
-    if not is_host(value):
-        raise ValueError("is not a host name")
-    return value
-
-
-def _check_bind_name(value: str) -> str:
-    if not value or not (is_dn(value) or _LOGIN_NAME.fullmatch(value)):
-        raise ValueError("must be a DN, user@domain or DOMAIN\\user")
     return value
 
 
@@ -130,14 +104,16 @@ def _as_list(value: object) -> object:
     return [value] if isinstance(value, str) else value
 
 
-BaseDn = Annotated[str, AfterValidator(_check_dn)]
+BaseDn = Annotated[str, _checked(is_dn, "is not a DN: write it like ou=people,dc=example,dc=com")]
 BaseDns = Annotated[
     tuple[BaseDn, ...],
     BeforeValidator(_as_list),
     Field(min_length=1, max_length=16),
-    AfterValidator(_check_bases),
+    _distinct("DN"),
 ]
-Attribute = Annotated[str, AfterValidator(_check_attribute)]
+Attribute = Annotated[
+    str, _checked(re.compile(_ATTRIBUTE_TYPE).fullmatch, "is not an attribute name")
+]
 Attributes = Annotated[
     tuple[Attribute, ...], BeforeValidator(_as_list), Field(min_length=1, max_length=8)
 ]
@@ -145,9 +121,11 @@ GroupFilter = Annotated[str, AfterValidator(_check_group_filter)]
 UserFilterText = Annotated[str, AfterValidator(_check_user_filter)]
 ReadableFile = Annotated[Path, AfterValidator(_check_file)]
 Keytab = Annotated[Path, AfterValidator(_check_keytab)]
-TicketCache = Annotated[str, AfterValidator(_check_cache)]
+TicketCache = Annotated[
+    str, _checked(_CACHE.fullmatch, "is not a Kerberos ticket cache: write FILE:/path")
+]
 Url = Annotated[str, AfterValidator(_check_url)]
-Urls = Annotated[tuple[Url, ...], AfterValidator(_check_urls)]
-Domain = Annotated[str, AfterValidator(_check_domain)]
-Host = Annotated[str, AfterValidator(_check_host)]
-BindName = Annotated[str, AfterValidator(_check_bind_name)]
+Urls = Annotated[tuple[Url, ...], _distinct("URL")]
+Domain = Annotated[str, _checked(is_domain, "is not a domain")]
+Host = Annotated[str, _checked(is_host, "is not a host name")]
+BindName = Annotated[str, _checked(_is_bind_name, "must be a DN, user@domain or DOMAIN\\user")]
