@@ -18,6 +18,7 @@ the resolver
 """
 
 import asyncio
+import contextlib
 import math
 import time
 from collections.abc import Callable, Collection
@@ -34,6 +35,7 @@ from queuegate_server.runtime.single_flight import FlightCancelled, SingleFlight
 
 STALE_COPY_SECONDS: Final = 15.0
 """For how long another process may use a copy of groups while the resolver cannot be asked."""
+_NO_LIMIT: Final = contextlib.nullcontext()
 _GIVEN_UP: Final = LookupFailed(
     "the lookup was abandoned: the server is stopping, or the partition has a new resolver"
 )
@@ -96,7 +98,7 @@ class GroupResolver:
             # Most questions end here.
             if now < entry.fresh_until and entry.generation == lease.generation:
                 return self._use(entry)
-            if self._is_current(entry, now):
+            if self._outlives_refresh(entry, now):
                 self._refresh(user)
                 return self._use(entry)
         return self._ask_local(user) if user and self._is_local else None
@@ -132,10 +134,10 @@ class GroupResolver:
                 patience = self._cache.options.stale_wait
         self._cache.stats.misses += 1
         try:
-            async with asyncio.timeout(patience) as limit:
+            async with _NO_LIMIT if patience is None else asyncio.timeout(patience):
                 entry = await self._flights.join(user, max_age=lease.max_age)
         except TimeoutError:
-            if not limit.expired():
+            if patience is None:
                 raise
             return self._stale(user) or await self.resolve(user)
         except FlightCancelled:
@@ -241,8 +243,9 @@ class GroupResolver:
 
     def _known(self, entry: CacheEntry, now: float) -> Resolution | None:
         """Return the answer if no lookup is needed for it, or none would change it."""
-        if self._is_current(entry, now):
-            if now >= entry.fresh_until:
+        is_fresh = now < entry.fresh_until and entry.generation == self._lease.generation
+        if is_fresh or self._outlives_refresh(entry, now):
+            if not is_fresh:
                 self._refresh(entry.user)
             return Resolution(self._use(entry), cached=True, stale=False)
         failure = self._failure(entry, now)
@@ -272,12 +275,15 @@ class GroupResolver:
             self._cache.stats.hits += 1
         return Resolution(entry, cached=True, stale=is_stale)
 
-    def _is_current(self, entry: CacheEntry, now: float) -> bool:
-        """Return whether an entry is an answer as it is. A local resolver is asked again as soon
-        as that is due.
+    def _outlives_refresh(self, entry: CacheEntry, now: float) -> bool:
+        """Return whether an entry that is due for a refresh is an answer until that has ended. A
+        local resolver is asked at once instead.
         """
-        until = entry.fresh_until if self._is_local else entry.expires_at
-        return now < until and entry.generation == self._lease.generation
+        return (
+            not self._is_local
+            and now < entry.expires_at
+            and entry.generation == self._lease.generation
+        )
 
     def _failure(self, entry: CacheEntry, now: float) -> CacheEntry | None:
         """Return the failed lookup after which the user must not be looked up yet."""
