@@ -5,8 +5,8 @@ after a time.
 import asyncio
 import logging
 import socket
-from collections.abc import Mapping
-from typing import Final
+from collections.abc import Callable, Mapping
+from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
@@ -17,19 +17,15 @@ from queuegate_server.settings.listeners import HostPort
 
 _LOG = logging.getLogger("queuegate_server.admin")
 MAX_CONNECTIONS: Final = 100
-"""The maximum number of connections, except those whose request the site has admitted."""
+"""Of the operations port, not counting those whose request the site has admitted."""
 CONNECTION_SECONDS: Final = 5.0
-MAX_HEADERS: Final = 64
-_HANDSHAKE_SECONDS: Final = 3.0
-_TLS_SHUTDOWN_SECONDS: Final = 1.0
-"""An aborted client may not respond."""
-_HANDSHAKE_PAUSE_SECONDS: Final = 0.004
-"""The pause between handshakes: the event loop performs each in one step, and a storm arrives in
-one turn."""
-_BACKLOG: Final = 512
-_READ_BUFFER_BYTES: Final = 16 * 1024
+READ_BUFFER_BYTES: Final = 16 * 1024
+"""How much is decrypted before it is asked for."""
+TLS_SHUTDOWN_SECONDS: Final = 1.0
+"""A client may not answer the end of the connection."""
+_MAX_HEADERS: Final = 64
 _RETRY_SECONDS: Final = 0.1
-"""The pause after a failed accept, for example for lack of file descriptors."""
+"""After a connection could not be accepted, for example for want of file descriptors."""
 HEADERS: Final[Mapping[str, str]] = {
     "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
     "Cache-Control": "no-store",
@@ -79,57 +75,42 @@ def malformed(
 
 
 class Connection(web.RequestHandler):
-    """A connection from before its handshake until it is lost."""
+    """A connection, from before its handshake until it is lost."""
 
-    __slots__ = ("_cut", "_open", "task")
+    __slots__ = ("_log", "_open", "task")
 
     def __init__(
-        self, server: web.Server, connections: "dict[Connection, None]", line_bytes: int
+        self,
+        server: web.Server,
+        connections: "dict[Any, None]",
+        log: logging.Logger,
+        **limits: Any,
     ) -> None:
-        """Count this connection until it is lost or admitted.
+        """Count among these connections until it is lost.
 
         Args:
             server: The HTTP server.
-            connections: The counted connections, oldest first.
-            line_bytes: The maximum size of the first line of a request, and of each header.
+            connections: Those that count, the first to be cut first.
+            log: Where to log faults.
+            limits: Further arguments of the library's handler.
         """
         super().__init__(
             server,
             loop=asyncio.get_running_loop(),
             access_log=None,  # type: ignore[arg-type]
-            keepalive_timeout=CONNECTION_SECONDS,
-            max_line_size=line_bytes,
-            max_field_size=line_bytes,
-            max_headers=MAX_HEADERS,
-            lingering_time=0,
-            read_bufsize=_READ_BUFFER_BYTES,
+            max_headers=_MAX_HEADERS,
+            read_bufsize=READ_BUFFER_BYTES,
             auto_decompress=False,
+            **limits,
         )
+        self._log = log
         self._open = connections
         self._open[self] = None
-        self._cut: asyncio.TimerHandle | None = None
         self.task: asyncio.Task[None] | None = None
-        """Done when the handshake ends."""
-        self.cut_after(CONNECTION_SECONDS)
-
-    def admit(self, seconds: float) -> None:
-        """Give the connection more time. It is not counted until it is released."""
-        self._open.pop(self, None)
-        self.cut_after(seconds)
-
-    def release(self) -> None:
-        """Count the connection again, as the newest, while its response is read."""
-        if self.transport is not None:
-            self._open[self] = None
-
-    def cut_after(self, seconds: float) -> None:
-        """Abort the connection after some seconds, and not earlier."""
-        if self._cut is not None:
-            self._cut.cancel()
-        self._cut = asyncio.get_running_loop().call_later(seconds, self.cut)
+        """Ends with the handshake."""
 
     def cut(self) -> None:
-        """Abort the connection."""
+        """End it at once."""
         self.forget()
         if self.task is not None:
             self.task.cancel()
@@ -137,14 +118,11 @@ class Connection(web.RequestHandler):
             self.transport.abort()
 
     def forget(self) -> None:
-        """Stop counting the connection."""
+        """Count no longer."""
         self._open.pop(self, None)
-        if self._cut is not None:
-            self._cut.cancel()
-            self._cut = None
 
     def connection_lost(self, exc: BaseException | None) -> None:
-        """Stop counting the connection."""
+        """Count no longer."""
         self.forget()
         super().connection_lost(exc)
 
@@ -155,40 +133,63 @@ class Connection(web.RequestHandler):
         exc: BaseException | None = None,
         message: str | None = None,
     ) -> web.StreamResponse:
-        """Answer like any other request: the library would name its version."""
+        """Answer as to every other request: the library would name its version."""
         del message
-        return malformed(request, status, exc, _LOG)
+        return malformed(request, status, exc, self._log)
 
 
-class Connections:
-    """The listening socket, and its accepted connections."""
+C = TypeVar("C", bound=Connection)
+
+
+class Bounds(NamedTuple):
+    """The bounds on the connections of a port."""
+
+    connections: int
+    backlog: int
+    handshake_seconds: float
+    handshake_pause: float
+    """Seconds between two handshakes: the event loop does each in a step, and a storm comes in one
+    turn."""
+
+
+class Connections(Generic[C]):
+    """The listening socket, and the connections that it has accepted."""
 
     def __init__(
-        self, address: HostPort, certificate: CertificateReloader | None, line_bytes: int
+        self,
+        address: HostPort,
+        certificate: CertificateReloader | None,
+        bounds: Bounds,
+        connect: Callable[[web.Server, dict[C, None]], C],
+        log: logging.Logger,
     ) -> None:
         """Bind the address.
 
         Args:
-            address: The address to listen on.
-            certificate: If given, the port is HTTPS, and new connections get the most recently
-                loaded certificate.
-            line_bytes: The maximum size of the first line of a request, and of each header.
+            address: Where to listen.
+            certificate: With it the port is HTTPS; each new connection gets the one that was
+                loaded last.
+            bounds: The bounds.
+            connect: Returns a connection, given the HTTP server and the connections that count.
+            log: Where to log faults.
 
         Raises:
             CannotListen: The address cannot be bound.
         """
         self._certificate = certificate
-        self._line_bytes = line_bytes
-        self._socket = open_tcp(*address)
-        self._socket.setblocking(False)
-        self.address = address_of(self._socket)
+        self._bounds = bounds
+        self._connect = connect
+        self._log = log
+        self.socket = open_tcp(*address)
+        self.socket.setblocking(False)
+        self.address = address_of(self.socket)
         """The address with the port in use."""
-        self._open: dict[Connection, None] = {}
+        self._open: dict[C, None] = {}
         self._accepting: asyncio.Task[None] | None = None
 
     def start(self, server: web.Server) -> None:
-        """Start accepting connections for an HTTP server."""
-        self._socket.listen(_BACKLOG)
+        """Start to accept connections, for an HTTP server."""
+        self.socket.listen(self._bounds.backlog)
         self._accepting = asyncio.get_running_loop().create_task(self._accept(server))
 
     async def close(self) -> None:
@@ -196,7 +197,7 @@ class Connections:
         if self._accepting is not None:
             self._accepting.cancel()
             await asyncio.wait({self._accepting})
-        self._socket.close()
+        self.socket.close()
         for connection in [*self._open]:
             if connection.task is not None:
                 connection.task.cancel()
@@ -204,39 +205,106 @@ class Connections:
     async def _accept(self, server: web.Server) -> None:
         loop = asyncio.get_running_loop()
         while True:
-            # Leaves time for calls during a storm of connections.
-            await asyncio.sleep(_HANDSHAKE_PAUSE_SECONDS if self._certificate else 0)
+            # So that a storm of connections leaves time for others.
+            await asyncio.sleep(self._bounds.handshake_pause if self._certificate else 0)
             try:
-                accepted, _ = await loop.sock_accept(self._socket)
+                accepted, _ = await loop.sock_accept(self.socket)
                 try:
                     self._take(server, accepted)
                 except BaseException:
                     accepted.close()
                     raise
             except OSError as error:
-                _LOG.warning("cannot accept a connection", extra={"error": str(error)})
+                self._log.warning("cannot accept a connection", extra={"error": str(error)})
                 await asyncio.sleep(_RETRY_SECONDS)
             except Exception:  # without this task, the port would be silent
-                _LOG.exception("cannot accept a connection")
+                self._log.exception("cannot accept a connection")
                 await asyncio.sleep(_RETRY_SECONDS)
 
     def _take(self, server: web.Server, accepted: socket.socket) -> None:
-        """Start a connection. At the limit it replaces the oldest, so idle ones keep nobody out."""
-        if len(self._open) >= MAX_CONNECTIONS:
+        """Begin a connection. At the limit, the oldest gives way: idle ones keep nobody out."""
+        if len(self._open) >= self._bounds.connections:
             next(iter(self._open)).cut()
-        connection = Connection(server, self._open, self._line_bytes)
+        connection = self._connect(server, self._open)
         connection.task = asyncio.get_running_loop().create_task(self._begin(connection, accepted))
 
-    async def _begin(self, connection: Connection, accepted: socket.socket) -> None:
+    async def _begin(self, connection: C, accepted: socket.socket) -> None:
         with_tls = self._certificate is not None
         try:
             await asyncio.get_running_loop().connect_accepted_socket(
                 lambda: connection,
                 accepted,
                 ssl=self._certificate.value.context if self._certificate else None,
-                ssl_handshake_timeout=_HANDSHAKE_SECONDS if with_tls else None,
-                ssl_shutdown_timeout=_TLS_SHUTDOWN_SECONDS if with_tls else None,
+                ssl_handshake_timeout=self._bounds.handshake_seconds if with_tls else None,
+                ssl_shutdown_timeout=TLS_SHUTDOWN_SECONDS if with_tls else None,
             )
         except OSError as error:  # including TLS errors and timeouts
             connection.forget()
-            _LOG.debug("connection failed", extra={"error": str(error)})
+            self._log.debug("connection failed", extra={"error": str(error)})
+
+
+class ProbeConnection(Connection):
+    """A connection to the operations port, which is cut after a time."""
+
+    __slots__ = ("_cut",)
+
+    def __init__(
+        self, server: web.Server, connections: "dict[ProbeConnection, None]", line_bytes: int
+    ) -> None:
+        """Count among these connections until it is lost, or admitted.
+
+        Args:
+            server: The HTTP server.
+            connections: Those that count, the oldest first.
+            line_bytes: The size of the first line of a request, and of each header.
+        """
+        super().__init__(
+            server,
+            connections,
+            _LOG,
+            keepalive_timeout=CONNECTION_SECONDS,
+            max_line_size=line_bytes,
+            max_field_size=line_bytes,
+            lingering_time=0,
+        )
+        self._cut: asyncio.TimerHandle | None = None
+        self.cut_after(CONNECTION_SECONDS)
+
+    def admit(self, seconds: float) -> None:
+        """Give it more time. It does not count until it is released."""
+        self._open.pop(self, None)
+        self.cut_after(seconds)
+
+    def release(self) -> None:
+        """Count again, as the newest, while its answer is read."""
+        if self.transport is not None:
+            self._open[self] = None
+
+    def cut_after(self, seconds: float) -> None:
+        """End it after some seconds, and not earlier."""
+        if self._cut is not None:
+            self._cut.cancel()
+        self._cut = asyncio.get_running_loop().call_later(seconds, self.cut)
+
+    def forget(self) -> None:
+        """Count no longer."""
+        super().forget()
+        if self._cut is not None:
+            self._cut.cancel()
+            self._cut = None
+
+
+_PROBES: Final = Bounds(MAX_CONNECTIONS, backlog=512, handshake_seconds=3.0, handshake_pause=0.004)
+
+
+def probe_connections(
+    address: HostPort, certificate: CertificateReloader | None, line_bytes: int
+) -> Connections[ProbeConnection]:
+    """Bind the operations port; see `Connections`, and ProbeConnection for `line_bytes`."""
+    return Connections(
+        address,
+        certificate,
+        _PROBES,
+        lambda server, connections: ProbeConnection(server, connections, line_bytes),
+        _LOG,
+    )

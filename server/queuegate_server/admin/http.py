@@ -14,7 +14,11 @@ from typing import Any, Final, Protocol
 
 from aiohttp import web
 
-from queuegate_server.admin.connections import Connection, Connections, complete_headers
+from queuegate_server.admin.connections import (
+    ProbeConnection,
+    complete_headers,
+    probe_connections,
+)
 from queuegate_server.admin.readiness import versions
 from queuegate_server.files.certificates import CertificateReloader
 from queuegate_server.settings.listeners import HostPort
@@ -86,7 +90,7 @@ class AdminServer:
         self._site = site
         self._in_site = 0
         line_bytes = MAX_LINE_BYTES if site is None else site.max_line_bytes
-        self._connections = Connections(address, certificate, line_bytes)
+        self._connections = probe_connections(address, certificate, line_bytes)
         self.address = self._connections.address
         """The address with the port in use."""
         self._source = source
@@ -145,13 +149,13 @@ class AdminServer:
                 raise web.HTTPBadRequest
             return await handler(request)
         connection = request.protocol
-        if not isinstance(connection, Connection):
-            raise TypeError("made by Connections")
+        if not isinstance(connection, ProbeConnection):
+            raise TypeError("made by probe_connections")
         request[ADMIT] = partial(self._admit, site, connection)
         return await handler(request)
 
     @contextmanager
-    def _admit(self, site: Site, connection: Connection) -> Iterator[None]:
+    def _admit(self, site: Site, connection: ProbeConnection) -> Iterator[None]:
         """Give a request of the site more time. Raises HTTPServiceUnavailable."""
         if self._in_site >= site.max_requests:
             raise web.HTTPServiceUnavailable

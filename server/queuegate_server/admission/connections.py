@@ -1,157 +1,101 @@
-"""Accepts TLS connections on the webhook's port, with bounds on their cost.
+"""The connections of the webhook's port, over TLS, with bounds on what they may cost.
 
-A connection costs 30 KiB, or up to 300 KiB with unread data, so all of them need less than 400 MiB.
-Beyond the bound, a new connection replaces the one that has been idle longest, so idle connections
-keep nobody out.
+A connection costs 30 KiB, and with data that wait to be read up to 300 KiB, so all of them need
+less than 400 MiB. A new one beyond the bound takes the place of the connection that has done
+nothing for longest, so connections that only wait keep nobody out.
 """
 
 import asyncio
 import gc
-import itertools
 import logging
 import socket
 import ssl
 import time
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from aiohttp import web
 
-from queuegate_server.admin.connections import malformed
+from queuegate_server.admin.connections import READ_BUFFER_BYTES, Bounds, Connection, Connections
 from queuegate_server.files.certificates import CertificateReloader
 from queuegate_server.files.peer_certificate import peer_certificate
-from queuegate_server.runtime.tcp import address_of, open_tcp
 from queuegate_server.settings.listeners import HostPort
 
 _LOG = logging.getLogger("queuegate_server.admission")
 MAX_CONNECTIONS: Final = 1024
-"""Three API servers with default settings have at most 600 requests in progress."""
-READ_BUFFER_BYTES: Final = 16 * 1024
-"""The amount of a body that is decrypted before it is read."""
+"""Three API servers with their defaults have 600 requests in progress at most."""
 _SOCKET_BUFFER_BYTES: Final = 32 * 1024
-_BACKLOG: Final = 2048
-_HANDSHAKE_SECONDS: Final = 5.0
-TLS_SHUTDOWN_SECONDS: Final = 1.0
-"""An idle client does not respond when the connection is closed."""
+_BOUNDS: Final = Bounds(MAX_CONNECTIONS, backlog=2048, handshake_seconds=5.0, handshake_pause=0.0)
 _FIRST_REQUEST_SECONDS: Final = 10.0
-"""The time limit from the end of the handshake until the headers of the first request have
-arrived."""
+"""From the end of the handshake until the headers of the first request have arrived."""
 _KEEP_ALIVE_SECONDS: Final = 75.0
 _LINGERING_SECONDS: Final = 2.0
-"""The time for reading the rest of a rejected body, so that the client reads the response."""
-_MAX_HEADERS: Final = 64
+"""How long the rest of a rejected body is read, so that the client reads the answer."""
 _CONNECTIONS_PER_COLLECTION: Final = 100
-"""A closed connection is part of a cycle, so only a collection frees its buffers."""
-_RETRY_SECONDS: Final = 0.1
-"""The pause after a failed accept, for example for lack of file descriptors."""
+"""A closed connection is part of a cycle: only a collection frees its buffers."""
 
 
-class Connection(web.RequestHandler):
-    """A connection from before its handshake until it is lost."""
+class WebhookConnection(Connection):
+    """A connection, which is cut if its first request is late."""
 
-    __slots__ = ("_all", "has_asked", "task")
+    __slots__ = ("_late",)
 
-    def __init__(self, server: web.Server, everyone: "dict[Connection, None]") -> None:
-        """Add this connection to the given ones until it is lost."""
+    def __init__(self, server: web.Server, connections: "dict[WebhookConnection, None]") -> None:
+        """Count among these connections, the longest idle first, until it is lost."""
         super().__init__(
             server,
-            loop=asyncio.get_running_loop(),
-            access_log=None,  # type: ignore[arg-type]
-            auto_decompress=False,
+            connections,
+            _LOG,
             keepalive_timeout=_KEEP_ALIVE_SECONDS,
             lingering_time=_LINGERING_SECONDS,
-            max_headers=_MAX_HEADERS,
-            read_bufsize=READ_BUFFER_BYTES,
         )
-        self._all = everyone
-        self._all[self] = None
-        self.has_asked = False
-        self.task: asyncio.Task[None]
-        """Done when the first request has arrived or is late."""
+        self._late: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Wait for the first request."""
+        super().connection_made(transport)
+        # The type of TLS transports, which have this method, is not public.
+        cast("Any", transport).set_read_buffer_limits(READ_BUFFER_BYTES)
+        loop = asyncio.get_running_loop()
+        self._late = loop.call_later(_FIRST_REQUEST_SECONDS, self.cut)
 
     def touch(self) -> None:
-        """Record that a request has begun or ended."""
-        self.has_asked = True
-        if self in self._all:
-            del self._all[self]
-            self._all[self] = None
+        """Take note that a request has begun or ended."""
+        self._stop_waiting()
+        if self in self._open:
+            del self._open[self]
+            self._open[self] = None
 
-    def cut(self) -> None:
-        """Abort the connection."""
-        self._all.pop(self, None)
-        self.task.cancel()
-        if self.transport is not None:
-            self.transport.abort()
+    def forget(self) -> None:
+        """Count no longer."""
+        super().forget()
+        self._stop_waiting()
 
-    def connection_lost(self, exc: BaseException | None) -> None:
-        """Remove this connection."""
-        self._all.pop(self, None)
-        self.task.cancel()
-        super().connection_lost(exc)
-
-    def handle_error(
-        self,
-        request: web.BaseRequest,
-        status: int = 500,
-        exc: BaseException | None = None,
-        message: str | None = None,
-    ) -> web.StreamResponse:
-        """Respond without the name and version of the library."""
-        del message
-        return malformed(request, status, exc, _LOG)
+    def _stop_waiting(self) -> None:
+        if self._late is not None:
+            self._late.cancel()
+            self._late = None
 
 
-class Connections:
-    """The listening socket, and the connections being established."""
+class WebhookConnections(Connections[WebhookConnection]):
+    """The listening socket, and the connections that it has accepted."""
 
     def __init__(
         self, address: HostPort, certificate: CertificateReloader, client_names: frozenset[str]
     ) -> None:
-        """Bind the address. New connections get the most recently loaded certificate.
+        """Bind the address; new connections get the certificate that was loaded last.
 
         Args:
-            address: The address to listen on.
-            certificate: The server's certificate, and the authority for client certificates, if
-                any.
-            client_names: If not empty, the client's certificate must have one of these names.
+            address: Where to listen.
+            certificate: The server's certificate, and the authority of clients if any.
+            client_names: If there are any, the client's certificate must have one of them.
 
         Raises:
             CannotListen: The address cannot be bound.
         """
-        self._socket = open_tcp(*address)
-        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _SOCKET_BUFFER_BYTES)
-        self._socket.setblocking(False)
-        self.address = address_of(self._socket)
-        """The address with the port in use."""
-        self._certificate = certificate
+        super().__init__(address, certificate, _BOUNDS, self._connection, _LOG)
+        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _SOCKET_BUFFER_BYTES)
         self._client_names = client_names
-        self._open: dict[Connection, None] = {}
-        """The connections, the longest idle first."""
-
-    async def accept(self, server: web.Server) -> None:
-        """Accept connections and hand them to an HTTP server, until cancelled."""
-        loop = asyncio.get_running_loop()
-        self._socket.listen(_BACKLOG)
-        for count in itertools.count(1):
-            if count % _CONNECTIONS_PER_COLLECTION == 0:
-                gc.collect()
-            # Leaves time for requests during a storm of connections.
-            await asyncio.sleep(0)
-            try:
-                accepted, _ = await loop.sock_accept(self._socket)
-            except OSError as error:
-                _LOG.warning("cannot accept a connection", extra={"error": str(error)})
-                await asyncio.sleep(_RETRY_SECONDS)
-                continue
-            if len(self._open) >= MAX_CONNECTIONS:
-                next(iter(self._open)).cut()
-            connection = Connection(server, self._open)
-            connection.task = loop.create_task(self._begin(connection, accepted))
-
-    def close(self) -> None:
-        """Stop listening, and close connections without a request."""
-        self._socket.close()
-        for connection in list(self._open):
-            connection.task.cancel()
+        self._until_collection = _CONNECTIONS_PER_COLLECTION
 
     def refusal(self, request: web.Request) -> str:
         """Return why the client's certificate is not accepted; empty if it is."""
@@ -169,21 +113,11 @@ class Connections:
             return "the client's certificate has no name listed with --client-name"
         return ""
 
-    async def _begin(self, connection: Connection, accepted: socket.socket) -> None:
-        transport: Any  # The type of TLS transports is not public.
-        try:
-            transport, _ = await asyncio.get_running_loop().connect_accepted_socket(
-                lambda: connection,
-                accepted,
-                ssl=self._certificate.value.context,
-                ssl_handshake_timeout=_HANDSHAKE_SECONDS,
-                ssl_shutdown_timeout=TLS_SHUTDOWN_SECONDS,
-            )
-        except OSError as error:  # for TLS as well
-            self._open.pop(connection, None)
-            _LOG.debug("connection failed", extra={"error": str(error)})
-            return
-        transport.set_read_buffer_limits(READ_BUFFER_BYTES)
-        await asyncio.sleep(_FIRST_REQUEST_SECONDS)
-        if not connection.has_asked:
-            connection.cut()
+    def _connection(
+        self, server: web.Server, connections: dict[WebhookConnection, None]
+    ) -> WebhookConnection:
+        self._until_collection -= 1
+        if not self._until_collection:
+            self._until_collection = _CONNECTIONS_PER_COLLECTION
+            gc.collect()
+        return WebhookConnection(server, connections)

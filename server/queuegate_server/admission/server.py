@@ -12,10 +12,11 @@ from aiohttp import web
 from prometheus_client import generate_latest
 
 from queuegate.policy.acl import AclNames
+from queuegate_server.admin.connections import TLS_SHUTDOWN_SECONDS
 from queuegate_server.admin.http import AdminServer, Handler
 from queuegate_server.admission.app import AdmissionMetrics, Webhook
 from queuegate_server.admission.bodies import error_response
-from queuegate_server.admission.connections import TLS_SHUTDOWN_SECONDS, Connection, Connections
+from queuegate_server.admission.connections import WebhookConnection, WebhookConnections
 from queuegate_server.admission.namespaces import ApiServer, CachedNamespaces
 from queuegate_server.admission.settings import (
     AdmissionSettings,
@@ -94,7 +95,7 @@ async def serve_admission(
         namespaces = CachedNamespaces(api_server.fetch, time.monotonic)
     webhook = Webhook(lambda: settings.value, namespaces, metrics, options.acl_names)
     stop = asyncio.Event()
-    connections = Connections(options.listen, certificate, options.client_names)
+    connections = WebhookConnections(options.listen, certificate, options.client_names)
     server = WebhookServer(connections, webhook.routes())
     admin = AdminServer(options.ops_listen, _AdminSource(metrics, stop))
     handle_signals(stop)
@@ -102,7 +103,7 @@ async def serve_admission(
         watches = [group.create_task(certificate.watch())]
         if options.config_maps:
             watches.append(group.create_task(settings.watch()))
-        await server.start(group)
+        await server.start()
         await admin.start()
         resources.freeze_gc()
         started(connections.address, admin.address)
@@ -133,14 +134,13 @@ def _read_settings(
 class WebhookServer:
     """Serves the webhook over HTTPS, with bounds on the cost of clients."""
 
-    def __init__(self, connections: Connections, routes: list[web.RouteDef]) -> None:
+    def __init__(self, connections: WebhookConnections, routes: list[web.RouteDef]) -> None:
         """Serve these routes on these connections."""
         self._connections = connections
         self._in_flight = 0
         self._idle = asyncio.Event()
         self._idle.set()
         self._draining = False
-        self._accepting: asyncio.Task[None] | None = None
         app = web.Application(middlewares=[self._bounded])
         app.add_routes(routes)
         app.on_response_prepare.append(self._before_headers)
@@ -149,21 +149,18 @@ class WebhookServer:
             shutdown_timeout=TLS_SHUTDOWN_SECONDS,
         )
 
-    async def start(self, group: asyncio.TaskGroup) -> None:
-        """Start serving in a task of the group."""
+    async def start(self) -> None:
+        """Start serving."""
         await self._runner.setup()
         server = self._runner.server
         if server is None:
             raise AssertionError("set up above")
-        self._accepting = group.create_task(self._connections.accept(server))
+        self._connections.start(server)
 
     async def close(self) -> None:
         """Stop listening, answer the requests in progress, and close all connections."""
         self._draining = True
-        if self._accepting is not None:
-            self._accepting.cancel()
-            await asyncio.wait({self._accepting})
-        self._connections.close()
+        await self._connections.close()
         try:
             async with asyncio.timeout(_GRACE_SECONDS):
                 await self._idle.wait()
@@ -174,8 +171,8 @@ class WebhookServer:
     @web.middleware
     async def _bounded(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         connection = request.protocol
-        if not isinstance(connection, Connection):
-            raise TypeError("made by Connections")
+        if not isinstance(connection, WebhookConnection):
+            raise TypeError("made by WebhookConnections")
         connection.touch()
         self._in_flight += 1
         self._idle.clear()

@@ -92,6 +92,23 @@ def test_architecture_says_what_each_part_of_the_server_holds() -> None:
     assert named == parts | {"policy"}
 
 
+def test_architecture_shows_the_import_contract() -> None:
+    text = (PROJECT / "ARCHITECTURE.md").read_text().partition("## Imports")[2]
+    chain = [
+        set(layer.split(", "))
+        for layer in " ".join(text.split("```")[1].split()).split(
+            " \N{SINGLE RIGHT-POINTING ANGLE QUOTATION MARK} "
+        )
+    ]
+    contracts = CONFIGURATION["tool"]["importlinter"]["contracts"]
+    [layers] = [
+        each["layers"] for each in contracts if each.get("containers") == ["queuegate_server"]
+    ]
+    enforced = [set(layer.split(" | ")) for layer in layers if layer != "__main__"]
+    # The policy core is part of the client.
+    assert chain == [*enforced, {"policy"}]
+
+
 def group(name: str) -> list[str]:
     """The requirements of a dependency group, with those that it includes."""
     found: list[str] = []

@@ -6,7 +6,7 @@ import socket
 import pytest
 from aiohttp import web
 
-from queuegate_server.admin.connections import Connections
+from queuegate_server.admin.connections import probe_connections
 from queuegate_server.settings.listeners import HostPort
 
 
@@ -27,7 +27,7 @@ async def test_an_unexpected_error_does_not_end_the_accepting(
     async def answer(_: web.BaseRequest) -> web.Response:
         return web.Response(text="ok")
 
-    connections = Connections(HostPort("127.0.0.1", 0), None, 2_048)
+    connections = probe_connections(HostPort("127.0.0.1", 0), None, 2_048)
     connections.start(web.Server(answer))
     try:
         host, _, port = connections.address.rpartition(":")
