@@ -219,7 +219,7 @@ def check_file(
     """Return the diagnostics of a file in any of `FILE_FORMATS`, sorted by position.
 
     `with_lint` adds the warnings of the linter. The other arguments are those of
-    `load_policy`.
+    `load_policy`, but an empty format is detected.
 
     Raises:
         ValueError: The format is unknown.
@@ -235,9 +235,8 @@ def detect_and_check(
     *,
     with_lint: bool,
 ) -> tuple[str, list[Diagnostic]]:
-    """Return the format of a file, and what `check_file` returns, opening its envelope once.
-
-    The arguments are those of `check_file`, but an empty format is detected.
+    """Return the format of a file, and what `check_file` returns for the same arguments. The
+    envelope of a policy is opened once.
     """
     if not format_name and _SPARK_PROPERTY.match(data[:_MAX_SNIFFED_BYTES]):
         format_name = SPARK_DEFAULTS

@@ -28,7 +28,7 @@ from queuegate_server.formats.registry import (
     YUNIKORN,
     FormatOptions,
     LoadResult,
-    detect_and_check,
+    check_file,
     detect_bare_format,
     format_of,
     load_opened,
@@ -137,9 +137,7 @@ def check(job: CheckJob) -> ParsedPolicies:
     found = tuple(
         diagnostic
         for name, data in job.files
-        for diagnostic in detect_and_check(
-            job.format, data, name, options, with_lint=job.with_lint
-        )[1]
+        for diagnostic in check_file(job.format, data, name, options, with_lint=job.with_lint)
     )
     return ParsedPolicies({}, {}, found, frozenset(), {}, {}, "")
 
