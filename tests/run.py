@@ -29,7 +29,10 @@ from tests.support.doors import PROJECT
 AT_ONCE: Final = 2
 _PROGRAMS: Final = Path(sys.executable).parent
 _PYTEST: Final = (str(_PROGRAMS / "pytest"), "--quiet", "--no-header", "--color=no")
-_BESIDE: Final = ("-n", "2", "--dist", "loadfile", "--no-loadscope-reorder")
+_BESIDE: Final = ("--dist", "loadfile", "--no-loadscope-reorder", "-n")
+_PROCESSES: Final = "2"
+_WAITING: Final = {"integration tests": "4"}
+"""How many processes run a step whose tests wait for much of their time."""
 _BUF: Final = ("env", "BUF_CACHE_DIR=../.cache/buf", str(_PROGRAMS / "buf"))
 
 
@@ -69,8 +72,9 @@ def tests() -> list[Step]:
     table, files = doors.read(), doors.test_files()
     once = ("-m", "not second_transport")
     return [
-        Step(name, [(*_PYTEST, *_BESIDE, *once, *table.files_of_step(name, files))])
+        Step(name, [(*_PYTEST, *_BESIDE, _WAITING.get(name, _PROCESSES), *once, *paths)])
         for name in table.steps
+        if (paths := table.files_of_step(name, files))
     ]
 
 
@@ -85,7 +89,7 @@ def verification(names: Iterable[str]) -> tuple[list[Step], list[Step]]:
             continue
         marker = ("-m", door.marker) if door.marker else ()
         together, single = table.files_of_door(name, files)
-        beside.append(Step(name, [(*_PYTEST, *_BESIDE, *marker, *together)]))
+        beside.append(Step(name, [(*_PYTEST, *_BESIDE, _PROCESSES, *marker, *together)]))
         if single:
             alone.append(Step(f"{name}, alone", [(*_PYTEST, *marker, *single)]))
     return beside, alone

@@ -1,6 +1,9 @@
 """tests/doors.toml: every file of tests runs in one place, and every change has its doors."""
 
 import re
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -8,6 +11,7 @@ from tests import run
 from tests.support import doors
 from tests.support.doors import PROJECT
 
+Git = Callable[..., None]
 TABLE = doors.read()
 FILES = doors.test_files()
 
@@ -112,3 +116,42 @@ def test_skipped_tests_are_shown(capsys: pytest.CaptureFixture[str]) -> None:
     shown = capsys.readouterr().out.splitlines()
     assert shown[0] == line
     assert shown[1].endswith("2 passed, 3 skipped")
+
+
+@pytest.fixture
+def clone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Git:
+    """A repository with one commit on the branch main, which `tests.run` asks about changes."""
+    monkeypatch.setattr(run, "PROJECT", tmp_path)
+
+    def git(*arguments: str) -> None:
+        identity = ("-c", "user.name=a", "-c", "user.email=a@b.test", "-c", "commit.gpgsign=false")
+        subprocess.run(["git", *identity, *arguments], cwd=tmp_path, check=True)
+
+    git("init", "--quiet", "--initial-branch=main")
+    (tmp_path / "old").write_text("old")
+    git("add", ".")
+    git("commit", "--quiet", "--message=first")
+    return git
+
+
+def test_changes_since_the_main_branch(clone: Git, tmp_path: Path) -> None:
+    assert run.changed_files() is None, "nothing differs: all doors run"
+    clone("checkout", "--quiet", "-b", "topic")
+    (tmp_path / "committed ü").touch()
+    clone("add", ".")
+    clone("commit", "--quiet", "--message=second")
+    (tmp_path / "old").write_text("new")
+    (tmp_path / "untracked").touch()
+    assert sorted(run.changed_files() or ()) == ["committed ü", "old", "untracked"]
+
+
+def test_without_the_main_branch_all_doors_run(clone: Git, tmp_path: Path) -> None:
+    clone("branch", "--move", "topic")
+    (tmp_path / "new").touch()
+    assert run.changed_files() is None
+
+
+def test_without_git_all_doors_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(run, "PROJECT", tmp_path)
+    monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
+    assert run.changed_files() is None
