@@ -8,8 +8,12 @@ T = TypeVar("T")
 
 
 def eventually(probe: Callable[[], T], expected: T, seconds: float = 60) -> None:
-    """Wait until the probe returns the expected value, or fail with the last value."""
-    end = time.monotonic() + seconds
+    """Wait until the probe returns the expected value, or fail with the last value.
+
+    The pause between two probes grows from 20 ms to 100 ms, since most probes are calls.
+    """
+    end, pause = time.monotonic() + seconds, 0.02
     while (found := probe()) != expected:
         assert time.monotonic() < end, f"{found!r} did not become {expected!r}"
-        time.sleep(0.02)
+        time.sleep(pause)
+        pause = min(1.2 * pause, 0.1)
