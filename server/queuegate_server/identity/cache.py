@@ -270,10 +270,7 @@ class GroupCache:
         return is_absence and now < entry.expires_at and entry.generation == self.lease.generation
 
     def _renew(
-        self,
-        entry: CacheEntry,
-        shared: SharedAnswer | None = None,
-        started_at: float | None = None,
+        self, entry: CacheEntry, shared: SharedAnswer | None = None, started_at: float | None = None
     ) -> CacheEntry:
         """Give an entry the lifetime of an answer that has just come, or what is left of that of
         a shared one. `started_at` is when the resolver was asked.

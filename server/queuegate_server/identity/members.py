@@ -124,9 +124,7 @@ class MemberListing:
     def beside(self) -> "MemberListing":
         """Return a listing of the same groups for another resolver, with the room that is left."""
         return MemberListing(
-            self.groups,
-            max_members=self.room,
-            max_searches=self._max_searches - self.searches,
+            self.groups, max_members=self.room, max_searches=self._max_searches - self.searches
         )
 
     def merge(self, other: "MemberListing", source: str) -> None:

@@ -13,6 +13,7 @@ from queuegate_server.fleet.follower import Follower
 from queuegate_server.fleet.replica_log import ReplicaLog
 from queuegate_server.identity.cache import CacheEntry, GroupCache
 from queuegate_server.identity.group_resolver import GroupResolver
+from queuegate_server.identity.resolver import Found
 from queuegate_server.rpc import response_cache
 from queuegate_server.rpc.response_cache import ResponseCache
 from queuegate_server.rpc.tokens import TokenFile
@@ -55,7 +56,11 @@ def groups_never_expire() -> None:
 
 def stale_groups_never_expire() -> None:
     """Expired groups are used for as long as the directory is away."""
-    _replace(GroupResolver, "_has_groups", lambda self, entry, now: True)
+
+    def has_groups(self: GroupResolver, entry: CacheEntry, now: float) -> bool:
+        return isinstance(entry.outcome, Found)
+
+    _replace(GroupResolver, "_has_groups", has_groups)
 
 
 def memo_outlives_swap() -> None:

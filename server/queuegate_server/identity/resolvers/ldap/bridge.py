@@ -316,10 +316,7 @@ class Bridge(_End):
 
 
 async def open_bridge(
-    url: ServerUrl,
-    options: LdapOptions,
-    threads: AbandonableThreadPool,
-    observe: StepObserver,
+    url: ServerUrl, options: LdapOptions, threads: AbandonableThreadPool, observe: StepObserver
 ) -> Bridge:
     """Connect to a server, with TLS as configured. Raises LdapFault.
 

@@ -37,10 +37,7 @@ class Directory:
     """An open directory."""
 
     def __init__(
-        self,
-        options: LdapOptions,
-        statistics: LdapStatistics,
-        observe: StepObserver | None = None,
+        self, options: LdapOptions, statistics: LdapStatistics, observe: StepObserver | None = None
     ) -> None:
         """Create it closed; every step is reported to `observe`, or else counted."""
         self._options = options

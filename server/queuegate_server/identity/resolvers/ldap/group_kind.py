@@ -6,12 +6,7 @@ from typing import Final, NamedTuple
 
 import ldap
 
-from queuegate_server.identity.resolvers.ldap.dn import (
-    ParsedDn,
-    SearchBase,
-    normalize,
-    parse_dn,
-)
+from queuegate_server.identity.resolvers.ldap.dn import ParsedDn, SearchBase, normalize, parse_dn
 from queuegate_server.identity.resolvers.ldap.entry import LdapEntry
 from queuegate_server.identity.resolvers.ldap.filters import escape
 from queuegate_server.identity.resolvers.ldap.options import GroupOptions

@@ -118,10 +118,7 @@ class MemberLookup:
         return "; ".join(missing)
 
     async def _add_below(
-        self,
-        name: str,
-        level: list[tuple[_Group, tuple[str, ...]]],
-        missing: dict[str, None],
+        self, name: str, level: list[tuple[_Group, tuple[str, ...]]], missing: dict[str, None]
     ) -> None:
         """Add the members of groups, and of the groups below them.
 

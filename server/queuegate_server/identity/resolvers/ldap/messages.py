@@ -29,11 +29,7 @@ _BOOLEAN: Final = 0x01
 _ENUMERATED: Final = 0x0A
 _CONTROLS: Final = 0xA0
 _REFERRAL: Final = 0xA3
-_RESULT_ENDS: Final = {
-    BIND_RESPONSE: (0x87,),
-    SEARCH_DONE: (),
-    EXTENDED_RESPONSE: (0x8A, 0x8B),
-}
+_RESULT_ENDS: Final = {BIND_RESPONSE: (0x87,), SEARCH_DONE: (), EXTENDED_RESPONSE: (0x8A, 0x8B)}
 """What may follow the common parts of a result, in this order: credentials; name and value."""
 _LONG_FORM: Final = 0x80
 _MAX_LENGTH_BYTES: Final = 4

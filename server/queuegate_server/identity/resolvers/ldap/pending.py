@@ -114,10 +114,7 @@ class PendingRequests:
     """The requests in flight on one connection, by their message ids."""
 
     def __init__(
-        self,
-        abandon: Callable[[int], None],
-        close: Callable[[str], None],
-        hear: Callable[[], None],
+        self, abandon: Callable[[int], None], close: Callable[[str], None], hear: Callable[[], None]
     ) -> None:
         """Create it without requests.
 

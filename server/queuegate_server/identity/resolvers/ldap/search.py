@@ -22,11 +22,7 @@ from queuegate_server.runtime.event_loop import WorkSlices
 
 T = TypeVar("T")
 
-_SCOPES: Final = {
-    "base": ldap.SCOPE_BASE,
-    "one": ldap.SCOPE_ONELEVEL,
-    "sub": ldap.SCOPE_SUBTREE,
-}
+_SCOPES: Final = {"base": ldap.SCOPE_BASE, "one": ldap.SCOPE_ONELEVEL, "sub": ldap.SCOPE_SUBTREE}
 _ANY_ENTRY: Final = "(objectClass=*)"
 _AD_CAPABILITY: Final = b"1.2.840.113556.1.4.800"
 _MORE_PAGES: Final = 100
@@ -98,12 +94,7 @@ class SearchSession:
         with timed_step(step_name, self._connection.server, self._connection.observe) as step:
             try:
                 result = await self._connection.search(
-                    base,
-                    scope,
-                    filter_text,
-                    attributes,
-                    size_limit=limit + 1,
-                    allowance=allowance,
+                    base, scope, filter_text, attributes, size_limit=limit + 1, allowance=allowance
                 )
                 found = await self._whole(result, attributes)
             except TooManyEntries as fault:
@@ -170,12 +161,7 @@ class SearchSession:
         with timed_step(step_name, self._connection.server, self._connection.observe) as step:
             try:
                 result = await self._connection.search(
-                    dn,
-                    ldap.SCOPE_BASE,
-                    _ANY_ENTRY,
-                    attributes,
-                    size_limit=2,
-                    allowance=allowance,
+                    dn, ldap.SCOPE_BASE, _ANY_ENTRY, attributes, size_limit=2, allowance=allowance
                 )
                 found = await self._whole(result, attributes)
             except NoSuchEntry:
