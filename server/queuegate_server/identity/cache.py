@@ -42,9 +42,10 @@ NEVER: Final = -math.inf
 
 @dataclass(slots=True, eq=False)
 class CacheEntry:
-    """The answer about a user, and its lifetime: the entry itself, which only the cache changes.
+    """The answer about a user, and its lifetime. Only the cache changes it.
 
-    Whoever decided with an entry sees when it is replaced, invalidated or evicted.
+    Callers hold the entry itself, not a copy: it ends for all of them as soon as it is replaced,
+    invalidated or evicted.
     """
 
     user: str
@@ -57,8 +58,8 @@ class CacheEntry:
     """When the entry expires, by the monotonic clock. Groups may be used for `max_stale` seconds
     more while the resolver cannot be asked."""
     fresh_until: float = NEVER
-    """Until when a decision made with the entry holds, by the monotonic clock. From then on a use
-    starts a refresh."""
+    """A decision made with the entry holds until then, by the monotonic clock. A later use starts a
+    refresh."""
     failure: "CacheEntry | None" = None
     """The failed lookup that came after these groups were resolved."""
     generation: int = 0

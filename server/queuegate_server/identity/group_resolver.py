@@ -146,7 +146,7 @@ class GroupResolver:
         return (failed and self._stale(user)) or Resolution(entry, cached=False, stale=False)
 
     def copy_until(self, resolution: Resolution) -> float:
-        """Return until when another process may use a copy of an answer (monotonic).
+        """Return the time until which another process may use a copy of an answer (monotonic).
 
         That is its expiry, and a little later while the resolver cannot be asked: otherwise
         copies of all users would have to be renewed all the time.
@@ -276,8 +276,8 @@ class GroupResolver:
         return Resolution(entry, cached=True, stale=is_stale)
 
     def _outlives_refresh(self, entry: CacheEntry, now: float) -> bool:
-        """Return whether an entry that is due for a refresh is an answer until that has ended. A
-        local resolver is asked at once instead.
+        """Return whether an entry that is due may be used while it is refreshed. A local resolver
+        is asked at once instead.
         """
         return (
             not self._is_local

@@ -27,7 +27,7 @@ from queuegate_server.throttling import TokenBucket
 _LOG = logging.getLogger(__name__)
 
 BURST_SHARE: Final = 1 / 8
-"""A queue that has not been empty for this part of `lookup_timeout` is no burst. From then on a
+"""A queue that has not been empty for this part of `lookup_timeout` is not a burst. Then a
 lookup is refused if it would wait for longer than this part, and than `MIN_LOOKUPS` take."""
 MIN_LOOKUPS: Final = 3
 EWMA_ALPHA: Final = 1 / 64

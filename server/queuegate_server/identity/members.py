@@ -167,7 +167,7 @@ class UserSource(Protocol):
 
 
 class Listings:
-    """The lists that a resolver makes, if it can, within limits."""
+    """Lists members and users, within limits, with a resolver that can."""
 
     def __init__(self, name: str, resolver: object) -> None:
         """Use a resolver that may be a MemberSource and a UserSource."""

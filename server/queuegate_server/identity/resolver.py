@@ -1,4 +1,4 @@
-"""The outcomes of a lookup, and the interfaces of a resolver and of what is put around one."""
+"""The outcomes of a lookup, and the interfaces of resolvers and of the objects around them."""
 
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -70,7 +70,7 @@ class Resolver(Source, Protocol):
 
 
 class Load(Protocol):
-    """How busy a source is: what its refreshes are limited by."""
+    """How busy a source is, which limits its refreshes."""
 
     @property
     def capacity(self) -> int:

@@ -29,7 +29,7 @@ class Flight:
         self._siblings = siblings
 
     def supersede(self) -> None:
-        """Outdate the work for the key that was begun earlier: this one has a newer result."""
+        """Outdate the work for the key that began earlier: this one has a newer result."""
         for sibling in self._siblings[: self._siblings.index(self)]:
             sibling.is_outdated = True
 
@@ -92,7 +92,7 @@ class SingleFlight(Generic[T]):
         Args:
             key: The key.
             alone: Start this work in any case.
-            max_age: Join no work that was begun as many seconds ago.
+            max_age: Do not join work that began this many seconds ago, or earlier.
 
         Raises:
             FlightCancelled: The work was cancelled by `close`.
@@ -132,7 +132,7 @@ class SingleFlight(Generic[T]):
             await asyncio.wait(tasks, timeout=CLOSE_TIMEOUT)
 
     def _joinable(self, key: str, max_age: float = math.inf) -> Flight | None:
-        """Return the work begun last, if its result is of use."""
+        """Return the work that began last, if callers may join it."""
         flights = self._flights.get(key)
         if not flights:
             return None

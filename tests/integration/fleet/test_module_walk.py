@@ -1,4 +1,4 @@
-"""The way of a cold lookup in a fleet: past a real Redis to the directory."""
+"""The path of a cold lookup in a fleet: past a real Redis to the directory."""
 
 import time
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""The way of a cold lookup: each module asks the next one, and none is entered again."""
+"""The path of a cold lookup: each module asks the next one, and none is entered twice."""
 
 from collections.abc import AsyncIterator
 

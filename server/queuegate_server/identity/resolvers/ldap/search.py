@@ -52,7 +52,7 @@ class SearchSession:
 
         Args:
             connection: The connection.
-            allowance: What all answers together may bring, or returns what the next one may.
+            allowance: The allowance of all answers together, or returns one for the next answer.
         """
         self._connection = connection
         self._allowance = allowance
