@@ -63,8 +63,8 @@ def main() -> None:
     parser.add_argument("answers", type=Path, help=f"a folder with {UNARY} and {BATCH}")
     parser.add_argument("--transport", choices=("grpcio", "native"), default="grpcio")
     parser.add_argument("--set-as-ours", action="store_true", help="as our server sets grpcio")
-    given = parser.parse_args()
-    uvloop.run(serve(given.answers, given.transport, set_as_ours=given.set_as_ours))
+    options = parser.parse_args()
+    uvloop.run(serve(options.answers, options.transport, set_as_ours=options.set_as_ours))
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ from typing import Final
 
 from bench.command import Scale, main
 from bench.load import Amount, Generator
-from bench.pair import BARE, BATCH, KNOWN, LOADS, NEW, Pair, Seen, alternate, pair
+from bench.pair import BARE, BATCH, KNOWN, LOADS, NEW, Measurement, Pair, alternate, pair
 from bench.questions import batches
 from bench.raw import Raw
 from bench.results import Part, Table, Target, middle, ratios, spread
@@ -52,16 +52,18 @@ def measure(scale: Scale, folder: Path) -> Part:
         )
         with pair(folder / transport, transport=transport) as servers:
             for name, generator in generators:
-                found = _measure(servers, scale, generator)
-                _add(table, name, found)
+                samples = _measure(servers, scale, generator)
+                _add(table, name, samples)
             resident = servers.ours.resident_mib()
         table.note += f" Resident memory of our server after all this: {resident:.0f} MiB."
         part.tables.append(table)
-        part.targets.append(_target(found, transport))
+        part.targets.append(_target(samples, transport))
     return part
 
 
-def _measure(servers: Pair, scale: Scale, generator: Generator | None) -> Mapping[str, list[Seen]]:
+def _measure(
+    servers: Pair, scale: Scale, generator: Generator | None
+) -> Mapping[str, list[Measurement]]:
     known_batches, new_batches = (
         (_BATCHES // 4, _NEW_BATCHES // 5) if scale.is_quick else (_BATCHES, _NEW_BATCHES)
     )
@@ -69,7 +71,7 @@ def _measure(servers: Pair, scale: Scale, generator: Generator | None) -> Mappin
     known = servers.write("known", (batch.SerializeToString() for batch in batches(asked, BATCH)))
     for_some_time = Amount(_CONCURRENCY, scale.seconds)
 
-    def measure_load(load: str) -> Seen:
+    def measure_load(load: str) -> Measurement:
         if load == KNOWN:
             servers.make_known(asked)
         if load != NEW:
@@ -84,30 +86,30 @@ def _measure(servers: Pair, scale: Scale, generator: Generator | None) -> Mappin
     return alternate(scale.rounds, measure_load)
 
 
-def _add(table: Table, generator: str, found: Mapping[str, list[Seen]]) -> None:
-    yardstick = [one.cpu_microseconds for one in found[BARE]]
+def _add(table: Table, generator: str, samples: Mapping[str, list[Measurement]]) -> None:
+    yardstick = [one.cpu_microseconds for one in samples[BARE]]
     for load in LOADS:
-        seen = found[load]
-        cpu = [one.cpu_microseconds for one in seen]
+        rounds = samples[load]
+        cpu = [one.cpu_microseconds for one in rounds]
         table.add(
             load,
             generator,
-            spread([one.load.per_second for one in seen]),
-            middle([one.load.p50 for one in seen], ".2f"),
-            middle([one.load.p99 for one in seen], ".2f"),
-            middle([one.busy for one in seen], ".0%"),
+            spread([one.load.per_second for one in rounds]),
+            middle([one.load.p50 for one in rounds], ".2f"),
+            middle([one.load.p99 for one in rounds], ".2f"),
+            middle([one.busy for one in rounds], ".0%"),
             spread(cpu),
             spread(ratios(cpu, yardstick), ".2f"),
-            spread(_checks_per_core(seen)) if load != BARE else "",
+            spread(_checks_per_core(rounds)) if load != BARE else "",
         )
 
 
-def _checks_per_core(seen: Sequence[Seen]) -> list[float]:
-    return [BATCH * one.load.calls / one.cpu_seconds for one in seen]
+def _checks_per_core(samples: Sequence[Measurement]) -> list[float]:
+    return [BATCH * one.load.calls / one.cpu_seconds for one in samples]
 
 
-def _target(found: Mapping[str, list[Seen]], transport: str) -> Target:
-    reached = statistics.median(_checks_per_core(found[KNOWN]))
+def _target(samples: Mapping[str, list[Measurement]], transport: str) -> Target:
+    reached = statistics.median(_checks_per_core(samples[KNOWN]))
     goal = _GOALS[transport]
     return Target(
         f"checks/s on one core in batches of {BATCH:,} over {transport}: {KNOWN}",

@@ -57,9 +57,9 @@ class BigDirectory(NamedTuple):
     def searches(self) -> int:
         """Return the number of searches that slapd has begun since startup, including this one."""
         connection = self.administrator()
-        found = connection.search_s(_SEARCHES, ldap.SCOPE_BASE, attrlist=["monitorOpInitiated"])
+        entries = connection.search_s(_SEARCHES, ldap.SCOPE_BASE, attrlist=["monitorOpInitiated"])
         connection.unbind_s()
-        return int(found[0][1]["monitorOpInitiated"][0])
+        return int(entries[0][1]["monitorOpInitiated"][0])
 
     def administrator(self) -> Any:
         """Return a connection with write access to everything."""

@@ -315,12 +315,12 @@ def _range(axis: Axis, spread: Spread, y: float, colour: str) -> str:
 
 def _ticks(low: float, high: float) -> list[float]:
     """Return 1, 2 and 5 times powers of ten, or just powers of ten if these are many."""
-    found = [low]
-    while found[-1] < high:
-        found.append(_round_up(found[-1] * 1.001))
-    if len(found) > 8:
-        found = [tick for tick in found if _is_power(tick) or tick in (low, found[-1])]
-    return found
+    ticks = [low]
+    while ticks[-1] < high:
+        ticks.append(_round_up(ticks[-1] * 1.001))
+    if len(ticks) > 8:
+        ticks = [tick for tick in ticks if _is_power(tick) or tick in (low, ticks[-1])]
+    return ticks
 
 
 def _is_power(value: float) -> bool:

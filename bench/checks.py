@@ -11,7 +11,7 @@ import uvloop
 
 from bench import policies
 from bench.command import CannotMeasure, Scale, main
-from bench.questions import Asked, Questions, batches
+from bench.questions import Question, Questions, batches
 from bench.results import Part, Table, spread
 from bench.timing import microseconds_each, microseconds_each_awaited
 from queuegate.policy.decision import Access
@@ -55,7 +55,7 @@ async def _measure(scale: Scale, folder: Path) -> Part:
 
 
 async def _table(
-    engine: Engine, requests: Sequence[bytes], asked: Sequence[Asked], scale: Scale
+    engine: Engine, requests: Sequence[bytes], asked: Sequence[Question], scale: Scale
 ) -> Table:
     table = Table(
         "Checks without the network",
@@ -109,7 +109,9 @@ def new_servicer(engine: Engine) -> AccessServicer:
     )
 
 
-async def _check(access: AccessServicer, requests: Sequence[bytes], asked: Sequence[Asked]) -> None:
+async def _check(
+    access: AccessServicer, requests: Sequence[bytes], asked: Sequence[Question]
+) -> None:
     """Compare all answers with the expected ones. This also caches the groups of all users."""
     answers = await asyncio.gather(
         *(access.BatchCheckQueueAccess(request, trusted=True) for request in requests)

@@ -135,15 +135,15 @@ async def _measure(scale: Scale, file: Path, paths: list[str], answers: dict[int
                     await servicer.CheckQueueAccessColumns(data, trusted=True)
                     return count
 
-                found = [
+                results = [
                     await microseconds_each_awaited(ask, scale.seconds / 4)
                     for _ in range(scale.rounds)
                 ]
-                middle = statistics.median(found)
+                middle = statistics.median(results)
                 if what == "bits":
                     slowest = max(slowest, middle)
                 shape = (f"{count:,}", str(users), str(queues), what)
-                table.add(*shape, spread(found, ".3f"), f"{1e6 / middle:,.0f}")
+                table.add(*shape, spread(results, ".3f"), f"{1e6 / middle:,.0f}")
     finally:
         await sources.close()
     reached = 1e6 / slowest

@@ -16,7 +16,7 @@ from bench import policies, yarn
 from bench.command import CannotMeasure, Scale, main
 from bench.policies import QueueSpec
 from bench.processes import resident_mib
-from bench.questions import Asked, Kind, Questions
+from bench.questions import Kind, Question, Questions
 from bench.results import Part, Table, Target, ratios, spread
 from bench.timing import microseconds_each
 from queuegate.policy.decide import decide
@@ -149,14 +149,14 @@ def _decide(cases: Sequence[_Case], scale: Scale) -> tuple[Table, list[Target]]:
         works = [_work(case, kind) for case in cases]
         times: list[list[float]] = [[] for _ in works]
         for _ in range(scale.rounds):
-            for found, work in zip(times, works, strict=True):
-                found.append(microseconds_each(work, scale.seconds / 8))
-        for case, found in zip(cases, times, strict=True):
-            slowest[case.name] = max(slowest[case.name], statistics.median(found))
+            for values, work in zip(times, works, strict=True):
+                values.append(microseconds_each(work, scale.seconds / 8))
+        for case, values in zip(cases, times, strict=True):
+            slowest[case.name] = max(slowest[case.name], statistics.median(values))
         table.add(
             kind,
-            *(spread(found, ".2f") for found in times),
-            *(spread(ratios(found, times[0]), ".2f") for found in times[1:]),
+            *(spread(values, ".2f") for values in times),
+            *(spread(ratios(values, times[0]), ".2f") for values in times[1:]),
         )
     targets = [
         _target(case.name, slowest[case.name], most)
@@ -202,11 +202,11 @@ def _work(case: _Case, kind: Kind) -> Callable[[], Callable[[], int]]:
     return prepare
 
 
-def _bytes(asked: Asked) -> tuple[bytes, bytes, list[bytes]]:
+def _bytes(asked: Question) -> tuple[bytes, bytes, list[bytes]]:
     return asked.queue.encode(), asked.user.encode(), [group.encode() for group in asked.groups]
 
 
-def _check(partition: Partition, asked: Asked) -> None:
+def _check(partition: Partition, asked: Question) -> None:
     decision = decide(partition, asked.queue, Access.SUBMIT, asked.user, asked.groups)
     if decision is None or decision.allowed != asked.allowed:
         raise CannotMeasure(f"{asked} was decided as {decision}")

@@ -72,7 +72,7 @@ async def _measure(directory: BigDirectory, scale: Scale, part: Part) -> None:
 
 
 def _options(directory: BigDirectory, **more: Any) -> LdapOptions:
-    given: dict[str, Any] = {
+    options: dict[str, Any] = {
         "urls": [directory.slapd.url],
         "ca_file": directory.ca_file,
         "bind_dn": SERVICE,
@@ -80,7 +80,7 @@ def _options(directory: BigDirectory, **more: Any) -> LdapOptions:
         "user_base": PEOPLE,
         "group_base": GROUPS,
     }
-    return LdapOptions.model_validate(given | more)
+    return LdapOptions.model_validate(options | more)
 
 
 async def _opened(directory: BigDirectory, **more: Any) -> LdapResolver:
@@ -97,18 +97,18 @@ async def _resolved(resolver: LdapResolver, number: int) -> Found:
     return outcome
 
 
-async def _latency(directory: BigDirectory, given: dict[str, Any], times: int) -> list[str]:
-    resolver = await _opened(directory, **given)
+async def _latency(directory: BigDirectory, options: dict[str, Any], times: int) -> list[str]:
+    resolver = await _opened(directory, **options)
     seconds: list[float] = []
     groups: list[int] = []
     for number in range(times):
         chosen = number * 7919 % directory.size.users
         start = time.perf_counter()
-        found = await _resolved(resolver, chosen)
+        outcome = await _resolved(resolver, chosen)
         seconds.append(time.perf_counter() - start)
-        groups.append(len(found.groups))
-        if len(found.groups) < len(groups_of(chosen, directory.size)):
-            raise CannotMeasure(f"{user(chosen)} has only {found.groups}")
+        groups.append(len(outcome.groups))
+        if len(outcome.groups) < len(groups_of(chosen, directory.size)):
+            raise CannotMeasure(f"{user(chosen)} has only {outcome.groups}")
     await resolver.close()
     cuts = statistics.quantiles(seconds, n=100)
     figures = (cuts[49], cuts[89], cuts[98], max(seconds))
@@ -231,7 +231,7 @@ class Pool:
         return sum(counts) / (time.perf_counter() - start)
 
     def _look_up(self, connection: Any, name: str) -> list[str]:
-        found = connection.search_ext_s(
+        message_id = connection.search_ext_s(
             PEOPLE,
             ldap.SCOPE_SUBTREE,
             f"(&(objectClass=person)(uid={name}))",
@@ -243,14 +243,14 @@ class Pool:
             entries = connection.search_ext_s(
                 GROUPS,
                 ldap.SCOPE_SUBTREE,
-                f"(&(objectClass=groupOfNames)(member={found[0][0]}))",
+                f"(&(objectClass=groupOfNames)(member={message_id[0][0]}))",
                 ["cn"],
                 timeout=2,
                 sizelimit=5001,
             )
             names = [dn for dn, _ in entries]
         else:
-            names = [value.decode() for value in found[0][1]["memberOf"]]
+            names = [value.decode() for value in message_id[0][1]["memberOf"]]
         return [ldap.dn.str2dn(dn)[0][0][1] for dn in names]
 
 

@@ -92,8 +92,8 @@ async def _measure(
                 if wait:
                     await invalidation
                 else:
-                    seen = [_until(client, member) for client in others]
-                    await asyncio.gather(invalidation, *seen)
+                    delays = [_until(client, member) for client in others]
+                    await asyncio.gather(invalidation, *delays)
                 found.append(time.perf_counter() - begin)
                 if wait and not all([await _is_new(client, member) for client in others]):
                     raise CannotMeasure("a replica answers from old groups after `wait`")

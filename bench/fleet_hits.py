@@ -56,8 +56,14 @@ def measure(scale: Scale, folder: Path) -> Part:
             ):
                 asyncio.run(_measure([alone, first, second], names, seconds))
                 _expect_hits(second, users)
-    p50 = {name: [_microseconds(each, 50) for each in found] for name, found in seconds.items()}
-    p99 = {name: [_microseconds(each, 99) for each in found] for name, found in seconds.items()}
+    p50 = {
+        name: [_microseconds(each, 50) for each in p50_ratios]
+        for name, p50_ratios in seconds.items()
+    }
+    p99 = {
+        name: [_microseconds(each, 99) for each in p50_ratios]
+        for name, p50_ratios in seconds.items()
+    }
     for name in seconds:
         table.add(name, spread(p50[name]), spread(p99[name]))
     more = statistics.median(
@@ -75,13 +81,13 @@ def measure(scale: Scale, folder: Path) -> Part:
         ("groups are known", _HERE, _ALONE),
         ("answer is known", _AGAIN, _AGAIN_ALONE),
     ):
-        found = ratios(p50[with_fleet], p50[without])
+        p50_ratios = ratios(p50[with_fleet], p50[without])
         targets.append(
             Target(
                 f"a check whose {what}, with a fleet beside without one, p50",
                 f"at most {_SAME}",
-                spread(found, ".2f"),
-                statistics.median(found) <= _SAME,
+                spread(p50_ratios, ".2f"),
+                statistics.median(p50_ratios) <= _SAME,
             )
         )
     return Part([table], targets)
@@ -100,14 +106,14 @@ async def _measure(
         asked = [(_ALONE, alone), (_HERE, first), (_SHARED, second)]
         again = [(_AGAIN_ALONE, alone), (_AGAIN, first), (_AGAIN_THERE, second)]
         for round_of in (asked, again):
-            found: dict[str, list[float]] = {kind: [] for kind, _ in round_of}
+            latencies: dict[str, list[float]] = {kind: [] for kind, _ in round_of}
             for place, name in enumerate(names):
                 # Each of the first two follows the other as often as the last one, because a server
                 # that is asked twice in a row answers faster.
                 swapped = round_of[1::-1] + round_of[2:]
                 for kind, client in round_of if place % 2 else swapped:
-                    found[kind].append(await _timed(client, name))
-            for kind, times in found.items():
+                    latencies[kind].append(await _timed(client, name))
+            for kind, times in latencies.items():
                 seconds[kind].append(times)
 
 

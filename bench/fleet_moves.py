@@ -46,9 +46,9 @@ def _measured(
     moves: int,
 ) -> int:
     """Add a row and return the maximum number of questions passed on after a move."""
-    found = asyncio.run(_move(servers, users, moves))
-    passed_on = [each for each, _ in found]
-    seconds = [each for _, each in found]
+    results = asyncio.run(_move(servers, users, moves))
+    passed_on = [each for each, _ in results]
+    seconds = [each for _, each in results]
     median = int(statistics.median(passed_on))
     table.add(
         name,
@@ -61,15 +61,15 @@ def _measured(
 async def _move(servers: Sequence[Replica], users: int, moves: int) -> list[tuple[int, float]]:
     """Return the numbers of questions passed on after each move, and the seconds for all users."""
     ports = [int(each.address.rpartition(":")[2]) for each in servers]
-    found = []
+    counts = []
     async with proxy_to(ports[0]) as proxy, aio.Gate(f"127.0.0.1:{proxy.port}") as gate:
         for number in range(moves):
             async with asyncio.timeout(_LIMIT):
                 while (await _ask(gate, users))[0]:
                     pass  # until it has the groups of all
             await _connect(proxy, gate, ports[(number + 1) % 2])
-            found.append(await _ask(gate, users))
-    return found
+            counts.append(await _ask(gate, users))
+    return counts
 
 
 async def _connect(proxy: Proxy, gate: aio.Gate, port: int) -> None:

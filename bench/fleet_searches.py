@@ -48,8 +48,8 @@ def measure(scale: Scale, folder: Path) -> Part:
             table.add("fleet", asked, *counts, *(f"{each:,}" for each in reads))
     what = f"searches for {users:,} users at three replicas, "
     targets = [
-        Target(what + asked, f"at most {goal:,}", f"{found:,}", found <= goal)
-        for asked, found in reached.items()
+        Target(what + asked, f"at most {goal:,}", f"{searches:,}", searches <= goal)
+        for asked, searches in reached.items()
     ]
     return Part([table], targets)
 

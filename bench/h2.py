@@ -31,7 +31,7 @@ _DONE: Final = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class Measurement:
     """A measurement."""
 
     per_second: float
@@ -74,30 +74,32 @@ def _compare(
     table: Table, servers: Pair, scale: Scale, load: tuple[str, int, int], body: Path
 ) -> None:
     method, size, at_once = load
-    found: dict[str, list[Seen]] = {BARE: [], KNOWN: []}
+    samples: dict[str, list[Measurement]] = {BARE: [], KNOWN: []}
     for number in range(scale.rounds + 1):
-        for name in found if number % 2 == 0 else reversed(found):
-            seen = _run(servers, name, method, body, at_once, scale.seconds / 2)
+        for name in samples if number % 2 == 0 else reversed(samples):
+            sample = _run(servers, name, method, body, at_once, scale.seconds / 2)
             # The first round warms up.
-            found[name] += [seen] if number else []
-    yardstick = found[BARE]
-    for name, seen_by_round in found.items():
-        cpu = [seen.cpu_microseconds for seen in seen_by_round]
-        rates = [seen.per_second for seen in seen_by_round]
+            samples[name] += [sample] if number else []
+    yardstick = samples[BARE]
+    for name, rounds in samples.items():
+        cpu = [sample.cpu_microseconds for sample in rounds]
+        rates = [sample.per_second for sample in rounds]
         table.add(
             name,
             f"{size:,}",
             str(at_once),
             spread(rates),
-            spread(ratios(rates, [seen.per_second for seen in yardstick]), ".2f"),
-            middle([seen.busy for seen in seen_by_round], ".0%"),
+            spread(ratios(rates, [sample.per_second for sample in yardstick]), ".2f"),
+            middle([sample.busy for sample in rounds], ".0%"),
             middle(cpu),
-            middle(ratios(cpu, [seen.cpu_microseconds for seen in yardstick]), ".2f"),
+            middle(ratios(cpu, [sample.cpu_microseconds for sample in yardstick]), ".2f"),
             middle([size / each * 1e6 for each in cpu]) if name != BARE else "",
         )
 
 
-def _run(servers: Pair, load: str, method: str, body: Path, at_once: int, seconds: float) -> Seen:
+def _run(
+    servers: Pair, load: str, method: str, body: Path, at_once: int, seconds: float
+) -> Measurement:
     server = servers.server(load)
     before = server.cpu_seconds()
     calls, per_second = _h2load(
@@ -109,7 +111,7 @@ def _run(servers: Pair, load: str, method: str, body: Path, at_once: int, second
         ]
     )
     cpu = server.cpu_seconds() - before
-    return Seen(per_second, cpu / calls * 1e6, cpu * per_second / calls)
+    return Measurement(per_second, cpu / calls * 1e6, cpu * per_second / calls)
 
 
 def _h2load(arguments: Sequence[str]) -> tuple[int, float]:
@@ -129,10 +131,10 @@ def done(told: str) -> tuple[int, float]:
 
     Raises CannotMeasure if any of them failed.
     """
-    found = _DONE.search(told)
-    if found is None:
+    match = _DONE.search(told)
+    if match is None:
         raise CannotMeasure(f"h2load failed: {told[-500:]}")
-    per_second, calls, succeeded, answered_bytes = map(float, found.groups())
+    per_second, calls, succeeded, answered_bytes = map(float, match.groups())
     # A call that ends with an error has no data, but still HTTP status 200.
     if not calls or calls != succeeded or answered_bytes / calls < len(b"\0size"):
         raise CannotMeasure(f"calls failed under h2load: {told[-500:]}")

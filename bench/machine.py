@@ -46,8 +46,8 @@ def milliseconds_of_a_loop() -> float:
 
 
 def _cpu_model() -> str:
-    found = re.search(r"^model name\s*: (.+)$", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
-    return found[1] if found else platform.processor() or "unknown processor"
+    match = re.search(r"^model name\s*: (.+)$", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
+    return match[1] if match else platform.processor() or "unknown processor"
 
 
 def _memory_gib() -> float:

@@ -88,10 +88,10 @@ class _Connections:
         self._heard.dropped += self.waiting
 
     def _opened(self) -> Connection:
-        made = self._make()
-        self._open[made.socket.fileno()] = made
-        self._poll.register(made.socket, select.POLLIN)
-        return made
+        connection = self._make()
+        self._open[connection.socket.fileno()] = connection
+        self._poll.register(connection.socket, select.POLLIN)
+        return connection
 
 
 def ask(address: str, messages: list[bytes], rate: Rate, deadline: float, method: str) -> Heard:
@@ -129,10 +129,12 @@ def _main() -> None:
     parser.add_argument("--at-once", type=int, default=0)
     parser.add_argument("--deadline", type=float, default=1.0)
     parser.add_argument("--method", default="CheckQueueAccess")
-    given = parser.parse_args()
-    rate = Rate(given.rate, given.seconds, given.at_once)
-    messages = undelimited(given.data.read_bytes())
-    print(json.dumps(asdict(ask(given.address, messages, rate, given.deadline, given.method))))
+    options = parser.parse_args()
+    rate = Rate(options.rate, options.seconds, options.at_once)
+    messages = undelimited(options.data.read_bytes())
+    print(
+        json.dumps(asdict(ask(options.address, messages, rate, options.deadline, options.method)))
+    )
 
 
 if __name__ == "__main__":

@@ -114,7 +114,7 @@ async def _load(
         tasks: set[asyncio.Task[None]] = set()
         for phase, length in zip(_PHASES, seconds, strict=True):
             run.phase = phase
-            seen = run.phases[phase]
+            outcomes = run.phases[phase]
             if phase == "outage":
                 await asyncio.to_thread(directory.slapd.kill)
             if phase == "after":
@@ -126,7 +126,7 @@ async def _load(
                 wait = begun + tick / rate - loop.time()
                 if wait > 0:
                     await asyncio.sleep(wait)
-                seen.behind.append(loop.time() - begun - tick / rate)
+                outcomes.behind.append(loop.time() - begun - tick / rate)
                 is_new = tick % _NEW_EVERY == 0
                 number = next(run.new) if is_new else tick * 7919 % _KNOWN
                 asked = _check(call, run, questions[number], expected[number], is_new=is_new)
@@ -134,8 +134,8 @@ async def _load(
                 tasks.add(task)
                 task.add_done_callback(tasks.discard)
             passed = loop.time() - begun
-            seen.server = (cpu_seconds(server.pid) - used[0]) / passed
-            seen.generator = (time.process_time() - used[1]) / passed
+            outcomes.server = (cpu_seconds(server.pid) - used[0]) / passed
+            outcomes.generator = (time.process_time() - used[1]) / passed
         while tasks:
             await asyncio.wait(tasks)
     return run

@@ -13,7 +13,7 @@ from bench.command import CannotMeasure
 from bench.ghz import Ghz
 from bench.load import Amount, Generator, Load
 from bench.processes import Running
-from bench.questions import Asked, Questions, batches, delimited
+from bench.questions import Question, Questions, batches, delimited
 from queuegate.v1 import access_pb2, access_pb2_grpc
 from queuegate_server.transports.registry import GRPC_ENVIRONMENT
 
@@ -28,7 +28,7 @@ _TIME_LIMIT: Final = 60
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class Measurement:
     """A measurement: the load generator's figures, and the processor time of the server."""
 
     load: Load
@@ -81,21 +81,21 @@ class Pair:
         data: Path,
         amount: Amount,
         generator: Generator | None = None,
-    ) -> Seen:
+    ) -> Measurement:
         """Put one load on its server, with ghz unless another generator is given."""
         server = self.server(load)
         before = server.cpu_seconds()
-        seen = (generator or self._ghz).run(server.address, method, data, amount)
-        return Seen(seen, server.cpu_seconds() - before)
+        figures = (generator or self._ghz).run(server.address, method, data, amount)
+        return Measurement(figures, server.cpu_seconds() - before)
 
-    def make_known(self, asked: Sequence[Asked]) -> None:
+    def make_known(self, asked: Sequence[Question]) -> None:
         """Ask our server, so that its response cache has the answers. Twice, because a full
         generation is replaced, perhaps in the middle of this.
         """
         self.check_answers(asked)
         self.check_answers(asked)
 
-    def check_answers(self, asked: Sequence[Asked]) -> None:
+    def check_answers(self, asked: Sequence[Question]) -> None:
         """Ask our server and compare every answer with the expected one."""
         results = [
             result for batch in batches(asked, BATCH) for result in _ask(self.ours, batch).results
@@ -140,14 +140,14 @@ def pair(folder: Path, transport: str = "grpcio", *, set_as_ours: bool = False) 
 
 
 def alternate(
-    rounds: int, measure: Callable[[str], Seen], loads: Sequence[str] = LOADS
-) -> Mapping[str, list[Seen]]:
+    rounds: int, measure: Callable[[str], Measurement], loads: Sequence[str] = LOADS
+) -> Mapping[str, list[Measurement]]:
     """Measure all loads in each round, in reverse order in every other round."""
-    found: dict[str, list[Seen]] = {load: [] for load in loads}
+    samples: dict[str, list[Measurement]] = {load: [] for load in loads}
     for number in range(rounds):
         for load in loads if number % 2 == 0 else loads[::-1]:
-            found[load].append(measure(load))
-    return found
+            samples[load].append(measure(load))
+    return samples
 
 
 def _keep_answers(ours: Running, questions: Questions, folder: Path) -> None:

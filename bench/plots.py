@@ -60,7 +60,7 @@ def _processor_time(servers: _Table) -> str:
 
 def _latency(loads: _Table) -> str:
     half = [row for row in loads if row["part of the peak"] == "50% of ghz's"]
-    found = [
+    rows = [
         Row(
             f"{row['server']}, {row['offered/s']}/s",
             {_colour(row["server"]): _spread(row["p99, ms"])},
@@ -70,7 +70,7 @@ def _latency(loads: _Table) -> str:
     return charts.rows(
         "Latency beside other servers, each at half of its own peak",
         "99th percentile in milliseconds; beside the names, the calls sent a second",
-        _sorted(found, most_first=False),
+        _sorted(rows, most_first=False),
         log=True,
     )
 
@@ -135,16 +135,16 @@ def _outage(results: str) -> str:
 
 
 def _by_server(servers: _Table, column: str, *, most_first: bool) -> list[Row]:
-    found = [Row(row["server"], {_colour(row["server"]): _spread(row[column])}) for row in servers]
-    return _sorted(found, most_first=most_first)
+    rows = [Row(row["server"], {_colour(row["server"]): _spread(row[column])}) for row in servers]
+    return _sorted(rows, most_first=most_first)
 
 
-def _sorted(found: list[Row], *, most_first: bool) -> list[Row]:
+def _sorted(rows: list[Row], *, most_first: bool) -> list[Row]:
     def median(row: Row) -> float:
         (spread,) = row.values.values()
         return spread.median
 
-    return sorted(found, key=median, reverse=most_first)
+    return sorted(rows, key=median, reverse=most_first)
 
 
 def _colour(server: str) -> str:
@@ -157,8 +157,8 @@ def _table(document: str, title: str) -> _Table:
     """Return the rows of the first table below a heading, by column name."""
     section = document.partition(f"\n## {title}\n")[2]
     lines = list(_cells(section))
-    head, _, *found = lines
-    return [dict(zip(head, row, strict=True)) for row in found]
+    head, _, *rows = lines
+    return [dict(zip(head, row, strict=True)) for row in rows]
 
 
 def _cells(section: str) -> Iterator[list[str]]:
@@ -172,9 +172,9 @@ def _cells(section: str) -> Iterator[list[str]]:
 
 
 def _spread(cell: str) -> Spread:
-    found = _SPREAD.fullmatch(cell)
-    assert found, cell
-    median, *ends = found.groups()
+    match = _SPREAD.fullmatch(cell)
+    assert match, cell
+    median, *ends = match.groups()
     low, high = (_number(end or median) for end in ends)
     return Spread(_number(median), low, high)
 

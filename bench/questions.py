@@ -39,7 +39,7 @@ MIX: Final = {
 """The percentage of each kind in a mixed load."""
 
 
-class Asked(NamedTuple):
+class Question(NamedTuple):
     """A question about submission, with its correct answer."""
 
     kind: Kind
@@ -75,27 +75,27 @@ class Questions:
             self._open, self._closed = self._open[:1], self._closed[:2]
         self._seen: set[int] = set()
 
-    def of(self, kind: Kind, count: int) -> list[Asked]:
+    def of(self, kind: Kind, count: int) -> list[Question]:
         """Return questions of one kind."""
         return [self._new(kind) for _ in range(count)]
 
-    def mixed(self, count: int) -> list[Asked]:
+    def mixed(self, count: int) -> list[Question]:
         """Return questions of all kinds, with the distribution `MIX`."""
         kinds = self._rng.choices(tuple(MIX), tuple(MIX.values()), k=count)
         return [self._new(kind) for kind in kinds]
 
-    def _new(self, kind: Kind) -> Asked:
+    def _new(self, kind: Kind) -> Question:
         # Hashes take a tenth of the memory. Two that are equal by chance do no harm.
         while hash(asked := self._any(kind)) in self._seen:
             pass
         self._seen.add(hash(asked))
         return asked
 
-    def _any(self, kind: Kind) -> Asked:
+    def _any(self, kind: Kind) -> Question:
         rng = self._rng
         if kind is Kind.WILDCARD:
             queue = self._specs[rng.choice(self._open)].path
-            return Asked(kind, self._guest(), self._outside_groups(), queue, allowed=True)
+            return Question(kind, self._guest(), self._outside_groups(), queue, allowed=True)
         index = rng.choice(self._closed)
         queue = self._specs[index].path
         granting = rng.choice([*ancestry(self._specs, index)])
@@ -103,20 +103,20 @@ class Questions:
             case Kind.GROUP:
                 groups = list(self._outside_groups())
                 groups[rng.randrange(len(groups))] = rng.choice(granting.groups)
-                return Asked(kind, self._guest(), tuple(groups), queue, allowed=True)
+                return Question(kind, self._guest(), tuple(groups), queue, allowed=True)
             case Kind.RESOLVED_GROUP:
                 # The benchmark's server resolves a user to the group of the same name. The queue is
                 # one that would be created, so that there are enough different questions.
                 queue += f".new{rng.randrange(1000)}"
-                return Asked(kind, rng.choice(granting.groups), (), queue, allowed=True)
+                return Question(kind, rng.choice(granting.groups), (), queue, allowed=True)
             case Kind.DENIED:
-                return Asked(kind, self._guest(), self._outside_groups(), queue, allowed=False)
+                return Question(kind, self._guest(), self._outside_groups(), queue, allowed=False)
             case Kind.RESOLVED_DENIED:
-                return Asked(kind, self._guest(), (), queue, allowed=False)
+                return Question(kind, self._guest(), (), queue, allowed=False)
             case Kind.MISSING:
                 queue += f".new{rng.randrange(1000)}.child"
         user = rng.choice(granting.users)
-        return Asked(kind, user, self._outside_groups(), queue, allowed=True)
+        return Question(kind, user, self._outside_groups(), queue, allowed=True)
 
     def _guest(self) -> str:
         return f"guest{self._rng.randrange(_GUESTS)}"
@@ -126,7 +126,9 @@ class Questions:
         return tuple(f"directory{number}" for number in numbers)
 
 
-def batches(asked: Sequence[Asked], size: int) -> Iterator[access_pb2.BatchCheckQueueAccessRequest]:
+def batches(
+    asked: Sequence[Question], size: int
+) -> Iterator[access_pb2.BatchCheckQueueAccessRequest]:
     """Split questions into batches of one size. The remainder is not asked."""
     for start in range(0, len(asked) - size + 1, size):
         checks = [question.message() for question in asked[start : start + size]]

@@ -196,8 +196,8 @@ def _members(users: int) -> tuple[dict[str, frozenset[str]], float]:
     for user, groups in directory.items():
         for group in groups:
             members.setdefault(group, set()).add(user)
-    found = {group: frozenset(names) for group, names in members.items()}
-    return found, time.thread_time() - start
+    frozen = {group: frozenset(names) for group, names in members.items()}
+    return frozen, time.thread_time() - start
 
 
 if __name__ == "__main__":

@@ -32,7 +32,7 @@ _HOW_TO_READ: Final = """\
   the correct ones, and any failed call ends the measurement."""
 
 
-class Measured(NamedTuple):
+class ReportPart(NamedTuple):
     """A part, and the command that measures it alone."""
 
     command: str
@@ -40,7 +40,7 @@ class Measured(NamedTuple):
 
 
 def markdown(
-    measured: Sequence[Measured],
+    measured: Sequence[ReportPart],
     facts: Sequence[tuple[str, str]],
 ) -> str:
     """Return the document. The facts describe the machine and the run."""

@@ -14,7 +14,7 @@ from typing import Final
 
 from bench import command, ghz, machine, report
 from bench.command import CannotMeasure
-from bench.report import Measured
+from bench.report import ReportPart
 from bench.results import spread
 
 _FOLDER: Final = Path(__file__).parent
@@ -66,7 +66,7 @@ def main() -> None:
     if unknown := set(arguments.part) - set(_PARTS):
         parser.error(f"no such part: {', '.join(sorted(unknown))}")
     is_quick = arguments.quick
-    measured: list[Measured] = []
+    measured: list[ReportPart] = []
     loops: list[float] = []
     failed: list[str] = []
     text = ""
@@ -105,7 +105,7 @@ def main() -> None:
         sys.exit("\n".join(f"bench: {each}" for each in failed))
 
 
-def _run(name: str, *, is_quick: bool) -> Measured:
+def _run(name: str, *, is_quick: bool) -> ReportPart:
     print(f"measuring: {name} ...", flush=True, file=sys.stderr)
     with tempfile.TemporaryDirectory(prefix="queuegate-bench-") as folder:
         output = Path(folder) / "part.json"
@@ -115,7 +115,7 @@ def _run(name: str, *, is_quick: bool) -> Measured:
         )
         if done.returncode:
             raise CannotMeasure(f"{name} could not be measured")
-        return Measured(f"python {' '.join(arguments)}", command.read(output))
+        return ReportPart(f"python {' '.join(arguments)}", command.read(output))
 
 
 if __name__ == "__main__":

@@ -87,14 +87,14 @@ def main() -> None:
     parser.add_argument(
         "--output", type=Path, metavar="FOLDER", default=_FOLDER, help="default: bench"
     )
-    given = parser.parse_args()
+    options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="queuegate-soak-") as name:
-        soak = _run(Path(name), given.minutes)
-    given.output.mkdir(parents=True, exist_ok=True)
-    picture = PICTURES if given.output == _FOLDER else given.output
+        soak = _run(Path(name), options.minutes)
+    options.output.mkdir(parents=True, exist_ok=True)
+    picture = PICTURES if options.output == _FOLDER else options.output
     (picture / "soak.svg").write_text(_drawing(soak))
-    (given.output / "SOAK.md").write_text(_report(soak, given.minutes))
-    print(f"written: {given.output / 'SOAK.md'}")
+    (options.output / "SOAK.md").write_text(_report(soak, options.minutes))
+    print(f"written: {options.output / 'SOAK.md'}")
     if broken := _broken(soak):
         sys.exit(f"soak: {', '.join(broken)}")
 

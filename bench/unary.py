@@ -8,7 +8,7 @@ from typing import Final
 
 from bench.command import Scale, main
 from bench.load import Amount
-from bench.pair import BARE, BARE_SET_AS_OURS, KNOWN, LOADS, NEW, Pair, Seen, alternate, pair
+from bench.pair import BARE, BARE_SET_AS_OURS, KNOWN, LOADS, NEW, Measurement, Pair, alternate, pair
 from bench.results import Part, Table, Target, middle, ratios, spread
 from queuegate_server.transports.registry import GRPC_ENVIRONMENT
 
@@ -29,8 +29,8 @@ def measure_over(transport: str, scale: Scale, folder: Path) -> Part:
     is_set = transport == "grpcio"
     loads = (BARE, BARE_SET_AS_OURS, KNOWN, NEW) if is_set else LOADS
     with pair(folder / "unary", transport=transport, set_as_ours=is_set) as servers:
-        found = _measure(servers, scale, concurrencies, loads)
-        table = _table(found)
+        samples = _measure(servers, scale, concurrencies, loads)
+        table = _table(samples)
         table.title += f" over {transport}"
         if is_set:
             settings = " ".join(f"`{key}={value}`" for key, value in GRPC_ENVIRONMENT.items())
@@ -44,15 +44,15 @@ def measure_over(transport: str, scale: Scale, folder: Path) -> Part:
             f" Resident memory of our server after all this: {servers.ours.resident_mib():.0f} MiB."
         )
     goal = _GOALS[transport]
-    targets = [_target(found, load, transport, BARE, goal) for load in (KNOWN, NEW)]
+    targets = [_target(samples, load, transport, BARE, goal) for load in (KNOWN, NEW)]
     if is_set:
-        targets.append(_target(found, KNOWN, transport, BARE_SET_AS_OURS, _GOAL_SET_AS_OURS))
+        targets.append(_target(samples, KNOWN, transport, BARE_SET_AS_OURS, _GOAL_SET_AS_OURS))
     return Part([table], targets)
 
 
 def _measure(
     servers: Pair, scale: Scale, concurrencies: Sequence[int], loads: Sequence[str]
-) -> dict[int, Mapping[str, list[Seen]]]:
+) -> dict[int, Mapping[str, list[Measurement]]]:
     asked = servers.questions.mixed(_QUESTIONS)
     servers.make_known(asked)
     known = servers.write("known", (one.message().SerializeToString() for one in asked))
@@ -62,13 +62,13 @@ def _measure(
     }
     rates = dict.fromkeys(concurrencies, warmed[KNOWN].load.per_second)
 
-    def measure_at(concurrency: int, load: str) -> Seen:
+    def measure_at(concurrency: int, load: str) -> Measurement:
         if load == KNOWN:
             servers.make_known(asked)
         if load != NEW:
-            seen = servers.measure(load, _METHOD, known, Amount(concurrency, scale.seconds))
-            rates[concurrency] = seen.load.per_second
-            return seen
+            sample = servers.measure(load, _METHOD, known, Amount(concurrency, scale.seconds))
+            rates[concurrency] = sample.load.per_second
+            return sample
         # Enough for `scale.seconds`, each asked only once.
         count = max(concurrency, int(rates[concurrency] * scale.seconds))
         new = servers.questions.mixed(count)
@@ -81,7 +81,7 @@ def _measure(
     }
 
 
-def _table(found: Mapping[int, Mapping[str, list[Seen]]]) -> Table:
+def _table(samples: Mapping[int, Mapping[str, list[Measurement]]]) -> Table:
     table = Table(
         "Single checks (CheckQueueAccess)",
         f"ghz, one connection. *Asked before*: {_QUESTIONS:,} different questions in turn, all "
@@ -100,7 +100,7 @@ def _table(found: Mapping[int, Mapping[str, list[Seen]]]) -> Table:
             "core busy",
         ),
     )
-    for concurrency, seen_by_load in found.items():
+    for concurrency, seen_by_load in samples.items():
         yardstick = seen_by_load[BARE]
         for load, seen in seen_by_load.items():
             table.add(
@@ -124,12 +124,14 @@ def _table(found: Mapping[int, Mapping[str, list[Seen]]]) -> Table:
     return table
 
 
-def _rate_ratios(seen: Sequence[Seen], yardstick: Sequence[Seen]) -> list[float]:
-    return ratios([one.load.per_second for one in seen], [one.load.per_second for one in yardstick])
+def _rate_ratios(samples: Sequence[Measurement], yardstick: Sequence[Measurement]) -> list[float]:
+    return ratios(
+        [one.load.per_second for one in samples], [one.load.per_second for one in yardstick]
+    )
 
 
 def _target(
-    found: Mapping[int, Mapping[str, list[Seen]]],
+    found: Mapping[int, Mapping[str, list[Measurement]]],
     load: str,
     transport: str,
     yardstick: str,

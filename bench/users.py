@@ -70,15 +70,15 @@ async def _measure_cache(count: int, rounds: int, goal: float | None) -> Part:
     each = 0.0
     for _ in range(rounds):
         cache = _Cache(count, lists)
-        found = {"fill": await _longest(cache.store(0, count))}
+        pause_of = {"fill": await _longest(cache.store(0, count))}
         # In later rounds there is memory left from earlier ones.
         each = each or (resident_mib() - before) * 2**20 / count
-        found["evict"] = await _longest(cache.store(count, count + count // 5))
-        found["renew, other groups"] = await _longest(cache.store(count, count + count // 5))
+        pause_of["evict"] = await _longest(cache.store(count, count + count // 5))
+        pause_of["renew, other groups"] = await _longest(cache.store(count, count + count // 5))
         cache.let_expire()
-        found["expire"] = await _longest(cache.store(0, count // 5))
-        found["forget all, in parts"] = await _longest(cache.forget(count // 50), at_once=1)
-        for what, pause in found.items():
+        pause_of["expire"] = await _longest(cache.store(0, count // 5))
+        pause_of["forget all, in parts"] = await _longest(cache.forget(count // 50), at_once=1)
+        for what, pause in pause_of.items():
             pauses.setdefault(what, []).append(pause)
     table = Table(
         f"A cache of {count:,} users",

@@ -21,7 +21,7 @@ _CERTIFICATE: Final = Path(__file__).parents[1] / "deploy/admission/own-ca/make_
 _CONNECTIONS: Final = (1, 8, 64)
 
 
-class _Answered(NamedTuple):
+class _Throughput(NamedTuple):
     per_second: float
     p50: float
     p99: float
@@ -44,15 +44,15 @@ def measure(scale: Scale, folder: Path) -> Part:
             file = folder / f"{name}.json"
             file.write_text(json.dumps(body))
             for connections in _CONNECTIONS:
-                found = [
+                measurements = [
                     _run(hey, address, file, connections, scale.seconds)
                     for _ in range(scale.rounds)
                 ]
                 table.add(
                     f"{name}, {connections}",
-                    spread([each.per_second for each in found]),
-                    spread([each.p50 for each in found], ".1f"),
-                    spread([each.p99 for each in found], ".1f"),
+                    spread([each.per_second for each in measurements]),
+                    spread([each.p50 for each in measurements], ".1f"),
+                    spread([each.p99 for each in measurements], ".1f"),
                 )
     return Part([table])
 
@@ -99,7 +99,7 @@ def _webhook(folder: Path) -> Iterator[str]:
         yield server.address
 
 
-def _run(hey: Path, address: str, body: Path, connections: int, seconds: float) -> _Answered:
+def _run(hey: Path, address: str, body: Path, connections: int, seconds: float) -> _Throughput:
     command = [str(hey), "-z", f"{seconds:g}s", "-c", str(connections), "-m", "POST"]
     command += ["-T", "application/json", "-D", str(body), f"{address}/mutate"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -109,12 +109,12 @@ def _run(hey: Path, address: str, body: Path, connections: int, seconds: float) 
         raise CannotMeasure(f"hey: not every review was answered: {text}{done.stderr}")
 
     def number(pattern: str) -> float:
-        found = re.search(pattern, text)
-        if found is None:
+        match = re.search(pattern, text)
+        if match is None:
             raise CannotMeasure(f"hey says something else than expected: {text}")
-        return float(found[1])
+        return float(match[1])
 
-    return _Answered(
+    return _Throughput(
         number(r"Requests/sec:\s+([0-9.]+)"),
         number(r"50%+ in ([0-9.]+) secs") * 1000,
         number(r"99%+ in ([0-9.]+) secs") * 1000,

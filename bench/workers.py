@@ -28,7 +28,7 @@ class _Work(NamedTuple):
     data: Path
 
 
-class _Seen(NamedTuple):
+class _Measurement(NamedTuple):
     checks_per_second: float
     p99: float
     cpu_microseconds: float
@@ -64,28 +64,30 @@ def measure(scale: Scale, folder: Path) -> Part:
         "ghz what it adds. Processor time covers all of the server's processes.",
         ("work", "workers", "checks/s", "ratio to one worker", "p99, ms", "CPU µs/check"),
     )
-    found: dict[tuple[str, int], list[_Seen]] = {}
+    measurements: dict[tuple[str, int], list[_Measurement]] = {}
     for number in range(scale.rounds):
         for workers in _WORKERS:
-            for work, seen in _run(workers, works, policy, folder / f"{number}-{workers}", scale):
-                found.setdefault((work.name, workers), []).append(seen)
-    for (name, workers), seen_by_round in found.items():
-        rates = [seen.checks_per_second for seen in seen_by_round]
-        one = [seen.checks_per_second for seen in found[name, 1]]
+            for work, measurement in _run(
+                workers, works, policy, folder / f"{number}-{workers}", scale
+            ):
+                measurements.setdefault((work.name, workers), []).append(measurement)
+    for (name, workers), rounds in measurements.items():
+        rates = [measurement.checks_per_second for measurement in rounds]
+        one = [measurement.checks_per_second for measurement in measurements[name, 1]]
         table.add(
             name,
             str(workers),
             spread(rates),
             spread(ratios(rates, one), ".2f"),
-            middle([seen.p99 for seen in seen_by_round], ".1f"),
-            middle([seen.cpu_microseconds for seen in seen_by_round], ".1f"),
+            middle([measurement.p99 for measurement in rounds], ".1f"),
+            middle([measurement.cpu_microseconds for measurement in rounds], ".1f"),
         )
     return Part([table])
 
 
 def _run(
     workers: int, works: Iterable[_Work], policy: Path, folder: Path, scale: Scale
-) -> Iterable[tuple[_Work, _Seen]]:
+) -> Iterable[tuple[_Work, _Measurement]]:
     command = [*processes.queuegate(policy), "--set", f"workers={workers}"]
     with processes.running(command, folder) as server:
         ghz = Ghz(folder)
@@ -96,7 +98,7 @@ def _run(
             load = ghz.run(server.address, work.method, work.data, amount)
             spent = _tree_cpu_seconds(server.pid) - before
             checks = load.calls * work.checks
-            yield work, _Seen(load.per_second * work.checks, load.p99, spent / checks * 1e6)
+            yield work, _Measurement(load.per_second * work.checks, load.p99, spent / checks * 1e6)
 
 
 def _tree_cpu_seconds(pid: int) -> float:

@@ -87,14 +87,14 @@ def compare(
         times: list[list[float]] = [[] for _ in works]
         for number in range(scale.rounds):
             order = [*zip(times, works, strict=True)]
-            for found, prepared in order if number % 2 else reversed(order):
-                found.append(microseconds_each(prepared, scale.seconds / 8))
-        compared = [ratios(found, times[0]) for found in times[1:]]
+            for values, prepared in order if number % 2 else reversed(order):
+                values.append(microseconds_each(prepared, scale.seconds / 8))
+        compared = [ratios(values, times[0]) for values in times[1:]]
         highest = max(highest, *map(statistics.median, compared))
         table.add(
             kind,
-            *(spread(found, ".2f") for found in times),
-            *(spread(found, ".2f") for found in compared),
+            *(spread(values, ".2f") for values in times),
+            *(spread(values, ".2f") for values in compared),
         )
     target = Target(
         "in-process decision: ratio of a YARN format to YuniKorn's, highest median of all kinds",

@@ -50,7 +50,7 @@ def _generate_go(output: Path) -> None:
     with tempfile.TemporaryDirectory() as plugins:
         try:
             go_toolchain.run("build", "-o", f"{plugins}/", "tool", folder=PROTO)
-        except go_toolchain.GoFailed as error:
+        except go_toolchain.GoError as error:
             raise SystemExit(f"the stubs of Go were not generated: {error}") from None
         _compile(
             f"--plugin=protoc-gen-go={plugins}/protoc-gen-go",

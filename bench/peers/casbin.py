@@ -13,7 +13,7 @@ from bench import processes
 from bench.peers import install
 from bench.peers.peer import GrpcWire, Serving
 from bench.peers.policy import Policy
-from bench.peers.questions import Asked
+from bench.peers.questions import Question
 from bench.peers.reflection import Contract
 
 SERVICE: Final = "proto.Casbin"
@@ -77,23 +77,23 @@ class Casbin:
 
 def lines(policy: Policy) -> list[Line]:
     """Return the rules and roles."""
-    found: list[Line] = []
+    lines: list[Line] = []
     for queue in policy.queues:
         if queue.parent >= 0:
-            found.append(("g2", queue.path, policy.queues[queue.parent].path))
+            lines.append(("g2", queue.path, policy.queues[queue.parent].path))
         if queue.open_to_all:
-            found.append(("p", "*", queue.path, "submit"))
+            lines.append(("p", "*", queue.path, "submit"))
         for action, names in (
             ("submit", queue.users + queue.groups),
             ("admin", queue.admin_users + queue.admin_groups),
         ):
-            found += [("p", name, queue.path, action) for name in names]
+            lines += [("p", name, queue.path, action) for name in names]
     for user, groups in policy.members.items():
-        found += [("g", user, group) for group in groups]
-    return found
+        lines += [("g", user, group) for group in groups]
+    return lines
 
 
-def question(asked: Asked) -> Line:
+def question(asked: Question) -> Line:
     """Return the parameters of a question."""
     return asked.user, asked.queue, asked.action
 

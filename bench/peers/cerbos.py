@@ -18,7 +18,7 @@ from bench import processes
 from bench.peers import install
 from bench.peers.peer import GrpcWire, Serving
 from bench.peers.policy import Policy
-from bench.peers.questions import Asked
+from bench.peers.questions import Question
 from bench.peers.reflection import Contract
 from bench.policies import QueueSpec
 
@@ -79,7 +79,7 @@ def policies(policy: Policy) -> list[dict[str, Any]]:
     return [_policy("", []), *(_policy(queue.path, _rules(queue)) for queue in policy.queues)]
 
 
-def question(asked: Asked) -> dict[str, Any]:
+def question(asked: Question) -> dict[str, Any]:
     """Return the request of a question as JSON."""
     return {
         "principal": {"id": asked.user, "policyVersion": _POLICY_VERSION, "roles": asked.groups},

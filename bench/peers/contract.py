@@ -13,7 +13,7 @@ from bench import ghz, processes
 from bench.command import CannotMeasure
 from bench.peers.peer import GrpcWire, Serving
 from bench.peers.policy import Policy
-from bench.peers.questions import Asked
+from bench.peers.questions import Question
 from bench.policies import to_yaml
 from queuegate.v1 import access_pb2
 
@@ -54,7 +54,7 @@ class Members:
 def wire(*, with_groups: bool = True, is_constant: bool = False) -> GrpcWire:
     """Return how such a server is asked."""
 
-    def encode(asked: Asked) -> bytes:
+    def encode(asked: Question) -> bytes:
         return asked.message(with_groups=with_groups).SerializeToString()
 
     def decode(answer: bytes) -> bool:

@@ -12,7 +12,7 @@ from bench import ghz, h2
 from bench.command import CannotMeasure
 from bench.peers import install
 from bench.peers.peer import GrpcWire, RestWire, Serving
-from bench.peers.questions import Asked
+from bench.peers.questions import Question
 from bench.questions import delimited
 
 OWN: Final = "loadgen"
@@ -36,7 +36,7 @@ class Amount:
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class Measurement:
     """A measurement, with latencies in milliseconds."""
 
     calls: int
@@ -63,7 +63,7 @@ class Seen:
 class Loads:
     """The questions in the form of one server, and the means to ask them."""
 
-    def __init__(self, serving: Serving, asked: Sequence[Asked], folder: Path) -> None:
+    def __init__(self, serving: Serving, asked: Sequence[Question], folder: Path) -> None:
         """Write the questions to a new folder."""
         folder.mkdir()
         self._serving = serving
@@ -80,13 +80,13 @@ class Loads:
         (folder / "one").write_bytes(b"\0" + len(one).to_bytes(4, "big") + one)
         (folder / "contract").write_bytes(serving.wire.descriptors.SerializeToString())
 
-    def ask(self, amount: Amount) -> Seen:
+    def ask(self, amount: Amount) -> Measurement:
         """Ask the questions in turn. Raises CannotMeasure if any remains unanswered."""
         if isinstance(self._serving.wire, RestWire):
             return self._h2load([f"--input-file={self._questions}"], amount)
         return self._ghz(self._serving.wire, amount)
 
-    def repeat(self, amount: Amount) -> Seen:
+    def repeat(self, amount: Amount) -> Measurement:
         """Repeat one denied question or, over HTTP, all in turn, with h2load, which needs little
         time itself.
         """
@@ -101,20 +101,20 @@ class Loads:
         ]
         return self._h2load(options, amount)
 
-    def as_many(self, amount: Amount) -> Seen:
+    def as_many(self, amount: Amount) -> Measurement:
         """Ask the questions in turn, with a generator that needs little time itself. Raises
         CannotMeasure as `at_rate` does.
         """
         return self._loadgen(amount.seconds, f"-at-once={amount.at_once}")
 
-    def at_rate(self, rate: float, seconds: float) -> Seen:
+    def at_rate(self, rate: float, seconds: float) -> Measurement:
         """Ask `rate` questions per second, whether or not earlier ones are answered. Latencies are
         measured from when a question was due. Raises CannotMeasure if most are not answered, and
         for a server that is not asked over gRPC.
         """
         return self._loadgen(seconds, f"-rate={rate}")
 
-    def _loadgen(self, seconds: float, load: str) -> Seen:
+    def _loadgen(self, seconds: float, load: str) -> Measurement:
         if isinstance(self._serving.wire, RestWire):
             raise CannotMeasure("it asks over gRPC only")
         command = [
@@ -132,7 +132,7 @@ class Loads:
             raise CannotMeasure(f"{failed} of {answered + failed} failed: {report['fault']}")
         return replace(_seen(report["milliseconds"], report["seconds"], cpu), failed=failed)
 
-    def _ghz(self, wire: GrpcWire, amount: Amount) -> Seen:
+    def _ghz(self, wire: GrpcWire, amount: Amount) -> Measurement:
         output = self._folder / "ghz.json"
         command = [
             str(ghz.find()),
@@ -157,7 +157,7 @@ class Loads:
         latencies = [call["latency"] / 1e6 for call in report["details"]]
         return _seen(latencies, report["total"] / 1e9, cpu)
 
-    def _h2load(self, options: Sequence[str], amount: Amount) -> Seen:
+    def _h2load(self, options: Sequence[str], amount: Amount) -> Measurement:
         log = self._folder / "h2load.log"
         log.unlink(missing_ok=True)
         command = ["h2load", "--clients=1", "--threads=1", f"--log-file={log}"]
@@ -199,13 +199,13 @@ def percentile(ordered: Sequence[float], part: float) -> float:
     return ordered[max(0, math.ceil(part * len(ordered)) - 1)]
 
 
-def _depth(asked: Asked) -> int:
+def _depth(asked: Question) -> int:
     return asked.queue.count(".")
 
 
-def _seen(latencies: list[float], seconds: float, cpu_seconds: float) -> Seen:
+def _seen(latencies: list[float], seconds: float, cpu_seconds: float) -> Measurement:
     if not latencies:
         raise CannotMeasure("no call was answered in time")
     latencies.sort()
     p50, p99, p999 = (percentile(latencies, part) for part in (0.5, 0.99, 0.999))
-    return Seen(len(latencies), len(latencies) / seconds, p50, p99, p999, cpu_seconds)
+    return Measurement(len(latencies), len(latencies) / seconds, p50, p99, p999, cpu_seconds)

@@ -9,7 +9,7 @@ from typing import Final
 
 from bench.command import CannotMeasure
 from tests.support import go_toolchain
-from tests.support.go_toolchain import GoFailed, Program
+from tests.support.go_toolchain import GoError, Program
 
 ROOT: Final = Path(__file__).parents[2]
 FOLDER: Final = ROOT / ".tools" / "peers"
@@ -31,7 +31,7 @@ def go_program(program: Program) -> Path:
     """Build the program of a Go module if necessary, and return it. Raises CannotMeasure."""
     try:
         return program.built()
-    except GoFailed as error:
+    except GoError as error:
         raise CannotMeasure(str(error)) from None
 
 
@@ -65,7 +65,7 @@ def own_go_program(name: str) -> Path:
         _generate_stubs(copy, _module_of(source))
     try:
         go_toolchain.run("build", "-trimpath", "-o", str(program), ".", folder=copy)
-    except GoFailed as error:
+    except GoError as error:
         raise CannotMeasure(str(error)) from None
     return program
 
@@ -73,10 +73,10 @@ def own_go_program(name: str) -> Path:
 def module_version(name: str, module: str) -> str:
     """Return the version of a module that a program of `bench/peers/go` requires."""
     text = (_SOURCES / name / "go.mod").read_text()
-    found = re.search(rf"^(?:require)?\s+{re.escape(module)} (\S+)", text, re.MULTILINE)
-    if found is None:
+    match = re.search(rf"^(?:require)?\s+{re.escape(module)} (\S+)", text, re.MULTILINE)
+    if match is None:
         raise CannotMeasure(f"{name} does not require {module}")
-    return found[1]
+    return match[1]
 
 
 def _module_of(source: Path) -> str:

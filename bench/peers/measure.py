@@ -16,11 +16,11 @@ import grpc
 from bench.command import CannotMeasure
 from bench.peers.ask import check
 from bench.peers.contract import Queuegate
-from bench.peers.generators import Amount, Loads, Seen
+from bench.peers.generators import Amount, Loads, Measurement
 from bench.peers.peer import Peer, RestWire, Serving
 from bench.peers.peers import PEERS, YARDSTICK
 from bench.peers.policy import SEED, Policy, generate
-from bench.peers.questions import Asked, Questions
+from bench.peers.questions import Question, Questions
 
 MIDDLE: Final = 50
 """The concurrency where only one is measured."""
@@ -66,15 +66,15 @@ class Result:
     mib_at_start: float = 0
     mib_under_load: float = 0
     """The largest value after a measurement."""
-    closed: dict[int, list[Seen]] = field(default_factory=dict)
+    closed: dict[int, list[Measurement]] = field(default_factory=dict)
     """By concurrency."""
-    repeated: list[Seen] = field(default_factory=list)
+    repeated: list[Measurement] = field(default_factory=list)
     """A single repeated question."""
-    new: list[Seen] = field(default_factory=list)
+    new: list[Measurement] = field(default_factory=list)
     """Questions never asked before."""
-    most: list[Seen] = field(default_factory=list)
+    most: list[Measurement] = field(default_factory=list)
     """With our own generator: the peak."""
-    opened: dict[str, list[tuple[float, Seen]]] = field(default_factory=dict)
+    opened: dict[str, list[tuple[float, Measurement]]] = field(default_factory=dict)
     """The offered rate and the measurement, by fraction of the peak."""
 
 
@@ -136,8 +136,8 @@ def _start(
     runner: _Runner,
     policy: Policy,
     scale: Scale,
-    sample: Sequence[Asked],
-    asked: Sequence[Asked],
+    sample: Sequence[Question],
+    asked: Sequence[Question],
     folder: Path,
 ) -> None:
     folder.mkdir()
@@ -155,11 +155,11 @@ def _start(
     runner.loads = Loads(serving, asked, folder / "loads")
 
 
-def _throughput(runner: _Runner, *, scale: Scale, new: Sequence[Asked], folder: Path) -> None:
+def _throughput(runner: _Runner, *, scale: Scale, new: Sequence[Question], folder: Path) -> None:
     result, loads = runner.result, _loads(runner)
     for at_once in scale.at_once:
-        seen = loads.ask(Amount(scale.seconds, at_once))
-        result.closed.setdefault(at_once, []).append(seen)
+        sample = loads.ask(Amount(scale.seconds, at_once))
+        result.closed.setdefault(at_once, []).append(sample)
     result.repeated.append(loads.repeat(Amount(scale.seconds, MIDDLE)))
     if runner.serving and not isinstance(runner.serving.wire, RestWire):
         result.most.append(loads.as_many(Amount(scale.seconds, MIDDLE)))
@@ -176,18 +176,18 @@ def _latency(runner: _Runner, *, scale: Scale) -> None:
     if not result.most:
         return
     peak, peak_of_ghz = (
-        statistics.median(one.per_second for one in seen)
-        for seen in (result.most, result.closed[MIDDLE])
+        statistics.median(one.per_second for one in rounds)
+        for rounds in (result.most, result.closed[MIDDLE])
     )
     rates = {HALF_OF_GHZ: peak_of_ghz / 2}
     rates.update((f"{part:.0%}", peak * part) for part in scale.parts_of_peak)
     for name, rate in rates.items():
         try:
-            found = _loads(runner).at_rate(rate, scale.seconds)
+            sample_at_rate = _loads(runner).at_rate(rate, scale.seconds)
         except CannotMeasure as error:
             result.overload = f"at {name} of its peak: {_line(error)}"
             break
-        result.opened.setdefault(name, []).append((rate, found))
+        result.opened.setdefault(name, []).append((rate, sample_at_rate))
     _note_memory(runner)
 
 

@@ -13,7 +13,7 @@ from bench.command import CannotMeasure
 from bench.peers import install
 from bench.peers.peer import RestWire, Serving
 from bench.peers.policy import Policy
-from bench.peers.questions import Asked
+from bench.peers.questions import Question
 from bench.policies import ancestry
 from tests.support.go_toolchain import Program
 
@@ -104,7 +104,7 @@ def data(policy: Policy) -> dict[str, Any]:
     return {"queues": queues, "lists": {"submit": ["submit", "admin"], "admin": ["admin"]}}
 
 
-def question(asked: Asked) -> dict[str, Any]:
+def question(asked: Question) -> dict[str, Any]:
     """Return a question as OPA's input."""
     return {
         "user": asked.user,
@@ -126,7 +126,7 @@ def _program() -> Path:
     return install.go_program(_OPA)
 
 
-def _path(asked: Asked) -> str:
+def _path(asked: Question) -> str:
     text = json.dumps(question(asked), separators=(",", ":"))
     return f"/v1/data/queuegate/allow?input={quote(text)}"
 

@@ -12,7 +12,7 @@ from bench import processes
 from bench.peers import install
 from bench.peers.peer import GrpcWire, Serving
 from bench.peers.policy import Policy
-from bench.peers.questions import Asked
+from bench.peers.questions import Question
 from bench.peers.reflection import Contract
 from tests.support.go_toolchain import Program
 
@@ -79,7 +79,7 @@ def _load(policy: Policy, contract: Contract) -> GrpcWire:
     request = contract.request("Check")
     response = contract.response("Check")
 
-    def encode(asked: Asked) -> bytes:
+    def encode(asked: Question) -> bytes:
         sent = [_json(one) for one in membership(asked.user, asked.groups)]
         return request(
             {
@@ -98,20 +98,20 @@ def _load(policy: Policy, contract: Contract) -> GrpcWire:
 
 def tuples(policy: Policy) -> list[Tuple]:
     """Return the queues and their ACLs."""
-    found: list[Tuple] = []
+    tuples: list[Tuple] = []
     for queue in policy.queues:
         place = f"queue:{queue.path}"
         if queue.parent >= 0:
-            found.append((f"queue:{policy.queues[queue.parent].path}", "parent", place))
+            tuples.append((f"queue:{policy.queues[queue.parent].path}", "parent", place))
         if queue.open_to_all:
-            found.append(("user:*", "submitter", place))
+            tuples.append(("user:*", "submitter", place))
         for relation, users, groups in (
             ("submitter", queue.users, queue.groups),
             ("administrator", queue.admin_users, queue.admin_groups),
         ):
-            found += [(f"user:{user}", relation, place) for user in users]
-            found += [(f"group:{group}#member", relation, place) for group in groups]
-    return found
+            tuples += [(f"user:{user}", relation, place) for user in users]
+            tuples += [(f"group:{group}#member", relation, place) for group in groups]
+    return tuples
 
 
 def membership(user: str, groups: tuple[str, ...]) -> list[Tuple]:
@@ -119,7 +119,7 @@ def membership(user: str, groups: tuple[str, ...]) -> list[Tuple]:
     return [(f"user:{user}", "member", f"group:{group}") for group in groups]
 
 
-def question(asked: Asked) -> Tuple:
+def question(asked: Question) -> Tuple:
     """Return a question as the tuple to check."""
     return f"user:{asked.user}", f"can_{asked.action}", f"queue:{asked.queue}"
 

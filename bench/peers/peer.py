@@ -9,7 +9,7 @@ from typing import Protocol
 from google.protobuf.descriptor_pb2 import FileDescriptorSet
 
 from bench.peers.policy import Policy
-from bench.peers.questions import Asked
+from bench.peers.questions import Question
 from bench.processes import Running
 
 
@@ -20,7 +20,7 @@ class GrpcWire:
     method: str
     """As `package.Service/Method`."""
     descriptors: FileDescriptorSet
-    encode: Callable[[Asked], bytes]
+    encode: Callable[[Question], bytes]
     decode: Callable[[bytes], bool] | None
     """Returns whether an answer grants access; None if all answers are the same."""
 
@@ -29,7 +29,7 @@ class GrpcWire:
 class RestWire:
     """How a server is asked over HTTP, with one GET per question."""
 
-    path: Callable[[Asked], str]
+    path: Callable[[Question], str]
     decode: Callable[[bytes], bool]
 
 

@@ -15,7 +15,7 @@ MIX: Final[dict[str | None, int]] = {None: 50, "group": 30, "wildcard": 10, "use
 _ADMIN_ONE_IN: Final = 10
 
 
-class Asked(NamedTuple):
+class Question(NamedTuple):
     """A question and its answer."""
 
     user: str
@@ -50,20 +50,20 @@ class Questions:
         self._users = tuple(policy.members)
         self._seen: set[tuple[str, int, bool]] = set()
 
-    def mixed(self, count: int) -> list[Asked]:
+    def mixed(self, count: int) -> list[Question]:
         """Return questions with the distribution `MIX`, in random order. There are enough for some
         hundred thousand.
         """
         kinds = tuple(MIX)
         wanted = {kind: count * MIX[kind] // 100 for kind in kinds}
         wanted[None] += count - sum(wanted.values())
-        asked: list[Asked] = []
+        asked: list[Question] = []
         for kind, number in wanted.items():
             asked += (self._new(kind) for _ in range(number))
         self._rng.shuffle(asked)
         return asked
 
-    def _new(self, kind: str | None) -> Asked:
+    def _new(self, kind: str | None) -> Question:
         policy, rng = self._policy, self._rng
         while True:
             index = rng.randrange(len(policy.queues))
@@ -74,7 +74,7 @@ class Questions:
                 continue
             self._seen.add(key)
             queue = policy.queues[index].path
-            return Asked(user, policy.members[user], queue, is_admin, kind is not None)
+            return Question(user, policy.members[user], queue, is_admin, kind is not None)
 
     def _likely(self, kind: str | None, index: int) -> Sequence[str]:
         """Return users some of whom are decided by that kind."""

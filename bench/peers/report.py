@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from itertools import product
 from typing import Final
 
-from bench.peers.generators import Seen
+from bench.peers.generators import Measurement
 from bench.peers.measure import HALF, HALF_OF_GHZ, MIDDLE, Result
 from bench.results import Table, Target, ratios, spread
 
@@ -89,7 +89,7 @@ def markdown(results: Sequence[Result], facts: Sequence[tuple[str, str]]) -> str
 def targets(results: Sequence[Result]) -> list[Target]:
     """Return the goals of the project that these results can decide."""
     by_name = {result.name: result for result in results if result.repeated}
-    found = []
+    goals = []
     for ours, other, goal in _GOALS:
         if ours in by_name and other in by_name:
             mine, others = by_name[ours], by_name[other]
@@ -97,15 +97,15 @@ def targets(results: Sequence[Result]) -> list[Target]:
             by_h2load = _ratio(mine.repeated, others.repeated)
             what, at_least = f"calls/s: {ours} to {other}", f"≥ {goal:g}"
             told = f"{by_ghz:.2f} (ghz), {by_h2load:.2f} (h2load)"
-            found.append(Target(what, at_least, told, min(by_ghz, by_h2load) >= goal))
+            goals.append(Target(what, at_least, told, min(by_ghz, by_h2load) >= goal))
             if mine.new:
                 new = _ratio(mine.new, others.new or others.closed[MIDDLE])
                 what += ", never asked before"
-                found.append(Target(what, at_least, f"{new:.2f} (ghz)", new >= goal))
+                goals.append(Target(what, at_least, f"{new:.2f} (ghz)", new >= goal))
     for name, (part, told) in product((_NATIVE, _GRPCIO), _PARTS.items()):
         if name in by_name and (opened := by_name[name].opened.get(part)):
-            p99 = statistics.median(seen.p99 for _, seen in opened)
-            found.append(
+            p99 = statistics.median(sample.p99 for _, sample in opened)
+            goals.append(
                 Target(
                     f"p99 at {told}: {name}",
                     f"< {_MAX_P99:g} ms",
@@ -113,16 +113,16 @@ def targets(results: Sequence[Result]) -> list[Target]:
                     p99 < _MAX_P99,
                 )
             )
-    return found
+    return goals
 
 
-def _ratio(ours: Sequence[Seen], others: Sequence[Seen]) -> float:
+def _ratio(ours: Sequence[Measurement], others: Sequence[Measurement]) -> float:
     # A server that failed later has fewer rounds.
     count = min(len(ours), len(others))
     return statistics.median(
         ratios(
-            [seen.per_second for seen in ours[:count]],
-            [seen.per_second for seen in others[:count]],
+            [sample.per_second for sample in ours[:count]],
+            [sample.per_second for sample in others[:count]],
         )
     )
 
@@ -151,7 +151,7 @@ def _summary(measured: Sequence[Result]) -> Table:
         table.add(
             result.name,
             *(_figure(result.closed.get(number, []), _rate) for number in at_once),
-            _figure(middle, lambda seen: seen.busy, ".0%"),
+            _figure(middle, lambda sample: sample.busy, ".0%"),
             _figure(middle, _cpu, ",.1f"),
             _figure(result.repeated, _rate),
             _figure(result.repeated, _cpu, ",.1f"),
@@ -169,16 +169,16 @@ def _latencies(measured: Sequence[Result]) -> Table:
     table = Table("", "", (*columns, "p50, ms", "p99, ms", "p99.9, ms"))
     for result in measured:
         for part, opened in result.opened.items():
-            seen = [one for _, one in opened]
+            samples = [one for _, one in opened]
             table.add(
                 result.name,
                 part,
                 f"{opened[0][0]:,.0f}",
-                _figure(seen, _rate),
-                f"{sum(one.failed for one in seen):,}",
-                _figure(seen, lambda one: one.p50, ".2f"),
-                _figure(seen, lambda one: one.p99, ".2f"),
-                _figure(seen, lambda one: one.p999, ".2f"),
+                _figure(samples, _rate),
+                f"{sum(one.failed for one in samples):,}",
+                _figure(samples, lambda one: one.p50, ".2f"),
+                _figure(samples, lambda one: one.p99, ".2f"),
+                _figure(samples, lambda one: one.p999, ".2f"),
             )
     return table
 
@@ -191,13 +191,15 @@ def _servers(results: Sequence[Result]) -> Table:
     return table
 
 
-def _figure(seen: Sequence[Seen], of: Callable[[Seen], float], form: str = ",.0f") -> str:
-    return spread([of(one) for one in seen], form) if seen else _NOTHING
+def _figure(
+    samples: Sequence[Measurement], of: Callable[[Measurement], float], form: str = ",.0f"
+) -> str:
+    return spread([of(one) for one in samples], form) if samples else _NOTHING
 
 
-def _rate(seen: Seen) -> float:
-    return seen.per_second
+def _rate(sample: Measurement) -> float:
+    return sample.per_second
 
 
-def _cpu(seen: Seen) -> float:
-    return seen.cpu_seconds_a_million
+def _cpu(sample: Measurement) -> float:
+    return sample.cpu_seconds_a_million

@@ -8,7 +8,7 @@ import pytest
 import queuegate
 from tests.support.fakes.scripted_directory import ScriptedDirectory
 from tests.support.servers.two_partitions import (
-    Shared,
+    SharedServer,
     client_without_retries,
     reset,
     two_partitions,
@@ -24,20 +24,20 @@ def partition_options() -> dict[str, Any]:
 @pytest.fixture(scope="module")
 def shared(
     tmp_path_factory: pytest.TempPathFactory, partition_options: dict[str, Any]
-) -> Iterator[Shared]:
+) -> Iterator[SharedServer]:
     scripted = ScriptedDirectory(tmp_path_factory.mktemp("shared"))
     with two_partitions(scripted, **partition_options) as server:
-        yield Shared(scripted, server)
+        yield SharedServer(scripted, server)
 
 
 @pytest.fixture
-def directory(shared: Shared) -> ScriptedDirectory:
+def directory(shared: SharedServer) -> ScriptedDirectory:
     """The directory of the shared server; both are as at their beginning."""
     reset(*shared)
     return shared.directory
 
 
 @pytest.fixture
-def client(shared: Shared, directory: ScriptedDirectory) -> Iterator[queuegate.Client]:
+def client(shared: SharedServer, directory: ScriptedDirectory) -> Iterator[queuegate.Client]:
     with client_without_retries(shared.server) as opened:
         yield opened

@@ -10,12 +10,12 @@ Result = TypeVar("Result", access_pb2.CheckResult, access_pb2.ApplicationCheckRe
 
 def with_errors(results: Sequence[Result]) -> list[Result]:
     """Return the results, each with a decision or an individual error."""
-    found = []
+    resolved = []
     for number, result in enumerate(results):
         if result.WhichOneof("outcome") == "same_error_as":
             assert result.same_error_as < number
-            found.append(results[result.same_error_as])
-            assert found[-1].HasField("error")
+            resolved.append(results[result.same_error_as])
+            assert resolved[-1].HasField("error")
         else:
-            found.append(result)
-    return found
+            resolved.append(result)
+    return resolved

@@ -48,10 +48,10 @@ class Visit:
 
     def serious_findings(self) -> list[str]:
         """Return axe-core's accessibility findings that are serious or worse."""
-        found = Axe().run(self.page, options={"resultTypes": ["violations"]})
+        results = Axe().run(self.page, options={"resultTypes": ["violations"]})
         return [
             f"{each['id']}: {node['html']} {node.get('failureSummary', '')}"
-            for each in found.response["violations"]
+            for each in results.response["violations"]
             if each["impact"] in SERIOUS
             for node in each["nodes"]
         ]

@@ -23,9 +23,9 @@ class Answer:
     @property
     def form_token(self) -> str:
         """The token that the page's forms send back."""
-        found = re.search(r'name="form_token" value="([0-9a-f]+)"', self.text)
-        assert found, self.text
-        return found[1]
+        match = re.search(r'name="form_token" value="([0-9a-f]+)"', self.text)
+        assert match, self.text
+        return match[1]
 
 
 def words(answer: Answer) -> str:
@@ -53,14 +53,14 @@ class Browser:
         fields = {"token": token, "form_token": self.get("sign-in").form_token, **form}
         return self.post("sign-in", fields)
 
-    def _ask(self, method: str, path: str, body: str | None, given: Mapping[str, str]) -> Answer:
+    def _ask(self, method: str, path: str, body: str | None, fields: Mapping[str, str]) -> Answer:
         parts = urlsplit(self.url + path if not path.startswith("/") else path)
         host = urlsplit(self.url).netloc
         if self.context is None:
             connection = http.client.HTTPConnection(host, timeout=60)
         else:
             connection = http.client.HTTPSConnection(host, timeout=60, context=self.context)
-        headers = {name.replace("_", "-"): value for name, value in given.items()}
+        headers = {name.replace("_", "-"): value for name, value in fields.items()}
         if self.cookies:
             headers["Cookie"] = "; ".join(f"{name}={value}" for name, value in self.cookies.items())
         target = parts.path + (f"?{parts.query}" if parts.query else "")

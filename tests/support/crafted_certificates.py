@@ -28,7 +28,7 @@ class Text(NamedTuple):
     kind: int = UTF8
 
 
-class Crafted(NamedTuple):
+class CertificateContents(NamedTuple):
     """The contents of a certificate."""
 
     subject: Sequence[Text] = ()

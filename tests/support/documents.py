@@ -82,10 +82,10 @@ _TITLE: Final = re.compile(r'\btitle="([^"]+)"')
 
 def fenced_blocks(text: str) -> list[Block]:
     """Return all fenced blocks of a document."""
-    found = []
+    blocks = []
     for match in _FENCED.finditer(text):
         title = _TITLE.search(match["info"])
-        found.append(
+        blocks.append(
             Block(
                 language=match["info"].partition(" ")[0],
                 text=re.sub(rf"^{match['indent']}", "", match["text"], flags=re.MULTILINE),
@@ -94,7 +94,7 @@ def fenced_blocks(text: str) -> list[Block]:
                 not_run=match["not_run"] or "",
             )
         )
-    return found
+    return blocks
 
 
 def blocks(text: str, language: str) -> list[str]:

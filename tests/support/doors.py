@@ -101,8 +101,8 @@ def read() -> Doors:
 
 def test_files() -> list[str]:
     """Return all test files, relative to the project."""
-    found = (PROJECT / "tests").rglob("test_*.py")
-    return sorted(str(path.relative_to(PROJECT)) for path in found)
+    files = (PROJECT / "tests").rglob("test_*.py")
+    return sorted(str(path.relative_to(PROJECT)) for path in files)
 
 
 def _door(name: str, fields: Mapping[str, Any]) -> Door:

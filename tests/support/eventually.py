@@ -13,7 +13,7 @@ def eventually(probe: Callable[[], T], expected: T, seconds: float = 60) -> None
     The pause between two probes grows from 20 ms to 100 ms, since most probes are calls.
     """
     end, pause = time.monotonic() + seconds, 0.02
-    while (found := probe()) != expected:
-        assert time.monotonic() < end, f"{found!r} did not become {expected!r}"
+    while (actual := probe()) != expected:
+        assert time.monotonic() < end, f"{actual!r} did not become {expected!r}"
         time.sleep(pause)
         pause = min(1.2 * pause, 0.1)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.support import go_toolchain
-from tests.support.go_toolchain import COMPOSE, HELM, KUSTOMIZE, PROMTOOL, GoFailed, Program
+from tests.support.go_toolchain import COMPOSE, HELM, KUSTOMIZE, PROMTOOL, GoError, Program
 from tests.support.servers import queuegate_server
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ def go() -> Path:
     """The command `go`. A test is skipped if Go is absent and cannot be installed."""
     try:
         return go_toolchain.go()
-    except GoFailed as error:
+    except GoError as error:
         pytest.skip(str(error))
 
 
@@ -109,5 +109,5 @@ def promtool(go: Path) -> Path:
 def _built(program: Program) -> Path:
     try:
         return program.built()
-    except GoFailed as error:
+    except GoError as error:
         pytest.skip(str(error))

@@ -27,10 +27,10 @@ class LoopGate:
         return asyncio.run_coroutine_threadsafe(work, self._loop).result(60)
 
     def __getattr__(self, name: str) -> Any:
-        found = getattr(self._gate, name)
-        if not inspect.iscoroutinefunction(found):
-            return found
-        return lambda *args, **options: self._run(found(*args, **options))
+        attribute = getattr(self._gate, name)
+        if not inspect.iscoroutinefunction(attribute):
+            return attribute
+        return lambda *args, **options: self._run(attribute(*args, **options))
 
     def close(self) -> None:
         self._run(self._gate.close())

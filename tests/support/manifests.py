@@ -57,12 +57,12 @@ def of_kind(manifests: Iterable[Manifest], kind: str) -> list[Manifest]:
 
 def own_containers(manifests: Iterable[Manifest]) -> list[tuple[Manifest, Manifest]]:
     """Return our containers, each with the specification of its pod."""
-    found = []
+    containers = []
     for deployment in of_kind(manifests, "Deployment"):
         pod = deployment["spec"]["template"]["spec"]
         every = (*pod.get("initContainers", ()), *pod["containers"])
-        found += [(pod, each) for each in every if _OWN.search(each.get("image", ""))]
-    return found
+        containers += [(pod, each) for each in every if _OWN.search(each.get("image", ""))]
+    return containers
 
 
 def settings_of(manifests: Iterable[Manifest], pod: Manifest) -> dict[str, str]:

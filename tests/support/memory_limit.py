@@ -38,22 +38,22 @@ def limited_memory(pid: int, size: int) -> Iterator[None]:
             killed.
     """
     hierarchy = _hierarchy()
-    made = hierarchy.parent / f"queuegate-test-{os.getpid()}-{pid}"
+    cgroup = hierarchy.parent / f"queuegate-test-{os.getpid()}-{pid}"
     try:
-        made.mkdir()
+        cgroup.mkdir()
     except OSError:
         yield
         return
     try:
         with suppress(OSError):
             for name, value in hierarchy.settings.items():
-                (made / name).write_text(value.format(size))
-            (made / "cgroup.procs").write_text(str(pid))
+                (cgroup / name).write_text(value.format(size))
+            (cgroup / "cgroup.procs").write_text(str(pid))
         yield
-        events = (made / hierarchy.events).read_text()
+        events = (cgroup / hierarchy.events).read_text()
         assert not re.search(r"^oom_kill [1-9]", events, re.MULTILINE), f"killed: {size} bytes"
     finally:
-        _remove(made)
+        _remove(cgroup)
 
 
 def _hierarchy() -> _Hierarchy:
@@ -70,15 +70,15 @@ def _hierarchy() -> _Hierarchy:
     return _Hierarchy(_ROOT / "memory" / own[1], settings, "memory.oom_control")
 
 
-def _remove(made: Path) -> None:
+def _remove(cgroup: Path) -> None:
     """Move the processes of a cgroup to its parent, and remove the cgroup."""
     end = time.monotonic() + _REMOVAL_SECONDS
     while True:
-        for left in (made / "cgroup.procs").read_text().split():
+        for left in (cgroup / "cgroup.procs").read_text().split():
             with suppress(ProcessLookupError):
-                (made.parent / "cgroup.procs").write_text(left)
+                (cgroup.parent / "cgroup.procs").write_text(left)
         try:
-            made.rmdir()
+            cgroup.rmdir()
         except OSError:
             if time.monotonic() > end:
                 raise

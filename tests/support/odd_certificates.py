@@ -24,7 +24,7 @@ from tests.support.crafted_certificates import (
     URI,
     UTF8,
     X400,
-    Crafted,
+    CertificateContents,
     Text,
     alternative_names,
     extension,
@@ -53,7 +53,7 @@ _SPIFFE: Final = (URI, SPIFFE.encode())
 class Odd(NamedTuple):
     """A certificate, and its expected interpretation."""
 
-    certificate: Crafted
+    certificate: CertificateContents
     names: tuple[str, ...] = ()
     """The names to compare with the settings, in order."""
     fault: str = ""
@@ -62,16 +62,16 @@ class Odd(NamedTuple):
     """The complete subject, if it is in RIGHTS."""
 
 
-def _cn(value: bytes, kind: int = PRINTABLE) -> Crafted:
-    return Crafted((Text(CN, value, kind),))
+def _cn(value: bytes, kind: int = PRINTABLE) -> CertificateContents:
+    return CertificateContents((Text(CN, value, kind),))
 
 
-def _dns(*names: bytes) -> Crafted:
-    return Crafted((), [(DNS, name) for name in names])
+def _dns(*names: bytes) -> CertificateContents:
+    return CertificateContents((), [(DNS, name) for name in names])
 
 
-def _uri(*names: bytes) -> Crafted:
-    return Crafted((), [(URI, name) for name in names])
+def _uri(*names: bytes) -> CertificateContents:
+    return CertificateContents((), [(URI, name) for name in names])
 
 
 def _spiffe(text: str) -> Odd:
@@ -96,19 +96,20 @@ ORDINARY: Final[Mapping[str, Odd]] = MappingProxyType(
         ),
         "long common name": Odd(_cn(b"operator" * 1000), (f"cn:{'operator' * 1000}",)),
         "subject": Odd(
-            Crafted((Text(ORGANIZATION, b"example"), Text(CN, b"operator"))),
+            CertificateContents((Text(ORGANIZATION, b"example"), Text(CN, b"operator"))),
             ("cn:operator",),
             subject="subject:CN=operator,O=example",
         ),
         "subject without common name": Odd(
-            Crafted((Text(ORGANIZATION, b"CN=operator,O=example"),)),
+            CertificateContents((Text(ORGANIZATION, b"CN=operator,O=example"),)),
         ),
         "email address in the subject": Odd(
-            Crafted((Text(EMAIL_ADDRESS, b"operator@example.org", IA5), *_CN)), ("cn:operator",)
+            CertificateContents((Text(EMAIL_ADDRESS, b"operator@example.org", IA5), *_CN)),
+            ("cn:operator",),
         ),
         "SPIFFE ID": _spiffe(SPIFFE),
         "SPIFFE ID and DNS name": Odd(
-            Crafted((), [(DNS, b"operator"), _SPIFFE]),
+            CertificateContents((), [(DNS, b"operator"), _SPIFFE]),
             (SPIFFE, f"uri:{SPIFFE}", "dns:operator"),
         ),
         "URI": Odd(_uri(b"https://example.org/operator"), ("uri:https://example.org/operator",)),
@@ -119,7 +120,8 @@ ORDINARY: Final[Mapping[str, Odd]] = MappingProxyType(
         ),
         "DNS name in upper case": Odd(_dns(b"OPERATOR.Example.ORG"), ("dns:operator.example.org",)),
         "DNS name, then common name": Odd(
-            Crafted(_CN, [(DNS, b"host.example.org")]), ("dns:host.example.org", "cn:operator")
+            CertificateContents(_CN, [(DNS, b"host.example.org")]),
+            ("dns:host.example.org", "cn:operator"),
         ),
         "internationalized DNS name": Odd(
             _dns(b"xn--gre-6ka8i.example.org"), ("dns:xn--gre-6ka8i.example.org",)
@@ -130,7 +132,7 @@ ORDINARY: Final[Mapping[str, Odd]] = MappingProxyType(
 
 ODD: Final[Mapping[str, Odd]] = MappingProxyType(
     {
-        "no name at all": Odd(Crafted()),
+        "no name at all": Odd(CertificateContents()),
         # A NUL, at which a C string ends, and other control characters.
         "NUL in the common name": Odd(_cn(b"operator\0.example.com", UTF8), fault=CONTROL),
         "NUL at the end of the common name": Odd(_cn(b"operator\0", UTF8), fault=CONTROL),
@@ -141,7 +143,7 @@ ODD: Final[Mapping[str, Odd]] = MappingProxyType(
             _cn("operator\0x".encode("utf-16-be"), BMP), fault=CONTROL
         ),
         "NUL in another part of the subject": Odd(
-            Crafted((Text(ORGANIZATION, b"a\0b"), *_CN)), fault=CONTROL
+            CertificateContents((Text(ORGANIZATION, b"a\0b"), *_CN)), fault=CONTROL
         ),
         "line feed in the common name": Odd(_cn(b"operator\n", UTF8), fault=CONTROL),
         "control character beyond ASCII": Odd(_cn("operator\x85".encode(), UTF8), fault=CONTROL),
@@ -150,17 +152,19 @@ ODD: Final[Mapping[str, Odd]] = MappingProxyType(
             _dns(b"host.example.com", b"operator\0.example.com"), fault=NOT_ASCII
         ),
         "NUL in the DNS name beside a SPIFFE ID": Odd(
-            Crafted((), [_SPIFFE, (DNS, b"operator\0x")]), fault=NOT_ASCII
+            CertificateContents((), [_SPIFFE, (DNS, b"operator\0x")]), fault=NOT_ASCII
         ),
         "NUL in the URI": Odd(_uri(b"https://example.org/operator\0/x"), fault=NOT_ASCII),
         "NUL in the SPIFFE ID": Odd(_uri(SPIFFE.encode() + b"\0/of/mallory"), fault=NOT_ASCII),
         "delete character in the DNS name": Odd(_dns(b"operator\x7f"), fault=NOT_ASCII),
         # Several names of one kind.
-        "two common names": Odd(Crafted((*_CN, Text(CN, b"mallory")))),
-        "two common names, the other way round": Odd(Crafted((Text(CN, b"mallory"), *_CN))),
-        "the same common name twice": Odd(Crafted((*_CN, *_CN))),
+        "two common names": Odd(CertificateContents((*_CN, Text(CN, b"mallory")))),
+        "two common names, the other way round": Odd(
+            CertificateContents((Text(CN, b"mallory"), *_CN))
+        ),
+        "the same common name twice": Odd(CertificateContents((*_CN, *_CN))),
         "two common names and a DNS name": Odd(
-            Crafted((*_CN, Text(CN, b"users")), [(DNS, b"host.example.org")]),
+            CertificateContents((*_CN, Text(CN, b"users")), [(DNS, b"host.example.org")]),
             ("dns:host.example.org",),
         ),
         "two SPIFFE IDs": Odd(_uri(SPIFFE.encode(), b"spiffe://example.org/x"), fault=TWO_URIS),
@@ -170,7 +174,7 @@ ODD: Final[Mapping[str, Odd]] = MappingProxyType(
             _uri(b"https://example.org/operator", b"SPIFFE://x/y"), fault=TWO_URIS
         ),
         "two extensions with names": Odd(
-            Crafted((), [(DNS, b"operator")], [alternative_names([(DNS, b"mallory")])]),
+            CertificateContents((), [(DNS, b"operator")], [alternative_names([(DNS, b"mallory")])]),
             fault=UNREADABLE,
         ),
         # Similar to SPIFFE IDs, but invalid or different.
@@ -211,16 +215,19 @@ ODD: Final[Mapping[str, Odd]] = MappingProxyType(
         "common name in Latin 1": Odd(_cn("größe".encode("latin-1"), LATIN_1), fault=UNREADABLE),
         "common name that is not UTF-8": Odd(_cn(b"operator\xff", UTF8), fault=UNREADABLE),
         "common name of half a character": Odd(_cn(b"\0o\0", BMP), fault=UNREADABLE),
-        "address": Odd(Crafted((), [(IP, b"\x7f\0\0\x01")])),
-        "address of five bytes": Odd(Crafted((), [(IP, b"\x7f\0\0\x01\0")]), fault=UNREADABLE),
-        "email address": Odd(Crafted((), [(EMAIL, b"operator")])),
-        "X.400 address": Odd(Crafted(_CN, [(X400, b"")]), fault=UNREADABLE),
-        "no names in the extension": Odd(Crafted(_CN, []), ("cn:operator",)),
+        "address": Odd(CertificateContents((), [(IP, b"\x7f\0\0\x01")])),
+        "address of five bytes": Odd(
+            CertificateContents((), [(IP, b"\x7f\0\0\x01\0")]), fault=UNREADABLE
+        ),
+        "email address": Odd(CertificateContents((), [(EMAIL, b"operator")])),
+        "X.400 address": Odd(CertificateContents(_CN, [(X400, b"")]), fault=UNREADABLE),
+        "no names in the extension": Odd(CertificateContents(_CN, []), ("cn:operator",)),
         "broken extension": Odd(
-            Crafted(_CN, None, [extension(_SUBJECT_KEY, b"\x04\x09x")]), fault=UNREADABLE
+            CertificateContents(_CN, None, [extension(_SUBJECT_KEY, b"\x04\x09x")]),
+            fault=UNREADABLE,
         ),
         "country of three letters": Odd(
-            Crafted((Text(COUNTRY, b"XYZ", PRINTABLE), *_CN)), ("cn:operator",)
+            CertificateContents((Text(COUNTRY, b"XYZ", PRINTABLE), *_CN)), ("cn:operator",)
         ),
     }
 )

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.support import go_toolchain
-from tests.support.go_toolchain import GHZ, GRPC_HEALTH_PROBE, KUSTOMIZE, GoFailed
+from tests.support.go_toolchain import GHZ, GRPC_HEALTH_PROBE, KUSTOMIZE, GoError
 
 
 @pytest.fixture(autouse=True)
@@ -56,7 +56,7 @@ def test_a_failure_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     command.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
     expected = r"^`go build \.` failed: go: \(an address\): no such host$"
-    with pytest.raises(GoFailed, match=expected):
+    with pytest.raises(GoError, match=expected):
         go_toolchain.run("build", ".")
 
 

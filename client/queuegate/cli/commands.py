@@ -202,21 +202,21 @@ def app_check(session: Session, *, explained: bool, **given: Any) -> Report:
 def queues(session: Session, user: str, *, access: str, why: bool, **options: Any) -> Report:
     """List the configured queues that USER may use."""
     options["timeout"] = session.timeout or LIST_TIMEOUT
-    found: list[UsableQueue] = []
+    usable: list[UsableQueue] = []
     with session.client() as client:
         if why:
-            found = client.explain_queues(user, access=Access(access), **options)
-            paths = [each.queue for each in found]
+            usable = client.explain_queues(user, access=Access(access), **options)
+            paths = [each.queue for each in usable]
         else:
             paths = client.list_queues(user, access=Access(access), **options)
     note = "" if paths else f"{user} may {render.VERBS[Access(access)]} none of the queues"
     if note and options["prefix"]:
         note = f"{note} at or below {options['prefix']}"
     if why:
-        document = {"queues": [asdict(each) for each in found]}
+        document = {"queues": [asdict(each) for each in usable]}
         heads = ("QUEUE", "VIA", "ACL", "OF QUEUE")
-        rows = [(each.queue, *render.grant_row(each.via)) for each in found]
-        return Report(document, render.usable_queues(found), note=note, table=(heads, rows))
+        rows = [(each.queue, *render.grant_row(each.via)) for each in usable]
+        return Report(document, render.usable_queues(usable), note=note, table=(heads, rows))
     table = (("QUEUE",), [(queue,) for queue in paths])
     return Report({"queues": paths}, map(escape, paths), note=note, table=table)
 
@@ -356,23 +356,23 @@ def health(session: Session, service: str) -> Report:
     return Report(document, [session.colours.bad(answer.replace("_", " "))], Exit.NO)
 
 
-def _application_fault(given: dict[str, Any]) -> str:
+def _application_fault(arguments: dict[str, Any]) -> str:
     """Return how the arguments of app-check contradict each other; empty if they do not."""
-    if given["spark"]:
-        of_yarn = [f"--{name.replace('_', '-')}" for name in _OF_YARN if given[name]]
+    if arguments["spark"]:
+        of_yarn = [f"--{name.replace('_', '-')}" for name in _OF_YARN if arguments[name]]
         if of_yarn:
             allowed = ", ".join(_OF_SPARK.values())
             return f"{', '.join(of_yarn)}: not allowed with --spark, which takes {allowed}"
-        properties = given["properties"]
+        properties = arguments["properties"]
         if not all("=" in text for text in properties):
             return "--property must be NAME=VALUE"
         names = [text.partition("=")[0] for text in properties]
         twice = sorted({name for name in names if names.count(name) > 1})
         return f"--property: {', '.join(twice)} is given more than once" if twice else ""
-    of_spark = [option for name, option in _OF_SPARK.items() if given[name]]
+    of_spark = [option for name, option in _OF_SPARK.items() if arguments[name]]
     if of_spark:
         return f"{', '.join(of_spark)}: only allowed with --spark"
-    if not (given["queue"] and given["owner"]):
+    if not (arguments["queue"] and arguments["owner"]):
         return "pass --queue and --owner, or --spark"
     return ""
 

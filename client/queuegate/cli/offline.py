@@ -145,7 +145,7 @@ class _FixedGroups(_NoDirectory):
         return Found(self._groups)
 
 
-class _Unknown(_NoDirectory):
+class _EmptyDirectory(_NoDirectory):
     """Knows no user."""
 
     async def resolve(self, _user: str) -> "Outcome":
@@ -166,7 +166,7 @@ class _InProcessChannel:
         self._runner = asyncio.Runner()
         self._has_settings = has_settings
 
-        unknown, known = _Unknown(), _FixedGroups(resolved or ())
+        unknown, known = _EmptyDirectory(), _FixedGroups(resolved or ())
 
         def substitute(kind: str) -> "Resolver | None":
             if resolved is not None:

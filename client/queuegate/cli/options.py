@@ -90,8 +90,10 @@ class Session:
                 ("partitions", name, "semantics"): self.semantics,
                 ("policy", "yarn_site"): self.yarn_site,
             }
-            given = {key: value for key, value in reading.items() if value is not None}
-            return OfflineClient(self.policy, self.config, self.timeout, given, self.resolved_group)
+            values = {key: value for key, value in reading.items() if value is not None}
+            return OfflineClient(
+                self.policy, self.config, self.timeout, values, self.resolved_group
+            )
         # Imported late, together with gRPC, so that incorrect usage and --help are reported
         # immediately.
         from queuegate._client import Client  # noqa: PLC0415
@@ -264,19 +266,19 @@ def _with_session(function: Callable[..., Report], formats: tuple[str, ...]) -> 
 
 def _session_fault(session: Session) -> str:
     """Return how the options are empty or contradict each other; empty if they are consistent."""
-    given = [
+    names = [
         field.name
         for field in fields(session)
         if field.name != "of_partition" and getattr(session, field.name) is not None
     ]
     # An empty value usually comes from an unset variable in a script.
-    if empty := [name for name in given if getattr(session, name) == ""]:
+    if empty := [name for name in names if getattr(session, name) == ""]:
         return f"{_written(empty)} must not be empty"
-    files = [name for name in given if name in _FILES]
-    of_server = [name for name in given if name in _OF_SERVER]
+    files = [name for name in names if name in _FILES]
+    of_server = [name for name in names if name in _OF_SERVER]
     if files and of_server:
         return f"{_written(of_server)}: not allowed with {_written(files)}: no server is involved"
-    reading = [name for name in given if name in _READING]
+    reading = [name for name in names if name in _READING]
     if reading and session.config is not None:
         return f"{_written(reading)}: not allowed with --config, whose settings contain it"
     if reading and session.policy is None:
@@ -286,12 +288,12 @@ def _session_fault(session: Session) -> str:
     return ""
 
 
-def _groups_fault(session: Session, given: Mapping[str, Any]) -> str:
+def _groups_fault(session: Session, options: Mapping[str, Any]) -> str:
     """Return why groups cannot be given like this; empty if they can."""
     option = _written([_RESOLVED])
     if session.resolved_group and not session.is_offline:
         return f"{option}: only with --policy or --config; a server uses its own resolver"
-    if session.resolved_group and given.get("groups"):
+    if session.resolved_group and options.get("groups"):
         return f"{option}: not allowed with --group: the resolver is asked only without it"
     return ""
 

@@ -77,9 +77,9 @@ def answer(
 
 def wrong_usage(error: click.UsageError, arguments: Sequence[str]) -> int:
     """Print the usage of the command and the error, and return the exit status."""
-    if found := _ASKED_FOR.search("\0".join(arguments)):
+    if match := _ASKED_FOR.search("\0".join(arguments)):
         message = error.format_message()
-        return _fail(Problem(Exit.WRONG, "WRONG_USAGE", message), {}, found[1])
+        return _fail(Problem(Exit.WRONG, "WRONG_USAGE", message), {}, match[1])
     shown = io.StringIO()
     error.show(shown)
     lines = shown.getvalue().expandtabs(4).splitlines()

@@ -321,9 +321,9 @@ def _queue(queue: PolicyQueue, colours: Colours) -> str:
     return text
 
 
-def diagnostics(found: Sequence[Diagnostic], colours: Colours) -> Iterator[str]:
+def diagnostics(entries: Sequence[Diagnostic], colours: Colours) -> Iterator[str]:
     """Yield diagnostics, one per line: `file:line:column: severity: message (remedy)`."""
-    for diagnostic in found:
+    for diagnostic in entries:
         place = f"{escape(diagnostic.file)}:" if diagnostic.file else ""
         place += f"{diagnostic.line}:{diagnostic.column}:" if diagnostic.line else ""
         place += " " if place else ""

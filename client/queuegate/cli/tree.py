@@ -71,7 +71,7 @@ def tree(
         queues = client.get_policy(partition, prefix, timeout=timeout).queues
         if user is not None:
             for access in Access:
-                found = client.list_queues(
+                usable_queues = client.list_queues(
                     user,
                     partition=partition,
                     access=access,
@@ -80,7 +80,7 @@ def tree(
                     real_user=real_user,
                     timeout=timeout,
                 )
-                usable[access] = frozenset(found)
+                usable[access] = frozenset(usable_queues)
     drawing = Drawing(queues, usable, session.colours, _width())
     if everything:
         lines = drawing.lines(None, None)
@@ -178,12 +178,12 @@ class Drawing:
         self, path: str, indent: str, depth: int | None, most: int | None
     ) -> list["_Branch | str"]:
         """Return the items to draw below a queue, last one first."""
-        found = self._children.get(path, [])
-        shown = found[:most] if depth is None or depth > 0 else []
-        hidden = len(found) - len(shown)
+        children = self._children.get(path, [])
+        shown = children[:most] if depth is None or depth > 0 else []
+        hidden = len(children) - len(shown)
         left = None if depth is None else depth - 1
         below: list[_Branch | str] = [
-            _Branch(queue, indent, position == len(found), left)
+            _Branch(queue, indent, position == len(children), left)
             for position, queue in enumerate(shown, 1)
         ]
         if hidden:

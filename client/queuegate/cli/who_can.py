@@ -68,14 +68,14 @@ def who_can(
     Exit status 3: the list is incomplete; the message says why.
     """
     with session.client() as client:
-        found = client.list_users(
+        iterator = client.list_users(
             queue,
             partition=partition,
             access=Access(access),
             page_size=page_size or 0,
             timeout=session.timeout or LIST_TIMEOUT,
         )
-        pages = list(found if all_pages else islice(found, 2))
+        pages = list(iterator if all_pages else islice(iterator, 2))
     has_more = not all_pages and len(pages) > 1
     if has_more:
         del pages[1:]

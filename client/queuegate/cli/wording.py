@@ -53,9 +53,9 @@ def in_command_words(message: str) -> str:
 
 def argument_in_command_words(message: str) -> str:
     """Return a message that starts with a Python argument, with its option instead."""
-    found = _FIRST.match(message)
-    if found is not None:
-        message = _ARGUMENTS[found[1]] + message[found.end() :]
+    match = _FIRST.match(message)
+    if match is not None:
+        message = _ARGUMENTS[match[1]] + message[match.end() :]
     return in_command_words(message)
 
 

@@ -200,24 +200,24 @@ def _refute_exclusion(
     queue, only that queue matters.
     """
     # An empty list of names has an empty text.
-    seen = {kind: {""} for kind in SubjectKind}
+    checked = {kind: {""} for kind in SubjectKind}
     for kind, name in excused:
-        seen[kind].add(name)
+        checked[kind].add(name)
     top = Use(uses.access, uses.queue)
     acl = effective_acl(partition, top.queue, top.access)
-    found = [(top, subject.kind, frozenset({subject.name})) for subject in _subjects(acl)]
+    grants = [(top, subject.kind, frozenset({subject.name})) for subject in _subjects(acl)]
     below = (
         (use, kind, names)
         for use in _below(partition, uses)
         if acl.open_by is None
-        and not _has_only(partition, use, seen[SubjectKind.USER], seen[SubjectKind.GROUP])
+        and not _has_only(partition, use, checked[SubjectKind.USER], checked[SubjectKind.GROUP])
         and not _is_recovery(partition, use)
         for kind, names in _own_names(partition, use)
     )
-    for use, kind, names in chain(found, below):
-        if not (new := names - seen[kind]):
+    for use, kind, names in chain(grants, below):
+        if not (new := names - checked[kind]):
             continue
-        seen[kind] |= new
+        checked[kind] |= new
         for name in sorted(new):
             for person in world.people((*applies, Subject(kind, name))):
                 if not person.is_any_of(excused):

@@ -88,10 +88,10 @@ class QueueCreation:
 
     @cached_property
     def _by_path(self) -> Mapping[str, Mapping[TemplateKind, Template]]:
-        found: dict[str, dict[TemplateKind, Template]] = {}
+        templates_by_path: dict[str, dict[TemplateKind, Template]] = {}
         for template in self.templates:
-            found.setdefault(template.path, {})[template.kind] = template
-        return found
+            templates_by_path.setdefault(template.path, {})[template.kind] = template
+        return templates_by_path
 
     @cached_property
     def _most_wildcards(self) -> int:

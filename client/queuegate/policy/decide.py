@@ -86,7 +86,7 @@ def usable(
 
     Returns None if `groups` is None and a decision depends on them.
     """
-    found = []
+    usable = []
     # By chain: queues without their own ACLs share the chain of their parent.
     decided: dict[object, Decision] = {}
     for path in paths:
@@ -100,5 +100,5 @@ def usable(
         if not decision.allowed and real_user:
             decision = _by_proxy(partition, path, access, real_user) or decision
         if decision.allowed:
-            found.append((path, decision))
-    return found
+            usable.append((path, decision))
+    return usable

@@ -95,15 +95,15 @@ def compare(
         expand: Returns the names to compare: by default the names in the ACLs, or the members of
             groups to compare people.
     """
-    found: list[QueueDifference] = []
+    differences: list[QueueDifference] = []
     for queue in walk(old, new, access, expand):
         for each in queue.whole:
             each.below += 1
         for each in queue.part:
             each.partly_below += 1
         if queue.starting is not None:
-            found.append(queue.starting)
-    return found
+            differences.append(queue.starting)
+    return differences
 
 
 @dataclass(slots=True, eq=False)
@@ -192,16 +192,16 @@ class _Reader:
 
     def side(self, path: str) -> _Side:
         """Return who may use a queue. Queues below a created queue do not inherit its grants."""
-        found = self._sides.get(path)
-        if found is None:
+        side = self._sides.get(path)
+        if side is None:
             created = self._partition.created(path)
             above = parent_path(path)
             if created:
                 above = parent_path(created[-1].path)
             elif path not in self._partition.queues:
                 above = self._partition.nearest_path(path)
-            found = self._sides[path] = self._read(path, self.side(above), created)
-        return found
+            side = self._sides[path] = self._read(path, self.side(above), created)
+        return side
 
     def _read(self, path: str, above: _Side, created: Sequence[Queue]) -> _Side:
         chain = self._partition.chain(path, self._access)
@@ -248,8 +248,8 @@ def walk(
         if may_skip and was and now and was.has_acls_of(now, access):
             continue
         is_whole = above != parent_path(path) or path in created
-        found = (sides[0].side(path), sides[1].side(path))
-        queue = _compare(path, parent, *found, access, is_whole=is_whole)
+        pair = (sides[0].side(path), sides[1].side(path))
+        queue = _compare(path, parent, *pair, access, is_whole=is_whole)
         if not (queue.gained.is_empty and queue.lost.is_empty):
             compared[path] = queue
             yield queue
@@ -324,8 +324,8 @@ def _only_in(one: _Side, other: _Side, inherited: Selection) -> Selection:
         if inherited.everyone and other.own is None:
             return inherited
         names = other.all()
-        found = Selection(names, everyone=True)
-        return inherited if inherited == found else found
+        gained = Selection(names, everyone=True)
+        return inherited if inherited == gained else gained
     names = inherited.names
     if other.own is not None:
         names = other.own.remove_from(names)
@@ -339,11 +339,11 @@ def _only_in(one: _Side, other: _Side, inherited: Selection) -> Selection:
     return inherited if names is inherited.names else Selection(names)
 
 
-def _new_in(found: Selection, inherited: Selection) -> Selection:
+def _new_in(selection: Selection, inherited: Selection) -> Selection:
     """Return who is selected at a queue but not at its parent."""
-    if found is inherited or found.is_empty or inherited.everyone:
+    if selection is inherited or selection.is_empty or inherited.everyone:
         return NOBODY
-    return found if found.everyone else Selection(found.names - inherited.names)
+    return selection if selection.everyone else Selection(selection.names - inherited.names)
 
 
 def _inherited(
@@ -366,22 +366,22 @@ def _inherited(
     return whole, part
 
 
-def _includes(found: Selection, above: Selection) -> bool:
+def _includes(selection: Selection, above: Selection) -> bool:
     """Return whether a queue inherits all of a selection."""
     if above.everyone:
-        return found == above
-    if found.everyone:
-        return found.names.isdisjoint(above.names)
-    return above.names <= found.names
+        return selection == above
+    if selection.everyone:
+        return selection.names.isdisjoint(above.names)
+    return above.names <= selection.names
 
 
-def _meets(found: Selection, above: Selection) -> bool:
+def _meets(selection: Selection, above: Selection) -> bool:
     """Return whether a queue inherits some of a selection."""
     if above.everyone:
-        return found.everyone
-    if found.everyone:
-        return not above.names <= found.names
-    return not found.names.isdisjoint(above.names)
+        return selection.everyone
+    if selection.everyone:
+        return not above.names <= selection.names
+    return not selection.names.isdisjoint(above.names)
 
 
 def people(members: Mapping[str, Names]) -> Expand:

@@ -103,5 +103,5 @@ def partition_name(text: str) -> str:
 
 def similar_name(text: str, known: Collection[str]) -> str:
     """Return the known name that a text most probably misspells; empty if none is similar."""
-    found = difflib.get_close_matches(text[:_MAX_COMPARED], known, n=1, cutoff=_SIMILAR)
-    return found[0] if found else ""
+    matches = difflib.get_close_matches(text[:_MAX_COMPARED], known, n=1, cutoff=_SIMILAR)
+    return matches[0] if matches else ""

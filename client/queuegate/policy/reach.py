@@ -169,11 +169,11 @@ def who_can(acl: EffectiveAcl, members: Mapping[str, Iterable[str]]) -> WhoCan:
     unexpanded = []
     for group in acl.groups:
         grant = acl.grant(SubjectKind.GROUP, group)
-        found = members.get(group)
-        if found is None:
+        group_members = members.get(group)
+        if group_members is None:
             unexpanded.append(grant)
             continue
-        for user in found:
+        for user in group_members:
             if (known := users.get(user)) is None:
                 users[user] = [grant]
             else:

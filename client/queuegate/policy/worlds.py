@@ -72,10 +72,10 @@ class OpenWorld:
 
     @cached_property
     def _included(self) -> Mapping[Subject, list[str]]:
-        found: dict[Subject, list[str]] = {}
+        parents: dict[Subject, list[str]] = {}
         for subject, group in self.inclusions:
-            found.setdefault(subject, []).append(group)
-        return found
+            parents.setdefault(subject, []).append(group)
+        return parents
 
     def people(self, subjects: Iterable[Subject]) -> Iterator[Person]:
         """Yield the minimal person to whom all subjects apply, if the facts allow one."""

@@ -63,7 +63,7 @@ class _Review(TypedDict):
     request: _Request
 
 
-class _Ignored(TypedDict):
+class _SkippedObject(TypedDict):
     """Any JSON object."""
 
 
@@ -75,7 +75,7 @@ class _Metadata(TypedDict, total=False):
 
 class _Pod(TypedDict, total=False):
     metadata: _Metadata | None
-    spec: _Ignored | None
+    spec: _SkippedObject | None
 
 
 class _TemplateSpec(TypedDict, total=False):

@@ -143,22 +143,22 @@ def read_settings(
     """
     environment = environment or {}
     faults: list[str] = []
-    found: dict[str, Any] = {}
+    fields: dict[str, Any] = {}
     for field, (key, variable, otherwise) in BOOLEANS.items():
         name, text = given_setting(key, variable, values, environment)
         if text and text not in _TRUE | _FALSE:
             faults.append(f"{name}: {text!r} is not a boolean: write true or false")
-        found[field] = text in _TRUE if text else otherwise
+        fields[field] = text in _TRUE if text else otherwise
     for field, (key, variable, default) in LISTS.items():
         name, text = given_setting(key, variable, values, environment)
         try:
-            found[field] = compile_patterns(default if text is None else text)
+            fields[field] = compile_patterns(default if text is None else text)
         except InvalidPattern as error:
             faults.append(f"{name}: {error}")
     if faults:
         raise AdmissionSettingsError(tuple(faults))
     labels = dict.fromkeys(filter(None, (LEGACY_LABEL, environment.get(LABEL_KEY_VARIABLE))))
-    return AdmissionSettings(**found, user_labels=tuple(labels))
+    return AdmissionSettings(**fields, user_labels=tuple(labels))
 
 
 def given_setting(

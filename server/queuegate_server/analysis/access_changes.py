@@ -40,7 +40,7 @@ class AllowedGain(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Affected:
+class AffectedPeople:
     """The people who gain, or the people who lose."""
 
     everyone: bool
@@ -69,10 +69,10 @@ class AccessChange:
     partition: str
     queue: str
     access: Access
-    gained: Affected
-    unexpected: Affected
+    gained: AffectedPeople
+    unexpected: AffectedPeople
     """The people who gain access without permission."""
-    lost: Affected
+    lost: AffectedPeople
     below: int
     """The number of queues below with the same change."""
     partly_below: int
@@ -168,18 +168,18 @@ class _Change:
     before: Partition
     after: Partition
     directory: GroupsByUser | None
-    found: QueueDifference
+    difference: QueueDifference
 
     def build(self, allowed: Sequence[AllowedGain]) -> AccessChange:
-        found = self.found
-        gained, lost = self._side(found.gained), self._side(found.lost)
+        difference = self.difference
+        gained, lost = self._side(difference.gained), self._side(difference.lost)
         intended = {
             each.subject
             for each in allowed
-            if is_at_or_below(found.queue, self.after.path(each.queue) or each.queue)
+            if is_at_or_below(difference.queue, self.after.path(each.queue) or each.queue)
         }
         all_may = Subject(SubjectKind.EVERYONE, "*") in intended
-        unexpected = Affected(
+        unexpected = AffectedPeople(
             gained.everyone and not all_may,
             tuple(
                 name
@@ -190,22 +190,22 @@ class _Change:
         )
         return AccessChange(
             self.partition,
-            found.queue,
-            found.access,
+            difference.queue,
+            difference.access,
             gained,
             unexpected,
             lost,
-            found.below,
-            found.partly_below,
+            difference.below,
+            difference.partly_below,
             self._place(gained, lost),
         )
 
-    def _side(self, selection: Selection) -> Affected:
+    def _side(self, selection: Selection) -> AffectedPeople:
         names = selection.names
         if self.directory is None:
             subjects = () if selection.everyone else tuple(sorted(names))
             but = tuple(sorted(names)) if selection.everyone else ()
-            return Affected(selection.everyone, subjects, but)
+            return AffectedPeople(selection.everyone, subjects, but)
         if selection.everyone:
             names = frozenset(self.directory) - names
         subjects = tuple(
@@ -216,7 +216,7 @@ class _Change:
                 for name in names
             )
         )
-        return Affected(selection.everyone, subjects, ())
+        return AffectedPeople(selection.everyone, subjects, ())
 
     def _person(self, name: str) -> Person:
         """Return a person to whom a name of a change applies."""
@@ -229,12 +229,12 @@ class _Change:
             case _:
                 return Person("", (), subject)
 
-    def _place(self, gained: Affected, lost: Affected) -> Place:
+    def _place(self, gained: AffectedPeople, lost: AffectedPeople) -> Place:
         side, policy, partition = (
             (gained, self.new, self.after) if gained else (lost, self.old, self.before)
         )
         person = self._person(side.subjects[0]) if side.subjects else Person("")
-        access, queue = self.found.access, self.found.queue
+        access, queue = self.difference.access, self.difference.queue
         decision = decide(
             partition, queue, access, person.user, person.groups, real_user=person.real_user
         )
@@ -260,5 +260,5 @@ def _queues_inherit(count: int) -> str:
     return "1 queue below inherits" if count == 1 else f"{count} queues below inherit"
 
 
-def _document(side: Affected) -> dict[str, Any]:
+def _document(side: AffectedPeople) -> dict[str, Any]:
     return {"everyone": side.everyone, "subjects": [*side.subjects], "except": [*side.but]}

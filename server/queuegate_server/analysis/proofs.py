@@ -89,10 +89,10 @@ class Prover:
 
     def _old_policy(self, name: str) -> PolicyFile:
         if name not in self._old:
-            found = self._old[name] = self._read_old(name)
-            if found.is_yunikorn is not self.policy.is_yunikorn:
+            policy = self._old[name] = self._read_old(name)
+            if policy.is_yunikorn is not self.policy.is_yunikorn:
                 raise CannotProve(
-                    f"{found.name}: one policy is for YuniKorn and the other for YARN"
+                    f"{policy.name}: one policy is for YuniKorn and the other for YARN"
                 )
         return self._old[name]
 
@@ -105,10 +105,10 @@ class Prover:
             try:
                 claim = bind(stated, self.partition, self._old_partition)
             except BadClaim as error:
-                found = Diagnostic(
+                diagnostic = Diagnostic(
                     self.file, stated.line, stated.column, Severity.ERROR, str(error)
                 )
-                raise CannotProve("the claims are not valid:", [found]) from None
+                raise CannotProve("the claims are not valid:", [diagnostic]) from None
             self._note_missing(stated, claim)
             refutation = refute(self.partition, claim, world)
             shown = tuple(self._shown(stated, refutation)) if refutation else ()

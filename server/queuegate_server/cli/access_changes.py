@@ -18,15 +18,15 @@ def parse_allowed(
     _: click.Context, __: click.Parameter, values: tuple[str, ...]
 ) -> tuple[AllowedGain, ...]:
     """Return the values of `--allow-gain`. Raises click.BadParameter."""
-    found = []
+    gains = []
     for value in values:
         match = _ALLOWED.fullmatch(value)
         if match is None:
             message = f"{value!r} is not SUBJECT:QUEUE: write for example group:ml:root.ml"
             raise click.BadParameter(message)
         kind = SubjectKind(match[1]) if match[1] else SubjectKind.EVERYONE
-        found.append(AllowedGain(Subject(kind, match[2] or "*"), match[3]))
-    return tuple(found)
+        gains.append(AllowedGain(Subject(kind, match[2] or "*"), match[3]))
+    return tuple(gains)
 
 
 def markdown(changes: Iterable[AccessChange], fail_on: str) -> Iterator[str]:

@@ -127,8 +127,8 @@ def read_or_fail(file: str | Path) -> tuple[bytes, str]:
     try:
         return read_file(file), shown_name(file)
     except OSError as error:
-        found = unreadable(file, error)
-        raise Failure(f"{file}: {found.message} ({found.remedy})", [found]) from None
+        diagnostic = unreadable(file, error)
+        raise Failure(f"{file}: {diagnostic.message} ({diagnostic.remedy})", [diagnostic]) from None
 
 
 def unreadable(file: str | Path, error: OSError) -> Diagnostic:

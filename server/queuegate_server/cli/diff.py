@@ -125,20 +125,21 @@ def diff(
     if any(only_with_people):
         message = "--users-from, --allow-gain, --fail-on, --config and -o markdown need --people"
         raise click.UsageError(message, click.get_current_context())
-    found = list(_compared(old, new, options))
+    entries = list(_compared(old, new, options))
     if output == findings.TEXT:
-        for each in found:
+        for each in entries:
             click.echo(str(each))
     elif output == findings.JSON:
-        differences = [each._asdict() for each in found]
+        differences = [each._asdict() for each in entries]
         click.echo(to_json({"old": old, "new": new, "differences": differences}))
     else:
         name = shown_name(new)
         diagnostics = [
-            Diagnostic(name, 0, 0, Severity.WARNING, str(each), queue=each.queue) for each in found
+            Diagnostic(name, 0, 0, Severity.WARNING, str(each), queue=each.queue)
+            for each in entries
         ]
         findings.write(output, "diff", diagnostics, {})
-    sys.exit(EXIT_NO if found else 0)
+    sys.exit(EXIT_NO if entries else 0)
 
 
 def _show_people(

@@ -91,15 +91,17 @@ def write(
         click.echo(to_json(_sarif(command, diagnostics)))
 
 
-def _annotation(command: str, found: Diagnostic) -> str:
+def _annotation(command: str, diagnostic: Diagnostic) -> str:
     """Return a workflow command, escaped for GitHub's runner."""
-    properties = {"file": found.file}
-    if found.line:
-        properties |= {"line": str(found.line), "col": str(found.column)}
+    properties = {"file": diagnostic.file}
+    if diagnostic.line:
+        properties |= {"line": str(diagnostic.line), "col": str(diagnostic.column)}
     properties["title"] = f"queuegate {command}"
     written = ",".join(f"{key}={_escaped(value, ':,')}" for key, value in properties.items())
-    text = f"{found.message} ({found.remedy})" if found.remedy else found.message
-    return f"::{found.severity} {written}::{_escaped(text)}"
+    text = (
+        f"{diagnostic.message} ({diagnostic.remedy})" if diagnostic.remedy else diagnostic.message
+    )
+    return f"::{diagnostic.severity} {written}::{_escaped(text)}"
 
 
 def _escaped(text: str, more: str = "") -> str:
@@ -120,14 +122,16 @@ def _sarif(command: str, diagnostics: Iterable[Diagnostic]) -> dict[str, Any]:
     return {"$schema": _SARIF_SCHEMA, "version": "2.1.0", "runs": [run]}
 
 
-def _result(command: str, found: Diagnostic) -> dict[str, Any]:
-    place: dict[str, Any] = {"artifactLocation": {"uri": _uri(found.file)}}
-    if found.line:
-        place["region"] = {"startLine": found.line, "startColumn": found.column}
-    text = f"{found.message} ({found.remedy})" if found.remedy else found.message
+def _result(command: str, diagnostic: Diagnostic) -> dict[str, Any]:
+    place: dict[str, Any] = {"artifactLocation": {"uri": _uri(diagnostic.file)}}
+    if diagnostic.line:
+        place["region"] = {"startLine": diagnostic.line, "startColumn": diagnostic.column}
+    text = (
+        f"{diagnostic.message} ({diagnostic.remedy})" if diagnostic.remedy else diagnostic.message
+    )
     return {
         "ruleId": command,
-        "level": "error" if found.severity is Severity.ERROR else "warning",
+        "level": "error" if diagnostic.severity is Severity.ERROR else "warning",
         "message": {"text": text},
         "locations": [{"physicalLocation": place}],
     }

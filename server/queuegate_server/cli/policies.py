@@ -80,23 +80,23 @@ def settings(config: Path, policy: str | None = None) -> Settings:
         raise Failure.of(f"{config}: not valid", error.diagnostics) from None
 
 
-def reading_options_of(found: Settings, source: PolicySource | None = None) -> FormatOptions:
+def reading_options_of(config: Settings, source: PolicySource | None = None) -> FormatOptions:
     """Return the options with which a server with these settings reads its policy.
 
     Args:
-        found: The settings.
+        config: The settings.
         source: One of its policies, or None for the first.
 
     Raises:
         Failure: The `yarn_site` of the policy cannot be read.
     """
-    source = source or found.sources[0]
+    source = source or config.sources[0]
     return FormatOptions(
-        acl_names=lambda name: found.partition(name).acl_names,
+        acl_names=lambda name: config.partition(name).acl_names,
         resolver_types=types(),
         yarn=YarnOptions(
             source.partition,
-            found.partition(source.partition).semantics,
+            config.partition(source.partition).semantics,
             read_or_fail(source.yarn_site) if source.yarn_site else None,
             source.daemon_user,
         ),

@@ -187,13 +187,13 @@ def lint(
         reading = options
         if config is not None:
             reading = policies.reading_options_of(policies.settings(config, name))
-        found = _check_policy(format_name, reading, data, name, with_lint=True)
+        diagnostics = _check_policy(format_name, reading, data, name, with_lint=True)
         kind = format_name or detect_file_format(data)
-        if not users_from or kind not in FORMATS or has_errors(found):
-            return found
+        if not users_from or kind not in FORMATS or has_errors(diagnostics):
+            return diagnostics
         policy = policies.parse(data, name, kind, options, config)
         people = read_users(users_from, config, policy)
-        return sort_diagnostics([*found, *names_of_other_kind(policy, people)])
+        return sort_diagnostics([*diagnostics, *names_of_other_kind(policy, people)])
 
     sys.exit(_report("lint", _check_each(files, check), output, warnings_fail=True))
 
@@ -252,8 +252,8 @@ def convert(
     try:
         data, name, _, _ = open_envelope(data, name)
     except ParseError as error:
-        found = error.diagnostic(name)
-        raise Failure(str(found), [found]) from None
+        fault = error.diagnostic(name)
+        raise Failure(str(fault), [fault]) from None
     result = convert_to_yunikorn(
         detected, data, name, options.yarn, options.acl_names_of(DEFAULT_PARTITION)
     )
@@ -270,10 +270,12 @@ def convert(
 def _check_policy(
     format_name: str | None, options: FormatOptions, data: bytes, name: str, *, with_lint: bool
 ) -> list[Diagnostic]:
-    detected, found = detect_and_check(format_name or "", data, name, options, with_lint=with_lint)
+    detected, diagnostics = detect_and_check(
+        format_name or "", data, name, options, with_lint=with_lint
+    )
     if detected == YUNIKORN and name != STDIN_NAME and (key := key_instead(Path(name))):
-        found = sort_diagnostics([*found, other_key(name, key)])
-    return found
+        diagnostics = sort_diagnostics([*diagnostics, other_key(name, key)])
+    return diagnostics
 
 
 def _lint_configured(config: Path) -> Iterator[Checked]:
@@ -299,23 +301,23 @@ def _lint_configured(config: Path) -> Iterator[Checked]:
 def _check_policy_alone(
     format_name: str | None, options: FormatOptions, data: bytes, name: str
 ) -> list[Diagnostic]:
-    found = _check_policy(format_name, options, data, name, with_lint=False)
-    if has_errors(found) or RESOLVER_KEY not in open_envelope(data, name).data:
-        return found
-    return sort_diagnostics([*found, *unusable_resolver_errors(data, name, options)])
+    diagnostics = _check_policy(format_name, options, data, name, with_lint=False)
+    if has_errors(diagnostics) or RESOLVER_KEY not in open_envelope(data, name).data:
+        return diagnostics
+    return sort_diagnostics([*diagnostics, *unusable_resolver_errors(data, name, options)])
 
 
 def _refuse_reading_options(beside: str) -> None:
     """Refuse the options for reading policies in combination with an option for settings."""
     context = click.get_current_context()
-    given = [
+    options = [
         parameter.opts[0]
         for parameter in context.command.params
         if parameter.name in _READING
         and context.get_parameter_source(parameter.name) is not ParameterSource.DEFAULT
     ]
-    if given:
-        raise _wrong_usage(f"{', '.join(given)}: not allowed with {beside}")
+    if options:
+        raise _wrong_usage(f"{', '.join(options)}: not allowed with {beside}")
 
 
 def _refuse_standard_input(files: Iterable[str]) -> None:
@@ -345,33 +347,33 @@ def _report(
     command: str, checked: Iterable[Checked], output: str, *, warnings_fail: bool = False
 ) -> int:
     """Print the diagnostics of all files and a summary on stderr, and return the exit status."""
-    found: list[Diagnostic] = []
+    all_diagnostics: list[Diagnostic] = []
     files = 0
     is_readable = True
     for name, result in checked:
         files += 1
         if isinstance(result, OSError):
-            found.append(unreadable(name, result))
+            all_diagnostics.append(unreadable(name, result))
             if output == findings.TEXT:
-                click.echo(str(found[-1]), err=True)
+                click.echo(str(all_diagnostics[-1]), err=True)
             is_readable = False
             continue
         diagnostics = list(result)
         if output == findings.TEXT:
             findings.write(output, command, diagnostics, {})
-        found += diagnostics
-    counts = _counts(files, found)
+        all_diagnostics += diagnostics
+    counts = _counts(files, all_diagnostics)
     if output != findings.TEXT:
-        findings.write(output, command, found, counts)
+        findings.write(output, command, all_diagnostics, counts)
     click.echo(_summary(counts), err=True)
     if not is_readable:
         return EXIT_FAILURE
-    return EXIT_NO if has_errors(found) or (warnings_fail and found) else 0
+    return EXIT_NO if has_errors(all_diagnostics) or (warnings_fail and all_diagnostics) else 0
 
 
-def _counts(files: int, found: list[Diagnostic]) -> dict[str, int]:
-    errors = sum(diagnostic.severity is Severity.ERROR for diagnostic in found)
-    return {"files": files, "errors": errors, "warnings": len(found) - errors}
+def _counts(files: int, diagnostics: list[Diagnostic]) -> dict[str, int]:
+    errors = sum(diagnostic.severity is Severity.ERROR for diagnostic in diagnostics)
+    return {"files": files, "errors": errors, "warnings": len(diagnostics) - errors}
 
 
 def _summary(counts: Mapping[str, int]) -> str:

@@ -71,10 +71,10 @@ def _files(folders: Iterable[str]) -> Iterator[Path]:
         if not folder.is_dir():
             yield folder
             continue
-        found = sorted(path for pattern in _PATTERNS for path in folder.rglob(pattern))
-        if not found:
+        files = sorted(path for pattern in _PATTERNS for path in folder.rglob(pattern))
+        if not files:
             raise Failure(f"{folder}: has no tests: name the files {' or '.join(_PATTERNS)}")
-        yield from found
+        yield from files
 
 
 def _print(file: Path, outcomes: "Iterable[Outcome]") -> None:

@@ -64,13 +64,13 @@ async def run_file(file: Path) -> tuple[list[Outcome], list[str]]:
         without = frozenset(_without_resolver(settings, snapshot))
         for test in tests.tests:
             start = time.perf_counter()
-            found = [
+            results = [
                 await _failure(services, name, each, _given_groups(tests, each, without))
                 for each in test.expectations
             ]
             seconds = time.perf_counter() - start
-            failures = [failure for failure in found if failure]
-            outcomes.append(Outcome(name, test.name, test.line, len(found), seconds, failures))
+            failures = [failure for failure in results if failure]
+            outcomes.append(Outcome(name, test.name, test.line, len(results), seconds, failures))
     return outcomes, [*_notes(name, settings, without)]
 
 

@@ -125,7 +125,7 @@ def _print(file: str, proofs: list[Proof]) -> None:
 
 def _document(file: str, proof: Proof, prover: Prover) -> Mapping[str, Any]:
     stated = proof.stated
-    found: dict[str, Any] = {
+    document: dict[str, Any] = {
         "claim": stated.text,
         "file": file,
         "line": stated.line,
@@ -134,12 +134,12 @@ def _document(file: str, proof: Proof, prover: Prover) -> Mapping[str, Any]:
     }
     if proof.refutation:
         person = proof.refutation.person
-        found["person"] = {
+        document["person"] = {
             "user": prover.policy.user(person),
             "groups": [*person.groups],
             "real_user": person.real_user,
         }
-        found["decisions"] = [
+        document["decisions"] = [
             {
                 "partition": prover.partition.name,
                 "queue": shown.answer.use.queue,
@@ -152,7 +152,7 @@ def _document(file: str, proof: Proof, prover: Prover) -> Mapping[str, Any]:
             }
             for shown in proof.shown
         ]
-    return found
+    return document
 
 
 def _markdown(proofs: list[Proof]) -> Iterator[str]:

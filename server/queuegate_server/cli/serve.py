@@ -178,7 +178,7 @@ def _supervise(settings: Settings, config: Path | None, content: bytes | None, r
     from queuegate_server.supervisor.service import serve_admin_port  # noqa: PLC0415 - for workers only
     from queuegate_server.supervisor.supervisor import (  # noqa: PLC0415 - for workers only
         Supervisor,
-        WorkerFailed,
+        WorkerError,
     )
 
     def read_again() -> tuple[Settings, bytes | None]:
@@ -203,7 +203,7 @@ def _supervise(settings: Settings, config: Path | None, content: bytes | None, r
         raise Failure(str(error)) from None
     except CannotListen as error:
         raise Failure(f"cannot listen on {error}") from None
-    except WorkerFailed as error:
+    except WorkerError as error:
         if not str(error):
             raise click.ClickException("a worker crashed at startup; see the log") from None
         raise Failure(str(error)) from None

@@ -93,17 +93,17 @@ async def _resolved(
     services = OfflineServices(settings(config, policy.name))
     try:
         snapshot = await services.load()
-        found: dict[str, GroupsByUser] = {}
+        people: dict[str, GroupsByUser] = {}
         for name, served in snapshot.served.items():
             users: Iterable[str] = unknown
             if has_directory:
                 listed = await _all_users(name, served.groups)
                 users = dict.fromkeys([*unknown, *(user for user in listed if user not in known)])
-            found[name] = {**known, **await _groups_of(users, served.groups)}
+            people[name] = {**known, **await _groups_of(users, served.groups)}
     except CannotServe as error:
         raise Failure.of(f"{config}: cannot be used", error.diagnostics) from None
     else:
-        return found
+        return people
     finally:
         await services.close()
 
@@ -122,7 +122,7 @@ async def _all_users(partition: str, resolver: GroupResolver) -> Iterable[str]:
 
 async def _groups_of(users: Iterable[str], resolver: GroupResolver) -> dict[str, tuple[str, ...]]:
     """Look users up concurrently. Raises Failure."""
-    found: dict[str, tuple[str, ...]] = {}
+    groups: dict[str, tuple[str, ...]] = {}
     remaining = iter(users)
 
     async def look_up() -> None:
@@ -131,7 +131,7 @@ async def _groups_of(users: Iterable[str], resolver: GroupResolver) -> dict[str,
             if isinstance(outcome, LookupFailed):
                 raise Failure(f"the groups of {quoted(user)} cannot be looked up: {outcome.detail}")
             # An unknown user gets in where everyone or the user is listed.
-            found[user] = outcome.groups if isinstance(outcome, Found) else ()
+            groups[user] = outcome.groups if isinstance(outcome, Found) else ()
 
     await asyncio.gather(*(look_up() for _ in range(_AT_ONCE)))
-    return found
+    return groups

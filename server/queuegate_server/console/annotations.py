@@ -114,9 +114,9 @@ def _lint_job(job: ParseJob, text: PolicyText) -> CheckJob:
 
 
 def _places(job: ParseJob) -> Mapping[AclKey, Place]:
-    found: dict[AclKey, Place] = {}
+    positions: dict[AclKey, Place] = {}
     for text in job.texts:
         name, data = text.policy
         format_name = text.format or detect_format(data)
-        found |= acl_positions(format_name, data, name, format_options(text, job))
-    return found
+        positions |= acl_positions(format_name, data, name, format_options(text, job))
+    return positions

@@ -248,10 +248,10 @@ class Console:
         raise web.HTTPFound(url(PAGES[0].path))
 
     async def _file(self, request: web.Request) -> web.StreamResponse:
-        found = self._static.get(request.match_info["name"])
-        if found is None:
+        asset = self._static.get(request.match_info["name"])
+        if asset is None:
             raise web.HTTPNotFound
-        body, content_type = found
+        body, content_type = asset
         return web.Response(body=body, content_type=content_type, charset="utf-8")
 
     async def _sign_in_form(self, request: web.Request) -> web.StreamResponse:
@@ -386,9 +386,9 @@ class Console:
             text = _EXPLAINED.get(error.status, "")
             response = await self._message(request, error.status, text)
         except Exception as error:  # the boundary: every error becomes a page
-            found = to_status(error)
-            status = _HTTP.get(found.code, 500)
-            response = await self._message(request, status, found.proto.message)
+            error_status = to_status(error)
+            status = _HTTP.get(error_status.code, 500)
+            response = await self._message(request, status, error_status.proto.message)
         response.headers.update(HEADERS)
         return response
 

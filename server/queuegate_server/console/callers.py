@@ -44,10 +44,10 @@ class HttpCall:
 
     def invocation_metadata(self) -> list[tuple[str, str]]:
         """Return the authorization headers, or the session's token if there are none."""
-        given = self._request.headers.getall("Authorization", [])
-        if not given and self._token is not None:
-            given = [f"Bearer {self._token}"]
-        return [("authorization", value) for value in given]
+        values = self._request.headers.getall("Authorization", [])
+        if not values and self._token is not None:
+            values = [f"Bearer {self._token}"]
+        return [("authorization", value) for value in values]
 
     def auth_context(self) -> Mapping[str, Iterable[bytes]]:
         """Return the client certificate that TLS verified."""

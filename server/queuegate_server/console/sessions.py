@@ -56,8 +56,8 @@ class Sessions:
 
     def token(self, session: str) -> str | None:
         """Return the token of a session; None if the session does not exist or has ended."""
-        found = self._sessions.get(session)
-        return None if found is None else found.token
+        entry = self._sessions.get(session)
+        return None if entry is None else entry.token
 
     def end(self, session: str) -> None:
         """End a session, if it exists."""

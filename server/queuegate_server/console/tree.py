@@ -58,14 +58,14 @@ def children(partition: Partition, path: str, start: str = "") -> Iterator[str]:
     paths = partition.paths
     prefix = path + SEPARATOR
     index = bisect.bisect_left(paths, max(start, prefix))
-    while index < len(paths) and (found := paths[index]).startswith(prefix):
-        below = found.find(SEPARATOR, len(prefix))
+    while index < len(paths) and (candidate := paths[index]).startswith(prefix):
+        below = candidate.find(SEPARATOR, len(prefix))
         if below < 0:
-            yield found
+            yield candidate
             index += 1
         else:
             # Below a child already yielded, or before the start.
-            index = bisect.bisect_left(paths, found[:below] + _AFTER, index)
+            index = bisect.bisect_left(paths, candidate[:below] + _AFTER, index)
 
 
 def has_children(partition: Partition, path: str) -> bool:
@@ -75,15 +75,15 @@ def has_children(partition: Partition, path: str) -> bool:
 
 def level(partition: Partition, path: str, start: str = "", size: int = LEVEL) -> Level:
     """Return a page of the children of a queue, starting at the path `start`."""
-    found: list[str] = []
+    paths: list[str] = []
     following = ""
     for child in children(partition, path, start):
-        if len(found) == size:
+        if len(paths) == size:
             following = child
             break
-        found.append(child)
+        paths.append(child)
     first = next(children(partition, path), "")
-    return Level(found, bool(found) and found[0] != first, following)
+    return Level(paths, bool(paths) and paths[0] != first, following)
 
 
 def rows(partition: Partition, selected: str, start: str = "") -> Iterator[Row]:
@@ -138,16 +138,16 @@ async def search(partition: Partition, text: str) -> tuple[list[str], bool]:
     more.
     """
     wanted = text.lower()
-    found: list[str] = []
+    matches: list[str] = []
     async with _searching:
         for number, path in enumerate(partition.paths, 1):
             if not number % _CHUNK:
                 await asyncio.sleep(PAUSE_SECONDS)
             if wanted in path.lower():
-                if len(found) == MAX_FOUND:
-                    return found, True
-                found.append(path)
-    return found, False
+                if len(matches) == MAX_FOUND:
+                    return matches, True
+                matches.append(path)
+    return matches, False
 
 
 def openness(partition: Partition, path: str, access: Access) -> str:

@@ -68,8 +68,10 @@ class Url(str):
 
 def url(path: str, **query: object) -> Url:
     """Return the URL of a page below `/console/`, without empty parameters."""
-    given = {name: str(value) for name, value in query.items() if value not in {None, "", False}}
-    return Url(f"{PREFIX}{path}?{urlencode(given)}" if given else f"{PREFIX}{path}")
+    parameters = {
+        name: str(value) for name, value in query.items() if value not in {None, "", False}
+    }
+    return Url(f"{PREFIX}{path}?{urlencode(parameters)}" if parameters else f"{PREFIX}{path}")
 
 
 @dataclass(frozen=True, slots=True)

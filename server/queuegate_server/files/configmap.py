@@ -98,12 +98,12 @@ def decompress(values: Mapping[str, bytes]) -> Mapping[str, bytes]:
 
     Raises BadCompression, including for more than MAX_BYTES.
     """
-    found = {key: value for key, value in values.items() if not is_compressed(key)}
+    plain = {key: value for key, value in values.items() if not is_compressed(key)}
     left = MAX_BYTES
     for key in filter(is_compressed, values):
-        found[decompressed_key(key)] = text = _decompress(key, values[key], left)
+        plain[decompressed_key(key)] = text = _decompress(key, values[key], left)
         left -= len(text)
-    return found
+    return plain
 
 
 def _decompress(key: str, value: bytes, max_bytes: int) -> bytes:

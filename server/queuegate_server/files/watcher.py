@@ -122,14 +122,14 @@ class Content(NamedTuple, Generic[T]):
     """SHA-256 in upper-case hexadecimal."""
 
 
-class _Seen(NamedTuple):
+class _Version(NamedTuple):
     """The version of the files that was read last."""
 
     status: tuple[int, ...]
     checksum: str
 
 
-_UNREADABLE: Final = _Seen((), "")
+_UNREADABLE: Final = _Version((), "")
 
 
 class FileWatcher(Generic[T]):
@@ -153,12 +153,12 @@ class FileWatcher(Generic[T]):
 
         Raises OSError, including after `seconds`, and any exception of `parse`.
         """
-        future: Future[tuple[V, _Seen]] = Future()
+        future: Future[tuple[V, _Version]] = Future()
 
         def read() -> None:
             try:
-                content, seen = self._read()
-                future.set_result((parse(content.data), seen))
+                content, version = self._read()
+                future.set_result((parse(content.data), version))
             except BaseException as error:
                 future.set_exception(error)
 
@@ -172,12 +172,12 @@ class FileWatcher(Generic[T]):
     async def read(self) -> Content[T]:
         """Read the source. Raises OSError, including if reading takes too long."""
         try:
-            content, seen = await self.run_in_thread(self._read)
+            content, version = await self.run_in_thread(self._read)
         except OSError:
             self._seen = _UNREADABLE
             raise
         # Not in the thread: an abandoned thread must not change the last seen version.
-        self._seen = seen
+        self._seen = version
         return content
 
     async def run_in_thread(self, function: Callable[[], R]) -> R:
@@ -235,13 +235,13 @@ class FileWatcher(Generic[T]):
             message = "earlier attempts to read it are still hanging"
         raise OSError(None, message, self.name)
 
-    def _read(self) -> tuple[Content[T], _Seen]:
+    def _read(self) -> tuple[Content[T], _Version]:
         # The status first: if it is outdated, the worst case is that the next check compares
         # contents.
         status = self._source.status()
         data = self._source.read()
         content = Content(data, checksum(data))
-        return content, _Seen(status, content.checksum)
+        return content, _Version(status, content.checksum)
 
     def _may_have_changed(self) -> bool:
         """Compare the contents only if the status of the files has changed."""
@@ -253,15 +253,15 @@ class FileWatcher(Generic[T]):
 
     def _has_changed(self) -> bool:
         """Compare the contents with the last read."""
-        seen = self._seen
+        last = self._seen
         try:
-            _, found = self._read()
+            _, current = self._read()
         except OSError:
-            return seen is not _UNREADABLE
-        if found.checksum != seen.checksum:
+            return last is not _UNREADABLE
+        if current.checksum != last.checksum:
             return True
-        if self._seen is seen:
-            self._seen = found
+        if self._seen is last:
+            self._seen = current
         return False
 
     def _folders(self) -> dict[Path, tuple[int, int]]:

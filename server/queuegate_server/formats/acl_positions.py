@@ -53,13 +53,13 @@ def acl_positions(
     of a `leaf-queue-template` have a path with the level `*`. Other templates are left out because
     several of them can apply to one queue.
     """
-    found: dict[AclKey, Place] = {}
+    positions: dict[AclKey, Place] = {}
 
     def add(key: AclKey, acl: Positioned | None, queue: Positioned | None) -> None:
         if place := acl or queue:
             other = getattr(place, "file", "")
             column = place.column + (indent if not other or other == file else 0)
-            found[key] = Place(other or file, place.line, column)
+            positions[key] = Place(other or file, place.line, column)
 
     with suppress(TooManyErrors, ParseError):
         data, file, indent, _ = open_envelope(data, file)
@@ -69,7 +69,7 @@ def acl_positions(
                 for queue in partition.queues:
                     add(AclKey(name, queue.path, Access.SUBMIT), queue.submit_acl, queue.position)
                     add(AclKey(name, queue.path, Access.ADMIN), queue.admin_acl, queue.position)
-            return found
+            return positions
         site, _ = read_site(options.yarn.site, options.yarn.semantics)
         scheduler = SCHEDULERS[format_name](data, Diagnostics(file), site.configuration)
         name = options.yarn.partition
@@ -85,5 +85,5 @@ def acl_positions(
             at = site.admins_position
             key = AclKey(name, CLUSTER, Access.ADMIN)
             place = Place(options.yarn.site[1])
-            found[key] = place._replace(line=at.line, column=at.column) if at else place
-    return found
+            positions[key] = place._replace(line=at.line, column=at.column) if at else place
+    return positions

@@ -127,19 +127,24 @@ class _Reader:
             "claims": ("claims", Fields.texts),
         }
         mapping = self._fields.mapping("the file", root) if root else None
-        found = self._fields.values(mapping, readers, "a file of claims")
-        if not found.get("claims") and not self._diagnostics.error_count:
+        values = self._fields.values(mapping, readers, "a file of claims")
+        if not values.get("claims") and not self._diagnostics.error_count:
             message = "has no claims"
             self._diagnostics.error(root, message, "write them as a list below `claims:`")
-        claims = [claim for node in found.get("claims") or () for claim in self._claim(node)]
-        partition = found.get("partition")
+        claims = [claim for node in values.get("claims") or () for claim in self._claim(node)]
+        partition = values.get("partition")
         return ClaimsFile(
-            partition.text if partition else "", self._world(found.get("facts") or ()), (*claims,)
+            partition.text if partition else "", self._world(values.get("facts") or ()), (*claims,)
         )
 
     def _claim(self, node: ScalarNode) -> Iterator[StatedClaim]:
         match = next(
-            (found for pattern in _CLAIMS if (found := pattern.fullmatch(node.text.strip()))), None
+            (
+                candidate
+                for pattern in _CLAIMS
+                if (candidate := pattern.fullmatch(node.text.strip()))
+            ),
+            None,
         )
         if match is not None:
             yield StatedClaim(node.text.strip(), node.line, node.column, match)

@@ -123,15 +123,17 @@ class Diagnostics:
 
     def sorted(self) -> tuple[Diagnostic, ...]:
         """Return all diagnostics by position, plus one that summarizes those beyond the bound."""
-        found = sort_diagnostics(diagnostic for kept in self._kept.values() for diagnostic in kept)
+        diagnostics = sort_diagnostics(
+            diagnostic for kept in self._kept.values() for diagnostic in kept
+        )
         remedy = "fix those above first"
         if self._has_more_errors:
             message = f"more than {MAX_DIAGNOSTICS} errors: the rest of the file was not checked"
-            found.append(Diagnostic(self.file, 0, 0, Severity.ERROR, message, remedy))
+            diagnostics.append(Diagnostic(self.file, 0, 0, Severity.ERROR, message, remedy))
         if self._suppressed_warnings:
             message = f"{self._suppressed_warnings} more warnings are not shown"
-            found.append(Diagnostic(self.file, 0, 0, Severity.WARNING, message, remedy))
-        return tuple(found)
+            diagnostics.append(Diagnostic(self.file, 0, 0, Severity.WARNING, message, remedy))
+        return tuple(diagnostics)
 
     def _add(
         self, severity: Severity, position: Positioned | None, message: str, remedy: str, queue: str

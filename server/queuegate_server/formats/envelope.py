@@ -300,7 +300,7 @@ def _in_place(envelope: Policy, value: _Value) -> Policy:
     indent = min((len(line) - len(line.lstrip(" ")) for line in body if line.strip()), default=0)
     if text.lstrip().startswith("<"):
         # An XML declaration must come first, and white space can be part of an ACL.
-        text = _XML_DECLARATION.sub(lambda found: " " * len(found[0]), text, count=1)
+        text = _XML_DECLARATION.sub(lambda match: " " * len(match[0]), text, count=1)
     elif not _OTHER_DOCUMENT.search(text):
         # YAML accepts text whose lines are all indented.
         return Policy("\n".join([*[""] * (start + 1), *body, ""]).encode(), envelope.file)

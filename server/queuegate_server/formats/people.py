@@ -19,7 +19,7 @@ People = Mapping[str, tuple[str, ...] | None]
 
 def read_people(data: bytes, diagnostics: Diagnostics) -> People:
     """Return the people in a file, and report invalid lines."""
-    found: dict[str, tuple[str, ...] | None] = {}
+    people: dict[str, tuple[str, ...] | None] = {}
     try:
         text = decode(data)
         rows = _audit_log(text) if text.lstrip().startswith("{") else _table(text)
@@ -27,13 +27,13 @@ def read_people(data: bytes, diagnostics: Diagnostics) -> People:
             fault = _fault([user, *(groups or ())])
             if fault:
                 diagnostics.error(Position(line, 1), fault, "write USER,GROUP,GROUP…")
-            elif groups or user not in found:
-                found[user] = groups
+            elif groups or user not in people:
+                people[user] = groups
     except ParseError as error:
         diagnostics.error(error.position, error.message, error.remedy)
     except TooManyErrors:
         pass
-    return found
+    return people
 
 
 def _fault(names: list[str]) -> str:

@@ -92,18 +92,18 @@ class _Reader:
             self.diagnostics.error(None, "has no tests", "write `policy`, `users` and `tests`")
             return PolicyTests("", "", {}, ())
         mapping = self._fields.mapping("the file", root)
-        found = self._fields.values(mapping, readers, "a file of tests")
-        policy, config = (_text(found.get(key)) for key in ("policy", "config"))
+        values = self._fields.values(mapping, readers, "a file of tests")
+        policy, config = (_text(values.get(key)) for key in ("policy", "config"))
         if not policy and not config:
             self.diagnostics.error(
                 root, "does not name a policy", "write `policy: FILE`, relative to this file"
             )
-        users = found.get("users")
+        users = values.get("users")
         for name, (_, node) in users.entries.items() if users else ():
             self._users[name] = self._groups(name, node)
-        if not found.get("tests"):
+        if not values.get("tests"):
             self.diagnostics.error(root, "has no tests", "write them as a list below `tests:`")
-        tests = tuple(map(self._test, found.get("tests") or ()))
+        tests = tuple(map(self._test, values.get("tests") or ()))
         return PolicyTests(policy, config, self._users, tests)
 
     def _groups(self, user: str, node: Node) -> tuple[str, ...] | None:
@@ -123,16 +123,16 @@ class _Reader:
             "queue": ("queue", self._one_or_more),
             "allowed": ("allowed", lambda fields, key, value: (fields.boolean(key, value), value)),
         }
-        found = self._fields.values(node, readers, "a test")
+        values = self._fields.values(node, readers, "a test")
         for key in ("user", "queue", "allowed"):
-            if not found.get(key):
+            if not values.get(key):
                 self.diagnostics.error(node, f"a test has no {key}", f"write `{key}: …`")
-        self._known_word(found.get("access"), [str(access) for access in Access])
-        self._known_word(found.get("reason"), _REASONS)
-        for user in found.get("user") or ():
+        self._known_word(values.get("access"), [str(access) for access in Access])
+        self._known_word(values.get("reason"), _REASONS)
+        for user in values.get("user") or ():
             self._known_user(user)
-        expectations = tuple(self._expectations(found))
-        name = _text(found.get("name"))
+        expectations = tuple(self._expectations(values))
+        name = _text(values.get("name"))
         if not name and expectations:
             first = expectations[0]
             name = f"{first.user} {first.access} {first.queue}"
@@ -144,17 +144,17 @@ class _Reader:
             return [] if text is None else [text]
         return fields.texts(key, node) or []
 
-    def _expectations(self, found: Mapping[str, Any]) -> Iterator[Expectation]:
-        allowed, at = found.get("allowed") or (False, None)
-        for user, queue in product(found.get("user") or (), found.get("queue") or ()):
+    def _expectations(self, values: Mapping[str, Any]) -> Iterator[Expectation]:
+        allowed, at = values.get("allowed") or (False, None)
+        for user, queue in product(values.get("user") or (), values.get("queue") or ()):
             yield Expectation(
                 user.text,
                 queue.text,
-                _text(found.get("access")) or str(Access.SUBMIT),
-                _text(found.get("partition")) or "default",
-                _text(found.get("real_user")),
+                _text(values.get("access")) or str(Access.SUBMIT),
+                _text(values.get("partition")) or "default",
+                _text(values.get("real_user")),
                 allowed,
-                {key: found[key].text for key in _COMPARED if found.get(key)},
+                {key: values[key].text for key in _COMPARED if values.get(key)},
                 at.line if at else 0,
                 at.column if at else 0,
             )

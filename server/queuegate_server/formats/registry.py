@@ -107,8 +107,8 @@ def detect_bare_format(data: bytes) -> str:
     after a document type. Everything else is YuniKorn's format.
     """
     start = data[:_MAX_SNIFFED_BYTES]
-    if found := _FIRST_TAG.match(start):
-        return _FORMAT_BY_FIRST_TAG.get(found[1], _OTHER_XML_FORMAT)
+    if tag := _FIRST_TAG.match(start):
+        return _FORMAT_BY_FIRST_TAG.get(tag[1], _OTHER_XML_FORMAT)
     return _OTHER_XML_FORMAT if _MARKUP.match(start) else YUNIKORN
 
 
@@ -123,10 +123,10 @@ def detect_file_format(data: bytes) -> str:
 
 
 def _file_format_of(text: Policy) -> str:
-    found = format_of(text)
-    if found != "capacity-scheduler" or _ROOT_QUEUES in text.data:
-        return found
-    return YARN_SITE if _SITE_KEY.search(text.data) else found
+    format_name = format_of(text)
+    if format_name != "capacity-scheduler" or _ROOT_QUEUES in text.data:
+        return format_name
+    return YARN_SITE if _SITE_KEY.search(text.data) else format_name
 
 
 def open_policy(data: bytes, file: str, options: FormatOptions = DEFAULT_OPTIONS) -> Policy:
@@ -202,10 +202,10 @@ def lint_opened(
     """Do what `lint_policy` does, for a text that is out of its envelope."""
     _check_format(format_name)
     if format_name == YUNIKORN:
-        found = lint_queues(text.data, text.file, acl_names=options.acl_names_of)
+        warnings = lint_queues(text.data, text.file, acl_names=options.acl_names_of)
     else:
-        found = lint_scheduler(format_name, text.data, text.file, options.yarn)
-    return list(text.in_file(found))
+        warnings = lint_scheduler(format_name, text.data, text.file, options.yarn)
+    return list(text.in_file(warnings))
 
 
 def check_file(
@@ -261,9 +261,9 @@ def _check_site(
 ) -> list[Diagnostic]:
     yarn = replace(options.yarn, site=(data, file))
     warnings = lint_site(yarn) if with_lint else ()
-    site, found = read_site(yarn.site, yarn.semantics)
+    site, diagnostics = read_site(yarn.site, yarn.semantics)
     others = other_deciders(site.configuration, file)
-    return sort_diagnostics((*found, *others, *warnings))
+    return sort_diagnostics((*diagnostics, *others, *warnings))
 
 
 def _check_opened(

@@ -61,14 +61,14 @@ def _read(text: str, diagnostics: Diagnostics) -> Iterator[tuple[Position, str, 
         stated = line.strip()
         if not stated or stated[0] in "#!":
             continue
-        found = _LINE.fullmatch(line)
-        if found is None or (found["key"].startswith("spark.") and "\\" in line and "acls" in line):
+        match = _LINE.fullmatch(line)
+        if match is None or (match["key"].startswith("spark.") and "\\" in line and "acls" in line):
             message = f"{quoted(stated)} is not a valid property"
             diagnostics.error(
                 position, message, "write the name, a space and the value on one line"
             )
             continue
-        name, value = found["key"], found["value"].strip(TRIMMED)
+        name, value = match["key"], match["value"].strip(TRIMMED)
         try:
             spark_acls({name: value})
         except SparkError as error:

@@ -169,9 +169,9 @@ def spelled_in_two_cases(text: str) -> Iterator[Suspicion]:
     """Yield names of a list in an ACL that differ only in case and are thus different."""
     users, _, groups = text.partition(" ")
     for kind, field in (("user", users), ("group", groups)):
-        seen: dict[str, str] = {}
+        spellings: dict[str, str] = {}
         for name in filter(None, (entry.strip() for entry in field.split(","))):
-            first = seen.setdefault(name.lower(), name)
+            first = spellings.setdefault(name.lower(), name)
             if first != name:
                 yield Suspicion(
                     f"the {kind} {quoted(name)} is also spelled {quoted(first)} in this ACL",
@@ -196,17 +196,17 @@ def meant_key(key: str, submit: str, admin: str) -> str:
 
 
 def _invisible(_: str, name: str, __: Wording) -> Suspicion | None:
-    found = _INVISIBLE.search(name)
-    return found and Suspicion(
-        f"{quoted(name)} contains an invisible character, U+{ord(found[0]):04X}",
+    match = _INVISIBLE.search(name)
+    return match and Suspicion(
+        f"{quoted(name)} contains an invisible character, U+{ord(match[0]):04X}",
         "retype the name: it is not the name that it appears to be",
     )
 
 
 def _separator(_: str, name: str, __: Wording) -> Suspicion | None:
-    found = _SEPARATOR.search(name)
-    return found and Suspicion(
-        f'{quoted(name)} is one name: a "{found[0]}" does not separate names',
+    match = _SEPARATOR.search(name)
+    return match and Suspicion(
+        f'{quoted(name)} is one name: a "{match[0]}" does not separate names',
         "separate names with commas",
     )
 
@@ -242,10 +242,10 @@ def _backslash(kind: str, name: str, wording: Wording) -> Suspicion | None:
 
 
 def _principal(kind: str, name: str, wording: Wording) -> Suspicion | None:
-    found = _PRINCIPAL.fullmatch(name)
-    return found and Suspicion(
+    match = _PRINCIPAL.fullmatch(name)
+    return match and Suspicion(
         f"{quoted(name)} looks like a Kerberos principal: {wording.compared}",
-        f"write {quoted(found[1])} if that is the {kind}'s name",
+        f"write {quoted(match[1])} if that is the {kind}'s name",
         may_exist=True,
     )
 
@@ -259,9 +259,9 @@ def _host(kind: str, name: str, wording: Wording) -> Suspicion | None:
 
 
 def _prefix(_: str, name: str, __: Wording) -> Suspicion | None:
-    found = _PREFIX.fullmatch(name)
-    return found and Suspicion(
-        f"{quoted(found[0][: -len(found[2]) or None])} in {quoted(name)} is part of the name",
+    match = _PREFIX.fullmatch(name)
+    return match and Suspicion(
+        f"{quoted(match[0][: -len(match[2]) or None])} in {quoted(name)} is part of the name",
         "write names alone: users, one space, groups",
     )
 

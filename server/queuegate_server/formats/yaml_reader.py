@@ -63,7 +63,7 @@ _NOTHING: Final = _Size(0, 0)
 
 
 @dataclass(slots=True, eq=False)
-class _Open:
+class _OpenNode:
     """A list or mapping whose end has not been reached."""
 
     node: SequenceNode | MappingNode
@@ -81,7 +81,7 @@ class _Builder:
         """Start with the size of the preceding documents: the bounds apply to the whole file."""
         self._diagnostics = diagnostics
         self._top = SequenceNode(0, 0)
-        self._open = [_Open(self._top, None, _NOTHING)]
+        self._open = [_OpenNode(self._top, None, _NOTHING)]
         self._anchors: dict[str, tuple[Node, _Size | None]] = {}
         self._nodes, self._characters = size_before
         self.ended: Any = None
@@ -153,7 +153,7 @@ class _Builder:
             raise ParseError(node, message, "flatten the document")
         if event.anchor is not None:
             self._anchors[event.anchor] = (node, None)
-        self._open.append(_Open(node, event.anchor, _Size(self._nodes, self._characters)))
+        self._open.append(_OpenNode(node, event.anchor, _Size(self._nodes, self._characters)))
         self._count(1, 0, node)
 
     def _end(self, _event: Any) -> None:
@@ -318,10 +318,10 @@ def _look_ahead(text: str, end: Any) -> None:
             if isinstance(parser.get_token(), StreamEndToken):
                 break
     except yaml.MarkedYAMLError as error:
-        found = _syntax_error(error, rest)
-        at = found.position or Position(1, 1)
+        syntax_error = _syntax_error(error, rest)
+        at = syntax_error.position or Position(1, 1)
         position = Position(end.line + at.line, at.column + (end.column if at.line == 1 else 0))
-        raise ParseError(position, found.message, found.remedy) from None
+        raise ParseError(position, syntax_error.message, syntax_error.remedy) from None
 
 
 def _next_document(get_event: Callable[[], Any]) -> Position | None:

@@ -47,7 +47,7 @@ def newest_records(
     Raises:
         OSError: The file cannot be read.
     """
-    found: list[Mapping[str, Any]] = []
+    records: list[Mapping[str, Any]] = []
     budget = MAX_READ_BYTES
     parsed = 0
     with ExitStack() as opened:
@@ -63,7 +63,7 @@ def newest_records(
             for line in _lines_backwards(file.fileno()):
                 budget -= len(line) + 1
                 if budget < 0:
-                    return NewestRecords(found, searched_all=False)
+                    return NewestRecords(records, searched_all=False)
                 record = None
                 if any(map(line.__contains__, markers)):
                     record = _record(line)
@@ -72,10 +72,10 @@ def newest_records(
                         time.sleep(_PAUSE_SECONDS)
                 if record is None or not matches(record):
                     continue
-                if len(found) == number:
-                    return NewestRecords(found, searched_all=False)
-                found.append(record)
-    return NewestRecords(found, searched_all=True)
+                if len(records) == number:
+                    return NewestRecords(records, searched_all=False)
+                records.append(record)
+    return NewestRecords(records, searched_all=True)
 
 
 def _record(line: bytes) -> Mapping[str, Any] | None:

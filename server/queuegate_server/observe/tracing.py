@@ -155,14 +155,14 @@ class Tracer:
             kind=self._trace.SpanKind.CLIENT,
             attributes={"queuegate.resolver": name, "queuegate.outcome": "none"},
         )
-        found = False
+        succeeded = False
         try:
             outcome = await resolver.resolve(user)
             span.set_attribute("queuegate.outcome", outcome_name(outcome))
-            found = not isinstance(outcome, LookupFailed)
+            succeeded = not isinstance(outcome, LookupFailed)
             return outcome
         finally:
-            if not found:
+            if not succeeded:
                 span.set_status(self._trace.StatusCode.ERROR)
             span.end()
 

@@ -165,7 +165,7 @@ class PolicyLoader:
 
         Raises:
             CannotLoad: A file cannot be read.
-            ParserFailed: The child cannot be started, reached a limit or crashed.
+            ParserError: The child cannot be started, reached a limit or crashed.
         """
         job = await self.read()
         size = sum(len(text.policy.data) for text in job.texts)

@@ -33,7 +33,7 @@ from queuegate_server.policystore.parsing import (
     ParseJob,
 )
 from queuegate_server.runtime import child_process
-from queuegate_server.runtime.child_process import Completed, OutputTooLong, ProcessLimits
+from queuegate_server.runtime.child_process import ChildResult, OutputTooLong, ProcessLimits
 from queuegate_server.runtime.event_loop import PAUSE_SECONDS
 
 _LOG = logging.getLogger("queuegate_server.policystore")
@@ -71,7 +71,7 @@ run_child()
 """
 
 
-class ParserFailed(Exception):
+class ParserError(Exception):
     """Raised when the parser reaches a limit or crashes."""
 
     def __init__(self, message: str, remedy: str) -> None:
@@ -80,7 +80,7 @@ class ParserFailed(Exception):
 
 
 async def parse(job: ParseJob) -> ParsedPolicies:
-    """Parse all policies. Raises ParserFailed, even if no child can be started."""
+    """Parse all policies. Raises ParserError, even if no child can be started."""
     try:
         return await _run(job)
     except OSError as error:
@@ -88,14 +88,14 @@ async def parse(job: ParseJob) -> ParsedPolicies:
         remedy = _REMEDIES.get(
             error.errno, f"check that the server's user may execute {sys.executable}"
         )
-        raise ParserFailed(message, remedy) from error
+        raise ParserError(message, remedy) from error
 
 
 async def check(job: CheckJob) -> tuple[Diagnostic, ...]:
     """Return the diagnostics of files. Raises OSError if no child can be started."""
     try:
         return (await _run(job)).diagnostics
-    except ParserFailed as error:
+    except ParserError as error:
         names = ", ".join(file.name for file in job.files)
         return (Diagnostic(names, 0, 0, Severity.ERROR, str(error), error.remedy),)
 
@@ -107,7 +107,7 @@ async def _run(job: ParseJob | CheckJob) -> ParsedPolicies:
     try:
         return await decode(io.BytesIO(output))
     except ValueError:
-        raise ParserFailed("the parser's result is incomplete", "report it") from None
+        raise ParserError("the parser's result is incomplete", "report it") from None
 
 
 async def run_job(module: str, job: object, output_bytes: int | None = None) -> bytearray:
@@ -119,7 +119,7 @@ async def run_job(module: str, job: object, output_bytes: int | None = None) -> 
         output_bytes: The maximum size of its output; None for its memory limit.
 
     Raises:
-        ParserFailed: The child reached a limit or crashed.
+        ParserError: The child reached a limit or crashed.
         OSError: No child can be started.
     """
     # The result is not a pickle because the child reads untrusted text.
@@ -130,12 +130,12 @@ async def run_job(module: str, job: object, output_bytes: int | None = None) -> 
     try:
         completed = await child_process.run(_command(module), limits, text=[text])
     except TimeoutError:
-        raise ParserFailed(
+        raise ParserError(
             f"parsing takes more than {limits.seconds:g} s, the limit for a text of this size",
             "give the machine more CPU time, or make the policy smaller or simpler",
         ) from None
     except OutputTooLong:
-        raise ParserFailed(
+        raise ParserError(
             f"the result of the parser is larger than {limits.output_bytes // _MIB} MiB",
             "make the policy smaller or simpler; aliases and merge keys multiply it",
         ) from None
@@ -260,17 +260,17 @@ def _limits(size: int) -> ProcessLimits:
     )
 
 
-def _failure(completed: Completed, limits: ProcessLimits) -> ParserFailed:
+def _failure(completed: ChildResult, limits: ProcessLimits) -> ParserError:
     status = completed.status
     if status == -signal.SIGXCPU:
-        return ParserFailed(
+        return ParserError(
             f"the parser reached its CPU time limit of {limits.cpu_seconds} s (SIGXCPU)",
             "make the policy smaller or simpler; aliases and merge keys multiply it",
         )
     if status == OUT_OF_MEMORY:
         return _too_large(limits)
     if status == -signal.SIGKILL:
-        return ParserFailed(
+        return ParserError(
             "the parser was killed, probably because the machine or the container ran out of"
             " memory",
             "raise the memory limit of the container, or make the policy smaller",
@@ -278,13 +278,13 @@ def _failure(completed: Completed, limits: ProcessLimits) -> ParserFailed:
     end = completed.output[-MAX_TRACEBACK_BYTES:]
     detail = end.decode(errors="replace") if status == FAILED else ""
     _LOG.error("the parser failed", extra={"status": status, "traceback": detail})
-    return ParserFailed(
+    return ParserError(
         f"the parser failed unexpectedly (status {status})", "report it, with the server's log"
     )
 
 
-def _too_large(limits: ProcessLimits) -> ParserFailed:
-    return ParserFailed(
+def _too_large(limits: ProcessLimits) -> ParserError:
+    return ParserError(
         f"parsing takes more than {(limits.memory_bytes or 0) // _MIB} MiB of memory, the limit"
         " for a text of this size",
         "make the policy smaller or simpler; aliases and merge keys multiply it",

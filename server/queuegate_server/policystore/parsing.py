@@ -134,12 +134,12 @@ def check(job: CheckJob) -> ParsedPolicies:
     names = job.acl_names
     chosen = names if isinstance(names, AclNames) else _chosen_names(names)
     options = FormatOptions(chosen, yarn=job.yarn, is_bare=job.is_bare)
-    found = tuple(
+    diagnostics = tuple(
         diagnostic
         for name, data in job.files
         for diagnostic in check_file(job.format, data, name, options, with_lint=job.with_lint)
     )
-    return ParsedPolicies({}, {}, found, frozenset(), {}, {}, "")
+    return ParsedPolicies({}, {}, diagnostics, frozenset(), {}, {}, "")
 
 
 def parse(job: ParseJob) -> ParsedPolicies:
@@ -173,8 +173,8 @@ def parse(job: ParseJob) -> ParsedPolicies:
             files.setdefault(partition, name)
         partitions = {**loaded.partitions, **partitions}
         if text.spark is not None:
-            properties, found = read_spark_defaults(text.spark.data, text.spark.name)
-            diagnostics += found
+            properties, faults = read_spark_defaults(text.spark.data, text.spark.name)
+            diagnostics += faults
             spark |= dict.fromkeys(loaded.partitions, properties)
     diagnostics += _other_deciders(job, formats, partitions, files)
     if has_errors(diagnostics):
@@ -325,8 +325,8 @@ def _encode_partition(partition: Partition) -> Iterator[bytes]:
         texts = [text for queue in queues for text in queue.acl_texts]
         new = [text for text in dict.fromkeys(texts) if text not in acls]
         acls |= zip(new, range(len(acls), len(acls) + len(new)), strict=True)
-        found = [acls[text] for text in texts]
-        yield _line("queues", [new, [queue.path for queue in queues], found[::2], found[1::2]])
+        indexes = [acls[text] for text in texts]
+        yield _line("queues", [new, [queue.path for queue in queues], indexes[::2], indexes[1::2]])
     if (creation := partition.creation) is not None:
         every = [*creation.creators.items()], creation.templates, [*creation.depths.items()]
         for number in range(0, max(map(len, every)), _QUEUES):

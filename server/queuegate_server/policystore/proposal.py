@@ -18,7 +18,7 @@ from queuegate.policy.decision import Access
 from queuegate.policy.difference import walk
 from queuegate.policy.names import parent_path
 from queuegate.policy.tree import Partition, build_partition
-from queuegate_server.analysis.access_changes import Affected, GroupsByUser, access_changes
+from queuegate_server.analysis.access_changes import AffectedPeople, GroupsByUser, access_changes
 from queuegate_server.analysis.policy_file import PolicyFile
 from queuegate_server.analysis.proofs import CannotProve, Proof, Prover
 from queuegate_server.formats.acl_positions import AclKey, Place
@@ -91,7 +91,7 @@ async def run(job: ProposalJob) -> dict[str, Any]:
     """Return the result of `assess` in a child process. Other work runs between its lines.
 
     Raises:
-        ParserFailed: The child reached a limit or broke down.
+        ParserError: The child reached a limit or broke down.
         OSError: No child can be started.
     """
     output = await parser_process.run_job(__name__, job, MAX_RESULT_BYTES)
@@ -159,14 +159,14 @@ def _cut_texts(value: Any, key: str = "") -> Any:
 
 def _some(entries: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return the first entries that fit into the bound together."""
-    found = []
+    first = []
     size = 0
     for entry in entries:
         size += len(json.dumps(_cut_texts(entry)))
         if size > MAX_LIST_BYTES:
             break
-        found.append(entry)
-    return found
+        first.append(entry)
+    return first
 
 
 class _ServedPolicy(PolicyFile):
@@ -280,19 +280,19 @@ def _groups_that_matter(old: Partition, new: Partition) -> set[str]:
         if (above := parent_path(waiting.pop())) and above not in paths:
             paths.add(above)
             waiting.append(above)
-    found: set[str] = set()
+    groups: set[str] = set()
     for partition in (old, new) if paths else ():
         if partition.cluster is not None:
-            found |= partition.cluster.admins.groups
+            groups |= partition.cluster.admins.groups
         for path in paths - {CLUSTER}:
             queue = partition.queues.get(path)
             for each in partition.created(path) if queue is None else (queue,):
-                found |= each.submit_acl.groups | each.admin_acl.groups
+                groups |= each.submit_acl.groups | each.admin_acl.groups
     # No directory is asked about longer names, and no caller can have them.
-    return {name for name in found if len(name.encode(errors="replace")) <= MAX_NAME_BYTES}
+    return {name for name in groups if len(name.encode(errors="replace")) <= MAX_NAME_BYTES}
 
 
-def _affected(side: Affected) -> dict[str, Any]:
+def _affected(side: AffectedPeople) -> dict[str, Any]:
     return {
         "everyone": side.everyone,
         "names": _cut(side.subjects),
@@ -351,11 +351,11 @@ def _proofs(proofs: Sequence[Proof]) -> list[dict[str, Any]]:
     ]
 
 
-def _finding(found: Diagnostic) -> dict[str, Any]:
+def _finding(diagnostic: Diagnostic) -> dict[str, Any]:
     return {
-        "place": str(Place(found.file, found.line, found.column)),
-        "severity": str(found.severity),
-        "message": found.message,
-        "remedy": found.remedy,
-        "queue": found.queue,
+        "place": str(Place(diagnostic.file, diagnostic.line, diagnostic.column)),
+        "severity": str(diagnostic.severity),
+        "message": diagnostic.message,
+        "remedy": diagnostic.remedy,
+        "queue": diagnostic.queue,
     }

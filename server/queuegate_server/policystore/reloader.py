@@ -28,7 +28,7 @@ from queuegate_server.identity.manager import (
     unusable_resolvers,
 )
 from queuegate_server.policystore.loader import CannotLoad, PolicyLoader
-from queuegate_server.policystore.parser_process import ParserFailed
+from queuegate_server.policystore.parser_process import ParserError
 from queuegate_server.policystore.parsing import ParsedPolicies, ParseJob
 from queuegate_server.runtime import resources
 from queuegate_server.runtime.event_loop import PAUSE_SECONDS
@@ -165,13 +165,13 @@ class Reloader:
             return state
 
     def _past(self, state: ReloadState) -> PastReload:
-        found = state.diagnostics
+        diagnostics = state.diagnostics
         return PastReload(
             self._wall(),
             state.succeeded,
             self._revision,
-            found[:MAX_PAST_DIAGNOSTICS],
-            max(0, len(found) - MAX_PAST_DIAGNOSTICS),
+            diagnostics[:MAX_PAST_DIAGNOSTICS],
+            max(0, len(diagnostics) - MAX_PAST_DIAGNOSTICS),
         )
 
     async def _reload(self) -> tuple[tuple[Diagnostic, ...], tuple[UnusableResolver, ...]]:
@@ -193,7 +193,7 @@ class Reloader:
             return _with_unusable(parsed, error.unusable), error.unusable
         except CannotLoad as error:
             return (error.diagnostic,), ()
-        except ParserFailed as error:
+        except ParserError as error:
             message = f"{error}; the server will try again in {self._retry_later():g} s"
             return (_error(self._loader.name, message, error.remedy),), ()
         except Exception as error:  # a bug must not end the service either

@@ -41,7 +41,7 @@ class ProcessLimits:
 
 
 @dataclass(frozen=True, slots=True)
-class Completed:
+class ChildResult:
     """The result of a child process that was not killed for exceeding a limit."""
 
     status: int
@@ -56,7 +56,7 @@ async def run(
     text: Iterable[bytes] = (),
     environment: Mapping[str, str] | None = None,
     pass_fds: Collection[int] = (),
-) -> Completed:
+) -> ChildResult:
     """Run a program, which is killed when its time is up or the caller is cancelled.
 
     Once this function has returned or raised, this process no longer uses the descriptors. The
@@ -116,7 +116,7 @@ class _Child:
         self._process: subprocess.Popen[bytes] | None = None
         self._is_killed = False
 
-    def run(self) -> Completed:
+    def run(self) -> ChildResult:
         with self._lock:
             if self._is_killed:
                 raise InterruptedError
@@ -130,7 +130,7 @@ class _Child:
                     # Does not release the process ID, which `kill` may be about to use.
                     os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
                 with self._lock:
-                    return Completed(process.wait(), output)
+                    return ChildResult(process.wait(), output)
         finally:
             self.kill()
 

@@ -103,15 +103,15 @@ class LoopWatchdog:
         self._timer = self._loop.call_later(self._interval, self._beat)
 
     def _watch(self) -> None:
-        seen = missed = 0
+        last = missed = 0
         armed = -math.inf
         while not self._stop.wait(self._interval):
             # Not each time: the timer is a thread.
             if time.monotonic() - armed >= self._hang_seconds / 4:
                 faulthandler.dump_traceback_later(self._hang_seconds, exit=True, file=self._output)
                 armed = time.monotonic()
-            missed = missed + 1 if self._beats == seen else 0
-            seen = self._beats
+            missed = missed + 1 if self._beats == last else 0
+            last = self._beats
             if missed > CHECKS:
                 with contextlib.suppress(OSError):
                     os.write(self._output, _MESSAGE)

@@ -42,7 +42,7 @@ class MergedMetrics:
 
     def __init__(self) -> None:
         self._latest: dict[int, tuple[int, list[Metric]]] = {}
-        self._ended = _Merged()
+        self._ended = _MergedCollector()
 
     def update(self, index: int, pid: int, text: str) -> None:
         """Replace the metrics of a worker, in the Prometheus text format. Raises ValueError."""
@@ -58,7 +58,7 @@ class MergedMetrics:
 
         Gauges of a process that hangs or has ended are outdated and therefore omitted.
         """
-        merged = _Merged(others)
+        merged = _MergedCollector(others)
         merged.add(self._ended.collect(), summed=True)
         for index, (_, metrics) in sorted(self._latest.items()):
             merged.add(metrics, summed=True)
@@ -70,7 +70,7 @@ class MergedMetrics:
         return text
 
 
-class _Merged(Collector):
+class _MergedCollector(Collector):
     def __init__(self, others: Iterable[Metric] = ()) -> None:
         self._others = others
         self._families: dict[str, tuple[Metric, dict[tuple[str, _Labels], float]]] = {}

@@ -38,7 +38,7 @@ MAX_REVISIONS: Final = 64
 """The maximum number of policies whose revision is kept."""
 
 
-class WorkerFailed(Exception):
+class WorkerError(Exception):
     """Raised if a worker fails at startup. The text is the worker's own, or empty if it crashed."""
 
 
@@ -119,7 +119,7 @@ class Supervisor:
 
         Raises:
             CannotListen: An address is unusable.
-            WorkerFailed: A worker ended before all workers served.
+            WorkerError: A worker ended before all workers served.
         """
         with contextlib.ExitStack() as stack:
             for listener in self._settings.listen:
@@ -174,7 +174,7 @@ class Supervisor:
             if self.stop.is_set():
                 return
             if not self.all_served:
-                raise WorkerFailed(failure)
+                raise WorkerError(failure)
             steady = time.monotonic() - begin >= STEADY_SECONDS
             pause = 0.0 if steady else min(max(2 * pause, MIN_PAUSE), MAX_PAUSE)
             self.replaced[reason] += 1

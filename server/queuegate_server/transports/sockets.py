@@ -121,9 +121,9 @@ def bind(
         except OSError as error:
             # With mode 0, no later start could connect to see whether a server uses it.
             Path(address.path).unlink(missing_ok=True)
-            given = f"{owner or ''}:{group or ''}"
+            account = f"{owner or ''}:{group or ''}"
             raise CannotListen(
-                f"{address.text!r}: the socket cannot be given to {given}: {error.strerror};"
+                f"{address.text!r}: the socket cannot be given to {account}: {error.strerror};"
                 " only root can change the owner; other users can only choose one of their groups"
             ) from None
     return address.at_port(port)

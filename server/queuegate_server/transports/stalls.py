@@ -204,7 +204,7 @@ def shut_down(peers: Iterable[str]) -> None:
 
 def acknowledged() -> dict[str, int]:
     """Return the number of bytes that the peer of each TCP connection has acknowledged so far."""
-    found = {}
+    bytes_by_peer = {}
     for connection in _connections():
         with connection:
             try:
@@ -214,8 +214,8 @@ def acknowledged() -> dict[str, int]:
                 continue
             kind = "ipv6" if ":" in host else "ipv4"
             peer = f"[{host}]:{port}" if kind == "ipv6" else f"{host}:{port}"
-            found[f"{kind}:{peer}"] = int.from_bytes(info[_ACKNOWLEDGED], sys.byteorder)
-    return found
+            bytes_by_peer[f"{kind}:{peer}"] = int.from_bytes(info[_ACKNOWLEDGED], sys.byteorder)
+    return bytes_by_peer
 
 
 def _connections() -> Iterator[socket.socket]:

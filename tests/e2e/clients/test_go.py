@@ -7,7 +7,7 @@ import pytest
 
 from tests.e2e.clients.go_module import MODULE, go_test
 from tests.support import go_toolchain
-from tests.support.go_toolchain import BUILD_SECONDS, GoFailed
+from tests.support.go_toolchain import BUILD_SECONDS, GoError
 
 pytestmark = pytest.mark.timeout(BUILD_SECONDS)
 
@@ -18,7 +18,7 @@ def modules(go: Path) -> None:
     del go
     try:
         go_toolchain.run("mod", "download", folder=MODULE)
-    except GoFailed as error:
+    except GoError as error:
         pytest.skip(str(error))
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from tests.e2e.clients.go_module import MODULE, go_test
 from tests.support import go_toolchain
-from tests.support.go_toolchain import BUILD_SECONDS, GoFailed
+from tests.support.go_toolchain import BUILD_SECONDS, GoError
 
 pytestmark = pytest.mark.timeout(BUILD_SECONDS)
 
@@ -14,7 +14,7 @@ def test_every_call() -> None:
         pytest.skip("no Go here: `make verify-gates` installs it, and tests the client for Go")
     try:
         go_toolchain.run("mod", "download", folder=MODULE)
-    except GoFailed as error:
+    except GoError as error:
         pytest.skip(str(error))
     done = go_test("./queuegate", "-run", "^TestEveryCallOfAServer$")
     assert done.returncode == 0, done.stdout + done.stderr

@@ -49,7 +49,7 @@ def go(reader: Reader) -> Iterator[None]:
         reader.variables |= go_toolchain.environment() | {"PATH": reader.variables["PATH"]}
         reader.variables["PATH"] += f":{go_toolchain.go().parent}"
         go_toolchain.run("mod", "download", folder=CHECKOUT / "client" / "go")
-    except go_toolchain.GoFailed as error:
+    except go_toolchain.GoError as error:
         pytest.skip(str(error))
     reader.replaced["/src/queuegate"] = str(CHECKOUT)
     yield

@@ -31,7 +31,7 @@ import yaml
 
 from queuegate_server.settings.load import SettingsError, load_settings
 from tests.support.documents import Block, Sample, dialogue
-from tests.support.go_toolchain import GHZ, GRPC_HEALTH_PROBE, GRPCURL, HELM, PROMTOOL, GoFailed
+from tests.support.go_toolchain import GHZ, GRPC_HEALTH_PROBE, GRPCURL, HELM, PROMTOOL, GoError
 from tests.support.manifests import VERSIONS, check_schemas
 from tests.support.servers.free_ports import free_port
 
@@ -235,7 +235,7 @@ set -e
             if re.search(rf"^(?:\$ )?{name} ", text, re.MULTILINE):
                 try:
                     folder = program.built().parent
-                except GoFailed as error:
+                except GoError as error:
                     pytest.skip(str(error))
                 self.variables["PATH"] = f"{folder}{os.pathsep}{self.variables['PATH']}"
 

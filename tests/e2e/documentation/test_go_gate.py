@@ -9,7 +9,7 @@ import pytest
 
 from tests.support import go_toolchain
 from tests.support.eventually import eventually
-from tests.support.go_toolchain import BUILD_SECONDS, GoFailed
+from tests.support.go_toolchain import BUILD_SECONDS, GoError
 from tests.support.servers.queuegate_server import running_server
 
 pytestmark = pytest.mark.timeout(BUILD_SECONDS)
@@ -24,7 +24,7 @@ def program(go: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     built = tmp_path_factory.mktemp("go") / "gate"
     try:
         go_toolchain.run("mod", "download", folder=MODULE)
-    except GoFailed as error:
+    except GoError as error:
         pytest.skip(str(error))
     go_toolchain.run("vet", ".", folder=MODULE)
     go_toolchain.run("mod", "tidy", "-diff", folder=MODULE)

@@ -14,7 +14,7 @@ from google.rpc import error_details_pb2
 from tests.support import go_toolchain
 from tests.support.documents import Sample, blocks, samples
 from tests.support.fakes.scripted_server import Fault, ScriptedServer
-from tests.support.go_toolchain import BUILD_SECONDS, GoFailed
+from tests.support.go_toolchain import BUILD_SECONDS, GoError
 from tests.support.servers.queuegate_server import RunningServer, running_server
 
 pytestmark = pytest.mark.timeout(BUILD_SECONDS)
@@ -31,7 +31,7 @@ def modules(go: Path) -> None:
     try:
         for module in (CHECKOUT / "client" / "go", SHIM):
             go_toolchain.run("mod", "download", folder=module)
-    except GoFailed as error:
+    except GoError as error:
         pytest.skip(str(error))
 
 

@@ -21,7 +21,7 @@ from tests.support.go_toolchain import (
     GHZ,
     GRPC_HEALTH_PROBE,
     GRPCURL,
-    GoFailed,
+    GoError,
 )
 from tests.support.servers.documented_servers import PLAIN, documented_servers
 
@@ -51,7 +51,7 @@ class Place:
 def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
     try:
         programs = [tool.built().parent for tool in TOOLS]
-    except GoFailed as error:
+    except GoError as error:
         pytest.skip(str(error))
     folder = tmp_path_factory.mktemp("load")
     (folder / "examples").symlink_to(Path("examples").resolve())

@@ -96,7 +96,7 @@ def built(version: str) -> Path:
 
 
 def prepare(version: str, *options: str) -> None:
-    """Raises GoFailed."""
+    """Raises GoError."""
     arguments = ("run", "./prepare", "-core", version, *options, str(built(version)))
     go_toolchain.run(*arguments, folder=MODULE)
 
@@ -174,7 +174,7 @@ def run(
 
 
 def compare_vectors(version: str) -> None:
-    """Compare the recorded vectors with the code of a version as it is; raises GoFailed."""
+    """Compare the recorded vectors with the code of a version as it is; raises GoError."""
     go_toolchain.run("test", "-count=1", "./vectors", folder=MODULE, GOWORK=workspace(version))
 
 

@@ -23,7 +23,7 @@ from tests.support.atomic_files import replace
 from tests.support.documents import samples
 from tests.support.eventually import eventually
 from tests.support.fakes.scripted_server import Fault, ScriptedServer
-from tests.support.go_toolchain import BUILD_SECONDS, GoFailed
+from tests.support.go_toolchain import BUILD_SECONDS, GoError
 from tests.support.servers import admin_port
 from tests.support.servers.queuegate_server import RunningServer, running_server
 
@@ -54,7 +54,7 @@ def _scheduler(go: Path) -> None:
     """The program of the page, built as the page says."""
     try:
         go_toolchain.run("mod", "download", folder=MODULE)
-    except GoFailed as error:
+    except GoError as error:
         pytest.skip(f"yunikorn-core cannot be fetched: {error}")
     for sample in BUILD:
         build(sample.command)
@@ -385,7 +385,7 @@ def test_what_differs() -> None:
     assert added == ["queuegate.go", "queuegate.go", "queuegate_ask.go"]
     go_toolchain.run("test", "./prepare", "./access", folder=MODULE)
     with pytest.raises(
-        GoFailed, match=r"v1\.6\.0 is not supported; supported are v1\.8\.0, v1\.9\.0"
+        GoError, match=r"v1\.6\.0 is not supported; supported are v1\.8\.0, v1\.9\.0"
     ):
         go_toolchain.run("run", "./prepare", "-core", "v1.6.0", str(BUILT), folder=MODULE)
     supported = re.findall(r'"(v[\d.]+)"', (MODULE / "prepare/main.go").read_text())

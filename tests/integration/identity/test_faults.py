@@ -12,7 +12,7 @@ from tests.support.eventually import eventually
 from tests.support.fakes.scripted_directory import HANGS, ScriptedDirectory
 from tests.support.servers.two_partitions import (
     DOWN,
-    Shared,
+    SharedServer,
     client_without_retries,
     two_partitions,
 )
@@ -113,7 +113,7 @@ def test_unknown_user(client: queuegate.Client, directory: ScriptedDirectory) ->
 
 
 def test_a_resolver_that_raises_reveals_nothing_to_callers(
-    shared: Shared, client: queuegate.Client, directory: ScriptedDirectory
+    shared: SharedServer, client: queuegate.Client, directory: ScriptedDirectory
 ) -> None:
     directory.answer({"eve": {"raises": "bind password is hunter2"}})
     with pytest.raises(queuegate.GroupsUnavailable) as caught:

@@ -24,7 +24,7 @@ from tests.support.servers.queuegate_server import ADMIN, RunningServer, running
 from tests.support.servers.slapd import freeze
 from tests.support.servers.two_partitions import (
     POLICY,
-    Shared,
+    SharedServer,
     client_without_retries,
     two_partitions,
 )
@@ -49,7 +49,7 @@ def own_directory(tmp_path: Path) -> ScriptedDirectory:
 
 
 @pytest.fixture
-def server(shared: Shared, directory: ScriptedDirectory) -> RunningServer:
+def server(shared: SharedServer, directory: ScriptedDirectory) -> RunningServer:
     """The server that the tests share, with the policy that it began with."""
     (directory.folder / "queues.yaml").write_text(POLICY)
     return shared.server

@@ -20,14 +20,14 @@ from tests.support.gates import KINDS, decides_itself, live_gate
 from tests.support.servers.queuegate_server import ADMIN, running_server
 from tests.support.servers.slapd import freeze
 from tests.support.servers.two_partitions import (
-    Shared,
+    SharedServer,
     two_partitions,
 )
 
 
 @pytest.fixture(params=KINDS)
 def gate(
-    request: pytest.FixtureRequest, shared: Shared, client: object
+    request: pytest.FixtureRequest, shared: SharedServer, client: object
 ) -> Iterator[queuegate.Gate]:
     with live_gate(shared.server.address, request.param) as opened:
         yield opened
@@ -143,13 +143,13 @@ def test_other_calls_are_those_of_a_client(
     assert gate.check_health() is queuegate.HealthStatus.SERVING
 
 
-def test_only_the_named_partitions_are_held(shared: Shared, client: queuegate.Client) -> None:
+def test_only_the_named_partitions_are_held(shared: SharedServer, client: queuegate.Client) -> None:
     with live_gate(shared.server.address, partitions=["other"]) as gate:
         assert decides_itself(gate, "alice", "root.work", partition="other")
         assert not decides_itself(gate, "alice", "root.work")
 
 
-def test_many_threads_share_a_gate(shared: Shared, client: queuegate.Client) -> None:
+def test_many_threads_share_a_gate(shared: SharedServer, client: queuegate.Client) -> None:
     wrong: list[str] = []
 
     def ask(gate: queuegate.Gate, number: int) -> None:
@@ -168,7 +168,7 @@ def test_many_threads_share_a_gate(shared: Shared, client: queuegate.Client) -> 
     assert not wrong
 
 
-def test_a_closed_gate_decides_nothing(shared: Shared, client: queuegate.Client) -> None:
+def test_a_closed_gate_decides_nothing(shared: SharedServer, client: queuegate.Client) -> None:
     with live_gate(shared.server.address) as gate:
         gate.check("alice", "root.work")
     assert gate.state is GateState.CLOSED
@@ -177,7 +177,7 @@ def test_a_closed_gate_decides_nothing(shared: Shared, client: queuegate.Client)
 
 
 def test_an_asyncio_gate_needs_a_loop_and_keeps_to_it(
-    shared: Shared, client: queuegate.Client
+    shared: SharedServer, client: queuegate.Client
 ) -> None:
     with pytest.raises(RuntimeError, match=r"queuegate\.aio\.Gate must be created inside"):
         queuegate.aio.Gate(shared.server.address)
@@ -196,7 +196,7 @@ def test_an_asyncio_gate_needs_a_loop_and_keeps_to_it(
 
 
 @pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")  # from Python 3.12 on
-def test_a_child_process_does_not_decide(shared: Shared, client: queuegate.Client) -> None:
+def test_a_child_process_does_not_decide(shared: SharedServer, client: queuegate.Client) -> None:
     with live_gate(shared.server.address) as gate:
         gate.check("alice", "root.work")
         decide = gate._decide
@@ -215,7 +215,7 @@ def test_a_child_process_does_not_decide(shared: Shared, client: queuegate.Clien
         assert decides_itself(gate, "alice", "root.work")
 
 
-def test_a_program_ends_that_has_not_closed_its_gate(shared: Shared) -> None:
+def test_a_program_ends_that_has_not_closed_its_gate(shared: SharedServer) -> None:
     program = """
 import asyncio, sys, queuegate
 async def main():
@@ -276,7 +276,7 @@ def test_a_server_that_is_killed_is_logged_once(
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_nothing_waits_for_a_gate_that_is_closed_before_it_is_live(
-    shared: Shared, client: queuegate.Client, kind: str
+    shared: SharedServer, client: queuegate.Client, kind: str
 ) -> None:
     def is_waited_for() -> bool:
         KINDS[kind](shared.server.address).close()

@@ -22,7 +22,7 @@ from tests.support.servers.two_partitions import (
     DOWN,
     PEOPLE,
     POLICY,
-    Shared,
+    SharedServer,
     client_without_retries,
     two_partitions,
 )
@@ -33,7 +33,7 @@ TOKENS = {"one": "qg_1" + "x" * 40, "two": "qg_2" + "x" * 40}
 
 
 @pytest.fixture
-def server(shared: Shared, directory: ScriptedDirectory) -> RunningServer:
+def server(shared: SharedServer, directory: ScriptedDirectory) -> RunningServer:
     """The server that tests share which neither end it nor hold its lookups."""
     del directory  # both are as at their beginning
     return shared.server

@@ -17,7 +17,7 @@ class Entries:
 
     def __call__(self, search: Search) -> Answer:
         base = search.base.casefold()
-        found = [
+        values = [
             (dn, entry)
             for dn, entry in self.entries.items()
             if dn.casefold() == base or (search.scope and dn.casefold().endswith(f",{base}"))
@@ -25,7 +25,7 @@ class Entries:
         return Answer(
             [
                 (dn, dict(self._shown(entry, search.attributes)))
-                for dn, entry in found
+                for dn, entry in values
                 if matches(search.filter, entry)
             ]
         )
@@ -50,8 +50,8 @@ def matches(text: str, entry: Attributes) -> bool:
     """Return whether an entry matches a filter, ignoring case."""
     operator = text[1]
     if operator in "&|":
-        found = [matches(part, entry) for part in _parts(text[2:-1])]
-        return all(found) if operator == "&" else any(found)
+        results = [matches(part, entry) for part in _parts(text[2:-1])]
+        return all(results) if operator == "&" else any(results)
     item = _ITEM.fullmatch(text)
     assert item, text
     held = {name.casefold(): values for name, values in entry.items()}

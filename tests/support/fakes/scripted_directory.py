@@ -8,7 +8,7 @@ from typing import Any
 _HERE = Path(__file__).resolve().parents[3]
 _ENTRY_POINTS = """\
 [queuegate.resolvers]
-scripted = tests.support.fakes.scripted_resolver:Scripted
+scripted = tests.support.fakes.scripted_resolver:ScriptedResolver
 listing = tests.support.fakes.scripted_resolver:Listing
 unopenable = tests.support.fakes.scripted_resolver:Unopenable
 broken = tests.support.fakes.no_such_module:Broken

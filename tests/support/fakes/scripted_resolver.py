@@ -23,7 +23,7 @@ class ScriptedOptions(ResolverOptions):
     folder: Path
 
 
-class Scripted:
+class ScriptedResolver:
     """Gives the answers in the script at the time of the question."""
 
     Options = ScriptedOptions
@@ -65,7 +65,7 @@ class Scripted:
         """Do nothing."""
 
 
-class Listing(Scripted):
+class Listing(ScriptedResolver):
     """Also lists the members of groups: the users in the script whose answers contain them."""
 
     async def members(self, listing: MemberListing) -> None:

@@ -83,7 +83,7 @@ class Script:
         return [call.request for call in self.calls if call.method == method]
 
 
-class _Scripted(grpc.ServerInterceptor):
+class _ScriptInterceptor(grpc.ServerInterceptor):
     def __init__(self, script: Script) -> None:
         self._script = script
 
@@ -124,7 +124,7 @@ class ScriptedServer:
         self._workers = ThreadPoolExecutor(max_workers=32)
         self._server = grpc.server(
             self._workers,
-            interceptors=[_Scripted(self.script)],
+            interceptors=[_ScriptInterceptor(self.script)],
             options=[("grpc.so_reuseport", 0)],
         )
         access_pb2_grpc.add_AccessServiceServicer_to_server(Access(list(queues)), self._server)

@@ -26,9 +26,9 @@ class RandomCluster:
         """Return the full path of a queue; empty if several queues have its name."""
         queues = self.cluster.queues
         if self.format_name == "capacity-scheduler" and "." not in text and text != "root":
-            found = [path for path in queues if path.endswith(f".{text}")]
-            if found:
-                return found[0] if len(found) == 1 else ""
+            matches = [path for path in queues if path.endswith(f".{text}")]
+            if matches:
+                return matches[0] if len(matches) == 1 else ""
         return text if text == "root" or text.startswith("root.") else f"root.{text}"
 
     def xml(self) -> str:

@@ -38,12 +38,12 @@ def fair_xml(queues: list[tuple], tag: str) -> str:  # type: ignore[type-arg]
 
 
 def by_path(queues: list[tuple], above: str) -> dict[str, tuple[str, str]]:  # type: ignore[type-arg]
-    found = {}
+    texts = {}
     for name, submit, admin, below in queues:
         path = f"{above}.{name}"
-        found[path] = (submit, admin)
-        found |= by_path(below, path)
-    return found
+        texts[path] = (submit, admin)
+        texts |= by_path(below, path)
+    return texts
 
 
 def capacity_xml(queues: dict[str, tuple[str, str]]) -> str:

@@ -74,12 +74,12 @@ def _add_templates(values: dict[str, str], chance: random.Random) -> None:
 
 def questions(chance: random.Random, number: int = 12) -> list[dict[str, Any]]:
     """Return questions about queues below the configured ones."""
-    found = []
+    questions = []
     for _ in range(number):
         start = chance.choice(("root", *_CONFIGURED))
         levels = [
             chance.choice(("x", "y", "team", "z")) for _ in range(chance.choice((1, 1, 2, 2, 3, 4)))
         ]
         user, groups = chance.choice(PEOPLE)
-        found.append({"user": user, "groups": groups, "queue": ".".join((start, *levels))})
-    return found
+        questions.append({"user": user, "groups": groups, "queue": ".".join((start, *levels))})
+    return questions

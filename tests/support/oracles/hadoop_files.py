@@ -9,13 +9,13 @@ from tests.support.oracles.yarn import trim
 Queues = dict[str, dict[str, str]]
 
 
-class Refused(Exception):
+class LoadError(Exception):
     """Raised for a file that does not load."""
 
 
 def properties(*texts: str | bytes) -> dict[str, str]:
     """Return the settings of `<configuration>` documents. Later ones override earlier ones."""
-    found: dict[str, str] = {}
+    values: dict[str, str] = {}
     final: set[str] = set()
     parsed = [ET.fromstring(text) for text in texts]  # noqa: S314 - the test's own texts
     for element in (one for top in parsed for one in top.iter("property")):
@@ -31,10 +31,10 @@ def properties(*texts: str | bytes) -> dict[str, str]:
             elif child.tag == "final":
                 is_final = said == "true"
         if name and value is not None and name not in final:
-            found[name] = value
+            values[name] = value
         if name and is_final:
             final.add(name)
-    return found
+    return values
 
 
 def capacity_queues(text: str | bytes) -> dict[str, tuple[str, str]]:
@@ -58,13 +58,13 @@ def capacity_queues(text: str | bytes) -> dict[str, tuple[str, str]]:
 
 
 def allocations(text: str | bytes) -> Queues:
-    """Return the ACL texts of each queue of an allocation file. Raises Refused."""
+    """Return the ACL texts of each queue of an allocation file. Raises LoadError."""
     parsed = ET.fromstring(text)  # noqa: S314 - the test's own text
     top = [one for one in parsed if one.tag in {"queue", "pool"}]
     roots = [one for one in top if (one.get("name") or "").lower() == "root"]
     queues: Queues = {"root": {}}
     if roots and (len(top) > 1 or roots[0].get("name") != "root"):
-        raise Refused
+        raise LoadError
     for one in top:
         _take(one, "root" if roots else f"root.{_name(one)}", queues)
     return queues
@@ -75,7 +75,7 @@ def _take(element: ET.Element, path: str, queues: Queues) -> None:
     for child in element:
         if child.tag in {"aclSubmitApps", "aclAdministerApps"}:
             if not child.text:
-                raise Refused
+                raise LoadError
             acls[child.tag] = child.text
         elif child.tag in {"queue", "ueue", "eue", "ue", "e", "pool"}:
             _take(child, f"{path}.{_name(child)}", queues)
@@ -84,5 +84,5 @@ def _take(element: ET.Element, path: str, queues: Queues) -> None:
 def _name(element: ET.Element) -> str:
     name = (element.get("name") or "").strip()
     if not name or "." in name:
-        raise Refused
+        raise LoadError
     return name

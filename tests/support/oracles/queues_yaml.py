@@ -45,18 +45,18 @@ class _Reader:
         return None if node is None or _is_null(node) else node.value
 
     def _mapping(self, node: Any) -> dict[str, Any]:
-        found = {}
+        mapping = {}
         merged: list[dict[str, Any]] = []
         for key, value in node.value:
             if key.value == "<<" and not key.style:
                 below = self.read(value)
                 merged += below if isinstance(below, list) else [below]
             else:
-                found[key.value] = self.read(value)
+                mapping[key.value] = self.read(value)
         for source in merged:
             for name, value in source.items():
-                found.setdefault(name, value)
-        return found
+                mapping.setdefault(name, value)
+        return mapping
 
 
 def _is_null(node: Any) -> bool:
@@ -67,7 +67,7 @@ def partitions(document: Any) -> dict[str, dict[str, tuple[str, str]]]:
     """Return the texts of both ACLs of each queue, by path and partition. Null list entries are
     skipped, as in go-yaml.
     """
-    found = {}
+    acls = {}
     for partition in _entries(document or {}, "partitions"):
         name = partition.get("name") or "default"
         stated = _entries(partition, "queues")
@@ -78,8 +78,8 @@ def partitions(document: Any) -> dict[str, dict[str, tuple[str, str]]]:
             queues["root"] = ("", "")
             for queue in stated:
                 _take(queue, "root.", queues)
-        found["default" if name.lower() == "default" else name] = queues
-    return found
+        acls["default" if name.lower() == "default" else name] = queues
+    return acls
 
 
 def _take(queue: Any, above: str, queues: dict[str, tuple[str, str]]) -> None:

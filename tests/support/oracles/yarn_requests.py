@@ -41,14 +41,14 @@ class YarnRequestOracle:
         return UNAVAILABLE if request.HasField("at_least") else self._answer(request)
 
     def _answer(self, request: access_pb2.CheckQueueAccessRequest) -> str:
-        found = self._partition(request.partition)
-        if found is None:
+        partition = self._partition(request.partition)
+        if partition is None:
             return _without_partition(request.partition)
         valid = _is_asked_well(request) and request.access in {1, 2}
         if not valid or not _is_path(request.queue):
             return INVALID
-        cluster = found.cluster
-        path = found.path(request.queue)
+        cluster = partition.cluster
+        path = partition.path(request.queue)
         granted = allowed(
             cluster.queues,
             path,
@@ -70,8 +70,8 @@ class YarnRequestOracle:
             return INVALID
         action = _ACTIONS.get(request.action)
         subject = request.WhichOneof("subject")
-        found = self._partition(request.partition)
-        if found is None:
+        partition = self._partition(request.partition)
+        if partition is None:
             return _without_partition(request.partition)
         if (
             action is None
@@ -81,8 +81,8 @@ class YarnRequestOracle:
         ):
             return INVALID
         if subject == "spark":
-            return self._of_spark(request, action, found)
-        return self._of_yarn(request, action, found)
+            return self._of_spark(request, action, partition)
+        return self._of_yarn(request, action, partition)
 
     def expected_of_explanation(self, data: bytes) -> str:
         """Return the expected answer to the bytes of a request to explain such a question."""

@@ -11,7 +11,7 @@ from typing import Final
 import grpc
 import grpc.aio
 
-from queuegate_server.runtime.child_process import Completed, ProcessLimits, run
+from queuegate_server.runtime.child_process import ChildResult, ProcessLimits, run
 from queuegate_server.runtime.event_loop import run_in_loop
 
 _AT_ONCE: Final = 4
@@ -48,7 +48,7 @@ async def _main(count: int) -> None:
         for number in remaining:
             command = (sys.executable, "-I", "-S", "-c", f"print({number})")
             result = await run(command, _LIMITS)
-            ended += result == Completed(0, bytearray(f"{number}\n".encode()))
+            ended += result == ChildResult(0, bytearray(f"{number}\n".encode()))
 
     callers = [asyncio.create_task(call()) for _ in range(_CALLERS)]
     await asyncio.gather(*(start_children() for _ in range(_AT_ONCE)))

@@ -140,15 +140,15 @@ def running_fleet(
 @contextmanager
 def each_worker(server: RunningServer, count: int) -> Iterator[dict[str, grpc.Channel]]:
     """Open connections until each worker of a server has one. Return them by fleet name."""
-    found: dict[str, grpc.Channel] = {}
+    by_name: dict[str, grpc.Channel] = {}
     with ExitStack() as stack:
         for _ in range(50):
             for channel in stack.enter_context(channels(server.address)):
-                found.setdefault(own_name(channel), channel)
-                if len(found) == count:
-                    yield found
+                by_name.setdefault(own_name(channel), channel)
+                if len(by_name) == count:
+                    yield by_name
                     return
-    raise AssertionError(f"no connection reached more than {sorted(found)}")
+    raise AssertionError(f"no connection reached more than {sorted(by_name)}")
 
 
 def shown(channel: grpc.Channel) -> policy_pb2.GetFleetResponse:

@@ -48,9 +48,9 @@ class Kdc:
         self.port = free_port()
         self.process: subprocess.Popen[bytes] | None = None
         folder.mkdir(parents=True)
-        given = {"folder": folder, "port": self.port, "realm": REALM}
-        (folder / "kdc.conf").write_text(_KDC.format(**given))
-        (folder / "krb5.conf").write_text(_CLIENTS.format(**given))
+        values = {"folder": folder, "port": self.port, "realm": REALM}
+        (folder / "kdc.conf").write_text(_KDC.format(**values))
+        (folder / "krb5.conf").write_text(_CLIENTS.format(**values))
         self._run("kdb5_util", "create", "-s", "-r", REALM, "-P", _MASTER)
 
     @property

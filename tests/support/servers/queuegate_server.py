@@ -62,9 +62,9 @@ class RunningServer:
         """Return the `count`-th log entry with that message, once it exists."""
         end = time.monotonic() + seconds
         while time.monotonic() < end:
-            found = [entry for entry in self.logs if entry["event"] == event]
-            if len(found) >= count:
-                return found[count - 1]
+            entries = [entry for entry in self.logs if entry["event"] == event]
+            if len(entries) >= count:
+                return entries[count - 1]
             time.sleep(0.02)
         message = f"{event!r} was not logged {count} times: {self._errors}"
         raise AssertionError(message)

@@ -31,7 +31,7 @@ PEOPLE: dict[str, dict[str, Any]] = {
 """A member of `staff`, another user, and a user whose lookups fail."""
 
 
-class Shared(NamedTuple):
+class SharedServer(NamedTuple):
     """The directory and server shared by the tests in a file. Each test resets them."""
 
     directory: ScriptedDirectory

@@ -88,8 +88,8 @@ class Webhook:
 
     def metric(self, name: str, labels: str = "") -> float:
         text = self.plain.get("/metrics").text
-        found = re.findall(rf"^{name}(?:\{{{labels}\}})? (\S+)$", text, re.MULTILINE)
-        return float(found[0]) if found else 0.0
+        values = re.findall(rf"^{name}(?:\{{{labels}\}})? (\S+)$", text, re.MULTILINE)
+        return float(values[0]) if values else 0.0
 
     def reloads(self) -> float:
         name = "queuegate_admission_settings_reloads_total"
@@ -160,9 +160,9 @@ def running_webhook(
         *arguments,
     )
     with announced(command, environment or {}) as (server, line):
-        found = re.fullmatch(r"serving health on http://(\S+), reviews on https://(\S+)\n", line)
-        assert found, line
-        webhook = Webhook(server, found[2], found[1], ca, files, defaults, configs)
+        match = re.fullmatch(r"serving health on http://(\S+), reviews on https://(\S+)\n", line)
+        assert match, line
+        webhook = Webhook(server, match[2], match[1], ca, files, defaults, configs)
         with webhook.http, webhook.plain:
             yield webhook
 

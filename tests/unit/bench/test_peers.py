@@ -9,10 +9,10 @@ import pytest
 
 from bench import charts
 from bench.peers import casbin, cerbos, opa, openfga
-from bench.peers.generators import Seen, percentile
+from bench.peers.generators import Measurement, percentile
 from bench.peers.measure import MIDDLE, Result
 from bench.peers.policy import Policy, decided_by, generate
-from bench.peers.questions import MIX, Asked, Questions
+from bench.peers.questions import MIX, Question, Questions
 from bench.peers.report import markdown, targets
 from bench.policies import to_yaml
 from queuegate.policy.decide import decide
@@ -26,7 +26,7 @@ def policy() -> Policy:
 
 
 @pytest.fixture(scope="module")
-def asked(policy: Policy) -> list[Asked]:
+def asked(policy: Policy) -> list[Question]:
     return Questions(policy, 1).mixed(500)
 
 
@@ -51,7 +51,7 @@ def test_questions_differ_and_are_mixed_as_said(policy: Policy) -> None:
     assert kinds == {kind: percent * 20 for kind, percent in MIX.items()}
 
 
-def test_our_own_rules_answer_as_predicted(policy: Policy, asked: list[Asked]) -> None:
+def test_our_own_rules_answer_as_predicted(policy: Policy, asked: list[Question]) -> None:
     loaded = load_policy("yunikorn", to_yaml(policy.queues).encode(), "queues.yaml")
     assert loaded.diagnostics == ()
     for one in asked:
@@ -61,7 +61,7 @@ def test_our_own_rules_answer_as_predicted(policy: Policy, asked: list[Asked]) -
         assert decision.allowed == one.allowed, one
 
 
-def test_cerbos_policies_answer_as_predicted(policy: Policy, asked: list[Asked]) -> None:
+def test_cerbos_policies_answer_as_predicted(policy: Policy, asked: list[Question]) -> None:
     rules = {
         content["resourcePolicy"]["scope"]: content["resourcePolicy"]["rules"]
         for content in cerbos.policies(policy)
@@ -89,7 +89,7 @@ def _cerbos_grants(rule: dict[str, Any], request: dict[str, Any]) -> bool:
     return principal["id"] in json.loads(listed)
 
 
-def test_opa_data_answer_as_predicted(policy: Policy, asked: list[Asked]) -> None:
+def test_opa_data_answer_as_predicted(policy: Policy, asked: list[Question]) -> None:
     data = opa.data(policy)
     for one in asked:
         given = opa.question(one)
@@ -103,7 +103,7 @@ def test_opa_data_answer_as_predicted(policy: Policy, asked: list[Asked]) -> Non
         assert granted == one.allowed, one
 
 
-def test_openfga_tuples_answer_as_predicted(policy: Policy, asked: list[Asked]) -> None:
+def test_openfga_tuples_answer_as_predicted(policy: Policy, asked: list[Question]) -> None:
     stored = openfga.tuples(policy)
     assert len(set(stored)) == len(stored)
     subjects: dict[tuple[str, str], set[str]] = {}
@@ -123,7 +123,7 @@ def test_openfga_tuples_answer_as_predicted(policy: Policy, asked: list[Asked]) 
         assert granted == one.allowed, one
 
 
-def test_casbin_lines_answer_as_predicted(policy: Policy, asked: list[Asked]) -> None:
+def test_casbin_lines_answer_as_predicted(policy: Policy, asked: list[Question]) -> None:
     lines = casbin.lines(policy)
     parents = {line[1]: line[2] for line in lines if line[0] == "g2"}
     roles: dict[str, set[str]] = {}
@@ -191,8 +191,8 @@ def test_an_axis_starts_where_its_values_do(
     assert axis.place(ticks[-1]) == pytest.approx(100)
 
 
-def seen(per_second: float) -> Seen:
-    return Seen(1_000, per_second, p50=0.5, p99=2.0, p999=3.0, cpu_seconds=0.1)
+def seen(per_second: float) -> Measurement:
+    return Measurement(1_000, per_second, p50=0.5, p99=2.0, p999=3.0, cpu_seconds=0.1)
 
 
 def measured(name: str, *per_second: float, new: float = 0) -> Result:

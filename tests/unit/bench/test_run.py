@@ -6,15 +6,15 @@ import pytest
 
 from bench import ghz, machine, run
 from bench.command import CannotMeasure
-from bench.report import Measured
+from bench.report import ReportPart
 from bench.results import Part
 
 
-def _measured(name: str, *, is_quick: bool) -> Measured:
+def _measured(name: str, *, is_quick: bool) -> ReportPart:
     assert is_quick
     if name == "columns":
         raise CannotMeasure("columns could not be measured")
-    return Measured(f"measured {name}", Part([], [], [f"all about {name}"]))
+    return ReportPart(f"measured {name}", Part([], [], [f"all about {name}"]))
 
 
 def test_the_other_parts_are_measured_and_shown(

@@ -21,7 +21,7 @@ from queuegate.policy.tree import Partition
 from queuegate.policy.yarn_acl import Semantics
 from queuegate_server.formats.diagnostics import Diagnostic, Severity, has_errors
 from queuegate_server.policystore import parser_process, parsing
-from queuegate_server.policystore.parser_process import ParserFailed
+from queuegate_server.policystore.parser_process import ParserError
 from queuegate_server.policystore.parsing import (
     CheckJob,
     File,
@@ -224,7 +224,7 @@ async def test_a_parser_that_breaks_down_is_a_diagnostic(
 async def test_a_wall_clock_ends_a_parser_that_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(parser_process, "WALL_SECONDS_PER_CPU_SECOND", 0.01)
     _fake(monkeypatch, "import time; time.sleep(600)")
-    with pytest.raises(ParserFailed, match=r"parsing takes more than 0\.35 s, the limit"):
+    with pytest.raises(ParserError, match=r"parsing takes more than 0\.35 s, the limit"):
         await parser_process.parse(JOBS["YuniKorn"])
 
 
@@ -239,7 +239,7 @@ async def test_memory_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     queues = ",".join(f"{{name: q{number}}}" for number in range(60_000))
     text = f"partitions: [{{name: default, queues: [{{name: root, queues: [{queues}]}}]}}]"
     monkeypatch.setattr(parser_process, "MEMORY_PER_BYTE", 1)
-    with pytest.raises(ParserFailed, match="more than 64 MiB of memory"):
+    with pytest.raises(ParserError, match="more than 64 MiB of memory"):
         await parser_process.parse(job(policy("large", text.encode())))
 
 
@@ -250,7 +250,7 @@ async def test_a_child_that_cannot_import_leaves_its_traceback(
     (tmp_path / "queuegate_server").mkdir()
     (tmp_path / "queuegate_server" / "__init__.py").write_text("import not_there_any_more\n")
     monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
-    with pytest.raises(ParserFailed, match=rf"failed unexpectedly \(status {parsing.FAILED}\)"):
+    with pytest.raises(ParserError, match=rf"failed unexpectedly \(status {parsing.FAILED}\)"):
         await parser_process.parse(JOBS["YuniKorn"])
     (traceback,) = (record.__dict__["traceback"] for record in caplog.records)
     assert traceback.startswith("Traceback")
@@ -259,7 +259,7 @@ async def test_a_child_that_cannot_import_leaves_its_traceback(
 
 async def test_a_child_that_cannot_be_started(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(parser_process, "_command", lambda _: ["/nowhere"])
-    with pytest.raises(ParserFailed, match="cannot be started: No such file") as failed:
+    with pytest.raises(ParserError, match="cannot be started: No such file") as failed:
         await parser_process.parse(JOBS["YuniKorn"])
     assert failed.value.remedy
     with pytest.raises(FileNotFoundError):
@@ -283,7 +283,7 @@ async def test_the_remedy_for_a_child_that_cannot_be_started(
         raise OSError(number, os.strerror(number))
 
     monkeypatch.setattr(child_process, "run", run)
-    with pytest.raises(ParserFailed, match=os.strerror(number)) as failed:
+    with pytest.raises(ParserError, match=os.strerror(number)) as failed:
         await parser_process.parse(JOBS["YuniKorn"])
     assert failed.value.remedy == remedy
 

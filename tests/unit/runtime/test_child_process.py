@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from queuegate_server.runtime.child_process import Completed, OutputTooLong, ProcessLimits, run
+from queuegate_server.runtime.child_process import ChildResult, OutputTooLong, ProcessLimits, run
 from tests.support.fakes.loop import wait_until
 
 pytestmark = pytest.mark.usefixtures("no_task_left")
@@ -22,7 +22,7 @@ LIMITS = ProcessLimits(seconds=60, output_bytes=1 << 22)
 
 async def python(
     program: str, *arguments: str, limits: ProcessLimits = LIMITS, text: bytes = b""
-) -> Completed:
+) -> ChildResult:
     return await run([sys.executable, "-S", "-c", program, *arguments], limits, text=[text])
 
 
@@ -47,7 +47,7 @@ async def test_input_output_and_status_come_through() -> None:
 
 
 async def test_a_child_that_does_not_read_its_input_is_no_fault() -> None:
-    assert await python("pass", text=bytes(1 << 20)) == Completed(0, bytearray())
+    assert await python("pass", text=bytes(1 << 20)) == ChildResult(0, bytearray())
 
 
 async def test_a_signal_is_a_negative_status() -> None:

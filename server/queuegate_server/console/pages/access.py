@@ -169,10 +169,10 @@ async def _decide(visit: Visit, asked: Question, snapshot: Snapshot) -> Verdict:
             request.SerializeToString(), trusted=visit.trusted
         )
     )
-    found = responses.explanation(answer)
+    explanation = responses.explanation(answer)
     annotations = await visit.services.annotator.annotations(snapshot)
     ladder = []
-    for queue, steps in groupby(found.steps, key=lambda step: step.queue):
+    for queue, steps in groupby(explanation.steps, key=lambda step: step.queue):
         rungs = [
             Rung(
                 step.acl,
@@ -188,15 +188,15 @@ async def _decide(visit: Visit, asked: Question, snapshot: Snapshot) -> Verdict:
         ]
         link = url("queues", partition=asked.partition, queue=queue, access=asked.access)
         ladder.append(LadderLevel(queue, link, rungs))
-    groups = found.groups
+    groups = explanation.groups
     entry = None
     if answer.groups.origin >= access_pb2.GROUPS_ORIGIN_RESOLVER:
         entry = snapshot.find(asked.partition).groups.known(asked.user)
     return Verdict(
-        allowed=found.decision.allowed,
-        reason=reason_words(asked.partition, found.decision),
-        evaluated_queue=found.decision.evaluated_queue,
-        will_be_created=found.will_be_created,
+        allowed=explanation.decision.allowed,
+        reason=reason_words(asked.partition, explanation.decision),
+        evaluated_queue=explanation.decision.evaluated_queue,
+        will_be_created=explanation.will_be_created,
         ladder=ladder,
         groups=ShownGroups(
             origin=ORIGINS[groups.origin],
@@ -206,7 +206,7 @@ async def _decide(visit: Visit, asked: Question, snapshot: Snapshot) -> Verdict:
             resolved_at=0.0 if entry is None else entry.resolved_at_wall,
             detail=groups.detail,
         ),
-        revision=found.decision.policy_revision,
+        revision=explanation.decision.policy_revision,
         command=command_line(visit, asked),
         grpcurl=grpcurl(visit, asked),
     )

@@ -17,7 +17,7 @@ from queuegate_server.formats.source_text import MAX_BYTES
 from queuegate_server.identity.members import MemberListing
 from queuegate_server.identity.registry import types
 from queuegate_server.policystore import proposal
-from queuegate_server.policystore.parser_process import ParserFailed
+from queuegate_server.policystore.parser_process import ParserError
 from queuegate_server.policystore.parsing import File, ParseJob, PolicyText
 from queuegate_server.policystore.proposal import MAX_GROUPS, ProposalJob, served_lines
 from queuegate_server.rpc.policy_service import MAX_CONTENT_BYTES
@@ -165,7 +165,7 @@ async def assess(visit: Visit) -> View:
     number = posted.get("source", "0")
     source = int(number) if number in map(str, range(len(sources))) else 0
     by_people = "people" in posted
-    found, error = None, ""
+    assessment, error = None, ""
     if not text.strip():
         error = "Paste a policy, or choose a file."
     elif len(text.encode()) > MAX_CONTENT_BYTES:
@@ -175,8 +175,10 @@ async def assess(visit: Visit) -> View:
         claims = ""
     else:
         try:
-            found = await _assessment(services, sources[source], text, claims, by_people=by_people)
-        except ParserFailed as failed:
+            assessment = await _assessment(
+                services, sources[source], text, claims, by_people=by_people
+            )
+        except ParserError as failed:
             error = f"The policy cannot be assessed: {failed} ({failed.remedy})"
         except OSError as failed:
             error = f"The policy cannot be assessed: {failed.strerror} ({remedy(failed)})"
@@ -189,9 +191,9 @@ async def assess(visit: Visit) -> View:
         source,
         _source_names(services),
         error,
-        found,
+        assessment,
     )
-    return _view(page, 200 if found else 422)
+    return _view(page, 200 if assessment else 422)
 
 
 def _view(page: ChangePage, status: int = 200) -> View:
@@ -302,41 +304,41 @@ async def _people(
             await served.groups.members(listing)
         elif names:
             listing.give_up(f"the partition {partition} is not served")
-        found: dict[str, tuple[str, ...]] = {}
+        members: dict[str, tuple[str, ...]] = {}
         for name, group in listing.groups.items():
             for user in group.users:
-                found[user] = (*found.get(user, ()), name)
+                members[user] = (*members.get(user, ()), name)
             if group.missing and len(incomplete) < MAX_REASONS:
                 incomplete.append(f"Members of the group {name} may be missing: {group.missing}.")
-        people[partition] = found
+        people[partition] = members
     return people
 
 
-def _findings(found: list[dict[str, Any]]) -> tuple[Finding, ...]:
-    return tuple(Finding(**each) for each in found)
+def _findings(entries: list[dict[str, Any]]) -> tuple[Finding, ...]:
+    return tuple(Finding(**each) for each in entries)
 
 
-def _change(found: dict[str, Any]) -> Change:
+def _change(entry: dict[str, Any]) -> Change:
     return Change(
-        **{**found, "gained": _side(found["gained"]), "lost": _side(found["lost"])},
+        **{**entry, "gained": _side(entry["gained"]), "lost": _side(entry["lost"])},
     )
 
 
-def _side(found: dict[str, Any]) -> Side:
+def _side(entry: dict[str, Any]) -> Side:
     return Side(
-        found["everyone"],
-        tuple(Name(*each) for each in found["names"]),
-        found["names_not_shown"],
-        tuple(Name(*each) for each in found["except"]),
-        found["except_not_shown"],
+        entry["everyone"],
+        tuple(Name(*each) for each in entry["names"]),
+        entry["names_not_shown"],
+        tuple(Name(*each) for each in entry["except"]),
+        entry["except_not_shown"],
     )
 
 
-def _claims(found: dict[str, Any]) -> Claims:
+def _claims(entry: dict[str, Any]) -> Claims:
     return Claims(
-        found["error"],
-        _findings(found["findings"]),
-        tuple(found["notes"]),
+        entry["error"],
+        _findings(entry["findings"]),
+        tuple(entry["notes"]),
         tuple(
             Claim(
                 each["text"],
@@ -344,7 +346,7 @@ def _claims(found: dict[str, Any]) -> Claims:
                 each["proved"],
                 tuple(ExplainedAnswer(**shown) for shown in each["shown"]),
             )
-            for each in found["proofs"]
+            for each in entry["proofs"]
         ),
     )
 

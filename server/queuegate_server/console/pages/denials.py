@@ -98,9 +98,9 @@ async def denials(visit: Visit) -> View:
     searched_all = True
     if not problem and audit.path is not None:
         try:
-            found = await _read(audit.path, audit.keep, chosen)
-            requests = tuple(map(_request, found.records))
-            searched_all = found.searched_all
+            newest = await _read(audit.path, audit.keep, chosen)
+            requests = tuple(map(_request, newest.records))
+            searched_all = newest.searched_all
         except OSError as error:
             problem = f"{audit.path} cannot be read: {error.strerror or error}"
             todo = remedy(error)

@@ -148,8 +148,8 @@ class QueuesModel:
     switches: Sequence[tuple[Access, Url]]
     rows: Sequence[QueueRow]
     search: str
-    found: Sequence[QueueRow]
-    has_more_found: bool
+    matches: Sequence[QueueRow]
+    has_more_matches: bool
     missing: str
     """A requested queue that does not exist."""
     queue: ShownQueue
@@ -187,7 +187,7 @@ async def show(visit: Visit) -> View:
         for row in tree.rows(partition, in_tree, query.get("from", ""))
     ]
     searched = query.get("search", "").strip()
-    found, has_more = await tree.search(partition, searched) if searched else ([], False)
+    matches, has_more = await tree.search(partition, searched) if searched else ([], False)
     people = await _people(visit, name, selected, access) if query.get("who") else None
     above = _inherited(partition, selected, annotations)
     inherited = [*itertools.islice(above, MAX_INHERITED + 1)]
@@ -204,11 +204,11 @@ async def show(visit: Visit) -> View:
         switches=[(each, _Links(name, each).queue(selected)) for each in Access],
         rows=rows,
         search=searched,
-        found=[
+        matches=[
             page.row(partition, tree.Row(0, path, False, False), in_tree, by_queue)
-            for path in found
+            for path in matches
         ],
-        has_more_found=has_more,
+        has_more_matches=has_more,
         missing=missing,
         queue=ShownQueue(
             path=selected,
@@ -323,10 +323,10 @@ async def _people(visit: Visit, partition: str, path: str, access: Access) -> Pe
     except InvalidRequest as error:
         return People(error=str(error))
     message = access_pb2.ListUsersResponse.FromString(answer)
-    found = responses.users(message)
+    users = responses.users(message)
     following = message.next_page_token
     return People(
-        everyone=grant_words(found.everyone_via) if found.everyone_via else "",
+        everyone=grant_words(users.everyone_via) if users.everyone_via else "",
         users=[
             Person(
                 each.user,
@@ -335,12 +335,12 @@ async def _people(visit: Visit, partition: str, path: str, access: Access) -> Pe
                 each.further + max(0, len(each.via) - 1),
                 each.detail,
             )
-            for each in found.users
+            for each in users.users
         ],
-        proxies=[each.name for each in found.proxies],
-        incomplete=found.incomplete,
-        groups_may_be_asserted=found.groups_may_be_asserted,
-        as_of=found.directory_as_of.timestamp() if found.directory_as_of else 0.0,
+        proxies=[each.name for each in users.proxies],
+        incomplete=users.incomplete,
+        groups_may_be_asserted=users.groups_may_be_asserted,
+        as_of=users.directory_as_of.timestamp() if users.directory_as_of else 0.0,
         next=url(PATH, partition=partition, queue=path, access=access, who=1, page=following)
         if following
         else None,

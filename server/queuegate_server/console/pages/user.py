@@ -116,17 +116,17 @@ async def forget(visit: Visit) -> Redirect:
 async def _membership(visit: Visit, user: str, partition: str) -> Membership:
     request = user_groups_pb2.ResolveUserGroupsRequest(user=user, partition=partition)
     data = await visit.services.user_groups.ResolveUserGroups(request.SerializeToString())
-    found = responses.resolution(user_groups_pb2.ResolveUserGroupsResponse.FromString(data))
+    resolution = responses.resolution(user_groups_pb2.ResolveUserGroupsResponse.FromString(data))
     return Membership(
-        names=found.groups[:MAX_GROUPS],
-        more=max(0, len(found.groups) - MAX_GROUPS),
-        unresolved="" if found else UNRESOLVED[found.outcome],
-        resolver=found.resolver,
-        cached=found.cached,
-        stale=found.stale,
-        resolved_at=_seconds(found.resolved_at),
-        expires_at=_seconds(found.expires_at),
-        detail=found.detail,
+        names=resolution.groups[:MAX_GROUPS],
+        more=max(0, len(resolution.groups) - MAX_GROUPS),
+        unresolved="" if resolution else UNRESOLVED[resolution.outcome],
+        resolver=resolution.resolver,
+        cached=resolution.cached,
+        stale=resolution.stale,
+        resolved_at=_seconds(resolution.resolved_at),
+        expires_at=_seconds(resolution.expires_at),
+        detail=resolution.detail,
     )
 
 
@@ -145,16 +145,16 @@ async def _queues(
     data = await visit.services.access.ListQueues(
         request.SerializeToString(), trusted=visit.trusted
     )
-    found = access_pb2.ListQueuesResponse.FromString(data)
+    page = access_pb2.ListQueuesResponse.FromString(data)
     rows = [
         UsableRow(
             each.queue,
             url("access", partition=partition, queue=each.queue, access=access, user=user),
             grant_words(each.via),
         )
-        for each in responses.usable_queues(found)
+        for each in responses.usable_queues(page)
     ]
-    return rows, found.next_page_token
+    return rows, page.next_page_token
 
 
 def _seconds(moment: datetime | None) -> float:

@@ -41,11 +41,11 @@ def advice(text: str, semantics: Semantics) -> Advice | None:
     whole = is_no_list(text, YARN)
     if whole is not None:
         return Advice(whole.message, whole.remedy)
-    found = [*islice(_suspicions(text), _MAX_REPORTED), *_ambiguities(text, semantics)]
-    if not found:
+    faults = [*islice(_suspicions(text), _MAX_REPORTED), *_ambiguities(text, semantics)]
+    if not faults:
         return None
-    message = "; ".join(dict.fromkeys(each.message for each in found))
-    return Advice(message, found[0].remedy)
+    message = "; ".join(dict.fromkeys(each.message for each in faults))
+    return Advice(message, faults[0].remedy)
 
 
 def _ambiguities(text: str, semantics: Semantics) -> Iterator[Advice]:
@@ -75,5 +75,5 @@ def _suspicions(text: str) -> Iterator[Advice]:
         for entry in _SEPARATOR.split(field):
             name = entry.strip(TRIMMED).removeprefix(_PROXY)
             # A name with a space is either ambiguous or a valid Hadoop name.
-            if " " not in name and (found := suspicious_name(kind, name, YARN)):
-                yield Advice(found.message, found.remedy)
+            if " " not in name and (suspicion := suspicious_name(kind, name, YARN)):
+                yield Advice(suspicion.message, suspicion.remedy)

@@ -56,10 +56,10 @@ def convert(
 
     `names` selects the names that the ACLs of the result may list.
     """
-    found, diagnostics = load_scheduler(format_name, data, file, options)
-    if found is None:
+    scheduler, diagnostics = load_scheduler(format_name, data, file, options)
+    if scheduler is None:
         return Conversion("", (), (), diagnostics)
-    converter = _Converter(found, file, names)
+    converter = _Converter(scheduler, file, names)
     queues = converter.convert()
     header = [line.format(file=quoted(file), semantics=options.semantics) for line in _HEADER]
     text = write_queues(queues, (*header, *converter.remarks))
@@ -79,17 +79,17 @@ class WrittenQueue(NamedTuple):
 
 
 class _Converter:
-    def __init__(self, found: LoadedScheduler, file: str, names: AclNames) -> None:
-        self.found = found
+    def __init__(self, scheduler: LoadedScheduler, file: str, names: AclNames) -> None:
+        self.loaded = scheduler
         self.names = names
         self.remarks: list[str] = []
         self.diagnostics = Diagnostics(file)
 
     def convert(self) -> Sequence[WrittenQueue]:
         """Return the queues to write, and report the omissions."""
-        positions = {queue.path: queue.position for queue in self.found.file.queues}
-        queues = self.found.partition.queues
-        is_open = not self.found.cluster.acls_enabled and self._opens_everything()
+        positions = {queue.path: queue.position for queue in self.loaded.file.queues}
+        queues = self.loaded.partition.queues
+        is_open = not self.loaded.cluster.acls_enabled and self._opens_everything()
         written = []
         for path in self._kept(positions):
             if is_open:
@@ -107,9 +107,9 @@ class _Converter:
 
     def _report_templates(self) -> None:
         """Report the ACLs of queues yet to be created, if they let anybody in."""
-        semantics = self.found.cluster.semantics
-        creation = self.found.partition.creation
-        for template in self.found.file.templates.entries if creation else ():
+        semantics = self.loaded.cluster.semantics
+        creation = self.loaded.partition.creation
+        for template in self.loaded.file.templates.entries if creation else ():
             acls = [
                 parse_yarn(text.text, semantics)
                 for text in (template.submit, template.admin)
@@ -123,7 +123,7 @@ class _Converter:
 
     def _opens_everything(self) -> bool:
         """Return whether disabled ACLs open all queues, and report their effect."""
-        cluster = self.found.cluster
+        cluster = self.loaded.cluster
         if cluster.semantics is Semantics.HADOOP and cluster.checks_submission_always:
             message = "ACLs are disabled, but the fair scheduler still checks who submits:"
             message += " everyone may administer, which in YuniKorn includes submitting"
@@ -137,7 +137,7 @@ class _Converter:
         """Add the administrators of the cluster to the admin ACL of the root, which grants them
         everything, as in YARN.
         """
-        admins, cluster = self.found.cluster.admins, self.found.cluster
+        admins, cluster = self.loaded.cluster.admins, self.loaded.cluster
         if admins.is_empty:
             return own
         if cluster.semantics is Semantics.HADOOP:

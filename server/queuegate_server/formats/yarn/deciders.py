@@ -94,22 +94,24 @@ def _are_other_files(path: str, file: str) -> bool:
     """Return whether two names denote different files, as far as names can tell: a file may be
     copied, and a text that was sent or pasted has no file name.
     """
-    given = PurePath(file)
-    return given.suffix == ".xml" and PurePath(path).name != given.name
+    name = PurePath(file)
+    return name.suffix == ".xml" and PurePath(path).name != name.name
 
 
 def _scheduler(stated: str | None, format_name: str, *, is_set: bool) -> Iterator[_Finding]:
     expected = _SCHEDULER_OF_FORMAT.get(format_name)
     if stated is None and is_set:
         return  # It depends on an unknown value, which is reported.
-    found = stated if stated is not None else _DEFAULT_SCHEDULER
+    scheduler = stated if stated is not None else _DEFAULT_SCHEDULER
     if expected is None:
-        if found not in _SCHEDULER_OF_FORMAT.values():
-            message = f"{SCHEDULER} is {quoted(found)}, neither the capacity scheduler nor the fair"
+        if scheduler not in _SCHEDULER_OF_FORMAT.values():
+            message = (
+                f"{SCHEDULER} is {quoted(scheduler)}, neither the capacity scheduler nor the fair"
+            )
             message += " scheduler: their files may have no effect"
             yield _Finding(SCHEDULER, message, "check which file this scheduler reads")
-    elif found != expected:
-        message = f"{SCHEDULER} is {quoted(found)}"
+    elif scheduler != expected:
+        message = f"{SCHEDULER} is {quoted(scheduler)}"
         if stated is None:
             message = f"{SCHEDULER} is not set and defaults to the capacity scheduler"
         message += f": the given {format_name}.xml may have no effect"

@@ -39,8 +39,8 @@ def lint_site(options: YarnOptions) -> tuple[Diagnostic, ...]:
 
 
 def _lint_acl(text: Text, path: str, semantics: Semantics, diagnostics: Diagnostics) -> None:
-    if found := advice(text.text, semantics):
-        diagnostics.warning(text, found.message, found.remedy, path)
+    if fault := advice(text.text, semantics):
+        diagnostics.warning(text, fault.message, fault.remedy, path)
 
 
 def _open_root(scheduler: SchedulerFile, diagnostics: Diagnostics) -> None:

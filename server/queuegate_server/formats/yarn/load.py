@@ -129,13 +129,13 @@ class _AclReader:
         if not ignored:
             return acl
         # The linter's own words, if it has any, so that nothing is reported twice.
-        found = advice(text.text, self._semantics)
-        if found is None:
+        fault = advice(text.text, self._semantics)
+        if fault is None:
             names = ", ".join(quoted(name) for name in ignored[:_MAX_SHOWN_NAMES])
             message = f"these names in the ACL are invalid and ignored: {names}"
             message += ", …" if len(ignored) > _MAX_SHOWN_NAMES else ""
-            found = Advice(message, "use valid user and group names")
-        self._diagnostics.warning(text, found.message, found.remedy, path)
+            fault = Advice(message, "use valid user and group names")
+        self._diagnostics.warning(text, fault.message, fault.remedy, path)
         return acl
 
     def _parse(self, text: str) -> Acl:

@@ -80,7 +80,7 @@ class Configuration:
         selects and `is_literal` does not; these properties must be plain text. Add an error for
         each that cannot be read.
         """
-        found = dict(self._values)
+        values = dict(self._values)
         budget = ExpansionBudget()
         for name, value in self._values.items():
             if not is_read(name):
@@ -93,13 +93,13 @@ class Configuration:
             if "${" not in value.text or is_literal(name):
                 continue
             try:
-                found[name] = value._replace(text=self.expand(name, budget))
+                values[name] = value._replace(text=self.expand(name, budget))
             except VariableError as error:
                 message = f"a variable in {quoted(name)} cannot be expanded: {error}"
                 diagnostics.error(error.position, message, "write its value instead", "")
                 if budget.left < 0:
                     break
-        return found
+        return values
 
     def expand(self, name: str, budget: ExpansionBudget) -> str:
         """Return the value of a property that is set, with its variables replaced.
@@ -228,34 +228,36 @@ def _check_nesting(element: Element, expected: frozenset[str], diagnostics: Diag
 
 
 def _read_property(element: Element, diagnostics: Diagnostics) -> _Property:
-    found = _Property(element)
+    result = _Property(element)
     file, attributes = diagnostics.file, _attributes(element)
     # Hadoop trims only the text of elements, and treats even an empty attribute as a value.
-    found.name = attributes.get("name", "")
+    result.name = attributes.get("name", "")
     if "value" in attributes:
-        found.value = Text(element.line, element.column, attributes["value"], file)
+        result.value = Text(element.line, element.column, attributes["value"], file)
     final = attributes.get("final", "")
     for child in element.children:
         name = _local(child.name)
         if name in {"name", "value"} and (child.children or not child.is_plain):
-            found.not_plain = child
+            result.not_plain = child
         match name:
             case "name" if child.text:
-                found.name = child.text.strip(TRIMMED)
+                result.name = child.text.strip(TRIMMED)
             case "value" if child.text:
-                found.value = Text(child.line, child.column, child.text, file)
+                result.value = Text(child.line, child.column, child.text, file)
             case "final":
                 final = child.text
             case _:
                 pass
-    if found.name != found.name.strip(TRIMMED):
-        message = f"Hadoop does not find the name {quoted(found.name)}: it does not trim attributes"
+    if result.name != result.name.strip(TRIMMED):
+        message = (
+            f"Hadoop does not find the name {quoted(result.name)}: it does not trim attributes"
+        )
         diagnostics.warning(element, message, "remove the white space around the name")
-    found.is_final = final == "true"
-    if not found.is_final and final.strip().lower() == "true":
+    result.is_final = final == "true"
+    if not result.is_final and final.strip().lower() == "true":
         message = f"final is {quoted(final)}, which Hadoop does not accept as true"
         diagnostics.warning(element, message, "write true in lower case, without white space")
-    return found
+    return result
 
 
 def _local(name: str) -> str:

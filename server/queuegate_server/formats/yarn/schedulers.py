@@ -213,7 +213,7 @@ def _read_capacity_scheduler(
     if not configuration.add(data, diagnostics, is_read=_is_read):
         return None
     properties = configuration.read(diagnostics, is_read=_is_read, is_literal=is_literal)
-    found = SchedulerFile(
+    scheduler = SchedulerFile(
         f".{SUBMIT}",
         f".{ADMIN}",
         checks_submission_always=False,
@@ -223,17 +223,17 @@ def _read_capacity_scheduler(
     for path, position in paths.items():
         keys = (f"{PREFIX}{path}.{SUBMIT}", f"{PREFIX}{path}.{ADMIN}")
         submit, admin = (properties.get(key) for key in keys)
-        found.queues.append(QueueEntry(path, position, submit, admin))
+        scheduler.queues.append(QueueEntry(path, position, submit, admin))
     children = Counter(map(parent_path, paths))
     counts = {path: children[path] for path in paths}
-    found.templates = read_templates(properties, counts, diagnostics)
-    _check_keys(properties, paths, found.templates.creation, diagnostics)
+    scheduler.templates = read_templates(properties, counts, diagnostics)
+    _check_keys(properties, paths, scheduler.templates.creation, diagnostics)
     if len(paths) == 1 and not diagnostics.error_count:
         # Hadoop does not start without it, so this is a different or damaged file.
         names = properties.get(f"{PREFIX}{ROOT}.{_CAPACITY_QUEUES}", Position(1, 1))
         message = f"{PREFIX}root.queues lists no queue: this is not a capacity-scheduler.xml"
         diagnostics.error(names, message, "list the queues below root, or use the right file")
-    return found
+    return scheduler
 
 
 def _is_read(name: str) -> bool:
@@ -248,7 +248,7 @@ def _paths(
     properties: dict[str, Text], lists: ListReader, diagnostics: Diagnostics
 ) -> dict[str, Positioned]:
     """Return each queue after its parent, with the position of its name."""
-    found: dict[str, Positioned] = {ROOT: Position(1, 1)}
+    paths: dict[str, Positioned] = {ROOT: Position(1, 1)}
     stack = [ROOT]
     while stack:
         above = stack.pop()
@@ -258,11 +258,11 @@ def _paths(
         if above.count(SEPARATOR) >= _MAX_DEPTH:
             message = f"queues are nested more than {_MAX_DEPTH} levels deep"
             diagnostics.error(names, message, "flatten the tree")
-            return found
-        if len(found) > _MAX_QUEUES:
+            return paths
+        if len(paths) > _MAX_QUEUES:
             message = f"there are more than {_MAX_QUEUES} queues"
             diagnostics.error(names, message, "list fewer queues")
-            return found
+            return paths
         children = []
         for entry in lists.entries(names):
             name = entry.text
@@ -271,14 +271,14 @@ def _paths(
                 message = f"{quoted(name)} is not a queue name: it contains a dot"
                 remedy = "list the names of the children, separated by commas"
                 diagnostics.error(entry, message, remedy, above)
-            elif path in found:
+            elif path in paths:
                 message = f"the queue {quoted(name)} is listed twice"
                 diagnostics.warning(entry, message, "list it once", path)
             else:
-                found[path] = entry
+                paths[path] = entry
                 children.append(path)
         stack += reversed(children)
-    return found
+    return paths
 
 
 def _check_keys(

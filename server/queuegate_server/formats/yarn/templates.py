@@ -59,10 +59,10 @@ class TemplateEntry:
     @property
     def position(self) -> Positioned:
         """The position of an ACL."""
-        found = self.submit or self.admin
-        if found is None:
+        acl = self.submit or self.admin
+        if acl is None:
             raise AssertionError("a template without an ACL is not kept")
-        return found
+        return acl
 
 
 @dataclass(slots=True, eq=False)
@@ -82,8 +82,8 @@ def is_read(name: str) -> bool:
 
 def is_literal(name: str) -> bool:
     """Return whether Hadoop leaves variables in the value of a property unreplaced."""
-    found = _TEMPLATE_KEY.fullmatch(name)
-    return found is not None and found[2] != TemplateKind.LEAF_OF_MANAGED
+    match = _TEMPLATE_KEY.fullmatch(name)
+    return match is not None and match[2] != TemplateKind.LEAF_OF_MANAGED
 
 
 def is_template_acl(name: str) -> bool:
@@ -154,7 +154,7 @@ class _Reader:
         return Templates(entries, QueueCreation(creators, templates, kept, default))
 
     def _entries(self) -> Iterator[TemplateEntry]:
-        found: dict[tuple[str, str], TemplateEntry] = {}
+        entries: dict[tuple[str, str], TemplateEntry] = {}
         for key, text in self._properties.items():
             match = _TEMPLATE_KEY.fullmatch(key.removeprefix(PREFIX))
             if match is None or not key.startswith(PREFIX):
@@ -164,7 +164,7 @@ class _Reader:
                 message = f"queues are nested more than {_MAX_LEVELS} levels deep"
                 self._diagnostics.error(text, message, "flatten the tree")
                 continue
-            entry = found.setdefault((path, kind), TemplateEntry(kind, path))
+            entry = entries.setdefault((path, kind), TemplateEntry(kind, path))
             if name == SUBMIT:
                 entry.submit = text
             else:
@@ -172,7 +172,7 @@ class _Reader:
             if kind is not TemplateKind.LEAF_OF_MANAGED and "${" in text.text:
                 message = f"Hadoop does not expand variables in {kind}: this text is the ACL"
                 self._diagnostics.warning(text, message, "write the names", path)
-        return iter(found.values())
+        return iter(entries.values())
 
     def _creator(self, path: str, depth: int) -> Creator | None:
         is_managed = self._boolean(f"{PREFIX}{path}.{_MANAGED}.{_ENABLED}", path)

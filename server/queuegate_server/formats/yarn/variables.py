@@ -77,11 +77,11 @@ def expand(name: str, properties: Mapping[str, Text], budget: ExpansionBudget, f
     values = [properties[name]]
     text = values[0].text
     for _ in range(_MAX_SUBSTITUTIONS):
-        found = _VARIABLE.search(text)
-        if found is None:
+        match = _VARIABLE.search(text)
+        if match is None:
             return text
-        variable = found[1].strip(TRIMMED)
-        position = next((one for one in reversed(values) if found[0] in one.text), values[0])
+        variable = match[1].strip(TRIMMED)
+        position = next((one for one in reversed(values) if match[0] in one.text), values[0])
         if variable.startswith(_PROCESS_PREFIXES) or variable in _PROCESS_NAMES:
             message = f"{quoted(variable)} comes from the environment of Hadoop's process"
             raise VariableError(message, position)
@@ -95,7 +95,7 @@ def expand(name: str, properties: Mapping[str, Text], budget: ExpansionBudget, f
         if variable in _reachable(value.text, properties):
             raise VariableError(f"{quoted(variable)} contains itself", value)
         values.append(value)
-        text = f"{text[: found.start()]}{value.text}{text[found.end() :]}"
+        text = f"{text[: match.start()]}{value.text}{text[match.end() :]}"
         if len(text) > _MAX_VALUE_LENGTH:
             raise VariableError(f"{quoted(variable)} makes the value too long", position)
     raise VariableError(f"the value has {_MAX_SUBSTITUTIONS} variables or more", values[0])
@@ -106,8 +106,8 @@ def _reachable(text: str, properties: Mapping[str, Text]) -> set[str]:
     reachable: set[str] = set()
     stack = [text]
     while stack:
-        for found in _VARIABLE.finditer(stack.pop()):
-            name = found[1].strip(TRIMMED)
+        for match in _VARIABLE.finditer(stack.pop()):
+            name = match[1].strip(TRIMMED)
             if name not in reachable and name in properties:
                 reachable.add(name)
                 stack.append(properties[name].text)

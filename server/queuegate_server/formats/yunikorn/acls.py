@@ -44,31 +44,31 @@ class AclReader:
         """Return the text if it lists only valid names, otherwise the ACL as `read` does."""
         if scalar is None or not has_only_valid_names(scalar.text, self.names):
             return self.read(scalar, queue)
-        found = self._texts.get(scalar.text)
-        if found is None:
+        text = self._texts.get(scalar.text)
+        if text is None:
             # A copy: a text that outlives the nodes would keep their memory in use.
-            found = self._texts[scalar.text] = scalar.text.encode().decode()
-        return found
+            text = self._texts[scalar.text] = scalar.text.encode().decode()
+        return text
 
     def read(self, scalar: ScalarNode | None, queue: str) -> Acl:
         """Parse an ACL and report why it is invalid, or which of its entries grant nothing."""
         if scalar is None:
             return EMPTY
-        found = self._parsed.get(scalar.text)
-        if found is None:
-            found = self._parsed[scalar.text] = self._parse(scalar.text)
-        if isinstance(found, str):
+        acl = self._parsed.get(scalar.text)
+        if acl is None:
+            acl = self._parsed[scalar.text] = self._parse(scalar.text)
+        if isinstance(acl, str):
             remedy = (
                 "separate names with commas, and users from groups with one space; "
                 "a list of groups alone starts with a space"
             )
             if other := is_no_list(scalar.text, YUNIKORN):
-                found, remedy = f"{found}: {other.message}", other.remedy
-            self._diagnostics.error(scalar, found, remedy, queue)
+                acl, remedy = f"{acl}: {other.message}", other.remedy
+            self._diagnostics.error(scalar, acl, remedy, queue)
             return EMPTY
-        if found.dropped_users or found.dropped_groups:
-            self._report_dropped(scalar, found, queue)
-        return found
+        if acl.dropped_users or acl.dropped_groups:
+            self._report_dropped(scalar, acl, queue)
+        return acl
 
     def _parse(self, text: str) -> Acl | str:
         """Return the ACL, or why it is invalid."""

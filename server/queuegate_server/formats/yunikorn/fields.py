@@ -82,7 +82,7 @@ class Fields:
 
         `what` names the mapping in the messages about unknown keys.
         """
-        found = {}
+        values = {}
         for key, (position, node) in mapping.entries.items() if mapping else ():
             reader = readers.get(key)
             if reader is None:
@@ -91,8 +91,8 @@ class Fields:
             attribute, read = reader
             value = read(self, key, node)
             if attribute:
-                found[attribute] = value
-        return found
+                values[attribute] = value
+        return values
 
     def _unknown_key(self, key: ScalarNode, known: Collection[str], what: str) -> None:
         """Report a key that YuniKorn does not know."""
@@ -125,13 +125,13 @@ class Fields:
 
     def mappings(self, key: str, node: Node) -> list[MappingNode]:
         """Return the items of a list of mappings."""
-        found = []
+        mappings = []
         for item in self.items(key, node) or ():
             if isinstance(item, MappingNode):
-                found.append(item)
+                mappings.append(item)
             else:
                 self._wrong_type(f"an item of {key}", item, "a mapping")
-        return found
+        return mappings
 
     def text(self, key: str, node: Node) -> ScalarNode | None:
         """Return a text; None if it is null or invalid."""
@@ -196,12 +196,12 @@ class Fields:
         if isinstance(node, ScalarNode):
             if node.is_null:
                 return
-            found = quoted(node.text)
+            actual = quoted(node.text)
             if not node.plain and wanted in _UNQUOTED:
-                found = f"the quoted text {found}"
+                actual = f"the quoted text {actual}"
         else:
-            found = "a list" if isinstance(node, SequenceNode) else "a mapping"
-        self._error(node, f"{key} must be {wanted}, not {found}", _REMEDIES[wanted])
+            actual = "a list" if isinstance(node, SequenceNode) else "a mapping"
+        self._error(node, f"{key} must be {wanted}, not {actual}", _REMEDIES[wanted])
 
     def _error(self, node: Node, message: str, remedy: str) -> None:
         self._diagnostics.error(node, message, remedy, self.queue)
@@ -209,8 +209,8 @@ class Fields:
 
 def boolean(node: ScalarNode) -> bool | None:
     """Return a scalar as a boolean; None if it is not one."""
-    found = _BOOLEANS.get(node.text) if node.plain else None
-    return _QUOTED_BOOLEANS.get(node.text) if found is None else found
+    value = _BOOLEANS.get(node.text) if node.plain else None
+    return _QUOTED_BOOLEANS.get(node.text) if value is None else value
 
 
 def unsigned(node: ScalarNode) -> int | None:

@@ -245,10 +245,10 @@ def _group_as_user(document: _Document, diagnostics: Diagnostics) -> None:
     for listed in document.acls:
         if listed.has_groups or not users.isdisjoint(listed.acl.users):
             continue
-        found = sorted(listed.acl.users & groups.keys())
-        if found and not listed.lost_blank:
-            first = groups[found[0]].line
-            message = f"{quoted(found[0])} is a user here, but a group on line {first}"
+        misplaced = sorted(listed.acl.users & groups.keys())
+        if misplaced and not listed.lost_blank:
+            first = groups[misplaced[0]].line
+            message = f"{quoted(misplaced[0])} is a user here, but a group on line {first}"
             remedy = f"for groups write {quoted(f' {listed.scalar.text}')} in quotes"
             diagnostics.warning(listed.scalar, message, remedy, listed.queue.path)
 
@@ -256,13 +256,13 @@ def _group_as_user(document: _Document, diagnostics: Diagnostics) -> None:
 def _spelled_in_two_cases(document: _Document, diagnostics: Diagnostics) -> None:
     """Report names that differ only in case and are thus different."""
     for kind in ("user", "group"):
-        seen: dict[str, dict[str, Positioned]] = {}
+        positions: dict[str, dict[str, Positioned]] = {}
         for name, position in (
             *_names_outside_acls(document, kind),
             *_names_in_acls(document, kind),
         ):
-            seen.setdefault(name.lower(), {}).setdefault(name, position)
-        for spellings in seen.values():
+            positions.setdefault(name.lower(), {}).setdefault(name, position)
+        for spellings in positions.values():
             (first, position), *others = sorted(
                 spellings.items(), key=lambda item: (item[1].line, item[1].column, item[0])
             )

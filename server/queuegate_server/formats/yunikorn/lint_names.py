@@ -30,12 +30,12 @@ def names_to_report(acl: Acl, names: AclNames) -> tuple[tuple[str, str], ...]:
         acl: The ACL. Equal texts of a partition share one.
         names: The names that it may list.
     """
-    found = [*_dropped_by_yunikorn(acl, names)] if names is not AclNames.YUNIKORN else []
+    messages = [*_dropped_by_yunikorn(acl, names)] if names is not AclNames.YUNIKORN else []
     if not acl.allows_all:
-        found += (each[:2] for each in suspicious_text(acl.text, YUNIKORN))
+        messages += (each[:2] for each in suspicious_text(acl.text, YUNIKORN))
         if is_no_list(acl.text, YUNIKORN) is None:
-            found += islice(_unlikely_names(acl, names), _MAX_REPORTED)
-    return tuple(found)
+            messages += islice(_unlikely_names(acl, names), _MAX_REPORTED)
+    return tuple(messages)
 
 
 def _dropped_by_yunikorn(acl: Acl, names: AclNames) -> Iterator[tuple[str, str]]:
@@ -58,7 +58,7 @@ def _unlikely_names(acl: Acl, names: AclNames) -> Iterator[tuple[str, str]]:
     """Yield messages about accepted names that nobody is likely to have."""
     for kind, listed in (("user", acl.users), ("group", acl.groups)):
         for name in sorted(listed):
-            found = suspicious_name(kind, name, YUNIKORN)
+            suspicion = suspicious_name(kind, name, YUNIKORN)
             # Where an ACL may list names that YuniKorn cannot, user names follow other rules.
-            if found and not (found.may_exist and names is not AclNames.YUNIKORN):
-                yield found.message, found.remedy
+            if suspicion and not (suspicion.may_exist and names is not AclNames.YUNIKORN):
+                yield suspicion.message, suspicion.remedy

@@ -81,10 +81,10 @@ def load_queues(
                 built[name] = builder.build()
     except TooManyErrors:
         pass
-    found = (*document.diagnostics, *diagnostics.sorted())
-    if has_errors(found):
+    diagnostics_of_file = (*document.diagnostics, *diagnostics.sorted())
+    if has_errors(diagnostics_of_file):
         built = {}
-    return built, tuple(sort_diagnostics(found))
+    return built, tuple(sort_diagnostics(diagnostics_of_file))
 
 
 def normalized_name(partition: PartitionConfig) -> str:
@@ -102,9 +102,9 @@ def _check_partition_names(partitions: list[PartitionConfig], diagnostics: Diagn
         if not partition.name.is_known:
             continue
         name = normalized_name(partition)
-        seen = first.setdefault(name.lower(), partition)
-        if seen is not partition:
-            line = (seen.name.position or seen.position).line
+        other = first.setdefault(name.lower(), partition)
+        if other is not partition:
+            line = (other.name.position or other.position).line
             message = f"partition {quoted(name)} is defined twice, first on line {line}"
             diagnostics.error(
                 partition.name.position, message, "rename or remove one; case is ignored"
@@ -193,9 +193,9 @@ def _check_name(
         remedy = "use 1 to 64 letters, digits and _ : # / @ - without dots"
         diagnostics.error(position, message, remedy, queue.path)
         return
-    seen = first.setdefault(queue.path, queue)
-    if seen is not queue:
-        line = seen.position.line if seen.position else 0
+    other = first.setdefault(queue.path, queue)
+    if other is not queue:
+        line = other.position.line if other.position else 0
         message = f"queue {quoted(queue.path)} is defined twice, first on line {line}"
         diagnostics.error(position, message, "rename or remove one; case is ignored", queue.path)
 

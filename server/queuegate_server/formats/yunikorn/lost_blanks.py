@@ -70,12 +70,12 @@ def _gap(source: list[str], key: ScalarNode) -> _Gap | None:
     lines = source[key.line - 1 : key.line - 1 + _MAX_LINES]
     lines[:1] = [line[start : start + _MAX_LINE_LENGTH] for line in lines[:1]]
     text = "\n".join(line[:_MAX_LINE_LENGTH] for line in lines)
-    found = _GAP.match(text)
-    if found is None:
+    match = _GAP.match(text)
+    if match is None:
         return None
-    spaces = _WHITE_SPACE.findall(_COMMENT.sub("", found["gap"]))
-    one_line = "\n" not in found["gap"]
-    return _Gap(spaces, found["first"], start + found.start("first") + 1 if one_line else 0)
+    spaces = _WHITE_SPACE.findall(_COMMENT.sub("", match["gap"]))
+    one_line = "\n" not in match["gap"]
+    return _Gap(spaces, match["first"], start + match.start("first") + 1 if one_line else 0)
 
 
 def _is_off_by_one(spaces: str, key: ScalarNode) -> bool:

@@ -244,14 +244,14 @@ _RULE: Final[Readers] = {
 
 def _rules(fields: Fields, key: str, node: Node) -> list[PlacementRule]:
     """Return the placement rules of a partition, with their parents."""
-    found = []
+    rules = []
     for mapping in fields.mappings(key, node):
         rule, parent = _rule(fields, mapping)
-        found.append(rule)
+        rules.append(rule)
         while parent is not None:
             rule.parent, parent = _rule(fields, parent)
             rule = rule.parent
-    return found
+    return rules
 
 
 def _rule(fields: Fields, mapping: MappingNode) -> tuple[PlacementRule, MappingNode | None]:

@@ -68,12 +68,12 @@ def _check_name(rule: PlacementRule, diagnostics: Diagnostics) -> None:
         diagnostics.warning(position, message, f"write one of {known}")
 
 
-def _check_filter(found: Filter, diagnostics: Diagnostics) -> None:
-    if found.kind and found.kind.text.lower() not in _FILTER_TYPES:
-        message = f"{quoted(found.kind.text)} is not a filter type"
-        diagnostics.error(found.kind, message, "write allow or deny; allow is the default")
-    _check_only_entry("user", found.users, is_user_name, diagnostics)
-    _check_only_entry("group", found.groups, is_group_name, diagnostics)
+def _check_filter(rule_filter: Filter, diagnostics: Diagnostics) -> None:
+    if rule_filter.kind and rule_filter.kind.text.lower() not in _FILTER_TYPES:
+        message = f"{quoted(rule_filter.kind.text)} is not a filter type"
+        diagnostics.error(rule_filter.kind, message, "write allow or deny; allow is the default")
+    _check_only_entry("user", rule_filter.users, is_user_name, diagnostics)
+    _check_only_entry("group", rule_filter.groups, is_group_name, diagnostics)
 
 
 def _check_only_entry(
@@ -124,8 +124,8 @@ class _Tree:
                 return f"but {quoted(queue.path)} is a leaf", "place into that leaf"
             below = self._exact.get((queue, level))
             if below is None:
-                found = create or (queue, level) in self._folded
-                return None if found else _MISSING
+                exists = create or (queue, level) in self._folded
+                return None if exists else _MISSING
             queue = below
         if dynamic and not queue.is_parent and not queue.has_children:
             return "but rules below it need a parent queue there", "set parent: true on it"

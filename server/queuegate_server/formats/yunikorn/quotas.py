@@ -47,7 +47,7 @@ def amount(resource: str, text: str) -> int | None:
 
 def amounts(quantities: Quantities | None, diagnostics: Diagnostics, queue: str) -> Amounts:
     """Return the valid amounts, and report the others."""
-    found = {}
+    valid = {}
     for resource, scalar in (quantities or {}).items():
         value = amount(resource, scalar.text)
         if value is None:
@@ -57,8 +57,8 @@ def amounts(quantities: Quantities | None, diagnostics: Diagnostics, queue: str)
                 remedy = f"{remedy}, or m for thousandths"
             diagnostics.error(scalar, message, remedy, queue)
         else:
-            found[resource] = value
-    return found
+            valid[resource] = value
+    return valid
 
 
 def excess(limit: Amounts, wanted: Amounts) -> str:
@@ -75,15 +75,15 @@ def smaller(one: Amounts, other: Amounts) -> Amounts:
     """Return the amounts of both, taking the smaller one for resources in both."""
     if not one or not other:
         return one or other
-    found = one | other
+    result = one | other
     for resource in one.keys() & other.keys():
-        found[resource] = min(one[resource], other[resource])
-    return found
+        result[resource] = min(one[resource], other[resource])
+    return result
 
 
-def is_zero(found: Amounts) -> bool:
+def is_zero(quantities: Amounts) -> bool:
     """Return whether no amount is above 0."""
-    return not any(found.values())
+    return not any(quantities.values())
 
 
 def check_resources(partition: PartitionConfig, diagnostics: Diagnostics) -> None:
@@ -142,7 +142,7 @@ def _check_sums(
                 above[resource] = above.get(resource, 0) + value
 
 
-class _Allowed(NamedTuple):
+class _Allowance(NamedTuple):
     """The usage that a name is allowed by the limits of all queues from here up to the root."""
 
     resources: Amounts
@@ -150,7 +150,7 @@ class _Allowed(NamedTuple):
     """0 means unlimited."""
 
 
-_LimitScope = ChainMap[tuple[str, str], _Allowed]
+_LimitScope = ChainMap[tuple[str, str], _Allowance]
 """The limits by name and `user` or `group`: first the queue's, then those of its ancestors.
 
 Limits of ancestors are not copied because a queue with thousands of limited names may have
@@ -207,7 +207,7 @@ def _check_queue(queue: QueueConfig, above: _LimitScope, diagnostics: Diagnostic
         # Errors in the queue's own resources are reported elsewhere.
         maximum = amounts(queue.resources.maximum, Diagnostics(""), queue.path)
     scope = above.new_child()
-    seen: dict[str, dict[str, ScalarNode]] = {"user": {}, "group": {}}
+    limited: dict[str, dict[str, ScalarNode]] = {"user": {}, "group": {}}
     for limit in queue.limits:
         if not limit.users and not limit.groups:
             message = f"limit {quoted(limit.description)} applies to no user or group"
@@ -217,12 +217,12 @@ def _check_queue(queue: QueueConfig, above: _LimitScope, diagnostics: Diagnostic
             *(("group", name) for name in limit.groups or ()),
         ]
         for kind, name in names:
-            _check_name(kind, name, seen[kind], diagnostics, queue.path)
-        if limit.groups and seen["group"].keys() == {WILDCARD}:
+            _check_name(kind, name, limited[kind], diagnostics, queue.path)
+        if limit.groups and limited["group"].keys() == {WILDCARD}:
             message = 'the group "*" is limited, but no group before it is'
             remedy = "name a group first, or limit the queue instead"
-            diagnostics.error(seen["group"][WILDCARD], message, remedy, queue.path)
-        allowed = _Allowed(
+            diagnostics.error(limited["group"][WILDCARD], message, remedy, queue.path)
+        allowed = _Allowance(
             _check_amounts(limit, queue, maximum, diagnostics), limit.max_applications.value
         )
         for kind, name in names:
@@ -233,18 +233,22 @@ def _check_queue(queue: QueueConfig, above: _LimitScope, diagnostics: Diagnostic
 
 
 def _check_name(
-    kind: str, name: ScalarNode, seen: dict[str, ScalarNode], diagnostics: Diagnostics, queue: str
+    kind: str,
+    name: ScalarNode,
+    limited: dict[str, ScalarNode],
+    diagnostics: Diagnostics,
+    queue: str,
 ) -> None:
     text = name.text
     if text != WILDCARD and not _IS_NAME[kind](text):
         message = f"{quoted(text)} is not a {kind} name"
         diagnostics.error(name, message, 'correct it, or write "*" for everyone', queue)
         return
-    first = seen.setdefault(text, name)
+    first = limited.setdefault(text, name)
     if first is not name:
         message = f"{kind} {quoted(text)} is limited twice, first on line {first.line}"
         diagnostics.error(name, message, "keep one of the two", queue)
-    elif WILDCARD in seen and text != WILDCARD:
+    elif WILDCARD in limited and text != WILDCARD:
         message = f'{kind} {quoted(text)} is limited after the {kind} "*"'
         diagnostics.error(name, message, f'put the limit of the {kind} "*" last', queue)
 
@@ -280,12 +284,12 @@ def _check_amounts(
 def _compare(
     kind: str,
     name: ScalarNode,
-    allowed: _Allowed,
+    allowed: _Allowance,
     above: _LimitScope,
     *,
     queue: str,
     diagnostics: Diagnostics,
-) -> _Allowed:
+) -> _Allowance:
     """Report amounts that exceed the limits above, and return the limit for the queues below."""
     same = above.get((kind, name.text))
     bound = same or above.get((kind, WILDCARD))
@@ -306,6 +310,6 @@ def _compare(
         diagnostics.error(name, message, remedy, queue)
     if not same:
         return allowed
-    return _Allowed(
+    return _Allowance(
         smaller(allowed.resources, bound.resources), min(allowed.applications, bound.applications)
     )

@@ -52,10 +52,10 @@ def unsupported(listeners: Sequence[Listener], connections: Connections) -> Iter
 def _local_addresses(host: str) -> list[str]:
     """Return the local addresses of a host name; none if they cannot be resolved."""
     try:
-        found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM) if host else []
+        infos = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM) if host else []
     except OSError:
         return []
-    return sorted({str(place[0]) for *_, place in found})
+    return sorted({str(place[0]) for *_, place in infos})
 
 
 def _folder_fault() -> str:
