@@ -55,8 +55,7 @@ class CacheEntry:
     expires_at_wall: float = 0.0
     """When the entry expires, by the wall clock, for people."""
     expires_at: float = NEVER
-    """When the entry expires, by the monotonic clock. Groups may be used for `max_stale` seconds
-    more while the resolver cannot be asked."""
+    """When the entry expires, by the monotonic clock."""
     fresh_until: float = NEVER
     """A decision made with the entry holds until then, by the monotonic clock. A later use starts a
     refresh."""
@@ -64,6 +63,10 @@ class CacheEntry:
     """The failed lookup that came after these groups were resolved."""
     generation: int = 0
     """The lease (`CacheLease`) in which the resolver answered."""
+
+    def stale_until(self, options: CacheOptions) -> float:
+        """Return when groups become too old to be used while the resolver cannot be asked."""
+        return self.expires_at + options.max_stale
 
     def end(self) -> None:
         """End the entry for everybody who has it."""
@@ -236,7 +239,7 @@ class GroupCache:
         until = entry.expires_at
         if isinstance(entry.outcome, Found):
             failure_until = NEVER if entry.failure is None else entry.failure.expires_at
-            until = max(until + self.options.max_stale, failure_until)
+            until = max(entry.stale_until(self.options), failure_until)
         entry.end()
         self.stats.invalidated += now < until
         return now < until
@@ -266,7 +269,7 @@ class GroupCache:
 
     def _outlives_failures(self, entry: CacheEntry, now: float) -> bool:
         if isinstance(entry.outcome, Found):
-            return now < entry.expires_at + self.options.max_stale
+            return now < entry.stale_until(self.options)
         is_absence = isinstance(entry.outcome, NoSuchUser)
         return is_absence and now < entry.expires_at and entry.generation == self.lease.generation
 

@@ -158,7 +158,7 @@ class GroupResolver:
             return entry.expires_at
         now, max_age = self._clock(), self._lease.max_age
         seconds = min(STALE_COPY_SECONDS, max_age)
-        stale_until = min(now + seconds, entry.expires_at + self._cache.options.max_stale)
+        stale_until = min(now + seconds, entry.stale_until(self._cache.options))
         if resolution.stale:
             return stale_until
         if max_age < math.inf:
@@ -294,8 +294,8 @@ class GroupResolver:
 
     def _has_groups(self, entry: CacheEntry, now: float) -> bool:
         """Return whether the groups of an entry may be used while the resolver cannot be asked."""
-        max_stale = self._cache.options.max_stale
-        return isinstance(entry.outcome, Found) and now < entry.expires_at + max_stale
+        is_found = isinstance(entry.outcome, Found)
+        return is_found and now < entry.stale_until(self._cache.options)
 
     def _must_revalidate(self, entry: CacheEntry, now: float) -> bool:
         """Return whether the groups of an entry may have been invalidated unnoticed."""

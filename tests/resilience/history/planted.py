@@ -12,8 +12,6 @@ from queuegate_server.fleet.events import Change, Event
 from queuegate_server.fleet.follower import Follower
 from queuegate_server.fleet.replica_log import ReplicaLog
 from queuegate_server.identity.cache import CacheEntry, GroupCache
-from queuegate_server.identity.group_resolver import GroupResolver
-from queuegate_server.identity.resolver import Found
 from queuegate_server.rpc import response_cache
 from queuegate_server.rpc.response_cache import ResponseCache
 from queuegate_server.rpc.tokens import TokenFile
@@ -56,11 +54,7 @@ def groups_never_expire() -> None:
 
 def stale_groups_never_expire() -> None:
     """Expired groups are used for as long as the directory is away."""
-
-    def has_groups(self: GroupResolver, entry: CacheEntry, now: float) -> bool:
-        return isinstance(entry.outcome, Found)
-
-    _replace(GroupResolver, "_has_groups", has_groups)
+    _replace(CacheEntry, "stale_until", lambda self, options: math.inf)
 
 
 def memo_outlives_swap() -> None:
