@@ -81,7 +81,7 @@ def _load_large(specs: Sequence[QueueSpec], times: int) -> tuple[Table, Target, 
     memory = 0.0
     loaded: list[Partition] = []
     for _ in range(times):
-        loaded.clear()  # only one exists at a time, so that the memory is that of one
+        loaded.clear()  # only one exists at a time, so the memory is for one
         start = time.thread_time()
         loaded.append(_load(text))
         seconds.append(time.thread_time() - start)

@@ -24,7 +24,8 @@ _AT_ONCE: Final = 50
 _FEW: Final = 8
 _CALLS: Final = 200
 _FEWEST: Final = 100
-"""The minimum number of answers for a percentile. Without an overload there must be as many."""
+"""The minimum number of answers for a percentile. There must be this many if there is no overload.
+"""
 _UNLOADED: Final = 0.2
 _OVERLOAD: Final = 3.0
 _GOAL: Final = 5.0

@@ -45,7 +45,7 @@ class Measurement:
     p99: float
     p999: float
     cpu_seconds: float
-    """Of the server."""
+    """The server's."""
     failed: int = 0
     """Calls that were refused or not answered, at a fixed rate."""
 

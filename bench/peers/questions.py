@@ -77,7 +77,7 @@ class Questions:
             return Question(user, policy.members[user], queue, is_admin, kind is not None)
 
     def _likely(self, kind: str | None, index: int) -> Sequence[str]:
-        """Return users some of whom are decided by that kind."""
+        """Return users, some of whom are decided by that kind."""
         if kind != "user":
             return self._users
         listing = self._rng.choice([*ancestry(self._policy.queues, index)])

@@ -1,9 +1,9 @@
 """Claims about who may use queues. Each is proved, or refuted by a person whom it excludes.
 
 A single matching name is enough for access, and further names never remove it. A false claim is
-therefore refuted by a person whom one grant lets in (two grants for a claim about two queues at
-once), and checking each grant once decides the claim for everyone. `worlds.py` defines the people
-who may exist.
+therefore refuted by a person let in by one grant (or two, for a claim about two queues at once),
+and checking each grant once decides the claim for everyone. `worlds.py` defines the people who may
+exist.
 """
 
 from collections.abc import Iterator

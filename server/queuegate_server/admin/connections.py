@@ -1,6 +1,4 @@
-"""The connections of the operations port, counted from accept on, before any handshake, and aborted
-after a time.
-"""
+"""The connections of an HTTP port, counted from accept on, before any handshake, and bounded."""
 
 import asyncio
 import logging
@@ -17,15 +15,15 @@ from queuegate_server.settings.listeners import HostPort
 
 _LOG = logging.getLogger("queuegate_server.admin")
 MAX_CONNECTIONS: Final = 100
-"""Of the operations port, not counting those whose request the site has admitted."""
+"""The maximum for the operations port, except connections whose request the site has admitted."""
 CONNECTION_SECONDS: Final = 5.0
 READ_BUFFER_BYTES: Final = 16 * 1024
-"""How much is decrypted before it is asked for."""
+"""The amount that is decrypted before it is read."""
 TLS_SHUTDOWN_SECONDS: Final = 1.0
-"""A client may not answer the end of the connection."""
+"""A client may not respond when the connection is closed."""
 _MAX_HEADERS: Final = 64
 _RETRY_SECONDS: Final = 0.1
-"""After a connection could not be accepted, for example for want of file descriptors."""
+"""The pause after a failed accept, for example for lack of file descriptors."""
 HEADERS: Final[Mapping[str, str]] = {
     "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
     "Cache-Control": "no-store",
@@ -75,7 +73,7 @@ def malformed(
 
 
 class Connection(web.RequestHandler):
-    """A connection, from before its handshake until it is lost."""
+    """A connection from before its handshake until it is lost."""
 
     __slots__ = ("_log", "_open", "task")
 
@@ -86,13 +84,13 @@ class Connection(web.RequestHandler):
         log: logging.Logger,
         **limits: Any,
     ) -> None:
-        """Count among these connections until it is lost.
+        """Count this connection until it is lost.
 
         Args:
             server: The HTTP server.
-            connections: Those that count, the first to be cut first.
+            connections: The counted connections, in the order in which to abort them.
             log: Where to log faults.
-            limits: Further arguments of the library's handler.
+            limits: Further arguments for the library's handler.
         """
         super().__init__(
             server,
@@ -107,10 +105,10 @@ class Connection(web.RequestHandler):
         self._open = connections
         self._open[self] = None
         self.task: asyncio.Task[None] | None = None
-        """Ends with the handshake."""
+        """Done when the handshake ends."""
 
     def cut(self) -> None:
-        """End it at once."""
+        """Abort the connection."""
         self.forget()
         if self.task is not None:
             self.task.cancel()
@@ -118,11 +116,11 @@ class Connection(web.RequestHandler):
             self.transport.abort()
 
     def forget(self) -> None:
-        """Count no longer."""
+        """Stop counting the connection."""
         self._open.pop(self, None)
 
     def connection_lost(self, exc: BaseException | None) -> None:
-        """Count no longer."""
+        """Stop counting the connection."""
         self.forget()
         super().connection_lost(exc)
 
@@ -133,7 +131,7 @@ class Connection(web.RequestHandler):
         exc: BaseException | None = None,
         message: str | None = None,
     ) -> web.StreamResponse:
-        """Answer as to every other request: the library would name its version."""
+        """Answer like any other request: the library would name its version."""
         del message
         return malformed(request, status, exc, self._log)
 
@@ -142,18 +140,18 @@ C = TypeVar("C", bound=Connection)
 
 
 class Bounds(NamedTuple):
-    """The bounds on the connections of a port."""
+    """The bounds on a port's connections."""
 
     connections: int
     backlog: int
     handshake_seconds: float
     handshake_pause: float
-    """Seconds between two handshakes: the event loop does each in a step, and a storm comes in one
-    turn."""
+    """The seconds between two handshakes: the event loop performs each in one step, and a storm
+    arrives in one turn."""
 
 
 class Connections(Generic[C]):
-    """The listening socket, and the connections that it has accepted."""
+    """The listening socket, and its accepted connections."""
 
     def __init__(
         self,
@@ -166,11 +164,11 @@ class Connections(Generic[C]):
         """Bind the address.
 
         Args:
-            address: Where to listen.
-            certificate: With it the port is HTTPS; each new connection gets the one that was
-                loaded last.
+            address: The address to listen on.
+            certificate: If given, the port is HTTPS, and new connections get the most recently
+                loaded certificate.
             bounds: The bounds.
-            connect: Returns a connection, given the HTTP server and the connections that count.
+            connect: Returns a connection, given the HTTP server and the counted connections.
             log: Where to log faults.
 
         Raises:
@@ -188,7 +186,7 @@ class Connections(Generic[C]):
         self._accepting: asyncio.Task[None] | None = None
 
     def start(self, server: web.Server) -> None:
-        """Start to accept connections, for an HTTP server."""
+        """Start accepting connections for an HTTP server."""
         self.socket.listen(self._bounds.backlog)
         self._accepting = asyncio.get_running_loop().create_task(self._accept(server))
 
@@ -205,7 +203,7 @@ class Connections(Generic[C]):
     async def _accept(self, server: web.Server) -> None:
         loop = asyncio.get_running_loop()
         while True:
-            # So that a storm of connections leaves time for others.
+            # Leaves time for others during a storm of connections.
             await asyncio.sleep(self._bounds.handshake_pause if self._certificate else 0)
             try:
                 accepted, _ = await loop.sock_accept(self.socket)
@@ -222,7 +220,7 @@ class Connections(Generic[C]):
                 await asyncio.sleep(_RETRY_SECONDS)
 
     def _take(self, server: web.Server, accepted: socket.socket) -> None:
-        """Begin a connection. At the limit, the oldest gives way: idle ones keep nobody out."""
+        """Start a connection. At the limit it replaces the oldest, so idle ones keep nobody out."""
         if len(self._open) >= self._bounds.connections:
             next(iter(self._open)).cut()
         connection = self._connect(server, self._open)
@@ -244,19 +242,19 @@ class Connections(Generic[C]):
 
 
 class ProbeConnection(Connection):
-    """A connection to the operations port, which is cut after a time."""
+    """A connection to the operations port, which is aborted after a time."""
 
     __slots__ = ("_cut",)
 
     def __init__(
         self, server: web.Server, connections: "dict[ProbeConnection, None]", line_bytes: int
     ) -> None:
-        """Count among these connections until it is lost, or admitted.
+        """Count this connection until it is lost or admitted.
 
         Args:
             server: The HTTP server.
-            connections: Those that count, the oldest first.
-            line_bytes: The size of the first line of a request, and of each header.
+            connections: The counted connections, oldest first.
+            line_bytes: The maximum size of the first line of a request, and of each header.
         """
         super().__init__(
             server,
@@ -271,23 +269,23 @@ class ProbeConnection(Connection):
         self.cut_after(CONNECTION_SECONDS)
 
     def admit(self, seconds: float) -> None:
-        """Give it more time. It does not count until it is released."""
+        """Give the connection more time. It is not counted until it is released."""
         self._open.pop(self, None)
         self.cut_after(seconds)
 
     def release(self) -> None:
-        """Count again, as the newest, while its answer is read."""
+        """Count the connection again, as the newest, while its response is read."""
         if self.transport is not None:
             self._open[self] = None
 
     def cut_after(self, seconds: float) -> None:
-        """End it after some seconds, and not earlier."""
+        """Abort the connection after some seconds, and not earlier."""
         if self._cut is not None:
             self._cut.cancel()
         self._cut = asyncio.get_running_loop().call_later(seconds, self.cut)
 
     def forget(self) -> None:
-        """Count no longer."""
+        """Stop counting the connection."""
         super().forget()
         if self._cut is not None:
             self._cut.cancel()
@@ -300,7 +298,7 @@ _PROBES: Final = Bounds(MAX_CONNECTIONS, backlog=512, handshake_seconds=3.0, han
 def probe_connections(
     address: HostPort, certificate: CertificateReloader | None, line_bytes: int
 ) -> Connections[ProbeConnection]:
-    """Bind the operations port; see `Connections`, and ProbeConnection for `line_bytes`."""
+    """Bind the operations port. See `Connections`, and ProbeConnection for `line_bytes`."""
     return Connections(
         address,
         certificate,

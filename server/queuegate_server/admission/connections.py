@@ -1,8 +1,8 @@
-"""The connections of the webhook's port, over TLS, with bounds on what they may cost.
+"""The TLS connections of the webhook's port, with bounds on their cost.
 
-A connection costs 30 KiB, and with data that wait to be read up to 300 KiB, so all of them need
-less than 400 MiB. A new one beyond the bound takes the place of the connection that has done
-nothing for longest, so connections that only wait keep nobody out.
+A connection costs 30 KiB, or up to 300 KiB with unread data, so all of them need less than 400 MiB.
+Beyond the bound, a new connection replaces the one that has been idle longest, so idle connections
+keep nobody out.
 """
 
 import asyncio
@@ -22,25 +22,26 @@ from queuegate_server.settings.listeners import HostPort
 
 _LOG = logging.getLogger("queuegate_server.admission")
 MAX_CONNECTIONS: Final = 1024
-"""Three API servers with their defaults have 600 requests in progress at most."""
+"""Three API servers with default settings have at most 600 requests in progress."""
 _SOCKET_BUFFER_BYTES: Final = 32 * 1024
 _BOUNDS: Final = Bounds(MAX_CONNECTIONS, backlog=2048, handshake_seconds=5.0, handshake_pause=0.0)
 _FIRST_REQUEST_SECONDS: Final = 10.0
-"""From the end of the handshake until the headers of the first request have arrived."""
+"""The time limit from the end of the handshake until the headers of the first request have
+arrived."""
 _KEEP_ALIVE_SECONDS: Final = 75.0
 _LINGERING_SECONDS: Final = 2.0
-"""How long the rest of a rejected body is read, so that the client reads the answer."""
+"""The time for reading the rest of a rejected body, so that the client reads the response."""
 _CONNECTIONS_PER_COLLECTION: Final = 100
-"""A closed connection is part of a cycle: only a collection frees its buffers."""
+"""A closed connection is part of a cycle, so only a collection frees its buffers."""
 
 
 class WebhookConnection(Connection):
-    """A connection, which is cut if its first request is late."""
+    """A connection that is aborted if its first request is late."""
 
     __slots__ = ("_late",)
 
     def __init__(self, server: web.Server, connections: "dict[WebhookConnection, None]") -> None:
-        """Count among these connections, the longest idle first, until it is lost."""
+        """Count this connection among the given ones, longest idle first, until it is lost."""
         super().__init__(
             server,
             connections,
@@ -59,14 +60,14 @@ class WebhookConnection(Connection):
         self._late = loop.call_later(_FIRST_REQUEST_SECONDS, self.cut)
 
     def touch(self) -> None:
-        """Take note that a request has begun or ended."""
+        """Record that a request has begun or ended."""
         self._stop_waiting()
         if self in self._open:
             del self._open[self]
             self._open[self] = None
 
     def forget(self) -> None:
-        """Count no longer."""
+        """Stop counting the connection."""
         super().forget()
         self._stop_waiting()
 
@@ -77,17 +78,18 @@ class WebhookConnection(Connection):
 
 
 class WebhookConnections(Connections[WebhookConnection]):
-    """The listening socket, and the connections that it has accepted."""
+    """The listening socket, and its accepted connections."""
 
     def __init__(
         self, address: HostPort, certificate: CertificateReloader, client_names: frozenset[str]
     ) -> None:
-        """Bind the address; new connections get the certificate that was loaded last.
+        """Bind the address. New connections get the most recently loaded certificate.
 
         Args:
-            address: Where to listen.
-            certificate: The server's certificate, and the authority of clients if any.
-            client_names: If there are any, the client's certificate must have one of them.
+            address: The address to listen on.
+            certificate: The server's certificate, and the authority for client certificates, if
+                any.
+            client_names: If not empty, the client's certificate must have one of these names.
 
         Raises:
             CannotListen: The address cannot be bound.

@@ -1,4 +1,4 @@
-"""Presents the credentials of an HTTP request as those of a call.
+"""Presents the credentials of an HTTP request like those of a call.
 
 The gRPC authenticator can then identify the caller under the same settings.
 """

@@ -47,7 +47,7 @@ class Place(NamedTuple):
 def acl_positions(
     format_name: str, data: bytes, file: str, options: FormatOptions
 ) -> Mapping[AclKey, Place]:
-    """Return the positions of the ACLs of a valid policy. The arguments are those of `load_policy`.
+    """Return the positions of a valid policy's ACLs. The arguments are as for `load_policy`.
 
     ACLs missing from the text, such as defaults, get the position of their queue, if any. The ACLs
     of a `leaf-queue-template` have a path with the level `*`. Other templates are left out because

@@ -94,8 +94,8 @@ def detect_format(data: bytes) -> str:
 
 
 def format_of(text: Policy) -> str:
-    """Return the format that an opened policy appears to have: the one that the key in its
-    envelope stands for, or else as `detect_bare_format` does.
+    """Return the format that an opened policy appears to have, from the key in its envelope or else
+    from `detect_bare_format`.
     """
     return FORMATS_BY_KEY.get(text.key, YUNIKORN) if text.key else detect_bare_format(text.data)
 
@@ -130,7 +130,7 @@ def _file_format_of(text: Policy) -> str:
 
 
 def open_policy(data: bytes, file: str, options: FormatOptions = DEFAULT_OPTIONS) -> Policy:
-    """Return the text of a policy, out of its envelope unless the options say that it is bare.
+    """Return the text of a policy, taken from its envelope unless the options say that it is bare.
 
     Raises ParseError.
     """
@@ -163,7 +163,7 @@ def load_policy(
 def load_opened(
     format_name: str, text: Policy, options: FormatOptions = DEFAULT_OPTIONS
 ) -> LoadResult:
-    """Do what `load_policy` does, for a text that is out of its envelope."""
+    """Do the same as `load_policy` for text already taken from its envelope."""
     _check_format(format_name)
     partitions: Mapping[str, Partition]
     if format_name == YUNIKORN:
@@ -199,7 +199,7 @@ def lint_policy(
 def lint_opened(
     format_name: str, text: Policy, options: FormatOptions = DEFAULT_OPTIONS
 ) -> list[Diagnostic]:
-    """Do what `lint_policy` does, for a text that is out of its envelope."""
+    """Do the same as `lint_policy` for text already taken from its envelope."""
     _check_format(format_name)
     if format_name == YUNIKORN:
         warnings = lint_queues(text.data, text.file, acl_names=options.acl_names_of)
@@ -218,8 +218,8 @@ def check_file(
 ) -> list[Diagnostic]:
     """Return the diagnostics of a file in any of `FILE_FORMATS`, sorted by position.
 
-    `with_lint` adds the warnings of the linter. The other arguments are those of
-    `load_policy`, but an empty format is detected.
+    `with_lint` adds the linter's warnings. The other arguments are as for `load_policy`, except
+    that an empty format is detected.
 
     Raises:
         ValueError: The format is unknown.
@@ -235,8 +235,8 @@ def detect_and_check(
     *,
     with_lint: bool,
 ) -> tuple[str, list[Diagnostic]]:
-    """Return the format of a file, and what `check_file` returns for the same arguments. The
-    envelope of a policy is opened once.
+    """Return the format of a file, and the result of `check_file` for the same arguments. The
+    envelope of a policy is opened only once.
     """
     if not format_name and _SPARK_PROPERTY.match(data[:_MAX_SNIFFED_BYTES]):
         format_name = SPARK_DEFAULTS

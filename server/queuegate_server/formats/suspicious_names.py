@@ -37,9 +37,9 @@ class Wording:
     """The words and the white space that differ by format."""
 
     nobody: str
-    """How an ACL for nobody is written, after "for nobody "."""
+    """The way to write an ACL for nobody, after "for nobody "."""
     everyone: str
-    """How an ACL for everyone is written, after "for everyone "."""
+    """The way to write an ACL for everyone, after "for everyone "."""
     compared: str
     """The rule by which names are compared, such as `Hadoop compares short names`."""
     white_space: re.Pattern[str]

@@ -250,7 +250,7 @@ def format_options(text: PolicyText, job: ParseJob) -> FormatOptions:
 
 
 def run_child() -> None:
-    """Run the job on standard input, and exit with a status that tells the kind of failure."""
+    """Run the job on standard input, and exit with a status for the kind of failure."""
     end_child(_result)
 
 

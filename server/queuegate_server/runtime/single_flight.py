@@ -1,4 +1,4 @@
-"""Single flight: one piece of work for a key at a time, however many callers wait for it."""
+"""Single flight: one piece of work per key at a time, shared by all its callers."""
 
 import asyncio
 import math
@@ -12,24 +12,24 @@ CLOSE_TIMEOUT: Final = 1.0
 
 
 class FlightCancelled(Exception):
-    """The work was cancelled by `close`."""
+    """Raised if the work was cancelled by `close`."""
 
 
 class Flight:
-    """Work that is under way."""
+    """Work in progress."""
 
     __slots__ = ("_siblings", "is_outdated", "key", "started_at")
 
     def __init__(self, key: str, started_at: float, siblings: "list[Flight]") -> None:
         self.key = key
         self.started_at = started_at
-        """By the clock."""
+        """The clock time of the start."""
         self.is_outdated = False
-        """Whether the result is of no use to callers who come from now on."""
+        """Whether the result is useless to new callers."""
         self._siblings = siblings
 
     def supersede(self) -> None:
-        """Outdate the work for the key that began earlier: this one has a newer result."""
+        """Outdate earlier work for the key, because this work has a newer result."""
         for sibling in self._siblings[: self._siblings.index(self)]:
             sibling.is_outdated = True
 
@@ -38,10 +38,10 @@ Work = Callable[[Flight], Coroutine[Any, Any, T]]
 
 
 class SingleFlight(Generic[T]):
-    """Runs `work(flight)` in a task of its own that callers join.
+    """Runs `work(flight)` in a separate task that callers join.
 
-    A caller that is cancelled neither stops the work nor disturbs the others. The work
-    bounds its own time: no caller's deadline is also the deadline of the others.
+    Cancelling a caller neither stops the work nor affects other callers. The work limits its own
+    time, so that no caller's deadline applies to the others.
     """
 
     def __init__(
@@ -51,31 +51,31 @@ class SingleFlight(Generic[T]):
         *,
         has_tasks: bool = True,
     ) -> None:
-        """Start without work.
+        """Create an instance without work.
 
         Args:
-            work: What to do for a key, unless a caller says otherwise.
+            work: The work for a key, unless a caller gives other work.
             clock: A monotonic clock, in seconds.
             has_tasks: Whether the work may suspend. Work that never does needs no task.
         """
         self._work: Work[T] | None = work
-        """None once closed: otherwise this object and the owner of the work would be a cycle."""
+        """None once closed. Otherwise this object and the owner of the work would form a cycle."""
         self._clock = clock
         self._has_tasks = has_tasks
         self._flights: dict[str, list[Flight]] = {}
-        """By key, in the order of their start."""
+        """By key, in start order."""
         self._tasks: dict[Flight, asyncio.Task[T]] = {}
 
     def __contains__(self, key: str) -> bool:
-        """Return whether work is under way that a caller would join."""
+        """Return whether there is work in progress that a caller would join."""
         return self._joinable(key) is not None
 
     def start(self, key: str, work: Work[T] | None = None) -> asyncio.Task[T]:
-        """Start new work for the key, which callers join from now on.
+        """Start new work for the key, which later callers join.
 
         Args:
             key: The key.
-            work: What to run instead of the usual work.
+            work: The work to run instead of the usual work.
 
         Raises:
             FlightCancelled: After `close`.
@@ -87,12 +87,12 @@ class SingleFlight(Generic[T]):
         return task
 
     async def join(self, key: str, *, alone: Work[T] | None = None, max_age: float = math.inf) -> T:
-        """Wait for the work for the key, which is started if there is none.
+        """Wait for the work for the key, starting it if there is none.
 
         Args:
             key: The key.
             alone: Start this work in any case.
-            max_age: Do not join work that began this many seconds ago, or earlier.
+            max_age: Do not join work that began this many seconds ago or earlier.
 
         Raises:
             FlightCancelled: The work was cancelled by `close`.
@@ -113,7 +113,7 @@ class SingleFlight(Generic[T]):
             raise
 
     def outdate(self, key: str) -> None:
-        """Make later callers start new work for the key; the old work runs to its end."""
+        """Make later callers start new work for the key. The old work runs to its end."""
         for flight in self._flights.get(key, ()):
             flight.is_outdated = True
 
@@ -123,7 +123,7 @@ class SingleFlight(Generic[T]):
             self.outdate(key)
 
     async def close(self) -> None:
-        """Cancel all work, and wait for its end for a second at most."""
+        """Cancel all work, and wait at most a second for it to end."""
         self._work = None
         tasks = set(self._tasks.values())
         for task in tasks:
@@ -132,7 +132,7 @@ class SingleFlight(Generic[T]):
             await asyncio.wait(tasks, timeout=CLOSE_TIMEOUT)
 
     def _joinable(self, key: str, max_age: float = math.inf) -> Flight | None:
-        """Return the work that began last, if callers may join it."""
+        """Return the most recently started work, if callers may join it."""
         flights = self._flights.get(key)
         if not flights:
             return None
@@ -158,7 +158,7 @@ class SingleFlight(Generic[T]):
         del self._tasks[flight]
         self._end(flight)
         if not task.cancelled():
-            task.exception()  # retrieved here, as perhaps nobody waits any more
+            task.exception()  # retrieved here because nobody may be waiting any more
 
 
 def _is_being_cancelled() -> bool:

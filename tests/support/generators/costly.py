@@ -171,7 +171,7 @@ LEGAL: Final = {
         OK,
     ),
 }
-"""By method, and the special property of the request."""
+"""By method and special property."""
 REFUSED: Final = {
     **{
         f"check: {name}": Costly(f"{ACCESS}CheckQueueAccess", *each)

@@ -1,7 +1,6 @@
 """Finds settings of a yarn-site.xml that make the ResourceManager ignore or override a given file.
 
-The keys, their values and their defaults are those of Hadoop's `YarnConfiguration` and
-`FairSchedulerConfiguration`.
+The keys, values and defaults follow Hadoop's `YarnConfiguration` and `FairSchedulerConfiguration`.
 """
 
 from collections.abc import Callable, Iterator, Mapping

@@ -171,7 +171,7 @@ def boolean(text: Text) -> bool | None:
 
 
 def is_acl(name: str) -> bool:
-    """Return whether the name of a property is that of an ACL."""
+    """Return whether a property is an ACL, judging by its name."""
     return name == "yarn.admin.acl" or name.rpartition(".")[2].startswith("acl_")
 
 

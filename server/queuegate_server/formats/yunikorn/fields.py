@@ -1,6 +1,6 @@
 """Decodes the values of known keys, and reports unknown keys and values of the wrong type.
 
-The rules are those of go-yaml v3 with known fields (`resolve.go`, and `scalar` in `decode.go`):
+The rules follow go-yaml v3 with known fields (`resolve.go`, and `scalar` in `decode.go`):
 null means absent, null list items are dropped, a text field accepts any scalar as written, and
 fields of type bool, uint64 and float64 have their own grammars.
 """

@@ -1,6 +1,6 @@
 """Loads partitions from a queues.yaml, and reports all errors at once.
 
-The rules for partitions and queues are those of `Validate`, `checkQueuesStructure`, `checkQueues`
+The rules for partitions and queues follow `Validate`, `checkQueuesStructure`, `checkQueues`
 and `checkQueueMaxApplications` in YuniKorn's `pkg/common/configs/configvalidator.go`. One more
 comes from the scheduler (`initialPartitionFromConfig`), which refuses a top queue spelled `ROOT`
 although the validator accepts it.
