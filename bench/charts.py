@@ -128,7 +128,7 @@ def rows(
     spans from the smallest to the largest value.
 
     Args:
-        title: The one idea of the chart.
+        title: The message of the chart.
         unit: The unit of the values.
         values: From top to bottom.
         log: Whether the axis is logarithmic.
@@ -177,7 +177,7 @@ def courses(
     """Return a chart of lines over time.
 
     Args:
-        title: The one idea of the chart.
+        title: The message of the chart.
         across: The quantity on the horizontal axis.
         upwards: The quantity on the vertical axis.
         values: The lines.
@@ -228,7 +228,7 @@ def document(
 
     Args:
         height: In pixels.
-        title: The one idea of the picture.
+        title: The message of the picture.
         note: The line below the title.
         parts: The elements.
         colours: Additional colours by name, each for light and for dark pages.

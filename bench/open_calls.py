@@ -32,13 +32,15 @@ class Heard:
 
     asked: int = 0
     refused: int = 0
-    """The number that ended with RESOURCE_EXHAUSTED."""
+    """The number of calls that ended with RESOURCE_EXHAUSTED."""
     dropped: int = 0
-    """The number that the server ended with another status."""
+    """The number of calls that the server ended with another status."""
     late: int = 0
-    """The number that were sent, and cancelled at their deadline."""
+    """The number of calls sent and then cancelled at their deadline."""
     unsent: int = 0
-    """The number that waited here until their deadline, because the server accepted no more."""
+    """The number of calls that waited here until their deadline because the server accepted no
+    more.
+    """
     seconds: float = 0.0
     latencies: list[float] = field(default_factory=list)
     since_sent: list[float] = field(default_factory=list)

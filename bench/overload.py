@@ -178,7 +178,7 @@ class _Load:
     """Asks one server at several rates."""
 
     def __init__(self, server: Running, case: _Case, table: Table) -> None:
-        """Take the server, the calls to make, and the table for the rows."""
+        """Measure a server with these calls, and add the rows to a table."""
         self._server = server
         self._case = case
         self._table = table

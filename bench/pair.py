@@ -55,7 +55,7 @@ class Pair:
         questions: Questions,
         folder: Path,
     ) -> None:
-        """Take our server, the bare handlers by load, questions about our policy, and a folder for
+        """Wrap our server, the bare handlers by load, questions about our policy, and a folder for
         files.
         """
         self.ours = ours
@@ -82,7 +82,7 @@ class Pair:
         amount: Amount,
         generator: Generator | None = None,
     ) -> Measurement:
-        """Put one load on its server, with ghz unless another generator is given."""
+        """Apply one load to its server, with ghz unless another generator is given."""
         server = self.server(load)
         before = server.cpu_seconds()
         figures = (generator or self._ghz).run(server.address, method, data, amount)

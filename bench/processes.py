@@ -24,7 +24,7 @@ class Running:
     """A running server process."""
 
     def __init__(self, pid: int, address: str) -> None:
-        """Take its process ID and the address that it announced."""
+        """Wrap a process with this PID and the address that it announced."""
         self.pid = pid
         self.address = address
 

@@ -63,8 +63,8 @@ class Questions:
     def __init__(
         self, specs: Sequence[QueueSpec], *, from_level: int = 1, few: bool = False
     ) -> None:
-        """Take the queues of the policy, the level from which on they are used, and whether all of
-        those are used or just three.
+        """Create questions about the queues of a policy at this level and below, or about just
+        three of these.
         """
         self._specs = specs
         self._rng = random.Random(len(specs))

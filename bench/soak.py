@@ -31,7 +31,7 @@ _FOLDER: Final = Path(__file__).parent
 _INTERVALS: Final = 180
 _RELOAD_SECONDS: Final = 10.0
 _CYCLE_SECONDS: Final = 60.0
-"""The directory is away once in each cycle, alternately killed and frozen."""
+"""The directory is down once in each cycle, alternately killed and frozen."""
 _AWAY_SECONDS: Final = 15.0
 _MIB: Final = 2**20
 _MAX_GROWTH: Final = 24 * _MIB
@@ -162,7 +162,7 @@ def _disturb(
     minutes: float,
     measuring: threading.Thread,
 ) -> None:
-    """Swap the policy and take the directory away, until the time is up or the measuring stops."""
+    """Swap the policy and take the directory down, until the time is up or the measuring stops."""
     end = soak.begin + minutes * 60
     cycle = 0
     while (begin := time.monotonic()) < end and measuring.is_alive():

@@ -31,7 +31,7 @@ class Traffic:
     """Asks, and counts the outcomes in the current interval."""
 
     def __init__(self, client: Client) -> None:
-        """Take the client to ask with."""
+        """Create traffic through this client."""
         self._client = client
         self._allowed = [TEAM in groups_of(number, SIZE) for number in range(_KNOWN)]
         self._numbers = itertools.cycle(range(_KNOWN))

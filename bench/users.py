@@ -122,7 +122,7 @@ class _Cache:
     """A cache whose clock stands still, and its changes."""
 
     def __init__(self, count: int, lists: Sequence[tuple[str, ...]]) -> None:
-        """Take the number of users, and the groups that they share."""
+        """Create a cache of this many users, who share these groups."""
         self._now = 0.0
         self._rng = random.Random(2)
         self._lists = lists

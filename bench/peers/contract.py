@@ -52,7 +52,7 @@ class Members:
 
 
 def wire(*, with_groups: bool = True, is_constant: bool = False) -> GrpcWire:
-    """Return how such a server is asked."""
+    """Return the way to ask such a server."""
 
     def encode(asked: Question) -> bytes:
         return asked.message(with_groups=with_groups).SerializeToString()

@@ -44,7 +44,7 @@ class Questions:
     """A supply of distinct questions."""
 
     def __init__(self, policy: Policy, seed: int) -> None:
-        """Take the policy that they are about."""
+        """Create questions about this policy."""
         self._policy = policy
         self._rng = random.Random(seed)
         self._users = tuple(policy.members)

@@ -111,7 +111,7 @@ def decide_application(
         application: The application.
         action: The action that the user wants to take.
         user: The name of the user.
-        groups: All groups of the user, or None while they are not known.
+        groups: All groups of the user, or None if they are unknown.
         target: The path of the queue to move it to.
         real_user: The service that acts for the user, if any.
 

@@ -28,7 +28,7 @@ def decide(
         path: The path of the queue, as `Partition.path` returns it.
         access: The kind of access.
         user: The name of the user.
-        groups: All groups of the user, or None while they are not known.
+        groups: All groups of the user, or None if they are unknown.
         real_user: The service that acts for the user, if any.
 
     Returns:

@@ -56,7 +56,7 @@ class QueueDifference:
     queue: str
     access: Access
     gained: Selection
-    """The people who get in now and did not before."""
+    """The people who get in now but did not before."""
     lost: Selection
     below: int = 0
     """The number of queues below that inherit the whole difference."""

@@ -57,7 +57,7 @@ class SparkAcls:
         Args:
             action: The action that the user wants to take.
             user: The name of the user, or None if no login is required.
-            groups: All groups of the user, or None while they are not known.
+            groups: All groups of the user, or None if they are unknown.
 
         Raises:
             ValueError: The action is `Action.MOVE`, which Spark does not have.

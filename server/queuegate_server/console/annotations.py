@@ -50,7 +50,7 @@ class Annotator:
     """Annotates the served policy, once per revision."""
 
     def __init__(self, texts: Callable[[], ParseJob | None]) -> None:
-        """Read nothing yet.
+        """Create an instance without reading anything.
 
         Args:
             texts: Returns the texts of the served policy, or None if they are too large.

@@ -35,7 +35,7 @@ class Sessions:
     """The tokens of signed-in browsers, by session ID."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
-        """Start without sessions.
+        """Create an empty store.
 
         Args:
             clock: A monotonic clock, in seconds.

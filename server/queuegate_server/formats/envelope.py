@@ -69,7 +69,7 @@ class Policy(NamedTuple):
     indent: int = 0
     """The number of columns that each line was moved to the left."""
     key: str = ""
-    """The key whose value it is; empty if there is no envelope."""
+    """The key that holds the policy; empty if there is no envelope."""
 
     def in_file(self, diagnostics: Iterable[Diagnostic]) -> tuple[Diagnostic, ...]:
         """Return diagnostics of the text with the columns that they have in the file."""

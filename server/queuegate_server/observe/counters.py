@@ -90,7 +90,7 @@ class LookupCounters:
     """The lookups of all resolvers, including resolvers no longer in use."""
 
     def __init__(self) -> None:
-        """Start without resolvers."""
+        """Create counters without resolvers."""
         self.resolvers: dict[tuple[str, str], ResolverCounters] = {}
         """By the resolver's name and the place of its definition."""
 

@@ -59,7 +59,7 @@ class LogSampler(logging.Filter):
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        """Start without windows. `clock` returns monotonic seconds."""
+        """Create a sampler. `clock` returns monotonic seconds."""
         super().__init__()
         self._clock = clock
         self._windows: dict[_Key, _Window] = {}

@@ -123,7 +123,7 @@ class PolicyLoader:
     """Reads and parses all policies named by the settings."""
 
     def __init__(self, settings: Settings) -> None:
-        """Read nothing yet."""
+        """Create a loader without reading anything."""
         self._policies = []
         for stated in settings.sources:
             source = policy_files(stated)

@@ -84,7 +84,7 @@ class Reloader:
         wall: Callable[[], float],
         agree_on_revision: Callable[[str, int], Awaitable[int]] | None = None,
     ) -> None:
-        """Load nothing yet.
+        """Create a reloader without loading anything.
 
         Args:
             settings: The locations of the policies, and the settings of their partitions.

@@ -22,11 +22,11 @@ FULL_COLLECTIONS: Final = 10_000
 _SWITCH_SECONDS: Final = 0.001
 _MIB: Final = 1 << 20
 NEEDED_FILES: Final = 64
-"""A server with the console, an audit log and its child processes has been measured to open 30."""
+"""A server with the console, an audit log and its child processes opened 30 when measured."""
 NEEDED_THREADS: Final = 32
-"""The same server has been measured to run 20."""
+"""The same server ran 20."""
 NEEDED_ADDRESS_SPACE: Final = 2048 * _MIB
-"""The same server has been measured to reserve 1.3 GiB: glibc reserves 72 MiB per thread."""
+"""The same server reserved 1.3 GiB, since glibc reserves 72 MiB per thread."""
 NEEDED_DATA: Final = 512 * _MIB
 _NEEDED: Final = (
     (resource.RLIMIT_AS, NEEDED_ADDRESS_SPACE, "address space", "ulimit -v, LimitAS="),

@@ -2,8 +2,8 @@
 
 `grpc.aio` keeps such a call in progress until its deadline or the end of its connection, and cannot
 end it earlier: it sends no status while an answer waits, and cannot close a connection. Therefore
-requests that do not arrive are abandoned here, and connections that do not read are shut down at
-the socket.
+requests that do not arrive are abandoned here, and connections whose clients do not read are shut
+down at the socket.
 """
 
 import asyncio
@@ -61,7 +61,7 @@ class Stalls:
     """The calls of a `grpc.aio` server that wait for their callers."""
 
     def __init__(self, seconds: float, unread: ByteBudget, refusal: Refusal) -> None:
-        """Start without calls.
+        """Create an instance without calls.
 
         Args:
             seconds: The time in which a request must arrive, and an answer must be read.
@@ -151,7 +151,7 @@ class Stalls:
         )
 
     def _stalled_peers(self, now: float) -> set[str]:
-        """Return the peers to disconnect: all that have not read an answer in time, and while too
+        """Return the peers to disconnect: all that have not read an answer in time and, while too
         much is unread, the slow ones with the largest share of it.
         """
         stalled: set[str] = set()

@@ -44,7 +44,7 @@ class Fault:
 
 @dataclass(frozen=True)
 class Call:
-    """A received call."""
+    """A call that the server received."""
 
     method: str
     request: Any

@@ -49,7 +49,7 @@ class ScriptedSync(SyncServiceServicer):
     """Runs the next script for each stream, or `behave` when there are none left."""
 
     def __init__(self, *scripts: Script, **greeting: Any) -> None:
-        """Start without streams.
+        """Create a servicer without streams.
 
         Args:
             scripts: The behaviour of the first streams.

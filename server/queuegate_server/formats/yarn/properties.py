@@ -24,7 +24,7 @@ class Configuration:
     """The properties of several files, where later files override earlier ones."""
 
     def __init__(self) -> None:
-        """Start without properties."""
+        """Create an empty configuration."""
         self._values: dict[str, Text] = {}
         self._final: dict[str, Text] = {}
         """The final properties by name, without their values."""

@@ -219,7 +219,7 @@ class NativeServer:
             shutil.rmtree(self._folder, ignore_errors=True)
 
     async def _sweep(self, front: NativeGrpcFront) -> None:
-        """Abort connections that do not read, until cancelled."""
+        """Abort connections whose clients do not read, until cancelled."""
         while True:
             await asyncio.sleep(SWEEP_SECONDS)
             if (metrics := front.metrics()) and (peers := self._unread.look(metrics)):

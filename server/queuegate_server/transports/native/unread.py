@@ -27,7 +27,7 @@ class Unread:
     """Counts the bytes of long answers until they are written."""
 
     def __init__(self, budget: ByteBudget) -> None:
-        """Start without answers."""
+        """Create a counter without answers."""
         self._budget = budget
         self._unread = self._answered = self._longest = 0
         self._given: dict[str, int] = {}
