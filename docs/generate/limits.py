@@ -38,7 +38,7 @@ from queuegate_server.rpc import (
 )
 from queuegate_server.server import wiring
 from queuegate_server.settings import callers, listeners, load
-from queuegate_server.sync import event_log, session
+from queuegate_server.sync import compiler, event_log, session
 from queuegate_server.transports import stalls
 
 _INTRODUCTION: Final = """\
@@ -270,6 +270,16 @@ def _servers() -> list[tuple[str, str]]:
         ("Message", _size(bounds.MAX_MESSAGE_BYTES)),
         ("Partitions", _count(bounds.MAX_PARTITIONS)),
         ("Queues of all partitions", _count(bounds.MAX_QUEUES)),
+        ("Patterns of queues that YARN will create, of all partitions", _count(bounds.MAX_QUEUES)),
+        (
+            "Patterns of one partition that a server sends; above this, gates ask about them",
+            _count(compiler.MAX_PATTERNS),
+        ),
+        ("Different names in the ACLs of all partitions", _count(bounds.MAX_NAMES)),
+        ("Levels of the chains of all partitions", _count(bounds.MAX_LEVELS)),
+        ("Levels of one chain", _count(bounds.MAX_CHAIN_LEVELS)),
+        ("Names listed by all levels", _count(bounds.MAX_LISTED)),
+        ("Paths of all queues", _size(bounds.MAX_PATHS_BYTES)),
         ("Policies of all partitions, as sent", _size(bounds.MAX_POLICY_BYTES)),
         ("Name of a partition", f"{_count(bounds.MAX_NAME_BYTES)} bytes of UTF-8"),
         ("Path of a queue", f"{_count(bounds.MAX_PATH_BYTES)} bytes of UTF-8"),

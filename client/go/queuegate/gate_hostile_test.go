@@ -2,18 +2,17 @@ package queuegate
 
 import (
 	"bytes"
-	"fmt"
 	"log/slog"
 	"math"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
-	"google.golang.org/grpc/codes"
-
 	"github.com/queuegate/queuegate/client/go/queuegate/internal/policy"
 	queuegatev1 "github.com/queuegate/queuegate/client/go/queuegate/v1"
+	"google.golang.org/grpc/codes"
 )
 
 // A sharedBuffer is the log of a test, which goroutines write.
@@ -50,9 +49,11 @@ func greeting(change func(*queuegatev1.SyncOpened)) *queuegatev1.SyncResponse {
 	return &queuegatev1.SyncResponse{Message: &queuegatev1.SyncResponse_Opened{Opened: opened}}
 }
 
-func partOf(partition string, isFirst bool, queues ...*queuegatev1.PolicyQueue) *queuegatev1.SyncResponse {
+// partOf returns a part of a policy with rows of the table of names.
+func partOf(isFirst bool, names ...string) *queuegatev1.SyncResponse {
 	return &queuegatev1.SyncResponse{Message: &queuegatev1.SyncResponse_Policy{Policy: &queuegatev1.PolicyPart{
-		Partition: partition, First: isFirst, Rules: policy.Rules, Queues: queues,
+		Partition: "default", First: isFirst, Rules: policy.Rules, Names: names,
+		Naming: queuegatev1.QueueNaming_QUEUE_NAMING_YUNIKORN,
 	}}}
 }
 
@@ -68,27 +69,23 @@ func TestServersThatAreNotBelieved(t *testing.T) {
 		},
 		"a message has more than 4194304 bytes": func(s *fakeStream) {
 			_ = s.transmit(greeting(unchanged))
-			_ = s.transmit(partOf("default", true, &queuegatev1.PolicyQueue{Path: strings.Repeat("x", 5<<20)}))
+			_ = s.transmit(partOf(true, strings.Repeat("x", 5<<20)))
 		},
 		"more than 67108864 bytes": func(s *fakeStream) { // parts without end
 			_ = s.transmit(greeting(unchanged))
 			acl := strings.Repeat("a", 1<<20)
 			for number := 0; ; number++ {
-				queue := &queuegatev1.PolicyQueue{Path: fmt.Sprint("root.q", number), SubmitAcl: acl}
-				if s.transmit(partOf("default", number == 0, queue)) != nil {
+				if s.transmit(partOf(number == 0, acl)) != nil {
 					return
 				}
 			}
 		},
 		"more than 250000 queues": func(s *fakeStream) {
 			_ = s.transmit(greeting(unchanged))
-			for number := 0; ; {
-				var queues []*queuegatev1.PolicyQueue
-				for range 10_000 {
-					queues = append(queues, &queuegatev1.PolicyQueue{Path: fmt.Sprint("root.q", number)})
-					number++
-				}
-				if s.transmit(partOf("default", number == 10_000, queues...)) != nil {
+			for number := 0; ; number++ {
+				piece := partOf(number == 0)
+				piece.GetPolicy().ConfiguredQueues = &queuegatev1.QueueColumns{Name: slices.Repeat([]string{"q"}, 10_000)}
+				if s.transmit(piece) != nil {
 					return
 				}
 			}

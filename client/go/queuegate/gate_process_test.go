@@ -184,7 +184,7 @@ func TestAGateWhoseServerRestarts(t *testing.T) {
 	eventually(t, "the gate is live again", func() bool { return gate.State() == GateLive })
 	expectDecision(t, gate, "alice", alice, want)
 	if !seen(func(each *queuegatev1.SyncResponse) bool { return each.GetPolicy().GetUnchanged() }) ||
-		seen(func(each *queuegatev1.SyncResponse) bool { return len(each.GetPolicy().GetQueues()) > 0 }) {
+		seen(func(each *queuegatev1.SyncResponse) bool { return each.GetPolicy().GetConfiguredQueues() != nil }) {
 		t.Error(received)
 	}
 	if gate.Resets() != 1 {

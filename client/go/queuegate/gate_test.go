@@ -114,9 +114,15 @@ func (s *fakeStream) greet(t *testing.T, user string, change func(*queuegatev1.S
 
 func policyPart(user string) *queuegatev1.SyncResponse {
 	return &queuegatev1.SyncResponse{Message: &queuegatev1.SyncResponse_Policy{Policy: &queuegatev1.PolicyPart{
-		Partition: "default", First: true, Last: true, Revision: 1, Checksum: []byte(user),
-		Rules:  policy.Rules,
-		Queues: []*queuegatev1.PolicyQueue{{Path: "root", SubmitAcl: user}},
+		Partition: "default", First: true, Last: true, Revision: 1, Checksum: []byte(user), Rules: policy.Rules,
+		Naming: queuegatev1.QueueNaming_QUEUE_NAMING_YUNIKORN, Names: []string{user},
+		Levels: &queuegatev1.LevelColumns{
+			Above: []uint32{0, 1}, Depth: []uint32{0, 1}, Users: []uint32{0, 1}, Groups: []uint32{0, 0},
+			Services: []uint32{0, 0}, Listed: []uint32{0}, EndReasons: []queuegatev1.Reason{queuegatev1.Reason_REASON_NO_MATCH},
+		},
+		ConfiguredQueues: &queuegatev1.QueueColumns{
+			Parent: []uint32{0}, Name: []string{"root"}, Submit: []uint32{1}, Admin: []uint32{0},
+		},
 	}}}
 }
 

@@ -28,7 +28,17 @@ MAX_DIGEST_BYTES: Final = 64
 
 MAX_PARTITIONS: Final = 10_000
 MAX_QUEUES: Final = 250_000
-"""Of all policies together."""
+"""Of all policies together; queues that will be created are counted apart."""
+MAX_NAMES: Final = 2_000_000
+"""Different users, groups and services in the ACLs of all policies together."""
+MAX_LEVELS: Final = 1_250_000
+"""Of the chains of all policies together: a queue adds at most four."""
+MAX_LISTED: Final = 16_000_000
+"""Names that the levels of all policies together list."""
+MAX_CHAIN_LEVELS: Final = 8_192
+"""Of one chain: more than a path of the greatest length can have."""
+MAX_PATHS_BYTES: Final = 64 * 1024 * 1024
+"""Of the paths of all queues together."""
 MAX_POLICY_BYTES: Final = 64 * 1024 * 1024
 """Of all policies together, as they are sent."""
 MAX_ANNOUNCED_BYTES: Final = 512 * 1024
@@ -36,6 +46,8 @@ MAX_ANNOUNCED_BYTES: Final = 512 * 1024
 
 MAX_GROUPS: Final = 10_000
 """Of one user."""
+MAX_GIVEN_GROUPS: Final = 10_000
+"""In a question: servers refuse more."""
 MAX_GROUP_BYTES: Final = 128 * 1024 * 1024
 """Of the groups of all users together."""
 GROUP_OVERHEAD_BYTES: Final = 64

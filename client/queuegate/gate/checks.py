@@ -21,6 +21,9 @@ _RESOLVED: Final = user_groups_pb2.RESOLVE_OUTCOME_RESOLVED
 _NOT_FOUND: Final = user_groups_pb2.RESOLVE_OUTCOME_NOT_FOUND
 
 
+_TABLES: Final = ("levels", "configured_queues", "created_queues")
+
+
 class BrokenProtocol(Exception):
     """The server has sent a message that breaks the protocol; the text says how."""
 
@@ -95,11 +98,9 @@ def _check_policy(part: sync_pb2.PolicyPart) -> None:
     _check_bytes("policy.resolver_fingerprint", fingerprint, bounds.MAX_DIGEST_BYTES)
     if part.removed and part.unchanged:
         raise ValueError(f"the policy of {part.partition!r} is both removed and unchanged")
-    if (part.removed or part.unchanged) and part.queues:
+    is_complete = part.removed or part.unchanged
+    if is_complete and (part.names or any(part.HasField(table) for table in _TABLES)):
         raise ValueError(f"the policy of {part.partition!r} is removed or unchanged, with queues")
-    for queue in part.queues:
-        if not queue.path or _is_longer(queue.path, bounds.MAX_PATH_BYTES):
-            raise ValueError(f"the path of a queue must have 1 to {bounds.MAX_PATH_BYTES} bytes")
 
 
 def _check_forget(forget: sync_pb2.Forget) -> None:

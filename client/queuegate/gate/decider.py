@@ -6,15 +6,16 @@ from math import inf
 from typing import Final
 
 from queuegate._types import Decision, StaleDecision
-from queuegate.gate.replica import NO_GROUPS, Held, LocalReplica, Remembered, State, UserEntry
+from queuegate.gate import bounds
+from queuegate.gate.local_partition import LocalPartition
+from queuegate.gate.replica import NO_GROUPS, LocalReplica, PolicyCopy, Remembered, State, UserEntry
 from queuegate.gate.session import GateSession, clock
-from queuegate.policy import decide as core
-from queuegate.policy.decision import OUTCOMES, RULES, UNKNOWN_USER, Access
+from queuegate.policy.decide import usable
+from queuegate.policy.decision import OUTCOMES, UNKNOWN_USER, Access
 from queuegate.policy.names import is_at_or_below
 
 _MAX_PLAIN: Final = 256
 """Characters of names that surely are not too long for the server."""
-_MAX_GROUPS: Final = 1_000
 _WITHOUT_GROUPS: Final = frozenset(
     reason for reason, outcome in OUTCOMES.items() if not outcome.depends_on_groups
 )
@@ -22,8 +23,9 @@ _ACCESS: Final = {str(access): access for access in Access}
 
 Question = tuple[str, str, str, str, Iterable[str], str]
 """The user, the queue, the partition, the access, the given groups, and the real user."""
-_Known = tuple[Held, Access, str, tuple[str, ...]]
-"""The policy of the partition, the access, the path, and the given groups, if they are used."""
+_Known = tuple[PolicyCopy, LocalPartition, Access, str, tuple[str, ...]]
+"""The policy and the queues of the partition, the access, the path, and the given groups, if they
+are used."""
 Report = Callable[[Question, Decision], bool]
 """Keeps a decision for the server's audit log; returns False if it cannot."""
 
@@ -130,31 +132,34 @@ class Decider:
         known = self._known(state, question)
         if known is None:
             return None
-        held, access, path, groups = known
-        partition, user, real_user = held.partition, question[0], question[5]
+        held, partition, access, path, groups = known
+        chain = partition.find_chain(path, access)
+        if chain is None:
+            return None
+        user, real_user = question[0], question[5]
         key = (partition.name, user)
         entry = NO_GROUPS
         holder = None if groups else self._replica.users.get(key)
         if holder is None or real_user:
-            made = core.decide(partition, path, access, user, groups or None, real_user=real_user)
+            decision = chain.decide(user, groups or None, real_user)
         else:
-            made = core.decide(partition, path, access, user, holder.groups)
-            if made is not None and made.reason not in _WITHOUT_GROUPS:
+            decision = chain.decide(user, holder.groups)
+            if decision is not None and decision.reason not in _WITHOUT_GROUPS:
                 entry = holder
-        if made is None:
+        if decision is None:
             if holder is None:
                 self._want(*key, -inf)
                 return None
             entry = holder
-            made = UNKNOWN_USER
+            decision = UNKNOWN_USER
             if holder.groups is not None:
-                made = core.decide(partition, path, access, user, holder.groups)
-        if made is None:
+                decision = chain.decide(user, holder.groups)
+        if decision is None:
             raise AssertionError("a decision with known groups is final")
         instead = ""
         if path not in partition.queues:
-            instead = core.evaluated_instead(partition, path, made)
-        return state.decision(made, held.revision, instead), entry
+            instead = partition.evaluated_instead(path, decision)
+        return state.decision(decision, held.revision, instead), entry
 
     def _known(self, state: State, question: Question) -> _Known | None:
         """Return what a question refers to; None if the gate must not or cannot decide it."""
@@ -167,16 +172,19 @@ class Decider:
             return None
         access = _ACCESS.get(access_name)
         held = state.policies.get(name) or _find(state, name)
-        if access is None or held is None or held.rules != RULES:
+        if access is None or held is None or held.partition is None:
             return None
         if not state.rights.local_decisions:
             return None
         partition = held.partition
         path = queue if queue in partition.queues else partition.path(queue)
-        given = () if groups == () else _given_groups(state, held, question)
-        if path is None or given is None or _is_created(held, path):
+        given: tuple[str, ...] | None = ()
+        if groups != ():
+            is_used = held.use_given_groups and state.rights.assert_groups
+            given = _given_groups(partition, question, is_used=is_used)
+        if path is None or given is None:
             return None
-        return held, access, path, given
+        return held, partition, access, path, given
 
     def queues(self, question: Question) -> list[str] | None:
         """Return the queues at or below that of a question which its user may use; None if the
@@ -186,19 +194,17 @@ class Decider:
         known = None if state.rights.report_decisions else self._known(state, question)
         if known is None:
             return None
-        held, access, above, groups = known
-        partition, user, real_user = held.partition, question[0], question[5]
+        _, partition, access, above, groups = known
+        user, real_user = question[0], question[5]
         paths = [each for each in partition.paths if is_at_or_below(each, above)]
         entry = NO_GROUPS
-        found = core.usable(partition, paths, access, user, groups or None, real_user=real_user)
+        found = usable(partition, paths, access, user, groups or None, real_user=real_user)
         if found is None:
             user_entry = self._entry(partition.name, user)
             if user_entry is None:
                 return None
             entry = user_entry
-            found = core.usable(
-                partition, paths, access, user, entry.groups or (), real_user=real_user
-            )
+            found = usable(partition, paths, access, user, entry.groups or (), real_user=real_user)
         if found is None or self._covered(state, entry) <= 0:
             return None
         return [path for path, _ in found]
@@ -211,28 +217,21 @@ class Decider:
         return entry
 
 
-def _is_created(held: Held, path: str) -> bool:
-    """Return whether a queue does not exist, and might be created with ACLs of its own."""
-    partition = held.partition
-    return (
-        bool(held.creators)
-        and path not in partition.queues
-        and partition.nearest_path(path) in held.creators
-    )
-
-
-def _find(state: State, name: object) -> Held | None:
+def _find(state: State, name: object) -> PolicyCopy | None:
     """Return the policy of a partition that is not requested by its own name."""
     if not (isinstance(name, str) and len(name) <= _MAX_PLAIN and name.isprintable()):
         return None
     return state.find(name)
 
 
-def _given_groups(state: State, held: Held, question: Question) -> tuple[str, ...] | None:
+def _given_groups(
+    partition: LocalPartition, question: Question, *, is_used: bool
+) -> tuple[str, ...] | None:
     """Return the groups of a question, if they are used; None if a server might refuse them."""
     user, groups = question[0], question[4]
-    is_valid = held.partition.accepts_user(user)
-    if not (is_valid and isinstance(groups, tuple) and len(groups) <= _MAX_GROUPS):
+    if not (partition.accepts_user(user) and isinstance(groups, tuple)):
+        return None
+    if len(groups) > bounds.MAX_GIVEN_GROUPS:
         return None
     try:
         joined = "".join(groups)
@@ -242,4 +241,4 @@ def _given_groups(state: State, held: Held, question: Question) -> tuple[str, ..
         return None
     if len(joined) > _MAX_PLAIN and max(map(len, groups)) > _MAX_PLAIN:
         return None
-    return groups if held.use_given_groups and state.rights.assert_groups else ()
+    return groups if is_used else ()

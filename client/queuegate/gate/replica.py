@@ -6,22 +6,18 @@ decision holds if its state is still the current one after it was made.
 """
 
 import math
-from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import replace
-from functools import partial
+from collections.abc import Collection, Iterable, Mapping
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from queuegate._types import Decision
 from queuegate.gate import bounds
+from queuegate.gate.local_partition import NAMINGS, LocalPartition
+from queuegate.gate.policy_tables import PolicyTables
 from queuegate.gate.session import GateRights
-from queuegate.policy import acl
 from queuegate.policy import decision as core
-from queuegate.policy.acl import Acl, AclNames
-from queuegate.policy.names import ROOT, partition_name
-from queuegate.policy.queue import QueueAcls
-from queuegate.policy.tree import Cluster, Partition, PartitionBuilder
-from queuegate.policy.yarn_acl import Semantics, parse_yarn
+from queuegate.policy.decision import RULES
+from queuegate.policy.names import partition_name
 from queuegate.v1 import sync_pb2, user_groups_pb2
 
 MAX_USERS: Final = 10_000
@@ -74,29 +70,62 @@ class PolicySize(NamedTuple):
     """The size of one policy, or of several together."""
 
     queues: int = 0
+    created_queues: int = 0
+    names: int = 0
+    levels: int = 0
+    listed: int = 0
     bytes: int = 0
     """Of the parts, as they are sent."""
+    path_bytes: int = 0
+    """Of the paths of all queues."""
 
     def plus(self, other: "PolicySize", sign: int = 1) -> "PolicySize":
         """Return the sum; with `sign=-1` the difference."""
-        return PolicySize(self.queues + sign * other.queues, self.bytes + sign * other.bytes)
+        return PolicySize(*(one + sign * two for one, two in zip(self, other, strict=True)))
+
+    def check(self) -> None:
+        """Raise ValueError if policies of this size together are beyond the bounds."""
+        for size, limit, what in zip(self, _limits(), _COUNTED, strict=True):
+            if size > limit:
+                raise ValueError(f"the policies have more than {limit} {what}")
 
 
-class Held(NamedTuple):
+_COUNTED: Final = (
+    "queues",
+    "queues that will be created",
+    "names",
+    "levels",
+    "names in levels",
+    "bytes",
+    "bytes in the paths of queues",
+)
+
+
+def _limits() -> tuple[int, ...]:
+    return (
+        bounds.MAX_QUEUES,
+        bounds.MAX_QUEUES,
+        bounds.MAX_NAMES,
+        bounds.MAX_LEVELS,
+        bounds.MAX_LISTED,
+        bounds.MAX_POLICY_BYTES,
+        bounds.MAX_PATHS_BYTES,
+    )
+
+
+class PolicyCopy(NamedTuple):
     """The policy of a partition."""
 
-    partition: Partition
+    name: str
+    """The name of the partition."""
+    partition: LocalPartition | None
+    """None if the server decides by rules that the gate does not know: it must be asked."""
     checksum: bytes
     revision: int
     use_given_groups: bool
-    rules: int
-    """The version of the rules by which the server decides."""
     resolver_fingerprint: bytes
     """Empty if the groups are not shared."""
-    size: "PolicySize"
-    creators: frozenset[str] = frozenset()
-    """The queues below which others are created when somebody submits to them: the server is asked
-    about these."""
+    size: PolicySize
 
 
 Remembered: TypeAlias = tuple[Decision, UserEntry]
@@ -109,7 +138,7 @@ class State:
     __slots__ = ("_decisions", "_is_complete", "_size", "policies", "remembered", "rights")
 
     def __init__(
-        self, policies: Mapping[str, Held], rights: GateRights, *, is_complete: bool
+        self, policies: Mapping[str, PolicyCopy], rights: GateRights, *, is_complete: bool
     ) -> None:
         self.rights = rights
         self._is_complete = is_complete
@@ -121,7 +150,7 @@ class State:
         self._size = 0
         self._decisions: dict[tuple[core.Decision, int, str], Decision] = {}
 
-    def find(self, name: str) -> Held | None:
+    def find(self, name: str) -> PolicyCopy | None:
         """Return the policy of a requested partition; see Policy.partition."""
         found = self.policies.get(name)
         if found is None and (self._is_complete or not name.startswith("[")):
@@ -163,16 +192,14 @@ class LocalReplica:
         self.users: dict[tuple[str, str], UserEntry] = {}
         """By partition and name, those that were asked for last at the end."""
         self._group_bytes = 0
-        self._held: dict[str, Held] = {}
+        self._held: dict[str, PolicyCopy] = {}
         """All complete policies, also those that are not confirmed."""
         self._held_size = PolicySize()
         self._first: sync_pb2.PolicyPart | None = None
         self._part_size = PolicySize()
         """The size of the parts of a policy that is not complete."""
-        self._has_root = False
-        """Whether these parts have the root; otherwise the builder adds one."""
-        self._builder = PartitionBuilder("")
-        self._creators: set[str] = set()
+        self._tables: PolicyTables | None = None
+        """Their rows; None if the gate does not know the rules of the policy."""
 
     def held(self) -> Iterable[sync_pb2.HeldPolicy]:
         """Return each complete policy in the form that `SyncOpen` has."""
@@ -225,45 +252,32 @@ class LocalReplica:
             )
             return
         if part.first:
-            self._first = part
-            self._builder = _builder(part)
-            self._part_size = PolicySize()
-            self._has_root = bool(part.queues) and part.queues[0].path == ROOT
-            self._creators = set()
+            self._first, self._part_size = part, PolicySize()
+            is_known = part.rules == RULES and part.naming in NAMINGS
+            self._tables = PolicyTables() if is_known else None
         first = self._first
         if first is None or first.partition != name:
             raise ValueError(f"the parts of the policy of {name!r} are incomplete")
         self._count(part)
-        check = None if first.HasField("cluster") else acl.check
-        queues = []
-        for queue in part.queues:
-            submit_acl, admin_acl = queue.submit_acl, queue.admin_acl
-            if check is not None:
-                check(submit_acl)
-                check(admin_acl)
-            queues.append(QueueAcls(queue.path, submit_acl, admin_acl))
-            if queue.creates_queues:
-                self._creators.add(queue.path)
-        self._builder.add(queues)
+        if self._tables is not None:
+            self._tables.add(part)
         if part.last:
             self._first = None
             self._decide_from(
-                Held(
-                    self._build(name),
+                PolicyCopy(
+                    name,
+                    self._read(first),
                     first.checksum,
                     first.revision,
                     first.use_given_groups,
-                    first.rules,
                     first.resolver_fingerprint,
                     self._part_size,
-                    frozenset(self._creators),
                 )
             )
 
     def drop_parts(self) -> None:
         """Drop the parts of a policy that is not complete."""
-        self._first = None
-        self._builder = PartitionBuilder("")
+        self._first = self._tables = None
 
     def use_rights(self, rights: GateRights) -> None:
         """Decide with these rights, and drop the decisions that were made with others."""
@@ -312,63 +326,46 @@ class LocalReplica:
         held = self._held.get(part.partition)
         if held is None and len(self._held) >= bounds.MAX_PARTITIONS:
             raise ValueError(f"there are more than {bounds.MAX_PARTITIONS} partitions")
-        self._part_size = self._part_size.plus(PolicySize(len(part.queues), part.ByteSize()))
-        together = self._held_size.plus(self._part_size)
-        if held is not None:
-            together = together.plus(held.size, sign=-1)
-        if together.queues > bounds.MAX_QUEUES:
-            raise ValueError(f"the policies have more than {bounds.MAX_QUEUES} queues")
-        if together.bytes > bounds.MAX_POLICY_BYTES:
-            raise ValueError(f"the policies have more than {bounds.MAX_POLICY_BYTES} bytes")
+        self._add_size(
+            part.partition,
+            PolicySize(
+                len(part.configured_queues.name),
+                len(part.created_queues.name),
+                len(part.names),
+                len(part.levels.above),
+                len(part.levels.listed),
+                part.ByteSize(),
+            ),
+        )
 
-    def _build(self, name: str) -> Partition:
-        """Return the complete partition. Raises ValueError if a queue was sent twice."""
-        partition = self._builder.build()
-        self._builder = PartitionBuilder("")
-        if len(partition.queues) != self._part_size.queues + (not self._has_root):
-            raise ValueError(f"the policy of {name!r} has a queue twice")
-        return partition
+    def _add_size(self, name: str, size: PolicySize) -> None:
+        """Add to the size of the policy that is being sent. Raises ValueError."""
+        self._part_size = self._part_size.plus(size)
+        held = self._held.get(name)
+        replaced = PolicySize() if held is None else held.size
+        self._held_size.plus(self._part_size).plus(replaced, sign=-1).check()
+
+    def _read(self, first: sync_pb2.PolicyPart) -> LocalPartition | None:
+        """Return the complete partition. Raises ValueError if its tables are faulty."""
+        tables, self._tables = self._tables, None
+        if tables is None:
+            return None
+        tables.finish()
+        self._add_size(first.partition, PolicySize(path_bytes=tables.path_bytes))
+        return LocalPartition(first.partition, first.naming, tables, first.ambiguous_level)
 
     def _drop_policy(self, name: str) -> None:
         held = self._held.pop(name, None)
         if held is not None:
             self._held_size = self._held_size.plus(held.size, sign=-1)
 
-    def _decide_from(self, held: Held) -> None:
-        name = held.partition.name
+    def _decide_from(self, held: PolicyCopy) -> None:
+        name = held.name
         self._drop_policy(name)
         self._held[name] = held
         self._held_size = self._held_size.plus(held.size)
         self._replace({**self.state.policies, name: held})
         self.has_changed = True
 
-    def _replace(self, policies: Mapping[str, Held]) -> None:
+    def _replace(self, policies: Mapping[str, PolicyCopy]) -> None:
         self.state = State(policies, self.state.rights, is_complete=self._is_complete)
-
-
-def _builder(part: sync_pb2.PolicyPart) -> PartitionBuilder:
-    if not part.HasField("cluster"):
-        names = AclNames.EXTENDED if part.extended_acl_names else AclNames.YUNIKORN
-        if part.any_acl_names:
-            names = AclNames.ANY
-        parse_names = partial(acl.parse, names=names)
-        return PartitionBuilder(part.partition, parse_acl=parse_names, acl_names=names)
-    cluster = part.cluster
-    semantics = Semantics.HADOOP if cluster.hadoop_semantics else Semantics.DOCUMENTED
-    parse = partial(parse_yarn, semantics=semantics)
-    return PartitionBuilder(
-        part.partition,
-        cluster=Cluster(
-            semantics,
-            _admins(cluster, parse),
-            cluster.acls_enabled,
-            cluster.checks_submission_always,
-            cluster.has_short_names,
-        ),
-        parse_acl=parse,
-    )
-
-
-def _admins(cluster: sync_pb2.ClusterPolicy, parse: Callable[[str], Acl]) -> Acl:
-    # One of the users may be that of the daemon, who is not in the text.
-    return replace(parse(cluster.admin_acl), users=frozenset(cluster.admin_users))

@@ -1,13 +1,14 @@
 """The ACLs from a queue up to the root, compiled for one kind of access, and their evaluation.
 
-Wildcards and users are evaluated first, on all levels, and groups only if none of them matches.
-According to the ACL documentation, the groups of a listed user are irrelevant, so such a user is
-served even while the directory is down. If several levels match, the nearest wins.
+Wildcards and users are evaluated first, on all levels, and groups only if none of them matches. The
+service that acts for the user is evaluated only if nothing else grants access, or while the groups
+are unknown. According to the ACL documentation, the groups of a listed user are irrelevant, so such
+a user is served even while the directory is down. If several levels match, the nearest wins.
 """
 
 import weakref
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final, TypeAlias
 
 from queuegate.policy.acl import WILDCARD, Acl
@@ -82,6 +83,7 @@ class Chain:
         "indexes",
         "otherwise",
         "queue",
+        "services",
         "size",
         "users",
     )
@@ -90,7 +92,12 @@ class Chain:
     """Never set on the end of a chain, which always has an index."""
 
     def __init__(
-        self, above: "Chain", queue: str, users: frozenset[str], groups: frozenset[str]
+        self,
+        above: "Chain",
+        queue: str,
+        users: frozenset[str],
+        groups: frozenset[str] = _NOBODY,
+        services: frozenset[str] = _NOBODY,
     ) -> None:
         self.above = above
         self.queue = queue
@@ -98,6 +105,9 @@ class Chain:
         self.users = users
         self.groups = groups
         """The groups that this level grants access; empty if no decision depends on them."""
+        self.services = services
+        """The services that this level grants access for any user they act for (Hadoop's `~name`);
+        empty if no decision depends on them."""
         self.otherwise: Decision | None = None if groups else above.otherwise
         """The decision if no user matches; None if it depends on the groups."""
         self.size: int = len(users) + len(groups) + above.size
@@ -109,7 +119,7 @@ class Chain:
         if self.otherwise is ACLS_DISABLED:
             return self
         above = self
-        users, groups = _NOBODY, _NOBODY
+        users = groups = services = _NOBODY
         for acl in acls:
             if acl.allows_all:
                 # The levels above an ACL that allows everyone are never reached.
@@ -118,11 +128,19 @@ class Chain:
                 break
             users = _union(users, acl.users)
             groups = _union(groups, acl.groups)
+            services = _union(services, acl.proxies)
         if above.otherwise is not None and above.otherwise.allowed:
-            groups = _NOBODY
-        if not users and not groups:
+            groups = services = _NOBODY
+        if not (users or groups or services):
             return above
-        return Chain(above, queue, users, groups)
+        return Chain(above, queue, users, groups, services)
+
+    def levels(self) -> "Iterator[Chain]":
+        """Yield this level and those above it, without the end."""
+        level = self
+        while not isinstance(level, ChainEnd):
+            yield level
+            level = level.above
 
     def build_index(self) -> None:
         """Store the merged names of this level and all levels above it."""
@@ -141,11 +159,21 @@ class Chain:
             groups.update(dict.fromkeys(level.groups, level.queue))
         return users, groups
 
-    def decide(self, user: str, groups: Sequence[str] | None) -> Decision | None:
+    def decide(self, user: str, groups: Sequence[str] | None, service: str = "") -> Decision | None:
         """Evaluate the ACLs. Decisions, explanations and lists of queues all use this walk.
 
-        Returns None if the groups are unknown (None) and the decision depends on them.
+        Args:
+            user: The name of the user.
+            groups: All groups of the user, or None while they are unknown.
+            service: The service that acts for the user, if any.
+
+        Returns:
+            The decision; None if `groups` is None and the decision depends on them.
         """
+        if service:
+            decision = self.decide(user, groups)
+            is_granted = decision is not None and decision.allowed
+            return decision if is_granted else self._service_grant(service) or decision
         level = self
         if level.index is None:
             self.indexes.note_miss(self)
@@ -164,6 +192,13 @@ class Chain:
                 return _grant(_GROUP, below.queue, next(filter(below.groups.__contains__, groups)))
             below = below.above
         return _match_group(listed, groups)
+
+    def _service_grant(self, service: str) -> Decision | None:
+        """Return the grant of the nearest level that lists a service, if there is one."""
+        for level in self.levels():
+            if service in level.services:
+                return _grant(_USER, level.queue, f"~{service}")
+        return None
 
 
 def _match_group(listed: dict[str, str], groups: Sequence[str]) -> Decision:
@@ -184,7 +219,7 @@ class ChainEnd(Chain):
 
     def __init__(self, otherwise: Decision, indexes: ChainIndexes) -> None:
         self.queue = CLUSTER
-        self.users = self.groups = _NOBODY
+        self.users = self.groups = self.services = _NOBODY
         self.otherwise = otherwise
         self.size = 0
         self.index = _NO_NAMES

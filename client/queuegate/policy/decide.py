@@ -6,14 +6,23 @@ CheckAdminAccess). `chain.py` defines the order of evaluation. Submission to Yun
 queue, or to any queue below it, is never granted.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
+from typing import Protocol
 
-from queuegate.policy.decision import IN_RECOVERY_QUEUE, Access, Decision, Reason
+from queuegate.policy.chain import Chain
+from queuegate.policy.decision import IN_RECOVERY_QUEUE, Access, Decision
 from queuegate.policy.tree import Partition
 
 
+class Chains(Protocol):
+    """The chains of a partition's queues."""
+
+    def chain(self, path: str, access: Access) -> Chain:
+        """Return the chain of a queue."""
+
+
 def decide(
-    partition: Partition,
+    partition: Chains,
     path: str,
     access: Access,
     user: str,
@@ -34,31 +43,7 @@ def decide(
     Returns:
         The decision; None if `groups` is None and the decision depends on them.
     """
-    decision = partition.chain(path, access).decide(user, groups)
-    if real_user and (decision is None or not decision.allowed):
-        return _by_proxy(partition, path, access, real_user) or decision
-    return decision
-
-
-def proxies_upwards(
-    partition: Partition, path: str, access: Access
-) -> Iterator[tuple[str, frozenset[str]]]:
-    """From the nearest queue of a path up to the root, yield the path and the services that the
-    ACLs of the queue list as `~name`.
-
-    Chains do not include these names: most questions have no real user.
-    """
-    for queue in partition.upwards(path):
-        proxies = queue.admin_acl.proxies
-        yield queue.path, proxies | queue.submit_acl.proxies if access is Access.SUBMIT else proxies
-
-
-def _by_proxy(partition: Partition, path: str, access: Access, real_user: str) -> Decision | None:
-    """Return the grant of the nearest ACL that lists `~real_user`, if any."""
-    for queue, proxies in proxies_upwards(partition, path, access):
-        if real_user in proxies:
-            return Decision(True, Reason.USER, queue, f"~{real_user}")
-    return None
+    return partition.chain(path, access).decide(user, groups, real_user)
 
 
 def evaluated_instead(partition: Partition, path: str, decision: Decision) -> str:
@@ -73,7 +58,7 @@ def evaluated_instead(partition: Partition, path: str, decision: Decision) -> st
 
 
 def usable(
-    partition: Partition,
+    partition: Chains,
     paths: Iterable[str],
     access: Access,
     user: str,
@@ -86,19 +71,17 @@ def usable(
 
     Returns None if `groups` is None and a decision depends on them.
     """
-    usable = []
+    allowed = []
     # By chain: queues without their own ACLs share the chain of their parent.
-    decided: dict[object, Decision] = {}
+    decisions: dict[Chain, Decision] = {}
     for path in paths:
         chain = partition.chain(path, access)
-        decision = decided.get(chain)
+        decision = decisions.get(chain)
         if decision is None:
-            decision = chain.decide(user, groups)
+            decision = chain.decide(user, groups, real_user)
             if decision is None:
                 return None
-            decided[chain] = decision
-        if not decision.allowed and real_user:
-            decision = _by_proxy(partition, path, access, real_user) or decision
+            decisions[chain] = decision
         if decision.allowed:
-            usable.append((path, decision))
-    return usable
+            allowed.append((path, decision))
+    return allowed

@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 from queuegate.policy.names import RECOVERY_QUEUE
 
-RULES: Final = 2
+RULES: Final = 3
 """The version of the decision rules. It is raised with each change that alters any decision about
 the same policy. Gates that know only earlier rules then ask the server.
 """

@@ -13,7 +13,6 @@ from typing import Final, NamedTuple
 
 from queuegate.policy.acl import WILDCARD, Acl
 from queuegate.policy.chain import CLUSTER
-from queuegate.policy.decide import proxies_upwards
 from queuegate.policy.decision import Access, Decision, Reason
 from queuegate.policy.queue import Queue
 from queuegate.policy.tree import Partition
@@ -67,9 +66,9 @@ class EffectiveAcl:
     users: Mapping[str, str]
     """By name: the path of the nearest queue that lists the user."""
     groups: Mapping[str, str]
-    """The same for groups. Groups above an ACL that lets everyone in are left out."""
+    """The same for groups. Empty if everyone is let in."""
     proxies: Mapping[str, str]
-    """The same for services that act for users."""
+    """The same for services that act for users. Empty if everyone is let in."""
 
     def allows(self, user: str, groups: Iterable[str], real_user: str = "") -> bool:
         """Return whether `decide` allows a user with these groups."""
@@ -141,9 +140,9 @@ def effective_acl(partition: Partition, path: str, access: Access) -> EffectiveA
     users, groups = chain.merged()
     otherwise = chain.otherwise
     proxies: dict[str, str] = {}
-    for queue, names in proxies_upwards(partition, path, access):
-        for name in names:
-            proxies.setdefault(name, queue)
+    for level in chain.levels():
+        for name in level.services:
+            proxies.setdefault(name, level.queue)
     open_by = otherwise if otherwise is not None and otherwise.allowed else None
     return EffectiveAcl(partition, path, access, open_by, users, groups, proxies)
 

@@ -191,6 +191,11 @@ class Partition:
             raise TypeError(f"access must be Access.SUBMIT or Access.ADMIN, not {access!r}")
         return chains.get(path) or self._compile(path, access, chains)
 
+    def ambiguous_chain(self) -> Chain:
+        """Return the chain of a short name that several queues share."""
+        above = self._admin_chains[CLUSTER]
+        return above if above.otherwise is ACLS_DISABLED else _NOBODY
+
     def parts(self) -> list[object]:
         """Return the objects that make up this partition.
 
@@ -213,8 +218,7 @@ class Partition:
 
     def _compile(self, path: str, access: Access, chains: dict[str, Chain]) -> Chain:
         if path in self.short_names and path not in self.queues:
-            above = self._admin_chains[CLUSTER]
-            return above if above.otherwise is ACLS_DISABLED else _NOBODY
+            return self.ambiguous_chain()
         if self.cluster is None and access is _SUBMIT and is_recovery_path(path):
             return _RECOVERY
         created = self.created(path)

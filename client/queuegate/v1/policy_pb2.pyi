@@ -138,17 +138,12 @@ class PolicyQueue(_message.Message):
     ADMIN_ACL_FIELD_NUMBER: _builtins.int
     SUBMIT_ACL_DROPPED_NAMES_FIELD_NUMBER: _builtins.int
     ADMIN_ACL_DROPPED_NAMES_FIELD_NUMBER: _builtins.int
-    CREATES_QUEUES_FIELD_NUMBER: _builtins.int
     path: _builtins.str
     """The full path, as the partition spells it: YuniKorn's are in lower case."""
     submit_acl: _builtins.str
     """The text of the submit ACL as configured. Empty: absent or empty."""
     admin_acl: _builtins.str
     """The text of the admin ACL as configured. Empty: absent or empty."""
-    creates_queues: _builtins.bool
-    """True if YARN creates queues below this one when an application is submitted to them. A caller
-    of SyncService must ask the server about queues below this one that do not exist.
-    """
     @_builtins.property
     def submit_acl_dropped_names(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """Names in the submit ACL that the ACL grammar does not accept."""
@@ -165,11 +160,10 @@ class PolicyQueue(_message.Message):
         admin_acl: _builtins.str = ...,
         submit_acl_dropped_names: _abc.Iterable[_builtins.str] | None = ...,
         admin_acl_dropped_names: _abc.Iterable[_builtins.str] | None = ...,
-        creates_queues: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["admin_acl", b"admin_acl", "admin_acl_dropped_names", b"admin_acl_dropped_names", "creates_queues", b"creates_queues", "path", b"path", "submit_acl", b"submit_acl", "submit_acl_dropped_names", b"submit_acl_dropped_names"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["admin_acl", b"admin_acl", "admin_acl_dropped_names", b"admin_acl_dropped_names", "path", b"path", "submit_acl", b"submit_acl", "submit_acl_dropped_names", b"submit_acl_dropped_names"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

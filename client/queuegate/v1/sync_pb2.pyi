@@ -13,7 +13,6 @@ from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from queuegate.v1 import access_pb2 as _access_pb2
 from queuegate.v1 import cursor_pb2 as _cursor_pb2
-from queuegate.v1 import policy_pb2 as _policy_pb2
 from queuegate.v1 import user_groups_pb2 as _user_groups_pb2
 import builtins as _builtins
 import sys
@@ -671,52 +670,6 @@ class SyncPong(_message.Message):
 Global___SyncPong: _TypeAlias = SyncPong  # noqa: Y015
 
 @_typing.final
-class ClusterPolicy(_message.Message):
-    """The settings of a YARN cluster that affect access to its queues."""
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    ADMIN_ACL_FIELD_NUMBER: _builtins.int
-    ADMIN_USERS_FIELD_NUMBER: _builtins.int
-    ACLS_ENABLED_FIELD_NUMBER: _builtins.int
-    CHECKS_SUBMISSION_ALWAYS_FIELD_NUMBER: _builtins.int
-    HAS_SHORT_NAMES_FIELD_NUMBER: _builtins.int
-    HADOOP_SEMANTICS_FIELD_NUMBER: _builtins.int
-    admin_acl: _builtins.str
-    """The text of `yarn.admin.acl`."""
-    acls_enabled: _builtins.bool
-    """`yarn.acl.enable`."""
-    checks_submission_always: _builtins.bool
-    """True for the fair scheduler with `semantics: hadoop`: it checks submission even if ACLs are
-    disabled.
-    """
-    has_short_names: _builtins.bool
-    """True for the capacity scheduler: a name without dots refers to any queue of that name."""
-    hadoop_semantics: _builtins.bool
-    """True for `semantics: hadoop`, false for `documented`."""
-    @_builtins.property
-    def admin_users(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """The users in `yarn.admin.acl`, and the user that the ResourceManager runs as."""
-
-    def __init__(
-        self,
-        *,
-        admin_acl: _builtins.str = ...,
-        admin_users: _abc.Iterable[_builtins.str] | None = ...,
-        acls_enabled: _builtins.bool = ...,
-        checks_submission_always: _builtins.bool = ...,
-        has_short_names: _builtins.bool = ...,
-        hadoop_semantics: _builtins.bool = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["acls_enabled", b"acls_enabled", "admin_acl", b"admin_acl", "admin_users", b"admin_users", "checks_submission_always", b"checks_submission_always", "hadoop_semantics", b"hadoop_semantics", "has_short_names", b"has_short_names"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___ClusterPolicy: _TypeAlias = ClusterPolicy  # noqa: Y015
-
-@_typing.final
 class LevelColumns(_message.Message):
     """The levels of the chains of a policy. A level holds the names that the ACLs of one queue list,
     and refers to the level above it. The chain of a queue is a level and all levels above it, up to
@@ -898,17 +851,13 @@ class PolicyPart(_message.Message):
     PARTITION_FIELD_NUMBER: _builtins.int
     FIRST_FIELD_NUMBER: _builtins.int
     LAST_FIELD_NUMBER: _builtins.int
-    QUEUES_FIELD_NUMBER: _builtins.int
     REVISION_FIELD_NUMBER: _builtins.int
     CHECKSUM_FIELD_NUMBER: _builtins.int
-    EXTENDED_ACL_NAMES_FIELD_NUMBER: _builtins.int
     USE_GIVEN_GROUPS_FIELD_NUMBER: _builtins.int
-    CLUSTER_FIELD_NUMBER: _builtins.int
     UNCHANGED_FIELD_NUMBER: _builtins.int
     REMOVED_FIELD_NUMBER: _builtins.int
     RULES_FIELD_NUMBER: _builtins.int
     RESOLVER_FINGERPRINT_FIELD_NUMBER: _builtins.int
-    ANY_ACL_NAMES_FIELD_NUMBER: _builtins.int
     NAMING_FIELD_NUMBER: _builtins.int
     AMBIGUOUS_LEVEL_FIELD_NUMBER: _builtins.int
     NAMES_FIELD_NUMBER: _builtins.int
@@ -918,8 +867,8 @@ class PolicyPart(_message.Message):
     partition: _builtins.str
     """The name of the partition."""
     first: _builtins.bool
-    """Whether this is the first part. Only first parts have fields other than `partition`, `last` and
-    `queues`. A part has about 1 MiB.
+    """Whether this is the first part. Other parts have only `partition`, `last`, `names` and tables. A
+    part has about 1 MiB.
     """
     last: _builtins.bool
     """Whether this is the last part: the policy then takes effect."""
@@ -927,8 +876,6 @@ class PolicyPart(_message.Message):
     """The revision of the policy."""
     checksum: _builtins.bytes
     """Identifies everything that affects decisions: queues, ACLs and settings."""
-    extended_acl_names: _builtins.bool
-    """True for `acl_names: extended`."""
     use_given_groups: _builtins.bool
     """Whether groups that are given in a question are used."""
     unchanged: _builtins.bool
@@ -943,24 +890,12 @@ class PolicyPart(_message.Message):
     """Identifies the settings of the resolver. The same on all replicas of a fleet that share the
     partition's groups; empty if they are not shared.
     """
-    any_acl_names: _builtins.bool
-    """True for `acl_names: any`. A caller that does not know this field does not know the version in
-    `rules` either.
-    """
     naming: Global___QueueNaming.ValueType
     """How the partition names its queues."""
     ambiguous_level: _builtins.int
     """For QUEUE_NAMING_YARN_SHORT_NAMES: the level at which the chains of a name shared by several
     queues share.
     """
-    @_builtins.property
-    def queues(self) -> _containers.RepeatedCompositeFieldContainer[_policy_pb2.PolicyQueue]:
-        """The next queues, each after its parent."""
-
-    @_builtins.property
-    def cluster(self) -> Global___ClusterPolicy:
-        """Set for a YARN cluster."""
-
     @_builtins.property
     def names(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """The next names of users, groups and services. The parts of a policy form one table; so do their
@@ -985,17 +920,13 @@ class PolicyPart(_message.Message):
         partition: _builtins.str = ...,
         first: _builtins.bool = ...,
         last: _builtins.bool = ...,
-        queues: _abc.Iterable[_policy_pb2.PolicyQueue] | None = ...,
         revision: _builtins.int = ...,
         checksum: _builtins.bytes = ...,
-        extended_acl_names: _builtins.bool = ...,
         use_given_groups: _builtins.bool = ...,
-        cluster: Global___ClusterPolicy | None = ...,
         unchanged: _builtins.bool = ...,
         removed: _builtins.bool = ...,
         rules: _builtins.int = ...,
         resolver_fingerprint: _builtins.bytes = ...,
-        any_acl_names: _builtins.bool = ...,
         naming: Global___QueueNaming.ValueType = ...,
         ambiguous_level: _builtins.int = ...,
         names: _abc.Iterable[_builtins.str] | None = ...,
@@ -1003,9 +934,9 @@ class PolicyPart(_message.Message):
         configured_queues: Global___QueueColumns | None = ...,
         created_queues: Global___CreatedQueueColumns | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["cluster", b"cluster", "configured_queues", b"configured_queues", "created_queues", b"created_queues", "levels", b"levels"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["configured_queues", b"configured_queues", "created_queues", b"created_queues", "levels", b"levels"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["ambiguous_level", b"ambiguous_level", "any_acl_names", b"any_acl_names", "checksum", b"checksum", "cluster", b"cluster", "configured_queues", b"configured_queues", "created_queues", b"created_queues", "extended_acl_names", b"extended_acl_names", "first", b"first", "last", b"last", "levels", b"levels", "names", b"names", "naming", b"naming", "partition", b"partition", "queues", b"queues", "removed", b"removed", "resolver_fingerprint", b"resolver_fingerprint", "revision", b"revision", "rules", b"rules", "unchanged", b"unchanged", "use_given_groups", b"use_given_groups"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["ambiguous_level", b"ambiguous_level", "checksum", b"checksum", "configured_queues", b"configured_queues", "created_queues", b"created_queues", "first", b"first", "last", b"last", "levels", b"levels", "names", b"names", "naming", b"naming", "partition", b"partition", "removed", b"removed", "resolver_fingerprint", b"resolver_fingerprint", "revision", b"revision", "rules", b"rules", "unchanged", b"unchanged", "use_given_groups", b"use_given_groups"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -9,7 +9,6 @@ import bisect
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
-from queuegate.policy.decide import proxies_upwards
 from queuegate.policy.decision import Access
 from queuegate.policy.names import ROOT, SEPARATOR, parent_path
 from queuegate.policy.tree import Partition
@@ -157,7 +156,4 @@ def openness(partition: Partition, path: str, access: Access) -> str:
     chain = partition.chain(path, access)
     if chain.otherwise is not None and chain.otherwise.allowed:
         return "open"
-    is_closed = not chain.size and not any(
-        names for _, names in proxies_upwards(partition, path, access)
-    )
-    return "closed" if is_closed else ""
+    return "" if any(chain.levels()) else "closed"

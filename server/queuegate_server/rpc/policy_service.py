@@ -7,7 +7,7 @@ from functools import partial
 from typing import Final
 
 from queuegate.policy.acl import AclNames
-from queuegate.policy.created_queues import QueueCreation, Template
+from queuegate.policy.created_queues import Template
 from queuegate.policy.names import is_at_or_below
 from queuegate.policy.queue import Queue
 from queuegate.v1 import policy_pb2
@@ -85,17 +85,13 @@ class PolicyServicer:
             response.reload_diagnostics.extend(diagnostics(state.diagnostics))
         # The encodings of parts of a message, joined, are that of the whole.
         parts = [response.SerializeToString()]
-        creation = served.partition.creation or QueueCreation({})
         queues = iter(served.partition.queues.items())
         while chunk := [*itertools.islice(queues, _CHUNK)]:
-            shown = [
-                _queue(queue, path in creation.creators)
-                for path, queue in chunk
-                if is_at_or_below(path, prefix)
-            ]
+            shown = [_queue(queue) for path, queue in chunk if is_at_or_below(path, prefix)]
             parts.append(policy_pb2.GetPolicyResponse(queues=shown).SerializeToString())
             await slot.pause_if_due()
-        templates = iter(creation.templates)
+        creation = served.partition.creation
+        templates = iter(creation.templates if creation else ())
         while some := [*itertools.islice(templates, _CHUNK)]:
             found = [_template(each) for each in some if is_at_or_below(each.path, prefix)]
             parts.append(policy_pb2.GetPolicyResponse(templates=found).SerializeToString())
@@ -197,7 +193,7 @@ def _template(template: Template) -> policy_pb2.QueueTemplate:
     )
 
 
-def _queue(queue: Queue, creates_queues: bool) -> policy_pb2.PolicyQueue:  # noqa: FBT001
+def _queue(queue: Queue) -> policy_pb2.PolicyQueue:
     submit, admin = queue.submit_acl, queue.admin_acl
     return policy_pb2.PolicyQueue(
         path=queue.path,
@@ -205,5 +201,4 @@ def _queue(queue: Queue, creates_queues: bool) -> policy_pb2.PolicyQueue:  # noq
         admin_acl=admin.text,
         submit_acl_dropped_names=(*submit.dropped_users, *submit.dropped_groups),
         admin_acl_dropped_names=(*admin.dropped_users, *admin.dropped_groups),
-        creates_queues=creates_queues,
     )

@@ -1,6 +1,7 @@
-"""Queues that YARN will create: a server decides about them, and gates ask it."""
+"""Queues that YARN will create: servers and gates decide about them."""
 
 from collections.abc import Iterator
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -67,19 +68,27 @@ def test_everything_else_agrees(client: queuegate.Client) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_gate_asks(policy: Path, kind: str) -> None:
+def test_a_gate_decides(policy: Path, kind: str) -> None:
     with (
         running_server("--policy", str(policy), *ADMIN) as server,
         queuegate.Client(server.address, timeout=60) as client,
         live_gate(server.address, kind) as gate,
     ):
         assert decides_itself(gate, "sue", "root.managed")
-        for user in ("alice", "sue", "ops"):
-            assert not decides_itself(gate, user, NEW)
-            assert gate.check(user, NEW).allowed
+        for user in ("alice", "sue", "ops", "bob"):
+            for access, groups in product(Access, ([], ["analysts"])):
+                decision = gate.check(user, NEW, access=access, groups=groups or ["none"])
+                asked = client.check(user, NEW, access=access, groups=groups or ["none"])
+                assert decision == asked
+                assert decides_itself(gate, user, NEW, access=access, groups=groups or ["none"])
+        # A managed parent creates no deeper queues: only the server says who decides about them.
+        below = f"{NEW}.below"
+        assert not decides_itself(gate, "alice", below, groups=["none"])
+        assert gate.check("sue", below) == client.check("sue", below)
         policy.write_text(creating_scheduler("mallory"))
         assert client.reload(wait=True).succeeded
         assert gate.check("mallory", NEW).allowed
+        assert decides_itself(gate, "mallory", NEW)
         assert not gate.check("alice", NEW, groups=["none"]).allowed
         policy.write_text(creating_scheduler().replace(">true<", ">false<"))
         assert client.reload(wait=True).succeeded

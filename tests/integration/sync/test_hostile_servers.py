@@ -12,13 +12,15 @@ import pytest
 
 from queuegate import GateState
 from queuegate.gate import bounds
-from queuegate.v1 import policy_pb2, sync_pb2
+from queuegate.v1 import access_pb2, sync_pb2
 from queuegate_server.rpc.errors import RateLimited, to_status
 from tests.support.eventually import eventually
 from tests.support.gates import KINDS, live_gate
+from tests.support.hostile_tables import HOSTILE_TABLES, faulty
 from tests.support.servers.scripted_sync import (
     Requests,
     Responses,
+    Script,
     ScriptedSync,
     opened,
     part,
@@ -33,44 +35,84 @@ def nothing_more() -> Responses:
     yield part()
 
 
-def endless_parts() -> Responses:
-    for number in itertools.count():
-        queue = policy_pb2.PolicyQueue(path=f"root.q{number}", submit_acl="a" * MIB)
-        yield part(first=number == 0, last=False, queues=[queue])
+def endless(**tables: Any) -> Responses:
+    """Send the same rows again and again, as parts of one policy."""
+    yield part(last=False)
+    while True:
+        more = sync_pb2.PolicyPart(partition="default", **tables)
+        yield sync_pb2.SyncResponse(policy=more)
 
 
 def endless_queues() -> Responses:
-    for number in itertools.count(step=10_000):
-        paths = (f"root.q{each}" for each in range(number, number + 10_000))
-        queues = [policy_pb2.PolicyQueue(path=path) for path in paths]
-        yield part(first=number == 0, last=False, queues=queues)
+    yield part(last=False)
+    for first in itertools.count(1, 10_000):
+        columns = sync_pb2.QueueColumns(
+            parent=range(first, first + 10_000),
+            name=[f"q{each}" for each in range(first, first + 10_000)],
+            submit=[0] * 10_000,
+            admin=[0] * 10_000,
+        )
+        more = sync_pb2.PolicyPart(partition="default", configured_queues=columns)
+        yield sync_pb2.SyncResponse(policy=more)
 
 
 def endless_partitions() -> Responses:
     for number in itertools.count():
-        acl = f"{number}" * 20_000
-        yield part(f"p{number}", queues=[policy_pb2.PolicyQueue(path="root", submit_acl=acl)])
+        yield part(f"p{number}", names=[f"{number}" * 20_000])
+
+
+def endless_chain() -> Responses:
+    ones, nobody = [1] * 100_000, [0] * 100_000
+    return endless(
+        levels=sync_pb2.LevelColumns(
+            above=ones, depth=ones, users=nobody, groups=nobody, services=nobody
+        )
+    )
 
 
 def endless_levels() -> Responses:
-    path = "root"
-    while True:
-        yield part(first=path == "root", last=False, queues=[policy_pb2.PolicyQueue(path=path)])
-        path += f".{'a' * 50}"
+    ones, nobody = [1] * 100_000, [0] * 100_000
+    reasons = [access_pb2.REASON_NO_MATCH] * 100_000
+    return endless(
+        levels=sync_pb2.LevelColumns(
+            above=nobody,
+            depth=ones,
+            users=nobody,
+            groups=nobody,
+            services=nobody,
+            end_reasons=reasons,
+        )
+    )
+
+
+def endless_line() -> Responses:
+    """Queues one below the other: a few bytes stand for a path of any length."""
+    ones, level = [1] * 1_000, [0] * 1_000
+    return endless(
+        configured_queues=sync_pb2.QueueColumns(
+            parent=ones, name=["a"] * 1_000, submit=level, admin=level
+        )
+    )
 
 
 def one_enormous_part() -> Responses:
-    queues = [policy_pb2.PolicyQueue()] * (5 * MIB // 2)
-    yield part(queues=queues)
+    yield part(names=[""] * (5 * MIB // 2))
 
 
 HOSTILE: dict[str, tuple[dict[str, Any], Callable[[], Responses]]] = {
     "a lease of 4294967295 ms; the longest is 5000 ms": ({"lease_millis": 2**32 - 1}, nothing_more),
     "a ping interval of 4294967295 ms": ({"ping_interval_millis": 2**32 - 1}, nothing_more),
-    "more than 67108864 bytes": ({}, endless_parts),
+    "more than 67108864 bytes": ({}, lambda: endless(names=["a" * MIB])),
     "more than 250000 queues": ({}, endless_queues),
     "the policies have more than 67108864 bytes": ({}, endless_partitions),
-    "path of a queue must have 1 to 4096 bytes": ({}, endless_levels),
+    "more than 2000000 names": ({}, lambda: endless(names=["a"] * (MIB // 2))),
+    "more than 16000000 names in levels": (
+        {},
+        lambda: endless(levels=sync_pb2.LevelColumns(listed=[0] * 2 * MIB)),
+    ),
+    "more than 8192 levels": ({}, endless_chain),
+    "more than 1250000 levels": ({}, endless_levels),
+    "the path of a queue has more than 4096 bytes": ({}, endless_line),
     "the limit is 4194304": ({}, one_enormous_part),
 }
 
@@ -80,12 +122,12 @@ HOSTILE: dict[str, tuple[dict[str, Any], Callable[[], Responses]]] = {
 def test_what_is_beyond_the_bounds_ends_the_stream(
     fault: str, kind: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    greeting, endless = HOSTILE[fault]
+    greeting, flood = HOSTILE[fault]
 
     def hostile(requests: Requests, _context: grpc.ServicerContext) -> Responses:
         next(requests)
         yield opened(**greeting)
-        yield from endless()
+        yield from flood()
 
     silent = threading.Event()
 
@@ -105,6 +147,35 @@ def test_what_is_beyond_the_bounds_ends_the_stream(
         [again] = server.opens
         assert not again.held
         gate.close()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_hostile_tables_end_the_stream(kind: str, caplog: pytest.LogCaptureFixture) -> None:
+    """Each fault in turn, on a stream of its own, until there is a policy without faults."""
+
+    def script(fault: str) -> Script:
+        def hostile(requests: Requests, _context: grpc.ServicerContext) -> Responses:
+            next(requests)
+            yield opened()
+            yield sync_pb2.SyncResponse(policy=faulty(HOSTILE_TABLES[fault]))
+            for _ in requests:
+                pass
+
+        return hostile
+
+    faults = ["a level refers to one before the first", "a level lists a name that does not exist"]
+    faults += [
+        "levels list more or fewer",
+        "a reason that no end has",
+        "that will be created twice",
+    ]
+    with scripted_sync(*map(script, faults)) as server, live_gate(server.address, kind) as gate:
+        assert server.streams == len(faults) + 1
+        for fault in faults:
+            assert fault in caplog.text
+        assert gate._decide(ALICE)
+        [again] = server.opens
+        assert not again.held
 
 
 @pytest.mark.parametrize("kind", KINDS)

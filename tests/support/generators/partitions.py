@@ -50,7 +50,7 @@ def _trees(draw: st.DrawFn, acls: st.SearchStrategy[str]) -> dict[str, tuple[str
 def yunikorn_partitions(draw: st.DrawFn, names: AclNames | None = None) -> Partition:
     """Return a partition whose ACLs are parsed on first use."""
     names = names or draw(st.sampled_from(list(AclNames)))
-    builder = PartitionBuilder("default", parse_acl=_GRAMMARS[names])
+    builder = PartitionBuilder("default", parse_acl=_GRAMMARS[names], acl_names=names)
     tree = draw(_trees(_YUNIKORN_ACLS))
     builder.add(QueueAcls(path, submit, admin) for path, (submit, admin) in tree.items())
     return builder.build()

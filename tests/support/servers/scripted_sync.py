@@ -10,9 +10,9 @@ import grpc
 from google.protobuf.any_pb2 import Any as Packed
 from google.rpc import error_details_pb2
 
-from queuegate.policy.decision import RULES
-from queuegate.v1 import policy_pb2, status_pb2, sync_pb2
+from queuegate.v1 import status_pb2, sync_pb2
 from queuegate.v1.sync_pb2_grpc import SyncServiceServicer, add_SyncServiceServicer_to_server
+from tests.support.compiled_policies import yunikorn_part
 
 Requests = Iterator[sync_pb2.SyncRequest]
 Responses = Iterator[sync_pb2.SyncResponse]
@@ -32,17 +32,14 @@ def opened(**fields: Any) -> sync_pb2.SyncResponse:
 
 
 def part(partition: str = "default", **fields: Any) -> sync_pb2.SyncResponse:
-    """Return a policy in one part, in which alice may submit to the root."""
-    queues = [policy_pb2.PolicyQueue(path="root", submit_acl="alice staff")]
-    settings = {
-        "first": True,
-        "last": True,
-        "queues": queues,
-        "checksum": b"1",
-        "rules": RULES,
-        **fields,
-    }
-    return sync_pb2.SyncResponse(policy=sync_pb2.PolicyPart(partition=partition, **settings))
+    """Return a policy in one part, in which alice may submit to the root. If it is unchanged or
+    removed, it has no queues.
+    """
+    if fields.get("unchanged") or fields.get("removed"):
+        short = sync_pb2.PolicyPart(partition=partition, checksum=b"1", **fields)
+        return sync_pb2.SyncResponse(policy=short)
+    queues = {"root": ("alice staff", "")}
+    return sync_pb2.SyncResponse(policy=yunikorn_part(queues, partition, **fields))
 
 
 class ScriptedSync(SyncServiceServicer):

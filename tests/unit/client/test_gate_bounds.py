@@ -7,8 +7,11 @@ import pytest
 
 from queuegate.gate import bounds, checks
 from queuegate.gate.checks import BrokenProtocol
-from queuegate.v1 import policy_pb2, sync_pb2, user_groups_pb2
-from tests.unit.client.test_gate_state import Gate, policy
+from queuegate.policy.decision import RULES
+from queuegate.v1 import sync_pb2, user_groups_pb2
+from tests.support.compiled_policies import yunikorn_part
+from tests.support.hostile_tables import HOSTILE_TABLES, faulty
+from tests.unit.client.test_gate_state import Gate
 
 MAX_UINT32, MAX_UINT64 = 2**32 - 1, 2**64 - 1
 LONG = "x" * (bounds.MAX_NAME_BYTES + 1)
@@ -22,13 +25,19 @@ def opened(**fields: Any) -> dict[str, Any]:
 
 
 def part(*paths: str, partition: str = "default", **fields: Any) -> dict[str, Any]:
-    queues = [policy_pb2.PolicyQueue(path=path) for path in paths]
-    made = policy(partition)
-    del made.queues[:]
-    made.MergeFrom(sync_pb2.PolicyPart(queues=queues))
-    for name, value in fields.items():
-        setattr(made, name, value)
+    """Return a policy of queues without ACLs below the root."""
+    tree = dict.fromkeys(("root", *paths), ("", ""))
+    made = yunikorn_part(tree, partition, **fields)
+    if not paths:
+        for table in ("names", "levels", "configured_queues", "created_queues"):
+            made.ClearField(table)
     return {"policy": made}
+
+
+def twice() -> dict[str, Any]:
+    message = part("root.a", "root.b")
+    message["policy"].configured_queues.name[2] = "a"
+    return message
 
 
 WRONG: dict[str, Callable[[], dict[str, Any]]] = {
@@ -46,11 +55,8 @@ WRONG: dict[str, Callable[[], dict[str, Any]]] = {
     "`policy.checksum` has 65 bytes": lambda: part(checksum=DIGEST),
     "`policy.resolver_fingerprint`": lambda: part(resolver_fingerprint=DIGEST),
     "both removed and unchanged": lambda: part(removed=True, unchanged=True),
-    "removed or unchanged, with queues": lambda: part("root", removed=True),
-    "path of a queue must have 1 to 4096": lambda: part("root", "root." + "é" * 2_046),
-    "path of a queue": lambda: part(""),
-    "has a queue twice": lambda: part("root", "root.a", "root.a"),
-    "'default' has a queue twice": lambda: part("root.a", "root.a"),
+    "removed or unchanged, with queues": lambda: part("root.a", removed=True),
+    "has a queue twice": twice,
     "this gate does not have it": lambda: part(unchanged=True, checksum=b"2"),
     "`forget.users` has 10001": lambda: {
         "forget": sync_pb2.Forget(partition="default", users=["u"] * 10_001)
@@ -79,6 +85,44 @@ def test_messages_beyond_the_bounds(gate: Gate, fault: str) -> None:
     assert gate.check("alice") is None
 
 
+@pytest.mark.parametrize("fault", HOSTILE_TABLES)
+def test_tables_that_no_server_sends(gate: Gate, fault: str) -> None:
+    with pytest.raises(ValueError, match=fault):
+        gate.say(policy=faulty(HOSTILE_TABLES[fault]))
+    gate.session.drop_everything()
+    assert gate.check("alice") is None
+    gate.open()
+    gate.say(policy=faulty(lambda _: None))
+    gate.lease()
+    assert gate.check("bob", "root.a")
+
+
+def test_a_queue_does_not_follow_those_that_will_be_created(gate: Gate) -> None:
+    first, second = (yunikorn_part(first=each, last=not each) for each in (True, False))
+    first.created_queues.MergeFrom(
+        sync_pb2.CreatedQueueColumns(parent=[1], name=["*"], submit=[0], admin=[0])
+    )
+    gate.say(policy=first)
+    with pytest.raises(ValueError, match="a queue follows the queues that will be created"):
+        gate.say(policy=second)
+
+
+@pytest.mark.parametrize("fields", [{"rules": RULES + 1}, {"naming": 99}, {"naming": 0}])
+def test_a_policy_of_a_later_version_is_not_read(gate: Gate, fields: dict[str, int]) -> None:
+    """Its tables may mean something else: the gate asks, and keeps the stream."""
+    later = faulty(HOSTILE_TABLES["the first queue is not 'root'"])
+    for name, value in fields.items():
+        setattr(later, name, value)
+    gate.say(policy=later)
+    assert gate.check("alice") is None
+    unchanged = sync_pb2.PolicyPart(partition="default", unchanged=True, checksum=b"1")
+    gate.say(policy=unchanged)
+    gate.lease()
+    assert gate.check("alice") is None
+    gate.say(policy=yunikorn_part())
+    assert gate.check("alice")
+
+
 @pytest.mark.parametrize("kind", ["pong", "checkpoint"])
 def test_a_policy_must_be_complete_before_it_is_vouched_for(gate: Gate, kind: str) -> None:
     ping = gate.session.ping(gate.clock()).ping
@@ -86,13 +130,13 @@ def test_a_policy_must_be_complete_before_it_is_vouched_for(gate: Gate, kind: st
         "pong": sync_pb2.SyncPong(id=ping.id),
         "checkpoint": sync_pb2.SyncCheckpoint(sequence=2),
     }
-    gate.say(**part("root", last=False))
+    gate.say(**part("root.a", last=False))
     with pytest.raises(ValueError, match=f"`{kind}` came before the policy of 'default' was"):
         gate.say(**{kind: messages[kind]})
 
 
 def test_parts_do_not_outlive_a_reset(gate: Gate) -> None:
-    gate.say(**part("root", last=False))
+    gate.say(**part("root.a", last=False))
     gate.say(**opened())
     with pytest.raises(ValueError, match="are incomplete"):
         gate.say(**part("root.a", first=False))
@@ -101,7 +145,7 @@ def test_parts_do_not_outlive_a_reset(gate: Gate) -> None:
 def test_a_partition_that_is_not_followed() -> None:
     gate = Gate(("default",))
     with pytest.raises(ValueError, match="does not follow the partition 'gpu'"):
-        gate.say(**part("root", partition="gpu"))
+        gate.say(**part("root.a", partition="gpu"))
 
 
 def say_all(gate: Gate, messages: Iterable[dict[str, Any]]) -> None:
@@ -109,50 +153,94 @@ def say_all(gate: Gate, messages: Iterable[dict[str, Any]]) -> None:
         gate.say(**message)
 
 
-def parts(paths: Iterable[str], size: int = 10) -> Iterable[dict[str, Any]]:
-    """Return the parts of a policy that is not complete."""
-    names = [*paths]
-    for start in range(0, len(names), size):
-        yield part(*names[start : start + size], first=start == 0, last=False)
+@pytest.mark.parametrize(
+    ("bound", "what"),
+    [("MAX_NAMES", "names"), ("MAX_LEVELS", "levels"), ("MAX_LISTED", "names in levels")],
+)
+def test_tables_are_bounded_over_all_policies(
+    gate: Gate, monkeypatch: pytest.MonkeyPatch, bound: str, what: str
+) -> None:
+    monkeypatch.setattr(bounds, bound, 100)
+    acl = ",".join(f"u{number}" for number in range(40))
+    tree = {"root": (acl, "")} | {f"root.q{number}": ("bob", "") for number in range(39)}
+    for _ in range(2):  # one takes the place of the other
+        gate.say(policy=yunikorn_part(tree))
+    gate.say(policy=yunikorn_part({"root": ("alice", "")}, "gpu"))
+    others = [yunikorn_part({"root": (f"a{each},b", "x")}, f"p{each}") for each in range(40)]
+    with pytest.raises(ValueError, match=f"more than 100 {what}"):
+        say_all(gate, ({"policy": each} for each in others))
 
 
 def test_queues_are_bounded_over_all_policies(gate: Gate, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bounds, "MAX_QUEUES", 100)
-    large = ["root", *(f"root.q{number}" for number in range(98))]
+    large = [f"root.q{number}" for number in range(97)]
     for _ in range(2):  # one takes the place of the other
         gate.say(**part(*large))
-        gate.say(**part("root", partition="gpu"))
+        gate.say(**part("root.a", partition="gpu"))
     with pytest.raises(ValueError, match="more than 100 queues"):
-        gate.say(**part("root", partition="tpu"))
+        gate.say(**part("root.a", partition="tpu"))
     gate.say(**part(removed=True))
-    gate.say(**part("root", partition="tpu"))
-    endless = parts(f"root.q{number}" for number in range(1_000))
+    gate.say(**part("root.a", partition="tpu"))
+    rows = sync_pb2.QueueColumns(parent=[1] * 10, name=["a"] * 10, submit=[0] * 10, admin=[0] * 10)
+    part_of_many = sync_pb2.PolicyPart(partition="default", configured_queues=rows)
+    gate.say(**part("root.a", last=False))
     with pytest.raises(ValueError, match="more than 100 queues"):
-        say_all(gate, endless)
+        say_all(gate, [{"policy": part_of_many}] * 100)
+
+
+def test_queues_that_will_be_created_are_bounded(
+    gate: Gate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bounds, "MAX_QUEUES", 100)
+    message = part("root.a")
+    names = [f"q{number}" for number in range(101)]
+    message["policy"].created_queues.MergeFrom(
+        sync_pb2.CreatedQueueColumns(
+            parent=[*range(1, 102)], name=names, submit=[0] * 101, admin=[0] * 101
+        )
+    )
+    with pytest.raises(ValueError, match="more than 100 queues that will be created"):
+        gate.say(**message)
 
 
 def test_bytes_are_bounded_over_all_policies(gate: Gate, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bounds, "MAX_POLICY_BYTES", 10_000)
-    gate.say(**part("root", "root." + "a" * 4_000))
-    gate.say(**part("root", "root." + "a" * 4_000, partition="gpu"))
+    gate.say(**part("root." + "a" * 4_000))
+    gate.say(**part("root." + "a" * 4_000, partition="gpu"))
     with pytest.raises(ValueError, match="more than 10000 bytes"):
-        gate.say(**part("root", "root." + "a" * 4_000, partition="tpu"))
+        gate.say(**part("root." + "a" * 4_000, partition="tpu"))
+
+
+def test_the_paths_of_all_policies_are_bounded(gate: Gate, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A few bytes may stand for a long path."""
+    monkeypatch.setattr(bounds, "MAX_PATHS_BYTES", 10_000)
+    line = ["root"]
+    for _ in range(90):
+        line.append(f"{line[-1]}.a")
+    for _ in range(2):
+        gate.say(**part(*line[1:]))
+    with pytest.raises(ValueError, match="more than 10000 bytes in the paths of queues"):
+        gate.say(**part(*line[1:], partition="gpu"))
+    line += [f"{line[-1]}.{'a' * number}" for number in range(1, 60)]
+    gate.say(**part(removed=True))
+    with pytest.raises(ValueError, match="the paths have more than 10000 bytes"):
+        gate.say(**part(*line[1:]))
 
 
 def test_partitions_are_bounded(gate: Gate, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bounds, "MAX_PARTITIONS", 10)
     for number in range(9):
-        gate.say(**part("root", partition=f"p{number}"))
+        gate.say(**part("root.a", partition=f"p{number}"))
     gate.say(**part("root"))
     with pytest.raises(ValueError, match="more than 10 partitions"):
-        gate.say(**part("root", partition="another"))
+        gate.say(**part("root.a", partition="another"))
 
 
 def test_announced_policies_are_bounded(gate: Gate, monkeypatch: pytest.MonkeyPatch) -> None:
     """A server refuses a gate that announces more, for ever."""
     monkeypatch.setattr(bounds, "MAX_ANNOUNCED_BYTES", 1_000)
     for number in range(100):
-        gate.say(**part("root", partition=f"{number:0100}"))
+        gate.say(**part("root.a", partition=f"{number:0100}"))
     assert 5 < len(gate.session.open().open.held) <= 10
 
 

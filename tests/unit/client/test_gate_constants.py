@@ -68,7 +68,6 @@ def test_gates_have_equal_limits(file: str, name: str, expected: float) -> None:
 @pytest.mark.parametrize(
     ("file", "name", "limit"),
     [
-        ("internal/gate/decider.go", "maxGroups", validation.MAX_GROUPS),
         ("internal/policy/names.go", "maxNameBytes", validation.MAX_NAME_BYTES),
     ],
 )

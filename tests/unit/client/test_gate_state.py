@@ -9,8 +9,13 @@ from queuegate.gate import replica as replica_module
 from queuegate.gate.decider import Decider
 from queuegate.gate.replica import LocalReplica
 from queuegate.gate.session import WANT_AGAIN, GateSession
+from queuegate.policy.acl import EMPTY, parse
 from queuegate.policy.decision import RULES
-from queuegate.v1 import cursor_pb2, policy_pb2, sync_pb2, user_groups_pb2
+from queuegate.policy.queue import QueueAcls
+from queuegate.policy.tree import Cluster, build_partition
+from queuegate.policy.yarn_acl import Semantics, parse_yarn
+from queuegate.v1 import cursor_pb2, sync_pb2, user_groups_pb2
+from tests.support.compiled_policies import compiled, yunikorn_part
 from tests.support.fakes.clock import ManualClock
 
 LEASE, LIFETIME = 5.0, 100.0
@@ -86,21 +91,7 @@ class Gate:
 
 
 def policy(name: str) -> sync_pb2.PolicyPart:
-    queues = [
-        policy_pb2.PolicyQueue(path="root"),
-        policy_pb2.PolicyQueue(path="root.team", submit_acl="alice staff"),
-    ]
-    return sync_pb2.PolicyPart(
-        partition=name,
-        first=True,
-        last=True,
-        queues=queues,
-        revision=1,
-        checksum=b"1",
-        use_given_groups=True,
-        rules=RULES,
-        resolver_fingerprint=b"ldap",
-    )
+    return yunikorn_part(name=name, use_given_groups=True, resolver_fingerprint=b"ldap")
 
 
 @pytest.fixture
@@ -266,10 +257,9 @@ def test_other_rights_end_what_was_decided_with_them(gate: Gate) -> None:
 
 def test_a_grant_by_groups_ends_with_the_groups(gate: Gate) -> None:
     """Also that of a group of administrators, whose reason does not name a group."""
-    cluster = sync_pb2.ClusterPolicy(admin_acl=" ops", acls_enabled=True)
-    part = policy("default")
-    part.cluster.CopyFrom(cluster)
-    gate.say(policy=part)
+    cluster = Cluster(Semantics.DOCUMENTED, parse_yarn(" ops", Semantics.DOCUMENTED))
+    queues = [QueueAcls("root", EMPTY, EMPTY), QueueAcls("root.team", parse("alice staff"), EMPTY)]
+    gate.say(policy=compiled(build_partition("default", "", queues, cluster)))
     for user, group, reason in (("sam", "staff", "group"), ("olga", "ops", "cluster_admin")):
         gate.learn(user, group)
         made = gate.check(user)
@@ -324,7 +314,7 @@ def test_the_id_of_a_resource_manager_is_ignored_where_all_partitions_are_known(
         ("alice", "root", "no", "submit", (), ""),
         ("alice", "root", "default", "write", (), ""),
         ("alice", "root", "default", "submit", ("",), ""),
-        ("alice", "root", "default", "submit", ("a",) * 2_000, ""),
+        ("alice", "root", "default", "submit", ("a",) * 10_001, ""),
         ("alice", "root", "default", "submit", "staff", ""),
         ("al:/ce!", "root", "default", "submit", ("a",), ""),
         ("alice", "root", "default", "submit", (), "a\nb"),

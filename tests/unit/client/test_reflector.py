@@ -212,7 +212,7 @@ def test_greetings_and_removals_without_a_policy_do_not_keep_a_stream(
     waited = 0.0
     while not reflector.watch():
         reflector.receive(opened())
-        reflector.receive(part(removed=True, queues=[]))
+        reflector.receive(part(removed=True))
         pong(reflector)
         clock.advance(WATCH_SECONDS)
         waited += WATCH_SECONDS
@@ -242,7 +242,7 @@ def test_a_partition_that_the_server_does_not_have_is_waited_for(
     reflector.receive(opened(partitions=["later"] if is_removed else []))
     if is_removed:
         reflector.receive(part("later"))
-        reflector.receive(part("later", removed=True, queues=[]))
+        reflector.receive(part("later", removed=True))
     for _ in range(100):
         pong(reflector)
         clock.advance(SILENCE)

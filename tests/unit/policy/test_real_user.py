@@ -1,15 +1,25 @@
 """Hadoop's `~name`: any user on whose behalf the service `name` acts."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from queuegate.policy.acl import Acl
 from queuegate.policy.applications import Action, Application, decide_application
 from queuegate.policy.decide import decide, usable
-from queuegate.policy.decision import Access, Reason
+from queuegate.policy.decision import Access, Decision, Reason
 from queuegate.policy.explain import StepOutcome, explain
 from queuegate.policy.queue import QueueAcls
 from queuegate.policy.tree import Cluster, Partition, build_partition
 from queuegate.policy.yarn_acl import Semantics, parse_yarn
+from tests.support.generators.partitions import (
+    ACCESS,
+    GROUPS,
+    REAL_USERS,
+    USERS,
+    paths_in,
+    yarn_partitions,
+)
 
 
 def partition(semantics: Semantics) -> Partition:
@@ -66,6 +76,27 @@ def test_a_real_user_in_hadoop(
     )
     assert documented is not None
     assert not documented.allowed
+
+
+@given(yarn_partitions(), st.data(), ACCESS, USERS, st.one_of(st.none(), GROUPS), REAL_USERS)
+def test_the_nearest_acl_that_lists_the_service_decides(
+    tree: Partition,
+    data: st.DataObject,
+    access: Access,
+    user: str,
+    groups: list[str] | None,
+    real_user: str,
+) -> None:
+    """Chains hold the services of the queues that a walk upwards would visit."""
+    path = data.draw(paths_in(tree))
+    expected = decide(tree, path, access, user, groups)
+    if real_user and (expected is None or not expected.allowed):
+        for queue in tree.upwards(path):
+            acls = (queue.admin_acl, queue.submit_acl)[: 2 if access is Access.SUBMIT else 1]
+            if any(real_user in acl.proxies for acl in acls):
+                expected = Decision(True, Reason.USER, queue.path, f"~{real_user}")
+                break
+    assert decide(tree, path, access, user, groups, real_user=real_user) == expected
 
 
 @pytest.mark.parametrize(

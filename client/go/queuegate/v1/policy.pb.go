@@ -250,11 +250,8 @@ type PolicyQueue struct {
 	SubmitAclDroppedNames []string `protobuf:"bytes,4,rep,name=submit_acl_dropped_names,json=submitAclDroppedNames,proto3" json:"submit_acl_dropped_names,omitempty"`
 	// Names in the admin ACL that the ACL grammar does not accept.
 	AdminAclDroppedNames []string `protobuf:"bytes,5,rep,name=admin_acl_dropped_names,json=adminAclDroppedNames,proto3" json:"admin_acl_dropped_names,omitempty"`
-	// True if YARN creates queues below this one when an application is submitted to them. A caller
-	// of SyncService must ask the server about queues below this one that do not exist.
-	CreatesQueues bool `protobuf:"varint,6,opt,name=creates_queues,json=createsQueues,proto3" json:"creates_queues,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	unknownFields        protoimpl.UnknownFields
+	sizeCache            protoimpl.SizeCache
 }
 
 func (x *PolicyQueue) Reset() {
@@ -320,13 +317,6 @@ func (x *PolicyQueue) GetAdminAclDroppedNames() []string {
 		return x.AdminAclDroppedNames
 	}
 	return nil
-}
-
-func (x *PolicyQueue) GetCreatesQueues() bool {
-	if x != nil {
-		return x.CreatesQueues
-	}
-	return false
 }
 
 // The ACLs of queues that YARN's capacity scheduler creates when an application is submitted to
@@ -1084,15 +1074,14 @@ const file_queuegate_v1_policy_proto_rawDesc = "" +
 	"\x05queue\x18\x04 \x01(\tR\x05queue\x12\x18\n" +
 	"\amessage\x18\x05 \x01(\tR\amessage\x12\x16\n" +
 	"\x06remedy\x18\x06 \x01(\tR\x06remedy\x12\x12\n" +
-	"\x04file\x18\a \x01(\tR\x04file\"\xf4\x01\n" +
+	"\x04file\x18\a \x01(\tR\x04file\"\xe3\x01\n" +
 	"\vPolicyQueue\x12\x12\n" +
 	"\x04path\x18\x01 \x01(\tR\x04path\x12\x1d\n" +
 	"\n" +
 	"submit_acl\x18\x02 \x01(\tR\tsubmitAcl\x12\x1b\n" +
 	"\tadmin_acl\x18\x03 \x01(\tR\badminAcl\x127\n" +
 	"\x18submit_acl_dropped_names\x18\x04 \x03(\tR\x15submitAclDroppedNames\x125\n" +
-	"\x17admin_acl_dropped_names\x18\x05 \x03(\tR\x14adminAclDroppedNames\x12%\n" +
-	"\x0ecreates_queues\x18\x06 \x01(\bR\rcreatesQueues\"\x9a\x01\n" +
+	"\x17admin_acl_dropped_names\x18\x05 \x03(\tR\x14adminAclDroppedNamesJ\x04\b\x06\x10\aR\x0ecreates_queues\"\x9a\x01\n" +
 	"\rQueueTemplate\x12\x12\n" +
 	"\x04path\x18\x01 \x01(\tR\x04path\x12\x12\n" +
 	"\x04kind\x18\x02 \x01(\tR\x04kind\x12\"\n" +

@@ -1341,98 +1341,6 @@ func (x *SyncPong) GetId() uint64 {
 	return 0
 }
 
-// The settings of a YARN cluster that affect access to its queues.
-type ClusterPolicy struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// The text of `yarn.admin.acl`.
-	AdminAcl string `protobuf:"bytes,1,opt,name=admin_acl,json=adminAcl,proto3" json:"admin_acl,omitempty"`
-	// The users in `yarn.admin.acl`, and the user that the ResourceManager runs as.
-	AdminUsers []string `protobuf:"bytes,6,rep,name=admin_users,json=adminUsers,proto3" json:"admin_users,omitempty"`
-	// `yarn.acl.enable`.
-	AclsEnabled bool `protobuf:"varint,2,opt,name=acls_enabled,json=aclsEnabled,proto3" json:"acls_enabled,omitempty"`
-	// True for the fair scheduler with `semantics: hadoop`: it checks submission even if ACLs are
-	// disabled.
-	ChecksSubmissionAlways bool `protobuf:"varint,3,opt,name=checks_submission_always,json=checksSubmissionAlways,proto3" json:"checks_submission_always,omitempty"`
-	// True for the capacity scheduler: a name without dots refers to any queue of that name.
-	HasShortNames bool `protobuf:"varint,4,opt,name=has_short_names,json=hasShortNames,proto3" json:"has_short_names,omitempty"`
-	// True for `semantics: hadoop`, false for `documented`.
-	HadoopSemantics bool `protobuf:"varint,5,opt,name=hadoop_semantics,json=hadoopSemantics,proto3" json:"hadoop_semantics,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
-}
-
-func (x *ClusterPolicy) Reset() {
-	*x = ClusterPolicy{}
-	mi := &file_queuegate_v1_sync_proto_msgTypes[16]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *ClusterPolicy) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*ClusterPolicy) ProtoMessage() {}
-
-func (x *ClusterPolicy) ProtoReflect() protoreflect.Message {
-	mi := &file_queuegate_v1_sync_proto_msgTypes[16]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use ClusterPolicy.ProtoReflect.Descriptor instead.
-func (*ClusterPolicy) Descriptor() ([]byte, []int) {
-	return file_queuegate_v1_sync_proto_rawDescGZIP(), []int{16}
-}
-
-func (x *ClusterPolicy) GetAdminAcl() string {
-	if x != nil {
-		return x.AdminAcl
-	}
-	return ""
-}
-
-func (x *ClusterPolicy) GetAdminUsers() []string {
-	if x != nil {
-		return x.AdminUsers
-	}
-	return nil
-}
-
-func (x *ClusterPolicy) GetAclsEnabled() bool {
-	if x != nil {
-		return x.AclsEnabled
-	}
-	return false
-}
-
-func (x *ClusterPolicy) GetChecksSubmissionAlways() bool {
-	if x != nil {
-		return x.ChecksSubmissionAlways
-	}
-	return false
-}
-
-func (x *ClusterPolicy) GetHasShortNames() bool {
-	if x != nil {
-		return x.HasShortNames
-	}
-	return false
-}
-
-func (x *ClusterPolicy) GetHadoopSemantics() bool {
-	if x != nil {
-		return x.HadoopSemantics
-	}
-	return false
-}
-
 // The levels of the chains of a policy. A level holds the names that the ACLs of one queue list,
 // and refers to the level above it. The chain of a queue is a level and all levels above it, up to
 // an end.
@@ -1468,7 +1376,7 @@ type LevelColumns struct {
 
 func (x *LevelColumns) Reset() {
 	*x = LevelColumns{}
-	mi := &file_queuegate_v1_sync_proto_msgTypes[17]
+	mi := &file_queuegate_v1_sync_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1480,7 +1388,7 @@ func (x *LevelColumns) String() string {
 func (*LevelColumns) ProtoMessage() {}
 
 func (x *LevelColumns) ProtoReflect() protoreflect.Message {
-	mi := &file_queuegate_v1_sync_proto_msgTypes[17]
+	mi := &file_queuegate_v1_sync_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1493,7 +1401,7 @@ func (x *LevelColumns) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LevelColumns.ProtoReflect.Descriptor instead.
 func (*LevelColumns) Descriptor() ([]byte, []int) {
-	return file_queuegate_v1_sync_proto_rawDescGZIP(), []int{17}
+	return file_queuegate_v1_sync_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *LevelColumns) GetAbove() []uint32 {
@@ -1563,7 +1471,7 @@ type QueueColumns struct {
 
 func (x *QueueColumns) Reset() {
 	*x = QueueColumns{}
-	mi := &file_queuegate_v1_sync_proto_msgTypes[18]
+	mi := &file_queuegate_v1_sync_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1575,7 +1483,7 @@ func (x *QueueColumns) String() string {
 func (*QueueColumns) ProtoMessage() {}
 
 func (x *QueueColumns) ProtoReflect() protoreflect.Message {
-	mi := &file_queuegate_v1_sync_proto_msgTypes[18]
+	mi := &file_queuegate_v1_sync_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1588,7 +1496,7 @@ func (x *QueueColumns) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueueColumns.ProtoReflect.Descriptor instead.
 func (*QueueColumns) Descriptor() ([]byte, []int) {
-	return file_queuegate_v1_sync_proto_rawDescGZIP(), []int{18}
+	return file_queuegate_v1_sync_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *QueueColumns) GetParent() []uint32 {
@@ -1643,7 +1551,7 @@ type CreatedQueueColumns struct {
 
 func (x *CreatedQueueColumns) Reset() {
 	*x = CreatedQueueColumns{}
-	mi := &file_queuegate_v1_sync_proto_msgTypes[19]
+	mi := &file_queuegate_v1_sync_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1655,7 +1563,7 @@ func (x *CreatedQueueColumns) String() string {
 func (*CreatedQueueColumns) ProtoMessage() {}
 
 func (x *CreatedQueueColumns) ProtoReflect() protoreflect.Message {
-	mi := &file_queuegate_v1_sync_proto_msgTypes[19]
+	mi := &file_queuegate_v1_sync_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1668,7 +1576,7 @@ func (x *CreatedQueueColumns) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreatedQueueColumns.ProtoReflect.Descriptor instead.
 func (*CreatedQueueColumns) Descriptor() ([]byte, []int) {
-	return file_queuegate_v1_sync_proto_rawDescGZIP(), []int{19}
+	return file_queuegate_v1_sync_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *CreatedQueueColumns) GetParent() []uint32 {
@@ -1705,23 +1613,17 @@ type PolicyPart struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The name of the partition.
 	Partition string `protobuf:"bytes,1,opt,name=partition,proto3" json:"partition,omitempty"`
-	// Whether this is the first part. Only first parts have fields other than `partition`, `last` and
-	// `queues`. A part has about 1 MiB.
+	// Whether this is the first part. Other parts have only `partition`, `last`, `names` and tables. A
+	// part has about 1 MiB.
 	First bool `protobuf:"varint,2,opt,name=first,proto3" json:"first,omitempty"`
 	// Whether this is the last part: the policy then takes effect.
 	Last bool `protobuf:"varint,3,opt,name=last,proto3" json:"last,omitempty"`
-	// The next queues, each after its parent.
-	Queues []*PolicyQueue `protobuf:"bytes,4,rep,name=queues,proto3" json:"queues,omitempty"`
 	// The revision of the policy.
 	Revision uint64 `protobuf:"varint,5,opt,name=revision,proto3" json:"revision,omitempty"`
 	// Identifies everything that affects decisions: queues, ACLs and settings.
 	Checksum []byte `protobuf:"bytes,6,opt,name=checksum,proto3" json:"checksum,omitempty"`
-	// True for `acl_names: extended`.
-	ExtendedAclNames bool `protobuf:"varint,7,opt,name=extended_acl_names,json=extendedAclNames,proto3" json:"extended_acl_names,omitempty"`
 	// Whether groups that are given in a question are used.
 	UseGivenGroups bool `protobuf:"varint,8,opt,name=use_given_groups,json=useGivenGroups,proto3" json:"use_given_groups,omitempty"`
-	// Set for a YARN cluster.
-	Cluster *ClusterPolicy `protobuf:"bytes,9,opt,name=cluster,proto3" json:"cluster,omitempty"`
 	// True if the caller already holds this policy, under `checksum`: no queues follow.
 	Unchanged bool `protobuf:"varint,10,opt,name=unchanged,proto3" json:"unchanged,omitempty"`
 	// True if the partition no longer exists.
@@ -1732,9 +1634,6 @@ type PolicyPart struct {
 	// Identifies the settings of the resolver. The same on all replicas of a fleet that share the
 	// partition's groups; empty if they are not shared.
 	ResolverFingerprint []byte `protobuf:"bytes,13,opt,name=resolver_fingerprint,json=resolverFingerprint,proto3" json:"resolver_fingerprint,omitempty"`
-	// True for `acl_names: any`. A caller that does not know this field does not know the version in
-	// `rules` either.
-	AnyAclNames bool `protobuf:"varint,14,opt,name=any_acl_names,json=anyAclNames,proto3" json:"any_acl_names,omitempty"`
 	// How the partition names its queues.
 	Naming QueueNaming `protobuf:"varint,15,opt,name=naming,proto3,enum=queuegate.v1.QueueNaming" json:"naming,omitempty"`
 	// For QUEUE_NAMING_YARN_SHORT_NAMES: the level at which the chains of a name shared by several
@@ -1755,7 +1654,7 @@ type PolicyPart struct {
 
 func (x *PolicyPart) Reset() {
 	*x = PolicyPart{}
-	mi := &file_queuegate_v1_sync_proto_msgTypes[20]
+	mi := &file_queuegate_v1_sync_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1767,7 +1666,7 @@ func (x *PolicyPart) String() string {
 func (*PolicyPart) ProtoMessage() {}
 
 func (x *PolicyPart) ProtoReflect() protoreflect.Message {
-	mi := &file_queuegate_v1_sync_proto_msgTypes[20]
+	mi := &file_queuegate_v1_sync_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1780,7 +1679,7 @@ func (x *PolicyPart) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PolicyPart.ProtoReflect.Descriptor instead.
 func (*PolicyPart) Descriptor() ([]byte, []int) {
-	return file_queuegate_v1_sync_proto_rawDescGZIP(), []int{20}
+	return file_queuegate_v1_sync_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *PolicyPart) GetPartition() string {
@@ -1804,13 +1703,6 @@ func (x *PolicyPart) GetLast() bool {
 	return false
 }
 
-func (x *PolicyPart) GetQueues() []*PolicyQueue {
-	if x != nil {
-		return x.Queues
-	}
-	return nil
-}
-
 func (x *PolicyPart) GetRevision() uint64 {
 	if x != nil {
 		return x.Revision
@@ -1825,25 +1717,11 @@ func (x *PolicyPart) GetChecksum() []byte {
 	return nil
 }
 
-func (x *PolicyPart) GetExtendedAclNames() bool {
-	if x != nil {
-		return x.ExtendedAclNames
-	}
-	return false
-}
-
 func (x *PolicyPart) GetUseGivenGroups() bool {
 	if x != nil {
 		return x.UseGivenGroups
 	}
 	return false
-}
-
-func (x *PolicyPart) GetCluster() *ClusterPolicy {
-	if x != nil {
-		return x.Cluster
-	}
-	return nil
 }
 
 func (x *PolicyPart) GetUnchanged() bool {
@@ -1872,13 +1750,6 @@ func (x *PolicyPart) GetResolverFingerprint() []byte {
 		return x.ResolverFingerprint
 	}
 	return nil
-}
-
-func (x *PolicyPart) GetAnyAclNames() bool {
-	if x != nil {
-		return x.AnyAclNames
-	}
-	return false
 }
 
 func (x *PolicyPart) GetNaming() QueueNaming {
@@ -1942,7 +1813,7 @@ type UserGroups struct {
 
 func (x *UserGroups) Reset() {
 	*x = UserGroups{}
-	mi := &file_queuegate_v1_sync_proto_msgTypes[21]
+	mi := &file_queuegate_v1_sync_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1954,7 +1825,7 @@ func (x *UserGroups) String() string {
 func (*UserGroups) ProtoMessage() {}
 
 func (x *UserGroups) ProtoReflect() protoreflect.Message {
-	mi := &file_queuegate_v1_sync_proto_msgTypes[21]
+	mi := &file_queuegate_v1_sync_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1967,7 +1838,7 @@ func (x *UserGroups) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UserGroups.ProtoReflect.Descriptor instead.
 func (*UserGroups) Descriptor() ([]byte, []int) {
-	return file_queuegate_v1_sync_proto_rawDescGZIP(), []int{21}
+	return file_queuegate_v1_sync_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *UserGroups) GetPartition() string {
@@ -2018,7 +1889,7 @@ type Forget struct {
 
 func (x *Forget) Reset() {
 	*x = Forget{}
-	mi := &file_queuegate_v1_sync_proto_msgTypes[22]
+	mi := &file_queuegate_v1_sync_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2030,7 +1901,7 @@ func (x *Forget) String() string {
 func (*Forget) ProtoMessage() {}
 
 func (x *Forget) ProtoReflect() protoreflect.Message {
-	mi := &file_queuegate_v1_sync_proto_msgTypes[22]
+	mi := &file_queuegate_v1_sync_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2043,7 +1914,7 @@ func (x *Forget) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Forget.ProtoReflect.Descriptor instead.
 func (*Forget) Descriptor() ([]byte, []int) {
-	return file_queuegate_v1_sync_proto_rawDescGZIP(), []int{22}
+	return file_queuegate_v1_sync_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Forget) GetPartition() string {
@@ -2064,7 +1935,7 @@ var File_queuegate_v1_sync_proto protoreflect.FileDescriptor
 
 const file_queuegate_v1_sync_proto_rawDesc = "" +
 	"\n" +
-	"\x17queuegate/v1/sync.proto\x12\fqueuegate.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x19queuegate/v1/access.proto\x1a\x19queuegate/v1/cursor.proto\x1a\x19queuegate/v1/policy.proto\x1a\x1equeuegate/v1/user_groups.proto\"\xc4\x02\n" +
+	"\x17queuegate/v1/sync.proto\x12\fqueuegate.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x19queuegate/v1/access.proto\x1a\x19queuegate/v1/cursor.proto\x1a\x1equeuegate/v1/user_groups.proto\"\xc4\x02\n" +
 	"\vSyncRequest\x12,\n" +
 	"\x04open\x18\x01 \x01(\v2\x16.queuegate.v1.SyncOpenH\x00R\x04open\x12,\n" +
 	"\x04ping\x18\x02 \x01(\v2\x16.queuegate.v1.SyncPingH\x00R\x04ping\x125\n" +
@@ -2147,15 +2018,7 @@ const file_queuegate_v1_sync_proto_rawDesc = "" +
 	"\bsequence\x18\x01 \x01(\x04R\bsequence\x127\n" +
 	"\ffleet_cursor\x18\x02 \x01(\v2\x14.queuegate.v1.CursorR\vfleetCursor\"\x1a\n" +
 	"\bSyncPong\x12\x0e\n" +
-	"\x02id\x18\x01 \x01(\x04R\x02id\"\xfd\x01\n" +
-	"\rClusterPolicy\x12\x1b\n" +
-	"\tadmin_acl\x18\x01 \x01(\tR\badminAcl\x12\x1f\n" +
-	"\vadmin_users\x18\x06 \x03(\tR\n" +
-	"adminUsers\x12!\n" +
-	"\facls_enabled\x18\x02 \x01(\bR\vaclsEnabled\x128\n" +
-	"\x18checks_submission_always\x18\x03 \x01(\bR\x16checksSubmissionAlways\x12&\n" +
-	"\x0fhas_short_names\x18\x04 \x01(\bR\rhasShortNames\x12)\n" +
-	"\x10hadoop_semantics\x18\x05 \x01(\bR\x0fhadoopSemantics\"\xd3\x01\n" +
+	"\x02id\x18\x01 \x01(\x04R\x02id\"\xd3\x01\n" +
 	"\fLevelColumns\x12\x14\n" +
 	"\x05above\x18\x01 \x03(\rR\x05above\x12\x14\n" +
 	"\x05depth\x18\x02 \x03(\rR\x05depth\x12\x14\n" +
@@ -2174,30 +2037,27 @@ const file_queuegate_v1_sync_proto_rawDesc = "" +
 	"\x06parent\x18\x01 \x03(\rR\x06parent\x12\x12\n" +
 	"\x04name\x18\x02 \x03(\tR\x04name\x12\x16\n" +
 	"\x06submit\x18\x03 \x03(\rR\x06submit\x12\x14\n" +
-	"\x05admin\x18\x04 \x03(\rR\x05admin\"\xac\x06\n" +
+	"\x05admin\x18\x04 \x03(\rR\x05admin\"\xbc\x05\n" +
 	"\n" +
 	"PolicyPart\x12\x1c\n" +
 	"\tpartition\x18\x01 \x01(\tR\tpartition\x12\x14\n" +
 	"\x05first\x18\x02 \x01(\bR\x05first\x12\x12\n" +
-	"\x04last\x18\x03 \x01(\bR\x04last\x121\n" +
-	"\x06queues\x18\x04 \x03(\v2\x19.queuegate.v1.PolicyQueueR\x06queues\x12\x1a\n" +
+	"\x04last\x18\x03 \x01(\bR\x04last\x12\x1a\n" +
 	"\brevision\x18\x05 \x01(\x04R\brevision\x12\x1a\n" +
-	"\bchecksum\x18\x06 \x01(\fR\bchecksum\x12,\n" +
-	"\x12extended_acl_names\x18\a \x01(\bR\x10extendedAclNames\x12(\n" +
-	"\x10use_given_groups\x18\b \x01(\bR\x0euseGivenGroups\x125\n" +
-	"\acluster\x18\t \x01(\v2\x1b.queuegate.v1.ClusterPolicyR\acluster\x12\x1c\n" +
+	"\bchecksum\x18\x06 \x01(\fR\bchecksum\x12(\n" +
+	"\x10use_given_groups\x18\b \x01(\bR\x0euseGivenGroups\x12\x1c\n" +
 	"\tunchanged\x18\n" +
 	" \x01(\bR\tunchanged\x12\x18\n" +
 	"\aremoved\x18\v \x01(\bR\aremoved\x12\x14\n" +
 	"\x05rules\x18\f \x01(\rR\x05rules\x121\n" +
-	"\x14resolver_fingerprint\x18\r \x01(\fR\x13resolverFingerprint\x12\"\n" +
-	"\rany_acl_names\x18\x0e \x01(\bR\vanyAclNames\x121\n" +
+	"\x14resolver_fingerprint\x18\r \x01(\fR\x13resolverFingerprint\x121\n" +
 	"\x06naming\x18\x0f \x01(\x0e2\x19.queuegate.v1.QueueNamingR\x06naming\x12'\n" +
 	"\x0fambiguous_level\x18\x10 \x01(\rR\x0eambiguousLevel\x12\x14\n" +
 	"\x05names\x18\x11 \x03(\tR\x05names\x122\n" +
 	"\x06levels\x18\x12 \x01(\v2\x1a.queuegate.v1.LevelColumnsR\x06levels\x12G\n" +
 	"\x11configured_queues\x18\x13 \x01(\v2\x1a.queuegate.v1.QueueColumnsR\x10configuredQueues\x12H\n" +
-	"\x0ecreated_queues\x18\x14 \x01(\v2!.queuegate.v1.CreatedQueueColumnsR\rcreatedQueues\"\xb7\x01\n" +
+	"\x0ecreated_queues\x18\x14 \x01(\v2!.queuegate.v1.CreatedQueueColumnsR\rcreatedQueuesJ\x04\b\x04\x10\x05J\x04\b\a\x10\bJ\x04\b\t\x10\n" +
+	"J\x04\b\x0e\x10\x0fR\x06queuesR\x12extended_acl_namesR\aclusterR\rany_acl_names\"\xb7\x01\n" +
 	"\n" +
 	"UserGroups\x12\x1c\n" +
 	"\tpartition\x18\x01 \x01(\tR\tpartition\x12\x12\n" +
@@ -2231,7 +2091,7 @@ func file_queuegate_v1_sync_proto_rawDescGZIP() []byte {
 }
 
 var file_queuegate_v1_sync_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_queuegate_v1_sync_proto_msgTypes = make([]protoimpl.MessageInfo, 23)
+var file_queuegate_v1_sync_proto_msgTypes = make([]protoimpl.MessageInfo, 22)
 var file_queuegate_v1_sync_proto_goTypes = []any{
 	(QueueNaming)(0),                 // 0: queuegate.v1.QueueNaming
 	(*SyncRequest)(nil),              // 1: queuegate.v1.SyncRequest
@@ -2250,20 +2110,18 @@ var file_queuegate_v1_sync_proto_goTypes = []any{
 	(*SyncOpened)(nil),               // 14: queuegate.v1.SyncOpened
 	(*SyncCheckpoint)(nil),           // 15: queuegate.v1.SyncCheckpoint
 	(*SyncPong)(nil),                 // 16: queuegate.v1.SyncPong
-	(*ClusterPolicy)(nil),            // 17: queuegate.v1.ClusterPolicy
-	(*LevelColumns)(nil),             // 18: queuegate.v1.LevelColumns
-	(*QueueColumns)(nil),             // 19: queuegate.v1.QueueColumns
-	(*CreatedQueueColumns)(nil),      // 20: queuegate.v1.CreatedQueueColumns
-	(*PolicyPart)(nil),               // 21: queuegate.v1.PolicyPart
-	(*UserGroups)(nil),               // 22: queuegate.v1.UserGroups
-	(*Forget)(nil),                   // 23: queuegate.v1.Forget
-	(*Cursor)(nil),                   // 24: queuegate.v1.Cursor
-	(*timestamppb.Timestamp)(nil),    // 25: google.protobuf.Timestamp
-	(AccessType)(0),                  // 26: queuegate.v1.AccessType
-	(*CheckQueueAccessResponse)(nil), // 27: queuegate.v1.CheckQueueAccessResponse
-	(Reason)(0),                      // 28: queuegate.v1.Reason
-	(*PolicyQueue)(nil),              // 29: queuegate.v1.PolicyQueue
-	(ResolveOutcome)(0),              // 30: queuegate.v1.ResolveOutcome
+	(*LevelColumns)(nil),             // 17: queuegate.v1.LevelColumns
+	(*QueueColumns)(nil),             // 18: queuegate.v1.QueueColumns
+	(*CreatedQueueColumns)(nil),      // 19: queuegate.v1.CreatedQueueColumns
+	(*PolicyPart)(nil),               // 20: queuegate.v1.PolicyPart
+	(*UserGroups)(nil),               // 21: queuegate.v1.UserGroups
+	(*Forget)(nil),                   // 22: queuegate.v1.Forget
+	(*Cursor)(nil),                   // 23: queuegate.v1.Cursor
+	(*timestamppb.Timestamp)(nil),    // 24: google.protobuf.Timestamp
+	(AccessType)(0),                  // 25: queuegate.v1.AccessType
+	(*CheckQueueAccessResponse)(nil), // 26: queuegate.v1.CheckQueueAccessResponse
+	(Reason)(0),                      // 27: queuegate.v1.Reason
+	(ResolveOutcome)(0),              // 28: queuegate.v1.ResolveOutcome
 }
 var file_queuegate_v1_sync_proto_depIdxs = []int32{
 	2,  // 0: queuegate.v1.SyncRequest.open:type_name -> queuegate.v1.SyncOpen
@@ -2272,38 +2130,36 @@ var file_queuegate_v1_sync_proto_depIdxs = []int32{
 	7,  // 3: queuegate.v1.SyncRequest.want:type_name -> queuegate.v1.SyncWant
 	8,  // 4: queuegate.v1.SyncRequest.report:type_name -> queuegate.v1.SyncReport
 	6,  // 5: queuegate.v1.SyncRequest.release:type_name -> queuegate.v1.SyncRelease
-	24, // 6: queuegate.v1.SyncOpen.resume:type_name -> queuegate.v1.Cursor
-	24, // 7: queuegate.v1.SyncOpen.fleet_cursor:type_name -> queuegate.v1.Cursor
+	23, // 6: queuegate.v1.SyncOpen.resume:type_name -> queuegate.v1.Cursor
+	23, // 7: queuegate.v1.SyncOpen.fleet_cursor:type_name -> queuegate.v1.Cursor
 	3,  // 8: queuegate.v1.SyncOpen.held:type_name -> queuegate.v1.HeldPolicy
 	9,  // 9: queuegate.v1.SyncReport.decisions:type_name -> queuegate.v1.LocalDecision
-	25, // 10: queuegate.v1.LocalDecision.time:type_name -> google.protobuf.Timestamp
-	26, // 11: queuegate.v1.LocalDecision.access:type_name -> queuegate.v1.AccessType
-	27, // 12: queuegate.v1.LocalDecision.decision:type_name -> queuegate.v1.CheckQueueAccessResponse
+	24, // 10: queuegate.v1.LocalDecision.time:type_name -> google.protobuf.Timestamp
+	25, // 11: queuegate.v1.LocalDecision.access:type_name -> queuegate.v1.AccessType
+	26, // 12: queuegate.v1.LocalDecision.decision:type_name -> queuegate.v1.CheckQueueAccessResponse
 	14, // 13: queuegate.v1.SyncResponse.opened:type_name -> queuegate.v1.SyncOpened
 	16, // 14: queuegate.v1.SyncResponse.pong:type_name -> queuegate.v1.SyncPong
-	21, // 15: queuegate.v1.SyncResponse.policy:type_name -> queuegate.v1.PolicyPart
-	23, // 16: queuegate.v1.SyncResponse.forget:type_name -> queuegate.v1.Forget
+	20, // 15: queuegate.v1.SyncResponse.policy:type_name -> queuegate.v1.PolicyPart
+	22, // 16: queuegate.v1.SyncResponse.forget:type_name -> queuegate.v1.Forget
 	15, // 17: queuegate.v1.SyncResponse.checkpoint:type_name -> queuegate.v1.SyncCheckpoint
-	22, // 18: queuegate.v1.SyncResponse.user_groups:type_name -> queuegate.v1.UserGroups
+	21, // 18: queuegate.v1.SyncResponse.user_groups:type_name -> queuegate.v1.UserGroups
 	11, // 19: queuegate.v1.SyncResponse.reported:type_name -> queuegate.v1.SyncReported
 	13, // 20: queuegate.v1.SyncResponse.draining:type_name -> queuegate.v1.SyncDraining
 	12, // 21: queuegate.v1.SyncReported.refused:type_name -> queuegate.v1.RefusedDecision
-	24, // 22: queuegate.v1.SyncCheckpoint.fleet_cursor:type_name -> queuegate.v1.Cursor
-	28, // 23: queuegate.v1.LevelColumns.end_reasons:type_name -> queuegate.v1.Reason
-	29, // 24: queuegate.v1.PolicyPart.queues:type_name -> queuegate.v1.PolicyQueue
-	17, // 25: queuegate.v1.PolicyPart.cluster:type_name -> queuegate.v1.ClusterPolicy
-	0,  // 26: queuegate.v1.PolicyPart.naming:type_name -> queuegate.v1.QueueNaming
-	18, // 27: queuegate.v1.PolicyPart.levels:type_name -> queuegate.v1.LevelColumns
-	19, // 28: queuegate.v1.PolicyPart.configured_queues:type_name -> queuegate.v1.QueueColumns
-	20, // 29: queuegate.v1.PolicyPart.created_queues:type_name -> queuegate.v1.CreatedQueueColumns
-	30, // 30: queuegate.v1.UserGroups.outcome:type_name -> queuegate.v1.ResolveOutcome
-	1,  // 31: queuegate.v1.SyncService.Sync:input_type -> queuegate.v1.SyncRequest
-	10, // 32: queuegate.v1.SyncService.Sync:output_type -> queuegate.v1.SyncResponse
-	32, // [32:33] is the sub-list for method output_type
-	31, // [31:32] is the sub-list for method input_type
-	31, // [31:31] is the sub-list for extension type_name
-	31, // [31:31] is the sub-list for extension extendee
-	0,  // [0:31] is the sub-list for field type_name
+	23, // 22: queuegate.v1.SyncCheckpoint.fleet_cursor:type_name -> queuegate.v1.Cursor
+	27, // 23: queuegate.v1.LevelColumns.end_reasons:type_name -> queuegate.v1.Reason
+	0,  // 24: queuegate.v1.PolicyPart.naming:type_name -> queuegate.v1.QueueNaming
+	17, // 25: queuegate.v1.PolicyPart.levels:type_name -> queuegate.v1.LevelColumns
+	18, // 26: queuegate.v1.PolicyPart.configured_queues:type_name -> queuegate.v1.QueueColumns
+	19, // 27: queuegate.v1.PolicyPart.created_queues:type_name -> queuegate.v1.CreatedQueueColumns
+	28, // 28: queuegate.v1.UserGroups.outcome:type_name -> queuegate.v1.ResolveOutcome
+	1,  // 29: queuegate.v1.SyncService.Sync:input_type -> queuegate.v1.SyncRequest
+	10, // 30: queuegate.v1.SyncService.Sync:output_type -> queuegate.v1.SyncResponse
+	30, // [30:31] is the sub-list for method output_type
+	29, // [29:30] is the sub-list for method input_type
+	29, // [29:29] is the sub-list for extension type_name
+	29, // [29:29] is the sub-list for extension extendee
+	0,  // [0:29] is the sub-list for field type_name
 }
 
 func init() { file_queuegate_v1_sync_proto_init() }
@@ -2313,7 +2169,6 @@ func file_queuegate_v1_sync_proto_init() {
 	}
 	file_queuegate_v1_access_proto_init()
 	file_queuegate_v1_cursor_proto_init()
-	file_queuegate_v1_policy_proto_init()
 	file_queuegate_v1_user_groups_proto_init()
 	file_queuegate_v1_sync_proto_msgTypes[0].OneofWrappers = []any{
 		(*SyncRequest_Open)(nil),
@@ -2339,7 +2194,7 @@ func file_queuegate_v1_sync_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_queuegate_v1_sync_proto_rawDesc), len(file_queuegate_v1_sync_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   23,
+			NumMessages:   22,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

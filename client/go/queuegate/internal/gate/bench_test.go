@@ -12,25 +12,21 @@ import (
 
 // manyQueues returns a policy in parts.
 func manyQueues(count int) []*queuegatev1.SyncResponse {
-	const perPart = 10_000
-	queues := []*queuegatev1.PolicyQueue{{Path: "root", AdminAcl: " platform"}}
+	queues := []testQueue{{"root", "", " platform"}}
 	for i := range count {
 		switch i % 100 {
 		case 0:
-			queues = append(queues, &queuegatev1.PolicyQueue{Path: fmt.Sprintf("root.d%d", i/100), AdminAcl: fmt.Sprintf("boss%d", i/100)})
+			queues = append(queues, testQueue{fmt.Sprintf("root.d%d", i/100), "", fmt.Sprintf("boss%d", i/100)})
 		default:
-			queues = append(queues, &queuegatev1.PolicyQueue{
-				Path:      fmt.Sprintf("root.d%d.q%d", i/100, i),
-				SubmitAcl: fmt.Sprintf("user%d,user%d group%d", i, i+1, i%1000),
-			})
+			acl := fmt.Sprintf("user%d,user%d group%d", i, i+1, i%1000)
+			queues = append(queues, testQueue{fmt.Sprintf("root.d%d.q%d", i/100, i), acl, ""})
 		}
 	}
+	whole := compile(queues...)
+	whole.Partition = "default"
 	var parts []*queuegatev1.SyncResponse
-	for start := 0; start < len(queues); start += perPart {
-		end := min(start+perPart, len(queues))
-		parts = append(parts, part(&queuegatev1.PolicyPart{
-			Partition: "default", First: start == 0, Last: end == len(queues), Queues: queues[start:end], Revision: 1,
-		}))
+	for _, each := range cut(whole, 10_000) {
+		parts = append(parts, part(each))
 	}
 	return parts
 }

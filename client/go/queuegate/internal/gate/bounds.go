@@ -31,6 +31,16 @@ const (
 	maxPartitions = 10_000
 	// maxQueues is the limit of all policies together.
 	maxQueues = 250_000
+	// maxNames is the limit of different users, groups and services in the ACLs of all policies together.
+	maxNames = 2_000_000
+	// maxLevels is the limit of the chains of all policies together: a queue adds at most four.
+	maxLevels = 1_250_000
+	// maxListed is the limit of the names that the levels of all policies together list.
+	maxListed = 16_000_000
+	// maxChainLevels is the limit of one chain: more than a path of the greatest length can have.
+	maxChainLevels = 8_192
+	// maxPathsBytes is the limit of the paths of all queues together.
+	maxPathsBytes = 64 << 20
 	// maxPolicyBytes is the limit of all policies together, as they are sent.
 	maxPolicyBytes = 64 << 20
 	// maxAnnouncedBytes is the limit of the names of the policies that a gate announces to hold. Others
@@ -39,6 +49,8 @@ const (
 
 	// maxGroupsOfUser is the limit of one user, who has to be asked about beyond it.
 	maxGroupsOfUser = 10_000
+	// maxGivenGroups is the limit of groups in a question: servers refuse more.
+	maxGivenGroups = 10_000
 	// maxGroupBytes is the limit of the groups of all users together.
 	maxGroupBytes = 128 << 20
 	// groupOverheadBytes is what the name of a group counts in addition to its bytes.

@@ -14,16 +14,26 @@ import (
 	queuegatev1 "github.com/queuegate/queuegate/client/go/queuegate/v1"
 )
 
-func queuesOf(paths ...string) (queues []*queuegatev1.PolicyQueue) {
-	for _, path := range paths {
-		queues = append(queues, &queuegatev1.PolicyQueue{Path: path, SubmitAcl: "bob"})
-	}
-	return queues
+// policyOf returns a complete policy of some queues, which let in bob.
+func policyOf(partition string, paths ...string) *queuegatev1.SyncResponse {
+	message := tablesOf(paths...)
+	message.Partition, message.First, message.Last = partition, true, true
+	return part(message)
 }
 
-// policyOf returns a complete policy of some queues.
-func policyOf(partition string, paths ...string) *queuegatev1.SyncResponse {
-	return part(&queuegatev1.PolicyPart{Partition: partition, First: true, Last: true, Queues: queuesOf(paths...)})
+func tablesOf(paths ...string) *queuegatev1.PolicyPart {
+	var queues []testQueue
+	for _, path := range paths {
+		queues = append(queues, testQueue{path, "bob", ""})
+	}
+	return compile(queues...)
+}
+
+// begun returns the first part of a policy.
+func begun() *queuegatev1.SyncResponse {
+	message := tablesOf("root")
+	message.Partition, message.First = "default", true
+	return part(message)
 }
 
 func changed(response *queuegatev1.SyncResponse, change func(*queuegatev1.PolicyPart)) *queuegatev1.SyncResponse {
@@ -36,29 +46,25 @@ func TestMessagesBeyondTheBounds(t *testing.T) {
 	type opening = *queuegatev1.SyncOpened
 	type piece = *queuegatev1.PolicyPart
 	long := strings.Repeat("x", maxNameBytes+1)
-	begun := part(&queuegatev1.PolicyPart{Partition: "default", First: true, Queues: queuesOf("root")})
 	for want, wrong := range map[string][]*queuegatev1.SyncResponse{
-		"a lease of 5001 ms":            {opened(func(o opening) { o.LeaseMillis = 5_001 })},
-		"a lease of 4294967295 ms":      {opened(func(o opening) { o.LeaseMillis = math.MaxUint32 })},
-		"a ping interval of 4294967295": {opened(func(o opening) { o.PingIntervalMillis = math.MaxUint32 })},
-		"opened.epoch":                  {opened(func(o opening) { o.Epoch = make([]byte, maxEpochBytes+1) })},
-		"opened.partitions":             {opened(func(o opening) { o.Partitions = []string{long} })},
-		"opened.partitions` has 10001":  {opened(func(o opening) { o.Partitions = slices.Repeat([]string{"p"}, maxPartitions+1) })},
-		"opened.keep_groups_of":         {opened(func(o opening) { o.KeepGroupsOf = []string{""} })},
-		"that this gate does not have":  {opened(func(o opening) { o.Resumed, o.Epoch = true, []byte("other") })},
-		"policy.partition":              {policyOf(""), policyOf(long)},
-		"policy.checksum":               {changed(policyOf("p"), func(p piece) { p.Checksum = make([]byte, maxDigestBytes+1) })},
-		"policy.resolver_fingerprint":   {changed(policyOf("p"), func(p piece) { p.ResolverFingerprint = make([]byte, maxDigestBytes+1) })},
-		"both removed and unchanged":    {part(&queuegatev1.PolicyPart{Partition: "p", Removed: true, Unchanged: true})},
-		"with queues":                   {changed(policyOf("p", "root"), func(p piece) { p.Removed = true })},
-		"the path of a queue":           {policyOf("p", "")},
-		"must have 1 to 4096 bytes":     {policyOf("p", "root."+strings.Repeat("a", maxPathBytes))},
-		"a queue twice":                 {policyOf("p", "root", "root.a", "root.a")},
-		"has a queue twice":             {policyOf("p", "root.a", "root.a")},
-		"of \"p\" has a queue twice":    {policyOf("p", "root.a", "root")},
-		"was complete":                  {begun, checkpoint(2)},
-		"of \"default\" was complete":   {begun, pong(1)},
-		"forget.users":                  {forget("default", slices.Repeat([]string{"u"}, maxForgotten+1)...)},
+		"a lease of 5001 ms":                  {opened(func(o opening) { o.LeaseMillis = 5_001 })},
+		"a lease of 4294967295 ms":            {opened(func(o opening) { o.LeaseMillis = math.MaxUint32 })},
+		"a ping interval of 4294967295":       {opened(func(o opening) { o.PingIntervalMillis = math.MaxUint32 })},
+		"opened.epoch":                        {opened(func(o opening) { o.Epoch = make([]byte, maxEpochBytes+1) })},
+		"opened.partitions":                   {opened(func(o opening) { o.Partitions = []string{long} })},
+		"opened.partitions` has 10001":        {opened(func(o opening) { o.Partitions = slices.Repeat([]string{"p"}, maxPartitions+1) })},
+		"opened.keep_groups_of":               {opened(func(o opening) { o.KeepGroupsOf = []string{""} })},
+		"that this gate does not have":        {opened(func(o opening) { o.Resumed, o.Epoch = true, []byte("other") })},
+		"policy.partition":                    {policyOf(""), policyOf(long)},
+		"policy.checksum":                     {changed(policyOf("p"), func(p piece) { p.Checksum = make([]byte, maxDigestBytes+1) })},
+		"policy.resolver_fingerprint":         {changed(policyOf("p"), func(p piece) { p.ResolverFingerprint = make([]byte, maxDigestBytes+1) })},
+		"both removed and unchanged":          {part(&queuegatev1.PolicyPart{Partition: "p", Removed: true, Unchanged: true})},
+		"with queues":                         {changed(policyOf("p", "root"), func(p piece) { p.Removed = true })},
+		"more than 4096 bytes":                {policyOf("p", "root."+strings.Repeat("a", maxPathBytes))},
+		"\"p\": the policy has a queue twice": {policyOf("p", "root.a", "root.a")},
+		"was complete":                        {begun(), checkpoint(2)},
+		"of \"default\" was complete":         {begun(), pong(1)},
+		"forget.users":                        {forget("default", slices.Repeat([]string{"u"}, maxForgotten+1)...)},
 		"checkpoint.fleet_cursor.epoch": {{Message: &queuegatev1.SyncResponse_Checkpoint{
 			Checkpoint: &queuegatev1.SyncCheckpoint{FleetCursor: &queuegatev1.Cursor{Epoch: make([]byte, maxDigestBytes+1)}},
 		}}},
@@ -96,7 +102,7 @@ func TestAPartitionThatIsNotFollowed(t *testing.T) {
 // Parts that were begun before another `opened` are not completed after it.
 func TestPartsDoNotOutliveAReset(t *testing.T) {
 	w := newWorld(t).live(whole("default", "alice"))
-	w.receive(part(&queuegatev1.PolicyPart{Partition: "default", First: true, Queues: queuesOf("root")}), opened(nil))
+	w.receive(begun(), opened(nil))
 	last := part(&queuegatev1.PolicyPart{Partition: "default", Last: true})
 	if _, err := w.session.receive(last, w.now); err == nil {
 		t.Error("the first part came before the reset")
@@ -116,22 +122,19 @@ func TestPoliciesAreBoundedTogether(t *testing.T) {
 	}
 	w = newWorld(t).live(large, part(&queuegatev1.PolicyPart{Partition: "default", Removed: true}))
 	w.receive(policyOf("tpu", "root"))
-	if w.decider.replica.heldSize.queues != 1 {
+	if w.decider.replica.heldSize[0] != 1 {
 		t.Error(w.decider.replica.heldSize)
 	}
 }
 
 func TestPartsWithoutEndAreBounded(t *testing.T) {
 	w := newWorld(t).live()
-	w.receive(part(&queuegatev1.PolicyPart{Partition: "default", First: true, Queues: queuesOf("root")}))
+	w.receive(begun())
 	text := strings.Repeat("a", 1<<20)
 	var err error
 	parts := 0
 	for err == nil && parts <= maxPolicyBytes>>20 {
-		queue := &queuegatev1.PolicyQueue{Path: fmt.Sprint("root.q", parts), SubmitAcl: text}
-		_, err = w.session.receive(part(&queuegatev1.PolicyPart{
-			Partition: "default", Queues: []*queuegatev1.PolicyQueue{queue},
-		}), w.now)
+		_, err = w.session.receive(part(&queuegatev1.PolicyPart{Partition: "default", Names: []string{text}}), w.now)
 		parts++
 	}
 	if err == nil || !strings.Contains(err.Error(), "67108864 bytes") {
@@ -241,5 +244,58 @@ func TestAStreamWithoutPongsEnds(t *testing.T) {
 	}
 	if length := time.Duration(stream.silence.Load()); length != maxTransfer {
 		t.Error(length)
+	}
+}
+
+// Tables that a compiler cannot have written end the stream, and change nothing.
+func TestHostileTables(t *testing.T) {
+	deep := &queuegatev1.LevelColumns{Above: []uint32{0}, EndReasons: []queuegatev1.Reason{queuegatev1.Reason_REASON_NO_MATCH}}
+	for range maxChainLevels {
+		deep.Above = append(deep.Above, 1)
+	}
+	zeros := make([]uint32, len(deep.Above))
+	deep.Depth, deep.Users, deep.Groups, deep.Services = zeros, zeros, zeros, zeros
+	type piece = *queuegatev1.PolicyPart
+	for name, change := range map[string]func(piece){
+		"one before the first":        func(p piece) { p.Levels.Above[1] = 2 },
+		"before the first":            func(p piece) { p.Levels.Above[1] = math.MaxUint32 },
+		"different lengths":           func(p piece) { p.Levels.Depth = p.Levels.Depth[1:] },
+		"of queues have different":    func(p piece) { p.ConfiguredQueues.Submit = nil },
+		"of created queues have":      func(p piece) { p.CreatedQueues.Admin = nil },
+		"more or fewer names":         func(p piece) { p.Levels.Users[1]++ },
+		"fewer names than were sent":  func(p piece) { p.Levels.Users[1] = math.MaxUint32 },
+		"than were sent":              func(p piece) { p.Levels.Listed = append(p.Levels.Listed, 0) },
+		"a name that does not exist":  func(p piece) { p.Levels.Listed[0] = uint32(len(p.Names)) },
+		"end of a chain lists names":  func(p piece) { p.Levels.Users[0], p.Levels.Users[1] = 1, 0 },
+		"reason of an end is unknown": func(p piece) { p.Levels.EndReasons[0] = queuegatev1.Reason_REASON_USER },
+		"of an end is unknown":        func(p piece) { p.Levels.EndReasons = nil },
+		"more reasons than ends":      func(p piece) { p.Levels.EndReasons = append(p.Levels.EndReasons, 1) },
+		"empty or was sent twice":     func(p piece) { p.Names[0] = "" },
+		"was sent twice":              func(p piece) { p.Names[1] = p.Names[0] },
+		"first queue is not":          func(p piece) { p.ConfiguredQueues.Name[0] = "boot" },
+		"queue is not \"root\"":       func(p piece) { p.ConfiguredQueues = nil },
+		"is empty or has a dot":       func(p piece) { p.ConfiguredQueues.Name[1] = "a.b" },
+		"empty or has a dot":          func(p piece) { p.CreatedQueues.Name[0] = "" },
+		"a parent that does not":      func(p piece) { p.ConfiguredQueues.Parent[1] = 0 },
+		"parent that does not exist":  func(p piece) { p.ConfiguredQueues.Parent[1] = 2 },
+		"has a parent that does not":  func(p piece) { p.CreatedQueues.Parent[0] = 0 },
+		"created has a parent":        func(p piece) { p.CreatedQueues.Parent[0] = math.MaxUint32 },
+		"will be created twice":       func(p piece) { p.CreatedQueues.Name[1] = p.CreatedQueues.Name[0] },
+		"a level that does not exist": func(p piece) { p.ConfiguredQueues.Submit[1] = math.MaxUint32 },
+		"level that does not exist":   func(p piece) { p.CreatedQueues.Admin[1] = uint32(len(p.Levels.Above)) + 1 },
+		"ambiguous names refer":       func(p piece) { p.AmbiguousLevel = uint32(len(p.Levels.Above)) },
+		"longer path than any queue":  func(p piece) { p.Levels.Depth[1] = 9 },
+		"more than 8192 levels":       func(p piece) { p.Levels, p.Names = deep, nil },
+	} {
+		message := newCompiler(queuegatev1.Reason_REASON_NO_MATCH).add(testQueue{"root", "bob g", ""}, testQueue{"root.a", "eve", ""}).
+			create("root.a.*", "dave", "").create("root.a.b", "dave", "").part
+		message.Partition, message.First, message.Last = "default", true, true
+		w := newWorld(t).live(whole("default", "alice"), part(proto.CloneOf(message)))
+		w.expect("bob", "root", policy.User)
+		change(message)
+		if _, err := w.session.receive(part(message), w.now); err == nil || !strings.Contains(err.Error(), name) {
+			t.Errorf("%v instead of %q", err, name)
+		}
+		w.expect("bob", "root", policy.User)
 	}
 }

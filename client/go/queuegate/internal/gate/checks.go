@@ -75,13 +75,9 @@ func checkPart(part *queuegatev1.PolicyPart) error {
 		return err
 	case part.GetRemoved() && part.GetUnchanged():
 		return fmt.Errorf("the policy of %q is both removed and unchanged", part.GetPartition())
-	case (part.GetRemoved() || part.GetUnchanged()) && len(part.GetQueues()) > 0:
+	case (part.GetRemoved() || part.GetUnchanged()) && (len(part.GetNames()) > 0 || part.GetLevels() != nil ||
+		part.GetConfiguredQueues() != nil || part.GetCreatedQueues() != nil):
 		return fmt.Errorf("the policy of %q is removed or unchanged, with queues", part.GetPartition())
-	}
-	for _, queue := range part.GetQueues() {
-		if path := queue.GetPath(); path == "" || len(path) > maxPathBytes {
-			return fmt.Errorf("the path of a queue must have 1 to %d bytes", maxPathBytes)
-		}
 	}
 	return nil
 }

@@ -9,8 +9,6 @@ import (
 	"github.com/queuegate/queuegate/client/go/queuegate/internal/policy"
 )
 
-const maxGroups = 10_000
-
 // A Question is one about access to a queue.
 type Question struct {
 	User, Queue, Partition string
@@ -103,26 +101,20 @@ func (d *decider) evaluate(from *state, question *Question) *remembered {
 		return nil
 	}
 	partition := held.partition
-	place, isPath := partition.Locate(question.Queue)
-	if !isPath || place.IsCreated() {
+	place, isHere := partition.Locate(question.Queue, question.Access)
+	if !isHere {
 		return nil
 	}
 	given := from.given(held, question)
-	user, access, realUser := question.User, question.Access, question.RealUser
-	decision, evaluated, known, err := partition.Decide(place, access, user, given, len(given) > 0, realUser)
-	if err != nil {
-		return nil
-	}
+	user, realUser := question.User, question.RealUser
+	decision, evaluated, known := partition.Decide(place, user, given, len(given) > 0, realUser)
 	var entry *userEntry
 	if !known {
 		if entry = d.replica.users.find(held.name, user); entry == nil {
 			d.wants.add(userKey{held.name, user}, d.clock())
 			return nil
 		}
-		decision, evaluated, _, err = partition.Decide(place, access, user, entry.groups, true, realUser)
-		if err != nil {
-			return nil
-		}
+		decision, evaluated, _ = partition.Decide(place, user, entry.groups, true, realUser)
 		if !entry.exists {
 			decision = policy.Unknown
 		}
@@ -147,24 +139,21 @@ func (d *decider) queues(question *Question) ([]string, bool) {
 		return nil, false
 	}
 	partition := held.partition
-	place, isPath := partition.Locate(question.Queue)
-	if !isPath || place.IsCreated() {
+	place, isHere := partition.Locate(question.Queue, question.Access)
+	if !isHere {
 		return nil, false
 	}
 	given := from.given(held, question)
 	user, access, realUser := question.User, question.Access, question.RealUser
-	found, known, err := partition.Usable(place, access, user, given, len(given) > 0, realUser)
+	found, known := partition.Usable(place, access, user, given, len(given) > 0, realUser)
 	made := &remembered{}
-	if err == nil && !known {
+	if !known {
 		if made.entry = d.replica.users.find(held.name, user); made.entry == nil {
 			d.wants.add(userKey{held.name, user}, d.clock())
 			return nil, false
 		}
 		// An unknown user has no groups, but keeps the queues that list the user or everyone.
-		found, _, err = partition.Usable(place, access, user, made.entry.groups, true, realUser)
-	}
-	if err != nil {
-		return nil, false
+		found, _ = partition.Usable(place, access, user, made.entry.groups, true, realUser)
 	}
 	if answer, holds := d.check(from, made); !holds || answer.Stale {
 		return nil, false
@@ -190,7 +179,7 @@ func isAccepted(question *Question, partition *policy.Partition) bool {
 	if len(question.Groups) == 0 {
 		return true
 	}
-	return len(question.Groups) <= maxGroups && !slices.ContainsFunc(question.Groups, isNotPlain) &&
+	return len(question.Groups) <= maxGivenGroups && !slices.ContainsFunc(question.Groups, isNotPlain) &&
 		partition.AcceptsUser(question.User)
 }
 

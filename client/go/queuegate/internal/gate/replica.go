@@ -23,24 +23,42 @@ type rights struct {
 // held is the policy of a partition. Immutable.
 type held struct {
 	name                string
-	partition           *policy.Partition
+	partition           *policy.Partition // nil if only the server knows its rules: it must be asked
 	checksum            []byte
 	revision            uint64
 	useGivenGroups      bool
-	rules               uint32 // the version of the rules by which the server decides
 	resolverFingerprint []byte // identifies the settings of the resolver
 	size                size
 }
 
-// A size is that of one policy, or of several together.
-type size struct {
-	queues int
-	bytes  int // of the parts, as they are sent
+// A size is that of one policy, or of several together, in the units of sizeLimits.
+type size [7]int
+
+var sizeLimits = [len(size{})]struct {
+	limit int
+	unit  string
+}{
+	{maxQueues, "queues"},
+	{maxQueues, "queues that will be created"},
+	{maxNames, "names"},
+	{maxLevels, "levels"},
+	{maxListed, "names in levels"},
+	{maxPolicyBytes, "bytes"}, // of the parts, as they are sent
+	{maxPathsBytes, "bytes in the paths of queues"},
 }
 
-func (s size) plus(other size) size { return size{s.queues + other.queues, s.bytes + other.bytes} }
+func sizeOf(part *queuegatev1.PolicyPart) size {
+	return size{
+		len(part.GetConfiguredQueues().GetName()), len(part.GetCreatedQueues().GetName()), len(part.GetNames()),
+		len(part.GetLevels().GetAbove()), len(part.GetLevels().GetListed()), proto.Size(part),
+	}
+}
 
-func (s size) minus(other size) size { return size{s.queues - other.queues, s.bytes - other.bytes} }
+func (s *size) add(other size, sign int) {
+	for i, each := range other {
+		s[i] += sign * each
+	}
+}
 
 // A state is everything that decides but for the groups of users. Immutable: a change makes another
 // one, and a decision holds if its state is still the present one after it was made.
@@ -59,10 +77,8 @@ type replica struct {
 
 	held     map[string]*held // all complete policies, also those that are not confirmed
 	heldSize size
-	first    *queuegatev1.PolicyPart
-	builder  *policy.Builder
-	partSize size // of the parts of a policy that is not complete
-	hasRoot  bool // whether these parts have the root; otherwise the builder adds one
+	parts    *queuegatev1.PolicyPart // of a policy that is not complete, in one
+	partSize size                    // of these parts
 }
 
 func newReplica(partial bool, onPolicy func()) *replica {
@@ -80,7 +96,7 @@ func (s *state) find(name string, partial bool) *held {
 	if found == nil && (name == "" || !partial) {
 		found = s.policies[policy.PartitionName(name)]
 	}
-	if found == nil || found.rules != policy.Rules {
+	if found == nil || found.partition == nil {
 		return nil
 	}
 	return found
@@ -121,67 +137,67 @@ func (r *replica) add(part *queuegatev1.PolicyPart) error {
 		r.decideFrom(&changed)
 		return nil
 	case part.GetFirst():
-		r.first, r.builder, r.partSize = part, builderOf(part), size{}
-		r.hasRoot = len(part.GetQueues()) > 0 && part.GetQueues()[0].GetPath() == "root"
-	case r.first == nil || r.first.GetPartition() != name:
+		r.parts, r.partSize = &queuegatev1.PolicyPart{}, size{}
+	case r.parts == nil || r.parts.GetPartition() != name:
 		return errors.New("the first part of a policy is missing")
+	case len(part.GetConfiguredQueues().GetName()) > 0 && len(r.parts.GetCreatedQueues().GetName()) > 0:
+		return errors.New("a queue follows the queues that will be created")
 	}
-	if err := r.count(part); err != nil {
+	if err := r.count(name, sizeOf(part)); err != nil {
 		return err
 	}
-	for _, queue := range part.GetQueues() {
-		if err := r.builder.Add(queue.GetPath(), queue.GetSubmitAcl(), queue.GetAdminAcl()); err != nil {
-			return err
-		}
-		if queue.GetCreatesQueues() {
-			r.builder.CreatesQueues(queue.GetPath())
-		}
+	proto.Merge(r.parts, part)
+	if !part.GetLast() {
+		return nil
 	}
-	part.Queues = nil // of a first part, which is kept
-	if part.GetLast() {
-		made, first, sent := r.builder.Build(), r.first, r.partSize
-		expected := sent.queues
-		if !r.hasRoot {
-			expected++
-		}
-		r.dropParts()
-		if made.Size() != expected {
-			return fmt.Errorf("the policy of %q has a queue twice", name)
-		}
-		r.decideFrom(&held{
-			name, made, first.GetChecksum(), first.GetRevision(), first.GetUseGivenGroups(), first.GetRules(),
-			first.GetResolverFingerprint(), sent,
-		})
+	sent := r.parts
+	made := &held{
+		name: name, checksum: sent.GetChecksum(), revision: sent.GetRevision(),
+		useGivenGroups: sent.GetUseGivenGroups(), resolverFingerprint: sent.GetResolverFingerprint(),
 	}
+	if sent.GetRules() == policy.Rules && policy.Naming(sent.GetNaming()).IsKnown() {
+		partition, pathBytes, err := readTables(sent)
+		if err == nil {
+			err = r.count(name, size{len(sizeLimits) - 1: pathBytes})
+		}
+		if err != nil {
+			return fmt.Errorf("the policy of %q: %w", name, err)
+		}
+		made.partition = partition
+	}
+	made.size = r.partSize
+	r.dropParts()
+	r.decideFrom(made)
 	return nil
 }
 
 // dropParts drops the parts of a policy that is not complete.
-func (r *replica) dropParts() { r.first, r.builder = nil, nil }
+func (r *replica) dropParts() { r.parts = nil }
 
-// count counts a part of a policy. An error says that the policies would exceed the bounds.
-func (r *replica) count(part *queuegatev1.PolicyPart) error {
-	known := r.held[part.GetPartition()]
+// count adds to the size of the policy that is being sent. An error says that the policies would
+// exceed the bounds.
+func (r *replica) count(name string, more size) error {
+	known := r.held[name]
 	if known == nil && len(r.held) >= maxPartitions {
 		return fmt.Errorf("there are more than %d partitions", maxPartitions)
 	}
-	r.partSize = r.partSize.plus(size{len(part.GetQueues()), proto.Size(part)})
-	together := r.heldSize.plus(r.partSize)
+	r.partSize.add(more, 1)
+	together := r.heldSize
+	together.add(r.partSize, 1)
 	if known != nil {
-		together = together.minus(known.size)
+		together.add(known.size, -1)
 	}
-	if together.queues > maxQueues {
-		return fmt.Errorf("the policies have more than %d queues", maxQueues)
-	}
-	if together.bytes > maxPolicyBytes {
-		return fmt.Errorf("the policies have more than %d bytes", maxPolicyBytes)
+	for i, each := range sizeLimits {
+		if together[i] > each.limit {
+			return fmt.Errorf("the policies have more than %d %s", each.limit, each.unit)
+		}
 	}
 	return nil
 }
 
 func (r *replica) drop(name string) {
 	if known := r.held[name]; known != nil {
-		r.heldSize = r.heldSize.minus(known.size)
+		r.heldSize.add(known.size, -1)
 		delete(r.held, name)
 	}
 }
@@ -189,7 +205,7 @@ func (r *replica) drop(name string) {
 func (r *replica) decideFrom(made *held) {
 	r.drop(made.name)
 	r.held[made.name] = made
-	r.heldSize = r.heldSize.plus(made.size)
+	r.heldSize.add(made.size, 1)
 	r.change(made.name, made)
 	r.onPolicy()
 }
@@ -209,24 +225,4 @@ func (r *replica) change(name string, made *held) {
 
 func (r *replica) replace(policies map[string]*held, given rights) {
 	r.state.Store(&state{r.state.Load().generation + 1, policies, given})
-}
-
-func builderOf(part *queuegatev1.PolicyPart) *policy.Builder {
-	settings := part.GetCluster()
-	switch {
-	case settings != nil:
-		return policy.NewClusterBuilder(policy.Cluster{
-			AdminACL:               settings.GetAdminAcl(),
-			AdminUsers:             settings.GetAdminUsers(),
-			ACLsEnabled:            settings.GetAclsEnabled(),
-			ChecksSubmissionAlways: settings.GetChecksSubmissionAlways(),
-			HasShortNames:          settings.GetHasShortNames(),
-			Hadoop:                 settings.GetHadoopSemantics(),
-		})
-	case part.GetAnyAclNames():
-		return policy.NewBuilder(policy.Any).AcceptAnyUser()
-	case part.GetExtendedAclNames():
-		return policy.NewBuilder(policy.Extended)
-	}
-	return policy.NewBuilder(policy.YuniKorn)
 }

@@ -63,7 +63,7 @@ func TestOnlyTheLatestPingsAreKept(t *testing.T) {
 }
 
 func TestAnotherServerResets(t *testing.T) {
-	w := newWorld(t).live(whole("default", "alice *"))
+	w := newWorld(t).live(whole("default", "*"))
 	w.expect("eve", "root", policy.Wildcard)
 	w.session.open()
 	w.receive(opened(func(o *queuegatev1.SyncOpened) { o.Epoch = []byte("other") }))
@@ -72,7 +72,7 @@ func TestAnotherServerResets(t *testing.T) {
 	if message := w.session.open().GetOpen(); message.Resume != nil || len(message.Held) != 1 {
 		t.Error(message)
 	}
-	w.receive(opened(nil), unchanged("default", "alice *", 7), checkpoint(3))
+	w.receive(opened(nil), unchanged("default", "*", 7), checkpoint(3))
 	w.expect("eve", "root", "") // there is no lease yet
 	w.renew()
 	answer, decided := w.ask("eve", "root")
@@ -439,15 +439,11 @@ func TestStale(t *testing.T) {
 
 func TestParts(t *testing.T) {
 	w := newWorld(t).live(whole("default", "alice"))
-	queues := func(paths ...string) (made []*queuegatev1.PolicyQueue) {
-		for _, path := range paths {
-			made = append(made, &queuegatev1.PolicyQueue{Path: path, SubmitAcl: "bob"})
-		}
-		return made
-	}
-	first := part(&queuegatev1.PolicyPart{Partition: "default", First: true, Queues: queues("root.a")})
-	middle := part(&queuegatev1.PolicyPart{Partition: "default", Queues: queues("root.a.b")})
-	last := part(&queuegatev1.PolicyPart{Partition: "default", Queues: queues("root.c"), Last: true})
+	whole := tablesOf("root.a", "root.a.b", "root.c")
+	whole.Partition = "default"
+	parts := cut(whole, 2)
+	first, last := part(parts[0]), part(parts[1])
+	middle := part(&queuegatev1.PolicyPart{Partition: "default"})
 	w.receive(first, middle)
 	w.expect("bob", "root.a", policy.NoMatch) // from the policy before
 	w.receive(first, middle, last)
@@ -466,9 +462,8 @@ func TestParts(t *testing.T) {
 	for name, wrong := range map[string][]*queuegatev1.SyncResponse{
 		"no first part":         {middle},
 		"of another partition":  {first, part(&queuegatev1.PolicyPart{Partition: "gpu", Last: true})},
-		"no parent":             {part(&queuegatev1.PolicyPart{Partition: "default", First: true, Queues: queues("root.x.y")})},
 		"unchanged, not held":   {unchanged("default", "x", 1)},
-		"unchanged, other held": {whole("default", "y"), unchanged("default", "x", 1)},
+		"unchanged, other held": {policyOf("default", "root"), unchanged("default", "x", 1)},
 	} {
 		w.session.open()
 		var err error
@@ -511,7 +506,7 @@ func TestPartitions(t *testing.T) {
 
 func TestQuestionsThatAServerMayReject(t *testing.T) {
 	w := newWorld(t).live(whole("default", "*"))
-	long := make([]string, maxGroups+1)
+	long := make([]string, maxGivenGroups+1)
 	for i := range long {
 		long[i] = "g"
 	}
@@ -532,12 +527,6 @@ func TestQuestionsThatAServerMayReject(t *testing.T) {
 		}
 	}
 	w.expect("1alice", "root", policy.Wildcard)
-}
-
-// An ACL that this version of the gate cannot read is left to the server.
-func TestAnACLThatCannotBeParsed(t *testing.T) {
-	w := newWorld(t).live(whole("default", "a b c"))
-	w.expect("a", "root", "")
 }
 
 func TestAChangeWhileADecisionIsMade(t *testing.T) {
@@ -585,13 +574,12 @@ func TestRememberedDecisions(t *testing.T) {
 }
 
 func TestQueues(t *testing.T) {
-	w := newWorld(t).live(part(&queuegatev1.PolicyPart{
-		Partition: "default", First: true, Last: true, UseGivenGroups: true,
-		Queues: []*queuegatev1.PolicyQueue{
-			{Path: "root"}, {Path: "root.b", SubmitAcl: "alice"}, {Path: "root.a", SubmitAcl: "* "},
-			{Path: "root.b.g", SubmitAcl: " g"}, {Path: "root.@recovery@", SubmitAcl: "*"}, {Path: "root.bb", AdminAcl: "alice"},
-		},
-	}))
+	message := compile(
+		testQueue{"root.b", "alice", ""}, testQueue{"root.a", "*", ""}, testQueue{"root.b.g", " g", ""},
+		testQueue{"root.@recovery@", "*", ""}, testQueue{"root.bb", "", "alice"},
+	)
+	message.Partition, message.First, message.Last, message.UseGivenGroups = "default", true, true, true
+	w := newWorld(t).live(part(message))
 	list := func(user, queue string, groups ...string) string {
 		found, decided := w.decider.queues(&Question{User: user, Queue: queue, Groups: groups})
 		return fmt.Sprint(found, decided)
@@ -658,27 +646,4 @@ func TestAServerThatDrainsGetsItsLeaseBack(t *testing.T) {
 	if len(instance) != 16 || !slices.Equal(instance, w.session.open().GetOpen().GetInstance()) {
 		t.Error(instance)
 	}
-}
-
-func TestQueuesThatWillBeCreatedAreAskedAbout(t *testing.T) {
-	w := newWorld(t).live(part(&queuegatev1.PolicyPart{
-		Partition: "default", First: true, Last: true, Checksum: []byte("1"), Revision: 1,
-		Cluster: &queuegatev1.ClusterPolicy{AclsEnabled: true, HasShortNames: true},
-		Queues: []*queuegatev1.PolicyQueue{
-			{Path: "root", SubmitAcl: "alice", AdminAcl: " "},
-			{Path: "root.managed", SubmitAcl: " ", AdminAcl: " ", CreatesQueues: true},
-			{Path: "root.managed.old", SubmitAcl: " ", AdminAcl: " "},
-		},
-	}))
-	w.expect("alice", "root.managed", policy.User)
-	w.expect("alice", "managed", policy.User)
-	w.expect("alice", "root.new", policy.User)
-	w.expect("alice", "root.managed.old.new", policy.User)
-	w.expect("alice", "root.managed.new", "")
-	w.expect("alice", "root.managed.new.new", "")
-	if _, decided := w.decider.queues(&Question{User: "alice", Queue: "root.managed.new"}); decided {
-		t.Error("queues below one that will be created are listed")
-	}
-	w.receive(whole("default", "alice"), checkpoint(2))
-	w.expect("alice", "root.managed.new", policy.User)
 }

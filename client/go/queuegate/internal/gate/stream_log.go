@@ -10,8 +10,8 @@ import (
 // maxLoggedEnds is how many different reasons for ends of streams are logged until a stream lasts.
 const maxLoggedEnds = 8
 
-// maxListed is how many partitions of the server are logged.
-const maxListed = 10
+// maxLogged is how many partitions of the server are logged.
+const maxLogged = 10
 
 const (
 	forbidden = "the server does not let it decide: sync.local_decisions forbids it, or this version" +
@@ -78,8 +78,8 @@ func (l *streamLog) lasts() {
 }
 
 func listed(partitions []string) []string {
-	if len(partitions) <= maxListed {
+	if len(partitions) <= maxLogged {
 		return partitions
 	}
-	return append(slices.Clone(partitions[:maxListed]), "...")
+	return append(slices.Clone(partitions[:maxLogged]), "...")
 }

@@ -127,10 +127,10 @@ func part(message *queuegatev1.PolicyPart) *queuegatev1.SyncResponse {
 
 // whole returns a policy whose root has a submit ACL; its checksum is the ACL.
 func whole(partition, acl string) *queuegatev1.SyncResponse {
-	return part(&queuegatev1.PolicyPart{
-		Partition: partition, First: true, Last: true, Checksum: []byte(acl), Revision: 1, UseGivenGroups: true,
-		Queues: []*queuegatev1.PolicyQueue{{Path: "root", SubmitAcl: acl}},
-	})
+	message := compile(testQueue{"root", acl, ""})
+	message.Partition, message.First, message.Last, message.UseGivenGroups = partition, true, true, true
+	message.Checksum, message.Revision = []byte(acl), 1
+	return part(message)
 }
 
 func unchanged(partition, checksum string, revision uint64) *queuegatev1.SyncResponse {

@@ -6,7 +6,12 @@ import (
 )
 
 const (
-	root          = "root"
+	// Root is the path of the queue above all others.
+	Root          = "root"
+	separator     = "."
+	wildcard      = "*" // everyone
+	anyName       = "*" // of a queue that will be created
+	proxyMark     = "~"
 	recoveryQueue = "root.@recovery@"
 	// cluster stands for the path of a queue where the administrators of a cluster are listed.
 	cluster = ""
@@ -77,7 +82,7 @@ func queuePath(text string) (string, bool) {
 		return "", false
 	}
 	path := strings.ToLower(text)
-	return path, path == root || strings.HasPrefix(path, root+".")
+	return path, path == Root || strings.HasPrefix(path, Root+".")
 }
 
 // yarnQueuePath returns the full path of a queue of YARN; false if a level is empty. Paths are
@@ -86,10 +91,10 @@ func yarnQueuePath(text string) (string, bool) {
 	if text == "" || text[0] == '.' || text[len(text)-1] == '.' || strings.Contains(text, "..") {
 		return "", false
 	}
-	if text == root || strings.HasPrefix(text, root+".") {
+	if text == Root || strings.HasPrefix(text, Root+".") {
 		return text, true
 	}
-	return root + "." + text, true
+	return Root + "." + text, true
 }
 
 // parentPath returns the path of the parent of a queue; empty for the root.

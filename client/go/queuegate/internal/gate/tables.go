@@ -1,0 +1,190 @@
+package gate
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/queuegate/queuegate/client/go/queuegate/internal/policy"
+	queuegatev1 "github.com/queuegate/queuegate/client/go/queuegate/v1"
+)
+
+var endReasons = map[queuegatev1.Reason]policy.Reason{
+	queuegatev1.Reason_REASON_WILDCARD:      policy.Wildcard,
+	queuegatev1.Reason_REASON_CLUSTER_ADMIN: policy.ClusterAdmin,
+	queuegatev1.Reason_REASON_ACLS_DISABLED: policy.ACLsDisabled,
+	queuegatev1.Reason_REASON_NO_MATCH:      policy.NoMatch,
+}
+
+// readTables checks the tables of a policy, all its parts in one, and returns the partition that they
+// describe and the bytes of its paths. A distance leads back, so no table can express a cycle.
+func readTables(sent *queuegatev1.PolicyPart) (*policy.Partition, int, error) {
+	p := &policy.Partition{
+		Naming: policy.Naming(sent.GetNaming()), Ambiguous: sent.GetAmbiguousLevel(),
+		Names: make(map[string]uint32, len(sent.GetNames())), Listed: sent.GetLevels().GetListed(),
+	}
+	for number, name := range sent.GetNames() {
+		p.Names[name] = uint32(number)
+	}
+	if _, hasEmpty := p.Names[""]; hasEmpty || len(p.Names) != len(sent.GetNames()) {
+		return nil, 0, errors.New("a name in an ACL is empty or was sent twice")
+	}
+	if err := readLevels(p, sent.GetLevels()); err != nil {
+		return nil, 0, err
+	}
+	pathBytes, err := readQueues(p, sent.GetConfiguredQueues())
+	if err != nil {
+		return nil, 0, err
+	}
+	deepest, err := readCreated(p, sent.GetCreatedQueues())
+	if err != nil {
+		return nil, 0, err
+	}
+	levels := uint32(len(p.Levels))
+	if p.Ambiguous >= levels {
+		return nil, 0, errors.New("ambiguous names refer to a level that does not exist")
+	}
+	if slices.ContainsFunc(p.Levels, func(level policy.Level) bool { return level.Depth > deepest }) {
+		return nil, 0, errors.New("a level belongs to a longer path than any queue has")
+	}
+	for _, starts := range p.Starts {
+		for number, start := range starts {
+			if start >= levels && (number < len(p.Paths) || start != policy.UnknownLevel) {
+				return nil, 0, errors.New("a queue refers to a level that does not exist")
+			}
+		}
+	}
+	return p, pathBytes, nil
+}
+
+func readLevels(p *policy.Partition, sent *queuegatev1.LevelColumns) error {
+	count := len(sent.GetAbove())
+	if !haveLength(count, sent.GetDepth(), sent.GetUsers(), sent.GetGroups(), sent.GetServices()) {
+		return errors.New("the columns of levels have different lengths")
+	}
+	if slices.ContainsFunc(p.Listed, func(name uint32) bool { return name >= uint32(len(p.Names)) }) {
+		return errors.New("a level lists a name that does not exist")
+	}
+	p.Levels = make([]policy.Level, count)
+	lengths, ends := make([]int, count), sent.GetEndReasons()
+	first, last := uint64(0), uint64(0)
+	for i := range p.Levels {
+		groups := last + uint64(sent.Users[i])
+		services := groups + uint64(sent.Groups[i])
+		first, last = last, services+uint64(sent.Services[i])
+		above, reason := sent.Above[i], policy.Reason("")
+		switch {
+		case last > uint64(len(p.Listed)):
+			return errors.New("the levels list more or fewer names than were sent")
+		case uint64(above) > uint64(i):
+			return errors.New("a level refers to one before the first")
+		case above > 0:
+			lengths[i] = lengths[i-int(above)] + 1
+		case last > first:
+			return errors.New("the end of a chain lists names")
+		case len(ends) == 0 || endReasons[ends[0]] == "":
+			return errors.New("the reason of an end is unknown")
+		default:
+			reason, ends = endReasons[ends[0]], ends[1:]
+		}
+		if lengths[i] >= maxChainLevels {
+			return fmt.Errorf("a chain has more than %d levels", maxChainLevels)
+		}
+		p.Levels[i] = policy.Level{
+			Above: above, Depth: sent.Depth[i], Reason: reason,
+			Users: uint32(first), Groups: uint32(groups), Services: uint32(services), Last: uint32(last),
+		}
+		slices.Sort(p.Listed[first:groups]) // they come sorted by name
+		slices.Sort(p.Listed[groups:services])
+		slices.Sort(p.Listed[services:last])
+	}
+	if last != uint64(len(p.Listed)) || len(ends) > 0 {
+		return errors.New("the levels list more or fewer names than were sent, or there are more reasons than ends")
+	}
+	return nil
+}
+
+// readQueues returns the bytes of all paths.
+func readQueues(p *policy.Partition, sent *queuegatev1.QueueColumns) (pathBytes int, err error) {
+	count := len(sent.GetName())
+	if !haveLength(count, sent.GetParent(), sent.GetSubmit(), sent.GetAdmin()) {
+		return 0, errors.New("the columns of queues have different lengths")
+	}
+	if count == 0 || sent.Name[0] != policy.Root || sent.Parent[0] != 0 {
+		return 0, fmt.Errorf("the first queue is not %q", policy.Root)
+	}
+	if slices.ContainsFunc(sent.Name, isNoQueueName) {
+		return 0, errors.New("the name of a queue is empty or has a dot")
+	}
+	p.Starts = [2][]uint32{policy.Submit: sent.Submit, policy.Admin: sent.Admin}
+	p.Paths, p.Queues, p.Sorted = make([]string, count), make(map[string]uint32, count), make([]uint32, count)
+	if p.Naming == policy.YARNShortNames {
+		p.ShortNames = map[string]string{}
+	}
+	for i, name := range sent.Name {
+		path := name
+		if i > 0 {
+			if sent.Parent[i] == 0 || uint64(sent.Parent[i]) > uint64(i) {
+				return 0, errors.New("a queue refers to a parent that does not exist")
+			}
+			path = p.Paths[i-int(sent.Parent[i])] + "." + name
+		}
+		if pathBytes += len(path); len(path) > maxPathBytes || pathBytes > maxPathsBytes {
+			return 0, fmt.Errorf("a path has more than %d bytes, or all have more than %d", maxPathBytes, maxPathsBytes)
+		}
+		p.Paths[i], p.Queues[path], p.Sorted[i] = path, uint32(i), uint32(i)
+		if p.ShortNames != nil && name != policy.Root {
+			if _, isShared := p.ShortNames[name]; isShared {
+				path = name
+			}
+			p.ShortNames[name] = path
+		}
+	}
+	if len(p.Queues) != count {
+		return 0, errors.New("the policy has a queue twice")
+	}
+	slices.SortFunc(p.Sorted, func(a, b uint32) int { return cmp.Compare(p.Paths[a], p.Paths[b]) })
+	return pathBytes, nil
+}
+
+// readCreated returns how many levels the longest path has.
+func readCreated(p *policy.Partition, sent *queuegatev1.CreatedQueueColumns) (deepest uint32, err error) {
+	first, count := len(p.Paths), len(sent.GetName())
+	if !haveLength(count, sent.GetParent(), sent.GetSubmit(), sent.GetAdmin()) {
+		return 0, errors.New("the columns of created queues have different lengths")
+	}
+	if slices.ContainsFunc(sent.GetName(), isNoQueueName) {
+		return 0, errors.New("the name of a queue is empty or has a dot")
+	}
+	depths := make([]uint32, first+count)
+	for i, path := range p.Paths {
+		depths[i] = uint32(strings.Count(path, ".")) + 1
+	}
+	p.Created = map[uint32]map[string]uint32{}
+	for i, name := range sent.GetName() {
+		number, distance := uint32(first+i), sent.Parent[i]
+		if distance == 0 || distance > number {
+			return 0, errors.New("a queue that will be created has a parent that does not exist")
+		}
+		parent := number - distance
+		if p.Created[parent] == nil {
+			p.Created[parent] = map[string]uint32{}
+		}
+		if _, isTwice := p.Created[parent][name]; isTwice {
+			return 0, errors.New("the policy has a queue that will be created twice")
+		}
+		p.Created[parent][name], depths[number] = number, depths[parent]+1
+		// 0 becomes policy.UnknownLevel.
+		p.Starts[policy.Submit] = append(p.Starts[policy.Submit], sent.Submit[i]-1)
+		p.Starts[policy.Admin] = append(p.Starts[policy.Admin], sent.Admin[i]-1)
+	}
+	return slices.Max(depths), nil
+}
+
+func haveLength(length int, columns ...[]uint32) bool {
+	return !slices.ContainsFunc(columns, func(column []uint32) bool { return len(column) != length })
+}
+
+func isNoQueueName(name string) bool { return name == "" || strings.Contains(name, ".") }

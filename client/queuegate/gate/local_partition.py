@@ -1,0 +1,216 @@
+"""The queues of a partition in a gate: how their names are read, and their chains.
+
+A chain is built from the tables of the policy when a question first needs it.
+"""
+
+from functools import cached_property
+from typing import Final
+
+from queuegate.gate.policy_tables import PolicyTables
+from queuegate.policy.acl import WILDCARD
+from queuegate.policy.chain import Chain, ChainEnd, ChainIndexes
+from queuegate.policy.created_queues import ANY_NAME
+from queuegate.policy.decision import (
+    ACLS_DISABLED,
+    IN_RECOVERY_QUEUE,
+    NO_MATCH,
+    Access,
+    Decision,
+    Reason,
+)
+from queuegate.policy.names import (
+    ROOT,
+    SEPARATOR,
+    is_recovery_path,
+    is_user_name,
+    parent_path,
+    queue_path,
+    yarn_queue_path,
+)
+from queuegate.policy.tree import MAX_MISSING_PATHS
+from queuegate.v1 import sync_pb2
+
+ANY_USER: Final = sync_pb2.QUEUE_NAMING_YUNIKORN_ANY_USER
+SHORT_NAMES: Final = sync_pb2.QUEUE_NAMING_YARN_SHORT_NAMES
+YUNIKORN: Final = frozenset((sync_pb2.QUEUE_NAMING_YUNIKORN, ANY_USER))
+NAMINGS: Final = YUNIKORN | {sync_pb2.QUEUE_NAMING_YARN, SHORT_NAMES}
+"""What this gate knows. About queues that are named otherwise, it asks."""
+
+_RECOVERY: Final = ChainEnd(IN_RECOVERY_QUEUE, ChainIndexes())
+
+
+class LocalPartition:
+    """The queues of a partition, and who may use them. Its chains may be read by any thread."""
+
+    def __init__(self, name: str, naming: int, tables: PolicyTables, ambiguous_level: int) -> None:
+        """Read names and build chains from complete tables.
+
+        Args:
+            name: The name of the partition.
+            naming: One of NAMINGS.
+            tables: The tables.
+            ambiguous_level: The level that decides about a short name that several queues share.
+                Raises ValueError if there is no such level.
+        """
+        if ambiguous_level >= len(tables.above):
+            raise ValueError("ambiguous names refer to a level that does not exist")
+        self.name = name
+        self.queues = tables.queues
+        """The numbers of queues by path."""
+        self._naming = naming
+        self._is_yunikorn = naming in YUNIKORN
+        self._tables = tables
+        self._ambiguous_level = ambiguous_level
+        self._indexes = ChainIndexes()
+        self._chains: dict[Access, dict[str, Chain]] = {access: {} for access in Access}
+        """By path."""
+        self._levels: dict[int, Chain] = {}
+        """By level: the chains that belong to queues."""
+        self._names: dict[int, tuple[frozenset[str], frozenset[str], frozenset[str]]] = {}
+        """By level: the users, groups and services for queues that will be created. The chains of
+        different paths share them."""
+
+    def path(self, text: str) -> str | None:
+        """Return the canonical path of a queue in this partition; None if the text is no path."""
+        if text in self.queues:
+            return text
+        if self._is_yunikorn:
+            return queue_path(text)
+        if self._naming == SHORT_NAMES and text in self._short_names:
+            return self._short_names[text]
+        return yarn_queue_path(text)
+
+    def accepts_user(self, name: str) -> bool:
+        """Return whether a question with groups may have a user of this name."""
+        if not self._is_yunikorn:
+            return True
+        return is_user_name(name) or (self._naming == ANY_USER and name != WILDCARD)
+
+    @cached_property
+    def paths(self) -> list[str]:
+        """The paths of all queues, sorted."""
+        return sorted(self.queues)
+
+    @cached_property
+    def _short_names(self) -> dict[str, str]:
+        """Paths of queues by their last level. A name that several queues share maps to itself."""
+        names: dict[str, str] = {}
+        for path in self._tables.paths:
+            name = path.rpartition(SEPARATOR)[2]
+            if name != ROOT:
+                names[name] = name if name in names else path
+        return names
+
+    def chain(self, path: str, access: Access) -> Chain:
+        """Return the chain of a queue for a kind of access."""
+        chain = self.find_chain(path, access)
+        if chain is None:
+            raise AssertionError("the server knows no more about a queue than the gate")
+        return chain
+
+    def find_chain(self, path: str, access: Access) -> Chain | None:
+        """Return the chain that decides about a path; None if the server must be asked."""
+        chains = self._chains[access]
+        chain = chains.get(path)
+        if chain is None:
+            chain = self._build(path, access)
+            if chain is not None and len(chains) < len(self.queues) + MAX_MISSING_PATHS:
+                chains[path] = chain
+        return chain
+
+    def evaluated_instead(self, path: str, decision: Decision) -> str:
+        """Return the nearest existing ancestor, which decided, of a queue that does not exist.
+
+        Empty if the queue exists or will be created, or the decision does not depend on that.
+        """
+        if path in self.queues or decision == IN_RECOVERY_QUEUE or self._is_ambiguous(path):
+            return ""
+        nearest = self._nearest(path)
+        return "" if self.queues[nearest] in self._tables.created else nearest
+
+    def _is_ambiguous(self, path: str) -> bool:
+        """Return whether a path is a short name that several queues share: others begin with the
+        root.
+        """
+        return SEPARATOR not in path and path != ROOT
+
+    def _nearest(self, path: str) -> str:
+        while path not in self.queues:
+            path = parent_path(path)
+        return path
+
+    def _build(self, path: str, access: Access) -> Chain | None:
+        tables, is_submit = self._tables, access is Access.SUBMIT
+        if is_submit and self._is_yunikorn and is_recovery_path(path):
+            return _RECOVERY
+        if self._is_ambiguous(path):
+            return self._chain(self._ambiguous_level, path, 0)
+        nearest = self._nearest(path)
+        number = self.queues[nearest]
+        depth = nearest.count(SEPARATOR) + 1
+        if path == nearest or number not in tables.created:
+            column = tables.submit if is_submit else tables.admin
+            return self._chain(column[number], path, depth)
+        for name in path.split(SEPARATOR)[depth:]:
+            patterns = tables.created.get(number, {})
+            if name not in patterns and ANY_NAME not in patterns:
+                return None
+            number = patterns[name if name in patterns else ANY_NAME]
+        column = tables.created_submit if is_submit else tables.created_admin
+        level = column[number - len(self.queues)]
+        return self._chain(level - 1, path, depth) if level else None
+
+    def _chain(self, level: int, path: str, depth: int) -> Chain:
+        """Return the chain that begins at a level.
+
+        Args:
+            level: The level.
+            path: The path in question.
+            depth: The number of levels of the path that a queue has. Chains of levels below belong
+                to this path only.
+        """
+        above, depths = self._tables.above, self._tables.depth
+        waiting: list[int] = []
+        while above[level] and level not in self._levels:
+            waiting.append(level)
+            level -= above[level]
+        chain = self._levels.get(level) or self._end(level, path, depth)
+        for level in reversed(waiting):
+            queue = self._prefix(path, depths[level])
+            if depths[level] <= depth:
+                chain = self._levels[level] = Chain(chain, queue, *self._listed(level))
+                continue
+            names = self._names.get(level)
+            if names is None:
+                names = self._names[level] = self._listed(level)
+            chain = Chain(chain, queue, *names)
+        return chain
+
+    def _end(self, level: int, path: str, depth: int) -> Chain:
+        reason = self._tables.reasons[level]
+        own = self._tables.depth[level]
+        if reason is Reason.NO_MATCH:
+            decision = NO_MATCH
+        elif reason is Reason.ACLS_DISABLED:
+            decision = ACLS_DISABLED
+        else:
+            decision = Decision(True, reason, self._prefix(path, own), WILDCARD)
+        chain = ChainEnd(decision, self._indexes)
+        if own <= depth:
+            self._levels[level] = chain
+        return chain
+
+    def _listed(self, level: int) -> tuple[frozenset[str], frozenset[str], frozenset[str]]:
+        """Return the users, the groups and the services that a level lists."""
+        tables, start = self._tables, self._tables.first[level]
+        users = start + tables.users[level]
+        groups = users + tables.groups[level]
+        services = groups + tables.services[level]
+        names = tables.names_between
+        return names(start, users), names(users, groups), names(groups, services)
+
+    def _prefix(self, path: str, depth: int) -> str:
+        """Return the path of the queue that the first levels of a path name."""
+        prefix = SEPARATOR.join(path.split(SEPARATOR)[:depth])
+        number = self.queues.get(prefix)
+        return prefix if number is None else self._tables.paths[number]

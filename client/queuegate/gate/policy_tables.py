@@ -1,0 +1,202 @@
+"""The tables of a policy, as a server sends them: collected part by part, and checked as a whole.
+
+A distance leads back, so the tables cannot express a cycle or a reference to a later row. All other
+faults are refused here, so the readers of complete tables need not check them again.
+"""
+
+from array import array
+from collections.abc import Collection, Mapping, Sized
+from itertools import accumulate, chain, islice
+from typing import Final
+
+from queuegate.gate import bounds
+from queuegate.policy.decision import Reason
+from queuegate.policy.names import ROOT, SEPARATOR
+from queuegate.v1 import access_pb2, sync_pb2
+
+_REASONS: Final[Mapping[int, Reason]] = {
+    access_pb2.REASON_WILDCARD: Reason.WILDCARD,
+    access_pb2.REASON_CLUSTER_ADMIN: Reason.CLUSTER_ADMIN,
+    access_pb2.REASON_ACLS_DISABLED: Reason.ACLS_DISABLED,
+    access_pb2.REASON_NO_MATCH: Reason.NO_MATCH,
+}
+
+
+def _numbers() -> "array[int]":
+    return array("I")
+
+
+class PolicyTables:
+    """The tables of one policy. They can be read once `finish` has been called."""
+
+    def __init__(self) -> None:
+        """Start with empty tables."""
+        self.names: list[str] = []
+        """Users, groups and services."""
+        self.above, self.depth = _numbers(), _numbers()
+        """Of each level: the distance to the level above, 0 for an end; the levels of its path."""
+        self.users, self.groups, self.services = _numbers(), _numbers(), _numbers()
+        """How many names each level lists."""
+        self.listed = _numbers()
+        """Indexes into `names`."""
+        self.first = _numbers()
+        """Of each level: the index in `listed` of its first name."""
+        self.reasons: dict[int, Reason] = {}
+        """By level: what each end decides."""
+        self.submit, self.admin = _numbers(), _numbers()
+        """Of each queue: the level at which its chain begins."""
+        self.paths: list[str] = []
+        """Of each queue."""
+        self.path_bytes = 0
+        """Of all paths together."""
+        self.queues: dict[str, int] = {}
+        """The number of each queue, by path."""
+        self.created: dict[int, dict[str, int]] = {}
+        """Patterns of queues that will be created. By the number of the queue or pattern above, and
+        by name: the number of each pattern. They are counted from the last queue on.
+        """
+        self.created_submit, self.created_admin = _numbers(), _numbers()
+        """Of each pattern: 1 more than the level at which its chain begins; 0: ask the server."""
+        self._listed = 0
+        """Names that all levels so far list."""
+        self._lengths = _numbers()
+        """Of each level: how many levels its chain has."""
+        self._ends: list[int] = []
+        self._end_reasons: list[int] = []
+        self._queue_depths, self._created_depths = _numbers(), _numbers()
+
+    def add(self, part: sync_pb2.PolicyPart) -> None:
+        """Append the rows of a part. Raises ValueError."""
+        self.names += part.names
+        if "" in part.names:
+            raise ValueError("a name in an ACL is empty")
+        if part.HasField("levels"):
+            self._add_levels(part.levels)
+        if part.HasField("configured_queues"):
+            self._add_queues(part.configured_queues)
+        if part.HasField("created_queues"):
+            self._add_created(part.created_queues)
+
+    def finish(self) -> None:
+        """Check what only the complete tables show. Raises ValueError."""
+        if not self.paths:
+            raise ValueError("the policy has no queues")
+        if self._listed != len(self.listed):
+            raise ValueError("the levels list more or fewer names than were sent")
+        if max(self.depth) > max(chain(self._queue_depths, self._created_depths)):
+            raise ValueError("a level belongs to a longer path than any queue has")
+        if len(self._ends) != len(self._end_reasons):
+            raise ValueError("there are more or fewer reasons than ends of chains")
+        self.reasons = dict(
+            zip(self._ends, map(_REASONS.__getitem__, self._end_reasons), strict=True)
+        )
+        self._lengths = self._queue_depths = self._created_depths = _numbers()
+        self._ends, self._end_reasons = [], []
+
+    def names_between(self, start: int, end: int) -> frozenset[str]:
+        """Return the names that a part of `listed` refers to."""
+        return frozenset(map(self.names.__getitem__, self.listed[start:end]))
+
+    def _add_levels(self, rows: sync_pb2.LevelColumns) -> None:
+        _check_columns("levels", rows.above, rows.depth, rows.users, rows.groups, rows.services)
+        if max(rows.listed, default=-1) >= len(self.names):
+            raise ValueError("a level lists a name that does not exist")
+        if not _REASONS.keys() >= {*rows.end_reasons}:
+            raise ValueError("the end of a chain has a reason that no end has")
+        start = len(self.above)
+        self.above.extend(rows.above)
+        self.depth.extend(rows.depth)
+        self.users.extend(rows.users)
+        self.groups.extend(rows.groups)
+        self.services.extend(rows.services)
+        self.listed.extend(rows.listed)
+        self._end_reasons += rows.end_reasons
+        counts = [
+            *map(
+                sum,
+                zip(self.users[start:], self.groups[start:], self.services[start:], strict=True),
+            )
+        ]
+        if self._listed + sum(counts) > bounds.MAX_LISTED:
+            raise ValueError("the levels list more or fewer names than were sent")
+        self.first.extend(islice(accumulate(counts, initial=self._listed), len(counts)))
+        self._listed += sum(counts)
+        lengths = self._lengths
+        for index, distance in enumerate(self.above[start:], start):
+            if distance > index:
+                raise ValueError("a level refers to one before the first")
+            if distance:
+                lengths.append(lengths[index - distance] + 1)
+                continue
+            if counts[index - start]:
+                raise ValueError("the end of a chain lists names")
+            lengths.append(1)
+            self._ends.append(index)
+        if max(lengths, default=0) > bounds.MAX_CHAIN_LEVELS:
+            raise ValueError(f"a chain has more than {bounds.MAX_CHAIN_LEVELS} levels")
+
+    def _add_queues(self, rows: sync_pb2.QueueColumns) -> None:
+        _check_columns("queues", rows.parent, rows.name, rows.submit, rows.admin)
+        _check_queue_names(rows.name)
+        if max(chain(rows.submit, rows.admin), default=-1) >= len(self.above):
+            raise ValueError("a queue refers to a level that does not exist")
+        if self._created_depths:
+            raise ValueError("a queue follows the queues that will be created")
+        paths, depths, queues = self.paths, self._queue_depths, self.queues
+        for number, (distance, name) in enumerate(
+            zip(rows.parent, rows.name, strict=True), len(paths)
+        ):
+            above = number - distance
+            if not number:
+                if distance or name != ROOT:
+                    raise ValueError(f"the first queue is not {ROOT!r}")
+                path = ROOT
+                depths.append(1)
+            elif 0 <= above < number:
+                path = f"{paths[above]}{SEPARATOR}{name}"
+                depths.append(depths[above] + 1)
+            else:
+                raise ValueError("a queue refers to a parent that does not exist")
+            if queues.setdefault(path, number) != number:
+                raise ValueError("the policy has a queue twice")
+            paths.append(path)
+            self._count_path(path)
+        self.submit.extend(rows.submit)
+        self.admin.extend(rows.admin)
+
+    def _add_created(self, rows: sync_pb2.CreatedQueueColumns) -> None:
+        _check_columns("created queues", rows.parent, rows.name, rows.submit, rows.admin)
+        _check_queue_names(rows.name)
+        if max(chain(rows.submit, rows.admin), default=0) > len(self.above):
+            raise ValueError("a queue that will be created refers to a level that does not exist")
+        queues, depths = len(self.paths), self._created_depths
+        for number, (distance, name) in enumerate(
+            zip(rows.parent, rows.name, strict=True), queues + len(depths)
+        ):
+            above = number - distance
+            if not 0 <= above < number:
+                raise ValueError("a queue that will be created has a parent that does not exist")
+            if self.created.setdefault(above, {}).setdefault(name, number) != number:
+                raise ValueError("the policy has a queue that will be created twice")
+            depth = self._queue_depths[above] if above < queues else depths[above - queues]
+            depths.append(depth + 1)
+        self.created_submit.extend(rows.submit)
+        self.created_admin.extend(rows.admin)
+
+    def _count_path(self, path: str) -> None:
+        size = len(path.encode())
+        self.path_bytes += size
+        if size > bounds.MAX_PATH_BYTES:
+            raise ValueError(f"the path of a queue has more than {bounds.MAX_PATH_BYTES} bytes")
+        if self.path_bytes > bounds.MAX_PATHS_BYTES:
+            raise ValueError(f"the paths have more than {bounds.MAX_PATHS_BYTES} bytes")
+
+
+def _check_columns(table: str, *columns: Sized) -> None:
+    if len({*map(len, columns)}) != 1:
+        raise ValueError(f"the columns of {table} have different lengths")
+
+
+def _check_queue_names(names: Collection[str]) -> None:
+    if "" in names or SEPARATOR in "".join(names):
+        raise ValueError("the name of a queue is empty or has a dot")
