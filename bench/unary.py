@@ -131,7 +131,7 @@ def _rate_ratios(samples: Sequence[Measurement], yardstick: Sequence[Measurement
 
 
 def _target(
-    found: Mapping[int, Mapping[str, list[Measurement]]],
+    samples: Mapping[int, Mapping[str, list[Measurement]]],
     load: str,
     transport: str,
     yardstick: str,
@@ -139,7 +139,7 @@ def _target(
 ) -> Target:
     lowest, at = min(
         (statistics.median(_rate_ratios(seen[load], seen[yardstick])), concurrency)
-        for concurrency, seen in found.items()
+        for concurrency, seen in samples.items()
     )
     return Target(
         f"unary calls/s over {transport}, lowest ratio to the {yardstick}: {load}",

@@ -162,22 +162,24 @@ def _meant(
 @partition_option
 @groups_options
 @files_options
-def app_check(session: Session, *, explained: bool, **given: Any) -> Report:
+def app_check(session: Session, *, explained: bool, **arguments: Any) -> Report:
     """Check whether USER may access an application of YARN or Spark.
 
     ACTION is view, view-logs, modify, move or (Spark only) admin.
     """
-    if fault := _application_fault(given):
+    if fault := _application_fault(arguments):
         raise click.UsageError(fault, click.get_current_context())
-    properties = dict(text.split("=", 1) for text in given["properties"])
+    properties = dict(text.split("=", 1) for text in arguments["properties"])
     question = (
-        given["user"],
-        Action(given["action"].replace("-", "_")),
-        SparkApplication(properties, given["spark_user"], given["process_user"])
-        if given["spark"]
-        else Application(given["queue"], given["owner"], given["view_acl"], given["modify_acl"]),
+        arguments["user"],
+        Action(arguments["action"].replace("-", "_")),
+        SparkApplication(properties, arguments["spark_user"], arguments["process_user"])
+        if arguments["spark"]
+        else Application(
+            arguments["queue"], arguments["owner"], arguments["view_acl"], arguments["modify_acl"]
+        ),
     )
-    options = {name: given[name] for name in _APPLICATION_OPTIONS}
+    options = {name: arguments[name] for name in _APPLICATION_OPTIONS}
     asked = ApplicationCheck(*question, **options)
     colours = session.colours
     with session.client() as client:

@@ -241,7 +241,7 @@ def session_options_of_list(function: Callable[..., Report]) -> Callable[..., in
 def _with_session(function: Callable[..., Report], formats: tuple[str, ...]) -> Callable[..., int]:
     @common_options(formats)
     @functools.wraps(function)
-    def with_session(**given: Any) -> int:
+    def with_session(**arguments: Any) -> int:
         context = click.get_current_context()
         before = context.find_root().params
         session = Session(
@@ -249,17 +249,17 @@ def _with_session(function: Callable[..., Report], formats: tuple[str, ...]) -> 
                 field.name: before.get(field.name) if own is None else own
                 for field in fields(Session)
                 if field.name != "of_partition"
-                for own in [given.pop(field.name, None)]
+                for own in [arguments.pop(field.name, None)]
             },
-            of_partition=given.get("partition", DEFAULT_PARTITION),
+            of_partition=arguments.get("partition", DEFAULT_PARTITION),
         )
         output = session.output or FORMATS[0]
         if output not in formats:
             raise click.UsageError(f"--output {output} is for commands that print a list", context)
-        if fault := _session_fault(session) or _groups_fault(session, given):
+        if fault := _session_fault(session) or _groups_fault(session, arguments):
             raise click.UsageError(fault, context)
-        question = {name: given[name] for name in _ASKED if given.get(name)}
-        return answer(lambda: function(session, **given), question, output, given)
+        question = {name: arguments[name] for name in _ASKED if arguments.get(name)}
+        return answer(lambda: function(session, **arguments), question, output, arguments)
 
     return with_session
 

@@ -48,7 +48,7 @@ _TERM: Final = re.compile("|".join(map(re.escape, _ANYWHERE)))
 
 def in_command_words(message: str) -> str:
     """Return a message of the Python client with options in place of Python terms."""
-    return _TERM.sub(lambda found: _ANYWHERE[found[0]], message)
+    return _TERM.sub(lambda match: _ANYWHERE[match[0]], message)
 
 
 def argument_in_command_words(message: str) -> str:

@@ -143,22 +143,22 @@ def diff(
 
 
 def _show_people(
-    old: PolicyFile, new: PolicyFile, found: list[AccessChange], fail_on: str, output: str
+    old: PolicyFile, new: PolicyFile, access_changes: list[AccessChange], fail_on: str, output: str
 ) -> NoReturn:
     """Print who gains and who loses access, and exit."""
-    failed = sum(each.fails(fail_on) for each in found)
+    failed = sum(each.fails(fail_on) for each in access_changes)
     if output == findings.TEXT:
-        for each in found:
+        for each in access_changes:
             click.echo(printable(str(each)))
     elif output == findings.JSON:
-        changes = [each.document() for each in found]
+        changes = [each.document() for each in access_changes]
         click.echo(
             to_json({"old": old.name, "new": new.name, "changes": changes, "failed": failed})
         )
     elif output == findings.MARKDOWN:
-        click.echo("\n".join(markdown(found, fail_on)))
+        click.echo("\n".join(markdown(access_changes, fail_on)))
     else:
-        findings.write(output, "diff", [each.diagnostic(fail_on) for each in found], {})
+        findings.write(output, "diff", [each.diagnostic(fail_on) for each in access_changes], {})
     sys.exit(EXIT_NO if failed else 0)
 
 

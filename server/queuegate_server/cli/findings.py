@@ -46,9 +46,9 @@ def _output_option(
         " on a GitHub job.",
     )
     @functools.wraps(command)
-    def with_output(*, output: str, **given: Any) -> None:
+    def with_output(*, output: str, **arguments: Any) -> None:
         try:
-            command(output=output, **given)
+            command(output=output, **arguments)
         except Failure as failure:
             name = click.get_current_context().info_name or ""
             if output == JSON:

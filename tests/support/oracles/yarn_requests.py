@@ -96,7 +96,7 @@ class YarnRequestOracle:
     def _of_yarn(
         request: access_pb2.CheckApplicationAccessRequest,
         action: str,
-        found: RandomCluster,
+        cluster: RandomCluster,
     ) -> str:
         app = request.application
         paths = [app.queue, *([request.target_queue] if action == "move" else [])]
@@ -104,12 +104,12 @@ class YarnRequestOracle:
         if action == "admin" or not is_name(app.owner) or not paths_are_valid:
             return INVALID
         granted = application_allowed(
-            found.cluster,
-            YarnApplication(found.path(app.queue), app.owner, app.view_acl, app.modify_acl),
+            cluster.cluster,
+            YarnApplication(cluster.path(app.queue), app.owner, app.view_acl, app.modify_acl),
             action,
             request.user.user,
             _groups(request.user),
-            target=found.path(request.target_queue) if action == "move" else "",
+            target=cluster.path(request.target_queue) if action == "move" else "",
             real_user=request.real_user,
         )
         return GRANTED if granted else DENIED
@@ -118,7 +118,7 @@ class YarnRequestOracle:
     def _of_spark(
         request: access_pb2.CheckApplicationAccessRequest,
         action: str,
-        found: RandomCluster,
+        cluster: RandomCluster,
     ) -> str:
         if action == "move":
             return INVALID
