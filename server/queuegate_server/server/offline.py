@@ -7,22 +7,20 @@ from dataclasses import dataclass
 from functools import partial
 
 from queuegate_server.config_fields import MIB
-from queuegate_server.decisions.log import DecisionLog
-from queuegate_server.engine import Engine, Snapshot
+from queuegate_server.decisions.core import build_core
+from queuegate_server.engine import Snapshot
 from queuegate_server.formats.diagnostics import Diagnostic
 from queuegate_server.identity import registry
-from queuegate_server.identity.manager import ResolverManager
 from queuegate_server.identity.options import ResolverOptions
 from queuegate_server.identity.registry import ResolverType
 from queuegate_server.identity.resolver import Resolver
-from queuegate_server.policystore.reloader import Reloader
 from queuegate_server.rpc.access_service import AccessServicer
 from queuegate_server.rpc.admission_queue import AdmissionQueue
 from queuegate_server.rpc.call_log import CallLog
 from queuegate_server.rpc.policy_service import PolicyServicer
+from queuegate_server.settings.fleet import Fleet
 from queuegate_server.settings.model import Settings
-from queuegate_server.sync.changes import LocalChanges
-from queuegate_server.sync.hub import SyncHub
+from queuegate_server.settings.observability import Audit
 from queuegate_server.throttling import ByteBudget
 
 
@@ -49,18 +47,17 @@ class OfflineServices:
             settings: The settings of the server.
             substitute: Takes the place of resolvers that the policy or the settings name.
         """
-        self._engine = Engine(time.monotonic)
-        self._resolvers = ResolverManager(
-            settings, time.monotonic, time.time, resolver_type=partial(_resolver_type, substitute)
+        # A command records nothing, and belongs to no fleet.
+        alone = settings.model_copy(update={"audit": Audit(), "fleet": Fleet()})
+        self._core = core = build_core(
+            alone, alone, resolver_type=partial(_resolver_type, substitute)
         )
-        self._reloader = Reloader(settings, self._resolvers, self._engine, time.time)
         unread = ByteBudget(64 * MIB)
         queue = AdmissionQueue(time.monotonic, settings.limits.max_wait, Counter(), unread)
-        hub = SyncHub(self._engine, time.monotonic, server=b"")
-        changes = LocalChanges(self._reloader, hub)
         access = AccessServicer(
-            self._engine, CallLog(DecisionLog(), time.time), queue, clock=time.monotonic
+            core.engine, CallLog(core.decisions, time.time), queue, clock=core.clock
         )
+        policies = PolicyServicer(core.engine, core.reloader, queue, core.changes)
         # The caller may assert groups.
         self._methods: dict[str, Callable[[bytes], Awaitable[bytes]]] = {
             "CheckQueueAccess": partial(access.CheckQueueAccess, trusted=True),
@@ -69,15 +66,15 @@ class OfflineServices:
             "ListUsers": access.ListUsers,
             "CheckApplicationAccess": partial(access.CheckApplicationAccess, trusted=True),
             "ExplainApplicationAccess": partial(access.ExplainApplicationAccess, trusted=True),
-            "GetPolicy": PolicyServicer(self._engine, self._reloader, queue, changes).GetPolicy,
+            "GetPolicy": policies.GetPolicy,
         }
 
     async def load(self) -> Snapshot:
         """Read the policy. Raises CannotServe."""
-        state = await self._reloader.reload()
+        state = await self._core.reloader.reload()
         if not state.succeeded:
             raise CannotServe(state.diagnostics)
-        return self._engine.snapshot
+        return self._core.engine.snapshot
 
     async def call(self, method: str, data: bytes) -> bytes:
         """Answer a call as a server does whose caller may assert groups.
@@ -94,8 +91,8 @@ class OfflineServices:
 
     async def close(self) -> None:
         """Close the resolvers."""
-        self._reloader.close()
-        await self._resolvers.close()
+        self._core.reloader.close()
+        await self._core.resolvers.close()
 
 
 @dataclass(slots=True)

@@ -1,7 +1,6 @@
 """The composition root: builds all parts of a server from its settings. Nothing runs yet."""
 
 import asyncio
-import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -9,15 +8,14 @@ from typing import TYPE_CHECKING, Final
 
 from grpc_health.v1 import health_pb2_grpc
 
-from queuegate.gate.session import clock as boottime
 from queuegate.v1 import access_pb2, policy_pb2, sync_pb2, user_groups_pb2
 from queuegate_server.admin.readiness import Readiness
 from queuegate_server.config_fields import MIB
+from queuegate_server.decisions.core import WorkerIdentity, build_core
 from queuegate_server.decisions.log import DecisionLog
 from queuegate_server.engine import Engine
-from queuegate_server.fleet.lease import ReplicaLease
 from queuegate_server.identity.manager import ResolverManager
-from queuegate_server.observe.audit import AuditLog, open_audit_log
+from queuegate_server.observe.audit import AuditLog
 from queuegate_server.observe.counters import LookupCounters, MethodCounters
 from queuegate_server.observe.tracing import Tracer
 from queuegate_server.policystore.reloader import Reloader
@@ -36,8 +34,6 @@ from queuegate_server.rpc.user_group_service import UserGroupServicer
 from queuegate_server.server.listeners import Listeners
 from queuegate_server.settings.model import Settings
 from queuegate_server.supervisor.worker_client import WorkerClient
-from queuegate_server.sync.changes import Changes, LocalChanges
-from queuegate_server.sync.event_log import SERVER_BYTES
 from queuegate_server.sync.hub import SyncHub
 from queuegate_server.throttling import ByteBudget
 from queuegate_server.transports import registry
@@ -106,33 +102,22 @@ def build_server(
         CannotAudit: The audit log is not usable.
         TracingNotInstalled: Tracing is enabled and OpenTelemetry is not installed.
     """
-    audit = open_audit_log(
-        current.audit if worker is None else current.audit.of_worker(worker.spec.index)
-    )
-    decisions = DecisionLog(audit, allowed=current.audit.records == "all")
-    call_log = CallLog(decisions, time.time)
-    calls: list[MethodCounters] = []
-    lookups = LookupCounters()
-    call_limit = ConcurrencyLimiter(current.limits.max_concurrent_calls)
     tracer = Tracer(settings.tracing) if settings.tracing.enabled else None
-
-    lease = ReplicaLease()
-    # A lease must not outlast a machine that is suspended.
-    clock = boottime if settings.fleet.is_on else time.monotonic
-    engine = Engine(clock)
-    resolvers = ResolverManager(
+    core = build_core(
+        settings,
         current,
-        clock,
-        time.time,
-        lookups.of_resolver,
-        lease=lease,
+        None
+        if worker is None
+        else WorkerIdentity(worker.spec.index, worker.spec.server, worker.revision),
         around=None if tracer is None else tracer.resolver,
     )
-    reloader = Reloader(
-        *(settings, resolvers, engine, time.time),
-        None if worker is None else worker.revision,
-    )
-    readiness = Readiness(engine, reloader)
+    call_log = CallLog(core.decisions, time.time)
+    calls: list[MethodCounters] = []
+    call_limit = ConcurrencyLimiter(current.limits.max_concurrent_calls)
+    readiness = Readiness(core.engine, core.reloader)
+    fleet = core.fleet
+    if fleet is not None:
+        readiness.fleet = fleet.view
 
     listeners = Listeners(current, time.monotonic, time.time)
     overloaded = to_status(Overloaded("the server has more calls than it can answer in time"))
@@ -144,68 +129,35 @@ def build_server(
         transport, settings.limits, unread, refusal, shares_port=worker is not None
     )
     draining = asyncio.Event()
-    hub = SyncHub(
-        engine,
-        clock,
-        server=os.urandom(SERVER_BYTES) if worker is None else worker.spec.server,
-        lease=lease,
-    )
-    changes: Changes = LocalChanges(reloader, hub)
-    fleet: FleetMember | None = None
-    sharing: GroupSharing | None = None
-    if settings.fleet.is_on:
-        from queuegate_server.fleet import sharing as shared  # noqa: PLC0415 - needs the extra
-        from queuegate_server.fleet.changes import FleetChanges  # noqa: PLC0415
-        from queuegate_server.fleet.join import join  # noqa: PLC0415
-
-        fleet = join(
-            settings.fleet,
-            None if worker is None else worker.spec.index,
-            lease=lease,
-            engine=engine,
-            reloader=reloader,
-            hub=hub,
-            clock=clock,
-        )
-        changes = FleetChanges(fleet, reloader, hub, clock)
-        sharing = shared.GroupSharing(
-            *(settings.fleet, fleet.fence, lease),
-            clock=clock,
-            wall=time.time,
-            refusals=fleet.refusals,
-        )
-        resolvers.share = sharing.of_partition
-        readiness.fleet = fleet.view
-        hub.fleet_events = fleet.fence
     queue = AdmissionQueue(time.monotonic, settings.limits.max_wait, call_limit.refused, unread)
     access = AccessServicer(
-        engine,
+        core.engine,
         call_log,
         queue,
-        clock=clock,
-        lease=lease,
-        freshness=Freshness(hub.log.has_seen)
+        clock=core.clock,
+        lease=core.lease,
+        freshness=Freshness(core.sync.log.has_seen)
         if fleet is None
         else Freshness(fleet.has_applied, fleet.catch_up),
     )
-    user_groups = UserGroupServicer(engine, queue, changes)
-    policies = PolicyServicer(engine, reloader, queue, changes, readiness)
+    user_groups = UserGroupServicer(core.engine, queue, core.changes)
+    policies = PolicyServicer(core.engine, core.reloader, queue, core.changes, readiness)
     servicers: list[object] = [
         access,
         user_groups,
         policies,
         SyncServicer(
-            engine,
-            hub,
+            core.engine,
+            core.sync,
             queue,
             None
-            if audit is None
-            else ReportRecorder(call_log, listeners.rates, hub.reported, time.monotonic),
+            if core.audit is None
+            else ReportRecorder(call_log, listeners.rates, core.sync.reported, time.monotonic),
             draining=draining,
-            clock=clock,
+            clock=core.clock,
             max_streams=settings.sync.streams,
             max_streams_per_caller=settings.sync.streams_per_caller,
-            local_decisions=audit is None or settings.sync.local_decisions == "report",
+            local_decisions=core.audit is None or settings.sync.local_decisions == "report",
         ),
     ]
     if worker is not None and fleet is None:
@@ -222,27 +174,27 @@ def build_server(
         reflection.add_reflection(servicer, server)
 
     return ServerParts(
-        clock=clock,
-        engine=engine,
+        clock=core.clock,
+        engine=core.engine,
         access=access,
         user_groups=user_groups,
         policies=policies,
         server=server,
         health=health_servicer,
-        reloader=reloader,
-        resolvers=resolvers,
+        reloader=core.reloader,
+        resolvers=core.resolvers,
         draining=draining,
         listeners=listeners,
         call_limit=call_limit,
         readiness=readiness,
-        audit=audit,
+        audit=core.audit,
         tracer=tracer,
-        decisions=decisions,
+        decisions=core.decisions,
         calls=calls,
-        lookups=lookups,
-        sync=hub,
-        fleet=fleet,
-        sharing=sharing,
+        lookups=core.lookups,
+        sync=core.sync,
+        fleet=core.fleet,
+        sharing=core.sharing,
         sync_streams_limit=settings.sync.streams,
         sign_ins=dict.fromkeys(SIGN_INS, 0) if settings.console.enabled else {},
     )

@@ -1,0 +1,149 @@
+"""Builds what decides, from the settings: the policies and the groups of users, what other
+processes share, the audit log and the counters. Nothing runs yet, and nothing knows gRPC.
+"""
+
+import os
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from queuegate.gate.session import clock as boottime
+from queuegate_server.decisions.log import DecisionLog
+from queuegate_server.engine import Engine
+from queuegate_server.fleet.lease import ReplicaLease
+from queuegate_server.identity import registry
+from queuegate_server.identity.manager import ResolverManager
+from queuegate_server.identity.registry import ResolverType
+from queuegate_server.identity.resolver import Resolver
+from queuegate_server.observe.audit import AuditLog, open_audit_log
+from queuegate_server.observe.counters import LookupCounters
+from queuegate_server.policystore.reloader import Reloader
+from queuegate_server.settings.model import Settings
+from queuegate_server.sync.changes import Changes, LocalChanges
+from queuegate_server.sync.event_log import SERVER_BYTES
+from queuegate_server.sync.hub import SyncHub
+
+if TYPE_CHECKING:
+    from queuegate_server.fleet.member import FleetMember
+    from queuegate_server.fleet.sharing import GroupSharing
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerIdentity:
+    """One of several processes that serve together."""
+
+    index: int
+    server: bytes
+    """Identifies the server that they are."""
+    agree_on_revision: Callable[[str, int], Awaitable[int]]
+    """As for a Reloader."""
+
+
+@dataclass(frozen=True, slots=True)
+class DecisionCore:
+    """The parts that decide."""
+
+    clock: Callable[[], float]
+    """The clock of the caches, the breakers and the leases, in seconds."""
+    lease: ReplicaLease
+    """How long the caches may be used."""
+    engine: Engine
+    resolvers: ResolverManager
+    reloader: Reloader
+    lookups: LookupCounters
+    audit: AuditLog | None
+    decisions: DecisionLog
+    sync: SyncHub
+    changes: Changes
+    fleet: "FleetMember | None"
+    sharing: "GroupSharing | None"
+
+
+def build_core(
+    settings: Settings,
+    current: Settings,
+    worker: WorkerIdentity | None = None,
+    *,
+    around: Callable[[str, Resolver], Resolver] | None = None,
+    resolver_type: Callable[[str], ResolverType] = registry.resolver_type,
+) -> DecisionCore:
+    """Build what decides, on the running event loop.
+
+    Args:
+        settings: The settings that the service started with.
+        current: The settings after reloads.
+        worker: For one of several workers, which have an audit log each.
+        around: Wraps each resolver, given its name.
+        resolver_type: Returns the type of a name, or raises BadResolverType.
+
+    Raises:
+        CannotAudit: The audit log is not usable.
+    """
+    audit = open_audit_log(
+        current.audit if worker is None else current.audit.of_worker(worker.index)
+    )
+    lookups = LookupCounters()
+    lease = ReplicaLease()
+    # A lease must not outlast a machine that is suspended.
+    clock = boottime if settings.fleet.is_on else time.monotonic
+    engine = Engine(clock)
+    resolvers = ResolverManager(
+        current,
+        clock,
+        time.time,
+        lookups.of_resolver,
+        lease=lease,
+        around=around,
+        resolver_type=resolver_type,
+    )
+    reloader = Reloader(
+        *(settings, resolvers, engine, time.time),
+        None if worker is None else worker.agree_on_revision,
+    )
+    hub = SyncHub(
+        engine,
+        clock,
+        server=os.urandom(SERVER_BYTES) if worker is None else worker.server,
+        lease=lease,
+    )
+    changes: Changes = LocalChanges(reloader, hub)
+    fleet: FleetMember | None = None
+    sharing: GroupSharing | None = None
+    if settings.fleet.is_on:
+        from queuegate_server.fleet import sharing as shared  # noqa: PLC0415 - needs the extra
+        from queuegate_server.fleet.changes import FleetChanges  # noqa: PLC0415
+        from queuegate_server.fleet.join import join  # noqa: PLC0415
+
+        fleet = join(
+            settings.fleet,
+            None if worker is None else worker.index,
+            lease=lease,
+            engine=engine,
+            reloader=reloader,
+            hub=hub,
+            clock=clock,
+        )
+        changes = FleetChanges(fleet, reloader, hub, clock)
+        sharing = shared.GroupSharing(
+            *(settings.fleet, fleet.fence, lease),
+            clock=clock,
+            wall=time.time,
+            refusals=fleet.refusals,
+        )
+        resolvers.share = sharing.of_partition
+        hub.fleet_events = fleet.fence
+    return DecisionCore(
+        clock=clock,
+        lease=lease,
+        engine=engine,
+        resolvers=resolvers,
+        reloader=reloader,
+        lookups=lookups,
+        audit=audit,
+        decisions=DecisionLog(audit, allowed=current.audit.records == "all"),
+        sync=hub,
+        changes=changes,
+        fleet=fleet,
+        sharing=sharing,
+    )
