@@ -7,7 +7,7 @@ from typing import TypeVar
 T = TypeVar("T")
 
 
-def eventually(probe: Callable[[], T], expected: T, seconds: float = 60) -> None:
+def eventually(probe: Callable[[], T], expected: T, seconds: float = 180) -> None:
     """Wait until the probe returns the expected value, or fail with the last value.
 
     The pause between two probes grows from 20 ms to 100 ms, since most probes are calls.

@@ -58,7 +58,7 @@ class RunningServer:
         """The log entries so far, as dictionaries."""
         return [json.loads(line) for line in list(self._errors) if line.startswith("{")]
 
-    def wait_for_log(self, event: str, *, count: int = 1, seconds: float = 60) -> dict[str, Any]:
+    def wait_for_log(self, event: str, *, count: int = 1, seconds: float = 180) -> dict[str, Any]:
         """Return the `count`-th log entry with that message, once it exists."""
         end = time.monotonic() + seconds
         while time.monotonic() < end:
