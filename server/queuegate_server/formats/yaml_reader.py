@@ -7,8 +7,8 @@ interprets it (`007`, `yes` and `2024-01-01` stay as written). Unlike go-yaml, t
 counts as its whole target, so a small text cannot become a large tree.
 """
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
@@ -254,7 +254,7 @@ def read_yaml(data: bytes, file: str) -> YamlDocument:
     second = None
     try:
         text = decode(data)
-        with _syntax_errors(text):
+        with _SyntaxErrors(text):
             get_event = _PARSER(data).get_event
             builder = _Builder(diagnostics)
             built = builder.build(get_event)
@@ -287,7 +287,7 @@ def read_documents(data: bytes, diagnostics: Diagnostics) -> list[Node]:
     get_event = _PARSER(data).get_event
     documents: list[Node] = []
     size = _NOTHING
-    with _syntax_errors(text):
+    with _SyntaxErrors(text):
         for _ in range(MAX_DOCUMENTS):
             builder = _Builder(diagnostics, size)
             root = builder.build(get_event)
@@ -338,15 +338,24 @@ def _next_document(get_event: Callable[[], Any]) -> Position | None:
     return None
 
 
-@contextmanager
-def _syntax_errors(text: str) -> Iterator[None]:
-    """Raise the parser's errors as ParseError."""
-    try:
-        yield
-    except yaml.MarkedYAMLError as error:
-        raise _syntax_error(error, text) from None
-    except yaml.YAMLError as error:
-        raise ParseError(None, f"invalid YAML: {error}", _CHECK_SYNTAX) from None
+class _SyntaxErrors:
+    """Raises the parser's errors as ParseError.
+
+    A generator would keep them in memory: their tracebacks would lead back to themselves.
+    """
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
+        del kind, traceback
+        if isinstance(error, yaml.MarkedYAMLError):
+            raise _syntax_error(error, self._text) from None
+        if isinstance(error, yaml.YAMLError):
+            raise ParseError(None, f"invalid YAML: {error}", _CHECK_SYNTAX) from None
 
 
 def _syntax_error(error: yaml.MarkedYAMLError, text: str) -> ParseError:
