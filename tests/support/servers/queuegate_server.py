@@ -60,12 +60,13 @@ class RunningServer:
 
     def wait_for_log(self, event: str, *, count: int = 1, seconds: float = 180) -> dict[str, Any]:
         """Return the `count`-th log entry with that message, once it exists."""
-        end = time.monotonic() + seconds
+        end, pause = time.monotonic() + seconds, 0.02
         while time.monotonic() < end:
             entries = [entry for entry in self.logs if entry["event"] == event]
             if len(entries) >= count:
                 return entries[count - 1]
-            time.sleep(0.02)
+            time.sleep(pause)
+            pause = min(1.2 * pause, 0.1)
         message = f"{event!r} was not logged {count} times: {self._errors}"
         raise AssertionError(message)
 
