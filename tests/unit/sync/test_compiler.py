@@ -110,6 +110,7 @@ def test_equal_lists_are_written_in_the_same_order_in_one_step_or_several(
 
 
 async def test_a_large_policy_has_several_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compiler, "_STEP_QUEUES", 50)
     monkeypatch.setattr(shipping, "MAX_PART_BYTES", 2_000)
     queues = [QueueAcls("root", parse(""), parse(""))]
     queues += [QueueAcls(f"root.q{each}", parse(f"u{each}"), parse("")) for each in range(500)]
