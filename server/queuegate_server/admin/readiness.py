@@ -29,10 +29,12 @@ class Phase(StrEnum):
 class Readiness:
     """The readiness of a server process. Its lifecycle sets `phase`."""
 
-    def __init__(self, engine: Engine, reloader: Reloader) -> None:
-        """Report on an engine and its reloader. The initial phase is STARTING."""
+    def __init__(
+        self, engine: Engine, reloader: Reloader, fleet: Callable[[], FleetView] | None = None
+    ) -> None:
+        """Report on an engine, its reloader and its fleet. The initial phase is STARTING."""
         self.phase = Phase.STARTING
-        self.fleet: Callable[[], FleetView] | None = None
+        self.fleet: Final = fleet
         """Returns the fleet; None if the server belongs to none."""
         self._engine = engine
         self._reloader = reloader

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 from queuegate.gate.session import clock as boottime
 from queuegate_server.decisions.log import DecisionLog
 from queuegate_server.engine import Engine
-from queuegate_server.fleet.lease import ReplicaLease
 from queuegate_server.identity import registry
 from queuegate_server.identity.manager import ResolverManager
 from queuegate_server.identity.registry import ResolverType
 from queuegate_server.identity.resolver import Resolver
+from queuegate_server.identity.shared import CacheLease, EndlessLease
 from queuegate_server.observe.audit import AuditLog, open_audit_log
 from queuegate_server.observe.counters import LookupCounters
 from queuegate_server.policystore.reloader import Reloader
@@ -25,6 +25,7 @@ from queuegate_server.sync.event_log import SERVER_BYTES
 from queuegate_server.sync.hub import SyncHub
 
 if TYPE_CHECKING:
+    from queuegate_server.fleet.join import FleetBuilder
     from queuegate_server.fleet.member import FleetMember
     from queuegate_server.fleet.sharing import GroupSharing
 
@@ -46,7 +47,7 @@ class DecisionCore:
 
     clock: Callable[[], float]
     """The clock of the caches, the breakers and the leases, in seconds."""
-    lease: ReplicaLease
+    lease: CacheLease
     """How long the caches may be used."""
     engine: Engine
     resolvers: ResolverManager
@@ -84,9 +85,10 @@ def build_core(
         current.audit if worker is None else current.audit.of_worker(worker.index)
     )
     lookups = LookupCounters()
-    lease = ReplicaLease()
     # A lease must not outlast a machine that is suspended.
     clock = boottime if settings.fleet.is_on else time.monotonic
+    builder = _fleet_builder(settings, worker, clock)
+    lease = EndlessLease() if builder is None else builder.session.lease
     engine = Engine(clock)
     resolvers = ResolverManager(
         current,
@@ -94,6 +96,7 @@ def build_core(
         time.time,
         lookups.of_resolver,
         lease=lease,
+        share=None if builder is None else builder.sharing.of_partition,
         around=around,
         resolver_type=resolver_type,
     )
@@ -106,33 +109,13 @@ def build_core(
         clock,
         server=os.urandom(SERVER_BYTES) if worker is None else worker.server,
         lease=lease,
+        fleet_events=None if builder is None else builder.session.fence,
     )
-    changes: Changes = LocalChanges(reloader, hub)
+    changes: Changes
+    changes = local = LocalChanges(engine, reloader, hub)
     fleet: FleetMember | None = None
-    sharing: GroupSharing | None = None
-    if settings.fleet.is_on:
-        from queuegate_server.fleet import sharing as shared  # noqa: PLC0415 - needs the extra
-        from queuegate_server.fleet.changes import FleetChanges  # noqa: PLC0415
-        from queuegate_server.fleet.join import join  # noqa: PLC0415
-
-        fleet = join(
-            settings.fleet,
-            None if worker is None else worker.index,
-            lease=lease,
-            engine=engine,
-            reloader=reloader,
-            hub=hub,
-            clock=clock,
-        )
-        changes = FleetChanges(fleet, reloader, hub, clock)
-        sharing = shared.GroupSharing(
-            *(settings.fleet, fleet.fence, lease),
-            clock=clock,
-            wall=time.time,
-            refusals=fleet.refusals,
-        )
-        resolvers.share = sharing.of_partition
-        hub.fleet_events = fleet.fence
+    if builder is not None:
+        fleet, changes = builder.join(engine, local, hub)
     return DecisionCore(
         clock=clock,
         lease=lease,
@@ -145,5 +128,16 @@ def build_core(
         sync=hub,
         changes=changes,
         fleet=fleet,
-        sharing=sharing,
+        sharing=None if builder is None else builder.sharing,
     )
+
+
+def _fleet_builder(
+    settings: Settings, worker: WorkerIdentity | None, clock: Callable[[], float]
+) -> "FleetBuilder | None":
+    """Return what builds this process's part of a fleet; None without a fleet."""
+    if not settings.fleet.is_on:
+        return None
+    from queuegate_server.fleet.join import FleetBuilder  # noqa: PLC0415 - needs the extra
+
+    return FleetBuilder(settings.fleet, None if worker is None else worker.index, clock, time.time)

@@ -208,7 +208,9 @@ class FleetBarrier:
             isolation_timeout: Seconds after the event for which one that is cut off may.
         """
         self._peers = peers
-        self._event = event
+        self.event: Final = event
+        self.ended_at = math.inf
+        """When all leases were seen to have ended, if the barrier relies on them."""
         self._has_event = has_event
         self._leases_timeout = leases_timeout
         self._waiting = {
@@ -262,20 +264,20 @@ class FleetBarrier:
                 continue
             self.reached += 1
             self.waited_out += [f"{gate} (replica {peer.status.name})" for gate in confirmed]
-            if self._event.nonce.hex() in peer.status.failed:
+            if self.event.nonce.hex() in peer.status.failed:
                 self.failed.append(peer.status.name)
         return min(ends, default=None)
 
     def _confirmed(self, status: ReplicaStatus) -> list[str] | None:
         """Return the gates that a replica has waited out; None if it has not confirmed."""
-        if status.epoch != self._event.epoch.hex():
+        if status.epoch != self.event.epoch.hex():
             return None
-        confirmed = status.confirmed.get(self._event.nonce.hex())
+        confirmed = status.confirmed.get(self.event.nonce.hex())
         if confirmed is not None:
             return [*confirmed]
         through = status.confirmed_through
-        if through is None or through[0] < self._event.sequence:
+        if through is None or through[0] < self.event.sequence:
             return None
         # Its number alone might be that of an event which Redis has lost since.
-        position = LogPosition(self._event.epoch, through[0], bytes.fromhex(through[1]))
-        return [] if position == self._event or self._has_event(position) else None
+        position = LogPosition(self.event.epoch, through[0], bytes.fromhex(through[1]))
+        return [] if position == self.event or self._has_event(position) else None

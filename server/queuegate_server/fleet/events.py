@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Final, Literal, NamedTuple
 
 from queuegate_server.fleet.keys import MAC_BYTES, LogPosition, Signer
-from queuegate_server.sync.event_log import MAX_FORGOTTEN
+from queuegate_server.sync.event_log import MAX_INVALIDATED
 
 MAX_STATUS_BYTES: Final = 64 * 1024
 MAX_NAMES_BYTES: Final = 16 * 1024
@@ -38,22 +38,31 @@ class Change(NamedTuple):
     """Something that all replicas must do."""
 
     kind: Literal["forget", "reload"]
-    """Forget groups, or read the policy again. A replica that does not know the kind of an event
-    joins again, and then counts as having carried it out: it has dropped all groups, and has read
-    its policy.
+    """As it is written: invalidate groups, or read the policy again. A replica that does not know
+    the kind of an event joins again, and then counts as having carried it out: it has invalidated
+    all groups, and has read its policy.
     """
     partition: str = ""
     users: frozenset[str] = frozenset()
-    """The users to forget; empty for all of the partition."""
+    """Whose groups are invalid; empty for all of the partition."""
     is_awaited: bool = False
     """Whether the replicas must confirm that no gate of theirs decides from the state before."""
 
+    @property
+    def is_reload(self) -> bool:
+        """Whether the policy must be read again; else groups are invalid."""
+        return self.kind == "reload"
+
+    def of_all_users(self) -> "Change":
+        """Return the invalidation of all users of the partition."""
+        return self._replace(users=frozenset())
+
     @classmethod
-    def forget(cls, partition: str, users: Collection[str], *, is_awaited: bool) -> "Change":
-        """Return that groups must be forgotten; those of all users if too many are named."""
+    def invalidate(cls, partition: str, users: Collection[str], *, is_awaited: bool) -> "Change":
+        """Return that groups are invalid; those of all users if too many are named."""
         named = frozenset(users)
         if (
-            len(named) > MAX_FORGOTTEN
+            len(named) > MAX_INVALIDATED
             or sum(len(name.encode()) for name in named) > MAX_NAMES_BYTES
         ):
             named = frozenset()
@@ -97,6 +106,22 @@ def decode_event(
     except (KeyError, ValueError, TypeError) as error:
         raise MalformedEntry(entry_id, "cannot be read") from error
     return Event(position, previous, change)
+
+
+class LogState(NamedTuple):
+    """What Redis has."""
+
+    epoch: bytes
+    """Identifies the history; empty if there is none."""
+    head: LogPosition | None
+    """The newest event; None if there is no history, or it is damaged."""
+    statuses: "Sequence[ReplicaStatus]"
+    has_appended: bool = False
+    is_complete: bool = True
+    """Whether it has the statuses of all replicas; not if somebody else has written too many."""
+    clock: tuple[float, float] | None = None
+    """How far the wall clock of this replica is ahead of that of Redis, in seconds: at least, and
+    at most."""
 
 
 @dataclass(frozen=True)

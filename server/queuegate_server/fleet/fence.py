@@ -5,7 +5,7 @@ Groups of other replicas are judged by the events that were applied. A change by
 groups before its event is applied; until then, old groups must not come back.
 """
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
 from queuegate.v1 import cursor_pb2, sync_pb2
@@ -35,26 +35,26 @@ class OrderFence:
     replica has applied.
     """
 
-    def __init__(self, log: ReplicaLog, is_behind: Callable[[], bool]) -> None:
+    def __init__(self, log: ReplicaLog, unsent: Collection[object]) -> None:
         """Know of no pending change.
 
         Args:
             log: The events that were applied.
-            is_behind: Returns whether changes of this replica wait to be sent to Redis. Until they
-                are, no shared groups are used.
+            unsent: The changes of this replica that wait to be sent to Redis. Until they are, no
+                shared groups are used.
         """
         self._log: Final = log
-        self._is_behind = is_behind
+        self._unsent = unsent
         self._pending: set[PendingInvalidation] = set()
 
     @property
     def position(self) -> LogPosition | None:
         """The newest event that was applied; None while groups cannot be judged."""
-        return None if self._is_behind() else self._log.position
+        return None if self._unsent else self._log.position
 
     def accepts(self, partition: str, user: str, since: LogPosition) -> bool:
         """Return whether groups that were looked up at a position are still valid."""
-        if self._is_behind() or not self._log.accepts(partition, user, since):
+        if self._unsent or not self._log.accepts(partition, user, since):
             return False
         return not any(each.covers(partition, user) for each in self._unapplied())
 
@@ -93,7 +93,7 @@ class OrderFence:
         judged.
         """
         events = self._log.since(LogPosition.of_cursor(cursor.epoch, cursor.sequence))
-        if events is None or self._is_behind():
+        if events is None or self._unsent:
             return None
         return [*events, *(each.invalidated for each in self._unapplied())]
 

@@ -1,11 +1,19 @@
 """Builds the view of the fleet from the statuses that a replica has seen, and names mistakes."""
 
+import logging
+import math
 from collections.abc import Mapping, Sequence
+from typing import Final
 
-from queuegate_server.fleet.barrier import HEARTBEAT_TIMEOUT, Peer
+from queuegate_server.fleet.barrier import HEARTBEAT_TIMEOUT, Peer, Peers
+from queuegate_server.fleet.clocks import Clock, ClockWatch
 from queuegate_server.fleet.events import ReplicaStatus
 from queuegate_server.fleet.keys import LogPosition
 from queuegate_server.fleet.view import FleetView, ReplicaState, ReplicaView
+
+_LOG = logging.getLogger("queuegate_server.fleet")
+FOREIGN_STATUS_SECONDS: Final = 60.0
+"""For how long a status with another secret counts as a mistake after it was written."""
 
 
 def fleet_view(
@@ -48,28 +56,55 @@ def fleet_view(
     return FleetView(sorted(replicas), is_reachable, [*refused, *mistakes], cause)
 
 
-def mistakes(
-    duplicate_names: Sequence[str], *, has_foreign_statuses: bool, clocks: str = ""
-) -> Sequence[str]:
-    """Return sentences about mistakes in the settings of replicas.
+class Mistakes:
+    """Mistakes in the settings of replicas, in sentences, and those that were logged."""
 
-    Args:
-        duplicate_names: Names that several running replicas have.
-        has_foreign_statuses: Whether somebody writes statuses with another secret.
-        clocks: A sentence about clocks that differ; else empty.
-    """
-    found = [
-        f"several running replicas are named {name}: give each its own fleet.replica"
-        for name in duplicate_names
-    ]
-    if has_foreign_statuses:
-        found.append(
-            "others write statuses to Redis with a different secret: is fleet.secret_file the "
-            "same on all replicas? If it is another fleet, give it a fleet.prefix of its own"
-        )
-    if clocks:
-        found.append(clocks)
-    return found
+    def __init__(self, name: str) -> None:
+        """Know of none yet, at a replica with this name."""
+        self._name = name
+        self._clocks = ClockWatch()
+        self._rejected = 0
+        self._foreign_until = -math.inf
+        self._warned_of: Sequence[str] = ()
+
+    def compare_clocks(self, peers: Peers, own: Clock | None, now: float) -> None:
+        """Compare the clocks of the replicas that send heartbeats with the own one, when an answer
+        has come.
+        """
+        running = [each for each in peers.all().values() if not each.is_silent(now)]
+        clocks = {each.status.name: each.status.clock for each in running}
+        self._clocks.update(clocks | {self._name: own}, now)
+
+    def all(self, peers: Peers, rejected: int, now: float) -> Sequence[str]:
+        """Return the mistakes that are known.
+
+        Args:
+            peers: The other replicas.
+            rejected: How many statuses have been written with another secret.
+            now: The time on the own clock, in seconds.
+        """
+        if rejected > self._rejected:
+            self._rejected, self._foreign_until = rejected, now + FOREIGN_STATUS_SECONDS
+        mistakes = [
+            f"several running replicas are named {name}: give each its own fleet.replica"
+            for name in peers.duplicate_names()
+        ]
+        if now < self._foreign_until:
+            mistakes.append(
+                "others write statuses to Redis with a different secret: is fleet.secret_file the "
+                "same on all replicas? If it is another fleet, give it a fleet.prefix of its own"
+            )
+        if clocks := self._clocks.mistake(now):
+            mistakes.append(clocks)
+        return mistakes
+
+    def warn(self, peers: Peers, rejected: int, now: float) -> None:
+        """Log mistakes that were not there before."""
+        mistakes = self.all(peers, rejected, now)
+        for each in mistakes:
+            if each not in self._warned_of:
+                _LOG.warning("%s", each)
+        self._warned_of = mistakes
 
 
 def _replica_view(

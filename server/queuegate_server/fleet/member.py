@@ -1,48 +1,44 @@
-"""This process as one replica of a fleet: it reports itself, and appends its changes.
+"""This process as one replica of a fleet: the I/O around `FleetSession`.
 
-`Follower` waits for events and carries them out. This module sends a heartbeat every half second,
-and tries the commands that only changes and shared groups need, so that a refusal is known before.
+It sends a heartbeat every half second, carries out what the session asks for, appends changes, and
+tries the commands that only changes and shared groups need, so that a refusal is known before.
 Without Redis the replica works alone, until it can follow the events again. What it looks up
 meanwhile it uses for a few seconds only, because no invalidation by others reaches it.
 """
 
 import asyncio
 import logging
-import math
-import os
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable
 from typing import Final
 
-from queuegate_server.engine import Engine
-from queuegate_server.fleet.barrier import Peers
-from queuegate_server.fleet.clocks import ClockWatch
+from queuegate_server.engine import Engine, NotReady
 from queuegate_server.fleet.connection import StoreRefused, StoreUnavailable
-from queuegate_server.fleet.events import Change, ReplicaStatus
-from queuegate_server.fleet.fence import OrderFence
+from queuegate_server.fleet.events import Change, LogState, ReplicaStatus
 from queuegate_server.fleet.follower import Follower
-from queuegate_server.fleet.health import fleet_view, mistakes
-from queuegate_server.fleet.keys import NONCE_BYTES, LogPosition
-from queuegate_server.fleet.lease import ReplicaLease
+from queuegate_server.fleet.health import Mistakes, fleet_view
+from queuegate_server.fleet.keys import LogPosition
 from queuegate_server.fleet.refusals import PROBE_INTERVAL, Refusals
-from queuegate_server.fleet.replica_log import HEARTBEAT_INTERVAL, ReplicaLog
-from queuegate_server.fleet.status_reporter import StatusReporter
-from queuegate_server.fleet.stream import LogState, Stream
+from queuegate_server.fleet.replica_log import HEARTBEAT_INTERVAL
+from queuegate_server.fleet.session import FleetSession
+from queuegate_server.fleet.steps import (
+    Append,
+    Heartbeat,
+    Loss,
+    NewestEvents,
+    NewHistory,
+    OwnState,
+    UnsentChanges,
+)
+from queuegate_server.fleet.stream import Stream
 from queuegate_server.fleet.view import FleetView
-from queuegate_server.policystore.reloader import Reloader
+from queuegate_server.sync.changes import LocalChanges
 from queuegate_server.sync.hub import SyncHub
 
 _LOG = logging.getLogger("queuegate_server.fleet")
 APPEND_SECONDS: Final = 2.0
-CLEANING_INTERVAL: Final = 0.05
-"""Seconds between two heartbeats while somebody else has written more statuses than one answer has:
-each of them removes some."""
-JOIN_POLL_SECONDS: Final = 0.05
-"""Seconds between two heartbeats while this replica finds out whether others run."""
 TURN_POLL_SECONDS: Final = 0.002
-MAX_UNSENT: Final = 1_000
-"""Changes that wait until Redis can be reached again; of more, all users are forgotten."""
-FOREIGN_STATUS_SECONDS: Final = 60.0
-"""For how long a status with another secret counts as a mistake after it was written."""
+MAX_PROBLEM: Final = 600
+"""Characters of what it reports that Redis refuses it."""
 
 
 class NotAppended(StoreUnavailable):
@@ -58,73 +54,40 @@ class FleetMember:
 
     def __init__(
         self,
-        name: str,
+        session: FleetSession,
         stream: Stream,
-        log: ReplicaLog,
+        refusals: Refusals,
         *,
-        version: str,
-        lease: ReplicaLease,
         engine: Engine,
-        reloader: Reloader,
+        local: LocalChanges,
         hub: SyncHub,
         clock: Callable[[], float],
-        refusals: Refusals | None = None,
     ) -> None:
         """Follow nothing yet.
 
         Args:
-            name: The name of the replica, for people.
+            session: Decides what to do.
             stream: The events and statuses in Redis.
-            log: This replica's place in the order of events.
-            version: The version of queuegate.
-            lease: The lease of all caches; its clock is the same.
-            engine: Has the groups to forget.
-            reloader: Reads the policy again.
-            hub: The gates.
-            clock: A clock that goes on while the machine is suspended, in seconds.
             refusals: What Redis refuses this replica.
+            engine: Has the policy.
+            local: Carries changes out in this process and its gates.
+            hub: The gates.
+            clock: A clock that keeps running while the machine is suspended, in seconds.
         """
-        self.refusals: Final = Refusals() if refusals is None else refusals
-        self.name: Final = name
-        self.log: Final = log
+        self.session: Final = session
         self.stream: Final = stream
-        self.peers: Final = Peers(os.urandom(8).hex(), name)
         self.error: StoreUnavailable | None = _NotAskedYet("it has not answered yet")
         """Why Redis is unavailable; None if it has answered the last heartbeat."""
-        self.unsent: dict[Change, bytes] = {}
-        """Changes that took effect here while Redis could not be reached, and the nonces of their
-        events."""
-        self.fence: Final = OrderFence(log, lambda: bool(self.unsent))
-        self._lease = lease
+        self._refusals = refusals
+        self._engine = engine
+        self._hub = hub
         self._clock = clock
         self._logged = ""
         """The error that was logged last; empty while Redis can be used."""
-        self._warned_of: Sequence[str] = ()
-        self._rejected = 0
-        self._interval = HEARTBEAT_INTERVAL
-        self._begun = b""
-        """The epoch of the history that this replica has begun."""
-        self._foreign_until = -math.inf
-        self._clocks = ClockWatch()
+        self._mistakes: Final = Mistakes(session.name)
         self._wake = asyncio.Event()
         self._answered = asyncio.Event()
-        self._reporter = StatusReporter(
-            *(self.peers, name, log),
-            version=version,
-            engine=engine,
-            hub=hub,
-            clock=clock,
-            refusals=self.refusals,
-        )
-        self.follower: Final = Follower(
-            *(stream, log, self.fence, self._reporter),
-            lease=lease,
-            engine=engine,
-            reloader=reloader,
-            hub=hub,
-            clock=clock,
-            wake=self._wake.set,
-        )
+        self.follower: Final = Follower(session, stream, local, clock, self._wake.set)
         self._tasks: list[asyncio.Task[None]] = []
 
     def start(self) -> None:
@@ -136,22 +99,18 @@ class FleetMember:
         ]
 
     @property
-    def has_followed(self) -> bool:
-        """Whether this replica has followed the fleet since its start."""
-        return self.log.position is not None or self.follower.gaps > 0
-
-    @property
     def is_reachable(self) -> bool:
         """Whether Redis has answered the last heartbeat."""
         return self.error is None
 
     def view(self) -> FleetView:
         """Return the fleet as this replica sees it."""
+        now, session = self._clock(), self.session
         return fleet_view(
-            *(self.status, self.peers.all(), self.log.newest, self._clock()),
+            *(self.status, session.peers.all(), session.log.newest, now),
             is_reachable=self.is_reachable,
             has_asked=not isinstance(self.error, _NotAskedYet),
-            mistakes=self._mistakes(),
+            mistakes=self._mistakes.all(session.peers, self.stream.rejected, now),
             cause=str(self.error) if isinstance(self.error, StoreRefused) else "",
         )
 
@@ -161,11 +120,11 @@ class FleetMember:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await self.follower.close()
-        self._reporter.leave()
-        status = self._reporter.next_status()  # with the history, whose age a successor relies on
-        self._lease.end()
+        self.session.leave()
+        last = self._next_heartbeat()  # with the history, whose age a successor relies on
+        self.session.lease.end()
         try:
-            await self.stream.heartbeat(status)
+            await self.stream.heartbeat(last.status)
         except StoreUnavailable as error:
             _LOG.info("could not report to the fleet that this replica is stopping: %s", error)
         await self.stream.close()
@@ -173,15 +132,11 @@ class FleetMember:
     @property
     def status(self) -> ReplicaStatus:
         """This replica as it would be reported now."""
-        return self._reporter.status
+        return self.session.status(self._clock(), self._own_state())
 
     def has_applied(self, epoch: bytes, sequence: int) -> bool:
         """Return whether a change that was reported to a caller has taken effect here."""
-        return self.log.has_applied(LogPosition.of_cursor(epoch, sequence))
-
-    async def catch_up(self, changes: Collection[tuple[bytes, int]]) -> None:
-        """Wait until changes have taken effect here, for 50 ms at most."""
-        await self.follower.catch_up(changes)
+        return self.session.log.has_applied(LogPosition.of_cursor(epoch, sequence))
 
     async def heartbeat(self) -> None:
         """Send a heartbeat now, and wait until Redis has answered one that was sent after this
@@ -194,48 +149,40 @@ class FleetMember:
 
     def send_later(self, change: Change) -> None:
         """Send a change that took effect here when Redis can be reached again."""
-        self._keep(change._replace(is_awaited=False))
-        if len(self.unsent) > MAX_UNSENT:
-            changes, self.unsent = self.unsent, {}
-            for each in changes:
-                is_reload = each.kind == "reload"
-                self._keep(
-                    each if is_reload else Change.forget(each.partition, (), is_awaited=False)
-                )
+        self.session.send_later(change)
         self._wake.set()
 
-    def _keep(self, change: Change) -> None:
-        self.unsent.setdefault(change, os.urandom(NONCE_BYTES))
-
     async def append(
-        self, change: Change, nonce: bytes = b"", *, seconds: float = APPEND_SECONDS
+        self,
+        change: Change,
+        nonce: bytes = b"",
+        *,
+        head: LogPosition | None = None,
+        seconds: float = APPEND_SECONDS,
     ) -> LogPosition:
         """Append a change that has taken effect here.
 
         Args:
             change: The change.
             nonce: Identifies its event; a new one if it is empty.
-            seconds: How long it may take while others append, too.
+            head: The event after which to append it first; None: the newest that is known.
+            seconds: How long it may take while others append as well.
 
         Raises:
             NotAppended: It was certainly not appended.
             StoreUnavailable: That is not known.
         """
-        nonce = nonce or os.urandom(NONCE_BYTES)
-        head, until = self.log.newest, self._clock() + seconds
-        self.follower.expect(nonce)
-        while head is not None and self._clock() < until:
-            answer = await self.stream.append(head, change, nonce)
-            self._merge(answer)
-            before, head = head, answer.head
-            if head is None or head.epoch != before.epoch or head.sequence < before.sequence:
-                break
-            if answer.has_appended:
-                self.log.note_known(head)
-                return head
-            if head == before:
+        nonce, until = nonce or self.session.new_nonce(), self._clock() + seconds
+        request: Append | LogPosition | None = self.session.append(change, nonce, head)
+        while isinstance(request, Append) and self._clock() < until:
+            if request.has_next_turn:
                 await asyncio.sleep(TURN_POLL_SECONDS)
-        self.follower.do_not_expect(nonce)
+            answer = await self.stream.append(request.head, change, nonce)
+            self._merge(answer)
+            request = self.session.append_answered(request, answer)
+        if isinstance(request, LogPosition):
+            return request
+        self.session.not_appended(nonce)
         self._wake.set()
         raise NotAppended("the event log of the fleet is being rebuilt, or very busy")
 
@@ -245,16 +192,18 @@ class FleetMember:
             try:
                 await self._beat()
                 self._set_error(None)
-                self._warn_of_mistakes()
+                self._mistakes.warn(self.session.peers, self.stream.rejected, self._clock())
             except StoreUnavailable as error:
                 self._set_error(error)
+                self.session.pause = self.session.pause or HEARTBEAT_INTERVAL
             except Exception:
                 _LOG.exception("unexpected error in a heartbeat of the fleet")
+                self.session.pause = self.session.pause or HEARTBEAT_INTERVAL
             self._answered.set()
             self._answered = asyncio.Event()
-            self._lease.end_if_expired(self._clock())
+            self.session.lease.end_if_expired(self._clock())
             try:
-                async with asyncio.timeout(self._interval):
+                async with asyncio.timeout(self.session.pause):
                     await self._wake.wait()
             except TimeoutError:
                 pass
@@ -268,107 +217,73 @@ class FleetMember:
 
     async def _probe(self) -> None:
         try:
-            self.refusals.note_probe(await self.stream.probe())
+            self._refusals.note_probe(await self.stream.probe())
         except StoreUnavailable as error:  # a refusal is noted; without an answer, heartbeats fail
             _LOG.debug("could not test the Redis commands: %s", error)
 
+    def _next_heartbeat(self) -> Heartbeat:
+        return self.session.heartbeat(self._clock(), self._own_state())
+
     async def _beat(self) -> None:
-        """Report this replica, and take in what Redis answers. Raises StoreUnavailable."""
-        known, sent_at = self.log.newest, self._clock()
-        answer = await self.stream.heartbeat(self._reporter.next_status())
-        outdated = self._merge(answer)
-        self._reporter.wall_clock = answer.clock
-        if outdated or self.stream.has_unsigned:
-            await self.stream.remove_replicas(outdated)
-        self._interval = HEARTBEAT_INTERVAL if answer.is_complete else CLEANING_INTERVAL
-        if self.log.position is None or known is None:
-            await self._join(answer, sent_at)
-        elif answer.head is not None and self.log.heartbeat_answered(answer.head, known, sent_at):
-            self.follower.extend_lease()
-            if self.unsent:
-                await self._send_unsent()
-        elif self.log.position is not None:
-            if answer.head is None or answer.head.epoch == known.epoch:
-                await self.stream.begin(answer.epoch)
-            self.follower.stop_following("Redis has lost events")
+        """Report this replica, and take the next step. Raises StoreUnavailable."""
+        heartbeat = self._next_heartbeat()
+        answer = await self.stream.heartbeat(heartbeat.status)
+        removable = self._merge(answer)
+        if removable or self.stream.has_unsigned:
+            await self.stream.remove_replicas(removable)
+        match self.session.heartbeat_answered(heartbeat, answer, self._clock()):
+            case NewHistory() as begin:
+                await self._begin(begin)
+            case Loss() as stop:
+                await self.follower.stop(stop)
+            case UnsentChanges(head):
+                await self._send_unsent(head)
+            case NewestEvents() as request:
+                await self._join(request)
 
     def _merge(self, answer: LogState) -> list[ReplicaStatus]:
-        """Take in the statuses in an answer; return those that can be removed."""
         now = self._clock()
-        outdated = self.peers.merge(
-            answer.statuses, now, epoch=answer.epoch, is_complete=answer.is_complete
-        )
-        peers = self.peers.all().values()
-        clocks = {each.status.name: each.status.clock for each in peers if not each.is_silent(now)}
-        self._clocks.update(clocks | {self.name: answer.clock}, now)
-        return outdated
+        removable = self.session.merge(answer, now)
+        self._mistakes.compare_clocks(self.session.peers, answer.clock, now)
+        return removable
 
-    async def _send_unsent(self) -> None:
-        """Try to append a change that could not be sent before. Raises StoreUnavailable."""
-        change, nonce = next(iter(self.unsent.items()))
-        pending = self.fence.begin(change.partition, change.users)
-        event = None
-        del self.unsent[change]  # the same may be added meanwhile, which must be sent, too
-        try:
-            event = await self.append(change, nonce, seconds=HEARTBEAT_INTERVAL)
-        except NotAppended:
-            self.unsent.setdefault(change, nonce)
-        except BaseException:
-            self.unsent.setdefault(change, nonce)
-            raise
-        finally:
-            self.fence.end(pending, event)
-        self._wake.set()
-
-    async def _join(self, answer: LogState, sent_at: float) -> None:
-        """Follow the history that Redis has. Raises StoreUnavailable."""
-        head = answer.head
-        if head is None:
-            self._begun = await self.stream.begin(answer.epoch)
-        elif not self.has_followed and head.epoch != self._begun and not self._is_alive(head):
-            await self._begin_in_place_of(head)
-            return
-        elif self.unsent:
-            change, nonce = next(iter(self.unsent.items()))
-            sent = await self.stream.append(head, change, nonce)
-            if sent.has_appended:
-                self.unsent.pop(change, None)
+    async def _begin(self, begin: NewHistory) -> None:
+        if begin.cause:
+            _LOG.warning("all replicas look up their cached groups again: %s", begin.cause)
         else:
-            await self._probe()
-            events = await self.stream.recent(head)
-            if self.unsent:
-                self._wake.set()
-                return
-            stray = self.follower.pop_stray_entry(head, sent_at)
-            has_lost_events = self.log.has_lost_events(events, head)
-            if has_lost_events or stray is not None:
-                _LOG.warning(
-                    "all replicas look up their cached groups again: %s",
-                    "Redis has lost events" if has_lost_events else stray,
-                )
-                await self.stream.begin(head.epoch)
-                self._wake.set()
-                return
-            await self.follower.join(events, head, sent_at)
-            return
-        self._wake.set()
+            _LOG.info("no replica follows the fleet's events, so a new history begins")
+        self.session.has_begun(await self.stream.begin(begin.before))
 
-    def _is_alive(self, head: LogPosition) -> bool:
-        """Return whether another replica follows the history."""
-        return self.peers.follows(head.epoch, self._clock()) is True
+    async def _send_unsent(self, head: LogPosition) -> None:
+        """Try to append a change that could not be sent before. Raises StoreUnavailable."""
+        change, nonce = self.session.pop_unsent()
+        pending = self.session.fence.begin(change.partition, change.users)
+        event = None
+        try:
+            event = await self.append(change, nonce, head=head, seconds=HEARTBEAT_INTERVAL)
+        except NotAppended:
+            pass
+        finally:
+            if event is None:
+                self.session.keep_unsent(change, nonce)
+            self.session.fence.end(pending, event)
 
-    async def _begin_in_place_of(self, head: LogPosition) -> None:
-        """Begin another history in the place of one that nobody follows. Raises StoreUnavailable.
+    async def _join(self, request: NewestEvents) -> None:
+        """Follow the history that Redis has. Raises StoreUnavailable."""
+        await self._probe()
+        answer = self.session.read(request, await self.stream.recent(request.head))
+        if isinstance(answer, NewHistory):
+            await self._begin(answer)
+        elif answer is not None:
+            await self.follower.join(answer)
 
-        It may have been restored from a backup while no replica ran, and lack invalidations. This
-        replica has just started, so it cannot know.
-        """
-        if self.peers.follows(head.epoch, self._clock()) is None:
-            self._interval = JOIN_POLL_SECONDS
-            return
-        _LOG.info("no replica follows the fleet's events, so a new history begins")
-        self._begun = await self.stream.begin(head.epoch)
-        self._wake.set()
+    def _own_state(self) -> OwnState:
+        problem = "; ".join(self._refusals.sentences)[:MAX_PROBLEM]
+        try:
+            policy = self._engine.snapshot.policy
+        except NotReady:
+            return OwnState(gates=self._hub.streams, problem=problem)
+        return OwnState(policy.revision, policy.checksum, self._hub.streams, problem)
 
     def _set_error(self, error: StoreUnavailable | None) -> None:
         if error is None:
@@ -377,22 +292,3 @@ class FleetMember:
             self._logged = kind
             _LOG.warning("Redis is unavailable; this replica works alone: %s", error)
         self.error = error
-
-    def _warn_of_mistakes(self) -> None:
-        """Log mistakes that were not there before."""
-        found = self._mistakes()
-        for each in found:
-            if each not in self._warned_of:
-                _LOG.warning("%s", each)
-        self._warned_of = found
-
-    def _mistakes(self) -> Sequence[str]:
-        if self.stream.rejected > self._rejected:
-            self._rejected = self.stream.rejected
-            self._foreign_until = self._clock() + FOREIGN_STATUS_SECONDS
-        now = self._clock()
-        return mistakes(
-            self.peers.duplicate_names(),
-            has_foreign_statuses=now < self._foreign_until,
-            clocks=self._clocks.mistake(now),
-        )

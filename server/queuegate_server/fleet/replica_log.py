@@ -228,7 +228,7 @@ class ReplicaLog:
     def accepts(self, partition: str, user: str, since: LogPosition) -> bool:
         """Return whether groups of a user that another replica looked up at a position are valid.
 
-        They are if this replica knows all events since then, and none of them forgets the user.
+        They are if this replica knows all events since then, and none of them invalidates the user.
         """
         return self.has_event(since) and self._events.is_valid(partition, user, since.sequence)
 
@@ -252,10 +252,10 @@ class ReplicaLog:
 
     def _note(self, event: Event) -> None:
         change = event.change
-        if change.kind == "forget":
-            self._events.forget(change.partition, change.users)
-        else:
+        if change.is_reload:
             self._events.policy_changed()
+        else:
+            self._events.invalidate(change.partition, change.users)
         self._nonces.append(event.position.nonce)
         while len(self._nonces) > self._events.head - self._events.tail + 1:
             self._nonces.popleft()

@@ -2,8 +2,9 @@
 
 A value carries the position in the fleet's order of events that its writer had applied before it
 asked the resolver. The reader decides whether it still holds: it accepts a value only if it knows
-all events since then, and none of them forgets the user. So an answer from before an invalidation
-is never used after it, however slow the lookup or the write was, and whoever stored it.
+all events since then, and none of them invalidates the user. So an answer from before an
+invalidation is never used after it, however slow the lookup or the write was, and whoever stored
+it.
 
 A replica that finds no value locks the lookup. The others wait a moment for its answer, so three
 replicas that need a user at the same time make one lookup.

@@ -6,9 +6,9 @@ from typing import Final
 from queuegate_server.files.permissions import PUBLIC, warn_of_mode
 from queuegate_server.fleet.connection import StoreConnection
 from queuegate_server.fleet.keys import Keys, Signer
-from queuegate_server.fleet.lease import ReplicaLease
 from queuegate_server.fleet.refusals import Refusals
-from queuegate_server.fleet.shared_groups import Fence, GroupCounts, PartitionGroups, ValueCodec
+from queuegate_server.fleet.session import FleetSession
+from queuegate_server.fleet.shared_groups import GroupCounts, PartitionGroups, ValueCodec
 from queuegate_server.fleet.value_store import BatchingStore
 from queuegate_server.settings.fleet import Fleet
 
@@ -19,22 +19,20 @@ class GroupSharing:
     def __init__(
         self,
         fleet: Fleet,
-        fence: Fence,
-        lease: ReplicaLease,
+        session: FleetSession,
+        refusals: Refusals | None = None,
         *,
         clock: Callable[[], float],
         wall: Callable[[], float],
-        refusals: Refusals | None = None,
     ) -> None:
         """Connect to nothing yet.
 
         Args:
             fleet: The settings, with a URL.
-            fence: The order of events, as far as this replica has applied it.
-            lease: The lease of all caches.
+            session: Knows the order of events, and has the lease of all caches.
+            refusals: Where commands are noted that Redis refuses.
             clock: The clock of the lease, in seconds.
             wall: The wall clock, in seconds.
-            refusals: Where commands are noted that Redis refuses.
         """
         for path in fleet.secrets:
             warn_of_mode(path, PUBLIC)
@@ -45,8 +43,8 @@ class GroupSharing:
         )
         self.counts: Final = GroupCounts()
         self._signer = Signer(fleet.secret(), "groups")
-        self._fence = fence
-        self._lease = lease
+        self._fence = session.fence
+        self._lease = session.lease
         self._clock = clock
         self._wall = wall
 

@@ -10,13 +10,14 @@ import asyncio
 import os
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from queuegate_server.fleet import scripts
 from queuegate_server.fleet.connection import Script, StoreConnection, StoreUnavailable
 from queuegate_server.fleet.events import (
     Change,
     Event,
+    LogState,
     Malformed,
     ReplicaStatus,
     decode_event,
@@ -43,22 +44,6 @@ HEARTBEAT_BUDGET: Final = 1.0
 """Seconds for a heartbeat."""
 COMMAND_BUDGET: Final = 2.0
 """Seconds for any other command that does not block."""
-
-
-class LogState(NamedTuple):
-    """What Redis has."""
-
-    epoch: bytes
-    """Identifies the history; empty if there is none."""
-    head: LogPosition | None
-    """The newest event; None if there is no history, or it is damaged."""
-    statuses: list[ReplicaStatus]
-    has_appended: bool = False
-    is_complete: bool = True
-    """Whether it has the statuses of all replicas; not if somebody else has written too many."""
-    clock: tuple[float, float] | None = None
-    """How far the wall clock of this replica is ahead of that of Redis, in seconds: at least, and
-    at most."""
 
 
 class Stream:

@@ -100,6 +100,7 @@ class ResolverManager:
         observe: Callable[[str, str], LookupObserver] | None = None,
         *,
         lease: CacheLease | None = None,
+        share: Share | None = None,
         around: Callable[[str, Resolver], Resolver] | None = None,
         resolver_type: Callable[[str], ResolverType] = registry.resolver_type,
     ) -> None:
@@ -112,12 +113,12 @@ class ResolverManager:
             observe: Returns the observer of a resolver's lookups, by its name and where it is
                 defined: by name in the `settings`, or by its type in the `policy`.
             lease: How long the caches may be used; None: always.
+            share: With a fleet: what its servers share.
             around: Wraps each resolver, given its name.
             resolver_type: Returns the type of a name, or raises BadResolverType.
         """
         self._observe = observe
-        self.share: Share | None = None
-        """With a fleet: what its servers share. Applies to partitions that are loaded later."""
+        self._share = share
         self._around = around
         self._resolver_type = resolver_type
         self._settings = settings
@@ -193,7 +194,7 @@ class ResolverManager:
 
     def _shared(self, partition: str, key: ResolverKey, source: GroupSource) -> SharedGroups | None:
         """Return what servers share about a partition; None if each must ask by itself."""
-        if self.share is None or source.is_local:
+        if self._share is None or source.is_local:
             return None
         settings: list[tuple[str, str, str, str]] = []
         for each in _members(self._settings, key):
@@ -203,7 +204,7 @@ class ResolverManager:
             options_json = options.model_dump_json(fallback=repr)
             settings.append((*each, repr(resolver_type), options_json))
         chain = _chain(self._settings, key)
-        return self.share(partition, repr((settings, chain and chain.mode)))
+        return self._share(partition, repr((settings, chain and chain.mode)))
 
     async def _source(self, partition: Partition, key: ResolverKey) -> GroupSource:
         """Return a resolver or a chain. Raises UnusableResolver."""

@@ -70,8 +70,8 @@ class UserGroupServicer:
             for index, user in enumerate(request.users):
                 validation.required_name(f"users[{index}]", user, violations)
         validation.raise_if(violations)
-        served = self._engine.snapshot.find(request.partition)
-        done = await self._changes.forget(served, tuple(request.users), wait=request.wait)
+        partition = self._engine.snapshot.find(request.partition).partition.name
+        done = await self._changes.invalidate(partition, tuple(request.users), wait=request.wait)
         return user_groups_pb2.InvalidateUserGroupsResponse(
             dropped=done.dropped, cursor=done.cursor, waited_out=done.waited_out
         ).SerializeToString()

@@ -237,7 +237,9 @@ def _fleet(parts: ServerParts) -> dict[str, _Samples]:
     """Return the samples of the fleet; there are none without a fleet."""
     views = [] if parts.fleet is None else [(parts.fleet, parts.fleet.view())]
     return {
-        "queuegate_fleet_following": [((), member.log.position is not None) for member, _ in views],
+        "queuegate_fleet_following": [
+            ((), member.session.log.position is not None) for member, _ in views
+        ],
         "queuegate_fleet_replicas": [
             ((state,), sum(each.state == state for _, view in views for each in view.replicas))
             for state in get_args(ReplicaState)
@@ -246,8 +248,8 @@ def _fleet(parts: ServerParts) -> dict[str, _Samples]:
         "queuegate_fleet_lag": [
             ((), max((each.lag for each in view.replicas), default=0)) for _, view in views
         ],
-        "queuegate_fleet_events": [((), member.follower.applied) for member, _ in views],
-        "queuegate_fleet_gaps": [((), member.follower.gaps) for member, _ in views],
+        "queuegate_fleet_events": [((), member.session.applied) for member, _ in views],
+        "queuegate_fleet_gaps": [((), member.session.gaps) for member, _ in views],
         "queuegate_fleet_statuses_rejected": [((), member.stream.rejected) for member, _ in views],
     }
 

@@ -114,10 +114,8 @@ def build_server(
     call_log = CallLog(core.decisions, time.time)
     calls: list[MethodCounters] = []
     call_limit = ConcurrencyLimiter(current.limits.max_concurrent_calls)
-    readiness = Readiness(core.engine, core.reloader)
     fleet = core.fleet
-    if fleet is not None:
-        readiness.fleet = fleet.view
+    readiness = Readiness(core.engine, core.reloader, None if fleet is None else fleet.view)
 
     listeners = Listeners(current, time.monotonic, time.time)
     overloaded = to_status(Overloaded("the server has more calls than it can answer in time"))
@@ -138,7 +136,7 @@ def build_server(
         lease=core.lease,
         freshness=Freshness(core.sync.log.has_seen)
         if fleet is None
-        else Freshness(fleet.has_applied, fleet.catch_up),
+        else Freshness(fleet.has_applied, fleet.follower.catch_up),
     )
     user_groups = UserGroupServicer(core.engine, queue, core.changes)
     policies = PolicyServicer(core.engine, core.reloader, queue, core.changes, readiness)

@@ -1,14 +1,14 @@
-"""Changes that callers ask for: groups are forgotten, the policy is read again.
+"""Changes that callers ask for: groups are invalidated, the policy is read again.
 
 `LocalChanges` carries them out in this process and its gates; with a fleet, `fleet/changes.py`
 carries them out in all replicas.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import NamedTuple, Protocol
 
 from queuegate.v1 import cursor_pb2
-from queuegate_server.engine import ServedPartition
+from queuegate_server.engine import Engine, NotReady
 from queuegate_server.policystore.reloader import Reloader, ReloadState
 from queuegate_server.sync.hub import SyncHub
 
@@ -17,8 +17,8 @@ class NotReached(Exception):
     """A change took effect here, but not in all other replicas; the message names the cause."""
 
 
-class Forgotten(NamedTuple):
-    """The result of forgetting groups."""
+class InvalidationResult(NamedTuple):
+    """The result of an invalidation."""
 
     dropped: int
     """How many cached answers this process dropped."""
@@ -27,7 +27,7 @@ class Forgotten(NamedTuple):
     """The callers, and the replicas, whose lease ended before they had confirmed."""
 
 
-class Reloaded(NamedTuple):
+class ReloadResult(NamedTuple):
     """The result of reading the policy again."""
 
     state: ReloadState
@@ -40,13 +40,13 @@ class Reloaded(NamedTuple):
 class Changes(Protocol):
     """Carries changes out."""
 
-    async def forget(
-        self, served: ServedPartition, users: Sequence[str], *, wait: bool
-    ) -> Forgotten:
-        """Forget the groups of users, or of all users of the partition if none is named.
+    async def invalidate(
+        self, partition: str, users: Collection[str], *, wait: bool
+    ) -> InvalidationResult:
+        """Invalidate the groups of users, or of all users of the partition if none is named.
 
         Args:
-            served: The partition.
+            partition: The name of the partition.
             users: The users.
             wait: Whether to wait until nobody decides from the groups any more.
 
@@ -54,37 +54,71 @@ class Changes(Protocol):
             NotReached: Not all replicas could be reached.
         """
 
-    async def reload(self, *, wait: bool) -> Reloaded:
+    async def reload(self, *, wait: bool) -> ReloadResult:
         """Read the policy again. Raises NotReached."""
-
-
-async def drop_groups(served: ServedPartition, users: Sequence[str]) -> int:
-    """Drop the cached groups of users, or of all; return how many were known."""
-    if users:
-        return served.groups.invalidate(users)
-    return await served.groups.invalidate_all()
 
 
 class LocalChanges:
     """Changes in this process and its gates."""
 
-    def __init__(self, reloader: Reloader, hub: SyncHub) -> None:
-        """Use a reloader, and the hub of the gates."""
+    def __init__(self, engine: Engine, reloader: Reloader, hub: SyncHub) -> None:
+        """Use an engine, a reloader, and the hub of the gates."""
+        self._engine = engine
         self._reloader = reloader
         self._hub = hub
 
-    async def forget(
-        self, served: ServedPartition, users: Sequence[str], *, wait: bool
-    ) -> Forgotten:
-        """Forget groups, as `Changes` describes."""
-        dropped = await drop_groups(served, users)
-        sequence = self._hub.forget(served.partition.name, users)
-        waited_out = await self._hub.barrier(sequence) if wait else ()
-        return Forgotten(dropped, self._hub.cursor(sequence), waited_out)
+    async def invalidate(
+        self, partition: str, users: Collection[str], *, wait: bool
+    ) -> InvalidationResult:
+        """Invalidate groups, as `Changes` describes."""
+        dropped = await self.invalidate_groups(partition, users)
+        cursor = self._hub.cursor(self._hub.log.head)
+        return InvalidationResult(dropped, cursor, await self.gates_follow() if wait else ())
 
-    async def reload(self, *, wait: bool) -> Reloaded:
+    async def reload(self, *, wait: bool) -> ReloadResult:
         """Read the policy again, as `Changes` describes."""
+        state = await self.read_policy()
+        cursor = self._hub.cursor(self._hub.log.head)
+        return ReloadResult(state, cursor, await self.gates_follow() if wait else ())
+
+    async def invalidate_groups(self, partition: str, users: Collection[str]) -> int:
+        """Drop the cached groups of users, or of all, here and in the gates; return how many were
+        cached here.
+        """
+        dropped = await self.drop_groups(partition, users)
+        # Gates may still have the policy of a partition that this server no longer serves.
+        self._hub.invalidate(partition, users)
+        return dropped
+
+    async def drop_groups(self, partition: str, users: Collection[str]) -> int:
+        """Drop them here only."""
+        if partition not in self.partitions:
+            return 0
+        groups = self._engine.snapshot.served[partition].groups
+        return groups.invalidate(users) if users else await groups.invalidate_all()
+
+    def invalidate_gates(self) -> None:
+        """Have gates drop all groups."""
+        # Until another policy has been shipped, gates still decide by the one before.
+        for partition in {*self.partitions, *self._hub.shipped}:
+            self._hub.invalidate(partition)
+
+    async def read_policy(self) -> ReloadState:
+        """Read the policy again, and send it to gates. Raises CannotShip."""
         state = await self._reloader.reload()
-        sequence = await self._hub.policy_shipped()
-        waited_out = await self._hub.barrier(sequence) if wait else ()
-        return Reloaded(state, self._hub.cursor(sequence), waited_out)
+        await self._hub.policy_shipped()
+        return state
+
+    async def gates_follow(self) -> Sequence[str]:
+        """Wait until no gate decides from the state before now; return the names of those whose
+        lease ended before they had confirmed.
+        """
+        return await self._hub.barrier(self._hub.log.head)
+
+    @property
+    def partitions(self) -> Collection[str]:
+        """The partitions that are served."""
+        try:
+            return self._engine.snapshot.served
+        except NotReady:
+            return ()

@@ -12,7 +12,7 @@ MAX_EVENTS: Final = 65_536
 """Changes that a caller may miss and still resume."""
 MAX_NAMES: Final = 262_144
 """Names in all these changes."""
-MAX_FORGOTTEN: Final = 1_000
+MAX_INVALIDATED: Final = 1_000
 """Names in one event. More are the same as all users of the partition."""
 
 
@@ -24,7 +24,7 @@ class StateChange(NamedTuple):
     users: frozenset[str] = frozenset()
     """The users; empty for all of the partition."""
 
-    def forgotten(self) -> Iterator[tuple[str, str | None]]:
+    def invalidated(self) -> Iterator[tuple[str, str | None]]:
         """Yield the partition with each user; with None if all users are meant."""
         if self.partition is not None:
             yield from ((self.partition, user) for user in self.users or (None,))
@@ -52,18 +52,18 @@ class EventLog:
         self._max_events = max_events
         self._events: deque[StateChange] = deque()
         self._names = 0
-        self._forgotten: dict[tuple[str, str | None], int] = {}
-        """The newest change in which each user was forgotten; None for all of the partition."""
+        self._invalidated: dict[tuple[str, str | None], int] = {}
+        """The newest change in which each user was invalidated; None for all of the partition."""
 
     def policy_changed(self) -> int:
         """Add that another policy is served; return the number of the change."""
         return self._append(POLICY_CHANGED)
 
-    def forget(self, partition: str, users: Collection[str] = ()) -> int:
+    def invalidate(self, partition: str, users: Collection[str] = ()) -> int:
         """Add that groups are no longer valid, those of all users of the partition if none is
         named; return the number of the change.
         """
-        named = frozenset(users) if len(users) <= MAX_FORGOTTEN else frozenset()
+        named = frozenset(users) if len(users) <= MAX_INVALIDATED else frozenset()
         return self._append(StateChange(partition, named))
 
     @property
@@ -90,22 +90,22 @@ class EventLog:
 
     def is_valid(self, partition: str, user: str, since: int) -> bool:
         """Return whether the groups of a user that were looked up at a position still hold."""
-        forgotten = max(
-            self._forgotten.get((partition, user), 0), self._forgotten.get((partition, None), 0)
+        invalidated = max(
+            self._invalidated.get((partition, user), 0), self._invalidated.get((partition, None), 0)
         )
-        return self.has_all_since(since) and forgotten <= since
+        return self.has_all_since(since) and invalidated <= since
 
     def _append(self, event: StateChange) -> int:
         self._events.append(event)
         self._names += len(event.users)
         self.head += 1
-        for key in event.forgotten():
-            self._forgotten[key] = self.head
+        for key in event.invalidated():
+            self._invalidated[key] = self.head
         while len(self._events) > self._max_events or self._names > MAX_NAMES:
             sequence = self.head - len(self._events) + 1
             dropped = self._events.popleft()
             self._names -= len(dropped.users)
-            for key in dropped.forgotten():
-                if self._forgotten.get(key) == sequence:
-                    del self._forgotten[key]
+            for key in dropped.invalidated():
+                if self._invalidated.get(key) == sequence:
+                    del self._invalidated[key]
         return self.head

@@ -42,6 +42,7 @@ class SyncHub:
         clock: Callable[[], float],
         server: bytes,
         lease: CacheLease | None = None,
+        fleet_events: FleetEvents | None = None,
     ) -> None:
         """Follow the policy of an engine.
 
@@ -50,17 +51,17 @@ class SyncHub:
             clock: A monotonic clock, in seconds.
             server: Identifies the server in 8 bytes.
             lease: The lease of the group caches, which covers those of gates; None: it never ends.
+            fleet_events: The events of the fleet that the server belongs to; None without one.
         """
         self.log: Final = EventLog(server)
         self.leases: Final = Leases(clock())
-        self.fleet_events: FleetEvents | None = None
-        """The events of the fleet that the server belongs to."""
         self.sent: Final = dict.fromkeys((*_KINDS, "reset"), 0)
         """Messages to callers, by kind; `reset` is an `opened` that is not resumed."""
         self.waited: Final = {"confirmed": 0, "waited_out": 0}
         """Barriers by result: all callers confirmed, or leases had to end."""
         self.reported: Final = {"recorded": 0, "refused": 0}
         """Decisions in the reports of callers by result."""
+        self._fleet_events = fleet_events
         self._clock = clock
         self._engine = engine
         self._served: Snapshot | None = None
@@ -112,7 +113,7 @@ class SyncHub:
         except BaseException:
             self._streams[caller] -= 1
             raise
-        session = Session(self.log, self, rights, caller, self.fleet_events)
+        session = Session(self.log, self, rights, caller, self._fleet_events)
         self.leases.add(session)
         self._wake_streams[session] = wake
         return session
@@ -136,12 +137,12 @@ class SyncHub:
         self._applied.set()
         self._applied = asyncio.Event()
 
-    def forget(self, partition: str, users: Collection[str] = ()) -> int:
+    def invalidate(self, partition: str, users: Collection[str] = ()) -> int:
         """Have all callers drop the groups of these users, or of all users of the partition.
 
         Returns the number of the change.
         """
-        sequence = self.log.forget(partition, users)
+        sequence = self.log.invalidate(partition, users)
         self._wake()
         return sequence
 
@@ -253,10 +254,10 @@ class SyncHub:
         self._shipped = shipped
         self._parts = frozenset(id(part) for each in shipped.values() for part in each.parts)
         self._encoded = {}
-        # At once: a caller that gets the one gets the other. It forgets first, and then goes on
-        # with the policy before, without groups, until the new one is complete.
+        # At once: a caller that gets the one gets the other. It drops the groups first, and keeps
+        # deciding from the policy before, without groups, until the new one is complete.
         for name in sorted(self._resolved_anew):
-            self.log.forget(name)
+            self.log.invalidate(name)
         self._resolved_anew.clear()
         self.log.policy_changed()
         self._wake()

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple, Protocol
 
 from queuegate.policy.decision import RULES
 from queuegate.v1 import cursor_pb2, sync_pb2
-from queuegate_server.sync.event_log import MAX_FORGOTTEN, POLICY_CHANGED, EventLog, StateChange
+from queuegate_server.sync.event_log import MAX_INVALIDATED, POLICY_CHANGED, EventLog, StateChange
 
 LEASE: Final = 5.0
 """Seconds that a caller may decide after it sent a ping."""
@@ -288,7 +288,7 @@ class Session:
         self._groups.clear()
         self.offered_bytes = 0
         self._changes.append(self._opened(resumed=False, keep_groups_of=kept.partitions))
-        self._add_forgets(kept.events)
+        self._add_invalidations(kept.events)
         self._sent = {name: (checksum, 0) for name, (checksum, _) in self._sent.items()}
         self._add_policies()
 
@@ -303,13 +303,13 @@ class Session:
             return
         events = self._log.since(self._position)
         self._position = self._log.head
-        self._add_forgets(events)
+        self._add_invalidations(events)
         if POLICY_CHANGED in events:
             self._add_policies()
         else:
             self._changes.append(self._checkpoint())
 
-    def _add_forgets(self, events: Iterable[StateChange]) -> None:
+    def _add_invalidations(self, events: Iterable[StateChange]) -> None:
         for partition, users in _merged(events).items():
             if not self._partitions or partition in self._partitions:
                 forget = sync_pb2.Forget(partition=partition, users=users)
@@ -372,16 +372,16 @@ def _removal(partition: str) -> sync_pb2.SyncResponse:
 
 
 def _merged(events: Iterable[StateChange]) -> Mapping[str, Collection[str]]:
-    """Return the users to forget by partition; none stands for all."""
-    forgotten: dict[str, set[str]] = {}
+    """Return the users whose groups are invalid by partition; none stands for all."""
+    invalid: dict[str, set[str]] = {}
     for partition, users in events:
         if partition is None:
             continue
-        known = forgotten.get(partition)
+        known = invalid.get(partition)
         if known is None:
-            forgotten[partition] = set(users)
+            invalid[partition] = set(users)
         elif known:
             known |= users
-            if not users or len(known) > MAX_FORGOTTEN:
+            if not users or len(known) > MAX_INVALIDATED:
                 known.clear()
-    return forgotten
+    return invalid

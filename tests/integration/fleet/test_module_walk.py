@@ -6,10 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from queuegate_server.fleet.fence import OrderFence
 from queuegate_server.fleet.keys import LogPosition
-from queuegate_server.fleet.lease import ReplicaLease
-from queuegate_server.fleet.replica_log import ReplicaLog
+from queuegate_server.fleet.session import FleetSession
 from queuegate_server.fleet.sharing import GroupSharing
 from queuegate_server.identity.cache import GroupCache
 from queuegate_server.identity.group_resolver import GroupResolver
@@ -50,10 +48,9 @@ async def test_a_cold_lookup_in_a_fleet_passes_few_modules(
     settings = Fleet.model_validate(
         {"url": redis_server.url, "secret_file": secret, "read_timeout": 10}
     )
-    log, lease = ReplicaLog(), ReplicaLease()
-    log.follow([], LogPosition(b"e" * 16, 0, b""), 0.0)
-    fence = OrderFence(log, lambda: False)
-    sharing = GroupSharing(settings, fence, lease, clock=time.monotonic, wall=time.time)
+    session = FleetSession("id", "a", 0.0)
+    session.log.follow([], LogPosition(b"e" * 16, 0, b""), 0.0)
+    sharing = GroupSharing(settings, session, clock=time.monotonic, wall=time.time)
     sharing.open()
     await wait_until(lambda: sharing.store.is_available)
     async with fake_directory(answer) as directory:
@@ -75,7 +72,7 @@ async def test_a_cold_lookup_in_a_fleet_passes_few_modules(
         await resolver.directory.pool.connection()
         groups = GroupResolver(
             GuardedResolver("corp", resolver, options),
-            GroupCache(CacheOptions(), time.monotonic, time.time, lease=lease),
+            GroupCache(CacheOptions(), time.monotonic, time.time, lease=session.lease),
             shared=sharing.of_partition("default", "settings"),
         )
         walk = ModuleWalk("ldap")

@@ -41,7 +41,9 @@ class Redis:
         """Append events that forget nobody in particular; return the newest."""
         head = await self.head()
         for nonce in nonces:
-            answer = await self.stream.append(head, Change.forget("p", (), is_awaited=False), nonce)
+            answer = await self.stream.append(
+                head, Change.invalidate("p", (), is_awaited=False), nonce
+            )
             assert answer.has_appended
             assert answer.head is not None
             head = answer.head
@@ -180,7 +182,7 @@ async def test_a_stray_entry_keeps_out_no_event(redis: Redis, *, stays: bool) ->
     redis.server.command("XADD", KEYS.events, "50-0", "foo", "bar")
     if not stays:
         redis.server.command("XDEL", KEYS.events, "50-0")
-    change = Change.forget("p", (), is_awaited=False)
+    change = Change.invalidate("p", (), is_awaited=False)
     refused = await redis.stream.append(head, change, b"3")
     assert not refused.has_appended
     assert refused.head is not None

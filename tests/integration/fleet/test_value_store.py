@@ -10,10 +10,8 @@ import pytest
 
 from queuegate_server.fleet import value_store
 from queuegate_server.fleet.connection import StoreConnection
-from queuegate_server.fleet.fence import OrderFence
 from queuegate_server.fleet.keys import Keys
-from queuegate_server.fleet.lease import ReplicaLease
-from queuegate_server.fleet.replica_log import ReplicaLog
+from queuegate_server.fleet.session import FleetSession
 from queuegate_server.fleet.shared_groups import ValueUnavailable
 from queuegate_server.fleet.sharing import GroupSharing
 from queuegate_server.fleet.value_store import MAX_FAILURES, BatchingStore
@@ -226,7 +224,7 @@ def test_secrets_that_every_account_may_read_are_logged(
     secret.write_text("s" * 32)
     secret.chmod(0o644)
     settings = Fleet.model_validate({"url": "redis://127.0.0.1:1", "secret_file": secret})
-    state = OrderFence(ReplicaLog(), lambda: False)
-    sharing = GroupSharing(settings, state, ReplicaLease(), clock=lambda: 0.0, wall=lambda: 0.0)
+    session = FleetSession("id", "a", 0.0)
+    sharing = GroupSharing(settings, session, clock=lambda: 0.0, wall=lambda: 0.0)
     assert not sharing.is_active
     assert [getattr(each, "file", None) for each in caplog.records] == [str(secret)]

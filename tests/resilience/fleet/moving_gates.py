@@ -1,8 +1,8 @@
 """A gate that moves between the replicas of a fleet, as a state that can be copied and compared.
 
-The protocol is the real one: `GateSession`, `Session`, `EventLog` and `Leases`, `ReplicaLog` and
-`OrderFence`. Modelled are connections, lookups, the order of events in Redis, and that a barrier
-waits for every replica; `world.py` has the leases of replicas and a Redis that fails. The groups of
+The protocol is the real one: `GateSession`, `Session`, `EventLog` and `Leases`, and `FleetSession`.
+Modelled are connections, lookups, the order of events in Redis, and that a barrier waits for every
+replica; `world.py` has the leases of replicas and a Redis that fails. The groups of
 the one user and the policy are version numbers.
 """
 
@@ -10,21 +10,71 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from queuegate_server.fleet.events import Change, Event
+from queuegate.gate.session import GateSession
+from queuegate_server.fleet.events import Change, Event, LogState
+from queuegate_server.fleet.fence import PendingInvalidation
 from queuegate_server.fleet.keys import LogPosition
-from queuegate_server.sync.barrier import Barrier
-from queuegate_server.sync.session import SyncRights
-from tests.resilience.fleet.modelled_replica import LocalChange, Parts, Replica
+from queuegate_server.fleet.session import FleetSession
+from queuegate_server.fleet.steps import Join, NewestEvents, OwnState, Receipt
+from queuegate_server.sync.barrier import Barrier, Leases
+from queuegate_server.sync.event_log import EventLog
+from queuegate_server.sync.session import LEASE, Session, SyncRights
 from tests.resilience.protocol.gate_model import (
     PARTITION,
     USER,
     Clocks,
     Connection,
     Lookup,
+    VersionPolicies,
     VersionReplica,
 )
 
 START: Final = LogPosition(b"the first epoch.", 0, b"")
+
+
+@dataclass(eq=False)
+class LocalChange:
+    """A change that has taken effect at the replica that was asked for it."""
+
+    pending: PendingInvalidation
+    change: Change
+    sequence: int
+    version: int
+
+
+class Replica:
+    """A replica that can be started again: its session, its gates and its cache."""
+
+    def __init__(self, index: int) -> None:
+        self.index = index
+        self.starts = 0
+        self.policies = VersionPolicies(0)
+        self.start([], START, -2 * LEASE)
+
+    def start(self, events: list[Event], head: LogPosition, now: float) -> None:
+        """Start a process, which follows the fleet."""
+        self.starts += 1
+        self.events = EventLog(b"replica no. %02d%02d" % (self.index, self.starts))
+        self.leases = Leases(now)
+        self.session = FleetSession("ab"[self.index], "ab"[self.index], now)
+        self.session.join(Join(events, head, now, None))
+        self.session.lease.on_end(self.lose)
+        self.cached: int | None = None
+        self.drops = 0
+        self.unappended: LocalChange | None = None
+
+    @property
+    def is_unsent(self) -> bool:
+        """Whether its change could not be appended, and will be later."""
+        return bool(self.session.unsent)
+
+    def drop(self) -> None:
+        self.cached = None
+        self.drops += 1
+
+    def lose(self) -> None:
+        self.drop()
+        self.events.invalidate(PARTITION)
 
 
 @dataclass(eq=False)
@@ -59,7 +109,7 @@ class Bounds:
 class World(Clocks):
     """One state. `actions` lists what can happen next, `act` makes it happen."""
 
-    def __init__(self, bounds: Bounds, parts: type[Parts]) -> None:
+    def __init__(self, bounds: Bounds, _parts: object = None) -> None:
         self.version = self.policy = 0
         self.invalidations = self.reloads = self.restarts = self.trims = self.isolations = 0
         self.pings = self.connects = self.wants = 0
@@ -67,21 +117,19 @@ class World(Clocks):
         self.head = START
         self.order: list[Event] = []
         self.promises: list[Promise] = []
-        self.replicas = [Replica(index, parts) for index in range(2)]
-        for each in self.replicas:
-            each.log.follow([], START, 0.0)
+        self.replicas = [Replica(index) for index in range(2)]
         self.gate = VersionReplica()
-        self.session = parts.gate_session(self.gate, "gate")
+        self.session = GateSession(self.gate, "gate")
         self.connection: Connection | None = None
         # The gate has the groups of the user, from the first replica.
         for action in ("connect", "receive", *("send",) * 3, *("take",) * 3, "receive"):
-            self.act(action, 0, parts)
+            self.act(action, 0)
         for action in ("want", "receive", "look up", "send", "take"):
-            self.act(action, 0, parts)
+            self.act(action, 0)
         assert self.gate.groups == 0
         self.connects = self.pings = self.wants = 0
         for action, index in bounds.begin:
-            self.act(action, index, parts)
+            self.act(action, index)
 
     def actions(self, bounds: Bounds) -> Iterator[tuple[str, int]]:
         if self.ticks < bounds.ticks:
@@ -94,13 +142,15 @@ class World(Clocks):
                 "fail": each.unappended is not None
                 and not each.is_unsent
                 and bounds.isolations > 0,
-                "hear": each.log.position is not None and each.log.newest != self.head,
+                "hear": each.session.log.position is not None
+                and each.session.log.newest != self.head,
                 "apply": self._next_event(each) is not None,
-                "ship": each.must_reload,
+                "ship": each.session.unfinished_reloads > 0,
                 "restart": self.restarts < bounds.restarts and each.unappended is None,
                 "trim": self.trims < bounds.trims and each.unappended is None,
-                "lose": self.isolations < bounds.isolations and each.log.position is not None,
-                "join": each.log.position is None and not each.is_unsent,
+                "lose": self.isolations < bounds.isolations
+                and each.session.log.position is not None,
+                "join": each.session.log.position is None and not each.is_unsent,
                 "connect": self.connects < bounds.connects
                 and (self.connection is None or self.connection.server != each.index),
             }
@@ -116,10 +166,10 @@ class World(Clocks):
             }
             yield from ((action, 0) for action, is_possible in on_stream.items() if is_possible)
 
-    def act(self, action: str, index: int, parts: type[Parts]) -> bool:
+    def act(self, action: str, index: int, _parts: object = None) -> bool:
         """Make it happen; return False if nothing did. Raises Violation."""
         if action in _ON_REPLICA:
-            _ON_REPLICA[action](self, self.replicas[index], parts)
+            _ON_REPLICA[action](self, self.replicas[index])
         else:
             assert self.connection is not None
             replica = self.replicas[self.connection.server]
@@ -128,94 +178,100 @@ class World(Clocks):
         self._check()
         return True
 
-    def _tick(self, _each: Replica, _parts: type[Parts]) -> None:
+    def _tick(self, _each: Replica) -> None:
         self.ticks += 1
 
-    def _invalidate(self, each: Replica, _parts: type[Parts]) -> None:
+    def _invalidate(self, each: Replica) -> None:
         """Move the user, and have the replica drop the groups."""
         self.invalidations += 1
         self.version += 1
-        pending = each.fence.begin(PARTITION, (USER,))
+        pending = each.session.fence.begin(PARTITION, (USER,))
         each.drop()
-        sequence = each.events.forget(PARTITION, (USER,))
+        sequence = each.events.invalidate(PARTITION, (USER,))
         each.unappended = LocalChange(
-            pending, Change.forget(PARTITION, (USER,), is_awaited=True), sequence, self.version
+            pending, Change.invalidate(PARTITION, (USER,), is_awaited=True), sequence, self.version
         )
 
-    def _reload(self, each: Replica, _parts: type[Parts]) -> None:
+    def _reload(self, each: Replica) -> None:
         self.reloads += 1
         self.policy += 1
-        pending = each.fence.begin("", ())
+        pending = each.session.fence.begin("", ())
         each.policies.version = self.policy
         sequence = each.events.policy_changed()
         each.unappended = LocalChange(
             pending, Change("reload", is_awaited=True), sequence, self.policy
         )
 
-    def _append(self, each: Replica, _parts: type[Parts]) -> None:
+    def _append(self, each: Replica) -> None:
         """Append the own change."""
-        own = each.unappended
+        own, nonce = each.unappended, b"%d" % len(self.order)
         assert own is not None
         if each.is_unsent:
-            own.pending = each.fence.begin(PARTITION, (USER,))
-        event = LogPosition(self.head.epoch, self.head.sequence + 1, b"%d" % len(self.order))
+            _, nonce = each.session.pop_unsent()
+            own.pending = each.session.fence.begin(PARTITION, (USER,))
+        request = each.session.append(own.change, nonce, self.head)
+        assert request is not None
+        event = LogPosition(self.head.epoch, self.head.sequence + 1, nonce)
         self.order.append(Event(event, self.head.nonce, own.change))
         self.head = event
-        each.unappended, each.is_unsent = None, False
-        if each.log.position is not None:
-            each.expected.add(event.nonce)
-            each.log.note_known(event)
-        each.fence.end(own.pending, event)
+        each.unappended = None
+        assert each.session.append_answered(request, self._state(has_appended=True)) == event
+        each.session.fence.end(own.pending, event)
         promise = Promise(event, own.version)
-        if each.log.position is not None:
+        if each.session.log.position is not None:
             promise.barriers[each.index] = each.leases.barrier(own.sequence, self.now)
         self.promises.append(promise)
 
     def _may_append(self, each: Replica) -> bool:
-        if each.log.position is None:
+        if each.session.log.position is None:
             return each.is_unsent  # before it follows again
-        return each.log.newest == self.head
+        return each.session.log.newest == self.head
 
-    def _fail(self, each: Replica, _parts: type[Parts]) -> None:
+    def _fail(self, each: Replica) -> None:
         """Have the append fail: the caller gets an error, and the change is sent later."""
         assert each.unappended is not None
-        each.is_unsent = True
-        each.fence.end(each.unappended.pending)
+        each.session.keep_unsent(each.unappended.change, b"unsent %d" % len(self.order))
+        each.session.fence.end(each.unappended.pending)
 
     def _next_event(self, each: Replica) -> Event | None:
-        position = each.log.position
+        position = each.session.log.position
         if position is None or position.sequence == self.head.sequence:
             return None
         return self.order[position.sequence]
 
-    def _hear(self, each: Replica, _parts: type[Parts]) -> None:
+    def _hear(self, each: Replica) -> None:
         """Have a heartbeat name the newest event."""
-        each.log.note_known(self.head)
+        heartbeat = each.session.heartbeat(self.now, OwnState())
+        each.session.heartbeat_answered(heartbeat, self._state(), self.now)
 
-    def _apply(self, each: Replica, _parts: type[Parts]) -> None:
+    def _state(self, *, has_appended: bool = False) -> LogState:
+        return LogState(self.head.epoch, self.head, [], has_appended)
+
+    def _apply(self, each: Replica) -> None:
         event = self._next_event(each)
         assert event is not None
-        is_own = event.position.nonce in each.expected
-        sequence = None
-        if not is_own and event.change.kind == "forget":
+        receipt = each.session.receive(event)
+        assert isinstance(receipt, Receipt)
+        sequence = 0
+        if receipt.must_invalidate:
             each.drop()
-            sequence = each.events.forget(PARTITION, event.change.users)
-        assert each.log.apply(event)
-        if sequence is not None:
+            sequence = each.events.invalidate(PARTITION, event.change.users)
+        assert each.session.apply(receipt)
+        if receipt.must_reload:
+            each.session.unfinished_reloads += 1
+        elif receipt.must_confirm:
             self._promise_of(event.position, each, sequence)
-        elif not is_own:
-            each.must_reload = True
 
-    def _ship(self, each: Replica, _parts: type[Parts]) -> None:
+    def _ship(self, each: Replica) -> None:
         """Serve the policy of the file."""
-        each.must_reload = False
+        each.session.unfinished_reloads = 0
         each.policies.version = self.policy
         sequence = each.events.policy_changed()
         self._confirm_all(each, sequence)
 
     def _confirm_all(self, each: Replica, sequence: int) -> None:
         """Confirm the events that were applied, once no gate here decides without them."""
-        position = each.log.position
+        position = each.session.log.position
         for promise in self.promises:
             if position is not None and promise.event.sequence <= position.sequence:
                 self._promise_of(promise.event, each, sequence)
@@ -225,48 +281,46 @@ class World(Clocks):
             if promise.event == event and each.index not in promise.barriers:
                 promise.barriers[each.index] = each.leases.barrier(sequence, self.now)
 
-    def _lose(self, each: Replica, _parts: type[Parts]) -> None:
+    def _lose(self, each: Replica) -> None:
         self.isolations += 1
-        each.lose()
+        each.session.stop("an event cannot be applied")
         self._withdraw_confirmations(each)
 
     def _withdraw_confirmations(self, each: Replica) -> None:
         for promise in self.promises:
             promise.barriers.pop(each.index, None)
 
-    def _join(self, each: Replica, parts: type[Parts]) -> None:
-        missed = each.log.missed(self.order, self.head)
-        has_reload = missed is None or any(event.change.kind == "reload" for event in missed)
-        each.lose()
-        each.log.follow(self.order, self.head, self.now)
-        each.must_reload = has_reload or (each.must_reload and not parts.forgets_reloads)
-        if not each.must_reload:
+    def _join(self, each: Replica) -> None:
+        join = each.session.read(NewestEvents(self.head, self.now), [*self.order])
+        assert isinstance(join, Join)
+        if each.session.join(join):
+            each.session.unfinished_reloads += 1
+        else:
             self._confirm_all(each, each.events.head)
 
-    def _restart(self, each: Replica, parts: type[Parts]) -> None:
+    def _restart(self, each: Replica) -> None:
         self.restarts += 1
-        self._replace_process(each, parts, self.order)
+        self._replace_process(each, [*self.order])
 
-    def _trim(self, each: Replica, parts: type[Parts]) -> None:
+    def _trim(self, each: Replica) -> None:
         self.trims += 1
-        self._replace_process(each, parts, [])
+        self._replace_process(each, [])
 
-    def _replace_process(self, each: Replica, parts: type[Parts], events: list[Event]) -> None:
+    def _replace_process(self, each: Replica, events: list[Event]) -> None:
         if self.connection is not None and self.connection.server == each.index:
             self.connection = None
         self._withdraw_confirmations(each)
-        each.start(parts, self.now)
-        each.log.follow(events, self.head, self.now)
+        each.start(events, self.head, self.now)
         each.policies.version = self.policy
         self._confirm_all(each, each.events.policy_changed())
 
-    def _connect(self, each: Replica, parts: type[Parts]) -> None:
+    def _connect(self, each: Replica) -> None:
         """Have the gate open a stream to this replica; the one before it is cut."""
         self.connects += 1
         if self.connection is not None:
             self.replicas[self.connection.server].leases.remove(self.connection.session, self.now)
         rights = SyncRights(local_decisions=True, assert_groups=True)
-        session = parts.session(each.events, each.policies, rights, "", each.fence)
+        session = Session(each.events, each.policies, rights, "", each.session.fence)
         each.leases.add(session)
         self.connection = Connection(session, each.index)
         self.connection.up.append(self.session.open())
@@ -286,7 +340,7 @@ class World(Clocks):
 
     def _look_up(self, connection: Connection, each: Replica) -> None:
         lookup = connection.lookups.pop(0)
-        if lookup.drops == each.drops and each.log.position is not None:
+        if lookup.drops == each.drops and each.session.log.position is not None:
             each.cached = lookup.version
         connection.offer(lookup)
 
@@ -311,16 +365,15 @@ class World(Clocks):
                 if barrier.next_end(self.now) is None:
                     promise.confirmed.add(index)
             if len(promise.confirmed) == len(self.replicas):
-                kind = self.order[promise.event.sequence - 1].change.kind
-                if kind == "forget":
-                    self.promised_groups = max(self.promised_groups, promise.version)
-                else:
+                if self.order[promise.event.sequence - 1].change.is_reload:
                     self.promised_policy = max(self.promised_policy, promise.version)
+                else:
+                    self.promised_groups = max(self.promised_groups, promise.version)
         if self.gate_now < self.session.lease_until:
             self.gate.check(self.promised_policy, self.promised_groups)
 
 
-_ON_REPLICA: Final[Mapping[str, Callable[[World, Replica, type[Parts]], None]]] = {
+_ON_REPLICA: Final[Mapping[str, Callable[[World, Replica], None]]] = {
     "tick": World._tick,
     "invalidate": World._invalidate,
     "reload": World._reload,

@@ -1,131 +1,146 @@
-"""Faults that someone could build into a fleet's protocol. A search must find each."""
+"""Faults that someone could build into a fleet's protocol. A search must find each.
 
-from collections.abc import Mapping, Sequence
+Each replaces a method of the real classes while a search runs.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
+from typing import Any, NamedTuple
+from unittest.mock import patch
 
+from queuegate.gate.session import GateSession
 from queuegate.v1 import cursor_pb2
 from queuegate_server.fleet.events import Event
 from queuegate_server.fleet.fence import OrderFence
 from queuegate_server.fleet.keys import LogPosition
 from queuegate_server.fleet.replica_log import LEASE, ReplicaLog
+from queuegate_server.fleet.session import FleetSession
+from queuegate_server.fleet.steps import Join
 from queuegate_server.sync.event_log import StateChange
 from queuegate_server.sync.session import NOTHING_KEPT, KeptGroups, Session
-from tests.resilience.fleet import modelled_replica, moving_gates
-from tests.resilience.fleet.world import Bounds, Parts
-from tests.resilience.protocol.planted import KeepsTheLeaseOfAnotherServer
+from tests.resilience.fleet import moving_gates
+from tests.resilience.fleet.world import OLD, Bounds
 
 
-class AcceptsOutdatedGroups(ReplicaLog):
-    """Takes the groups of other replicas without a look at the events since."""
+class Fault(NamedTuple):
+    """A method, and another one in its place."""
 
-    def accepts(self, partition: str, user: str, since: LogPosition) -> bool:
-        return self.position is not None
+    owner: type
+    name: str
+    method: Any
 
+    def __str__(self) -> str:
+        return getattr(self.method, "__name__", self.name)
 
-class DoesNotNoticeMissingEvents(ReplicaLog):
-    """Goes on with an event that does not follow the one before."""
-
-    def fits(self, event: Event) -> bool:
-        position = self.position
-        return position is not None and event.position.sequence > position.sequence
-
-
-class ExtendsItsLeaseBehindTheHead(ReplicaLog):
-    """Takes the answer to a heartbeat for a lease, though there are events to apply."""
-
-    def heartbeat_answered(self, head: LogPosition, known: LogPosition, sent_at: float) -> bool:
-        fits = super().heartbeat_answered(head, known, sent_at)
-        if fits:
-            self.lease_until = max(self.lease_until, sent_at + LEASE)
-        return fits
+    def planted(self) -> Any:
+        """Have the fault while a context lasts."""
+        return patch.object(self.owner, self.name, self.method)
 
 
-class DoesNotNoticeLostHistory(ReplicaLog):
-    """Goes on when Redis has an earlier state."""
-
-    def heartbeat_answered(self, head: LogPosition, known: LogPosition, sent_at: float) -> bool:
-        if self.position is not None:
-            self.lease_until = max(self.lease_until, sent_at + LEASE)
-        return True
-
-
-class ForgetsTheOrderThatItLost(ReplicaLog):
-    """Follows a Redis that lacks events which it knew before its lease ended."""
-
-    def has_lost_events(self, events: list[Event], head: LogPosition) -> bool:
-        return False
+_heartbeat_answered = ReplicaLog.heartbeat_answered
+_follow = ReplicaLog.follow
+_since = ReplicaLog.since
+_session_answered = FleetSession.heartbeat_answered
+_receive = FleetSession.receive
+_join = FleetSession.join
+_reset = Session._reset
+_gate_reset = GateSession.reset
 
 
-class FollowsHistoriesThatHaveEnded(ReplicaLog):
-    """Follows a Redis that was restored to a history before the newest."""
-
-    def follow(self, events: list[Event], head: LogPosition, sent_at: float) -> None:
-        super().follow(events, head, sent_at)
-        self._abandoned_histories.clear()
-
-
-class ForgetsNothingOnJoining(ReplicaLog):
-    """Takes no event for missed."""
-
-    def missed(self, events: list[Event], head: LogPosition) -> Sequence[Event]:
-        return ()
+def accepts_outdated_groups(
+    self: ReplicaLog, partition: str, user: str, since: LogPosition
+) -> bool:
+    """Take the groups of other replicas without a look at the events since."""
+    return self.position is not None
 
 
-class NoFence(Parts):
-    log = AcceptsOutdatedGroups
+def does_not_notice_missing_events(self: ReplicaLog, event: Event) -> bool:
+    """Carry out an event that does not follow the one before."""
+    position = self.position
+    return position is not None and event.position.sequence > position.sequence
 
 
-class NoGap(Parts):
-    log = DoesNotNoticeMissingEvents
+def extends_its_lease_behind_the_head(
+    self: ReplicaLog, head: LogPosition, known: LogPosition, sent_at: float
+) -> bool:
+    """Take the answer to a heartbeat for a lease, though there are events to apply."""
+    fits = _heartbeat_answered(self, head, known, sent_at)
+    if fits:
+        self.lease_until = max(self.lease_until, sent_at + LEASE)
+    return fits
 
 
-class LeaseBehindTheHead(Parts):
-    log = ExtendsItsLeaseBehindTheHead
+def does_not_notice_lost_history(
+    self: ReplicaLog, head: LogPosition, known: LogPosition, sent_at: float
+) -> bool:
+    """Keep following when Redis has an earlier state."""
+    if self.position is not None:
+        self.lease_until = max(self.lease_until, sent_at + LEASE)
+    return True
 
 
-class NoLoss(Parts):
-    log = DoesNotNoticeLostHistory
+def forgets_the_order_that_it_lost(
+    self: ReplicaLog, events: list[Event], head: LogPosition
+) -> bool:
+    """Follow a Redis that lacks events which were known before the lease ended."""
+    return False
 
 
-class NoLossWhileAway(Parts):
-    log = ForgetsTheOrderThatItLost
+def follows_histories_that_have_ended(
+    self: ReplicaLog, events: list[Event], head: LogPosition, sent_at: float
+) -> None:
+    """Follow a Redis that was restored to a history before the newest."""
+    _follow(self, events, head, sent_at)
+    self._abandoned_histories.clear()
 
 
-class NoEnd(Parts):
-    log = FollowsHistoriesThatHaveEnded
+def misses_nothing(self: ReplicaLog, events: list[Event], head: LogPosition) -> Sequence[Event]:
+    """Invalidate nothing on joining."""
+    return ()
 
 
-class RejoinsWithOldGroups(Parts):
-    log = ForgetsNothingOnJoining
+def takes_its_lease_from_the_answer(
+    self: FleetSession, heartbeat: Any, answer: Any, now: float
+) -> Any:
+    """Count the lease from when an answer arrives."""
+    return _session_answered(self, heartbeat._replace(sent_at=now), answer, now)
 
 
-class LeaseFromTheAnswer(Parts):
-    lease_from_answer = True
-
-
-class ConfirmsBeforeApplying(Parts):
-    confirms_first = True
+def confirms_before_applying(self: FleetSession, event: Event) -> Any:
+    """Confirm an event when it is received."""
+    step = _receive(self, event)
+    self.confirmations.add(event.position.nonce, [], OLD)
+    return step
 
 
 _SMALL = Bounds(ticks=3, heartbeats=1, lookups=0, reads=0)
 _CHANGE = ("change", 0)
 _BEATS = [tuple((action, index) for action in ("send", "take", "answer")) for index in (0, 1)]
-PLANTED: Mapping[type[Parts], Bounds] = {
-    NoFence: replace(_SMALL, ticks=0, reads=1, begin=(("look up", 0), ("lookup ends", 0), _CHANGE)),
-    NoGap: replace(_SMALL, changes=2, begin=(_CHANGE, ("trim", 0), _CHANGE)),
-    LeaseBehindTheHead: replace(_SMALL, begin=(_CHANGE,)),
-    NoLoss: replace(_SMALL, begin=(_CHANGE, ("rewind", 0))),
-    NoLossWhileAway: replace(
+_APPLIED = tuple((action, index) for index in (0, 1) for action in ("event", "carry out"))
+PLANTED: Mapping[Fault, Bounds] = {
+    Fault(ReplicaLog, "accepts", accepts_outdated_groups): replace(
+        _SMALL, ticks=0, reads=1, begin=(("look up", 0), ("lookup ends", 0), _CHANGE)
+    ),
+    Fault(ReplicaLog, "fits", does_not_notice_missing_events): replace(
+        _SMALL, changes=2, begin=(_CHANGE, *_APPLIED[:2], ("trim", 0), _CHANGE, *_APPLIED[:2])
+    ),
+    Fault(ReplicaLog, "heartbeat_answered", extends_its_lease_behind_the_head): replace(
+        _SMALL, begin=(_CHANGE,)
+    ),
+    Fault(ReplicaLog, "heartbeat_answered", does_not_notice_lost_history): replace(
+        _SMALL, begin=(_CHANGE, ("rewind", 0))
+    ),
+    Fault(ReplicaLog, "has_lost_events", forgets_the_order_that_it_lost): replace(
         _SMALL,
         reads=2,
         heartbeats=2,
         begin=(
-            *(("look up", 0), ("lookup ends", 0), _CHANGE, ("event", 0), ("event", 1)),
+            *(("look up", 0), ("lookup ends", 0), _CHANGE, *_APPLIED),
             *(_BEATS[1] + _BEATS[0]),
             *(("rewind", 0), ("tick", 0), ("tick", 0), ("tick", 0)),
         ),
     ),
-    NoEnd: replace(
+    Fault(ReplicaLog, "follow", follows_histories_that_have_ended): replace(
         _SMALL,
         reads=1,
         heartbeats=6,
@@ -133,92 +148,81 @@ PLANTED: Mapping[type[Parts], Bounds] = {
         begin=(
             *(("look up", 0), ("lookup ends", 0), ("flush", 0)),
             *(_BEATS[0] * 2 + _BEATS[1] * 2),
-            *(*(("tick", 0),) * 3, _CHANGE, ("event", 0), ("event", 1)),
+            *(*(("tick", 0),) * 3, _CHANGE, *_APPLIED),
             *(_BEATS[1] + _BEATS[0] * 2),
         ),
     ),
-    RejoinsWithOldGroups: replace(_SMALL, heartbeats=2, begin=(_CHANGE, *(("tick", 0),) * 3)),
-    LeaseFromTheAnswer: replace(_SMALL, begin=(("send", 1), ("take", 1), _CHANGE)),
-    ConfirmsBeforeApplying: replace(_SMALL, ticks=0, begin=(_CHANGE,)),
+    Fault(ReplicaLog, "missed", misses_nothing): replace(
+        _SMALL, heartbeats=2, begin=(_CHANGE, *(("tick", 0),) * 3)
+    ),
+    Fault(FleetSession, "heartbeat_answered", takes_its_lease_from_the_answer): replace(
+        _SMALL, begin=(("send", 1), ("take", 1), _CHANGE)
+    ),
+    Fault(FleetSession, "receive", confirms_before_applying): replace(
+        _SMALL, ticks=0, begin=(_CHANGE,)
+    ),
 }
 """The bounds within which each is found, and the first steps, to find it soon."""
 
 
-class KnowsNoPendingChanges(OrderFence):
-    """Judges the groups of a gate by the events that were applied only."""
-
-    def since(self, cursor: cursor_pb2.Cursor) -> Sequence[StateChange] | None:
-        if self._is_behind():
-            return None
-        return self._log.since(LogPosition.of_cursor(cursor.epoch, cursor.sequence))
-
-
-class JudgesWhileBehind(OrderFence):
-    """Judges the groups of a gate while a change of its own is not in Redis."""
-
-    def since(self, cursor: cursor_pb2.Cursor) -> Sequence[StateChange] | None:
-        events = self._log.since(LogPosition.of_cursor(cursor.epoch, cursor.sequence))
-        if events is None:
-            return None
-        return [*events, *(each.invalidated for each in self._unapplied())]
+def knows_no_pending_changes(
+    self: OrderFence, cursor: cursor_pb2.Cursor
+) -> Sequence[StateChange] | None:
+    """Judge the groups of a gate by the events that were applied only."""
+    if self._unsent:
+        return None
+    return self._log.since(LogPosition.of_cursor(cursor.epoch, cursor.sequence))
 
 
-class NamesEventsAhead(OrderFence):
-    """Names the newest event that is known to exist, though it has not been applied."""
-
-    @property
-    def cursor(self) -> cursor_pb2.Cursor | None:
-        newest = self._log.newest
-        return None if newest is None else newest.cursor
-
-
-class TakesUnknownEventsForNone(ReplicaLog):
-    """Lets gates keep groups though it does not remember all events since."""
-
-    def since(self, position: LogPosition) -> Sequence[StateChange] | None:
-        return super().since(position) or ()
+def judges_while_behind(
+    self: OrderFence, cursor: cursor_pb2.Cursor
+) -> Sequence[StateChange] | None:
+    """Judge the groups of a gate while a change of this replica is not in Redis."""
+    events = self._log.since(LogPosition.of_cursor(cursor.epoch, cursor.sequence))
+    if events is None:
+        return None
+    return [*events, *(each.invalidated for each in self._unapplied())]
 
 
-class ForgetsNothingThatIsKept(Session):
-    """Has a gate keep groups as they are."""
-
-    def _reset(self, kept: KeptGroups = NOTHING_KEPT) -> None:
-        super()._reset(KeptGroups(kept.partitions, ()))
-
-
-class NoPendingChanges(modelled_replica.Parts):
-    fence = KnowsNoPendingChanges
+@property  # type: ignore[misc]
+def names_events_ahead(self: OrderFence) -> cursor_pb2.Cursor | None:
+    """Name the newest event that is known to exist, though it has not been applied."""
+    newest = self._log.newest
+    return None if newest is None else newest.cursor
 
 
-class BehindRedis(modelled_replica.Parts):
-    fence = JudgesWhileBehind
+def takes_unknown_events_for_none(self: ReplicaLog, position: LogPosition) -> Sequence[StateChange]:
+    """Let gates keep groups though not all events since are remembered."""
+    return _since(self, position) or ()
 
 
-class EventsAhead(modelled_replica.Parts):
-    fence = NamesEventsAhead
+def invalidates_nothing_that_is_kept(self: Session, kept: KeptGroups = NOTHING_KEPT) -> None:
+    """Have a gate keep groups as they are."""
+    _reset(self, KeptGroups(kept.partitions, ()))
 
 
-class UnknownEvents(modelled_replica.Parts):
-    log = TakesUnknownEventsForNone
+def forgets_reloads(self: FleetSession, join: Join) -> bool:
+    """Forget, on joining, a reload that is not finished."""
+    self.unfinished_reloads = 0
+    return _join(self, join)
 
 
-class KeepsInvalidGroups(modelled_replica.Parts):
-    session = ForgetsNothingThatIsKept
-
-
-class ForgetsReloads(modelled_replica.Parts):
-    forgets_reloads = True
-
-
-class KeepsTheLease(modelled_replica.Parts):
-    gate_session = KeepsTheLeaseOfAnotherServer
+def keeps_the_lease_of_another_server(
+    self: GateSession, keep_groups_of: Collection[str] = ()
+) -> None:
+    """Decide from a server's state under the lease that another one granted."""
+    lease_until = self.lease_until
+    _gate_reset(self, keep_groups_of)
+    self.lease_until = lease_until
 
 
 _MOVE = moving_gates.Bounds()
-PLANTED_FOR_GATES: Mapping[type[modelled_replica.Parts], moving_gates.Bounds] = {
-    NoPendingChanges: _MOVE,
-    BehindRedis: replace(_MOVE, isolations=1, begin=(("invalidate", 1), ("fail", 1))),
-    EventsAhead: replace(
+PLANTED_FOR_GATES: Mapping[Fault, moving_gates.Bounds] = {
+    Fault(OrderFence, "since", knows_no_pending_changes): _MOVE,
+    Fault(OrderFence, "since", judges_while_behind): replace(
+        _MOVE, isolations=1, begin=(("invalidate", 1), ("fail", 1))
+    ),
+    Fault(OrderFence, "cursor", names_events_ahead): replace(
         _MOVE,
         reloads=1,
         begin=(
@@ -226,9 +230,9 @@ PLANTED_FOR_GATES: Mapping[type[modelled_replica.Parts], moving_gates.Bounds] = 
             *(("send", 0), ("send", 0), ("take", 0), ("take", 0)),
         ),
     ),
-    UnknownEvents: replace(_MOVE, trims=1),
-    KeepsInvalidGroups: _MOVE,
-    ForgetsReloads: replace(
+    Fault(ReplicaLog, "since", takes_unknown_events_for_none): replace(_MOVE, trims=1),
+    Fault(Session, "_reset", invalidates_nothing_that_is_kept): _MOVE,
+    Fault(FleetSession, "join", forgets_reloads): replace(
         _MOVE,
         invalidations=0,
         reloads=1,
@@ -238,6 +242,8 @@ PLANTED_FOR_GATES: Mapping[type[modelled_replica.Parts], moving_gates.Bounds] = 
             *(("lose", 1), ("connect", 1)),
         ),
     ),
-    KeepsTheLease: replace(_MOVE, invalidations=0, reloads=1),
+    Fault(GateSession, "reset", keeps_the_lease_of_another_server): replace(
+        _MOVE, invalidations=0, reloads=1
+    ),
 }
 """The bounds within which each is found, by a gate that moves."""

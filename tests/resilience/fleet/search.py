@@ -6,18 +6,16 @@ python -m tests.resilience.fleet.search [STATES]
 
 import sys
 
-from tests.resilience.fleet import modelled_replica, moving_gates, world
+from tests.resilience.fleet import moving_gates, world
 from tests.resilience.protocol.search import search
 
 WIDE = (
     (
         world.World,
-        world.Parts,
         world.Bounds(ticks=4, changes=2, flushes=1, trims=1, rewinds=1, restores=1),
     ),
     (
         moving_gates.World,
-        modelled_replica.Parts,
         moving_gates.Bounds(
             invalidations=2,
             reloads=1,
@@ -35,8 +33,8 @@ WIDE = (
 if __name__ == "__main__":
     states = int(sys.argv[1]) if len(sys.argv) > 1 else 1_000_000
     has_failed = False
-    for start, parts, bounds in WIDE:
-        found = search(bounds, parts, states, start)
+    for start, bounds in WIDE:
+        found = search(bounds, max_states=states, world=start)
         print(f"{start.__module__}: {found.states} states: ", end="", flush=True)
         if found.trace is None:
             print("nobody decides from a state that a barrier promised to be gone")

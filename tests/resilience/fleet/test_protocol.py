@@ -5,9 +5,9 @@
 
 import pytest
 
-from tests.resilience.fleet import modelled_replica, moving_gates
-from tests.resilience.fleet.planted import PLANTED, PLANTED_FOR_GATES
-from tests.resilience.fleet.world import Bounds, Parts, World
+from tests.resilience.fleet import moving_gates
+from tests.resilience.fleet.planted import PLANTED, PLANTED_FOR_GATES, Fault
+from tests.resilience.fleet.world import Bounds, World
 from tests.resilience.protocol.search import search
 
 SMALL = {
@@ -35,31 +35,27 @@ MOVES = {
 
 @pytest.mark.parametrize("bounds", [*SMALL.values(), *PLANTED.values()])
 def test_no_replica_answers_from_before_a_barrier(bounds: Bounds) -> None:
-    found = search(bounds, world=World, parts=Parts, max_states=MAX_STATES)
+    found = search(bounds, world=World, max_states=MAX_STATES)
     assert found.trace is None
     assert found.states > 100
 
 
-@pytest.mark.parametrize(
-    ("parts", "bounds"), PLANTED.items(), ids=[each.__name__ for each in PLANTED]
-)
-def test_a_planted_fault_is_found(parts: type[Parts], bounds: Bounds) -> None:
-    assert search(bounds, parts, world=World, max_states=400_000).trace is not None
+@pytest.mark.parametrize(("fault", "bounds"), PLANTED.items(), ids=[*map(str, PLANTED)])
+def test_a_planted_fault_is_found(fault: Fault, bounds: Bounds) -> None:
+    with fault.planted():
+        assert search(bounds, world=World, max_states=400_000).trace is not None
 
 
 @pytest.mark.parametrize("bounds", MOVES.values(), ids=MOVES)
 def test_no_gate_that_moves_decides_from_before_a_barrier(bounds: moving_gates.Bounds) -> None:
-    found = search(bounds, modelled_replica.Parts, 12_000, moving_gates.World)
+    found = search(bounds, world=moving_gates.World, max_states=12_000)
     assert found.trace is None
     assert found.states > 5_000
 
 
 @pytest.mark.parametrize(
-    ("parts", "bounds"),
-    PLANTED_FOR_GATES.items(),
-    ids=[each.__name__ for each in PLANTED_FOR_GATES],
+    ("fault", "bounds"), PLANTED_FOR_GATES.items(), ids=[*map(str, PLANTED_FOR_GATES)]
 )
-def test_a_planted_fault_of_moves_is_found(
-    parts: type[modelled_replica.Parts], bounds: moving_gates.Bounds
-) -> None:
-    assert search(bounds, parts, 100_000, moving_gates.World).trace is not None
+def test_a_planted_fault_of_moves_is_found(fault: Fault, bounds: moving_gates.Bounds) -> None:
+    with fault.planted():
+        assert search(bounds, world=moving_gates.World, max_states=100_000).trace is not None

@@ -3,14 +3,13 @@
 import functools
 import math
 import os
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection
 from typing import Any
 
 from queuegate_server.cli.main import main
 from queuegate_server.engine import Snapshot
-from queuegate_server.fleet.events import Change, Event
-from queuegate_server.fleet.follower import Follower
 from queuegate_server.fleet.replica_log import ReplicaLog
+from queuegate_server.fleet.steps import Receipt
 from queuegate_server.identity.cache import CacheEntry, GroupCache
 from queuegate_server.rpc import response_cache
 from queuegate_server.rpc.response_cache import ResponseCache
@@ -111,21 +110,13 @@ def invalidation_stays_in_one_worker() -> None:
 
 
 def replica_ignores_others() -> None:
-    """A replica confirms what others forget, and goes on with the groups."""
-
-    async def forget_nothing(self: Follower, change: Change) -> int | None:
-        return None
-
-    _replace(Follower, "_forget", forget_nothing)
+    """A replica confirms what others invalidate, and keeps using the groups."""
+    _replace(Receipt, "must_invalidate", False)
 
 
 def replica_rejoins_with_old_groups() -> None:
-    """A replica that was away forgets nothing of what was invalidated meanwhile."""
-
-    async def forget_nothing(self: Follower, missed: Sequence[Event] | None) -> None:
-        pass
-
-    _replace(Follower, "_forget_missed", forget_nothing)
+    """A replica that was away invalidates nothing of what was invalidated meanwhile."""
+    _replace(ReplicaLog, "missed", lambda self, *events: ())
 
 
 def fence_accepts_outdated_groups() -> None:

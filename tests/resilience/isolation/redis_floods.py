@@ -10,9 +10,9 @@ from itertools import cycle
 from typing import Final
 
 import queuegate
+from queuegate_server.fleet.confirmations import MAX_CONFIRMED_BYTES
 from queuegate_server.fleet.events import ReplicaStatus, encode_status
 from queuegate_server.fleet.keys import Signer
-from queuegate_server.fleet.status_reporter import MAX_CONFIRMED_BYTES
 from tests.support.hostile_redis import HOSTILE, LARGE, PREFIX
 from tests.support.servers.fleet import SECRET, Fleet
 

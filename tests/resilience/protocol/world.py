@@ -166,7 +166,7 @@ class World(Clocks):
 
     def _invalidate(self, _gate: Gate, _parts: type[Parts]) -> None:
         self.groups += 1
-        self._promise(self.log.forget(PARTITION, (USER,)))
+        self._promise(self.log.invalidate(PARTITION, (USER,)))
 
     def _tick(self, _gate: Gate, _parts: type[Parts]) -> None:
         self.ticks += 1

@@ -90,6 +90,6 @@ def test_a_gate_believes_no_longer_lease_than_the_server_grants() -> None:
     assert bounds.MAX_ANNOUNCED_BYTES < sync_validation.MAX_PARTITION_CHARACTERS
     assert bounds.MAX_PARTITIONS == sync_validation.MAX_PARTITIONS
     assert bounds.MAX_REFUSED == sync_validation.MAX_REPORTED
-    assert bounds.MAX_FORGOTTEN >= event_log.MAX_FORGOTTEN
+    assert bounds.MAX_FORGOTTEN >= event_log.MAX_INVALIDATED
     assert bounds.MAX_MESSAGE_BYTES > 2 * shipping.MAX_PART_BYTES
     assert bounds.MAX_PATH_BYTES == validation.MAX_QUEUE_BYTES

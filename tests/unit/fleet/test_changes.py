@@ -1,16 +1,13 @@
 """A change whose event Redis has lost is made again."""
 
-from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
-from queuegate_server.fleet.barrier import Peers
 from queuegate_server.fleet.changes import ATTEMPTS, FleetChanges
 from queuegate_server.fleet.events import Change
-from queuegate_server.fleet.fence import OrderFence
 from queuegate_server.fleet.keys import LogPosition
-from queuegate_server.fleet.replica_log import ReplicaLog
+from queuegate_server.fleet.session import FleetSession
 from queuegate_server.sync.changes import NotReached
 
 
@@ -22,32 +19,30 @@ class Member:
     """A replica whose Redis loses the newest events, and has older groups then."""
 
     error = None
-    has_followed = True
 
     def __init__(self, losses: int) -> None:
         self.losses = losses
         self.now = 0.0
-        self.log = ReplicaLog()
+        self.session = FleetSession("own", "a", 0.0)
+        self.log = self.session.log
         self.log.follow([], history(0), 0.0)
-        self.peers = Peers("own", "a")
-        self.fence = OrderFence(self.log, lambda: False)
-        self.unsent: list[Change] = []
         self.accepted: list[bool] = []
         """Whether it used groups from the start of the history when each event was appended."""
 
     def send_later(self, change: Change) -> None:
-        self.unsent.append(change)
+        self.session.send_later(change)
 
     async def append(self, _change: Change) -> LogPosition:
         head = self.log.newest
         assert head is not None
-        self.accepted.append(self.fence.accepts("p", "sam", head))
+        self.accepted.append(self.session.fence.accepts("p", "sam", head))
         event = head._replace(sequence=head.sequence + 1, nonce=b"1")
         self.log.note_known(event)
         return event
 
     async def heartbeat(self) -> None:
         self.now += 60.0
+        self.session.certified_at = self.now
         has_event = self.log.newest != self.log.position
         if self.losses and has_event:
             self.losses -= 1
@@ -60,28 +55,21 @@ class World:
 
     def __init__(self, losses: int) -> None:
         self.member = Member(losses)
-        self.dropped = 0
-        self.forgotten = 0
+        self.invalidated = 0
         self.waited_for: list[int] = []
-        this = cast("Any", self)
-        self.changes = FleetChanges(cast("Any", self.member), this, this, lambda: self.member.now)
+        self.changes = FleetChanges(
+            cast("Any", self.member), cast("Any", self), lambda: self.member.now
+        )
 
     async def invalidate(self) -> None:
-        served = SimpleNamespace(
-            partition=SimpleNamespace(name="p"), groups=SimpleNamespace(invalidate=self._drop)
-        )
-        await self.changes.forget(cast("Any", served), ["sam"], wait=True)
+        await self.changes.invalidate("p", ["sam"], wait=True)
 
-    def _drop(self, _users: list[str]) -> int:
-        self.dropped += 1
+    async def invalidate_groups(self, _partition: str, _users: list[str]) -> int:
+        self.invalidated += 1
         return 1
 
-    def forget(self, _partition: str, _users: list[str]) -> int:
-        self.forgotten += 1
-        return self.forgotten
-
-    async def barrier(self, sequence: int) -> list[str]:
-        self.waited_for.append(sequence)
+    async def gates_follow(self) -> list[str]:
+        self.waited_for.append(self.invalidated)
         return []
 
 
@@ -91,14 +79,14 @@ async def test_it_takes_effect_again_in_the_history_that_follows(losses: int) ->
     world = World(losses)
     await world.invalidate()
     times = losses + 1
-    assert world.dropped == world.forgotten == times
+    assert world.invalidated == times
     assert world.waited_for[-1] == times
     assert world.member.accepted == [False] * times
-    assert world.member.unsent == []
+    assert not world.member.session.unsent
 
 
 async def test_the_caller_hears_of_it_if_redis_goes_on_to_lose_it() -> None:
     world = World(ATTEMPTS)
     with pytest.raises(NotReached, match=f"Redis lost the event {ATTEMPTS} times"):
         await world.invalidate()
-    assert [change.users for change in world.member.unsent] == [frozenset({"sam"})]
+    assert [change.users for change in world.member.session.unsent] == [frozenset({"sam"})]

@@ -16,11 +16,11 @@ from queuegate_server.fleet.events import (
     event_parts,
 )
 from queuegate_server.fleet.keys import LogPosition, Signer
-from queuegate_server.sync.event_log import MAX_FORGOTTEN
+from queuegate_server.sync.event_log import MAX_INVALIDATED
 
 SIGNER = Signer(b"s" * 32, "event")
 POSITION = LogPosition(b"e" * 16, 7, b"nonce")
-CHANGE = Change.forget("default", ("sam", "eve"), is_awaited=True)
+CHANGE = Change.invalidate("default", ("sam", "eve"), is_awaited=True)
 
 
 def fields(change: Change = CHANGE) -> dict[bytes, bytes]:
@@ -58,15 +58,15 @@ def test_an_event_cannot_be_moved_or_taken_to_another_fleet() -> None:
 
 
 def test_many_users_are_all_users() -> None:
-    many = [f"u{number}" for number in range(MAX_FORGOTTEN + 1)]
-    assert Change.forget("default", many, is_awaited=False).users == frozenset()
+    many = [f"u{number}" for number in range(MAX_INVALIDATED + 1)]
+    assert Change.invalidate("default", many, is_awaited=False).users == frozenset()
 
 
 def test_users_with_long_names_are_all_users() -> None:
     """An event that many replicas read must not be large."""
     long = [f"{number:0{MAX_NAMES_BYTES // 4}}" for number in range(5)]
-    assert Change.forget("default", long[:4], is_awaited=False).users == frozenset(long[:4])
-    assert Change.forget("default", long, is_awaited=False).users == frozenset()
+    assert Change.invalidate("default", long[:4], is_awaited=False).users == frozenset(long[:4])
+    assert Change.invalidate("default", long, is_awaited=False).users == frozenset()
 
 
 def test_an_event_of_a_later_version_is_not_taken_for_carried_out() -> None:

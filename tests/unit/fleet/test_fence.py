@@ -1,18 +1,15 @@
 """Shared groups that a replica does not use because of changes of its own."""
 
 import asyncio
-from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
-from queuegate_server.fleet.barrier import Peers
 from queuegate_server.fleet.changes import MAX_AT_ONCE, FleetChanges
 from queuegate_server.fleet.connection import StoreUnavailable
 from queuegate_server.fleet.events import Change, Event
-from queuegate_server.fleet.fence import OrderFence
 from queuegate_server.fleet.keys import LogPosition
-from queuegate_server.fleet.replica_log import ReplicaLog
+from queuegate_server.fleet.session import FleetSession
 from queuegate_server.sync.changes import NotReached
 from queuegate_server.sync.event_log import POLICY_CHANGED, StateChange
 
@@ -25,10 +22,9 @@ class World:
     """The state of a replica that follows a history, and changes that wait to be sent."""
 
     def __init__(self) -> None:
-        self.log = ReplicaLog()
+        self.session = FleetSession("own", "me", 0.0)
+        self.log, self.fence = self.session.log, self.session.fence
         self.log.follow([], HEAD, 0.0)
-        self.unsent: list[Change] = []
-        self.fence = OrderFence(self.log, lambda: bool(self.unsent))
 
     def accepts(self, user: str = "sue", partition: str = "p") -> bool:
         return self.fence.accepts(partition, user, HEAD)
@@ -74,10 +70,10 @@ def test_an_invalidation_ends_with_the_history_of_its_event(world: World) -> Non
 
 
 def test_while_own_changes_wait_nothing_is_accepted_or_written(world: World) -> None:
-    world.unsent.append(NEXT.change)
+    world.session.send_later(NEXT.change)
     assert world.fence.position is None
     assert not world.accepts()
-    world.unsent.clear()
+    world.session.unsent.clear()
     assert world.fence.position == HEAD
     assert world.accepts()
 
@@ -107,10 +103,10 @@ def test_the_groups_of_gates_from_an_unknown_event_cannot_be_judged(world: World
         HEAD._replace(epoch=b""),
     ):
         assert world.fence.since(unknown.cursor) is None
-    world.unsent.append(NEXT.change)
+    world.session.send_later(NEXT.change)
     assert world.fence.since(HEAD.cursor) is None
     assert world.fence.cursor is None
-    world.unsent.clear()
+    world.session.unsent.clear()
     world.log.lose()
     assert world.fence.since(HEAD.cursor) is None
     assert world.fence.cursor is None
@@ -120,11 +116,8 @@ class Member:
     """A replica as far as an invalidation needs it."""
 
     def __init__(self, world: World, error: Exception | None = None) -> None:
-        self.fence = world.fence
-        self.log = world.log
+        self.session = world.session
         self.error = StoreUnavailable("it hangs")
-        self.has_followed = True
-        self.peers = Peers("own", "me")
         self.accepted_while_appending: bool | None = None
         self._world = world
         self._error = error
@@ -139,30 +132,29 @@ class Member:
         """Do nothing: Redis cannot be reached."""
 
     def send_later(self, change: Change) -> None:
-        self._world.unsent.append(change)
+        self.session.send_later(change)
 
 
 def changes_of(member: Member) -> FleetChanges:
-    hub = SimpleNamespace(forget=lambda *_: 1)
-    return FleetChanges(cast("Any", member), cast("Any", None), cast("Any", hub), lambda: 0.0)
+    return FleetChanges(cast("Any", member), cast("Any", Local()), lambda: 0.0)
 
 
-async def forget(
-    member: Member, users: tuple[str, ...] = ("sue",), changes: FleetChanges | None = None
-) -> None:
-    class Groups:
-        def invalidate(self, names: object) -> int:
-            return 1
+class Local:
+    """Changes of a process that caches nothing."""
 
-    served = SimpleNamespace(partition=SimpleNamespace(name="p"), groups=Groups())
+    async def invalidate_groups(self, _partition: str, _users: object) -> int:
+        return 1
+
+
+async def invalidate(member: Member, changes: FleetChanges | None = None) -> None:
     changes = changes or changes_of(member)
-    await changes.forget(cast("Any", served), users, wait=False)
+    await changes.invalidate("p", ("sue",), wait=False)
 
 
 async def test_an_invalidation_refuses_groups_until_its_event_is_applied(world: World) -> None:
     """Otherwise the groups that were dropped here would come back from Redis at once."""
     member = Member(world)
-    await forget(member)
+    await invalidate(member)
     assert member.accepted_while_appending is False
     assert not world.accepts()
     assert world.log.apply(NEXT)
@@ -180,7 +172,7 @@ async def test_an_invalidation_whose_caller_is_gone_is_carried_out(world: World)
         return NEXT.position
 
     member.append = append  # type: ignore[method-assign]
-    call = asyncio.create_task(forget(member))
+    call = asyncio.create_task(invalidate(member))
     await appending.wait()
     call.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -201,12 +193,12 @@ async def test_changes_of_callers_that_are_gone_are_bounded(world: World) -> Non
 
     member.append = append  # type: ignore[method-assign]
     changes = changes_of(member)
-    calls = [asyncio.create_task(forget(member, changes=changes)) for _ in range(MAX_AT_ONCE)]
+    calls = [asyncio.create_task(invalidate(member, changes=changes)) for _ in range(MAX_AT_ONCE)]
     await asyncio.sleep(0.01)
     for call in calls:
         call.cancel()
     with pytest.raises(NotReached, match="too many changes"):
-        await forget(member, changes=changes)
+        await invalidate(member, changes=changes)
     for task in changes._work:
         task.cancel()
 
@@ -215,7 +207,7 @@ async def test_an_invalidation_that_redis_did_not_get_leaves_nothing_accepted(
     world: World,
 ) -> None:
     with pytest.raises(NotReached):
-        await forget(Member(world, StoreUnavailable("it hangs")))
+        await invalidate(Member(world, StoreUnavailable("it hangs")))
     assert not world.accepts("bob")
-    world.unsent.clear()
+    world.session.unsent.clear()
     assert world.accepts()

@@ -8,17 +8,15 @@ from typing import Any, cast
 import pytest
 
 from queuegate_server.engine import NotReady
-from queuegate_server.fleet.barrier import Peers
 from queuegate_server.fleet.events import Change, Event
-from queuegate_server.fleet.fence import OrderFence
 from queuegate_server.fleet.follower import Follower
 from queuegate_server.fleet.keys import LogPosition
-from queuegate_server.fleet.lease import ReplicaLease
-from queuegate_server.fleet.replica_log import ReplicaLog
-from queuegate_server.fleet.status_reporter import StatusReporter
+from queuegate_server.fleet.session import FleetSession
+from queuegate_server.fleet.steps import Join, NewestEvents
+from queuegate_server.sync.changes import LocalChanges
 
 EPOCH = b"e" * 16
-FORGET = Change.forget("default", ("sam",), is_awaited=False)
+FORGET = Change.invalidate("default", ("sam",), is_awaited=False)
 RELOAD = Change("reload")
 
 
@@ -31,48 +29,30 @@ def events(*changes: Change) -> list[Event]:
 
 
 class Parts:
-    """The parts around a follower, which note in `done` what it has them do."""
+    """A replica, which notes in `done` what its follower does."""
 
-    streams = 0
-    shipped = ("default",)
-    log = SimpleNamespace(head=0)
+    partitions: Sequence[str] = ()
 
     def __init__(self) -> None:
         self.done: list[str] = []
-        self.forgotten: list[str] = []
+        self.gates_dropped = 0
         self.is_confirmed = asyncio.Event()
-        self.state = ReplicaLog()
-        self.lease = ReplicaLease()
+        self.session = FleetSession("id", "a", 0.0)
+        self.state, self.lease = self.session.log, self.session.lease
         this = cast("Any", self)
-        self.reporter = StatusReporter(
-            Peers("id", "a"), "a", self.state, version="1", engine=this, hub=this, clock=lambda: 0.0
-        )
-        self.follower = Follower(
-            *(this, self.state, OrderFence(self.state, lambda: False), self.reporter),
-            lease=self.lease,
-            engine=this,
-            reloader=this,
-            hub=this,
-            clock=lambda: 0.0,
-            wake=self._wake,
-        )
+        self.follower = Follower(self.session, this, this, lambda: 0.0, self._wake)
 
-    @property
-    def snapshot(self) -> Any:
-        raise NotReady
+    def invalidate_gates(self) -> None:
+        self.gates_dropped += 1
 
-    async def reload(self) -> Any:
+    async def drop_groups(self, _partition: str, _users: object) -> int:
+        return 0
+
+    async def read_policy(self) -> Any:
         self.done.append("reloaded")
         return SimpleNamespace(succeeded=True)
 
-    def forget(self, partition: str) -> None:
-        self.forgotten.append(partition)
-
-    async def policy_shipped(self) -> int:
-        self.done.append("shipped")
-        return 0
-
-    async def barrier(self, sequence: int) -> list[str]:
+    async def gates_follow(self) -> list[str]:
         self.done.append("gates have it")
         return []
 
@@ -81,7 +61,9 @@ class Parts:
         self.done.clear()
         self.is_confirmed.clear()
         head = history[-1].position if history else at(0)
-        await self.follower.join([*history], head, 0.0)
+        join = self.session.read(NewestEvents(head, 0.0), [*history])
+        assert isinstance(join, Join)
+        await self.follower.join(join)
         async with asyncio.timeout(60):
             await self.is_confirmed.wait()
         for _ in range(3):
@@ -89,8 +71,9 @@ class Parts:
         return self.done
 
     def _wake(self) -> None:
-        through = self.reporter.status.confirmed_through
-        assert through is not None
+        through = self.session.confirmations.through
+        if through is None:
+            return  # it has stopped
         self.done.append(f"confirmed through {through[0]}")
         self.is_confirmed.set()
 
@@ -99,7 +82,7 @@ class Parts:
 async def test_at_its_first_joining_it_does(history: Sequence[Change]) -> None:
     """A reload may have been asked for after its first load of the policy."""
     head = f"confirmed through {len(history)}"
-    assert await Parts().join(events(*history)) == ["reloaded", "shipped", "gates have it", head]
+    assert await Parts().join(events(*history)) == ["reloaded", "gates have it", head]
 
 
 async def test_at_another_one_it_does_after_a_reload_that_it_missed() -> None:
@@ -118,13 +101,48 @@ async def test_at_another_one_it_does_if_it_does_not_know_what_it_missed() -> No
     assert "reloaded" in await parts.join(events(FORGET, FORGET, FORGET)[2:])
 
 
-async def test_gates_forget_the_groups_of_partitions_that_are_about_to_go() -> None:
-    """While another policy is shipped, gates still decide by the one before."""
+async def test_gates_drop_all_groups_when_the_lease_ends() -> None:
     parts = Parts()
     await parts.join(events(FORGET))
-    parts.forgotten.clear()
+    before = parts.gates_dropped
     parts.lease.end()
-    assert parts.forgotten == ["default"]
+    assert parts.gates_dropped == before + 1
+
+
+class Process:
+    """An engine without a policy, a reloader, and gates that still have one."""
+
+    shipped = ("default",)
+
+    def __init__(self) -> None:
+        self.done: list[str] = []
+
+    @property
+    def snapshot(self) -> Any:
+        raise NotReady
+
+    async def reload(self) -> None:
+        self.done.append("reloaded")
+
+    async def policy_shipped(self) -> None:
+        self.done.append("shipped")
+
+    def invalidate(self, partition: str) -> None:
+        self.done.append(partition)
+
+
+async def test_gates_drop_the_groups_of_partitions_that_are_about_to_go() -> None:
+    """While another policy is shipped, gates still decide by the one before."""
+    process = Process()
+    local = LocalChanges(*[cast("Any", process)] * 3)
+    local.invalidate_gates()
+    assert process.done == ["default"]
+
+
+async def test_a_policy_is_read_before_it_is_shipped() -> None:
+    process = Process()
+    await LocalChanges(*[cast("Any", process)] * 3).read_policy()
+    assert process.done == ["reloaded", "shipped"]
 
 
 async def test_at_another_one_it_does_while_a_reload_is_not_finished() -> None:

@@ -12,7 +12,7 @@ def at(sequence: int, epoch: bytes = EPOCH) -> LogPosition:
 
 
 def event(sequence: int, user: str = "sam", partition: str = "default") -> Event:
-    change = Change.forget(partition, (user,) if user else (), is_awaited=False)
+    change = Change.invalidate(partition, (user,) if user else (), is_awaited=False)
     return Event(at(sequence), at(sequence - 1).nonce, change)
 
 

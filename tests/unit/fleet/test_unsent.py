@@ -6,41 +6,40 @@ from typing import Any, cast
 import pytest
 
 from queuegate_server.fleet.connection import StoreUnavailable
-from queuegate_server.fleet.events import Change
+from queuegate_server.fleet.events import Change, LogState
 from queuegate_server.fleet.keys import LogPosition
-from queuegate_server.fleet.lease import ReplicaLease
-from queuegate_server.fleet.member import APPEND_SECONDS, MAX_UNSENT, FleetMember, NotAppended
-from queuegate_server.fleet.replica_log import ReplicaLog
-from queuegate_server.fleet.stream import LogState
+from queuegate_server.fleet.member import APPEND_SECONDS, FleetMember, NotAppended
+from queuegate_server.fleet.refusals import Refusals
+from queuegate_server.fleet.session import MAX_UNSENT, FleetSession
+
+HEAD = LogPosition(b"e" * 16, 1, b"1")
 
 
 def cut_off(stream: object = None, clock: Callable[[], float] = lambda: 0.0) -> FleetMember:
     """Return a replica that is never started."""
     unused = cast("Any", None)
     return FleetMember(
-        "a",
+        FleetSession("id", "a", clock()),
         cast("Any", stream),
-        ReplicaLog(),
-        version="1",
-        lease=ReplicaLease(),
+        Refusals(),
         engine=unused,
-        reloader=unused,
+        local=unused,
         hub=unused,
         clock=clock,
     )
 
 
-async def test_of_too_many_all_users_are_forgotten_and_the_policy_is_still_read() -> None:
+async def test_instead_of_too_many_all_users_are_invalidated_and_the_policy_is_still_read() -> None:
     member = cut_off()
     member.send_later(Change("reload", is_awaited=True))
     for number in range(MAX_UNSENT - 1):
-        member.send_later(Change.forget("default", (f"u{number}",), is_awaited=True))
-    assert len(member.unsent) == MAX_UNSENT
-    member.send_later(Change.forget("other", ("sam",), is_awaited=False))
-    assert [*member.unsent] == [
+        member.send_later(Change.invalidate("default", (f"u{number}",), is_awaited=True))
+    assert len(member.session.unsent) == MAX_UNSENT
+    member.send_later(Change.invalidate("other", ("sam",), is_awaited=False))
+    assert [*member.session.unsent] == [
         Change("reload"),
-        Change.forget("default", (), is_awaited=False),
-        Change.forget("other", (), is_awaited=False),
+        Change.invalidate("default", (), is_awaited=False),
+        Change.invalidate("other", (), is_awaited=False),
     ]
 
 
@@ -48,16 +47,16 @@ async def test_a_change_waits_while_others_append_all_the_time(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Redis answers: that is no reason to work alone."""
-    member, change = cut_off(), Change.forget("default", ("sam",), is_awaited=False)
+    member, change = cut_off(), Change.invalidate("default", ("sam",), is_awaited=False)
     member.send_later(change)
-    before = dict(member.unsent)
+    before = dict(member.session.unsent)
 
     async def append(*_: object, **__: float) -> LogPosition:
         raise NotAppended
 
     monkeypatch.setattr(member, "append", append)
-    await member._send_unsent()
-    assert member.unsent == before
+    await member._send_unsent(HEAD)
+    assert member.session.unsent == before
 
 
 async def test_events_that_were_not_appended_are_not_expected() -> None:
@@ -65,7 +64,7 @@ async def test_events_that_were_not_appended_are_not_expected() -> None:
     for _ in range(100):
         with pytest.raises(NotAppended):
             await member.append(Change("reload"))
-    assert not member.follower._own
+    assert not member.session._own
 
 
 async def test_an_append_ends_though_others_append_all_the_time() -> None:
@@ -78,32 +77,32 @@ async def test_an_append_ends_though_others_append_all_the_time() -> None:
             return LogState(head.epoch, head._replace(sequence=head.sequence + 1), [])
 
     member = cut_off(stream=Busy(), clock=lambda: now)
-    member.log.follow([], LogPosition(b"e" * 16, 1, b"1"), 0.0)
+    member.session.log.follow([], HEAD, 0.0)
     with pytest.raises(StoreUnavailable):
         await member.append(Change("reload"))
     assert APPEND_SECONDS <= now < 2 * APPEND_SECONDS
-    assert not member.follower._own
+    assert not member.session._own
 
 
 async def test_a_change_that_is_asked_for_again_while_it_is_sent_is_sent_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    member, change = cut_off(), Change.forget("default", ("sam",), is_awaited=False)
+    member, change = cut_off(), Change.invalidate("default", ("sam",), is_awaited=False)
     member.send_later(change)
 
     async def append(sent: Change, _nonce: bytes, **_: float) -> LogPosition:
         member.send_later(sent)
-        return LogPosition(b"e" * 16, 1, b"1")
+        return HEAD
 
     monkeypatch.setattr(member, "append", append)
-    await member._send_unsent()
-    assert [*member.unsent] == [change]
+    await member._send_unsent(HEAD)
+    assert [*member.session.unsent] == [change]
 
 
 async def test_a_change_that_redis_did_not_get_goes_on_waiting(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    member, change = cut_off(), Change.forget("default", ("sam",), is_awaited=False)
+    member, change = cut_off(), Change.invalidate("default", ("sam",), is_awaited=False)
     member.send_later(change)
 
     async def append(*_: object, **__: float) -> LogPosition:
@@ -111,5 +110,5 @@ async def test_a_change_that_redis_did_not_get_goes_on_waiting(
 
     monkeypatch.setattr(member, "append", append)
     with pytest.raises(StoreUnavailable):
-        await member._send_unsent()
-    assert [*member.unsent] == [change]
+        await member._send_unsent(HEAD)
+    assert [*member.session.unsent] == [change]

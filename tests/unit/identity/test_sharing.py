@@ -39,12 +39,6 @@ async def shared_settings(clock: ManualClock, resolver: str, *, is_local: bool =
     settings = Settings.model_validate(
         {"resolvers": RESOLVERS, "partitions": {"p": {"resolver": resolver}}}
     )
-    manager = ResolverManager(
-        settings,
-        clock,
-        clock,
-        around=None if is_local else lambda _name, _resolver: FakeDirectory(sue=("g",)),
-    )
     seen = [""]
 
     def share(partition: str, described: str) -> SharedGroups:
@@ -52,7 +46,13 @@ async def shared_settings(clock: ManualClock, resolver: str, *, is_local: bool =
         seen.append(described)
         return NothingShared()
 
-    manager.share = share
+    manager = ResolverManager(
+        settings,
+        clock,
+        clock,
+        share=share,
+        around=None if is_local else lambda _name, _resolver: FakeDirectory(sue=("g",)),
+    )
     partition = build_partition("p", "ldap", [QueueAcls("root", parse(" g"), parse(""))])
     groups = await manager.for_partitions({"p": partition})
     await groups["p"].resolve("sue")
@@ -103,9 +103,9 @@ async def test_the_type_of_a_resolver_counts(clock: ManualClock) -> None:
             settings,
             clock,
             clock,
+            share=share,
             resolver_type=lambda _, found=each: found,  # type: ignore[misc]
         )
-        manager.share = share
         await manager.for_partitions({"p": partition})
         await manager.close()
     assert len(seen) == 2

@@ -60,7 +60,7 @@ def apply(session: Session, sequence: int) -> None:
 def test_a_caller_that_confirms_late_is_waited_for() -> None:
     streams = Streams()
     session = streams.live("late")
-    barrier = streams.leases.barrier(streams.log.forget("default"), NOW)
+    barrier = streams.leases.barrier(streams.log.invalidate("default"), NOW)
     assert barrier.next_end(NOW) == NOW + WHOLE
     # A lease that was granted after the change does not matter.
     session.receive(sync_request("ping", id=2), NOW + 2)
@@ -75,7 +75,7 @@ def test_who_does_not_confirm_is_waited_out() -> None:
     streams = Streams()
     streams.live("slow")
     streams.open("without a lease")
-    barrier = streams.leases.barrier(streams.log.forget("default"), NOW)
+    barrier = streams.leases.barrier(streams.log.invalidate("default"), NOW)
     assert barrier.next_end(NOW + WHOLE - 0.01) == NOW + WHOLE
     assert barrier.next_end(NOW + WHOLE) is None
     assert barrier.waited_out == ["slow"]
@@ -84,8 +84,8 @@ def test_who_does_not_confirm_is_waited_out() -> None:
 def test_barriers_do_not_wait_for_later_changes() -> None:
     streams = Streams()
     session = streams.live("gate")
-    first = streams.leases.barrier(streams.log.forget("default"), NOW)
-    second = streams.leases.barrier(streams.log.forget("default"), NOW + 1)
+    first = streams.leases.barrier(streams.log.invalidate("default"), NOW)
+    second = streams.leases.barrier(streams.log.invalidate("default"), NOW + 1)
     send(session)
     session.receive(sync_request("applied", sequence=1), NOW)
     assert first.next_end(NOW + 1) is None
@@ -98,7 +98,7 @@ def test_leases_of_streams_that_ended_are_waited_for() -> None:
     streams = Streams()
     before, during = streams.live("before"), streams.live("during")
     streams.leases.remove(before, NOW)
-    barrier = streams.leases.barrier(streams.log.forget("default"), NOW)
+    barrier = streams.leases.barrier(streams.log.invalidate("default"), NOW)
     streams.leases.remove(during, NOW)
     assert barrier.next_end(NOW) == NOW + WHOLE
     assert barrier.next_end(NOW + WHOLE) is None
@@ -108,7 +108,7 @@ def test_leases_of_streams_that_ended_are_waited_for() -> None:
 def test_who_gives_up_its_lease_is_not_waited_for() -> None:
     streams = Streams()
     sessions = [streams.live(name) for name in ("open", "closed")]
-    barrier = streams.leases.barrier(streams.log.forget("default"), NOW)
+    barrier = streams.leases.barrier(streams.log.invalidate("default"), NOW)
     for session in sessions:
         session.receive(sync_request("release"), NOW)
     streams.leases.remove(sessions[1], NOW)
@@ -121,7 +121,7 @@ def test_the_next_stream_of_a_caller_confirms_for_the_one_before() -> None:
     streams = Streams()
     one, two = bytes(15) + b"1", bytes(15) + b"2"
     streams.leases.remove(streams.live("gate", instance=one, caller="token:a"), NOW)
-    barrier = streams.leases.barrier(streams.log.forget("default"), NOW)
+    barrier = streams.leases.barrier(streams.log.invalidate("default"), NOW)
     for other in (
         streams.open("another gate", instance=two, caller="token:a", resume=0),
         streams.open("another caller", instance=one, caller="token:b", resume=0),
@@ -138,11 +138,11 @@ def test_the_next_stream_of_a_caller_confirms_for_the_one_before() -> None:
 
 def test_leases_of_an_earlier_process_are_waited_for() -> None:
     streams = Streams()
-    barrier = streams.leases.barrier(streams.log.forget("default"), START + 1)
+    barrier = streams.leases.barrier(streams.log.invalidate("default"), START + 1)
     assert barrier.next_end(START + 1) == START + WHOLE
     assert barrier.next_end(START + WHOLE) is None
     assert barrier.waited_out == [EARLIER_PROCESS]
-    later = streams.leases.barrier(streams.log.forget("default"), START + WHOLE)
+    later = streams.leases.barrier(streams.log.invalidate("default"), START + WHOLE)
     assert later.next_end(START + WHOLE) is None
     assert later.waited_out == []
 

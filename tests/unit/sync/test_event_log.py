@@ -12,8 +12,8 @@ def test_changes_are_numbered_and_kept() -> None:
     log = EventLog(SERVER)
     assert log.head == 0
     assert log.policy_changed() == 1
-    assert log.forget("default", ["a", "b"]) == 2
-    assert log.forget("default") == 3
+    assert log.invalidate("default", ["a", "b"]) == 2
+    assert log.invalidate("default") == 3
     assert log.since(3) == []
     assert log.since(1) == [StateChange("default", frozenset("ab")), StateChange("default")]
     assert log.since(0)[0] == POLICY_CHANGED
@@ -33,28 +33,28 @@ def test_names_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(event_log, "MAX_NAMES", 5)
     log = EventLog(SERVER)
     for users in (["a", "b"], ["c", "d"], ["e"]):
-        log.forget("default", users)
+        log.invalidate("default", users)
     assert log.has_all_since(0)
-    log.forget("default", ["f"])
+    log.invalidate("default", ["f"])
     assert not log.has_all_since(0)
     assert log.has_all_since(1)
 
 
 def test_many_names_are_all_users() -> None:
     log = EventLog(SERVER)
-    log.forget("default", [str(number) for number in range(event_log.MAX_FORGOTTEN + 1)])
+    log.invalidate("default", [str(number) for number in range(event_log.MAX_INVALIDATED + 1)])
     assert log.since(0) == [StateChange("default")]
 
 
 def test_groups_are_valid_until_they_are_forgotten() -> None:
     log = EventLog(SERVER, max_events=3)
-    log.forget("other", ["alice"])
-    log.forget("default", ["bob"])
+    log.invalidate("other", ["alice"])
+    log.invalidate("default", ["bob"])
     assert log.is_valid("default", "alice", 0)
     assert not log.is_valid("default", "bob", 0)
     assert log.is_valid("default", "bob", 2)
     assert not log.is_valid("other", "alice", 0)
-    log.forget("default")
+    log.invalidate("default")
     assert not log.is_valid("default", "alice", 2)
     assert log.is_valid("other", "bob", 2)
     log.policy_changed()

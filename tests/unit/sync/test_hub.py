@@ -86,7 +86,7 @@ async def turns() -> None:
 async def test_a_barrier_ends_when_the_last_caller_confirms(served: Served) -> None:
     hub = served.hub
     sessions = [await served.open(f"gate {number}") for number in range(3)]
-    barriers = [asyncio.create_task(hub.barrier(hub.forget("default"))) for _ in range(4)]
+    barriers = [asyncio.create_task(hub.barrier(hub.invalidate("default"))) for _ in range(4)]
     for session in sessions:
         await turns()
         assert not any(barrier.done() for barrier in barriers)
@@ -98,7 +98,7 @@ async def test_a_barrier_ends_when_the_last_caller_confirms(served: Served) -> N
 async def test_a_barrier_whose_caller_goes_away_ends_alone(served: Served) -> None:
     hub = served.hub
     session = await served.open()
-    gone, kept = (asyncio.create_task(hub.barrier(hub.forget("default"))) for _ in range(2))
+    gone, kept = (asyncio.create_task(hub.barrier(hub.invalidate("default"))) for _ in range(2))
     await turns()
     gone.cancel()
     await turns()
@@ -112,7 +112,7 @@ async def test_a_barrier_whose_caller_goes_away_ends_alone(served: Served) -> No
 async def test_a_stream_that_ends_with_its_lease_given_up_ends_a_barrier(served: Served) -> None:
     hub = served.hub
     session = await served.open()
-    barrier = asyncio.create_task(hub.barrier(hub.forget("default")))
+    barrier = asyncio.create_task(hub.barrier(hub.invalidate("default")))
     await turns()
     session.receive(sync_request("release"), served.clock())
     hub.close_session(session)

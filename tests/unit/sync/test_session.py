@@ -94,7 +94,7 @@ def test_a_new_caller_gets_everything(log: EventLog, policies: Policies) -> None
 def test_a_caller_gets_the_partitions_that_it_names(log: EventLog, policies: Policies) -> None:
     session = opened(log, policies, partitions=["gpu", "no"])
     assert kinds(session) == ["opened", "gpu part", "gpu part", "checkpoint"]
-    log.forget("default", ["alice"])
+    log.invalidate("default", ["alice"])
     assert kinds(session) == ["checkpoint"]
 
 
@@ -113,7 +113,7 @@ def test_a_caller_that_resumes_gets_the_changes(log: EventLog, policies: Policie
     log.policy_changed()
     held = [sync_pb2.HeldPolicy(partition=name, checksum=b"1") for name in ("default", "gpu")]
     resume = {"epoch": log.epoch, "sequence": log.head}
-    log.forget("default", ["b", "a"])
+    log.invalidate("default", ["b", "a"])
     policies.versions["gpu"] = 2
     log.policy_changed()
     session = opened(log, policies, held=held, resume=resume)
@@ -257,7 +257,7 @@ def test_a_checkpoint_names_the_change_of_the_fleet(log: EventLog, policies: Pol
 
     assert checkpoint().fleet_cursor == fleet.at(5)
     fleet.cursor = None
-    log.forget("default", ["sam"])
+    log.invalidate("default", ["sam"])
     assert not checkpoint().HasField("fleet_cursor")
 
 
@@ -287,14 +287,14 @@ def test_a_lease_comes_after_the_newest_change_of_the_fleet(
 def forgotten(session: Session, log: EventLog, users: Iterable[list[str]]) -> list[str]:
     kinds(session)
     for names in users:
-        log.forget("default", names)
+        log.invalidate("default", names)
     return kinds(session)
 
 
 def test_a_storm_becomes_all_users(
     log: EventLog, policies: Policies, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "MAX_FORGOTTEN", 3)
+    monkeypatch.setattr(module, "MAX_INVALIDATED", 3)
     few = forgotten(opened(log, policies), log, [["a"], ["b"], ["a", "b"]])
     assert few == ["forget default a b", "checkpoint"]
     many = forgotten(opened(log, policies), log, [["a", "b"], ["c", "d"], ["e"]])
@@ -304,7 +304,7 @@ def test_a_storm_becomes_all_users(
 def test_a_pong_comes_after_all_changes(log: EventLog, policies: Policies) -> None:
     session = opened(log, policies)
     session.receive(request("ping", id=7), 100.0)
-    log.forget("default", ["a"])
+    log.invalidate("default", ["a"])
     assert kinds(session)[-3:] == ["forget default a", "checkpoint", "pong"]
     assert session.lease_until == 100.0 + module.LEASE + module.CLOCK_MARGIN
 
@@ -319,7 +319,7 @@ def test_groups_that_were_forgotten_are_not_sent(log: EventLog, policies: Polici
             outcome=user_groups_pb2.RESOLVE_OUTCOME_NOT_FOUND,
         )
         session.offer(OfferedGroups(groups, log.head))
-    log.forget("default", ["a"])
+    log.invalidate("default", ["a"])
     assert kinds(session) == ["forget default a", "checkpoint", "user_groups"]
     assert session.outdated == [("default", "a")]
 
@@ -352,7 +352,7 @@ def test_a_caller_that_drains_or_gives_up_gets_no_lease(log: EventLog, policies:
     assert kinds(session) == ["pong"]
     session.drain()
     session.receive(request("ping", id=2), 101.0)
-    log.forget("default", ["a"])
+    log.invalidate("default", ["a"])
     assert kinds(session) == ["draining", "forget default a", "checkpoint"]
     session.receive(request("release"), 102.0)
     assert session.has_released
@@ -378,6 +378,6 @@ def test_the_size_of_groups_that_wait_is_known(log: EventLog, policies: Policies
     assert 2_000 < session.offered_bytes < 2_100
     assert session.next_response()
     assert 1_000 < session.offered_bytes < 1_050
-    log.forget("default", ["b"])
+    log.invalidate("default", ["b"])
     kinds(session)
     assert session.offered_bytes == 0

@@ -271,7 +271,7 @@ def _fleet(member: "FleetMember") -> FleetHealth:
     shown = sorted(view.replicas, key=lambda each: (not each.is_self, each.name))
     return FleetHealth(
         view.connected,
-        len(member.unsent),
+        len(member.session.unsent),
         member.status.checksum,
         tuple(shown[:MAX_REPLICAS]),
         tuple(f"{each[0].upper()}{each[1:]}." for each in view.problems),

@@ -1,39 +1,37 @@
 """What a replica reports about the changes that it has confirmed."""
 
-from typing import Any, cast
+from collections.abc import Sequence
 
-from queuegate_server.engine import NotReady
-from queuegate_server.fleet.barrier import LEASES_TIMEOUT, Peers
-from queuegate_server.fleet.events import MAX_STATUS_BYTES, encode_status
+from queuegate_server.fleet.barrier import LEASES_TIMEOUT
+from queuegate_server.fleet.confirmations import CONFIRMED_SECONDS, MAX_NAMED
+from queuegate_server.fleet.events import MAX_STATUS_BYTES, ReplicaStatus, encode_status
 from queuegate_server.fleet.keys import LogPosition, Signer
-from queuegate_server.fleet.replica_log import ReplicaLog
-from queuegate_server.fleet.status_reporter import (
-    CONFIRMED_SECONDS,
-    MAX_NAMED,
-    STARTING_SECONDS,
-    StatusReporter,
-)
+from queuegate_server.fleet.session import STARTING_SECONDS, FleetSession
+from queuegate_server.fleet.steps import OwnState
 from tests.support.fakes.clock import ManualClock
 
 
-class NoPolicy:
+class Reporter:
+    """A replica that follows nothing."""
+
+    def __init__(self, clock: ManualClock) -> None:
+        self.session = FleetSession("id", "a", clock(), version="1")
+        self.confirmations = self.session.confirmations
+        self._clock = clock
+
     @property
-    def snapshot(self) -> Any:
-        raise NotReady
+    def status(self) -> ReplicaStatus:
+        return self.session.status(self._clock(), OwnState())
+
+    def next_status(self) -> ReplicaStatus:
+        return self.session.heartbeat(self._clock(), OwnState()).status
+
+    def confirm(self, nonce: bytes, waited_out: Sequence[str], *, has_failed: bool = False) -> None:
+        self.confirmations.add(nonce, waited_out, self._clock(), has_failed=has_failed)
 
 
-class NoGates:
-    streams = 0
-
-
-def report(clock: ManualClock) -> StatusReporter:
-    return StatusReporter(
-        *(Peers("id", "a"), "a", ReplicaLog()),
-        version="1",
-        engine=cast("Any", NoPolicy()),
-        hub=cast("Any", NoGates()),
-        clock=clock,
-    )
+def report(clock: ManualClock) -> Reporter:
+    return Reporter(clock)
 
 
 def nonce(number: int) -> bytes:
@@ -81,7 +79,7 @@ def test_a_row_with_many_confirmations_can_be_read_and_has_the_newest() -> None:
 def test_after_the_order_is_lost_nothing_is_confirmed() -> None:
     one = report(ManualClock(100.0))
     one.confirm(nonce(1), ["gate"], has_failed=True)
-    one.confirm_through(LogPosition(b"e" * 16, 7, b"nonce"))
-    one.start_over()
+    one.confirmations.add_through(LogPosition(b"e" * 16, 7, b"nonce"))
+    one.session.lease.end()
     status = one.next_status()
     assert (status.confirmed, status.failed, status.confirmed_through) == ({}, [], None)

@@ -1,0 +1,87 @@
+"""The changes that a replica has confirmed and reports with each heartbeat."""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Final, NamedTuple
+
+from queuegate_server.fleet.barrier import LEASES_TIMEOUT
+from queuegate_server.fleet.keys import NONCE_BYTES, LogPosition
+
+CONFIRMED_SECONDS: Final = LEASES_TIMEOUT + 3.0
+"""How long a replica reports that it has confirmed a change: longer than the others wait for it."""
+MAX_CONFIRMED_BYTES: Final = 48 * 1024
+"""The size of what it reports about such changes. If there is more, the oldest are left out: a
+barrier that waits for one of them waits for leases to end."""
+MAX_NAMED: Final = 20
+"""Gates that it names for each of them."""
+
+
+class _Confirmation(NamedTuple):
+    at: float
+    waited_out: Sequence[str]
+    has_failed: bool
+
+    @property
+    def size(self) -> int:
+        """About as many bytes as it takes in a status."""
+        nonce = 2 * NONCE_BYTES + len('"",')
+        return nonce * (1 + self.has_failed) + len(json.dumps(self.waited_out)) + 1
+
+
+class Confirmations:
+    """The changes without which neither a replica nor any of its gates decides."""
+
+    def __init__(self) -> None:
+        """Confirm nothing."""
+        self.through: tuple[int, str] | None = None
+        """The event up to which all changes are confirmed: its number, and its nonce in
+        hexadecimal."""
+        self._confirmed: dict[bytes, _Confirmation] = {}
+        """By nonce, the oldest first."""
+        self._bytes = 0
+
+    @property
+    def waited_out(self) -> Mapping[str, Sequence[str]]:
+        """The gates that were waited out, by the nonce of each change in hexadecimal."""
+        return {nonce.hex(): each.waited_out for nonce, each in self._confirmed.items()}
+
+    @property
+    def failed(self) -> Sequence[str]:
+        """The nonces of the changes that could not be carried out."""
+        return [nonce.hex() for nonce, each in self._confirmed.items() if each.has_failed]
+
+    def add(
+        self, nonce: bytes, waited_out: Sequence[str], now: float, *, has_failed: bool = False
+    ) -> None:
+        """Confirm a change.
+
+        Args:
+            nonce: Identifies its event.
+            waited_out: The names of gates whose leases were waited out.
+            now: The time, in seconds.
+            has_failed: Whether the change could not be carried out.
+        """
+        more = len(waited_out) - MAX_NAMED
+        names = [*waited_out[:MAX_NAMED], *([f"{more} more"] if more > 0 else [])]
+        self._confirmed[nonce] = added = _Confirmation(now, names, has_failed)
+        self._bytes += added.size
+        self.expire(now)
+
+    def add_through(self, event: LogPosition) -> None:
+        """Confirm all changes up to an event."""
+        if self.through is None or event.sequence >= self.through[0]:
+            self.through = event.sequence, event.nonce.hex()
+
+    def clear(self) -> None:
+        """Confirm nothing: events are missing."""
+        self.through = None
+        self._confirmed.clear()
+        self._bytes = 0
+
+    def expire(self, now: float) -> None:
+        """Leave out confirmations that nobody waits for any more, and the oldest of too many."""
+        for nonce, each in [*self._confirmed.items()]:
+            if each.at > now - CONFIRMED_SECONDS and self._bytes <= MAX_CONFIRMED_BYTES:
+                break
+            del self._confirmed[nonce]
+            self._bytes -= each.size
