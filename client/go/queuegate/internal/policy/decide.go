@@ -7,7 +7,7 @@ import (
 
 // AcceptsUser returns whether a question with groups may have a user of this name.
 func (p *Partition) AcceptsUser(name string) bool {
-	return p.Naming.isYARN() || IsUserName(name) || p.Naming == YuniKornAnyUser && name != wildcard
+	return p.Naming.isYARN() || isUserName(name) || p.Naming == YuniKornAnyUser && name != wildcard
 }
 
 // A Place is where a question about access to a queue is decided.

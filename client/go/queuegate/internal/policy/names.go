@@ -36,20 +36,15 @@ func PartitionName(text string) string {
 	return text
 }
 
-// IsUserName returns whether YuniKorn accepts the name of a user in a request with groups.
-func IsUserName(text string) bool { return isName(text, ":#/_.@-", true) }
-
-// isName returns whether a text is a letter or _, then letters, digits and some signs, and at the
-// end perhaps a dollar sign.
-func isName(text, signs string, dollar bool) bool {
-	if dollar {
-		text = strings.TrimSuffix(text, "$")
-	}
+// isUserName returns whether YuniKorn accepts the name of a user in a request with groups: a letter or _,
+// then letters, digits and some signs, and perhaps a dollar sign at the end.
+func isUserName(text string) bool {
+	text = strings.TrimSuffix(text, "$")
 	if text == "" || text[0] != '_' && !isLetter(text[0]) {
 		return false
 	}
 	for i := 1; i < len(text); i++ {
-		if sign := text[i]; !isLetter(sign) && !isDigit(sign) && strings.IndexByte(signs, sign) < 0 {
+		if sign := text[i]; !isLetter(sign) && !isDigit(sign) && strings.IndexByte(":#/_.@-", sign) < 0 {
 			return false
 		}
 	}
