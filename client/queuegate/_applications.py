@@ -76,8 +76,8 @@ class ApplicationCheck:
     """The application, of YARN or of Spark."""
     partition: str = "default"
     """The partition whose rules apply."""
-    groups: Iterable[str] = ()
-    """Used as given; if empty, the server resolves the groups of the user."""
+    groups: Iterable[str] | None = None
+    """Used as given; empty if the user has no groups. None: the server resolves them."""
     target_queue: str = ""
     """The path of the queue to which the application is to be moved."""
     real_user: str = ""
@@ -89,7 +89,7 @@ class ApplicationCheck:
         _validation.text("target_queue", self.target_queue, required=False)
         _validation.text("real_user", self.real_user, required=False)
         object.__setattr__(self, "action", _validation.choice("action", self.action, Action))
-        object.__setattr__(self, "groups", _validation.texts("groups", self.groups))
+        object.__setattr__(self, "groups", _validation.optional_texts("groups", self.groups))
         if not isinstance(self.application, Application | SparkApplication):
             kind = type(self.application).__name__
             raise TypeError(f"application must be an Application or SparkApplication, not {kind}")

@@ -6,11 +6,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from queuegate import _errors, _responses
-from queuegate._requests import ACCESS_TYPES, MAX_REQUEST_BYTES
+from queuegate._requests import ACCESS_TYPES, MAX_REQUEST_BYTES, user_and_groups
 from queuegate._types import Check, CheckFailure, Decision
 from queuegate.exceptions import ServerError
 from queuegate.v1 import access_pb2
-from queuegate.v1.user_group_information_pb2 import UserGroupInformation
 
 MIN_QUESTIONS: Final = 64
 """Below it columns save nothing; above it, a third of the time where few names repeat, and nine
@@ -45,7 +44,7 @@ def requests(
 
 
 def _request(questions: Sequence[Check]) -> access_pb2.CheckQueueAccessColumnsRequest | None:
-    users: dict[tuple[str, Iterable[str]], int] = {}
+    users: dict[tuple[str, Iterable[str] | None], int] = {}
     queues: dict[str, int] = {}
     asking = [users.setdefault((one.user, one.groups), len(users)) for one in questions]
     asked = [queues.setdefault(one.queue, len(queues)) for one in questions]
@@ -54,7 +53,7 @@ def _request(questions: Sequence[Check]) -> access_pb2.CheckQueueAccessColumnsRe
     request = access_pb2.CheckQueueAccessColumnsRequest(
         partition=questions[0].partition,
         access=ACCESS_TYPES[questions[0].access],
-        users=[UserGroupInformation(user=user, groups=groups) for user, groups in users],
+        users=[user_and_groups(user, groups) for user, groups in users],
         queues=queues,
         user_indexes=asking,
         queue_indexes=asked,

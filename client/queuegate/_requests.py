@@ -46,13 +46,22 @@ _Asking = TypeVar(
 def _fill(request: _Asking, question: Check) -> _Asking:
     """Set the fields one by one, which takes a third of the time of a constructor."""
     request.user.user = question.user
-    request.user.groups.extend(question.groups)
+    if question.groups is not None:
+        request.user.groups.extend(question.groups)
+        request.user.no_groups = not request.user.groups
     request.partition = question.partition
     request.queue = question.queue
     request.access = ACCESS_TYPES[question.access]
     if question.real_user:
         request.real_user = question.real_user
     return request
+
+
+def user_and_groups(user: str, groups: Iterable[str] | None) -> UserGroupInformation:
+    """Return the message of a user whose groups are given, or None to have them resolved."""
+    message = UserGroupInformation(user=user, groups=groups)
+    message.no_groups = groups is not None and not message.groups
+    return message
 
 
 def check(question: Check) -> access_pb2.CheckQueueAccessRequest:
@@ -126,7 +135,7 @@ def check_application(question: ApplicationCheck) -> access_pb2.CheckApplication
     """Return the request of one question."""
     stated = question.application
     request = access_pb2.CheckApplicationAccessRequest(
-        user=UserGroupInformation(user=question.user, groups=question.groups),
+        user=user_and_groups(question.user, question.groups),
         partition=question.partition,
         action=_ACTIONS[Action(question.action)],
         target_queue=question.target_queue,
@@ -187,14 +196,14 @@ def listing(
     partition: str,
     access: AccessName,
     prefix: str,
-    groups: Iterable[str],
+    groups: Iterable[str] | None,
     *,
     real_user: str,
 ) -> access_pb2.ListQueuesRequest:
     """Return the request for the first page of the queues that a user may use."""
     return access_pb2.ListQueuesRequest(
-        user=UserGroupInformation(
-            user=_validation.text("user", user), groups=_validation.texts("groups", groups)
+        user=user_and_groups(
+            _validation.text("user", user), _validation.optional_texts("groups", groups)
         ),
         partition=_validation.text("partition", partition, required=False),
         access=ACCESS_TYPES[_validation.choice("access", access, Access)],

@@ -38,8 +38,8 @@ class Check:
     """The partition of the queue."""
     access: AccessName = Access.SUBMIT
     """The kind of access."""
-    groups: Iterable[str] = ()
-    """Used as given; if empty, the server resolves the groups of the user."""
+    groups: Iterable[str] | None = None
+    """Used as given; empty if the user has no groups. None: the server resolves them."""
     real_user: str = ""
     """The service that acts for the user, if any: YARN's ACLs may list it as `~name`."""
 
@@ -49,7 +49,7 @@ class Check:
         _validation.text("queue", self.queue)
         _validation.text("partition", self.partition, required=False)
         object.__setattr__(self, "access", _validation.choice("access", self.access, Access))
-        object.__setattr__(self, "groups", _validation.texts("groups", self.groups))
+        object.__setattr__(self, "groups", _validation.optional_texts("groups", self.groups))
 
 
 @dataclass(frozen=True, slots=True)

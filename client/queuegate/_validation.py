@@ -51,6 +51,11 @@ def texts(name: str, values: object) -> tuple[str, ...]:
     return tuple(text(f"{name}[{index}]", value) for index, value in enumerate(values))
 
 
+def optional_texts(name: str, values: object) -> tuple[str, ...] | None:
+    """Do the same, but return None for None."""
+    return None if values is None else texts(name, values)
+
+
 def choice(name: str, value: object, choices: type[_Choice]) -> _Choice:
     """Return a member of an enum, given as such or by value.
 

@@ -10,7 +10,7 @@ From a pod to a decision:
     ... }
     >>> owner = user_info.from_pod(pod["metadata"])
     >>> queue = user_info.queue_of(pod["metadata"])
-    >>> client.check(owner.user, queue, groups=owner.groups).allowed
+    >>> client.check(owner.user, queue, groups=owner.groups or None).allowed
     True
 
 The annotation `yunikorn.apache.org/user.info` is parsed exactly as the scheduler parses it, so that

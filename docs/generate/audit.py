@@ -38,7 +38,8 @@ _KEYS: Final[Mapping[str, str]] = {
     "method": "The [call](api.md#queuegatev1accessservice); `Sync` for a gate's report.",
     "user": "The user in the request. Absent if a batch was rejected as a whole.",
     "partition": "The partition in the request; `default` if it named none.",
-    "groups_in_request": "How many groups the request contained. Absent if none.",
+    "groups_in_request": "How many groups the request contained; 0 if it said that the user has"
+    " none. Absent if it said nothing about groups.",
     "queue": "The queue in the request, or the application's queue.",
     "access": "`submit` or `admin`. Only for queues.",
     "action": "`view`, `view_logs`, `modify`, `move` or `admin`. Only for applications.",
@@ -113,7 +114,7 @@ def _application() -> Record:
 
 
 def _error() -> Record:
-    question = QueueQuestion("mary", "default", 0, "root.training", Access.SUBMIT)
+    question = QueueQuestion("mary", "default", None, "root.training", Access.SUBMIT)
     return DecidedCheck(
         "CheckQueueAccess", _TIME, "unix", question, "resolver_unavailable"
     ).record()
@@ -124,7 +125,7 @@ def _reported() -> Record:
         "Sync",
         _TIME,
         "token:shim",
-        QueueQuestion("sue", "default", 0, "root.analytics.reports", Access.SUBMIT),
+        QueueQuestion("sue", "default", None, "root.analytics.reports", Access.SUBMIT),
         Decision(True, Reason.USER, "root.analytics.reports", "sue"),
         revision=1,
         report=Report("shim-7f9c/4711", received=_TIME + 0.25, stale=True),

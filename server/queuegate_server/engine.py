@@ -94,8 +94,9 @@ class Query(NamedTuple):
     """A validated question about a queue."""
 
     user: str
-    groups: Sequence[str]
-    """The groups that the request asserts, if they are trusted; empty otherwise."""
+    groups: Sequence[str] | None
+    """The groups that the request asserts, which may be none, if they are trusted; None to look
+    them up."""
     served: ServedPartition
     path: str
     """The full queue path, as the partition spells paths."""
@@ -108,7 +109,7 @@ class ApplicationQuery(NamedTuple):
     """A validated question about an application."""
 
     user: str
-    groups: Sequence[str]
+    groups: Sequence[str] | None
     """As in Query."""
     served: ServedPartition
     judge: Callable[[Sequence[str] | None], ApplicationDecision]
@@ -193,7 +194,7 @@ class Engine:
             GroupsUnavailable: The decision depends on groups, and a lookup has just failed.
         """
         user, groups, served, path, access, real_user = query
-        decision = decide(served.partition, path, access, user, groups or None, real_user=real_user)
+        decision = decide(served.partition, path, access, user, groups, real_user=real_user)
         if decision is not None:
             return Verdict(decision, None, evaluated_instead(served.partition, path, decision))
         entry = served.groups.known(user)
@@ -204,7 +205,7 @@ class Engine:
 
         Raises GroupsUnavailable.
         """
-        decision = query.judge(query.groups or None).decision
+        decision = query.judge(query.groups).decision
         if decision is not None:
             return decision
         entry = query.served.groups.known(query.user)
@@ -249,7 +250,7 @@ class Engine:
     async def _explained(
         self, query: Query | ApplicationQuery, evaluate: Callable[[Sequence[str] | None], E]
     ) -> Explained[E]:
-        given = query.groups or None
+        given = query.groups
         source = query.served.groups
         evaluation = evaluate(given)
         if evaluation.decision is not None:

@@ -146,7 +146,7 @@ def test_files_are_read_alike(
     assert (validated.exit_code, validated.output) == (0, NOTHING_FOUND)
     for queue, kind, name in LISTED:
         asked = question(queue, kind, name)
-        groups = [word for group in asked.groups for word in ("--group", group)]
+        groups = [word for group in asked.groups or () for word in ("--group", group)]
         options = ["--policy", str(policy), "--acl-names", "any", *groups]
         assert main(["check", *options, "--", asked.user, asked.queue]) == 0, name
         decided = f"lists the {kind} {name}"

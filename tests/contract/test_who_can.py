@@ -194,7 +194,7 @@ def test_a_tree_of_a_user_with_given_groups(tmp_path: Path, capsys: Capture) -> 
         "└─ a  submit and admin; admin group ops",
     ]
     assert main(["tree", *files, "--group", "ops"]) == 2
-    assert "--group and --real-user: only with --user" in capsys.readouterr().err
+    assert "--group, --no-groups and --real-user: only with --user" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -56,8 +56,9 @@ type ApplicationCheck struct {
 	Spark       *SparkApplication
 	// Partition is the partition of the application. Empty: default.
 	Partition string
-	// Groups are the user's groups, used as given; if empty, the server resolves them.
-	Groups []string
+	// Groups and NoGroups are as in [Check].
+	Groups   []string
+	NoGroups bool
 	// TargetQueue is the path of the queue to which the application is to be moved.
 	TargetQueue string
 	// RealUser is the service that acts for the user, if any.
@@ -166,7 +167,7 @@ func (c *Client) ExplainApplication(
 
 func (question *ApplicationCheck) request() *queuegatev1.CheckApplicationAccessRequest {
 	request := &queuegatev1.CheckApplicationAccessRequest{
-		User:        userGroups(question.User, question.Groups),
+		User:        userGroups(question.User, question.Groups, question.NoGroups),
 		Partition:   question.Partition,
 		Action:      actions[question.Action],
 		TargetQueue: question.TargetQueue,
@@ -190,7 +191,7 @@ func (question *ApplicationCheck) request() *queuegatev1.CheckApplicationAccessR
 }
 
 func (question *ApplicationCheck) faults() []Violation {
-	faults := userFaults(question.User, question.Groups)
+	faults := userFaults(question.User, question.Groups, question.NoGroups)
 	faults = appendFault(faults, "partition", question.Partition, optional)
 	faults = appendFault(faults, "target_queue", question.TargetQueue, optional)
 	faults = appendFault(faults, "real_user", question.RealUser, optional)

@@ -240,7 +240,7 @@ func columnsOf(questions []Check, places []int) *queuegatev1.CheckQueueAccessCol
 		if !known {
 			user = uint32(len(users))
 			users[string(key)] = user
-			request.Users = append(request.Users, userGroups(question.User, question.Groups))
+			request.Users = append(request.Users, userGroups(question.User, question.Groups, question.NoGroups))
 		}
 		queue, known := queues[question.Queue]
 		if !known {
@@ -257,10 +257,13 @@ func columnsOf(questions []Check, places []int) *queuegatev1.CheckQueueAccessCol
 	return request
 }
 
-// appendIdentity appends user and groups, each after its length, so that different identities
-// never have the same bytes.
+// appendIdentity appends user and groups, each after its length, and an empty group for NoGroups, so
+// that different identities never have the same bytes.
 func appendIdentity(key []byte, question *Check) []byte {
 	key = append(binary.AppendUvarint(key, uint64(len(question.User))), question.User...)
+	if question.NoGroups {
+		key = append(key, 0)
+	}
 	for _, group := range question.Groups {
 		key = append(binary.AppendUvarint(key, uint64(len(group))), group...)
 	}

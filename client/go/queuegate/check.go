@@ -30,8 +30,10 @@ type Check struct {
 	// Access is the kind of access. Empty: Submit.
 	Access Access
 	// Groups are the user's groups, used as given. If empty, the server resolves them if the
-	// decision depends on them.
+	// decision depends on them, unless NoGroups is set.
 	Groups []string
+	// NoGroups says that the user has no groups. Not together with Groups.
+	NoGroups bool
 	// RealUser is the service that acts for the user, if any: YARN's ACLs may list it as ~name.
 	RealUser string
 	// AtLeast is a change, from the result of [Client.Invalidate] or [Client.Reload], that the answer
@@ -135,7 +137,7 @@ func (c *Client) Explain(ctx context.Context, question Check) (Explanation, erro
 	ctx, cancel := limited(ctx, c.plan.timeout)
 	defer cancel()
 	response, err := ask(ctx, c, c.access.ExplainQueueAccess, &queuegatev1.ExplainQueueAccessRequest{
-		User:      userGroups(question.User, question.Groups),
+		User:      userGroups(question.User, question.Groups, question.NoGroups),
 		Partition: question.Partition,
 		Queue:     question.Queue,
 		Access:    question.Access.number(),
@@ -174,10 +176,11 @@ type QueueListing struct {
 	User string
 	// Prefix limits the list to this queue and the queues below it. Empty: all.
 	Prefix string
-	// Partition, Access, Groups and RealUser are as in [Check].
+	// Partition, Access, Groups, NoGroups and RealUser are as in [Check].
 	Partition string
 	Access    Access
 	Groups    []string
+	NoGroups  bool
 	RealUser  string
 }
 
@@ -239,7 +242,7 @@ func (c *Client) queuePages(
 }
 
 func (listing *QueueListing) request(withVia bool) (*queuegatev1.ListQueuesRequest, error) {
-	faults := questionFaults(listing.User, listing.Groups, listing.Access)
+	faults := questionFaults(listing.User, listing.Groups, listing.NoGroups, listing.Access)
 	faults = appendFault(faults, "prefix", listing.Prefix, optional)
 	faults = appendFault(faults, "partition", listing.Partition, optional)
 	faults = appendFault(faults, "real_user", listing.RealUser, optional)
@@ -247,7 +250,7 @@ func (listing *QueueListing) request(withVia bool) (*queuegatev1.ListQueuesReque
 		return nil, invalid(faults...)
 	}
 	return &queuegatev1.ListQueuesRequest{
-		User:      userGroups(listing.User, listing.Groups),
+		User:      userGroups(listing.User, listing.Groups, listing.NoGroups),
 		Partition: listing.Partition,
 		Access:    listing.Access.number(),
 		Prefix:    listing.Prefix,
@@ -259,7 +262,7 @@ func (listing *QueueListing) request(withVia bool) (*queuegatev1.ListQueuesReque
 
 func (question *Check) request() *queuegatev1.CheckQueueAccessRequest {
 	request := &queuegatev1.CheckQueueAccessRequest{
-		User:      userGroups(question.User, question.Groups),
+		User:      userGroups(question.User, question.Groups, question.NoGroups),
 		Partition: question.Partition,
 		Queue:     question.Queue,
 		Access:    question.Access.number(),
@@ -271,29 +274,32 @@ func (question *Check) request() *queuegatev1.CheckQueueAccessRequest {
 	return request
 }
 
-func userGroups(user string, groups []string) *queuegatev1.UserGroupInformation {
-	return &queuegatev1.UserGroupInformation{User: user, Groups: groups}
+func userGroups(user string, groups []string, none bool) *queuegatev1.UserGroupInformation {
+	return &queuegatev1.UserGroupInformation{User: user, Groups: groups, NoGroups: none}
 }
 
 // faults finds what can never be sent. Limits on lengths and characters are left to the server,
 // which may be newer.
 func (question *Check) faults() []Violation {
-	faults := questionFaults(question.User, question.Groups, question.Access)
+	faults := questionFaults(question.User, question.Groups, question.NoGroups, question.Access)
 	faults = appendFault(faults, "queue", question.Queue, required)
 	faults = appendFault(faults, "partition", question.Partition, optional)
 	return appendFault(faults, "real_user", question.RealUser, optional)
 }
 
-func questionFaults(user string, groups []string, access Access) []Violation {
-	faults := userFaults(user, groups)
+func questionFaults(user string, groups []string, none bool, access Access) []Violation {
+	faults := userFaults(user, groups, none)
 	if access.number() == queuegatev1.AccessType_ACCESS_TYPE_UNSPECIFIED {
 		faults = append(faults, Violation{"access", fmt.Sprintf(`must be "submit" or "admin", not %q`, access)})
 	}
 	return faults
 }
 
-func userFaults(user string, groups []string) []Violation {
+func userFaults(user string, groups []string, none bool) []Violation {
 	faults := appendFault(nil, "user.user", user, required)
+	if none && len(groups) > 0 {
+		faults = append(faults, Violation{"user.no_groups", "must not be set together with groups"})
+	}
 	for i, group := range groups {
 		if textFault(group, required) != "" {
 			faults = appendFault(faults, fmt.Sprintf("user.groups[%d]", i), group, required)

@@ -243,7 +243,8 @@ func (g *Gate) Close() error {
 func (g *Gate) ListQueues(ctx context.Context, listing QueueListing) ([]string, error) {
 	asked, isValid := asked(Check{
 		User: listing.User, Queue: cmp.Or(listing.Prefix, "root"), Partition: listing.Partition,
-		Access: listing.Access, Groups: listing.Groups, RealUser: listing.RealUser,
+		Access: listing.Access, Groups: listing.Groups, NoGroups: listing.NoGroups,
+		RealUser: listing.RealUser,
 	})
 	if isValid {
 		if queues, decided := g.gate.Queues(&asked); decided {
@@ -285,6 +286,6 @@ func asked(question Check) (gate.Question, bool) {
 	}
 	return gate.Question{
 		User: question.User, Queue: question.Queue, Partition: question.Partition, Access: access,
-		Groups: question.Groups, RealUser: question.RealUser,
+		Groups: question.Groups, NoGroups: question.NoGroups, RealUser: question.RealUser,
 	}, true
 }

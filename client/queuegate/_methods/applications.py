@@ -29,7 +29,7 @@ class ApplicationMethods:
         application: Application | SparkApplication,
         *,
         partition: str = "default",
-        groups: Iterable[str] = (),
+        groups: Iterable[str] | None = None,
         target_queue: str = "",
         real_user: str = "",
         timeout: float | None = None,
@@ -41,8 +41,8 @@ class ApplicationMethods:
             action: The kind of access.
             application: The application, of YARN or of Spark.
             partition: The partition whose rules apply.
-            groups: The groups of the user, used as given. If empty, the server resolves them if
-                the decision depends on them.
+            groups: The groups of the user, used as given; empty if the user has none. None: the
+                server resolves them if the decision depends on them.
             target_queue: The full path of the queue to which the application is to be moved.
             real_user: The service that acts for the user, if any: YARN's ACLs may list it as
                 `~name`.
@@ -115,7 +115,7 @@ class ApplicationMethods:
         application: Application | SparkApplication,
         *,
         partition: str = "default",
-        groups: Iterable[str] = (),
+        groups: Iterable[str] | None = None,
         target_queue: str = "",
         real_user: str = "",
         timeout: float | None = None,
@@ -127,8 +127,8 @@ class ApplicationMethods:
             action: The kind of access.
             application: The application, of YARN or of Spark.
             partition: The partition whose rules apply.
-            groups: The groups of the user, used as given. If empty, the server resolves them if
-                the decision depends on them.
+            groups: The groups of the user, used as given; empty if the user has none. None: the
+                server resolves them if the decision depends on them.
             target_queue: The full path of the queue to which the application is to be moved.
             real_user: The service that acts for the user, if any: YARN's ACLs may list it as
                 `~name`.

@@ -32,7 +32,7 @@ class AsyncApplicationMethods:
         application: Application | SparkApplication,
         *,
         partition: str = "default",
-        groups: Iterable[str] = (),
+        groups: Iterable[str] | None = None,
         target_queue: str = "",
         real_user: str = "",
         timeout: float | None = None,
@@ -44,8 +44,8 @@ class AsyncApplicationMethods:
             action: The kind of access.
             application: The application, of YARN or of Spark.
             partition: The partition whose rules apply.
-            groups: The groups of the user, used as given. If empty, the server resolves them if
-                the decision depends on them.
+            groups: The groups of the user, used as given; empty if the user has none. None: the
+                server resolves them if the decision depends on them.
             target_queue: The full path of the queue to which the application is to be moved.
             real_user: The service that acts for the user, if any: YARN's ACLs may list it as
                 `~name`.
@@ -120,7 +120,7 @@ class AsyncApplicationMethods:
         application: Application | SparkApplication,
         *,
         partition: str = "default",
-        groups: Iterable[str] = (),
+        groups: Iterable[str] | None = None,
         target_queue: str = "",
         real_user: str = "",
         timeout: float | None = None,
@@ -132,8 +132,8 @@ class AsyncApplicationMethods:
             action: The kind of access.
             application: The application, of YARN or of Spark.
             partition: The partition whose rules apply.
-            groups: The groups of the user, used as given. If empty, the server resolves them if
-                the decision depends on them.
+            groups: The groups of the user, used as given; empty if the user has none. None: the
+                server resolves them if the decision depends on them.
             target_queue: The full path of the queue to which the application is to be moved.
             real_user: The service that acts for the user, if any: YARN's ACLs may list it as
                 `~name`.

@@ -30,7 +30,7 @@ class AsyncQueueMethods:
         *,
         partition: str = "default",
         access: AccessName = Access.SUBMIT,
-        groups: Iterable[str] = (),
+        groups: Iterable[str] | None = None,
         real_user: str = "",
         at_least: Cursor | None = None,
         timeout: float | None = None,
@@ -42,8 +42,8 @@ class AsyncQueueMethods:
             queue: The full path of the queue, for example `root.a.b`.
             partition: The partition of the queue.
             access: The kind of access.
-            groups: The groups of the user, used as given. If empty, the server resolves them if
-                the decision depends on them.
+            groups: The groups of the user, used as given; empty if the user has none. None: the
+                server resolves them if the decision depends on them.
             real_user: The service that acts for the user, if any: YARN's ACLs may grant access
                 to all users that it acts for.
             at_least: A change, from the result of `invalidate` or `reload`, that the answer must
@@ -143,7 +143,7 @@ class AsyncQueueMethods:
         *,
         partition: str = "default",
         access: AccessName = Access.SUBMIT,
-        groups: Iterable[str] = (),
+        groups: Iterable[str] | None = None,
         real_user: str = "",
         timeout: float | None = None,
     ) -> Explanation:
@@ -154,8 +154,8 @@ class AsyncQueueMethods:
             queue: The full path of the queue, for example `root.a.b`.
             partition: The partition of the queue.
             access: The kind of access.
-            groups: The groups of the user, used as given. If empty, the server resolves them if
-                the decision depends on them.
+            groups: The groups of the user, used as given; empty if the user has none. None: the
+                server resolves them if the decision depends on them.
             real_user: The service that acts for the user, if any: YARN's ACLs may grant access
                 to all users that it acts for.
             timeout: The time limit in seconds; None: the client's default.
@@ -187,7 +187,7 @@ class AsyncQueueMethods:
         partition: str = "default",
         access: AccessName = Access.SUBMIT,
         prefix: str = "",
-        groups: Iterable[str] = (),
+        groups: Iterable[str] | None = None,
         real_user: str = "",
         timeout: float | None = None,
     ) -> list[str]:
@@ -199,8 +199,8 @@ class AsyncQueueMethods:
             access: The kind of access.
             prefix: The full path of a queue: only this queue and those below it are listed. If
                 empty, all are.
-            groups: The groups of the user, used as given. If empty, the server resolves them if
-                a decision depends on them.
+            groups: The groups of the user, used as given; empty if the user has none. None: the
+                server resolves them if a decision depends on them.
             real_user: The service that acts for the user, if any.
             timeout: The time limit of all pages together, in seconds; None: the client's default.
 
@@ -233,7 +233,7 @@ class AsyncQueueMethods:
         partition: str = "default",
         access: AccessName = Access.SUBMIT,
         prefix: str = "",
-        groups: Iterable[str] = (),
+        groups: Iterable[str] | None = None,
         real_user: str = "",
         timeout: float | None = None,
     ) -> list[UsableQueue]:
@@ -245,8 +245,8 @@ class AsyncQueueMethods:
             access: The kind of access.
             prefix: The full path of a queue: only this queue and those below it are listed. If
                 empty, all are.
-            groups: The groups of the user, used as given. If empty, the server resolves them if
-                a decision depends on them.
+            groups: The groups of the user, used as given; empty if the user has none. None: the
+                server resolves them if a decision depends on them.
             real_user: The service that acts for the user, if any.
             timeout: The time limit of all pages together, in seconds; None: the client's default.
 

@@ -253,6 +253,11 @@ def _with_session(function: Callable[..., Report], formats: tuple[str, ...]) -> 
             },
             of_partition=arguments.get("partition", DEFAULT_PARTITION),
         )
+        if given.pop("no_groups", False):
+            if given["groups"]:
+                raise click.UsageError("--no-groups: not allowed with --group", context)
+        elif "groups" in given:
+            given["groups"] = given["groups"] or None
         output = session.output or FORMATS[0]
         if output not in formats:
             raise click.UsageError(f"--output {output} is for commands that print a list", context)
@@ -293,8 +298,10 @@ def _groups_fault(session: Session, options: Mapping[str, Any]) -> str:
     option = _written([_RESOLVED])
     if session.resolved_group and not session.is_offline:
         return f"{option}: only with --policy or --config; a server uses its own resolver"
-    if session.resolved_group and options.get("groups"):
-        return f"{option}: not allowed with --group: the resolver is asked only without it"
+    names = options.get("groups")
+    if session.resolved_group and names is not None:
+        other = "--group" if names else "--no-groups"
+        return f"{option}: not allowed with {other}: the resolver is asked only without it"
     return ""
 
 
@@ -366,6 +373,11 @@ def groups_options(function: Callable[..., Any]) -> Callable[..., Any]:
         default="",
         metavar="NAME",
         help="The service that acts for the user, for YARN ACLs that list ~NAME.",
+    )(function)
+    function = click.option(
+        "--no-groups",
+        is_flag=True,
+        help="The user has no groups; the server does not resolve them.",
     )(function)
     return click.option(
         "--group",

@@ -55,15 +55,15 @@ def tree(
     user: str | None,
     depth: int | None,
     everything: bool,
-    groups: tuple[str, ...],
+    groups: tuple[str, ...] | None,
     real_user: str,
 ) -> Report:
     """Show the queues as a tree, with the users and groups that their ACLs list.
 
     A tree of more than 200 queues is cut, and shows where; --depth, --prefix and --all show more.
     """
-    if user is None and (groups or real_user):
-        message = "--group and --real-user: only with --user"
+    if user is None and (groups is not None or real_user):
+        message = "--group, --no-groups and --real-user: only with --user"
         raise click.UsageError(message, click.get_current_context())
     timeout = session.timeout or LIST_TIMEOUT
     usable: dict[Access, frozenset[str]] = {}

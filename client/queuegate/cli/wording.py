@@ -13,6 +13,7 @@ _ARGUMENTS: Final = {
     "user": "USER",
     "users": "USER",
     "user.groups": "--group",
+    "user.no_groups": "--no-groups",
     "groups": "--group",
     "queue": "QUEUE",
     "application.queue": "--queue",

@@ -52,7 +52,7 @@ class AsyncGateMethods(AsyncClientMethods):
         *,
         partition: str = "default",
         access: AccessName = Access.SUBMIT,
-        groups: Iterable[str] = (),
+        groups: Iterable[str] | None = None,
         real_user: str = "",
         at_least: Cursor | None = None,
         timeout: float | None = None,
@@ -104,14 +104,14 @@ class AsyncGateMethods(AsyncClientMethods):
         partition: str = "default",
         access: AccessName = Access.SUBMIT,
         prefix: str = "",
-        groups: Iterable[str] = (),
+        groups: Iterable[str] | None = None,
         real_user: str = "",
         timeout: float | None = None,
     ) -> list[str]:
         """List the full paths of the configured queues that a user may use, sorted, as
         `Client.list_queues` does.
         """
-        given = _validation.texts("groups", groups)
+        given = _validation.optional_texts("groups", groups)
         if timeout is not None:
             _validation.seconds("timeout", timeout)
         found = self._reflector.decider.queues(

@@ -21,9 +21,10 @@ _WITHOUT_GROUPS: Final = frozenset(
 )
 _ACCESS: Final = {str(access): access for access in Access}
 
-Question = tuple[str, str, str, str, Iterable[str], str]
-"""The user, the queue, the partition, the access, the given groups, and the real user."""
-_Known = tuple[PolicyCopy, LocalPartition, Access, str, tuple[str, ...]]
+Question = tuple[str, str, str, str, Iterable[str] | None, str]
+"""The user, the queue, the partition, the access, the given groups (None: not given), and the
+real user."""
+_Known = tuple[PolicyCopy, LocalPartition, Access, str, tuple[str, ...] | None]
 """The policy and the queues of the partition, the access, the path, and the given groups, if they
 are used."""
 Report = Callable[[Question, Decision], bool]
@@ -139,9 +140,9 @@ class Decider:
         user, real_user = question[0], question[5]
         key = (partition.name, user)
         entry = NO_GROUPS
-        holder = None if groups else self._replica.users.get(key)
+        holder = None if groups is not None else self._replica.users.get(key)
         if holder is None or real_user:
-            decision = chain.decide(user, groups or None, real_user)
+            decision = chain.decide(user, groups, real_user)
         else:
             decision = chain.decide(user, holder.groups)
             if decision is not None and decision.reason not in _WITHOUT_GROUPS:
@@ -178,13 +179,11 @@ class Decider:
             return None
         partition = held.partition
         path = queue if queue in partition.queues else partition.path(queue)
-        given: tuple[str, ...] | None = ()
-        if groups != ():
-            is_used = held.use_given_groups and state.rights.assert_groups
-            given = _given_groups(partition, question, is_used=is_used)
-        if path is None or given is None:
+        given = _given_groups(partition, user, groups)
+        if path is None or (given is None and groups is not None):
             return None
-        return held, partition, access, path, given
+        is_used = held.use_given_groups and state.rights.assert_groups
+        return held, partition, access, path, given if is_used else None
 
     def queues(self, question: Question) -> list[str] | None:
         """Return the queues at or below that of a question which its user may use; None if the
@@ -198,7 +197,7 @@ class Decider:
         user, real_user = question[0], question[5]
         paths = [each for each in partition.paths if is_at_or_below(each, above)]
         entry = NO_GROUPS
-        found = usable(partition, paths, access, user, groups or None, real_user=real_user)
+        found = usable(partition, paths, access, user, groups, real_user=real_user)
         if found is None:
             user_entry = self._entry(partition.name, user)
             if user_entry is None:
@@ -224,12 +223,9 @@ def _find(state: State, name: object) -> PolicyCopy | None:
     return state.find(name)
 
 
-def _given_groups(
-    partition: LocalPartition, question: Question, *, is_used: bool
-) -> tuple[str, ...] | None:
-    """Return the groups of a question, if they are used; None if a server might refuse them."""
-    user, groups = question[0], question[4]
-    if not (partition.accepts_user(user) and isinstance(groups, tuple)):
+def _given_groups(partition: LocalPartition, user: str, groups: object) -> tuple[str, ...] | None:
+    """Return the groups of a question; None if it has none, or a server might refuse them."""
+    if not (isinstance(groups, tuple) and partition.accepts_user(user)):
         return None
     if len(groups) > bounds.MAX_GIVEN_GROUPS:
         return None
@@ -241,4 +237,4 @@ def _given_groups(
         return None
     if len(joined) > _MAX_PLAIN and max(map(len, groups)) > _MAX_PLAIN:
         return None
-    return groups if is_used else ()
+    return groups

@@ -329,7 +329,8 @@ class Reflector:
             queue=queue,
             access=_ACCESS[Access(access)],
             real_user=real_user,
-            groups_in_request=len(tuple(groups)),
+            groups_in_request=len(tuple(groups or ())),
+            no_groups=groups is not None and not tuple(groups),
             decision=access_pb2.CheckQueueAccessResponse(
                 allowed=decision.allowed,
                 reason=access_pb2.Reason.Value(f"REASON_{decision.reason.name}"),

@@ -159,10 +159,10 @@ class State:
 
     def remember(self, question: tuple[Any, ...], made: Remembered) -> None:
         """Remember a decision; the given groups are the fifth part of its question."""
-        self._size += 1 + len(question[4])
+        self._size += 1 + len(question[4] or ())
         if self._size > MAX_REMEMBERED:
             self.remembered.clear()
-            self._size = 1 + len(question[4])
+            self._size = 1 + len(question[4] or ())
         self.remembered[question] = made
 
     def decision(self, made: core.Decision, revision: int, evaluated_queue: str) -> Decision:

@@ -357,6 +357,7 @@ class LocalDecision(_message.Message):
     GROUPS_IN_REQUEST_FIELD_NUMBER: _builtins.int
     DECISION_FIELD_NUMBER: _builtins.int
     STALE_FIELD_NUMBER: _builtins.int
+    NO_GROUPS_FIELD_NUMBER: _builtins.int
     user: _builtins.str
     """The user."""
     partition: _builtins.str
@@ -371,6 +372,8 @@ class LocalDecision(_message.Message):
     """How many groups the question contained."""
     stale: _builtins.bool
     """True if it was made without a lease."""
+    no_groups: _builtins.bool
+    """True if the question said that the user has no groups."""
     @_builtins.property
     def time(self) -> _timestamp_pb2.Timestamp:
         """When it was made, by the caller's clock. Required."""
@@ -391,10 +394,11 @@ class LocalDecision(_message.Message):
         groups_in_request: _builtins.int = ...,
         decision: _access_pb2.CheckQueueAccessResponse | None = ...,
         stale: _builtins.bool = ...,
+        no_groups: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["decision", b"decision", "time", b"time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["access", b"access", "decision", b"decision", "groups_in_request", b"groups_in_request", "partition", b"partition", "queue", b"queue", "real_user", b"real_user", "stale", b"stale", "time", b"time", "user", b"user"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["access", b"access", "decision", b"decision", "groups_in_request", b"groups_in_request", "no_groups", b"no_groups", "partition", b"partition", "queue", b"queue", "real_user", b"real_user", "stale", b"stale", "time", b"time", "user", b"user"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n)queuegate/v1/user_group_information.proto\x12\x0cqueuegate.v1\"4\n\x14UserGroupInformation\x12\x0c\n\x04user\x18\x01 \x01(\t\x12\x0e\n\x06groups\x18\x02 \x03(\tB\x80\x01\n\x0fio.queuegate.v1B\x19UserGroupInformationProtoP\x01ZAgithub.com/queuegate/queuegate/client/go/queuegate/v1;queuegatev1\xaa\x02\x0cQueuegate.V1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n)queuegate/v1/user_group_information.proto\x12\x0cqueuegate.v1\"G\n\x14UserGroupInformation\x12\x0c\n\x04user\x18\x01 \x01(\t\x12\x0e\n\x06groups\x18\x02 \x03(\t\x12\x11\n\tno_groups\x18\x64 \x01(\x08\x42\x80\x01\n\x0fio.queuegate.v1B\x19UserGroupInformationProtoP\x01ZAgithub.com/queuegate/queuegate/client/go/queuegate/v1;queuegatev1\xaa\x02\x0cQueuegate.V1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -33,5 +33,5 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['DESCRIPTOR']._loaded_options = None
   _globals['DESCRIPTOR']._serialized_options = b'\n\017io.queuegate.v1B\031UserGroupInformationProtoP\001ZAgithub.com/queuegate/queuegate/client/go/queuegate/v1;queuegatev1\252\002\014Queuegate.V1'
   _globals['_USERGROUPINFORMATION']._serialized_start=59
-  _globals['_USERGROUPINFORMATION']._serialized_end=111
+  _globals['_USERGROUPINFORMATION']._serialized_end=130
 # @@protoc_insertion_point(module_scope)

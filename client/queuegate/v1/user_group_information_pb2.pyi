@@ -22,7 +22,7 @@ DESCRIPTOR: _descriptor.FileDescriptor
 class UserGroupInformation(_message.Message):
     """The user of a job, as a scheduler shim knows them.
 
-    Field numbers and types are those of the scheduler interface's
+    The numbers and types of the fields below 100 are those of the scheduler interface's
     si.v1.UserGroupInformation: the bytes of that message parse as this one.
     """
 
@@ -30,16 +30,21 @@ class UserGroupInformation(_message.Message):
 
     USER_FIELD_NUMBER: _builtins.int
     GROUPS_FIELD_NUMBER: _builtins.int
+    NO_GROUPS_FIELD_NUMBER: _builtins.int
     user: _builtins.str
-    """The user name: 1 to 1 024 bytes of UTF-8, no control characters, case-sensitive. If groups are
-    given for a YuniKorn partition, the name must be one that YuniKorn accepts from an annotation:
-    a letter or `_`, then letters, digits and `:#/_.@-`, and optionally a final `$`.
+    """The user name: 1 to 1 024 bytes of UTF-8, no control characters, case-sensitive. If groups or
+    no_groups are given for a YuniKorn partition, the name must be one that YuniKorn accepts from an
+    annotation: a letter or `_`, then letters, digits and `:#/_.@-`, and optionally a final `$`.
+    """
+    no_groups: _builtins.bool
+    """In requests: the user has no groups, and none are looked up. This is used, or ignored, as
+    groups are. Not together with groups. The number leaves room for si.v1 to grow.
     """
     @_builtins.property
     def groups(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """The groups of the user, primary group first: at most 10 000, each 1 to 1 024 bytes. Empty: the
         server looks them up with the resolver of the partition, but only if the answer depends on
-        them.
+        them, unless no_groups is set.
         """
 
     def __init__(
@@ -47,10 +52,11 @@ class UserGroupInformation(_message.Message):
         *,
         user: _builtins.str = ...,
         groups: _abc.Iterable[_builtins.str] | None = ...,
+        no_groups: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["groups", b"groups", "user", b"user"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["groups", b"groups", "no_groups", b"no_groups", "user", b"user"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

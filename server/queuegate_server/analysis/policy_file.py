@@ -74,13 +74,15 @@ class PolicyFile:
         if partition != DEFAULT_PARTITION:
             words += ["--partition", partition]
         groups = person.groups
-        if not groups and (not answer.is_allowed or person.real_user):
-            # Without groups, the command would look them up.
-            groups = (self._unused("no-group"),)
-        option = "--resolved-group" if self._why_not_in_request(partition, person) else "--group"
-        if option == "--group" or reading:
+        # Without groups, the command would look them up.
+        says_none = not groups and (not answer.is_allowed or person.real_user)
+        if not self._why_not_in_request(partition, person):
+            words += ["--no-groups"] if says_none else []
             for group in groups:
-                words += [option, group]
+                words += ["--group", group]
+        elif reading:
+            for group in (self._unused("no-group"),) if says_none else groups:
+                words += ["--resolved-group", group]
         if person.real_user:
             words += ["--real-user", person.real_user]
         if is_like_option:

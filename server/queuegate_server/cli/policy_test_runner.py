@@ -97,14 +97,14 @@ def _notes(file: str, settings: Settings, without: Collection[str]) -> Iterator[
 
 def _given_groups(
     tests: PolicyTests, expected: Expectation, without: Collection[str]
-) -> tuple[str, ...]:
+) -> tuple[str, ...] | None:
     """Return the groups to put in the request: those of the file if there is no resolver."""
     is_without = partition_name(expected.partition) in without
-    return (tests.users.get(expected.user) or ()) if is_without else ()
+    return (tests.users.get(expected.user) or None) if is_without else None
 
 
 async def _failure(
-    services: OfflineServices, file: str, expected: Expectation, groups: tuple[str, ...]
+    services: OfflineServices, file: str, expected: Expectation, groups: tuple[str, ...] | None
 ) -> tuple[Diagnostic, list[str]] | None:
     """Return how a decision differs from the expected one; None if it does not."""
     shown: list[str] = []

@@ -14,7 +14,8 @@ class QueueQuestion(NamedTuple):
 
     user: str
     partition: str
-    groups_in_request: int
+    groups_in_request: int | None
+    """None if it said nothing about groups; 0 if it said that the user has none."""
     queue: str
     access: Access | None
     """None if it was none of these."""
@@ -25,7 +26,7 @@ class ApplicationQuestion(NamedTuple):
 
     user: str
     partition: str
-    groups_in_request: int
+    groups_in_request: int | None
     queue: str
     """The application's queue."""
     action: Action | None
@@ -81,7 +82,7 @@ class DecidedCheck(NamedTuple):
 
 def _question(question: QueueQuestion | ApplicationQuestion) -> Record:
     record: Record = {"user": question.user, "partition": question.partition}
-    if question.groups_in_request:
+    if question.groups_in_request is not None:
         record["groups_in_request"] = question.groups_in_request
     record["queue"] = question.queue
     if isinstance(question, QueueQuestion):

@@ -233,7 +233,7 @@ class AccessServicer(ApplicationServicer):
         """
         user, given, served, above, access, real_user = query
         paths = served.partition.paths
-        groups: Sequence[str] | None = given or None
+        groups = given
         found: list[tuple[str, Decision]] = []
         for start in range(first, len(paths), _CHUNK):
             part = paths[start : start + _CHUNK]

@@ -246,7 +246,7 @@ def _spark_query(
     served: ServedPartition,
     action: Action,
     user: str,
-    groups: Sequence[str],
+    groups: Sequence[str] | None,
 ) -> ApplicationQuery:
     given = stated.properties
     known = {name: given[name] for name in PROPERTIES if name in given}

@@ -67,7 +67,7 @@ class ColumnsQuery:
         ]
         """The bytes of the CheckQueueAccessRequest of each different pair, as far as they count
         for the response cache."""
-        self._users: dict[int, tuple[str, Sequence[str], validation.Violations]] = {}
+        self._users: dict[int, tuple[str, Sequence[str] | None, validation.Violations]] = {}
         self._paths: dict[int, tuple[str, validation.Violations]] = {}
 
     def query(self, index: int) -> Query:
@@ -95,7 +95,7 @@ class ColumnsQuery:
 
     def _user(
         self, index: int, served: ServedPartition | None
-    ) -> tuple[str, Sequence[str], validation.Violations]:
+    ) -> tuple[str, Sequence[str] | None, validation.Violations]:
         violations: validation.Violations = []
         user, groups = validation.user_and_groups(self._request.users[index], served, violations)
         if served is not None:

@@ -151,9 +151,10 @@ class ReportedDecisions:
     def checks(self) -> Iterator[DecidedCheck]:
         """Yield each decision."""
         for each in self.decisions:
-            user, partition, _ = _who(UserGroupInformation(user=each.user), each.partition)
+            given = UserGroupInformation(user=each.user, no_groups=each.no_groups)
+            user, partition, count = _who(given, each.partition)
             what = _what(each.queue, each.access)
-            question = QueueQuestion(user, partition, each.groups_in_request, *what)
+            question = QueueQuestion(user, partition, each.groups_in_request or count, *what)
             yield DecidedCheck(
                 "Sync",
                 each.time.ToNanoseconds() / 1e9,
@@ -195,8 +196,9 @@ def _question(method: str, request: bytes) -> QueueQuestion | ApplicationQuestio
     )
 
 
-def _who(user: UserGroupInformation, partition: str) -> tuple[str, str, int]:
-    return _cut(user.user), partition_name(_cut(partition)), len(user.groups)
+def _who(user: UserGroupInformation, partition: str) -> tuple[str, str, int | None]:
+    count = len(user.groups) if user.groups or user.no_groups else None
+    return _cut(user.user), partition_name(_cut(partition)), count
 
 
 def _what(queue: str, access: int) -> tuple[str, Any]:

@@ -141,6 +141,8 @@ def _check_decision(local: sync_pb2.LocalDecision, violations: validation.Violat
     validation.access_kind(local.access, violations)
     if local.groups_in_request > validation.MAX_GROUPS:
         violations.append(("groups_in_request", f"is more than {validation.MAX_GROUPS}"))
+    if local.no_groups and local.groups_in_request:
+        violations.append(("no_groups", "must not be set together with groups_in_request"))
     if made.reason not in _REASONS:
         violations.append(("decision.reason", "is not a decision reason"))
     elif made.allowed is (made.reason in DENIED_REASONS):

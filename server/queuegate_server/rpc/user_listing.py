@@ -201,7 +201,7 @@ class UserLister:
             if not is_user_name_of_request(name):
                 decided[name] = NO_MATCH
                 return
-            check = Query(name, (), query.served, query.path, query.access)
+            check = Query(name, None, query.served, query.path, query.access)
             try:
                 verdict = self._engine.check(check) or await self._engine.resolve_and_check(check)
                 decided[name] = verdict.decision

@@ -121,11 +121,13 @@ def is_user_name_of_request(name: str) -> bool:
     return not violations and not any("\ud800" <= char <= "\udfff" for char in name)
 
 
-def believed(groups: Sequence[str], served: ServedPartition, *, trusted: bool) -> Sequence[str]:
+def believed(
+    groups: Sequence[str] | None, served: ServedPartition, *, trusted: bool
+) -> Sequence[str] | None:
     """Return the groups of a request if both the partition and the caller's rights allow them to
-    be used, otherwise none.
+    be used; None to look them up.
     """
-    return groups if trusted and served.trust_provided_groups else ()
+    return groups if trusted and served.trust_provided_groups else None
 
 
 def find_partition(name: str, snapshot: Snapshot, violations: Violations) -> ServedPartition | None:
@@ -182,15 +184,17 @@ def user_and_groups(
     information: user_group_information_pb2.UserGroupInformation,
     served: ServedPartition | None,
     violations: Violations,
-) -> tuple[str, Sequence[str]]:
-    """Check and return the user and the asserted groups of a request to a partition (None: its
-    name is malformed).
+) -> tuple[str, Sequence[str] | None]:
+    """Check and return the user and the asserted groups, None if it asserts nothing, of a request
+    to a partition (None: its name is malformed).
     """
     user = information.user
     required_name("user.user", user, violations)
     asserted = information.groups
-    if not asserted:
-        return user, ()
+    if information.no_groups and asserted:
+        violations.append(("user.no_groups", "must not be set together with groups"))
+    if not (asserted or information.no_groups):
+        return user, None
     if user and not (served.partition.accepts_user(user) if served else is_user_name(user)):
         # YuniKorn's ConvertUGI checks a name only if it does not have to look up its groups.
         violations.append(("user.user", _NOT_A_YUNIKORN_USER))
@@ -198,6 +202,8 @@ def user_and_groups(
         violations.append(("user.groups", f"has more than {MAX_GROUPS} groups"))
         return user, ()
     groups = asserted[:]
+    if not groups:
+        return user, ()
     # One check of all groups, because they are nearly always well-formed.
     joined = "".join(groups)
     is_short = _is_short(joined) or _is_short(max(groups, key=len))

@@ -202,7 +202,7 @@ def test_a_child_process_does_not_decide(shared: SharedServer, client: queuegate
         decide = gate._decide
         child = os.fork()
         if child == 0:
-            made = decide(("alice", "root.work", "default", "submit", (), ""))
+            made = decide(("alice", "root.work", "default", "submit", None, ""))
             try:
                 gate.check("alice", "root.work")
             except RuntimeError:

@@ -27,7 +27,7 @@ from tests.support.servers.scripted_sync import (
     scripted_sync,
 )
 
-ALICE = ("alice", "root", "default", "submit", (), "")
+ALICE = ("alice", "root", "default", "submit", None, "")
 MIB = 1 << 20
 
 

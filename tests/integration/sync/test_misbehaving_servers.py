@@ -25,8 +25,8 @@ from tests.support.servers.scripted_sync import (
 )
 
 
-def question(user: str) -> tuple[str, str, str, str, tuple[str, ...], str]:
-    return (user, "root", "default", "submit", (), "")
+def question(user: str) -> tuple[str, str, str, str, None, str]:
+    return (user, "root", "default", "submit", None, "")
 
 
 def takes_nothing(_requests: Requests, context: grpc.ServicerContext) -> Responses:

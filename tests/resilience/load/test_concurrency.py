@@ -63,13 +63,13 @@ class Mixed:
         queue = chance.choice(self._paths)
         if chance.random() < 0.2:
             queue = chance.choice([queue + ".new.below", queue.upper().replace("ROOT", "root")])
-        groups = chance.sample(GROUPS, 2) if chance.random() < 0.2 else ()
+        groups = chance.sample(GROUPS, 2) if chance.random() < 0.2 else None
         access: Any = chance.choice(["submit", "submit", "admin"])
         return queuegate.Check(chance.choice(USERS), queue, access=access, groups=groups)
 
     def _judge(self, question: queuegate.Check, answer: object) -> None:
         user, queue, access = question.user, question.queue, str(question.access)
-        given = tuple(question.groups)
+        given = tuple(question.groups or ())
         self.judged += 1
         if user in FAILING and not given and self._oracle.needs_groups(queue, access, user):
             assert isinstance(answer, queuegate.GroupsUnavailable), (question, answer)

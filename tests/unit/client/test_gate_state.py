@@ -87,7 +87,7 @@ class Gate:
     def check(
         self, user: str, queue: str = "root.team", partition: str = "default", *groups: str
     ) -> Decision | None:
-        return self.decider.decide((user, queue, partition, "submit", groups, ""))
+        return self.decider.decide((user, queue, partition, "submit", groups or None, ""))
 
 
 def policy(name: str) -> sync_pb2.PolicyPart:
@@ -306,20 +306,20 @@ def test_the_id_of_a_resource_manager_is_ignored_where_all_partitions_are_known(
 @pytest.mark.parametrize(
     "question",
     [
-        ("", "root", "default", "submit", (), ""),
-        ("a\nb", "root", "default", "submit", (), ""),
-        ("x" * 300, "root", "default", "submit", (), ""),
-        ("alice", "no.root", "default", "submit", (), ""),
-        ("alice", "root", "[\n]default", "submit", (), ""),
-        ("alice", "root", "no", "submit", (), ""),
-        ("alice", "root", "default", "write", (), ""),
+        ("", "root", "default", "submit", None, ""),
+        ("a\nb", "root", "default", "submit", None, ""),
+        ("x" * 300, "root", "default", "submit", None, ""),
+        ("alice", "no.root", "default", "submit", None, ""),
+        ("alice", "root", "[\n]default", "submit", None, ""),
+        ("alice", "root", "no", "submit", None, ""),
+        ("alice", "root", "default", "write", None, ""),
         ("alice", "root", "default", "submit", ("",), ""),
         ("alice", "root", "default", "submit", ("a",) * 10_001, ""),
         ("alice", "root", "default", "submit", "staff", ""),
         ("al:/ce!", "root", "default", "submit", ("a",), ""),
-        ("alice", "root", "default", "submit", (), "a\nb"),
-        (b"alice", "root", "default", "submit", (), ""),
-        ("alice", 5, "default", "submit", (), ""),
+        ("alice", "root", "default", "submit", None, "a\nb"),
+        (b"alice", "root", "default", "submit", None, ""),
+        ("alice", 5, "default", "submit", None, ""),
         ("alice", "root", "default", "submit", ([],), ""),
     ],
 )

@@ -52,7 +52,7 @@ ACCEPTED: list[tuple[str, dict[str, Any]]] = [
             "given": ("alice", "root.a"),
             "partition": "default",
             "access": "submit",
-            "groups": (),
+            "groups": None,
             "real_user": "",
             "address": None,
             "timeout": None,

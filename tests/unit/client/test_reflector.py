@@ -394,7 +394,7 @@ def test_a_server_that_demands_reports_needs_an_outbox(clock: ManualClock) -> No
     assert state(bare) is not GateState.FORBIDDEN
     greet(bare, report_decisions=True)
     assert state(bare) is GateState.FORBIDDEN
-    assert bare.decider.decide(("alice", "root", "default", "submit", (), "")) is None
+    assert bare.decider.decide(("alice", "root", "default", "submit", None, "")) is None
     bare.close()
     assert state(bare) is GateState.CLOSED
 

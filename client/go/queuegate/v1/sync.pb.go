@@ -676,7 +676,9 @@ type LocalDecision struct {
 	// The decision.
 	Decision *CheckQueueAccessResponse `protobuf:"bytes,8,opt,name=decision,proto3" json:"decision,omitempty"`
 	// True if it was made without a lease.
-	Stale         bool `protobuf:"varint,9,opt,name=stale,proto3" json:"stale,omitempty"`
+	Stale bool `protobuf:"varint,9,opt,name=stale,proto3" json:"stale,omitempty"`
+	// True if the question said that the user has no groups.
+	NoGroups      bool `protobuf:"varint,10,opt,name=no_groups,json=noGroups,proto3" json:"no_groups,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -770,6 +772,13 @@ func (x *LocalDecision) GetDecision() *CheckQueueAccessResponse {
 func (x *LocalDecision) GetStale() bool {
 	if x != nil {
 		return x.Stale
+	}
+	return false
+}
+
+func (x *LocalDecision) GetNoGroups() bool {
+	if x != nil {
+		return x.NoGroups
 	}
 	return false
 }
@@ -1970,7 +1979,7 @@ const file_queuegate_v1_sync_proto_rawDesc = "" +
 	"\n" +
 	"SyncReport\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x04R\x02id\x129\n" +
-	"\tdecisions\x18\x02 \x03(\v2\x1b.queuegate.v1.LocalDecisionR\tdecisions\"\xdc\x02\n" +
+	"\tdecisions\x18\x02 \x03(\v2\x1b.queuegate.v1.LocalDecisionR\tdecisions\"\xf9\x02\n" +
 	"\rLocalDecision\x12.\n" +
 	"\x04time\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12\x12\n" +
 	"\x04user\x18\x02 \x01(\tR\x04user\x12\x1c\n" +
@@ -1980,7 +1989,9 @@ const file_queuegate_v1_sync_proto_rawDesc = "" +
 	"\treal_user\x18\x06 \x01(\tR\brealUser\x12*\n" +
 	"\x11groups_in_request\x18\a \x01(\rR\x0fgroupsInRequest\x12B\n" +
 	"\bdecision\x18\b \x01(\v2&.queuegate.v1.CheckQueueAccessResponseR\bdecision\x12\x14\n" +
-	"\x05stale\x18\t \x01(\bR\x05stale\"\xd0\x03\n" +
+	"\x05stale\x18\t \x01(\bR\x05stale\x12\x1b\n" +
+	"\tno_groups\x18\n" +
+	" \x01(\bR\bnoGroups\"\xd0\x03\n" +
 	"\fSyncResponse\x122\n" +
 	"\x06opened\x18\x01 \x01(\v2\x18.queuegate.v1.SyncOpenedH\x00R\x06opened\x12,\n" +
 	"\x04pong\x18\x02 \x01(\v2\x16.queuegate.v1.SyncPongH\x00R\x04pong\x122\n" +

@@ -23,18 +23,21 @@ const (
 
 // The user of a job, as a scheduler shim knows them.
 //
-// Field numbers and types are those of the scheduler interface's
+// The numbers and types of the fields below 100 are those of the scheduler interface's
 // si.v1.UserGroupInformation: the bytes of that message parse as this one.
 type UserGroupInformation struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The user name: 1 to 1 024 bytes of UTF-8, no control characters, case-sensitive. If groups are
-	// given for a YuniKorn partition, the name must be one that YuniKorn accepts from an annotation:
-	// a letter or `_`, then letters, digits and `:#/_.@-`, and optionally a final `$`.
+	// The user name: 1 to 1 024 bytes of UTF-8, no control characters, case-sensitive. If groups or
+	// no_groups are given for a YuniKorn partition, the name must be one that YuniKorn accepts from an
+	// annotation: a letter or `_`, then letters, digits and `:#/_.@-`, and optionally a final `$`.
 	User string `protobuf:"bytes,1,opt,name=user,proto3" json:"user,omitempty"`
 	// The groups of the user, primary group first: at most 10 000, each 1 to 1 024 bytes. Empty: the
 	// server looks them up with the resolver of the partition, but only if the answer depends on
-	// them.
-	Groups        []string `protobuf:"bytes,2,rep,name=groups,proto3" json:"groups,omitempty"`
+	// them, unless no_groups is set.
+	Groups []string `protobuf:"bytes,2,rep,name=groups,proto3" json:"groups,omitempty"`
+	// In requests: the user has no groups, and none are looked up. This is used, or ignored, as
+	// groups are. Not together with groups. The number leaves room for si.v1 to grow.
+	NoGroups      bool `protobuf:"varint,100,opt,name=no_groups,json=noGroups,proto3" json:"no_groups,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -83,14 +86,22 @@ func (x *UserGroupInformation) GetGroups() []string {
 	return nil
 }
 
+func (x *UserGroupInformation) GetNoGroups() bool {
+	if x != nil {
+		return x.NoGroups
+	}
+	return false
+}
+
 var File_queuegate_v1_user_group_information_proto protoreflect.FileDescriptor
 
 const file_queuegate_v1_user_group_information_proto_rawDesc = "" +
 	"\n" +
-	")queuegate/v1/user_group_information.proto\x12\fqueuegate.v1\"B\n" +
+	")queuegate/v1/user_group_information.proto\x12\fqueuegate.v1\"_\n" +
 	"\x14UserGroupInformation\x12\x12\n" +
 	"\x04user\x18\x01 \x01(\tR\x04user\x12\x16\n" +
-	"\x06groups\x18\x02 \x03(\tR\x06groupsB\x80\x01\n" +
+	"\x06groups\x18\x02 \x03(\tR\x06groups\x12\x1b\n" +
+	"\tno_groups\x18d \x01(\bR\bnoGroupsB\x80\x01\n" +
 	"\x0fio.queuegate.v1B\x19UserGroupInformationProtoP\x01ZAgithub.com/queuegate/queuegate/client/go/queuegate/v1;queuegatev1\xaa\x02\fQueuegate.V1b\x06proto3"
 
 var (

@@ -14,6 +14,7 @@ type Question struct {
 	User, Queue, Partition string
 	Access                 policy.Access
 	Groups                 []string
+	NoGroups               bool // the user has none; otherwise, empty Groups are looked up
 	RealUser               string
 }
 
@@ -105,9 +106,9 @@ func (d *decider) evaluate(from *state, question *Question) *remembered {
 	if !isHere {
 		return nil
 	}
-	given := from.given(held, question)
+	given, isGiven := from.given(held, question)
 	user, realUser := question.User, question.RealUser
-	decision, evaluated, known := partition.Decide(place, user, given, len(given) > 0, realUser)
+	decision, evaluated, known := partition.Decide(place, user, given, isGiven, realUser)
 	var entry *userEntry
 	if !known {
 		if entry = d.replica.users.find(held.name, user); entry == nil {
@@ -143,9 +144,9 @@ func (d *decider) queues(question *Question) ([]string, bool) {
 	if !isHere {
 		return nil, false
 	}
-	given := from.given(held, question)
+	given, isGiven := from.given(held, question)
 	user, access, realUser := question.User, question.Access, question.RealUser
-	found, known := partition.Usable(place, access, user, given, len(given) > 0, realUser)
+	found, known := partition.Usable(place, access, user, given, isGiven, realUser)
 	made := &remembered{}
 	if !known {
 		if made.entry = d.replica.users.find(held.name, user); made.entry == nil {
@@ -161,12 +162,12 @@ func (d *decider) queues(question *Question) ([]string, bool) {
 	return found, true
 }
 
-// given returns the groups of a question, if they are used.
-func (s *state) given(held *held, question *Question) []string {
+// given returns the groups of a question, and whether it has them and they are used.
+func (s *state) given(held *held, question *Question) ([]string, bool) {
 	if !held.useGivenGroups || !s.rights.assertGroups {
-		return nil
+		return nil, false
 	}
-	return question.Groups
+	return question.Groups, question.NoGroups || len(question.Groups) > 0
 }
 
 // isAccepted returns whether a server surely accepts the names of a question.
@@ -176,10 +177,11 @@ func isAccepted(question *Question, partition *policy.Partition) bool {
 		question.RealUser != "" && !policy.IsPlain(question.RealUser) {
 		return false
 	}
-	if len(question.Groups) == 0 {
+	if len(question.Groups) == 0 && !question.NoGroups {
 		return true
 	}
-	return len(question.Groups) <= maxGivenGroups && !slices.ContainsFunc(question.Groups, isNotPlain) &&
+	isConsistent := len(question.Groups) == 0 || !question.NoGroups
+	return isConsistent && len(question.Groups) <= maxGivenGroups && !slices.ContainsFunc(question.Groups, isNotPlain) &&
 		partition.AcceptsUser(question.User)
 }
 

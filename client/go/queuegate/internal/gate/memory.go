@@ -28,6 +28,7 @@ type remembered struct {
 // rare are the parts of a question that few have.
 type rare struct {
 	groups   []string
+	noGroups bool
 	realUser string
 }
 
@@ -43,8 +44,8 @@ func remember(question *Question, partition, path string, entry *userEntry) *rem
 	} else {
 		made.user = strings.Clone(question.User)
 	}
-	if question.RealUser != "" || len(question.Groups) > 0 {
-		made.rare = &rare{slices.Clone(question.Groups), strings.Clone(question.RealUser)}
+	if question.RealUser != "" || len(question.Groups) > 0 || question.NoGroups {
+		made.rare = &rare{slices.Clone(question.Groups), question.NoGroups, strings.Clone(question.RealUser)}
 		for i, group := range made.rare.groups {
 			made.rare.groups[i] = strings.Clone(group)
 		}
@@ -66,9 +67,10 @@ func (r *remembered) isOf(question *Question) bool {
 		return false
 	}
 	if r.rare == nil {
-		return question.RealUser == "" && len(question.Groups) == 0
+		return question.RealUser == "" && len(question.Groups) == 0 && !question.NoGroups
 	}
-	return r.rare.realUser == question.RealUser && slices.Equal(r.rare.groups, question.Groups)
+	return r.rare.realUser == question.RealUser && r.rare.noGroups == question.NoGroups &&
+		slices.Equal(r.rare.groups, question.Groups)
 }
 
 // A memory has decisions by their questions. It is never cleared: decisions from earlier states
@@ -90,6 +92,9 @@ func (m *memory) slot(question *Question) *atomic.Pointer[remembered] {
 	}
 	if question.RealUser != "" {
 		hash = hash*31 + maphash.String(m.seed, question.RealUser)
+	}
+	if question.NoGroups {
+		hash = hash*31 + 1
 	}
 	for _, group := range question.Groups {
 		hash = hash*31 + maphash.String(m.seed, group)

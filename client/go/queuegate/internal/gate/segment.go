@@ -67,6 +67,7 @@ func localDecision(question *Question, partition string, answer Answer) *queuega
 		Access:          access,
 		RealUser:        question.RealUser,
 		GroupsInRequest: uint32(len(question.Groups)),
+		NoGroups:        question.NoGroups,
 		Decision: &queuegatev1.CheckQueueAccessResponse{
 			Allowed:        answer.Allowed,
 			Reason:         queuegatev1.Reason(queuegatev1.Reason_value["REASON_"+strings.ToUpper(string(answer.Reason))]),
