@@ -101,7 +101,7 @@ def _denial() -> Record:
 
 def _application() -> Record:
     question = ApplicationQuestion(
-        "jane", "hadoop", 0, "root.marketing", Action.MODIFY, owner="john", target_queue=""
+        "jane", "hadoop", None, "root.marketing", Action.MODIFY, owner="john", target_queue=""
     )
     return DecidedCheck(
         "CheckApplicationAccess",
