@@ -253,7 +253,7 @@ WRONG: list[tuple[str, tuple[Any, ...], dict[str, Any], type[Exception], str]] =
     ),
     ("check", ("alice", "root"), {"access": 1}, TypeError, "access must be a str"),
     ("check", ("alice", "root"), {"groups": "dev"}, TypeError, "groups must be a collection"),
-    ("check", ("alice", "root"), {"groups": None}, TypeError, "groups must be a collection"),
+    ("check", ("alice", "root"), {"groups": 7}, TypeError, "groups must be a collection"),
     ("check", ("alice", "root"), {"groups": ["a", 1]}, TypeError, r"groups\[1\] must be a str"),
     (
         "check",
