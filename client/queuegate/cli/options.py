@@ -253,11 +253,11 @@ def _with_session(function: Callable[..., Report], formats: tuple[str, ...]) -> 
             },
             of_partition=arguments.get("partition", DEFAULT_PARTITION),
         )
-        if given.pop("no_groups", False):
-            if given["groups"]:
+        if arguments.pop("no_groups", False):
+            if arguments["groups"]:
                 raise click.UsageError("--no-groups: not allowed with --group", context)
-        elif "groups" in given:
-            given["groups"] = given["groups"] or None
+        elif "groups" in arguments:
+            arguments["groups"] = arguments["groups"] or None
         output = session.output or FORMATS[0]
         if output not in formats:
             raise click.UsageError(f"--output {output} is for commands that print a list", context)
