@@ -65,9 +65,9 @@ class Follower:
             except StoreUnavailable:
                 await asyncio.sleep(RETRY_SECONDS)
             except MalformedEntry as error:
-                stop = self._session.malformed(error, position.epoch, self._clock())
-                if stop is not None:
-                    await self.stop(stop)
+                loss = self._session.malformed(error, position.epoch, self._clock())
+                if loss is not None:
+                    await self.stop(loss)
                     await asyncio.sleep(RETRY_SECONDS)
             except Exception:
                 _LOG.exception("unexpected error while applying an event of the fleet")
@@ -88,16 +88,16 @@ class Follower:
         (self._start_reload if must_reload else self._start)(confirmation)
         _LOG.info("following the fleet", extra={"sequence": join.head.sequence})
 
-    async def stop(self, stop: Loss) -> None:
+    async def stop(self, loss: Loss) -> None:
         """Log that events are missing, and begin another history if need be. Raises
         StoreUnavailable.
         """
         _LOG.warning(
-            "stopped following the fleet, so cached groups are looked up again: %s", stop.cause
+            "stopped following the fleet, so cached groups are looked up again: %s", loss.cause
         )
         self._wake()
-        if stop.begin is not None:
-            await self._stream.begin(stop.begin)
+        if loss.begin is not None:
+            await self._stream.begin(loss.begin)
 
     async def catch_up(self, changes: Collection[tuple[bytes, int]]) -> None:
         """Wait until changes have taken effect here, for 50 ms at most."""

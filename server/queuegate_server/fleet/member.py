@@ -232,10 +232,10 @@ class FleetMember:
         if removable or self.stream.has_unsigned:
             await self.stream.remove_replicas(removable)
         match self.session.heartbeat_answered(heartbeat, answer, self._clock()):
-            case NewHistory() as begin:
-                await self._begin(begin)
-            case Loss() as stop:
-                await self.follower.stop(stop)
+            case NewHistory() as history:
+                await self._begin(history)
+            case Loss() as loss:
+                await self.follower.stop(loss)
             case UnsentChanges(head):
                 await self._send_unsent(head)
             case NewestEvents() as request:
@@ -247,12 +247,12 @@ class FleetMember:
         self._mistakes.compare_clocks(self.session.peers, answer.clock, now)
         return removable
 
-    async def _begin(self, begin: NewHistory) -> None:
-        if begin.cause:
-            _LOG.warning("all replicas look up their cached groups again: %s", begin.cause)
+    async def _begin(self, history: NewHistory) -> None:
+        if history.cause:
+            _LOG.warning("all replicas look up their cached groups again: %s", history.cause)
         else:
             _LOG.info("no replica follows the fleet's events, so a new history begins")
-        self.session.has_begun(await self.stream.begin(begin.before))
+        self.session.has_begun(await self.stream.begin(history.before))
 
     async def _send_unsent(self, head: LogPosition) -> None:
         """Try to append a change that could not be sent before. Raises StoreUnavailable."""
