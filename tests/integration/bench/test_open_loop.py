@@ -21,7 +21,7 @@ SETTINGS = bytes(3) + b"\4" + bytes(5)
 
 
 def ask(address: str, deadline: float, message: bytes = QUESTION) -> Heard:
-    rate = Rate(per_second=400, seconds=0.1)
+    rate = Rate(per_second=400, seconds=0.5)
     return open_loop.ask(address, [message], rate, deadline, "CheckQueueAccess")
 
 

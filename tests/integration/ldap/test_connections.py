@@ -17,7 +17,7 @@ from tests.support.fakes.loop import wait_until
 from tests.support.fakes.tcp_proxy import proxy_to
 from tests.support.servers.slapd import Slapd
 
-FAST = {"connect_timeout": 1, "operation_timeout": 1, "lookup_timeout": 20}
+FAST = {"connect_timeout": 5, "operation_timeout": 2, "lookup_timeout": 60}
 
 
 async def test_row_9_restart_while_idle_is_not_noticed(
