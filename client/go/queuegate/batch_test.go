@@ -176,6 +176,25 @@ func TestColumnsKeepIdentitiesApart(t *testing.T) {
 	}
 }
 
+func TestColumnsTellNoGroupsFromGroupsToLookUp(t *testing.T) {
+	server := startFake(t)
+	server.columns = true
+	questions := make([]Check, 120)
+	for i := range questions {
+		questions[i] = Check{User: "alice", Queue: "root", NoGroups: i%2 == 0}
+		if i%3 == 0 {
+			questions[i].Groups = []string{} // equal to nil
+		}
+	}
+	if _, err := server.connect(t, Config{}).CheckMany(t.Context(), questions); err != nil {
+		t.Fatal(err)
+	}
+	asked := server.seen()[0].(*queuegatev1.CheckQueueAccessColumnsRequest)
+	if len(asked.Users) != 2 || !asked.Users[0].NoGroups || asked.Users[1].NoGroups {
+		t.Error(asked.Users)
+	}
+}
+
 func TestAnOlderServerIsAskedInBatches(t *testing.T) {
 	server := startFake(t)
 	client := server.connect(t, Config{})

@@ -334,6 +334,7 @@ func TestInvalidArgumentsAreNotSent(t *testing.T) {
 		"queue must not be empty":                 {User: "alice"},
 		`access must be "submit" or "admin"`:      {User: "alice", Queue: "root", Access: "own"},
 		"user.groups[1] must not be empty":        {User: "alice", Queue: "root", Groups: []string{"a", ""}},
+		"user.no_groups must not be set together": {User: "alice", Queue: "root", Groups: []string{"a"}, NoGroups: true},
 		"partition is not valid UTF-8":            {User: "alice", Queue: "root", Partition: "\xff"},
 		"user.user must not be empty; queue must": {},
 	} {

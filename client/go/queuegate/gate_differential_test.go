@@ -167,6 +167,7 @@ func randomQuestion() Check {
 	for rand.IntN(2) == 0 {
 		question.Groups = append(question.Groups, pick(someGroups))
 	}
+	question.NoGroups = question.Groups == nil && rand.IntN(4) == 0
 	levels := []string{pick([]string{"root", "root", "root", "root", "Root", "a", "b"})}
 	for range rand.IntN(5) {
 		levels = append(levels, pick(append([]string{"B", "ſ"}, yarnLevels...)))
@@ -288,7 +289,8 @@ func compareQueues(t *testing.T, gate *Gate, questions []Check) {
 	for _, question := range questions {
 		listing := QueueListing{
 			User: question.User, Prefix: pick([]string{"", "root", question.Queue}), Partition: question.Partition,
-			Access: question.Access, Groups: question.Groups, RealUser: question.RealUser,
+			Access: question.Access, Groups: question.Groups, NoGroups: question.NoGroups,
+			RealUser: question.RealUser,
 		}
 		want, failed := gate.client.ListQueues(t.Context(), listing)
 		found, err := gate.ListQueues(t.Context(), listing)

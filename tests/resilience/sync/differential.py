@@ -123,7 +123,7 @@ class World:
             queue = pick(["root", "root.@recovery@", "root.@recovery@.x", "ROOT", "é"])
         elif kind < 0.25 and partition in YARN:
             queue = queue.rpartition(".")[2]
-        groups = self.chance.sample(GROUPS, 2) if self.chance.random() < 0.2 else ()
+        groups = self.chance.choice([None] * 7 + [self.chance.sample(GROUPS, 2)] * 2 + [()])
         user = pick(USERS) if self.chance.random() < 0.95 else pick([*UNKNOWN, FAILING, "é", "*"])
         real_user = pick(["knox", "carol"]) if self.chance.random() < 0.1 else ""
         return Check(user, queue, partition, pick(["submit", "admin"]), groups, real_user)
