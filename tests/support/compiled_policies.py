@@ -1,4 +1,4 @@
-"""Policies in the form in which gates get them."""
+"""Policies in the form that gates receive."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -57,7 +57,7 @@ def yunikorn_part(
 def local_partition(
     partition: Partition, compiler: type[ChainCompiler] = ChainCompiler
 ) -> LocalPartition:
-    """Return what a gate has of a partition, after a way over the wire in many parts."""
+    """Return a gate's view of a partition after sending it over the wire in many parts."""
     tables = PolicyTables()
     for rows in compiler(partition).steps():
         tables.add(sync_pb2.PolicyPart.FromString(rows.SerializeToString()))

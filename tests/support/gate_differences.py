@@ -1,4 +1,4 @@
-"""What a gate decides differently from its server."""
+"""Finds decisions of a gate that differ from its server's."""
 
 from collections.abc import Iterable, Sequence
 from itertools import product
@@ -15,10 +15,10 @@ def differences(
     paths: Iterable[str],
     askers: Iterable[tuple[str, Sequence[str] | None, str]],
 ) -> tuple[int, list[object]]:
-    """Ask a partition and a gate everything about some queues.
+    """Ask a partition and a gate all questions about some queues.
 
     Returns:
-        About how many paths and kinds of access the gate decides, and what it decides differently.
+        The number of paths and kinds of access that the gate decides, and its differing decisions.
     """
     decided = 0
     different: list[object] = []
@@ -42,7 +42,7 @@ def differences(
 
 
 def askers(*users: tuple[str, Sequence[str]]) -> list[tuple[str, Sequence[str] | None, str]]:
-    """Return these users, also without their groups, and with services that act for them."""
+    """Return these users with and without their groups, and with services that act for them."""
     return [
         (user, known, service)
         for user, groups in users

@@ -1,5 +1,5 @@
-"""The vectors of real schedulers as gates see them: compiled policies, questions, and the server's
-answers, for gates in any language.
+"""The vectors of real schedulers in the form for gates of any language: compiled policies,
+questions, and the server's answers.
 
     python -m tests.support.gate_vectors
 
@@ -27,7 +27,7 @@ HADOOP: Final = Semantics.HADOOP
 
 
 def policies() -> Iterator[tuple[Partition, list[dict[str, Any]]]]:
-    """Yield the partition of each vector, with the questions that a scheduler has answered."""
+    """Yield the partition of each vector, with the questions that a scheduler answered."""
     for document in json.loads(Path("tests/vectors/queue_vectors.json").read_text())["documents"]:
         policy = load_policy("yunikorn", document["yaml"].encode(), "queues.yaml")
         for name, partition in policy.partitions.items():
@@ -54,8 +54,8 @@ def _capacity_scheduler(
 
 
 def _answers(partition: Partition, questions: Iterable[dict[str, Any]]) -> Iterator[list[Any]]:
-    """Yield each question, and what the server answers from the policy: nothing if that depends on
-    the groups; None if a gate must ask, since YARN creates no queues so deep.
+    """Yield each question with the answer that the server gives from the policy: empty if it
+    depends on the groups; None if a gate must ask, since YARN creates no queues that deep.
     """
     gate = local_partition(partition)
     for asked in questions:

@@ -1,4 +1,4 @@
-"""Tables of a policy that no server of ours sends."""
+"""Policy tables that no server of ours sends."""
 
 from collections.abc import Callable, Mapping
 from typing import Final
@@ -12,7 +12,7 @@ QUEUES: Final = {"root": ("alice staff", "ops"), "root.a": ("bob", ""), "root.a.
 
 
 def faulty(change: Callable[[sync_pb2.PolicyPart], object]) -> sync_pb2.PolicyPart:
-    """Return a policy to which a fault has been added."""
+    """Return a policy with a fault."""
     part = yunikorn_part(QUEUES)
     change(part)
     return part
@@ -108,4 +108,4 @@ HOSTILE_TABLES: Final[Mapping[str, Callable[[sync_pb2.PolicyPart], object]]] = {
     "name of a queue is empty": _created(1, ""),
     "columns of created queues have different": lambda part: part.created_queues.parent.append(1),
 }
-"""The fault that a gate names, and how it comes about."""
+"""The faults as named by a gate, and how to cause them."""

@@ -21,7 +21,7 @@ class Access(StrEnum):
     ADMIN = auto()
     """Administer the queue."""
 
-    # An enumeration computes its hash in Python, and members are part of dictionary keys.
+    # Enumerations are hashed in Python code, and members are used in dictionary keys.
     __hash__ = str.__hash__
 
 

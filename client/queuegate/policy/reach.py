@@ -30,7 +30,7 @@ class SubjectKind(StrEnum):
     PROXY = auto()
     """A service that gets access for every user it acts for (Hadoop's `~name`)."""
 
-    # An enumeration computes its hash in Python, and members are part of dictionary keys.
+    # Enumerations are hashed in Python code, and members are used in dictionary keys.
     __hash__ = str.__hash__
 
 

@@ -60,7 +60,7 @@ class Site:
     max_line_bytes: int
     """The maximum size of the first line of a request, and of each of its headers."""
     max_requests: int
-    """The number of its requests that may take long concurrently."""
+    """The maximum number of long requests in progress."""
     seconds: float
     """The time limit of such requests."""
 

@@ -152,8 +152,8 @@ class Supervisor:
     async def ask_all(
         self, name: str, *, seconds: float, starting: bool = False
     ) -> dict[int, Any | ChannelError]:
-        """Ask every serving worker, with `starting` also those that are starting. Return the
-        answers, or why there are none.
+        """Ask every serving worker and, with `starting`, every starting one. Return the answers, or
+        why there are none.
         """
         workers = [worker for worker in self.workers if starting or worker.ready.is_set()]
         answers = await asyncio.gather(
