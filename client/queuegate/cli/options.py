@@ -298,8 +298,7 @@ def _groups_fault(session: Session, options: Mapping[str, Any]) -> str:
     option = _written([_RESOLVED])
     if session.resolved_group and not session.is_offline:
         return f"{option}: only with --policy or --config; a server uses its own resolver"
-    names = options.get("groups")
-    if session.resolved_group and names is not None:
+    if session.resolved_group and (names := options.get("groups")) is not None:
         other = "--group" if names else "--no-groups"
         return f"{option}: not allowed with {other}: the resolver is asked only without it"
     return ""
@@ -374,11 +373,7 @@ def groups_options(function: Callable[..., Any]) -> Callable[..., Any]:
         metavar="NAME",
         help="The service that acts for the user, for YARN ACLs that list ~NAME.",
     )(function)
-    function = click.option(
-        "--no-groups",
-        is_flag=True,
-        help="The user has no groups; the server does not resolve them.",
-    )(function)
+    function = click.option("--no-groups", is_flag=True, help="The user has no groups.")(function)
     return click.option(
         "--group",
         "groups",
