@@ -77,7 +77,7 @@ async def test_a_domain_without_servers_is_a_fault_of_the_settings(
     name_server: Asked, domain: str
 ) -> None:
     _, resolver = name_server
-    with pytest.raises(SetupFault, match="names no server"):
+    with pytest.raises(SetupFault, match="DNS has no servers"):
         await discover_servers(domain, encrypted=False, timeout=30, resolver=resolver)
 
 

@@ -120,7 +120,7 @@ async def test_another_spelling_is_another_user(
     exact = await resolver(directory)
     outcome = await exact.resolve(user)
     assert isinstance(outcome, NoSuchUser)
-    assert "another spelling" in outcome.detail
+    assert "spells the name differently" in outcome.detail
     assert exact.statistics.other_spelling == 1
 
 
