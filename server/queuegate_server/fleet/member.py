@@ -8,6 +8,7 @@ meanwhile it uses for a few seconds only, because no invalidation by others reac
 
 import asyncio
 import logging
+import re
 from collections.abc import Callable
 from typing import Final
 
@@ -39,6 +40,8 @@ APPEND_SECONDS: Final = 2.0
 TURN_POLL_SECONDS: Final = 0.002
 MAX_PROBLEM: Final = 600
 """Characters of what it reports that Redis refuses it."""
+_NUMBERS: Final = re.compile("[0-9]+")
+"""What may differ between two errors of one cause: ports, seconds."""
 
 
 class NotAppended(StoreUnavailable):
@@ -288,7 +291,7 @@ class FleetMember:
     def _set_error(self, error: StoreUnavailable | None) -> None:
         if error is None:
             self._logged = ""
-        elif (kind := str(error).partition(":")[0]) != self._logged:
-            self._logged = kind
+        elif (cause := _NUMBERS.sub("", str(error))) != self._logged:
+            self._logged = cause
             _LOG.warning("Redis is unavailable; this replica works alone: %s", error)
         self.error = error

@@ -186,7 +186,7 @@ def alone(fleet: Fleet, text: str, **options: Any) -> None:
     server = fleet.start("alone", *LISTEN, follows=False, **options)
     eventually(lambda: text in problems(fleet, "alone"), True)
     assert "replica alone cannot use Redis and works alone: " in problems(fleet, "alone")
-    assert any(text in each["event"] for each in server.logs)
+    eventually(lambda: any(text in each["event"] for each in server.logs), True)
 
 
 @pytest.mark.parametrize(
