@@ -168,14 +168,15 @@ class Tracer:
 
 
 class _TracedResolver:
+    """A resolver whose lookups have spans. Its other methods, required or not, are unchanged."""
+
     def __init__(self, name: str, resolver: Resolver, tracer: Tracer) -> None:
         self._name = name
         self._resolver = resolver
         self._tracer = tracer
-        self.is_local = getattr(resolver, "is_local", False)
-        self.open = resolver.open
-        self.close = resolver.close
-        self.members = getattr(resolver, "members", None)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._resolver, name)
 
     async def resolve(self, user: str) -> Outcome:
         return await self._tracer.resolve(self._name, self._resolver, user)

@@ -18,6 +18,9 @@ from opentelemetry.proto.trace.v1 import trace_pb2
 
 from queuegate.v1 import access_pb2, access_pb2_grpc
 from queuegate.v1.user_group_information_pb2 import UserGroupInformation
+from queuegate_server.identity.resolver import Found, Outcome
+from queuegate_server.observe.tracing import Tracer
+from queuegate_server.settings.observability import Tracing
 from tests.support.fakes.collector import Collector, attributes
 from tests.support.fakes.scripted_directory import ScriptedDirectory, settings_file
 from tests.support.servers.queuegate_server import ADMIN, RunningServer, running_server
@@ -206,3 +209,29 @@ def test_without_the_extra_it_is_a_fault_of_the_start(tmp_path: Path) -> None:
         "Error: tracing.enabled requires OpenTelemetry, which is not installed:"
         " pip install 'queuegate[tracing]'\n"
     )
+
+
+async def test_a_traced_resolver_lists_what_the_resolver_lists(collector: Collector) -> None:
+    class Directory:
+        is_local = True
+
+        async def resolve(self, user: str) -> Outcome:
+            return Found((user,))
+
+        async def open(self) -> None:
+            pass
+
+        async def close(self) -> None:
+            pass
+
+        async def all_users(self, limit: int) -> list[str]:
+            return ["sue", "tom"][:limit]
+
+    tracer = Tracer(Tracing(enabled=True, endpoint=collector.endpoint))
+    traced: Any = tracer.resolver("corp", Directory())
+    assert await traced.all_users(1) == ["sue"]
+    assert traced.is_local
+    assert not hasattr(traced, "members")
+    assert await traced.resolve("sue") == Found(("sue",))
+    await tracer.close()
+    assert [span.name for span in collector.spans] == [LOOKUP]
