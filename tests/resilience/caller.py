@@ -82,7 +82,7 @@ class Caller:
         try:
             # A queue of its own, which does not exist: its decision is that of the one above.
             queue = f"{queue}.n{number}"
-            decision = await self.client.check(user, queue, groups=groups)
+            decision = await self.client.check(user, queue, groups=groups or None)
         except queuegate.QueuegateError as error:
             self.outcomes[type(error).__name__] += 1
         else:

@@ -130,7 +130,7 @@ def under_load(
     calls = ", ".join(f"{count} {outcome}" for outcome, count in report["outcomes"].items())
     record("calls", calls)
     record("longest call, s", round(report["longest"], 2))
-    assert report["wrong"] == []
+    assert report["wrong"] == [], report["wrong"][:3]
     assert report["late"] == []
 
 

@@ -53,6 +53,6 @@ def test_the_tests_of_the_module() -> None:
         "TestAGateDecidesAsTheServer",
         "TestAGateInAProcessThatIsStopped",
         "TestAGateWhoseServerRestarts",
-        "TestVectorsOfYARN",
+        "TestVectors",
     ):
         assert f"--- PASS: {name} " in done.stdout

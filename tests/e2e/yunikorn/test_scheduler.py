@@ -241,7 +241,7 @@ def test_without_an_answer_no_further_rule_is_tried(tmp_path: Path) -> None:
     queues.write_text(two_rules())
     answered, failing = (kind(grpc.StatusCode.INTERNAL, "scripted") for kind in (NoFault, Fault))
     forced = {"application.create.force": "true"}
-    none = "rejected: failed to place application APP: queuegate gave no answer: "
+    none = "rejected: failed to place application APP: queuegate gave no answer: queuegate: "
 
     def submit(user: str, queue: str, **more: Any) -> str:
         return re.sub(r"app-\d+", "APP", scheduler.submit(queue, user, **more))
@@ -268,7 +268,7 @@ def test_without_an_answer_no_further_rule_is_tried(tmp_path: Path) -> None:
             assert asked == ["root.new", "root.new"]
             assert asks("bob", "root.work", failing, tags=forced) == ("accepted", ["root.work"])
             assert len(scheduler.logged(FORCED)) == 1
-        assert submit("bob", "root.work").startswith(f"{none}queuegate: no server at {address} ")
+        assert submit("bob", "root.work").startswith(f"{none}no server at {address} ")
         assert len(scheduler.logged(GAVE_NO_ANSWER)) == before + 5
 
 

@@ -53,7 +53,7 @@ def test_a_client_does_not_repeat_what_will_reach_the_others_anyway(fleet: Fleet
     with queuegate.Client(server.address, timeout=60) as client:
         with pytest.raises(queuegate.ServerUnavailable, match="reached 1 of 2"):
             client.invalidate(["sam"])
-        client.check("sam", "root.work", groups=[])  # its log lines follow those of the first call
+        client.check("sam", "root.work", groups=())  # its log lines follow those of the first call
     assert admin_calls(server) == before + 1
 
 
