@@ -36,8 +36,9 @@ async def transport_mistake(hosts: Sequence[HostPort], *, tls: bool) -> str:
         except (OSError, TimeoutError, ValueError, StillRunning, AllThreadsHang):
             continue
         if is_mistake:
-            speaks, scheme = ("does not speak", "redis") if tls else ("expects", "rediss")
-            return f"Redis at {host}:{port} {speaks} TLS: fleet.url must begin with {scheme}"
+            speaks = "does not speak" if tls else "expects"
+            schemes = "redis, not rediss" if tls else "rediss, not redis"
+            return f"Redis at {host}:{port} {speaks} TLS: fleet.url must begin with {schemes}"
     return ""
 
 

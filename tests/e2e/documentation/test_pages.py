@@ -28,6 +28,14 @@ def test_every_fence_is_a_block(name: str) -> None:
     assert len(re.findall(r"^[ >]*(?:```|~~~)", text, re.MULTILINE)) == 2 * len(blocks_of(name))
 
 
+@pytest.mark.parametrize("name", page_names())
+def test_a_page_begins_with_its_only_title(name: str) -> None:
+    text = re.sub(r"^```.*?^```", "", (CHECKOUT / name).read_text(), flags=re.MULTILINE | re.DOTALL)
+    titles = re.findall(r"^# .+", text, re.MULTILINE)
+    assert len(titles) <= 1
+    assert name == "README.md" or text.startswith(("# ", "---\n")), text[:60]
+
+
 def test_secrets_that_others_may_read(tmp_path: Path) -> None:
     """`follow` looks for these files after each page."""
     for name, text, mode in (
