@@ -28,6 +28,8 @@ from tests.support.fakes.hostile_directory import (
 from tests.support.servers.queuegate_server import running_server
 
 CALLERS = 16
+MAX_P99 = 0.2
+"""Seconds. Beside the longest answers, 90 to 135 ms were measured, as the threat model says."""
 SECONDS = 2.0
 POLICY = """\
 partitions:
@@ -131,4 +133,4 @@ def test_a_hostile_directory(
                 asking.result()
         hostile.reply = binding(lambda number, _: [result(number)])
 
-    expect_isolation(beside_directory, record, flood)
+    expect_isolation(beside_directory, record, flood, MAX_P99)

@@ -28,16 +28,17 @@ from queuegate_server.identity.resolvers.ldap.messages import (
     read_result,
 )
 from queuegate_server.identity.resolvers.ldap.options import LdapOptions
+from queuegate_server.identity.resolvers.ldap.reading_turns import (
+    LONG_BYTES,
+    READING_SECONDS,
+    TURNS,
+)
 from queuegate_server.runtime.threads import AbandonableThreadPool, AllThreadsHang, StillRunning
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 _SEND_BUFFER_BYTES: Final = 1 << 20
-READING_SECONDS: Final = 0.003
-"""For how long messages of a directory are read in one go."""
-REST_SECONDS: Final = 0.005
-"""The pause after that: several connections with long answers must leave the loop to others."""
 _TCP_USER_TIMEOUT_MS: Final = 10_000
 """How long sent data may remain without TCP's acknowledgement."""
 _MAX_BYTES_BEFORE_BIND: Final = 4 * MAX_CONTROL_MESSAGE_BYTES
@@ -166,7 +167,10 @@ class Bridge(_End):
     def data_received(self, data: bytes) -> None:
         """Check what the server sent and pass it on."""
         self._reader.add(data)
-        self._read_messages()
+        if self._next_step is None and self._reader.size > LONG_BYTES and (wait := TURNS.wait()):
+            self._rest(wait)
+        else:
+            self._read_messages()
 
     def connection_lost(self, error: Exception | None) -> None:
         """Pass on what came before the end, and wake `request`."""
@@ -180,21 +184,23 @@ class Bridge(_End):
         """Check messages for some milliseconds, and the rest after a pause."""
         if self._next_step is not None:
             return
-        loop = asyncio.get_running_loop()
-        end = time.monotonic() + READING_SECONDS
+        begin = time.monotonic()
         try:
             for head, message in self._reader.messages():
                 if message is not None and (self.receiver or self).take(head, message):
                     super().data_received(message)
                 if self.lost is not None:
                     return
-                if time.monotonic() > end:
-                    self.hold()
-                    self._next_step = loop.call_later(REST_SECONDS, self._continue)
+                if time.monotonic() > begin + READING_SECONDS:
+                    self._rest(TURNS.next(begin))
                     return
         except ServerFault as fault:
             self._fault = fault
             (self.receiver or self).close(fault.detail)
+
+    def _rest(self, seconds: float) -> None:
+        self.hold()
+        self._next_step = asyncio.get_running_loop().call_later(seconds, self._continue)
 
     def _continue(self) -> None:
         self.release()

@@ -14,7 +14,7 @@ from typing import Any, Final
 import ldap
 from ldap.controls import SimplePagedResultsControl
 
-from queuegate_server.identity.resolvers.ldap.bridge import READING_SECONDS, REST_SECONDS, Bridge
+from queuegate_server.identity.resolvers.ldap.bridge import Bridge
 from queuegate_server.identity.resolvers.ldap.errors import (
     LdapFault,
     ServerFault,
@@ -34,6 +34,7 @@ from queuegate_server.identity.resolvers.ldap.pending import (
     PendingRequests,
     SearchResult,
 )
+from queuegate_server.identity.resolvers.ldap.reading_turns import READING_SECONDS, TURNS
 
 _LAST_BYTES_SECONDS: Final = 0.25
 _RESPONSE_CONTROLS: Final = {SimplePagedResultsControl.controlType: SimplePagedResultsControl}
@@ -216,11 +217,11 @@ class LdapConnection:
 
     def _read(self) -> None:
         """Fetch what libldap has, and the rest after a pause if that takes long."""
-        end = time.monotonic() + READING_SECONDS
+        begin = time.monotonic()
         while self.lost is None and self._read_one():
-            if time.monotonic() > end:
+            if time.monotonic() > begin + READING_SECONDS:
                 # libldap may have read all there is, so the descriptor may not report it.
-                self._loop.call_later(REST_SECONDS, self._read)
+                self._loop.call_later(TURNS.next(begin), self._read)
                 return
 
     def _read_one(self) -> bool:

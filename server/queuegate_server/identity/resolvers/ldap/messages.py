@@ -84,6 +84,11 @@ class MessageReader:
         """Whether every byte so far belonged to a whole message."""
         return not self._buffer and not self._dropping
 
+    @property
+    def size(self) -> int:
+        """How many bytes are not read yet."""
+        return len(self._buffer)
+
     def add(self, data: bytes) -> None:
         """Add bytes to the stream."""
         self._buffer += data
