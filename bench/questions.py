@@ -105,8 +105,8 @@ class Questions:
                 groups[rng.randrange(len(groups))] = rng.choice(granting.groups)
                 return Question(kind, self._guest(), tuple(groups), queue, allowed=True)
             case Kind.RESOLVED_GROUP:
-                # The benchmark's server resolves a user to the group of the same name. The queue is
-                # one that would be created, so that there are enough different questions.
+                # The benchmark's server resolves a user to the group of the same name. The queue
+                # does not exist, because the policy has too few queues for so many questions.
                 queue += f".new{rng.randrange(1000)}"
                 return Question(kind, rng.choice(granting.groups), (), queue, allowed=True)
             case Kind.DENIED:

@@ -72,7 +72,7 @@ class Diagnostic:
     queue: str
     """The queue that it concerns, if any."""
     message: str
-    """What is wrong, in one sentence."""
+    """A one-sentence description of the error."""
     remedy: str
     """The remedy, in one sentence."""
     file: str = ""

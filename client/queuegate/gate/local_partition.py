@@ -71,7 +71,7 @@ class LocalPartition:
         different paths share them."""
 
     def path(self, text: str) -> str | None:
-        """Return the canonical path of a queue in this partition; None if the text is no path."""
+        """Return the canonical path of a queue in this partition; None if the text has none."""
         if text in self.queues:
             return text
         if self._is_yunikorn:

@@ -119,7 +119,7 @@ class PolicyCopy(NamedTuple):
     name: str
     """The name of the partition."""
     partition: LocalPartition | None
-    """None if the server decides by rules that the gate does not know: it must be asked."""
+    """None if the gate does not know the server's rules: the server must be asked."""
     checksum: bytes
     revision: int
     use_given_groups: bool

@@ -103,7 +103,7 @@ class Diagnostic(_message.Message):
     queue: _builtins.str
     """The path of the queue that it concerns; empty if none."""
     message: _builtins.str
-    """What is wrong."""
+    """A description of the fault."""
     remedy: _builtins.str
     """The remedy."""
     file: _builtins.str

@@ -33,7 +33,7 @@ class Status(_message.Message):
     code: _builtins.int
     """A gRPC status code, for example 14 for UNAVAILABLE."""
     message: _builtins.str
-    """What is wrong, in one sentence."""
+    """A one-sentence description of the error."""
     @_builtins.property
     def details(self) -> _containers.RepeatedCompositeFieldContainer[_any_pb2.Any]:
         """A google.rpc.ErrorInfo and, where they apply, a google.rpc.BadRequest and a

@@ -148,7 +148,7 @@ type Diagnostic struct {
 	Column uint32 `protobuf:"varint,3,opt,name=column,proto3" json:"column,omitempty"`
 	// The path of the queue that it concerns; empty if none.
 	Queue string `protobuf:"bytes,4,opt,name=queue,proto3" json:"queue,omitempty"`
-	// What is wrong.
+	// A description of the fault.
 	Message string `protobuf:"bytes,5,opt,name=message,proto3" json:"message,omitempty"`
 	// The remedy.
 	Remedy string `protobuf:"bytes,6,opt,name=remedy,proto3" json:"remedy,omitempty"`

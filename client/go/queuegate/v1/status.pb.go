@@ -28,7 +28,7 @@ type Status struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// A gRPC status code, for example 14 for UNAVAILABLE.
 	Code int32 `protobuf:"varint,1,opt,name=code,proto3" json:"code,omitempty"`
-	// What is wrong, in one sentence.
+	// A one-sentence description of the error.
 	Message string `protobuf:"bytes,2,opt,name=message,proto3" json:"message,omitempty"`
 	// A google.rpc.ErrorInfo and, where they apply, a google.rpc.BadRequest and a
 	// google.rpc.RetryInfo.

@@ -158,9 +158,8 @@ func (g *Gate) stream(ctx context.Context) error {
 	}
 }
 
-// watch calls end when no ping has been answered for too long. It counts looks, not time: those that this
-// process missed while it was held up do not count, since answers of the server may wait to be read. A
-// ticker does not deliver them later.
+// watch calls end when the server has not answered a ping for too long. It counts ticks rather than time: a
+// ticker drops the ticks that a suspended process misses, and the server's answers may be waiting to be read.
 func watch(ctx context.Context, looks <-chan time.Time, stream *liveness, end func()) {
 	for silent, unanswered := 0, 0; ; {
 		select {

@@ -23,7 +23,7 @@ func (p Place) Path() string { return p.path }
 // recoveryLevel stands for the chain of YuniKorn's recovery queue.
 const recoveryLevel = UnknownLevel - 1
 
-// Locate returns the place of a question; false if the text is no path, or only the server can decide.
+// Locate returns the place of a question; false if the text is not a path or only the server can decide.
 func (p *Partition) Locate(text string, access Access) (Place, bool) {
 	path := text
 	number, exists := p.Queues[text]
