@@ -48,19 +48,19 @@ SHELL := bash
 .PHONY: help serve test verify verify-touched $(DOORS:%=verify-%) quick test-native fuzz bare check docs docs-generated audit proto blocking lock bench soak history faults yunikorn bench-peers pictures webhook-certificate kube-tools dist image image-test sbom clean
 
 help: ## list the commands
-	@sed -n 's/^\([a-z-]*\):.*## /  make \1|/p' $(firstword $(MAKEFILE_LIST)) | awk -F'|' '{ printf "%-20s %s\n", $$1, $$2 }'
+	@sed -n 's/^\([a-z-]*\):.*## /  make \1|/p' $(firstword $(MAKEFILE_LIST)) | awk -F'|' '{ printf "%-26s %s\n", $$1, $$2 }'
 
 serve: $(SERVE) ## serve examples/queues.yaml on 127.0.0.1:50051 (POLICY=file, LISTEN=host:port)
 	@$(refuse_port_in_use)
 	@exec $(BIN)/queuegate-server serve --policy $(POLICY) --listen $(LISTEN)
 
-test: $(TEST) ## run linters, type checker, audit, and the tests that take minutes
+test: $(TEST) ## run linters, type checker, audit and the main tests (about 6 minutes)
 	@$(BIN)/python -m tests.run test
 
-verify: $(VERIFY) ## run all other tests (for an hour); make verify-documents and so on: a part
+verify: $(VERIFY) ## run all other tests (about 25 minutes); make verify-NAME runs one part
 	@$(BIN)/python -m tests.run verify
 
-verify-touched: $(VERIFY) ## run the parts that concern what changed since the main branch
+verify-touched: $(VERIFY) ## run the parts that a change since the main branch touches
 	@$(BIN)/python -m tests.run touched
 
 $(DOORS:%=verify-%): verify-%: $(VERIFY)
@@ -74,33 +74,33 @@ bare: bare-bookworm bare-trixie bare-sid ## run `make serve` and `make test` in 
 bare-%:
 	tests/bare/run $*
 
-test-native: $(VERIFY) ## run all tests over the native transport wherever it serves what they set
+test-native: $(VERIFY) ## run all tests over the native transport where it supports their settings
 	$(BIN)/pytest -n 4 --dist loadfile --no-loadscope-reorder --transport auto \
 		--ignore tests/resilience/isolation $(PYTEST_ARGS)
 
-fuzz: $(FUZZED) ## look a minute in each target for inputs that break it (FUZZ=name, FUZZ_SECONDS=)
+fuzz: $(FUZZED) ## fuzz each target for a minute (FUZZ=name, FUZZ_SECONDS=)
 	$(BIN)/python -m tests.fuzz.run $(FUZZ) --seconds $(FUZZ_SECONDS)
 
 check: $(CHECK) ## run linters and type checker only
 	@$(BIN)/python -m tests.run check
 
-docs: $(CHECK) ## serve the documentation on 127.0.0.1:8000, and build it anew when it changes
+docs: $(CHECK) ## serve the documentation on 127.0.0.1:8000 and rebuild it on changes
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs serve --dev-addr 127.0.0.1:8000
 
-docs-generated: $(TEST) ## write what is made from the code: pages of docs/reference, and the schema of the Helm values
+docs-generated: $(TEST) ## generate pages of docs/reference and the schema of the Helm values from the code
 	$(BIN)/python -m docs.generate
 
-audit: $(CHECK) ## look for known vulnerabilities in the pinned packages, if the index answers
+audit: $(CHECK) ## check the pinned packages for known vulnerabilities, if the index answers
 	@$(BIN)/python tests/e2e/packaging/audit.py
 
 proto: $(CHECK) ## generate the stubs from proto/ into client/
 	$(BIN)/python -m proto.generate
 
-blocking: $(CHECK) ## generate the methods of the blocking client from the asyncio one's
+blocking: $(CHECK) ## generate the blocking client's methods from the asyncio client's
 	$(BIN)/python client/generate_blocking.py
 	$(BIN)/ruff format --quiet client/queuegate/_methods client/queuegate/gate/_methods.py
 
-lock: $(UV) ## write the hash-pinned requirement files anew
+lock: $(UV) ## rewrite the hash-pinned requirement files
 	$(call lock,tests/requirements.txt,--all-extras --no-emit-package python-ldap --group dev pyproject.toml)
 	$(call lock,deploy/requirements.txt,--extra admission -c tests/requirements.txt pyproject.toml)
 	$(call lock,deploy/image-requirements.txt,--all-extras -c tests/requirements.txt pyproject.toml)
@@ -110,7 +110,7 @@ lock: $(UV) ## write the hash-pinned requirement files anew
 	$(call lock,tests/go-requirements.txt,--group go)
 	$(call lock,tests/e2e/packaging/floor-requirements.txt,--group floor --no-deps)
 
-bench: $(TEST) ## measure, and write bench/RESULTS.md and bench/PEERS.md (Go, npm; half an hour)
+bench: $(TEST) ## run all benchmarks; writes bench/RESULTS.md and bench/PEERS.md (Go, npm; half an hour)
 	$(BIN)/python -m bench.run
 	$(BIN)/python -m bench.peers
 	$(BIN)/python -m bench.plots
@@ -118,25 +118,25 @@ bench: $(TEST) ## measure, and write bench/RESULTS.md and bench/PEERS.md (Go, np
 soak: $(TEST) ## half an hour of traffic and outages; writes bench/SOAK.md
 	$(BIN)/python -m bench.soak --minutes 30
 
-history: $(TEST) ## half an hour (MINUTES=) of calls and changes, with a fleet, too: does an order of events explain all answers?
+history: $(TEST) ## half an hour (MINUTES=) of calls and changes: does some order of events explain every answer?
 	$(BIN)/python -m tests.resilience.history --minutes $(MINUTES)
 
-faults: $(TEST) ## measure the faults, and write tests/resilience/FAULTS.md
+faults: $(TEST) ## measure the effect of each fault; writes tests/resilience/FAULTS.md
 	$(BIN)/pytest tests/resilience --faults-report
 
 yunikorn: $(TEST) ## run yunikorn-core's own tests on a build that asks; writes integrations/yunikorn/RESULTS.md (Go)
 	$(BIN)/python -m tests.e2e.yunikorn.suites
 
-bench-peers: $(TEST) ## only measure beside other policy servers, and write bench/PEERS.md
+bench-peers: $(TEST) ## measure beside other policy servers; writes bench/PEERS.md
 	$(BIN)/python -m bench.peers
 
-pictures: $(VERIFY) ## draw docs/pictures: figures of the benchmarks, commands on a terminal, leases, the console
+pictures: $(VERIFY) ## draw docs/pictures: benchmark plots, terminal sessions, leases, the console
 	$(BIN)/python -m bench.plots
 	$(BIN)/python -m tests.e2e.documentation.terminal_pictures
 	$(BIN)/python -m tests.e2e.documentation.lease_picture
 	$(BIN)/python -m tests.e2e.documentation.console_pictures
 
-webhook-certificate: $(SERVE) ## make a certificate for the admission webhook, by its own CA
+webhook-certificate: $(SERVE) ## make a certificate for the admission webhook, signed by its own CA
 	$(BIN)/python deploy/admission/own-ca/make_certificate.py --host $(WEBHOOK)
 
 kube-tools: ## build etcd and kube-apiserver for tests/e2e/kube (Go, about 10 minutes)
@@ -152,7 +152,7 @@ dist: $(CHECK) ## build wheel and sdist, reproducibly, and the SBOM of the wheel
 	$(BIN)/python deploy/sbom.py dist/dependencies.json dist/own.json > dist/wheel.cdx.json
 	rm dist/dependencies.json dist/own.json
 
-image: ## build the container image; its SBOM goes into dist/, too (Docker, or ENGINE=podman)
+image: ## build the container image, with its SBOM in dist/ (Docker, or ENGINE=podman)
 	$(ENGINE) build --tag $(IMAGE) .
 	@mkdir -p dist
 	$(ENGINE) run --rm --network none --entrypoint cat $(IMAGE) /opt/queuegate/sbom.cdx.json \
