@@ -7,12 +7,9 @@ import sys
 from pathlib import Path
 from typing import Final
 
-from queuegate_server.identity.resolvers.ldap.bridge import (
-    SASL_EXTERNAL_REQUEST,
-    Bridge,
-    open_bridge,
-)
+from queuegate_server.identity.resolvers.ldap.bridge import SASL_EXTERNAL_REQUEST, Bridge
 from queuegate_server.identity.resolvers.ldap.connection import LdapConnection
+from queuegate_server.identity.resolvers.ldap.dialer import open_bridge
 from queuegate_server.identity.resolvers.ldap.discovery import ServerUrl
 from queuegate_server.identity.resolvers.ldap.errors import BindRefused, LdapFault, ServerFault
 from queuegate_server.identity.resolvers.ldap.instrumentation import (

@@ -6,19 +6,16 @@ stops reading while the other cannot send. What the server sends is checked on t
 """
 
 import asyncio
-import os
 import socket
 import ssl
 import time
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, cast
 
 from queuegate_server.identity.resolvers.ldap.certificates import certificate_advice
-from queuegate_server.identity.resolvers.ldap.discovery import ServerUrl, resolve_host
+from queuegate_server.identity.resolvers.ldap.discovery import ServerUrl
 from queuegate_server.identity.resolvers.ldap.errors import ServerFault
-from queuegate_server.identity.resolvers.ldap.instrumentation import StepObserver, timed_step
 from queuegate_server.identity.resolvers.ldap.messages import (
     BIND_RESPONSE,
-    EXTENDED_RESPONSE,
     MAX_CONTROL_MESSAGE_BYTES,
     MalformedMessage,
     MessageHead,
@@ -27,26 +24,20 @@ from queuegate_server.identity.resolvers.ldap.messages import (
     check_message,
     read_result,
 )
-from queuegate_server.identity.resolvers.ldap.options import LdapOptions
 from queuegate_server.identity.resolvers.ldap.reading_turns import (
     LONG_BYTES,
     READING_SECONDS,
     TURNS,
 )
-from queuegate_server.runtime.threads import AbandonableThreadPool, AllThreadsHang, StillRunning
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 _SEND_BUFFER_BYTES: Final = 1 << 20
-_TCP_USER_TIMEOUT_MS: Final = 10_000
-"""How long sent data may remain without TCP's acknowledgement."""
 _MAX_BYTES_BEFORE_BIND: Final = 4 * MAX_CONTROL_MESSAGE_BYTES
 """The most that a server may send before anybody is bound. Kerberos takes several answers."""
 _MAX_ELEMENTS_BEFORE_BIND: Final = 64
 _FIRST_ID: Final = 1
-_START_TLS_REQUEST: Final = bytes.fromhex("301d 0201 01 7718 8016") + b"1.3.6.1.4.1.1466.20037"
-"""An extended request with message id 1."""
 SASL_EXTERNAL_REQUEST: Final = (
     bytes.fromhex("3018 0201 01 6013 0201 03 0400 a30c 0408") + b"EXTERNAL" + bytes.fromhex("0400")
 )
@@ -319,82 +310,3 @@ class Bridge(_End):
     def _wake(self) -> None:
         if self._waiter and not self._waiter.done():
             self._waiter.set_result(None)
-
-
-async def open_bridge(
-    url: ServerUrl, options: LdapOptions, threads: AbandonableThreadPool, observe: StepObserver
-) -> Bridge:
-    """Connect to a server, with TLS as configured. Raises LdapFault.
-
-    The caller bounds the time; a cancelled call leaves nothing behind.
-    """
-    with timed_step("resolve", str(url), observe) as step:
-        addresses = await resolve_host(url.host, url.port, threads)
-        step.detail = ", ".join(addresses)
-    bridge = Bridge(url)
-    try:
-        with timed_step("connect", str(url), observe) as step:
-            step.detail = await _connect(bridge, addresses, options.connect_timeout)
-        if url.encrypted or options.start_tls:
-            context = await _tls_context(options, threads)
-            if not url.encrypted:
-                with timed_step("starttls", str(url), observe):
-                    await _request_tls(bridge)
-            with timed_step("tls", str(url), observe) as step:
-                step.detail = await bridge.encrypt(context, options.tls_server_name or url.host)
-    except BaseException:
-        bridge.abort("abandoned")
-        raise
-    return bridge
-
-
-async def _tls_context(options: LdapOptions, threads: AbandonableThreadPool) -> ssl.SSLContext:
-    try:
-        return await threads.run("tls", options.tls_context)
-    except ValueError as error:
-        raise ServerFault(str(error), "check ca_file, cert_file and key_file") from None
-    except (StillRunning, AllThreadsHang):
-        raise ServerFault("reading the certificate files is hanging") from None
-
-
-async def _connect(bridge: Bridge, addresses: tuple[str, ...], seconds: float) -> str:
-    """Connect to the first address that answers; return it."""
-    fault = "it has no address"
-    loop = asyncio.get_running_loop()
-    share = seconds / max(1, len(addresses))
-    for address in addresses:
-        try:
-            async with asyncio.timeout(share):
-                transport, _ = await loop.create_connection(
-                    lambda: bridge, address, bridge.url.port
-                )
-        except TimeoutError:
-            fault = f"no answer from {address} within {share:.2g} s"
-        except OSError as error:
-            # In place of the reason, asyncio's text has the address.
-            fault = f"{address}: {os.strerror(error.errno) if error.errno else error}"
-        else:
-            connection = transport.get_extra_info("socket")
-            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-            if hasattr(socket, "TCP_USER_TIMEOUT"):
-                connection.setsockopt(
-                    socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, _TCP_USER_TIMEOUT_MS
-                )
-            return address
-    raise ServerFault(
-        f"cannot connect: {fault}", "check the host, the port and any firewalls in between"
-    )
-
-
-async def _request_tls(bridge: Bridge) -> None:
-    try:
-        reply = await bridge.request(_START_TLS_REQUEST, EXTENDED_RESPONSE)
-    except ServerFault as fault:
-        advice = fault.advice or "check whether the port is for ldap:// rather than ldaps://"
-        raise ServerFault(fault.detail, advice) from None
-    if reply.code != 0:
-        raise ServerFault(
-            f"the server refused StartTLS (code {reply.code}): {reply.text}",
-            "use ldaps://, or configure TLS on the server",
-        )
