@@ -22,7 +22,8 @@ class Question(NamedTuple):
     queue: str
     access: Access
     partition: str
-    groups: Sequence[str]
+    groups: Sequence[str] | None
+    """None to look them up; empty for a user without groups."""
     real_user: str
 
 
@@ -41,8 +42,10 @@ def command_line(visit: Visit, asked: Question) -> str:
         words += ["--access", str(asked.access)]
     if asked.partition != DEFAULT_PARTITION:
         words += ["--partition", asked.partition]
-    for group in asked.groups:
+    for group in asked.groups or ():
         words += ["--group", group]
+    if asked.groups == ():
+        words.append("--no-groups")
     if asked.real_user:
         words += ["--real-user", asked.real_user]
     if is_like_option:
@@ -55,6 +58,8 @@ def grpcurl(visit: Visit, asked: Question) -> str:
     user: dict[str, object] = {"user": asked.user}
     if asked.groups:
         user["groups"] = [*asked.groups]
+    elif asked.groups is not None:
+        user["no_groups"] = True
     request = {
         "user": user,
         "partition": asked.partition,

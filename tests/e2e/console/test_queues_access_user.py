@@ -69,9 +69,16 @@ def test_asking_whether_somebody_may(
             "data-science"
         )
         expect(page.locator("pre").first).to_contain_text("explain omar root.engineering.training")
+        page.get_by_label("The user has no groups").check()
+        page.get_by_role("button", name="Ask").click()
+        expect(page.get_by_role("status")).to_contain_text("✗ denied")
+        expect(page.locator("pre").first).to_contain_text("--no-groups")
+        expect(page.get_by_label("The user has no groups")).to_be_checked()
+        page.get_by_label("The user has no groups").uncheck()
         page.get_by_label("Queue").fill("root.analytics.reports")
         page.get_by_role("button", name="Ask").click()
         expect(page.get_by_role("status")).to_contain_text("✗ denied")
+        expect(page.locator("pre").first).not_to_contain_text("--no-groups")
         assert_quiet(visit)
 
 

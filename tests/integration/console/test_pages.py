@@ -1,5 +1,6 @@
 """The pages Queues, Access and User of a running server."""
 
+import json
 import re
 import shlex
 import subprocess
@@ -136,6 +137,37 @@ def test_groups_of_the_question(browser: Browser) -> None:
     assert "allowed" in page
     assert "Origin from the request" in page
     assert "--group engineers --group x" in page
+
+
+def test_a_user_without_groups(browser: Browser) -> None:
+    """Omar is in data-science, which lets him in unless the question says that he has no groups."""
+    question = "access?user=omar&queue=root.engineering.training"
+    assert "✓ allowed" in words(browser.get(question))
+    answer = browser.get(f"{question}&groups=+,+&no_groups=1")
+    page = words(answer)
+    assert "✗ denied" in page
+    assert "Origin from the request" in page
+    assert "Groups none" in page
+    assert 'name="no_groups" value="1" checked>' in answer.text
+    command, grpcurl = re.findall(r"<pre[^>]*>([^<]*)</pre>", answer.text)
+    request = json.loads(shlex.split(unescape(grpcurl))[3])
+    assert request["user"] == {"user": "omar", "no_groups": True}
+    ended = subprocess.run(
+        [sys.executable, "-m", "queuegate", *shlex.split(unescape(command))[1:]],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (ended.returncode, ended.stderr) == (1, "")
+    assert "omar may not submit to root.engineering.training" in ended.stdout
+
+
+def test_groups_and_no_groups_contradict_each_other(browser: Browser) -> None:
+    answer = browser.get("access?user=omar&queue=root&groups=engineers&no_groups=1")
+    assert answer.status == 400
+    assert "Enter groups, or state that the user has no groups, but not both." in words(answer)
+    assert "denied" not in words(answer)
 
 
 def test_access_cannot_be_decided(browser: Browser) -> None:

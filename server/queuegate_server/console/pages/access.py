@@ -100,6 +100,8 @@ class AccessModel:
     asked: Question
     partitions: Sequence[str]
     groups_text: str
+    no_groups: bool
+    """Whether the question states that the user has no groups."""
     trusts_groups: bool
     """Whether groups given in the question would be used."""
     error: str
@@ -123,18 +125,22 @@ async def show(visit: Visit) -> View:
     """Show the decision for the user and queue in the URL, if any."""
     query = visit.query
     snapshot = visit.services.engine.snapshot
+    groups = tuple(filter(None, _BETWEEN_NAMES.split(query.get("groups", ""))))
+    no_groups = "no_groups" in query
     asked = Question(
         user=query.get("user", "").strip(),
         queue=query.get("queue", "").strip(),
         access=visit.access,
         partition=query.get("partition") or DEFAULT_PARTITION,
-        groups=tuple(filter(None, _BETWEEN_NAMES.split(query.get("groups", "")))),
+        groups=groups if groups or no_groups else None,
         real_user=query.get("real_user", "").strip(),
     )
     error = unanswered = ""
     verdict = None
     status = 200
-    if asked.user or asked.queue:
+    if groups and no_groups:
+        error, status = "Enter groups, or state that the user has no groups, but not both.", 400
+    elif asked.user or asked.queue:
         try:
             verdict = await _decide(visit, asked, snapshot)
         except (InvalidRequest, UnknownPartition) as failed:
@@ -146,6 +152,7 @@ async def show(visit: Visit) -> View:
         asked=asked,
         partitions=[*snapshot.served],
         groups_text=query.get("groups", ""),
+        no_groups=no_groups,
         trusts_groups=visit.trusted and (served is None or served.trust_provided_groups),
         error=error,
         unanswered=unanswered,
@@ -158,7 +165,9 @@ async def show(visit: Visit) -> View:
 
 async def _decide(visit: Visit, asked: Question, snapshot: Snapshot) -> Verdict:
     request = access_pb2.ExplainQueueAccessRequest(
-        user=UserGroupInformation(user=asked.user, groups=asked.groups),
+        user=UserGroupInformation(
+            user=asked.user, groups=asked.groups or (), no_groups=asked.groups == ()
+        ),
         partition=asked.partition,
         queue=asked.queue,
         access=ACCESS_TYPES[asked.access],
