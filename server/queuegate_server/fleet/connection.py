@@ -293,7 +293,10 @@ class _FromFile(CredentialProvider):
     def get_credentials(self) -> tuple[str] | tuple[str, str]:
         """Read the password; blocks. Raises OSError, or ValueError for a file without one."""
         content = read_regular(self._password_file, MAX_SECRET_BYTES)
-        password = content.removesuffix(b"\n").removesuffix(b"\r").decode()
+        try:
+            password = content.removesuffix(b"\n").removesuffix(b"\r").decode()
+        except UnicodeDecodeError:  # whose text quotes a byte of the password
+            raise ValueError(f"{self._password_file} is not UTF-8") from None
         if not password:
             raise ValueError(f"{self._password_file} contains no password")
         return (self._username, password) if self._username else (password,)

@@ -22,7 +22,6 @@ def fleet_view(
     newest: LogPosition | None,
     now: float,
     *,
-    is_reachable: bool,
     has_asked: bool = True,
     mistakes: Sequence[str],
     cause: str = "",
@@ -34,17 +33,16 @@ def fleet_view(
         peers: The other replicas.
         newest: The newest event that is known; None while the replica follows no history.
         now: The time on its own clock, in seconds.
-        is_reachable: Whether it reaches Redis.
         has_asked: Whether its first heartbeat was answered or has failed.
         mistakes: Mistakes in the settings of replicas, in sentences.
-        cause: Why it does not reach Redis, if an operator has to change something.
+        cause: Why it cannot use Redis; empty if it can.
     """
     statuses = [(own, 0.0), *((peer.status, now - peer.seen_at) for peer in peers.values())]
     replicas = [
         _replica_view(
             *(status, silent, newest),
             is_self=status is own,
-            is_cut_off=status is own and not is_reachable and (has_asked or not own.is_starting),
+            is_cut_off=status is own and bool(cause) and (has_asked or not own.is_starting),
         )
         for status, silent in statuses
     ]
@@ -53,7 +51,7 @@ def fleet_view(
         for status, silent in statuses
         if status.problem and status.problem != cause and silent < HEARTBEAT_TIMEOUT
     ]
-    return FleetView(sorted(replicas), is_reachable, [*refused, *mistakes], cause)
+    return FleetView(sorted(replicas), [*refused, *mistakes], cause)
 
 
 class Mistakes:

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Final
 
 from queuegate_server.engine import Engine, NotReady
-from queuegate_server.fleet.connection import StoreRefused, StoreUnavailable
+from queuegate_server.fleet.connection import StoreUnavailable
 from queuegate_server.fleet.events import Change, LogState, ReplicaStatus
 from queuegate_server.fleet.follower import Follower
 from queuegate_server.fleet.health import Mistakes, fleet_view
@@ -79,7 +79,7 @@ class FleetMember:
         """
         self.session: Final = session
         self.stream: Final = stream
-        self.error: StoreUnavailable | None = _NotAskedYet("it has not answered yet")
+        self.error: StoreUnavailable | None = _NotAskedYet("Redis has not answered yet")
         """Why Redis is unavailable; None if it has answered the last heartbeat."""
         self._refusals = refusals
         self._engine = engine
@@ -111,10 +111,9 @@ class FleetMember:
         now, session = self._clock(), self.session
         return fleet_view(
             *(self.status, session.peers.all(), session.log.newest, now),
-            is_reachable=self.is_reachable,
             has_asked=not isinstance(self.error, _NotAskedYet),
             mistakes=self._mistakes.all(session.peers, self.stream.rejected, now),
-            cause=str(self.error) if isinstance(self.error, StoreRefused) else "",
+            cause="" if self.error is None else str(self.error),
         )
 
     async def close(self) -> None:

@@ -28,7 +28,9 @@ _REMEDIES: Final[Mapping[str, str]] = {
     " fleet.username the rights listed in the fleet guide",
     r"(?i:unknown (redis )?command)": "a fleet needs Redis 6.2 or newer, or Valkey, without renamed"
     " commands",
-    r"WRONGPASS|NOAUTH|(?i:invalid (username|password)|authentication)": _AUTHENTICATION,
+    r"NOAUTH|(?i:authentication required)": "Redis requires a password: set"
+    " fleet.password_file, and fleet.username unless the account is `default`",
+    r"WRONGPASS|(?i:invalid (username|password)|authentication)": _AUTHENTICATION,
     r"OOM|(?i:maxmemory|out of memory)": "give Redis more memory, and set maxmemory-policy"
     " volatile-ttl",
     r"READONLY|(?i:read only replica)": "fleet.url must name the master, or the sentinels that know"

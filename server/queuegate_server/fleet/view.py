@@ -30,12 +30,15 @@ class FleetView(NamedTuple):
 
     replicas: Sequence[ReplicaView]
     """Sorted by name."""
-    connected: bool
-    """Whether the replica that looks at the fleet reaches Redis."""
     mistakes: Sequence[str] = ()
     """Mistakes in the settings of replicas and of Redis, in sentences."""
     cause: str = ""
-    """Why the replica does not reach Redis, if an operator has to change something."""
+    """Why the replica that looks at the fleet cannot use Redis; empty if it can."""
+
+    @property
+    def connected(self) -> bool:
+        """Whether the replica that looks at the fleet reaches Redis."""
+        return not self.cause
 
     @property
     def checksums(self) -> set[str]:
@@ -56,8 +59,7 @@ class FleetView(NamedTuple):
         own = [each.name for each in self.replicas if each.is_self]
         if any(each.is_self and each.state == "silent" for each in self.replicas):
             # What it saw of the others is old.
-            cause = self.cause or "see its log"
-            yield f"replica {', '.join(own)} cannot use Redis and works alone: {cause}"
+            yield f"replica {', '.join(own)} cannot use Redis and works alone: {self.cause}"
             return
         silent = [
             each.name for each in self.replicas if each.state == "silent" and not each.is_self

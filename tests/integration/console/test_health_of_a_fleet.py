@@ -1,10 +1,11 @@
 """The Health page of a replica: the other replicas, and a Redis that is away."""
 
+import re
 from pathlib import Path
 
 from tests.support.console_http import Browser, words
 from tests.support.eventually import eventually
-from tests.support.servers.admin_port import LISTEN, ops_address
+from tests.support.servers.admin_port import LISTEN, get_json, ops_address
 from tests.support.servers.fleet import running_fleet
 
 
@@ -26,9 +27,14 @@ def test_replicas_are_shown_and_missed(tmp_path: Path) -> None:
             expected=True,
         )
         fleet.redis.stop()
+        host, _, port = fleet.redis.url.rpartition("/")[2].rpartition(":")
+        alone = "Replica east cannot use Redis and works alone: ConnectionError: "
         eventually(
-            lambda: "Replica east cannot use Redis and works alone" in health(), expected=True
+            lambda: re.search(rf"{alone}.*{host}:{port}.*refused", health()) is not None,
+            expected=True,
         )
+        _, ready = get_json(ops_address(fleet.servers["east"]), "/readyz")
+        assert re.search(f"^r{alone[1:]}.*{port}.*refused", ready["fleet"]["problems"][0])
 
 
 def test_what_redis_refuses_is_shown(tmp_path: Path) -> None:

@@ -222,6 +222,30 @@ def test_a_password_that_is_wrong(tmp_path: Path) -> None:
         alone(fleet, "correct fleet.username and fleet.password_file", **account)
 
 
+def test_a_password_that_is_not_set(tmp_path: Path) -> None:
+    with (
+        running_redis(tmp_path / "redis", password="right") as redis,
+        fleet_on(redis, tmp_path) as fleet,
+    ):
+        alone(fleet, "Redis requires a password: set fleet.password_file")
+
+
+def test_a_password_file_that_cannot_be_used(tmp_path: Path) -> None:
+    """The cause names the file, and no byte of it."""
+    password = tmp_path / "password"
+    password.write_bytes(b"\xffsecret")
+    with running_redis(tmp_path / "redis") as redis, fleet_on(redis, tmp_path) as fleet:
+        alone(fleet, f"{password} is not UTF-8", password_file=str(password))
+        assert "0xff" not in problems(fleet, "alone")
+
+
+def test_a_redis_that_does_not_answer(tmp_path: Path) -> None:
+    with running_redis(tmp_path / "redis") as redis, fleet_on(redis, tmp_path) as fleet:
+        redis.freeze()
+        alone(fleet, "no answer within 1 s")
+        redis.thaw()
+
+
 def without_scheme(url: str) -> str:
     return url.partition("://")[2]
 

@@ -19,15 +19,15 @@ def view(
     *,
     newest: LogPosition | None = NEWEST,
     silent: float = 0.0,
-    is_reachable: bool = True,
+    cause: str = "",
     has_asked: bool = True,
 ) -> FleetView:
     peers = {other.instance: Peer(other, 100.0, 90.0)}
     return fleet_view(
         *(own, peers, newest, 100.0 + silent),
-        is_reachable=is_reachable,
         has_asked=has_asked,
         mistakes=(),
+        cause=cause,
     )
 
 
@@ -48,7 +48,7 @@ def test_a_replica_that_has_just_been_started_is_no_problem_but_the_fleet_does_n
     starting = replace(ONE, epoch="", sequence=0, checksum="", is_starting=True)
     for shown in (
         view(starting, TWO, newest=None),
-        view(starting, TWO, newest=None, is_reachable=False, has_asked=False),
+        view(starting, TWO, newest=None, cause="it is closed", has_asked=False),
         view(TWO, starting),
     ):
         states = {each.name: each.state for each in shown.replicas}
@@ -59,10 +59,10 @@ def test_a_replica_that_has_just_been_started_is_no_problem_but_the_fleet_does_n
 
 def test_a_replica_that_starts_without_redis_or_for_too_long_is_a_problem() -> None:
     starting = replace(ONE, epoch="", sequence=0, is_starting=True)
-    [problem] = view(starting, TWO, newest=None, is_reachable=False).problems
+    [problem] = view(starting, TWO, newest=None, cause="it is closed").problems
     assert problem.startswith("replica one cannot use Redis")
     too_long = replace(starting, is_starting=False)
-    [problem] = view(too_long, TWO, newest=None, is_reachable=False, has_asked=False).problems
+    [problem] = view(too_long, TWO, newest=None, cause="it is closed", has_asked=False).problems
     assert problem.startswith("replica one cannot use Redis")
     [problem] = view(TWO, too_long).problems
     assert problem == "replicas that do not follow the fleet yet: one"
@@ -70,8 +70,8 @@ def test_a_replica_that_starts_without_redis_or_for_too_long_is_a_problem() -> N
 
 def test_a_replica_that_is_cut_off_says_nothing_of_the_others() -> None:
     cut_off = replace(ONE, epoch="", sequence=0)
-    shown = view(cut_off, TWO, newest=None, silent=HEARTBEAT_TIMEOUT + 1, is_reachable=False)
-    assert shown.problems == ["replica one cannot use Redis and works alone: see its log"]
+    shown = view(cut_off, TWO, newest=None, silent=HEARTBEAT_TIMEOUT + 1, cause="it is closed")
+    assert shown.problems == ["replica one cannot use Redis and works alone: it is closed"]
 
 
 def test_each_kind_of_problem_is_named() -> None:
