@@ -20,7 +20,7 @@ Manifest = dict[str, Any]
 PROBES: Final = ("startupProbe", "readinessProbe", "livenessProbe")
 VERSIONS: Final = ("1.30", "1.32", "1.34")
 CUSTOM: Final = {
-    "monitoring.coreos.com/v1": {"ServiceMonitor", "PrometheusRule"},
+    "monitoring.coreos.com/v1": {"ServiceMonitor", "PodMonitor", "PrometheusRule"},
     "cert-manager.io/v1": {"Issuer", "Certificate"},
 }
 """Kinds from other projects, for which Kubernetes publishes no schema."""
@@ -129,6 +129,16 @@ def check_selectors(manifests: list[Manifest]) -> None:
         assert monitor["spec"]["jobLabel"] in service["metadata"]["labels"]
         ports = {port["name"] for port in service["spec"]["ports"]}
         assert {each["port"] for each in monitor["spec"]["endpoints"]} <= ports
+
+
+def check_pod_monitor(monitor: Manifest, deployment: Manifest) -> None:
+    """Check that a monitor selects the pods of a Deployment, and a port of our container."""
+    template = deployment["spec"]["template"]
+    labels = template["metadata"]["labels"]
+    assert monitor["spec"]["selector"]["matchLabels"].items() <= labels.items()
+    ((_, container),) = own_containers([deployment])
+    ports = {port["name"] for port in container["ports"]}
+    assert {each["port"] for each in monitor["spec"]["podMetricsEndpoints"]} <= ports
 
 
 @contextmanager

@@ -42,8 +42,9 @@ partitions:
       - name: root
         submitacl: alice
 """
-CALLER = {
-    "dns:yunikorn-scheduler.yunikorn.svc": {"roles": ["check", "read"], "assert_groups": True}
+CALLERS = {
+    "dns:yunikorn-scheduler.yunikorn.svc": {"roles": ["check", "read"], "assert_groups": True},
+    "cn:on-call": {"roles": ["check", "read", "admin"]},
 }
 TLS = "{certificate_file: /run/secrets/queuegate/tls.crt, key_file: /run/secrets/queuegate/tls.key}"
 SECRET = {"path": "/x", "secret": "a"}
@@ -206,7 +207,7 @@ def test_the_chart_and_the_manifests_make_the_same(
     subprocess.run([sys.executable, str(script)], check=True)
     own = yaml.safe_load((deploy / "admission/own-ca" / made / "helm-values.yaml").read_text())
     values: dict[str, dict[str, Any]] = {
-        "fleet": {"server": {"settings": {"callers": {"certificates": CALLER}}}},
+        "fleet": {"server": {"settings": {"callers": {"certificates": CALLERS}}}},
         "admission/cert-manager": {"server": {"enabled": False}, "webhook": CERT_MANAGER},
         "admission/own-ca": {
             "server": {"enabled": False},
@@ -360,7 +361,7 @@ def test_the_console_is_served_with_tls(chart: Helm) -> None:
     settings = {
         "ops": {"tls": {**yaml.safe_load(TLS), "client_ca_file": "/run/secrets/queuegate/ca.crt"}},
         "console": {"enabled": True},
-        "callers": {"certificates": CALLER},
+        "callers": {"certificates": CALLERS},
     }
     values = {"server": {"settings": settings}, "prometheus": {"serviceMonitors": True}}
     manifests = chart.template(values)

@@ -8,17 +8,21 @@ import sys
 from pathlib import Path
 
 import pytest
+import trustme
 import yaml
 
 from queuegate import Client
+from queuegate.cli import main
 from tests.support.go_toolchain import BUILD_SECONDS
 from tests.support.manifests import (
     VERSIONS,
     Manifest,
     check_names,
+    check_pod_monitor,
     check_schemas,
     check_selectors,
     kustomized,
+    loaded,
     of_kind,
     own_containers,
     started,
@@ -80,6 +84,46 @@ def test_own_ca_says_what_comes_first(kustomize: Path, tmp_path: Path) -> None:
     assert error in (folder / "README.md").read_text(encoding="utf-8")
 
 
+def test_the_person_on_call(
+    kustomize: Path, deploy: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A certificate for the example's name permits the commands of the runbook; others do not."""
+    ca = trustme.CA()
+    issued = ca.issue_cert("queuegate.yunikorn.svc")
+    certificate = {
+        "tls.crt": b"".join(blob.bytes() for blob in issued.cert_chain_pems).decode(),
+        "tls.key": issued.private_key_pem.bytes().decode(),
+        "ca.crt": ca.cert_pem.bytes().decode(),
+    }
+    files = {
+        "yunikorn-configs": {"queues.yaml": POLICY},
+        "queuegate-certificate": certificate,
+    }
+    manifests = kustomized(kustomize, deploy / "fleet")
+    ((pod, container),) = own_containers(manifests)
+    (tmp_path / "mounts").mkdir()
+    ca.cert_pem.write_to_path(tmp_path / "ca.crt")
+    scheduler = ca.issue_cert("yunikorn-scheduler.yunikorn.svc")
+    on_call = ca.issue_cert("somebody@example.com", common_name="on-call")
+    with started(manifests, pod, container, tmp_path / "mounts", files) as server:
+        port = server.address.strip().rpartition(":")[2]
+
+        def statuses(caller: trustme.LeafCert) -> list[int]:
+            caller.private_key_and_cert_chain_pem.write_to_path(tmp_path / "caller.pem")
+            tls = ["--tls-server-name", "queuegate.yunikorn.svc"]
+            for option, name in (("ca", "ca.crt"), ("cert", "caller.pem"), ("key", "caller.pem")):
+                tls += [f"--tls-{option}", str(tmp_path / name)]
+            asked = ("fleet", "explain alice root.a", "reload --wait", "invalidate --all --wait")
+            server_options = ["--address", f"127.0.0.1:{port}", "--timeout", "60"]
+            return [main([*server_options, *tls, *each.split()]) for each in asked]
+
+        # The last two need the role admin. Without Redis, there is no fleet to show.
+        assert statuses(on_call) == [1, 0, 0, 0]
+        assert "the server belongs to no fleet" in capsys.readouterr().err
+        assert statuses(scheduler)[1:] == [0, 2, 2]
+        assert "this call needs the role admin" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("namespace", ["", "yunikorn"])
 def test_sidecar(kustomize: Path, deploy: Path, tmp_path: Path, namespace: str) -> None:
     """The component adds a container and what it needs; everything else is as it was."""
@@ -94,6 +138,8 @@ def test_sidecar(kustomize: Path, deploy: Path, tmp_path: Path, namespace: str) 
     (after,) = kustomized(kustomize, tmp_path / "overlay")
     check_schemas([after], VERSIONS[-1])
     check_names([after], *own_containers([after])[0])
+    (monitor,) = of_kind(loaded((deploy / "monitoring/monitors.yaml").read_text()), "PodMonitor")
+    check_pod_monitor(monitor, after)
     assert without_queuegate(after) == before
     ((pod, container),) = own_containers([after])
     assert container["restartPolicy"] == "Always"

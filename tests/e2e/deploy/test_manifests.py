@@ -83,7 +83,7 @@ def test_every_file_is_used() -> None:
 
 def test_only_the_monitors_need_the_prometheus_operator() -> None:
     needed = {file for file, each in DOCUMENTS if each["apiVersion"] == "monitoring.coreos.com/v1"}
-    assert needed == {DEPLOY / "monitoring/service-monitors.yaml"}
+    assert needed == {DEPLOY / "monitoring/monitors.yaml"}
 
 
 def test_all_servers_are_here() -> None:

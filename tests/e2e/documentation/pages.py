@@ -54,10 +54,12 @@ PAGES: Final = {
     ),
     "docs/how-to/decide-in-the-shim.md": Page((environments.go,)),
     "docs/how-to/deploy-fleet.md": Page(
-        module="e2e/documentation/test_kubernetes.py", not_run=4, blocks="yaml yaml yaml yaml"
+        module="e2e/documentation/test_kubernetes.py", not_run=6, blocks="yaml yaml yaml yaml"
     ),
     "docs/how-to/deploy-sidecar.md": Page(
-        module="e2e/documentation/test_kubernetes.py", not_run=3, blocks="yaml yaml sh sh yaml yaml"
+        module="e2e/documentation/test_kubernetes.py",
+        not_run=4,
+        blocks="yaml yaml sh sh yaml yaml yaml",
     ),
     "docs/how-to/freeipa.md": Page((directories.freeipa,), not_run=2),
     "docs/how-to/go-shim.md": Page(

@@ -12,6 +12,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import trustme
 import yaml
 
 from queuegate.cli import main
@@ -59,11 +60,14 @@ def test_the_sidecar(
     assert capsys.readouterr().out.startswith("allowed: alice may submit to root.research")
 
 
-def test_the_sidecar_with_a_directory(kustomize: Path, overlay: Path, tmp_path: Path) -> None:
-    _, kustomization, settings, patch = blocks("deploy-sidecar.md", "yaml")
-    page = (PAGES / "deploy-sidecar.md").read_text(encoding="utf-8")
-    (sentence,) = re.findall(r"add `(patches: .+?)` to", page)
-    (overlay / "kustomization.yaml").write_text(f"{kustomization}{sentence}\n")
+@pytest.mark.parametrize("namespace", ["", "yunikorn"])
+def test_the_sidecar_with_a_directory(kustomize: Path, overlay: Path, namespace: str) -> None:
+    _, kustomization, settings, patch, patches = blocks("deploy-sidecar.md", "yaml")
+    scheduler = yaml.safe_load((overlay / "scheduler.yaml").read_text(encoding="utf-8"))
+    if namespace:
+        scheduler["metadata"]["namespace"] = namespace
+    (overlay / "scheduler.yaml").write_text(yaml.safe_dump(scheduler))
+    (overlay / "kustomization.yaml").write_text(kustomization + patches)
     (overlay / "sidecar-ldap.yaml").write_text(patch)
     (deployment,) = kustomized(kustomize, overlay)
     check_schemas([deployment], VERSIONS[-1])
@@ -75,6 +79,37 @@ def test_the_sidecar_with_a_directory(kustomize: Path, overlay: Path, tmp_path: 
     assert str(Path(file).parent) in mounts
     corp = yaml.safe_load(settings)["resolvers"]["corp"]
     assert {str(Path(corp[key]).parent) for key in ("ca_file", "bind_password_file")} <= mounts
+
+
+def test_the_settings_of_the_sidecar_are_checked_before_the_rollout(tmp_path: Path) -> None:
+    """The page's command, with the folders that Docker would mount replaced by their sources."""
+    settings = blocks("deploy-sidecar.md", "yaml")[2]
+    (command,) = [each for each in blocks("deploy-sidecar.md", "sh") if "docker run" in each]
+    words = shlex.split(command.replace("$PWD", str(tmp_path)))
+    mounts = [words[at + 1].split(":")[:2] for at, word in enumerate(words) if word == "--volume"]
+    image = words.index("registry.example.com/queuegate:0.1.0")
+
+    def validated(text: str) -> str:
+        for source, target in mounts:
+            text = text.replace(f"{target}/", f"{source}/")
+        (tmp_path / "queuegate.yaml").write_text(text)
+        arguments = " ".join(words[image + 1 :]).replace("/etc/queuegate", str(tmp_path)).split()
+        ended = subprocess.run(
+            [sys.executable, "-m", "queuegate_server", *arguments],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert (ended.returncode == 0) == (not ended.stdout)
+        return ended.stdout + ended.stderr
+
+    assert len(mounts) == 2
+    (tmp_path / "password").write_text("secret")
+    trustme.CA().cert_pem.write_to_path(tmp_path / "ca.crt")
+    assert validated(settings) == "1 file, 0 errors, 0 warnings\n"
+    assert "queuegate.yaml:4:13: error" in validated(settings.replace("openldap", "open"))
+    (tmp_path / "ca.crt").unlink()
+    assert "resolvers.corp.ca_file: the file cannot be read" in validated(settings)
 
 
 def test_the_policy_of_the_sidecar_is_clean(tmp_path: Path) -> None:
@@ -147,6 +182,23 @@ def test_the_fleet(kustomize: Path, overlay: Path, tmp_path: Path) -> None:
     }
     with started(manifests, pod, container, tmp_path, files):
         pass
+
+
+def test_the_settings_of_the_fleet_are_checked_before_the_rollout(tmp_path: Path) -> None:
+    settings = yaml.safe_load(blocks("deploy-fleet.md", "yaml")[1])["data"]["queuegate.yaml"]
+    (command,) = [each for each in blocks("deploy-fleet.md", "sh") if "docker run" in each]
+    arguments = command.partition("queuegate:0.1.0 ")[2].split()
+    ended = subprocess.run(
+        [sys.executable, "-m", "queuegate_server", *arguments],
+        input=settings,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    missing = "/run/secrets/queuegate/tls.crt: No such file or directory"
+    assert ended.stdout == f"<stdin>: error: '0.0.0.0:50051': {missing}\n"
+    page = (PAGES / "deploy-fleet.md").read_text(encoding="utf-8")
+    assert "The only error should be that `/run/secrets/queuegate/tls.crt` does not exist" in page
 
 
 def test_the_controllers_of_the_webhook() -> None:
