@@ -24,7 +24,7 @@ def measure(scale: Scale, folder: Path) -> Part:
     users, moves = (500, 3) if scale.is_quick else (9_000, 9)
     table = Table(
         "A gate that moves from one server to another",
-        "Two servers and a real slapd; with a fleet, a real Redis, too. A gate holds the groups of "
+        "Two servers and a real slapd; with a fleet, also a real Redis. A gate holds the groups of "
         f"{users:,} users when its connection is cut, and connects to the other server. Then it is "
         f"asked about each user once. Medians of {moves} moves (smallest to largest).",
         ("servers", "passed on to the server", "seconds for all users"),

@@ -39,7 +39,7 @@ def measure(scale: Scale, folder: Path) -> Part:
     starting = Table(
         "A gate starts",
         "A process with `queuegate.Gate`, from its start (Python and its imports included) to the "
-        "moment at which it decides by itself; then its resident memory, and the largest before. "
+        "moment at which it decides on its own; then its resident memory, and the largest before. "
         "The server runs already, and has sent its policy to another gate before.",
         ("queues", "starts", "seconds until live", "resident memory, MiB", "largest, MiB"),
     )

@@ -55,7 +55,7 @@ def _transport(request: pytest.FixtureRequest) -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def _logging() -> Iterator[None]:
-    """Restore what `queuegate` sets for its process when it decides by files."""
+    """Restore what `queuegate` sets for its process when it decides from files."""
     yield
     for name in ("queuegate_server", "queuegate_server.identity"):
         logging.getLogger(name).setLevel(logging.NOTSET)

@@ -58,7 +58,7 @@ def _of_registry(registry: CollectorRegistry) -> list[Metric]:
     found = []
     for collector in registry._collector_to_names:
         for metric in collector.collect():
-            # Those of metrics without samples yet.
+            # The names of metrics without samples yet.
             vars(metric).setdefault("_labelnames", getattr(collector, "_labelnames", ()))
             found.append(metric)
     return found

@@ -137,7 +137,7 @@ func TestQueues(t *testing.T) {
 			}
 			queue := partition.GetQueue(path)
 			if queue == nil {
-				t.Error(question.ID, "there is no queue above", question.Queue)
+				t.Error(question.ID, "no queue above", question.Queue)
 				continue
 			}
 			ask := queue.CheckSubmitAccess

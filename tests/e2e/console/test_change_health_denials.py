@@ -23,7 +23,7 @@ claims:
 
 
 def _checks(page: Page) -> Locator:
-    """Return the rows of checks: pages that explain are in the log, too."""
+    """Return the rows of checks: the log also lists pages that explain."""
     return page.get_by_role("row").filter(has_text="CheckQueueAccess")
 
 

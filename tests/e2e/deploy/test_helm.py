@@ -154,7 +154,7 @@ def test_shape(chart: Helm, shape: str, tmp_path: Path) -> None:
 
 
 def test_everything_is_said(chart: Helm) -> None:
-    """Values that `started` does not need reach their places, too."""
+    """Values that `started` does not need also reach the manifests."""
     manifests = chart.template(EVERYTHING, release="scheduling")
     kinds = [each["kind"] for each in manifests]
     assert (kinds.count("ServiceMonitor"), kinds.count("PrometheusRule")) == (2, 1)

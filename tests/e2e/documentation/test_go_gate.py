@@ -1,4 +1,4 @@
-"""examples/go-gate: goes on deciding while its server is away and restarts."""
+"""examples/go-gate keeps deciding while its server is down and restarts."""
 
 import os
 import subprocess

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.timeout(BUILD_SECONDS + 300)
 
 _ROUNDS: Final = 500
 _DEFAULTS: Final = {"yarn.acl.enable": "false", "yarn.admin.acl": "*"}
-"""Those of yarn-default.xml."""
+"""The values in yarn-default.xml."""
 _VARIABLE: Final = re.compile(r"\$\{[^}$ ]+\}")
 
 

@@ -102,7 +102,7 @@ def test_with_shared_settings_anybody_could_write_any_name(
 
 
 def test_outages(cluster: ApiServer, ours: Webhook, theirs: Webhook) -> None:
-    """Without theirs ours goes on; without ours nothing is created."""
+    """Without their webhook ours keeps working; without ours nothing is created."""
     theirs.configure({BYPASS: "true"})
     for stopped, status in ((theirs, 201), (ours, 500)):
         stopped.server.process.send_signal(signal.SIGSTOP)

@@ -92,7 +92,7 @@ def test_workloads(cluster: ApiServer, webhook: Webhook, kind: str) -> None:
     answer = cluster.ask("bob", "PATCH", f"{path}/w", change)
     if kind != "Job":  # whose template nobody can change
         assert "user info annotation change is not allowed" in refusal(answer)
-        # Written anew without the annotation: it comes back.
+        # Rewritten without the annotation, the object gets it back.
         assert recorded(created(cluster.ask("bob", "PUT", f"{path}/w", thing))) == "bob"
     assert answer.status_code in {403, 422}
 

@@ -116,7 +116,7 @@ def test_drain(
         assert client.check_health() == "not_serving"
         assert client.check("alice", "root.x").reason == "user"
         assert not slow.done()
-        # Then no new calls are taken, and the one under way goes on. The native transport cannot
+        # Then no new calls are taken, and the current one continues. The native transport cannot
         # send clients elsewhere, and answers them to the end.
         newcomer = queuegate.Client(server.address, timeout=60, retry=queuegate.Retry(attempts=1))
         is_native = server.wait_for_log("transport")["transport"] == "native"

@@ -1,4 +1,4 @@
-"""A process whose event loop stands still ends by itself; one that was stopped goes on."""
+"""A process whose event loop is stuck ends on its own; one that was stopped resumes."""
 
 import signal
 import subprocess

@@ -1,7 +1,7 @@
 """Looks for known vulnerabilities in the pinned packages: `make audit`.
 
 Exit status 1 if there are some. Where the index cannot be asked, that is said and is no
-failure: the tests run without a network, too.
+failure: the tests also run without a network.
 """
 
 import json

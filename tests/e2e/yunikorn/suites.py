@@ -1,7 +1,7 @@
 """`make yunikorn`: yunikorn-core's own tests on a build whose ACL checks a real server answers.
 
 Those of each version run three times: unmodified, with the server, and with the server stopped,
-which shows that its answers matter. Then a check is timed. What came out is written to
+which shows that its answers matter. Then a check is timed. The results are written to
 integrations/yunikorn/RESULTS.md.
 """
 
@@ -208,7 +208,7 @@ def times(version: str) -> dict[str, float]:
 
 @dataclass(frozen=True, slots=True)
 class Results:
-    """What came out with one version."""
+    """The results of one version."""
 
     version: str
     released: Outcome

@@ -339,7 +339,7 @@ def test_a_suite_of_yunikorn_core(version: str) -> None:
 
 @pytest.mark.parametrize("version", suites.VERSIONS)
 def test_recorded_answers(version: str) -> None:
-    """Those of `tests/vectors/` are the answers of the released code."""
+    """The answers in `tests/vectors/` are those of the released code."""
     suites.prepare(version)
     suites.compare_vectors(version)
 

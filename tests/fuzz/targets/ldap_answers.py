@@ -105,7 +105,7 @@ def target(data: bytes) -> None:
         assert len(set(outcome.groups)) == len(outcome.groups) <= limit
         for group in outcome.groups:
             assert group.encode()
-            assert not any(map(is_control, group)), f"{group!r} is no name"
+            assert not any(map(is_control, group)), f"{group!r} is not a valid name"
 
 
 def _judge(groups: Sequence[str], connection: "_ScriptedConnection") -> None:

@@ -42,7 +42,7 @@ class MovingGate:
         await self._proxy.refuse()
 
     async def move(self, replica: str) -> None:
-        """Have the gate reach another replica, and wait until it decides by itself again."""
+        """Have the gate reach another replica, and wait until it decides on its own again."""
         resets = self.gate.resets
         self._proxy.target = _port(self._fleet, replica)
         await self._proxy.refuse()

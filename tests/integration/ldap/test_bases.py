@@ -209,7 +209,7 @@ async def test_a_proxy_that_widens_the_base(
         opened = await resolver(slapd)
         assert isinstance(await opened.resolve("eve"), NoSuchUser)
         assert opened.statistics.outside_base == 1
-        # Bob is in a group elsewhere, too; one of two twins is elsewhere.
+        # Bob is also in a group elsewhere; one of two twins is elsewhere.
         assert await opened.resolve("bob") == Found(("analytics",))
         assert await opened.resolve("twin") == Found(())
         assert opened.statistics.outside_base == 3

@@ -20,7 +20,7 @@ CHAINS = {
 
 @pytest.fixture
 def config(tmp_path: Path, own_directory: Slapd, ca_file: Path, password_file: Path) -> Path:
-    """Settings with a partition for each chain. testuser1 is in the directory, too."""
+    """Settings with a partition for each chain. testuser1 is also in the directory."""
     own_directory.add(person("testuser1") + group("more", dn("testuser1")))
     queues = tmp_path / "queues.yaml"
     queues.write_text(

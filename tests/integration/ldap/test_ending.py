@@ -68,7 +68,7 @@ async def test_cancelled_lookups_leave_nothing_behind(resolver: Build, directory
     assert connection.in_flight == 0
     assert connection.quiet.is_set()
     assert await opened.resolve("bob") == BOB
-    # Those of earlier tests may close meanwhile: fewer is no leak.
+    # Connections of earlier tests may close meanwhile: a lower count is not a leak.
     await wait_until(lambda: descriptors() <= before)
 
 

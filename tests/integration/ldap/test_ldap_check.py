@@ -168,7 +168,7 @@ def test_names_in_the_directory_cannot_steer_the_terminal(
     assert status == 0
     assert "\x1b" not in output
     assert "\u202e" not in output
-    # A name with control characters is no name at all.
+    # A name with control characters is invalid.
     assert r"groups (2): level1, a\u202eb" in output
     assert "note: 1 groups have no readable name" in output
 

@@ -60,7 +60,7 @@ async def test_groups_of(
 @pytest.mark.parametrize(
     ("user", "given", "groups"),
     [
-        # gidNumber 500 is staff, which lists nobody; 599 is no group and goes by its number.
+        # gidNumber 500 is staff, which lists no members; no group has 599, which is used as it is.
         ("alice", {**UIDS, **GID}, ("staff", "devs", "wheel")),
         ("bob", {**UIDS, **GID}, ("devs",)),
         ("carol", {**UIDS, **GID}, ("599",)),

@@ -156,7 +156,7 @@ def test_tokens_are_followed_and_a_bad_file_changes_nothing(
         assert allowed()
         replace(tokens, line("ci", OTHER))
         eventually(allowed, expected=False)
-        # The client follows its file, too.
+        # The client also follows its file.
         token_file(tmp_path, OTHER)
         eventually(allowed, expected=True)
         tokens.unlink()

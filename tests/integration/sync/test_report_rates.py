@@ -160,7 +160,7 @@ def test_refused_decisions_are_logged_at_a_bounded_rate(tmp_path: Path) -> None:
 
 
 def test_a_gate_is_asked_to_wait_and_does(tmp_path: Path) -> None:
-    """The opening of a stream counts as a call: a gate over its rate waits as it is told."""
+    """Opening a stream counts as a call: a gate above its rate waits as long as the server asks."""
     with (
         running_server(*arguments(tmp_path, *limited(rate=1, burst=1))) as server,
         live_gate(server.address, outbox=tmp_path / "outbox") as gate,

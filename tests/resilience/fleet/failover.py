@@ -41,7 +41,7 @@ async def events_lost(redis: ReplicatedRedis) -> AsyncIterator[None]:
     master, (replica,) = redis.master, redis.replicas
     _require_replicas(master, 0)
     _require_replicas(replica, 0)
-    # What has been sent to it already, it reads when it wakes up.
+    # When it wakes up, it reads what has already been sent to it.
     replica.freeze()
     master.command("CLIENT", "KILL", "TYPE", "replica")
     try:

@@ -233,7 +233,7 @@ async def redis_restarted(rounds: Rounds) -> AsyncIterator[None]:
 
 @contextlib.asynccontextmanager
 async def redis_stopped(rounds: Rounds) -> AsyncIterator[None]:
-    """It hangs, and goes on as if nothing had happened."""
+    """It hangs, and resumes as if nothing had happened."""
     redis = rounds.fleet.redis
     redis.freeze()
 

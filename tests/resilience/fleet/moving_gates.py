@@ -98,7 +98,7 @@ class Bounds:
     trims: int = 0
     """Restarts of a replica that finds no events in Redis but the newest."""
     isolations: int = 0
-    """How often a replica loses the order of events; above 0, an append may fail, too."""
+    """How often a replica loses the order of events; above 0, an append may also fail."""
     pings: int = 1
     connects: int = 1
     wants: int = 0

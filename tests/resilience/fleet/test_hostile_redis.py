@@ -43,7 +43,7 @@ def test_the_fleet_mends_itself(fleet: Fleet, content: str) -> None:
 
 
 def test_very_many_statuses_take_no_replica_out_of_the_fleet(fleet: Fleet) -> None:
-    """Those of the replicas are read first, and nobody drops a cache."""
+    """The entries of the replicas are read first, and no cache is dropped."""
     history = fleet.redis.get(f"{PREFIX}epoch")
     before = [
         value(ops_address(fleet.servers[name]), "queuegate_fleet_gaps_total") for name in NAMES

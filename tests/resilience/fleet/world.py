@@ -409,7 +409,7 @@ class World:
                 groups.asked_alone or groups.generation != lease.generation
             ):
                 continue  # they are asked for again, or were a moment ago
-            # One that follows the fleet uses groups of an earlier lease if the directory fails.
+            # A following replica uses groups of an earlier lease if the directory fails.
             if groups.version < self.promised:
                 raise Violation(f"replica {each.name} answers from old groups")
 

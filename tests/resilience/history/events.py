@@ -1,5 +1,5 @@
 """Everything that happens to the server while clients ask: the groups of users, the policy, tokens
-and roles change, caches are invalidated, processes are killed. In a fleet, Redis fails, too.
+and roles change, caches are invalidated, processes are killed. In a fleet, Redis also fails.
 """
 
 import asyncio

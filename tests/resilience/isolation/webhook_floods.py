@@ -1,7 +1,7 @@
 """Floods of the admission webhook, each in a process of its own.
 
 As a program it takes the address, a PEM file with the authority and the name of a flood, prints a
-line once the flood is under way, and goes on until it is killed.
+line once the flood is under way, and runs until it is killed.
 """
 
 import asyncio

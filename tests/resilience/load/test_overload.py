@@ -134,7 +134,7 @@ async def test_work_that_nobody_waits_for_stops_or_is_shared(setup: Setup) -> No
     directory = setup.directory
     directory.answer({"*": {"groups": ["none"], "seconds": 0.03}})
     async with queuegate.aio.Client(setup.addresses[1], timeout=60) as client:
-        # A lookup that has begun goes on; the next caller gets its answer.
+        # A lookup that has begun continues; the next caller gets its answer.
         directory.answer({"shared": {"groups": ["none"], "seconds": 0.4}})
         with pytest.raises(queuegate.DeadlineExceeded):
             await client.check("shared", queue, timeout=0.1)

@@ -101,7 +101,7 @@ class _StopsWithLeases(Leases):
 
 
 class _GoesOnAfterRelease(GateSession):
-    """Says that it gives up its lease, and goes on."""
+    """Says that it gives up its lease, and keeps deciding."""
 
     def release(self, now: float) -> sync_pb2.SyncRequest:
         lease_until = self.lease_until

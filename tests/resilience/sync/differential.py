@@ -41,7 +41,7 @@ YARN: Final = {
 
 
 class Outcome(NamedTuple):
-    """What was asked."""
+    """The question."""
 
     questions: int
     decided: int

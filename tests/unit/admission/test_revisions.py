@@ -1,4 +1,4 @@
-"""A ControllerRevision that somebody makes anew names nobody else.
+"""A ControllerRevision that somebody recreates names nobody else.
 
 A StatefulSet's controller, whom the webhook trusts, makes pods of the template in it.
 """

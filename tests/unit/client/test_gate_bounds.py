@@ -269,7 +269,7 @@ def test_answers_that_cannot_be_used_are_asked_about(
     assert gate.session.is_wanted("default", "sam", gate.clock()), "not at once"
     gate.clock.advance(bounds.MIN_LOOKUP_SECONDS)
     assert not gate.session.is_wanted("default", "sam", gate.clock())
-    assert gate.check("alice"), "the stream goes on"
+    assert gate.check("alice"), "the stream continues"
 
 
 def test_lifetimes_have_a_ceiling(gate: Gate) -> None:

@@ -1,4 +1,4 @@
-"""Who a certificate says its holder is, and until when."""
+"""The holder that a certificate names, and when it expires."""
 
 import datetime as dt
 import random

@@ -1,4 +1,4 @@
-"""Which replicas a change waits for, and until when."""
+"""The replicas that a change waits for, and how long it waits."""
 
 from dataclasses import replace
 
@@ -124,7 +124,7 @@ def test_a_status_that_is_missing_proves_nothing() -> None:
 
 
 def test_one_that_was_silent_while_it_took_its_time_may_have_renewed_its_lease() -> None:
-    """As long as it had not read the policy, its gates could decide by the one before."""
+    """Until it has read the policy, its gates can decide from the previous one."""
     peers = fleet(A)
     barrier = barrier_of(peers, EVENT, 100.0)
     peers.merge([replace(A, serial=2)], 120.0)

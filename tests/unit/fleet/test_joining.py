@@ -132,7 +132,7 @@ class Process:
 
 
 async def test_gates_drop_the_groups_of_partitions_that_are_about_to_go() -> None:
-    """While another policy is shipped, gates still decide by the one before."""
+    """While another policy is being shipped, gates still decide from the previous one."""
     process = Process()
     local = LocalChanges(*[cast("Any", process)] * 3)
     local.invalidate_gates()

@@ -62,7 +62,7 @@ async def test_the_next_history_does_not_have_it() -> None:
 
 
 async def test_an_answer_about_the_history_before_stops_nothing() -> None:
-    """Redis goes on to wait for events of a history that has been replaced."""
+    """Redis keeps waiting for events of a history that has been replaced."""
     parts = Parts()
 
     def replaced() -> None:

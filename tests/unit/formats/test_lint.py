@@ -243,7 +243,7 @@ def test_invisible_characters(name: str, number: str) -> None:
 def test_a_name_is_no_pattern() -> None:
     found = diagnostics(queue('submitacl: " team-*"'), AclNames.ANY)
     assert any('the "*" in "team-*" stands for itself' in text for text in found)
-    # Among others it is no name at all, whatever names are accepted.
+    # As one of several names it is invalid, whatever names are accepted.
     found = diagnostics(queue('submitacl: "*,sue"'), AclNames.ANY)
     assert any('"*" is not a user name' in text for text in found)
 

@@ -55,7 +55,7 @@ def failed(name: str) -> LookupFailed:
         (((), None), Found(()), Found(())),
         ((None, None), NoSuchUser(f"a: {ABSENT}; b: {ABSENT}"),
          NoSuchUser(f"a: {ABSENT}; b: {ABSENT}")),
-        # Whoever cannot be asked may know the user.
+        # The resolver that cannot be asked may know the user.
         ((DOWN, ("z",)), failed("a"), failed("a")),
         ((None, DOWN, ("z",)), failed("b"), failed("b")),
         ((None, DOWN), failed("b"), failed("b")),

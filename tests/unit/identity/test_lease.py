@@ -41,7 +41,7 @@ async def test_stale_groups_only_if_the_directory_cannot_be_asked(stack: Stack) 
 
 
 async def test_expired_groups_are_not_used_while_others_are_looked_up(stack: Stack) -> None:
-    """Those of an outage are; these may have been taken back."""
+    """Stale groups are used in an outage; these may have been revoked."""
     await stack.resolve()
     stack.clock.advance(301)
     stack.lease.end()

@@ -192,7 +192,7 @@ async def test_expired_groups_are_the_answer_while_the_source_takes_long(stack: 
     stack.directory.hold.clear()
     for _ in range(2):
         assert await stack.resolve() == ("stale g1", True)
-    assert stack.asked() == 2, "the lookup goes on"
+    assert stack.asked() == 2, "the lookup continues"
     stranger = asyncio.create_task(stack.resolve("bob"))
     fresh = asyncio.create_task(stack.resolve(bypass_cache=True))
     await asyncio.sleep(2 * CacheOptions().stale_wait)

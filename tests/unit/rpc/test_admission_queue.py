@@ -165,7 +165,7 @@ async def test_work_on_a_long_request_waits_for_its_turn_and_is_done_in_a_thread
 
 
 async def test_cancelled_work_is_never_done_beside_other_work() -> None:
-    """The thread goes on with it, and has no second one beside it."""
+    """The thread continues with it, and starts no second one."""
     queue = Lines().queue
     go_on, begun = threading.Event(), threading.Event()
 

@@ -1,4 +1,4 @@
-"""Work that is asked for by signals: once more for all that come while it goes on."""
+"""Work requested by signals: it runs once more for all signals that arrive while it runs."""
 
 import asyncio
 import contextlib

@@ -1,4 +1,4 @@
-"""What a stream sends, and until when, over the real servicer."""
+"""What a stream sends, and when it ends, with the real servicer."""
 
 import asyncio
 from collections import Counter
