@@ -1,19 +1,15 @@
 """audit-record.md: the keys of a record, with records that the server's code makes."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from docs.generate.markdown import code, page, table
-from queuegate.policy.applications import Action
-from queuegate.policy.decision import NO_MATCH, Access, Decision, Reason
-from queuegate_server.decisions.records import (
-    ApplicationQuestion,
-    DecidedCheck,
-    QueueQuestion,
-    Record,
-    Report,
-)
+from queuegate.policy.decision import NO_MATCH, Decision, Reason
+from queuegate.v1 import access_pb2
+from queuegate.v1.user_group_information_pb2 import UserGroupInformation
+from queuegate_server.decisions.records import DecidedCheck, Record, Report
+from queuegate_server.rpc.call_log import question_of
 
 _INTRODUCTION: Final = """\
 The [audit log](../how-to/audit-log.md) is UTF-8 text with one JSON object per line. Each decision
@@ -88,33 +84,45 @@ def _block(*lines: str) -> str:
     return "\n".join(["```jsonl", *lines, "```"])
 
 
+def _question(user: str, queue: str, groups: Sequence[str] = ()) -> Record:
+    request = access_pb2.CheckQueueAccessRequest(
+        user=UserGroupInformation(user=user, groups=groups),
+        queue=queue,
+        access=access_pb2.ACCESS_TYPE_SUBMIT,
+    )
+    return question_of("CheckQueueAccess", request.SerializeToString())
+
+
 def _denial() -> Record:
     return DecidedCheck(
         "CheckQueueAccess",
         _TIME,
         "certificate:dns:scheduler.example.com",
-        QueueQuestion("john", "default", 2, "root.sandbox", Access.SUBMIT),
+        _question("john", "root.sandbox", groups=("dev", "ops")),
         NO_MATCH,
         revision=1,
     ).record()
 
 
 def _application() -> Record:
-    question = ApplicationQuestion(
-        "jane", "hadoop", None, "root.marketing", Action.MODIFY, owner="john", target_queue=""
+    request = access_pb2.CheckApplicationAccessRequest(
+        user=UserGroupInformation(user="jane"),
+        partition="hadoop",
+        application=access_pb2.Application(queue="root.marketing", owner="john"),
+        action=access_pb2.APPLICATION_ACTION_MODIFY,
     )
     return DecidedCheck(
         "CheckApplicationAccess",
         _TIME,
         "token:gateway",
-        question,
+        question_of("CheckApplicationAccess", request.SerializeToString()),
         Decision(True, Reason.USER, "root.marketing", "jane"),
         revision=1,
     ).record()
 
 
 def _error() -> Record:
-    question = QueueQuestion("mary", "default", None, "root.training", Access.SUBMIT)
+    question = _question("mary", "root.training")
     return DecidedCheck(
         "CheckQueueAccess", _TIME, "unix", question, "resolver_unavailable"
     ).record()
@@ -125,7 +133,7 @@ def _reported() -> Record:
         "Sync",
         _TIME,
         "token:shim",
-        QueueQuestion("sue", "default", None, "root.analytics.reports", Access.SUBMIT),
+        _question("sue", "root.analytics.reports"),
         Decision(True, Reason.USER, "root.analytics.reports", "sue"),
         revision=1,
         report=Report("shim-7f9c/4711", received=_TIME + 0.25, stale=True),

@@ -136,7 +136,7 @@ class GroupsOrigin(StrEnum):
     STALE_CACHE = "stale cache"
 
 
-class Explained(NamedTuple, Generic[E]):
+class ExplainResult(NamedTuple, Generic[E]):
     """A decision, the evaluation behind it, and the groups that it used."""
 
     decision: Decision
@@ -222,22 +222,24 @@ class Engine:
         resolution = await query.served.groups.resolve(query.user)
         return self._decide_with(query, resolution.entry)
 
-    async def explain(self, query: Query) -> Explained[Explanation]:
+    async def explain(self, query: Query) -> ExplainResult[Explanation]:
         """Decide as `check` does, and show the evaluated ACLs. Raises GroupsUnavailable."""
         partition = query.served.partition
-        return await self._explained(
+        return await self._explain(
             query,
             lambda groups: explain(
                 partition, query.path, query.access, query.user, groups, real_user=query.real_user
             ),
         )
 
-    async def explain_application(self, query: ApplicationQuery) -> Explained[ApplicationDecision]:
+    async def explain_application(
+        self, query: ApplicationQuery
+    ) -> ExplainResult[ApplicationDecision]:
         """Decide as `check_application` does, and show the evaluated lists.
 
         Raises GroupsUnavailable.
         """
-        return await self._explained(query, query.judge)
+        return await self._explain(query, query.judge)
 
     async def groups(self, query: Query) -> Sequence[str]:
         """Return the groups of the user, looked up if need be; none if the user does not exist.
@@ -247,22 +249,22 @@ class Engine:
         resolution = await query.served.groups.resolve(query.user)
         return self._groups(query.served, resolution.entry) or ()
 
-    async def _explained(
+    async def _explain(
         self, query: Query | ApplicationQuery, evaluate: Callable[[Sequence[str] | None], E]
-    ) -> Explained[E]:
+    ) -> ExplainResult[E]:
         given = query.groups
         source = query.served.groups
         evaluation = evaluate(given)
         if evaluation.decision is not None:
             origin = GroupsOrigin.NOT_NEEDED if given is None else GroupsOrigin.REQUEST
-            return Explained(
+            return ExplainResult(
                 evaluation.decision, evaluation, origin, given or (), source.resolver_name, ""
             )
         resolution = await source.resolve(query.user)
         outcome = resolution.entry.outcome
         groups = self._groups(query.served, resolution.entry)
         evaluation = evaluate(groups or ())
-        return Explained(
+        return ExplainResult(
             UNKNOWN_USER if groups is None else _final(evaluation.decision),
             evaluation,
             _origin(resolution),

@@ -20,6 +20,8 @@ from queuegate_server.rpc.authentication import current_caller
 from queuegate_server.rpc.errors import DETAILS_TRAILER, Draining, to_status
 from queuegate_server.sync.changes import NotReached
 
+Context = grpc.aio.ServicerContext[Any, Any]
+
 REQUEST_ID: Final = "x-request-id"
 TRACEPARENT: Final = "traceparent"
 
@@ -35,7 +37,7 @@ _WARNED_CODES: Final = frozenset(
         grpc.StatusCode.UNKNOWN,
     }
 )
-"""Codes that an operator should look at; the others are the caller's fault, and logged at debug."""
+"""Codes that operators should know of. The others are the caller's fault, and logged at debug."""
 _MAX_MESSAGE: Final = 500
 _FAILED: Final = "call failed"
 _ENDED: Final = "call"
@@ -72,73 +74,66 @@ class RequestContext(NamedTuple):
         return {name: value for name, value in self._asdict().items() if value}
 
 
-class AccessLog:
-    """Logs one call: a warning if it failed, otherwise at level debug."""
+def log_end(method: str, context: Context, start: float, code: str) -> None:
+    """Log, at level debug, the end of a call that did not fail."""
+    if _LOG.isEnabledFor(logging.DEBUG):
+        about = {"method": method, "code": code}
+        request = RequestContext.from_metadata(context.invocation_metadata())
+        _LOG.debug(_ENDED, extra=about | _fields(context, request, start))
 
-    __slots__ = ("_context", "_method", "_start")
 
-    def __init__(
-        self, method: str, context: "grpc.aio.ServicerContext[Any, Any]", start: float | None = None
-    ) -> None:
-        """Describe a call.
+def log_admin_call(method: str, context: Context) -> None:
+    """Log, at level info, a call that needs the role admin."""
+    request = RequestContext.from_metadata(context.invocation_metadata())
+    _LOG.info("admin call", extra={"method": method} | _fields(context, request))
 
-        Args:
-            method: The full name of the method.
-            context: The call's context.
-            start: When the call began, by `time.perf_counter`, if that is known.
-        """
-        self._method = method
-        self._context = context
-        self._start = start
 
-    def log_end(self, code: str) -> None:
-        """Log the end of a call that did not fail."""
-        if _LOG.isEnabledFor(logging.DEBUG):
-            about = {"method": self._method, "code": code}
-            _LOG.debug(_ENDED, extra=about | self._fields(self._request_context()))
+async def abort(
+    method: str, context: Context, error: Exception, start: float | None = None
+) -> NoReturn:
+    """End a call with the status of an error, and log it: as a warning if operators should know.
 
-    def log_admin_call(self) -> None:
-        """Log at level info that a call with the role admin is made."""
-        fields = {"method": self._method} | self._fields(self._request_context())
-        _LOG.info("admin call", extra=fields)
+    Args:
+        method: The full name of the method.
+        context: The context of the call.
+        error: The error.
+        start: When the call began, by `time.perf_counter`, if that is known.
+    """
+    status = to_status(error)
+    # Their frames hold the request.
+    error.__traceback__ = error.__cause__ = error.__context__ = None
+    request = RequestContext.from_metadata(context.invocation_metadata())
+    if not request.request_id:
+        request = request._replace(request_id=secrets.token_hex(8))
+    is_warning = status.code in _WARNED_CODES and not isinstance(error, Draining)
+    level, event = (logging.WARNING, _FAILED) if is_warning else (logging.DEBUG, _ENDED)
+    if _LOG.isEnabledFor(level):
+        about = {"method": method, "code": status.code.name, "reason": status.reason}
+        if not SAMPLER.suppresses(_LOG.name, level, event, about):
+            fields = about | _fields(context, request, start)
+            fields["message_to_caller"] = status.proto.message[:_MAX_MESSAGE]
+            _LOG.log(level, event, extra=fields)
+    trailers: tuple[tuple[str, str | bytes], ...] = (
+        (DETAILS_TRAILER, status.trailer),
+        (REQUEST_ID, request.request_id),
+    )
+    if isinstance(error, GroupsUnavailable | NotReached):
+        # The failed lookup is cached for longer than a client retries on its own, and a change
+        # will reach the other replicas without another call.
+        trailers += ((_PUSHBACK_TRAILER, "-1"),)
+    await context.abort(status.code, status.proto.message, trailing_metadata=trailers)
 
-    async def abort(self, error: Exception) -> NoReturn:
-        """End the call with the status of an error, and log it."""
-        status = to_status(error)
-        # Their frames hold the request.
-        error.__traceback__ = error.__cause__ = error.__context__ = None
-        request = self._request_context()
-        if not request.request_id:
-            request = request._replace(request_id=secrets.token_hex(8))
-        is_warning = status.code in _WARNED_CODES and not isinstance(error, Draining)
-        level, event = (logging.WARNING, _FAILED) if is_warning else (logging.DEBUG, _ENDED)
-        if _LOG.isEnabledFor(level):
-            about = {"method": self._method, "code": status.code.name, "reason": status.reason}
-            if not SAMPLER.suppresses(_LOG.name, level, event, about):
-                fields = about | self._fields(request)
-                fields["message_to_caller"] = status.proto.message[:_MAX_MESSAGE]
-                _LOG.log(level, event, extra=fields)
-        trailers: tuple[tuple[str, str | bytes], ...] = (
-            (DETAILS_TRAILER, status.trailer),
-            (REQUEST_ID, request.request_id),
-        )
-        if isinstance(error, GroupsUnavailable | NotReached):
-            # The failed lookup is cached for longer than a client retries by itself, and a change
-            # will reach the other replicas without another call.
-            trailers += ((_PUSHBACK_TRAILER, "-1"),)
-        await self._context.abort(status.code, status.proto.message, trailing_metadata=trailers)
 
-    def _request_context(self) -> RequestContext:
-        return RequestContext.from_metadata(self._context.invocation_metadata())
-
-    def _fields(self, request: RequestContext) -> dict[str, Any]:
-        fields: dict[str, Any] = request.fields()
-        if caller := current_caller():
-            fields["caller"] = caller
-        if self._start is not None:
-            fields["seconds"] = round(time.perf_counter() - self._start, 6)
-        fields["peer"] = self._context.peer()
-        return fields
+def _fields(
+    context: Context, request: RequestContext, start: float | None = None
+) -> dict[str, Any]:
+    fields: dict[str, Any] = request.fields()
+    if caller := current_caller():
+        fields["caller"] = caller
+    if start is not None:
+        fields["seconds"] = round(time.perf_counter() - start, 6)
+    fields["peer"] = context.peer()
+    return fields
 
 
 def _trace_context(text: str) -> tuple[str, str]:

@@ -11,13 +11,12 @@ from queuegate.policy.decision import Decision
 from queuegate.policy.names import is_at_or_below
 from queuegate.policy.reach import grant_of
 from queuegate.v1 import access_pb2
-from queuegate_server.decisions.log import NUMBERS
 from queuegate_server.engine import Engine, Query, Snapshot
 from queuegate_server.identity.shared import CacheLease
 from queuegate_server.rpc import columns, validation, wire
 from queuegate_server.rpc.admission_queue import MAX_SHORT_REQUEST, AdmissionQueue, Slot
 from queuegate_server.rpc.application_service import ApplicationServicer
-from queuegate_server.rpc.batch import BatchRunner, error_reasons, reasons_of
+from queuegate_server.rpc.batch import CheckSteps, decide_each, error_reasons, reasons_of
 from queuegate_server.rpc.call_log import CallLog
 from queuegate_server.rpc.errors import NotCaughtUp
 from queuegate_server.rpc.freshness import Change, Freshness
@@ -64,7 +63,6 @@ class AccessServicer(ApplicationServicer):
         self._freshness = freshness or Freshness()
         self._cache = ResponseCache(clock, lease=lease)
         engine.on_swap(self._cache.reset)
-        self._runner = BatchRunner(engine, self._cache, clock)
         self._lister = UserLister(engine, clock)
 
     async def CheckQueueAccess(
@@ -114,8 +112,7 @@ class AccessServicer(ApplicationServicer):
                 await slot.pause_if_due()
                 behind: set[Change] = set()
                 results = await self._decide(checks, slot, behind, trusted=trusted)
-                if behind and self._freshness.can_wait:
-                    await self._freshness.catch_up(behind, slot)
+                if behind and await self._freshness.catch_up(behind, slot):
                     # All of them again: the changes may include another policy.
                     results = await self._decide(checks, slot, set(), trusted=trusted)
             except Exception as error:
@@ -140,9 +137,33 @@ class AccessServicer(ApplicationServicer):
                 raise NotCaughtUp(*change)
             return validation.query(request, snapshot, trusted=trusted)
 
-        results = await self._runner.run(snapshot, checks, query, trusted=trusted, slot=slot)
+        results = await self._run(snapshot, checks, query, slot, trusted=trusted)
         await slot.pause_if_due()
         return results
+
+    async def _run(
+        self,
+        snapshot: Snapshot,
+        requests: Sequence[bytes],
+        read: Callable[[int], Query],
+        slot: Slot,
+        *,
+        trusted: bool,
+    ) -> list[CheckResponse]:
+        """Return the results of checks: from the cache, or decided on the snapshot."""
+        cache = self._cache
+        return await decide_each(
+            requests,
+            await cache.get_most(snapshot, requests, slot.pause, trusted=trusted),
+            CheckSteps(
+                partial(cache.get, snapshot, trusted=trusted),
+                read,
+                self._engine.check,
+                self._engine.resolve_and_check,
+                partial(cache.put, snapshot, trusted=trusted),
+            ),
+            slot,
+        )
 
     async def CheckQueueAccessColumns(self, data: bytes, *, trusted: bool) -> bytes:
         """Decide checks given as columns, on one snapshot."""
@@ -152,8 +173,8 @@ class AccessServicer(ApplicationServicer):
                 parse = partial(self._columns, data, trusted=trusted)
                 request, snapshot, query = await slot.run(data, parse)
                 await slot.pause()
-                distinct = await self._runner.run(
-                    snapshot, query.distinct, query.query, trusted=trusted, slot=slot
+                distinct = await self._run(
+                    snapshot, query.distinct, query.query, slot, trusted=trusted
                 )
             except Exception as error:
                 await slot.penalize()
@@ -178,21 +199,15 @@ class AccessServicer(ApplicationServicer):
 
     async def ExplainQueueAccess(self, data: bytes, *, trusted: bool) -> bytes:
         """Decide one check, and show its evaluation."""
-        method = "ExplainQueueAccess"
-        try:
-            request = await self._queue.in_turn(
-                data, partial(wire.parse, access_pb2.ExplainQueueAccessRequest, data)
-            )
+
+        def read() -> tuple[Snapshot, Query]:
+            request = wire.parse(access_pb2.ExplainQueueAccessRequest, data)
             snapshot = self._engine.snapshot
-            query = validation.query(request, snapshot, trusted=trusted)
-            explained = await self._engine.explain(query)
-        except Exception as error:
-            await self._decisions.failed(method, data, error)
-            raise
-        message = explanation_message(query, explained, snapshot.policy.revision)
-        response = message.SerializeToString()
-        await self._decisions.decided(method, data, response, NUMBERS[explained.decision.reason])
-        return response
+            return snapshot, validation.query(request, snapshot, trusted=trusted)
+
+        return await self._explain(
+            "ExplainQueueAccess", data, read, self._engine.explain, explanation_message
+        )
 
     async def ListQueues(self, data: bytes, *, trusted: bool) -> bytes:
         """List the existing queues that the user may use, by pages."""
@@ -204,11 +219,11 @@ class AccessServicer(ApplicationServicer):
             paths = query.served.partition.paths
             # One more than a page holds shows whether there is another page.
             start = bisect.bisect_right(paths, after)
-            found = await self._usable(query, start, size + 1, slot)
-            page = found[:size]
+            usable = await self._usable(query, start, size + 1, slot)
+            page = usable[:size]
             response = access_pb2.ListQueuesResponse(
                 queues=[path for path, _ in page],
-                next_page_token=page[-1][0] if len(found) > size else "",
+                next_page_token=page[-1][0] if len(usable) > size else "",
                 policy_revision=snapshot.policy.revision,
             )
             if request.with_via:
@@ -234,7 +249,7 @@ class AccessServicer(ApplicationServicer):
         user, given, served, above, access, real_user = query
         paths = served.partition.paths
         groups = given
-        found: list[tuple[str, Decision]] = []
+        queues: list[tuple[str, Decision]] = []
         for start in range(first, len(paths), _CHUNK):
             part = paths[start : start + _CHUNK]
             chunk = [path for path in part if is_at_or_below(path, above)]
@@ -245,11 +260,11 @@ class AccessServicer(ApplicationServicer):
                 groups = await self._engine.groups(query)
                 await slot.reacquire()
                 allowed = usable(served.partition, chunk, access, user, groups, real_user=real_user)
-            found += allowed or ()
-            if len(found) >= limit:
+            queues += allowed or ()
+            if len(queues) >= limit:
                 break
             await slot.pause_if_due()
-        return found[:limit]
+        return queues[:limit]
 
     def _columns(
         self, data: bytes, *, trusted: bool

@@ -240,13 +240,18 @@ class Slot:
             return work()
         return await asyncio.get_running_loop().run_in_executor(self._queue.thread, work)
 
+    @property
+    def is_due(self) -> bool:
+        """Whether the call has computed for long enough, and should pause."""
+        return self._clock() >= self._step_end
+
     async def pause_if_due(self) -> None:
         """Pause if the call has computed for long enough."""
-        if self._clock() >= self._step_end:
-            # Lookups of the call that go on at the same time pause one after another: all at once,
-            # they would compute for a step each before others run.
+        if self.is_due:
+            # Concurrent lookups of the call pause one after another: otherwise, each of them would
+            # compute for a step before others run.
             async with self._pausing:
-                if self._clock() >= self._step_end:
+                if self.is_due:
                     await self.pause()
 
     async def pause(self) -> None:

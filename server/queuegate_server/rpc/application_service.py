@@ -1,14 +1,15 @@
 """Checks about applications of YARN and Spark: from bytes to bytes."""
 
-from collections.abc import Sequence
-from functools import partial
-from typing import Final
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final, TypeVar
+
+from google.protobuf.message import Message
 
 from queuegate.policy.applications import (
-    AccessList,
     AccessListKind,
     Action,
     Application,
+    ApplicationDecision,
     decide_application,
 )
 from queuegate.policy.decision import Decision
@@ -16,34 +17,31 @@ from queuegate.policy.spark import PROPERTIES, SparkError, spark_acls
 from queuegate.policy.yarn_acl import parse_yarn
 from queuegate.v1 import access_pb2
 from queuegate_server.decisions.log import NUMBERS
-from queuegate_server.engine import ApplicationQuery, Engine, ServedPartition, Snapshot
+from queuegate_server.engine import (
+    ApplicationQuery,
+    E,
+    Engine,
+    ExplainResult,
+    Query,
+    ServedPartition,
+    Snapshot,
+)
 from queuegate_server.rpc import validation, wire
-from queuegate_server.rpc.admission_queue import AdmissionQueue, Slot
-from queuegate_server.rpc.batch import encode, error_reasons, failed, for_each, reasons_of
+from queuegate_server.rpc.admission_queue import AdmissionQueue
+from queuegate_server.rpc.batch import CheckSteps, decide_each, encode, error_reasons, reasons_of
 from queuegate_server.rpc.call_log import CallLog
 from queuegate_server.rpc.errors import InvalidRequest
-from queuegate_server.rpc.messages import REASONS, explained_groups
-from queuegate_server.rpc.response_cache import CheckResponse, answered
+from queuegate_server.rpc.messages import REASONS, explain_groups
+from queuegate_server.rpc.response_cache import CheckResponse, cacheable
 
 _Check = access_pb2.CheckApplicationAccessRequest
 
 MAX_ACL_BYTES: Final = 1_048_576
-_ACTIONS: Final = {
-    access_pb2.APPLICATION_ACTION_VIEW: Action.VIEW,
-    access_pb2.APPLICATION_ACTION_VIEW_LOGS: Action.VIEW_LOGS,
-    access_pb2.APPLICATION_ACTION_MODIFY: Action.MODIFY,
-    access_pb2.APPLICATION_ACTION_MOVE: Action.MOVE,
-    access_pb2.APPLICATION_ACTION_ADMIN: Action.ADMIN,
-}
 _LISTS: Final = {
-    AccessListKind.OWNER: access_pb2.APPLICATION_LIST_OWNER,
-    AccessListKind.VIEW: access_pb2.APPLICATION_LIST_VIEW,
-    AccessListKind.MODIFY: access_pb2.APPLICATION_LIST_MODIFY,
-    AccessListKind.QUEUE_SUBMIT: access_pb2.APPLICATION_LIST_QUEUE_SUBMIT,
-    AccessListKind.QUEUE_ADMIN: access_pb2.APPLICATION_LIST_QUEUE_ADMIN,
-    AccessListKind.CLUSTER_ADMIN: access_pb2.APPLICATION_LIST_CLUSTER_ADMIN,
-    AccessListKind.APPLICATION_ADMIN: access_pb2.APPLICATION_LIST_APPLICATION_ADMIN,
+    kind: access_pb2.ApplicationList.Value(f"APPLICATION_LIST_{kind.name}")
+    for kind in AccessListKind
 }
+Q = TypeVar("Q", Query, ApplicationQuery)
 
 
 class ApplicationServicer:
@@ -57,19 +55,50 @@ class ApplicationServicer:
 
     async def CheckApplicationAccess(self, data: bytes, *, trusted: bool) -> bytes:
         """Decide one check."""
-        method = "CheckApplicationAccess"
+        return await self._explain(
+            "CheckApplicationAccess",
+            data,
+            lambda: self._read(wire.parse(_Check, data), trusted=trusted),
+            self._engine.explain_application,
+            lambda _query, result, revision: _decision(result.decision, revision),
+        )
+
+    async def ExplainApplicationAccess(self, data: bytes, *, trusted: bool) -> bytes:
+        """Decide one check, and show its evaluation."""
+        kind = access_pb2.ExplainApplicationAccessRequest
+        return await self._explain(
+            "ExplainApplicationAccess",
+            data,
+            lambda: self._read(wire.parse(kind, data).check, trusted=trusted),
+            self._engine.explain_application,
+            _explanation,
+        )
+
+    async def _explain(
+        self,
+        method: str,
+        data: bytes,
+        read: Callable[[], tuple[Snapshot, Q]],
+        explain: Callable[[Q], Awaitable[ExplainResult[E]]],
+        message: Callable[[Q, ExplainResult[E], int], Message],
+    ) -> bytes:
+        """Answer a call with one check, once its decision is counted and recorded.
+
+        Args:
+            method: The name of the method.
+            data: The request.
+            read: Returns its query, and the snapshot that decides.
+            explain: Decides the query.
+            message: Returns the response, given the query, the result and the policy's revision.
+        """
         try:
-            snapshot, query = await self._queue.in_turn(
-                data, lambda: self._read(wire.parse(_Check, data), trusted=trusted)
-            )
-            explained = await self._engine.explain_application(query)
+            snapshot, query = await self._queue.in_turn(data, read)
+            result = await explain(query)
         except Exception as error:
             await self._decisions.failed(method, data, error)
             raise
-        message = _decision(explained.decision, snapshot)
-        response = message.SerializeToString()
-        reason = NUMBERS[explained.decision.reason]
-        await self._decisions.decided(method, data, response, reason)
+        response = message(query, result, snapshot.policy.revision).SerializeToString()
+        await self._decisions.decided(method, data, response, NUMBERS[result.decision.reason])
         return response
 
     async def BatchCheckApplicationAccess(self, data: bytes, *, trusted: bool) -> bytes:
@@ -78,51 +107,37 @@ class ApplicationServicer:
         async with self._queue.for_call(data) as slot:
             try:
                 checks = wire.batch_items(data)
-                results = await self._results(checks, slot, trusted=trusted)
+                steps = self._steps(checks, trusted=trusted)
+                results = await decide_each(checks, [None] * len(checks), steps, slot)
             except Exception as error:
                 await slot.penalize()
                 await self._decisions.failed(method, b"", error)
                 raise
         return await self._batch_response(method, data, results)
 
-    async def _results(
-        self, checks: Sequence[bytes], slot: Slot, *, trusted: bool
-    ) -> list[CheckResponse]:
-        """Return the results of the checks of a batch, in their order."""
+    def _steps(
+        self, checks: Sequence[bytes], *, trusted: bool
+    ) -> CheckSteps[ApplicationQuery, Decision]:
+        """Return the steps that decide the checks of a batch on the snapshot of now."""
         snapshot = self._engine.snapshot
         budget = wire.search_budget()
-        found: list[CheckResponse | None] = []
-        waiting: list[tuple[int, ApplicationQuery]] = []
 
-        def read(check: bytes) -> ApplicationQuery:
-            return _query(wire.parse(_Check, check, budget), snapshot, trusted=trusted)
+        async def resolve(query: ApplicationQuery) -> Decision:
+            return (await self._engine.explain_application(query)).decision
 
-        for check in checks:
-            response: CheckResponse | None = None
-            try:
-                query = await slot.run(check, partial(read, check))
-                decision = self._engine.check_application(query)
-                if decision is None:
-                    waiting.append((len(found), query))
-                else:
-                    response = _response(decision, snapshot)
-            except Exception as error:
-                response = failed(error)
-            found.append(response)
-            await slot.pause_if_due()
+        def respond(_check: bytes, decision: Decision) -> CheckResponse:
+            message = _decision(decision, snapshot.policy.revision)
+            return cacheable(message.SerializeToString(), decision)
 
-        async def look_up(waiting: tuple[int, ApplicationQuery]) -> None:
-            index, query = waiting
-            try:
-                explained = await self._engine.explain_application(query)
-                found[index] = _response(explained.decision, snapshot)
-            except Exception as error:
-                found[index] = failed(error)
-
-        if waiting:
-            slot.release()
-            await for_each(waiting, look_up, slot.pause_if_due)
-        return found  # type: ignore[return-value] # no result is missing
+        return CheckSteps(
+            lambda _check: None,
+            lambda index: _query(
+                wire.parse(_Check, checks[index], budget), snapshot, trusted=trusted
+            ),
+            self._engine.check_application,
+            resolve,
+            respond,
+        )
 
     async def _batch_response(
         self, method: str, data: bytes, results: Sequence[CheckResponse]
@@ -132,31 +147,6 @@ class ApplicationServicer:
         response = encode(results, reasons)
         errors = error_reasons(results)
         await self._decisions.decided_batch(method, data, response, reasons, errors)
-        return response
-
-    async def ExplainApplicationAccess(self, data: bytes, *, trusted: bool) -> bytes:
-        """Decide one check, and show its evaluation."""
-        method = "ExplainApplicationAccess"
-        kind = access_pb2.ExplainApplicationAccessRequest
-        try:
-            snapshot, query = await self._queue.in_turn(
-                data, lambda: self._read(wire.parse(kind, data).check, trusted=trusted)
-            )
-            explained = await self._engine.explain_application(query)
-        except Exception as error:
-            await self._decisions.failed(method, data, error)
-            raise
-        message = access_pb2.ExplainApplicationAccessResponse(
-            decision=_decision(explained.decision, snapshot),
-            steps=[
-                _step(listed, granted=index in explained.evaluation.granting)
-                for index, listed in enumerate(explained.evaluation.lists)
-            ],
-            groups=explained_groups(explained),
-        )
-        response = message.SerializeToString()
-        reason = NUMBERS[explained.decision.reason]
-        await self._decisions.decided(method, data, response, reason)
         return response
 
     def _read(
@@ -228,7 +218,7 @@ def _application(
 def _action(
     request: access_pb2.CheckApplicationAccessRequest, violations: validation.Violations
 ) -> Action | None:
-    action = _ACTIONS.get(request.action)
+    action = validation.ACTIONS.get(request.action)
     is_spark = request.WhichOneof("subject") == "spark"
     if action is None:
         violations.append(("action", "must be an ApplicationAction other than UNSPECIFIED"))
@@ -258,22 +248,28 @@ def _spark_query(
     return ApplicationQuery(user, groups, served, lambda known: acls.decide(action, user, known))
 
 
-def _decision(decision: Decision, snapshot: Snapshot) -> access_pb2.CheckApplicationAccessResponse:
+def _decision(decision: Decision, revision: int) -> access_pb2.CheckApplicationAccessResponse:
     return access_pb2.CheckApplicationAccessResponse(
         allowed=decision.allowed,
         reason=REASONS[decision.reason],
         matched_queue=decision.matched_queue,
         matched_subject=decision.matched_subject,
-        policy_revision=snapshot.policy.revision,
+        policy_revision=revision,
     )
 
 
-def _response(decision: Decision, snapshot: Snapshot) -> CheckResponse:
-    message = _decision(decision, snapshot)
-    return answered(message.SerializeToString(), NUMBERS[decision.reason])
-
-
-def _step(listed: AccessList, *, granted: bool) -> access_pb2.ApplicationStep:
-    return access_pb2.ApplicationStep(
-        list=_LISTS[listed.kind], queue=listed.queue, acl_text=listed.acl.text, granted=granted
+def _explanation(
+    _query: ApplicationQuery, result: ExplainResult[ApplicationDecision], revision: int
+) -> access_pb2.ExplainApplicationAccessResponse:
+    steps = [
+        access_pb2.ApplicationStep(
+            list=_LISTS[each.kind],
+            queue=each.queue,
+            acl_text=each.acl.text,
+            granted=index in result.evaluation.granting,
+        )
+        for index, each in enumerate(result.evaluation.lists)
+    ]
+    return access_pb2.ExplainApplicationAccessResponse(
+        decision=_decision(result.decision, revision), steps=steps, groups=explain_groups(result)
     )

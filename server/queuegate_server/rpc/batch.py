@@ -1,133 +1,95 @@
-"""Decides all checks of a request: the runner behind batches and columns.
+"""Decides the checks of a batch or of columns, and encodes the results of a batch.
 
-Checks that the response cache answers cost a dictionary lookup each. The rest is decided while
-the request holds the slot of the admission queue, and so are checks whose resolver asks nobody.
-Checks that wait for a directory do so without the slot, a few at a time.
+Checks are decided while the request holds the slot of the admission queue, unless they wait for a
+directory. These are decided without the slot, a few at a time.
 """
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
-from typing import Final, NamedTuple, TypeVar
+from typing import Final, Generic, NamedTuple, TypeVar
 
 from queuegate.v1 import access_pb2
 from queuegate_server.decisions.log import ERROR
-from queuegate_server.engine import Engine, Query, Snapshot
 from queuegate_server.rpc import wire
 from queuegate_server.rpc.admission_queue import MAX_SHORT_REQUEST, Slot
 from queuegate_server.rpc.errors import reason_name, to_status
-from queuegate_server.rpc.response_cache import CheckResponse, FailedCheck, ResponseCache
+from queuegate_server.rpc.response_cache import CheckResponse, FailedCheck
 
 T = TypeVar("T")
+Q = TypeVar("Q")
+V = TypeVar("V")
 
-CHUNK: Final = 10_000
-"""Checks that the response cache answers, in a few milliseconds, without a pause."""
 MAX_LOOKUPS: Final = 16
 """Lookups of one request at the same time."""
 _RESULTS: Final = access_pb2.BatchCheckQueueAccessResponse.RESULTS_FIELD_NUMBER
 _ERROR: Final = access_pb2.CheckResult.ERROR_FIELD_NUMBER
 
 
-class BatchRunner:
-    """Decides checks, given by the bytes of their requests."""
+class CheckSteps(NamedTuple, Generic[Q, V]):
+    """The steps that decide a check, by its request and its index in the batch."""
 
-    def __init__(self, engine: Engine, cache: ResponseCache, clock: Callable[[], float]) -> None:
-        """Use an engine, the response cache, and the monotonic clock of both."""
-        self._engine = engine
-        self._cache = cache
-        self._clock = clock
+    cached: Callable[[bytes], CheckResponse | None]
+    read: Callable[[int], Q]
+    """Returns the query, or raises what validation raises. Runs in a thread for long requests."""
+    check: Callable[[Q], V | None]
+    """Returns None if groups must be looked up first."""
+    resolve: Callable[[Q], Awaitable[V]]
+    """Does so, and decides."""
+    respond: Callable[[bytes, V], CheckResponse]
 
-    async def run(
-        self,
-        snapshot: Snapshot,
-        requests: Sequence[bytes],
-        query_of: Callable[[int], Query],
-        *,
-        trusted: bool,
-        slot: Slot,
-    ) -> list[CheckResponse]:
-        """Return the responses in the order of the requests.
 
-        A check that fails yields a FailedCheck; the others are not affected.
+async def decide_each(
+    requests: Sequence[bytes],
+    results: list[CheckResponse | None],
+    steps: CheckSteps[Q, V],
+    slot: Slot,
+) -> list[CheckResponse]:
+    """Decide the checks that have no result yet, and return all results.
 
-        Args:
-            snapshot: The snapshot on which all checks are decided.
-            requests: The bytes of each CheckQueueAccessRequest.
-            query_of: Returns the query at an index of `requests`, or raises what validation
-                raises. It is called only if the cache has no response.
-            trusted: Whether the groups that the caller asserts are used.
-            slot: The slot of the request, which is held. It may be released in between.
-        """
-        newest = self._cache.newest(snapshot, trusted=trusted)
-        now = self._clock()
-        found: list[CheckResponse | None] = []
-        for start in range(0, len(requests), CHUNK):
-            if start:
-                await slot.pause()
-            found += [
-                None if cached is None or cached.entry.fresh_until <= now else cached
-                for cached in map(newest.get, requests[start : start + CHUNK])
-            ]
-        missing = [index for index, cached in enumerate(found) if cached is None]
-        if not missing:
-            return found  # type: ignore[return-value] # no index is missing
-        call = _Call(snapshot, requests, query_of, trusted, slot, found, [])
-        for index in missing:
-            try:
-                found[index] = await self._decide(call, index)
-            except Exception as error:
-                found[index] = failed(error)
-            await slot.pause_if_due()
-        if call.waiting:
-            slot.release()
-            await self._look_up(call)
-            await slot.reacquire()
-        return found  # type: ignore[return-value] # as above
+    A check that fails yields a FailedCheck; the others are not affected.
 
-    async def _decide(self, call: "_Call", index: int) -> CheckResponse | None:
-        """Decide a check, or note that it waits for a lookup."""
-        request = call.requests[index]
-        cached = self._cache.get(call.snapshot, request, trusted=call.trusted)
-        if cached is not None:
-            return cached
-        query = (
-            call.query_of(index)
-            if len(request) <= MAX_SHORT_REQUEST
-            else await call.slot.run(request, partial(call.query_of, index))
-        )
-        verdict = self._engine.check(query)
-        if verdict is None:
-            call.waiting.append((index, query))
-            return None
-        return self._cache.put(call.snapshot, request, verdict, trusted=call.trusted)
-
-    async def _look_up(self, call: "_Call") -> None:
-        """Decide the checks that wait for a lookup."""
-
-        async def decide(waiting: tuple[int, Query]) -> None:
-            index, query = waiting
-            try:
-                verdict = await self._engine.resolve_and_check(query)
-                call.found[index] = self._cache.put(
-                    call.snapshot, call.requests[index], verdict, trusted=call.trusted
+    Args:
+        requests: The bytes of each check.
+        results: The results so far, in the same order.
+        steps: How a check is decided.
+        slot: The slot of the call, which is held. It is released during lookups.
+    """
+    cached, read, check, resolve, respond = steps
+    waiting: list[tuple[int, Q]] = []
+    for index in [index for index, result in enumerate(results) if result is None]:
+        request = requests[index]
+        try:
+            result = cached(request)
+            if result is None:
+                query = (
+                    read(index)
+                    if len(request) <= MAX_SHORT_REQUEST
+                    else await slot.run(request, partial(read, index))
                 )
-            except Exception as error:
-                call.found[index] = failed(error)
+                verdict = check(query)
+                if verdict is None:
+                    waiting.append((index, query))
+                else:
+                    result = respond(request, verdict)
+        except Exception as error:
+            result = failed_check(error)
+        results[index] = result
+        if slot.is_due:
+            await slot.pause_if_due()
 
-        await for_each(call.waiting, decide, call.slot.pause_if_due)
+    async def look_up(check: tuple[int, Q]) -> None:
+        index, query = check
+        try:
+            results[index] = respond(requests[index], await resolve(query))
+        except Exception as error:
+            results[index] = failed_check(error)
 
-
-class _Call(NamedTuple):
-    """The arguments of `run`, and the results so far."""
-
-    snapshot: Snapshot
-    requests: Sequence[bytes]
-    query_of: Callable[[int], Query]
-    trusted: bool
-    slot: Slot
-    found: list[CheckResponse | None]
-    waiting: list[tuple[int, Query]]
-    """The checks that wait for a lookup."""
+    if waiting:
+        slot.release()
+        await for_each(waiting, look_up, slot.pause_if_due)
+        await slot.reacquire()
+    return results  # type: ignore[return-value] # none is missing
 
 
 async def for_each(
@@ -153,7 +115,7 @@ async def for_each(
     await asyncio.gather(*(worker() for _ in range(min(MAX_LOOKUPS, len(items)))))
 
 
-def failed(error: Exception) -> FailedCheck:
+def failed_check(error: Exception) -> FailedCheck:
     """Return the result of a check that could not be decided."""
     return FailedCheck(to_status(error).trailer, ERROR, reason_name(error))
 

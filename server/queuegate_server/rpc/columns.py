@@ -12,9 +12,8 @@ from queuegate.v1 import access_pb2
 from queuegate_server.decisions.log import ERROR, GRANTS
 from queuegate_server.engine import Query, ServedPartition, Snapshot
 from queuegate_server.rpc import validation, wire
-from queuegate_server.rpc.batch import CHUNK
 from queuegate_server.rpc.errors import InvalidRequest
-from queuegate_server.rpc.response_cache import MAX_REQUEST_BYTES, CheckResponse
+from queuegate_server.rpc.response_cache import CHUNK, MAX_REQUEST_BYTES, CheckResponse
 
 MAX_CHECKS: Final = 100_000
 MAX_NAMES: Final = 10_000

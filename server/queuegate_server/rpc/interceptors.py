@@ -1,7 +1,6 @@
-"""The interceptors of every call of our own services, as functions that wrap a handler.
+"""The interceptors of our own services, as functions that wrap a handler when it is registered.
 
-They wrap a handler once, when it is registered: a `grpc.aio.ServerInterceptor` would run for each
-call, and costs more than a decision.
+A `grpc.aio.ServerInterceptor` would run for each call, and costs more than a decision.
 """
 
 import asyncio
@@ -14,7 +13,7 @@ import grpc
 import grpc.aio
 
 from queuegate_server.observe.counters import MethodCounters
-from queuegate_server.rpc.access_log import AccessLog
+from queuegate_server.rpc import access_log
 from queuegate_server.rpc.errors import Overloaded
 
 Context = grpc.aio.ServicerContext[bytes, bytes]
@@ -24,92 +23,61 @@ Stream = Callable[[AsyncIterator[bytes], Context], AsyncIterator[bytes]]
 _LOG = logging.getLogger("queuegate_server.rpc")
 
 
-def count_unary(counters: MethodCounters, handler: Unary) -> Unary:
-    """Count the calls of a unary method."""
+def end_unary(method: str, counters: MethodCounters, handler: Unary) -> Unary:
+    """Count and log the calls of a unary method, and end those that fail with a status.
 
-    async def counted(data: bytes, context: Context) -> bytes:
-        counters.started += 1
-        start = time.perf_counter()
-        try:
-            response = await handler(data, context)
-        except BaseException as error:
-            counters.end(_code(error, context), time.perf_counter() - start)
-            del data  # as in end_unary_with_status
-            raise
-        counters.end("OK", time.perf_counter() - start)
-        return response
-
-    return counted
-
-
-def count_stream(counters: MethodCounters, handler: Stream) -> Stream:
-    """Count the calls of a streaming method, when they end."""
-
-    async def counted(requests: AsyncIterator[bytes], context: Context) -> AsyncIterator[bytes]:
-        counters.started += 1
-        start = time.perf_counter()
-        code = "OK"
-        try:
-            async for response in handler(requests, context):
-                yield response
-        except BaseException as error:
-            code = _code(error, context)
-            raise
-        finally:
-            counters.end(code, time.perf_counter() - start)
-
-    return counted
-
-
-def end_unary_with_status(method: str, handler: Unary) -> Unary:
-    """End a call with the status of any error that its handler raises, and log the call.
-
-    Calls that succeed are logged at level debug only. gRPC keeps the exception that ends a call,
-    with its frames, until the garbage collector finds them: what takes memory is deleted before.
+    gRPC keeps the exception that ends a call, with its frames, until the garbage collector finds
+    them, so the request is deleted first.
     """
 
-    async def answered(data: bytes, context: Context) -> bytes:
-        # Asked for each call, because the level may change while the server runs.
-        if _LOG.isEnabledFor(logging.DEBUG):
-            return await logged(data, context)
-        try:
-            return await handler(data, context)
-        except Exception as error:  # the boundary: every error becomes a status
-            del data
-            await AccessLog(method, context).abort(error)
-
-    async def logged(data: bytes, context: Context) -> bytes:
-        log = AccessLog(method, context, time.perf_counter())
+    async def ended(data: bytes, context: Context) -> bytes:
+        counters.started += 1
+        start = time.perf_counter()
         try:
             response = await handler(data, context)
-        except Exception as error:
+        except BaseException as error:
             del data
-            await log.abort(error)
-        except BaseException:
-            log.log_end("CANCELLED")
+            await _fail(method, counters, context, start, error)
             raise
-        log.log_end("OK")
+        counters.end("OK", time.perf_counter() - start)
+        # Asked for each call, because the level may change while the server runs.
+        if _LOG.isEnabledFor(logging.DEBUG):
+            access_log.log_end(method, context, start, "OK")
         return response
 
-    return answered
+    return ended
 
 
-def end_stream_with_status(method: str, handler: Stream) -> Stream:
-    """Do for a streaming method what `end_unary_with_status` does for a unary one."""
+def end_stream(method: str, counters: MethodCounters, handler: Stream) -> Stream:
+    """Do for a streaming method what `end_unary` does for a unary one."""
 
-    async def answered(requests: AsyncIterator[bytes], context: Context) -> AsyncIterator[bytes]:
-        log = AccessLog(method, context, time.perf_counter())
+    async def ended(requests: AsyncIterator[bytes], context: Context) -> AsyncIterator[bytes]:
+        counters.started += 1
+        start = time.perf_counter()
         try:
             async for response in handler(requests, context):
                 yield response
-        except Exception as error:  # the boundary: every error becomes a status
-            await log.abort(error)
-        except BaseException:
-            log.log_end("CANCELLED")
+        except BaseException as error:
+            await _fail(method, counters, context, start, error)
             raise
-        log.log_end("OK")
+        counters.end("OK", time.perf_counter() - start)
+        access_log.log_end(method, context, start, "OK")
 
-    return answered
+    return ended
+
+
+async def _fail(
+    method: str, counters: MethodCounters, context: Context, start: float, error: BaseException
+) -> None:
+    """Count and log a call that has raised; end it with a status unless it was cancelled."""
+    try:
+        if isinstance(error, Exception):  # the boundary: every error becomes a status
+            await access_log.abort(method, context, error, start)
+        access_log.log_end(method, context, start, "CANCELLED")
+    except BaseException as end:
+        counters.end(_code(end, context), time.perf_counter() - start)
+        raise
+    counters.end(_code(error, context), time.perf_counter() - start)
 
 
 class ConcurrencyLimiter:
@@ -119,16 +87,15 @@ class ConcurrencyLimiter:
     """
 
     def __init__(self, limit: int) -> None:
-        """Start without calls."""
+        """Start without calls in progress."""
         self.limit = limit
-        """How many calls may be in progress."""
+        """The maximum number of calls in progress. Calls beyond a lowered limit continue."""
         self.running = 0
-        """How many calls are in progress."""
         self.refused = dict.fromkeys(("calls", "waited", "incomplete", "unread", "bytes"), 0)
-        """How many calls have been refused, by the bound that was reached."""
+        """The number of refused calls, by the bound that was reached."""
 
     def reconfigure(self, limit: int) -> None:
-        """Apply another bound from now on; calls in progress go on."""
+        """Apply another limit from now on."""
         self.limit = limit
 
     def unary(self, handler: Unary) -> Unary:
@@ -154,14 +121,11 @@ class ConcurrencyLimiter:
 
 
 def _code(error: BaseException, context: Context) -> str:
-    """Return the status code of a call that raised: `abort` has set it, a cancelled call has
-    none.
-    """
+    """Return the status code of a call that raised: `abort` has set it unless it was cancelled."""
     if isinstance(error, asyncio.CancelledError | GeneratorExit):
-        # None for a call without a deadline, although the types say otherwise.
+        # Without a deadline None, contrary to the type.
         remaining: float | None = context.time_remaining()
         is_late = remaining is not None and remaining <= 0
         return "DEADLINE_EXCEEDED" if is_late else "CANCELLED"
-    # None if nothing was set, likewise.
-    code: grpc.StatusCode | None = context.code()
+    code: grpc.StatusCode | None = context.code()  # None, contrary to the type, if none is set
     return code.name if code is not None else "UNKNOWN"

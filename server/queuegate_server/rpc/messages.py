@@ -10,47 +10,35 @@ from queuegate.policy.decide import evaluated_instead
 from queuegate.policy.decision import OUTCOMES, Access, Decision
 from queuegate.policy.explain import Explanation, Step, StepOutcome
 from queuegate.policy.reach import Grant, SubjectKind
-from queuegate.v1 import access_pb2, policy_pb2
-from queuegate_server.engine import E, Explained, GroupsOrigin, Query
+from queuegate.v1 import access_pb2, policy_pb2, user_groups_pb2
+from queuegate_server.engine import E, ExplainResult, GroupsOrigin, Query
 from queuegate_server.formats.diagnostics import Diagnostic, Severity
 from queuegate_server.formats.yarn.templates import template_property
+from queuegate_server.identity.resolver import Found, LookupFailed, NoSuchUser
 
 REASONS: Final = {reason: access_pb2.Reason.Value(f"REASON_{reason.name}") for reason in OUTCOMES}
 REASON_OF: Final = {number: reason for reason, number in REASONS.items()}
-DENIED_REASONS: Final = frozenset(
-    REASONS[reason] for reason, outcome in OUTCOMES.items() if not outcome.grants
-)
 ACCESS_TYPES: Final = {
     None: access_pb2.ACCESS_TYPE_UNSPECIFIED,
     Access.SUBMIT: access_pb2.ACCESS_TYPE_SUBMIT,
     Access.ADMIN: access_pb2.ACCESS_TYPE_ADMIN,
 }
+LOOKUP_OUTCOMES: Final = {
+    Found: user_groups_pb2.RESOLVE_OUTCOME_RESOLVED,
+    NoSuchUser: user_groups_pb2.RESOLVE_OUTCOME_NOT_FOUND,
+    LookupFailed: user_groups_pb2.RESOLVE_OUTCOME_UNAVAILABLE,
+}
 _ORIGINS: Final = {
-    GroupsOrigin.NOT_NEEDED: access_pb2.GROUPS_ORIGIN_NOT_NEEDED,
-    GroupsOrigin.REQUEST: access_pb2.GROUPS_ORIGIN_REQUEST,
-    GroupsOrigin.RESOLVER: access_pb2.GROUPS_ORIGIN_RESOLVER,
-    GroupsOrigin.CACHE: access_pb2.GROUPS_ORIGIN_CACHE,
-    GroupsOrigin.STALE_CACHE: access_pb2.GROUPS_ORIGIN_STALE_CACHE,
+    origin: access_pb2.GroupsOrigin.Value(f"GROUPS_ORIGIN_{origin.name}") for origin in GroupsOrigin
 }
 _OUTCOMES: Final = {
-    StepOutcome.WILDCARD: access_pb2.STEP_OUTCOME_WILDCARD,
-    StepOutcome.USER: access_pb2.STEP_OUTCOME_USER,
-    StepOutcome.GROUP: access_pb2.STEP_OUTCOME_GROUP,
-    StepOutcome.NO_MATCH: access_pb2.STEP_OUTCOME_NO_MATCH,
-    StepOutcome.EMPTY: access_pb2.STEP_OUTCOME_EMPTY,
-    StepOutcome.RECOVERY_QUEUE: access_pb2.STEP_OUTCOME_RECOVERY_QUEUE,
-    StepOutcome.ACLS_DISABLED: access_pb2.STEP_OUTCOME_ACLS_DISABLED,
-    StepOutcome.CLUSTER_ADMIN: access_pb2.STEP_OUTCOME_CLUSTER_ADMIN,
+    outcome: access_pb2.StepOutcome.Value(f"STEP_OUTCOME_{outcome.name}") for outcome in StepOutcome
 }
 _SUBJECT_KINDS: Final = {
-    SubjectKind.EVERYONE: access_pb2.SUBJECT_KIND_EVERYONE,
-    SubjectKind.USER: access_pb2.SUBJECT_KIND_USER,
-    SubjectKind.GROUP: access_pb2.SUBJECT_KIND_GROUP,
-    SubjectKind.PROXY: access_pb2.SUBJECT_KIND_PROXY,
+    kind: access_pb2.SubjectKind.Value(f"SUBJECT_KIND_{kind.name}") for kind in SubjectKind
 }
 _SEVERITIES: Final = {
-    Severity.ERROR: policy_pb2.SEVERITY_ERROR,
-    Severity.WARNING: policy_pb2.SEVERITY_WARNING,
+    severity: policy_pb2.Severity.Value(f"SEVERITY_{severity.name}") for severity in Severity
 }
 
 
@@ -76,31 +64,31 @@ def decision_message(
 
 
 def explanation_message(
-    query: Query, explained: Explained[Explanation], revision: int
+    query: Query, result: ExplainResult[Explanation], revision: int
 ) -> access_pb2.ExplainQueueAccessResponse:
     """Return the response to an explain call."""
-    decision = explained.decision
+    decision = result.decision
     instead = evaluated_instead(query.served.partition, query.path, decision)
     return access_pb2.ExplainQueueAccessResponse(
         decision=decision_message(decision, instead, revision),
-        steps=[_step(step) for step in explained.evaluation.steps],
-        groups=explained_groups(explained),
-        evaluated_queue=explained.evaluation.evaluated_queue,
-        will_be_created=explained.evaluation.will_be_created,
+        steps=[_step(step) for step in result.evaluation.steps],
+        groups=explain_groups(result),
+        evaluated_queue=result.evaluation.evaluated_queue,
+        will_be_created=result.evaluation.will_be_created,
     )
 
 
-def explained_groups(explained: Explained[E]) -> access_pb2.ExplainGroups:
+def explain_groups(result: ExplainResult[E]) -> access_pb2.ExplainGroups:
     """Return the groups that a decision used, and where they came from."""
     return access_pb2.ExplainGroups(
-        origin=_ORIGINS[explained.origin],
-        groups=explained.groups,
-        resolver=explained.resolver,
-        detail=explained.detail,
+        origin=_ORIGINS[result.origin],
+        groups=result.groups,
+        resolver=result.resolver,
+        detail=result.detail,
     )
 
 
-def diagnostics(found: Iterable[Diagnostic]) -> list[policy_pb2.Diagnostic]:
+def diagnostics(items: Iterable[Diagnostic]) -> list[policy_pb2.Diagnostic]:
     """Return diagnostics as messages."""
     return [
         policy_pb2.Diagnostic(
@@ -112,7 +100,7 @@ def diagnostics(found: Iterable[Diagnostic]) -> list[policy_pb2.Diagnostic]:
             remedy=diagnostic.remedy,
             file=diagnostic.file,
         )
-        for diagnostic in found
+        for diagnostic in items
     ]
 
 

@@ -100,9 +100,10 @@ class ReportRecorder:
     async def _take_turn(self, caller: str, decisions: int) -> None:
         if self._rates is None:
             return
-        while (delay := self._rates.wait_to_report(caller)) > 0:  # noqa: ASYNC110 - it is about time
+        bucket = self._rates.reports[caller]
+        while (delay := bucket.wait()) > 0:  # noqa: ASYNC110 - it is about time
             await asyncio.sleep(delay)
-        self._rates.charge_report(caller, decisions)
+        bucket.charge(decisions)
 
     async def _write(self, name: str, decisions: list[sync_pb2.LocalDecision], size: int) -> None:
         pause = FIRST_PAUSE

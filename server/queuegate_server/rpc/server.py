@@ -11,13 +11,7 @@ from google.protobuf.descriptor import MethodDescriptor, ServiceDescriptor
 from queuegate_server.observe.counters import MethodCounters
 from queuegate_server.observe.tracing import Tracer
 from queuegate_server.rpc.authorization import Authorizer
-from queuegate_server.rpc.interceptors import (
-    ConcurrencyLimiter,
-    count_stream,
-    count_unary,
-    end_stream_with_status,
-    end_unary_with_status,
-)
+from queuegate_server.rpc.interceptors import ConcurrencyLimiter, end_stream, end_unary
 
 
 class _Registers(Protocol):
@@ -28,9 +22,9 @@ class _Registers(Protocol):
 
 
 class Interceptors(NamedTuple):
-    """The interceptors of all services. Outermost first: the counter, the tracer, the
-    status of errors, the concurrency limiter, the authorizer. Refusals thus end as other errors
-    do, and counters and spans see how a call ended.
+    """The interceptors of all services. Outermost first: the tracer, the counter with the status of
+    errors, the concurrency limiter, the authorizer. So refusals end as other errors do, and
+    counters and spans see how a call ended.
     """
 
     counters: list[MethodCounters]
@@ -80,14 +74,14 @@ def _handler(
     counter = MethodCounters(kind, service, method.name)
     counters.append(counter)
     if method.client_streaming:
-        stream = end_stream_with_status(name, authorizer.stream(name, serve))
+        stream = end_stream(name, counter, authorizer.stream(name, serve))
         if tracer is not None:
             stream = tracer.stream(name, stream)
-        return grpc.stream_stream_rpc_method_handler(count_stream(counter, stream))
+        return grpc.stream_stream_rpc_method_handler(stream)
     unary = authorizer.unary(name, serve)
     if not takes_room:
         unary = limiter.unary(unary)
-    unary = end_unary_with_status(name, unary)
+    unary = end_unary(name, counter, unary)
     if tracer is not None:
         unary = tracer.unary(name, unary)
-    return grpc.unary_unary_rpc_method_handler(count_unary(counter, unary))
+    return grpc.unary_unary_rpc_method_handler(unary)

@@ -5,14 +5,15 @@ from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import suppress
 from typing import Final
 
-from queuegate.v1 import sync_pb2, user_groups_pb2
+from queuegate.v1 import sync_pb2
 from queuegate_server.engine import Engine, ServedPartition, UnknownPartition
 from queuegate_server.identity.group_resolver import Resolution
-from queuegate_server.identity.resolver import Found, LookupFailed, NoSuchUser
+from queuegate_server.identity.resolver import Found
 from queuegate_server.rpc import sync_validation
 from queuegate_server.rpc.admission_queue import MAX_SHORT_REQUEST, AdmissionQueue
 from queuegate_server.rpc.authentication import current_caller
 from queuegate_server.rpc.errors import Draining, InvalidRequest, Overloaded
+from queuegate_server.rpc.messages import LOOKUP_OUTCOMES
 from queuegate_server.rpc.report_recorder import ReportRecorder
 from queuegate_server.sync.hub import CannotShip, SyncHub
 from queuegate_server.sync.session import LEASE, InvalidSync, OfferedGroups, Session, SyncRights
@@ -27,11 +28,6 @@ MAX_SILENCE: Final = 2 * LEASE
 """Seconds without a message after which a stream ends: callers ping once a second."""
 LOOKUPS: Final = 8
 """Lookups for one stream at the same time."""
-_OUTCOMES: Final = {
-    Found: user_groups_pb2.RESOLVE_OUTCOME_RESOLVED,
-    NoSuchUser: user_groups_pb2.RESOLVE_OUTCOME_NOT_FOUND,
-    LookupFailed: user_groups_pb2.RESOLVE_OUTCOME_UNAVAILABLE,
-}
 
 
 class SyncServicer:
@@ -302,7 +298,7 @@ def _groups(served: ServedPartition, resolution: Resolution, now: float) -> sync
     return sync_pb2.UserGroups(
         partition=served.partition.name,
         user=entry.user,
-        outcome=_OUTCOMES[type(outcome)],
+        outcome=LOOKUP_OUTCOMES[type(outcome)],
         groups=outcome.groups if isinstance(outcome, Found) else (),
         lifetime_millis=int(lifetime * 1_000),
     )

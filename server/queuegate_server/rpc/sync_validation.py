@@ -3,11 +3,12 @@
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from queuegate.policy.decision import OUTCOMES
 from queuegate.policy.names import CONTROL_CHARACTER
 from queuegate.v1 import sync_pb2
 from queuegate_server.rpc import validation, wire
 from queuegate_server.rpc.errors import WHOLE_REQUEST, InvalidRequest
-from queuegate_server.rpc.messages import DENIED_REASONS, REASONS
+from queuegate_server.rpc.messages import REASON_OF
 from queuegate_server.sync.event_log import EPOCH_BYTES
 
 MAX_NAME_BYTES: Final = 256
@@ -37,7 +38,6 @@ _LAST_SECOND: Final = 253_402_300_798
 """Of the year 9999, but for one that may be rounded up."""
 _SECOND: Final = 1_000_000_000
 """In nanoseconds."""
-_REASONS: Final = frozenset(REASONS.values())
 
 
 def parse(data: bytes) -> tuple[sync_pb2.SyncRequest, list[sync_pb2.RefusedDecision]]:
@@ -126,7 +126,7 @@ def _check_report(request: sync_pb2.SyncReport, violations: validation.Violation
 
 
 def _check_decision(local: sync_pb2.LocalDecision, violations: validation.Violations) -> None:
-    time, made = local.time, local.decision
+    time, decision = local.time, local.decision
     if not local.HasField("time"):
         violations.append(("time", "is required"))
     elif not (0 <= time.seconds <= _LAST_SECOND and 0 <= time.nanos < _SECOND):
@@ -143,12 +143,13 @@ def _check_decision(local: sync_pb2.LocalDecision, violations: validation.Violat
         violations.append(("groups_in_request", f"is more than {validation.MAX_GROUPS}"))
     if local.no_groups and local.groups_in_request:
         violations.append(("no_groups", "must not be set together with groups_in_request"))
-    if made.reason not in _REASONS:
+    reason = REASON_OF.get(decision.reason)
+    if reason is None:
         violations.append(("decision.reason", "is not a decision reason"))
-    elif made.allowed is (made.reason in DENIED_REASONS):
+    elif decision.allowed is not OUTCOMES[reason].grants:
         violations.append(("decision.allowed", "contradicts the reason"))
     for field, limit in _MAX_OUTCOME_BYTES.items():
-        _check_text(f"decision.{field}", getattr(made, field), limit, violations)
+        _check_text(f"decision.{field}", getattr(decision, field), limit, violations)
 
 
 def _check_text(field: str, text: str, limit: int, violations: validation.Violations) -> None:

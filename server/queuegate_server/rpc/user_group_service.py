@@ -5,18 +5,13 @@ from typing import Final
 
 from queuegate.v1 import user_group_information_pb2, user_groups_pb2
 from queuegate_server.engine import Engine
-from queuegate_server.identity.resolver import Found, LookupFailed, NoSuchUser
+from queuegate_server.identity.resolver import Found
 from queuegate_server.rpc import validation, wire
 from queuegate_server.rpc.admission_queue import AdmissionQueue
-from queuegate_server.rpc.messages import timestamp
+from queuegate_server.rpc.messages import LOOKUP_OUTCOMES, timestamp
 from queuegate_server.sync.changes import Changes
 
 MAX_USERS: Final = 10_000
-_OUTCOMES: Final = {
-    Found: user_groups_pb2.RESOLVE_OUTCOME_RESOLVED,
-    NoSuchUser: user_groups_pb2.RESOLVE_OUTCOME_NOT_FOUND,
-    LookupFailed: user_groups_pb2.RESOLVE_OUTCOME_UNAVAILABLE,
-}
 
 
 class UserGroupServicer:
@@ -48,7 +43,7 @@ class UserGroupServicer:
             user_group=user_group_information_pb2.UserGroupInformation(
                 user=request.user, groups=groups
             ),
-            outcome=_OUTCOMES[type(outcome)],
+            outcome=LOOKUP_OUTCOMES[type(outcome)],
             resolver=resolver.resolver_name,
             cached=resolution.cached,
             stale=resolution.stale,

@@ -6,6 +6,7 @@ Each check appends to a list of violations, so that a caller gets all of them at
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
+from queuegate.policy.applications import Action
 from queuegate.policy.decision import Access
 from queuegate.policy.names import CONTROL_CHARACTER, is_user_name, queue_path
 from queuegate.v1 import access_pb2, user_group_information_pb2
@@ -23,6 +24,10 @@ Violations = list[tuple[str, str]]
 ACCESS: Final[Mapping[int, Access]] = {
     access_pb2.ACCESS_TYPE_SUBMIT: Access.SUBMIT,
     access_pb2.ACCESS_TYPE_ADMIN: Access.ADMIN,
+}
+ACTIONS: Final[Mapping[int, Action]] = {
+    access_pb2.ApplicationAction.Value(f"APPLICATION_ACTION_{action.name}"): action
+    for action in Action
 }
 
 _MAX_UTF8_BYTES: Final = 4

@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from queuegate.policy.decision import NO_MATCH, Access, Decision, Reason
+from queuegate.policy.decision import NO_MATCH, Decision, Reason
 from queuegate_server.decisions.log import NUMBERS, AuditUnavailable, DecisionLog
-from queuegate_server.decisions.records import DecidedCheck, QueueQuestion, Report
+from queuegate_server.decisions.records import DecidedCheck, Report
 from queuegate_server.observe.audit import AuditLog
 
-QUESTION = QueueQuestion("ann", "default", 2, "root.a", Access.SUBMIT)
+QUESTION = {"user": "ann", "partition": "default", "groups_in_request": 2, "queue": "root.a"}
 GRANTED = Decision(True, Reason.GROUP, "root", "staff")
 
 

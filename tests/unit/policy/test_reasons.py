@@ -106,9 +106,8 @@ def test_the_numbers_of_the_contract() -> None:
         if number
     }
     assert {number: str(reason) for reason, number in messages.REASONS.items()} == names
-    assert {names[number] for number in messages.DENIED_REASONS} == {
-        reason for reason, grants in GRANTS.items() if not grants
-    }
+    reasons = messages.REASON_OF
+    assert {names[number]: OUTCOMES[reasons[number]].grants for number in reasons} == GRANTS
 
 
 def test_metrics_and_columns() -> None:

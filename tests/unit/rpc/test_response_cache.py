@@ -22,7 +22,6 @@ from queuegate_server.identity.resolver import Found, LookupFailed, NoSuchUser, 
 from queuegate_server.rpc import messages, validation
 from queuegate_server.rpc.access_service import AccessServicer
 from queuegate_server.rpc.admission_queue import AdmissionQueue
-from queuegate_server.rpc.batch import BatchRunner
 from queuegate_server.rpc.call_log import CallLog
 from queuegate_server.rpc.response_cache import ResponseCache
 from queuegate_server.throttling import ByteBudget
@@ -103,7 +102,6 @@ class CachedResponses(RuleBasedStateMachine):
         self.cache = ResponseCache(self.clock, GENERATION)
         self.engine.on_swap(self.cache.reset)
         self.access._cache = self.cache
-        self.access._runner = BatchRunner(self.engine, self.cache, self.clock)
         self.revision = 0
         self.serve("", "*", "bob dev")
 
