@@ -22,7 +22,7 @@ def check(user: str) -> bytes:
 async def test_modules_on_the_path_of_a_check(asked: str, is_cached: bool, limit: int) -> None:
     settings = load_settings(None, {}, ["listen=127.0.0.1:0"])
     parts = build_server(settings, settings, "grpcio", None)
-    assert (await parts.reloader.reload()).succeeded
+    assert (await parts.core.reloader.reload()).succeeded
     (address,) = parts.listeners.bind(parts.server, [one.parsed for one in settings.listen])
     await parts.server.start()
     passed: set[str] = set()
@@ -44,7 +44,7 @@ async def test_modules_on_the_path_of_a_check(asked: str, is_cached: bool, limit
         finally:
             sys.setprofile(before)
     await parts.server.stop(None)
-    await parts.resolvers.close()
+    await parts.core.resolvers.close()
     assert ("queuegate_server.rpc.validation" in passed) is not is_cached
     assert "queuegate_server.rpc.access_service" in passed
     assert len(passed) <= limit, sorted(passed)

@@ -166,7 +166,8 @@ def _query(
     served = validation.find_partition(request.partition, snapshot, violations)
     user, groups = validation.user_and_groups(request.user, served, violations)
     kind = request.WhichOneof("subject")
-    real_user = validation.check_real_user(request.real_user, violations)
+    real_user = request.real_user
+    validation.check_name("real_user", real_user, violations)
     action = _action(request, violations)
     if kind is None:
         violations.append(("application", "is required"))

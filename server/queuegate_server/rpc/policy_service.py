@@ -65,11 +65,11 @@ class PolicyServicer:
 
     async def _policy(self, request: policy_pb2.GetPolicyRequest, slot: Slot) -> bytes:
         violations: validation.Violations = []
-        validation.partition_name(request.partition, violations)
-        validation.raise_if(violations)
         snapshot = self._engine.snapshot
-        served = snapshot.find(request.partition)
-        prefix = validation.prefix_path(request.prefix, served)
+        served = validation.find_partition(request.partition, snapshot, violations)
+        prefix = validation.optional_queue("prefix", request.prefix, served, violations)
+        if violations or served is None:
+            raise InvalidRequest(violations)
         response = policy_pb2.GetPolicyResponse(
             source=snapshot.policy.source,
             revision=snapshot.policy.revision,

@@ -1,21 +1,25 @@
-"""Server reflection, versions 1 and 1alpha: the library's servicer, behind authorization, with
-streams that end when the server drains.
+"""Server reflection, versions 1 and 1alpha: the library's servicer, behind authorization, with the
+comments of the contract, names of methods, and streams that end when the server drains.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
+from importlib import resources
 from typing import Any, Final, TypeVar
 
 import grpc
+from google.protobuf import descriptor_pool, text_format
+from google.protobuf.descriptor import FileDescriptor
+from google.protobuf.descriptor_pb2 import FileDescriptorProto, FileDescriptorSet
 from grpc_reflection.v1alpha import reflection, reflection_pb2, reflection_pb2_grpc
 
 from queuegate_server.rpc.authorization import Authorizer
-from queuegate_server.rpc.descriptors import DescribedPool
 from queuegate_server.rpc.interceptors import Context
 from queuegate_server.settings.callers import Role
 
 ALPHA: Final[str] = reflection.SERVICE_NAME
 STABLE: Final = "grpc.reflection.v1.ServerReflection"
+_POOL: Final[Any] = descriptor_pool.Default()
 
 T = TypeVar("T")
 
@@ -27,7 +31,7 @@ class ReflectionServicer(reflection.aio.ReflectionServicer):  # type: ignore[mis
         self, services: Sequence[str], draining: asyncio.Event, authorizer: Authorizer
     ) -> None:
         """Describe services, given by their full names, to callers with the role read."""
-        super().__init__([*services, ALPHA, STABLE], DescribedPool())
+        super().__init__([*services, ALPHA, STABLE], _CommentedPool())
         self._draining = draining
         self._authorizer = authorizer
 
@@ -45,6 +49,7 @@ class ReflectionServicer(reflection.aio.ReflectionServicer):  # type: ignore[mis
 
 def add_reflection(servicer: ReflectionServicer, server: Any) -> None:
     """Serve reflection, under the names of both versions, on a server."""
+    _add_stable_reflection()
     reflection_pb2_grpc.add_ServerReflectionServicer_to_server(servicer, server)
     handler = grpc.stream_stream_rpc_method_handler(
         servicer.ServerReflectionInfo,
@@ -54,6 +59,63 @@ def add_reflection(servicer: ReflectionServicer, server: Any) -> None:
     handlers = {"ServerReflectionInfo": handler}
     server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(STABLE, handlers),))
     server.add_registered_method_handlers(STABLE, handlers)
+
+
+def _add_stable_reflection() -> None:
+    """Add version 1 of reflection, which the library lacks, to protobuf's default pool: on the wire
+    both versions are the same.
+    """
+    alpha = FileDescriptorProto()
+    reflection_pb2.DESCRIPTOR.CopyToProto(alpha)
+    text = text_format.MessageToString(alpha)
+    text = text.replace("grpc.reflection.v1alpha", "grpc.reflection.v1")
+    stable = text_format.Parse(text, FileDescriptorProto())
+    stable.name = "grpc/reflection/v1/reflection.proto"
+    _POOL.AddSerializedFile(stable.SerializeToString())
+
+
+class _CommentedFile:
+    """A file as the library's servicer uses it, with its comments if it belongs to the contract."""
+
+    def __init__(self, file: FileDescriptor, contract: Mapping[str, FileDescriptorProto]) -> None:
+        self.name: str = file.name
+        self._file = file
+        self._contract = contract
+
+    @property
+    def dependencies(self) -> "Sequence[_CommentedFile]":
+        return [_CommentedFile(each, self._contract) for each in self._file.dependencies]
+
+    def CopyToProto(self, proto: FileDescriptorProto) -> None:
+        if (commented := self._contract.get(self.name)) is not None:
+            proto.CopyFrom(commented)
+        else:
+            self._file.CopyToProto(proto)
+
+
+class _CommentedPool:
+    """protobuf's default pool, which drops comments and does not know methods by name.
+
+    The pool raises KeyError.
+    """
+
+    def __init__(self) -> None:
+        contract = (resources.files("queuegate.v1") / "contract.binpb").read_bytes()
+        self._contract = {file.name: file for file in FileDescriptorSet.FromString(contract).file}
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(_POOL, name)
+
+    def FindFileByName(self, name: str) -> _CommentedFile:
+        return _CommentedFile(_POOL.FindFileByName(name), self._contract)
+
+    def FindFileContainingSymbol(self, symbol: str) -> _CommentedFile:
+        try:
+            file = _POOL.FindFileContainingSymbol(symbol)
+        except KeyError:
+            service, _, method = symbol.rpartition(".")
+            file = _POOL.FindServiceByName(service).methods_by_name[method].containing_service.file
+        return _CommentedFile(file, self._contract)
 
 
 async def _until(ended: asyncio.Event, items: AsyncIterator[T]) -> AsyncIterator[T]:

@@ -17,11 +17,11 @@ from queuegate_server.throttling import ByteBudget
 
 FIRST_PAUSE: Final = 1.0
 LONGEST_PAUSE: Final = 30.0
-"""Seconds after which a report is recorded again that the audit log did not take."""
+"""Seconds after which a report that the audit log refused is recorded again."""
 MAX_WAITING_BYTES: Final = 64 * MIB
-"""Of the reports that wait, of all streams."""
+"""The maximum size of all reports that wait."""
 DECISION_BYTES: Final = 512
-"""What a decision of a report takes in addition to its bytes."""
+"""The memory that a decision of a report takes in addition to its bytes."""
 LOG_INTERVAL: Final = 10.0
 """Seconds between two lines about the refused decisions of one caller."""
 _RETRY_SECONDS: Final = 1.0
@@ -50,7 +50,11 @@ class ReportRecorder:
         self._rates = rates
         self._counts = counts
         self._waiting = ByteBudget(MAX_WAITING_BYTES)
-        self._refusals = _RefusalLog(clock)
+        self._clock = clock
+        self._next_line: dict[str, float] = {}
+        """When the next line about invalid decisions may be logged, by caller."""
+        self._unlogged: defaultdict[str, int] = defaultdict(int)
+        """Invalid decisions since the last line, by caller."""
 
     def record(
         self,
@@ -59,14 +63,12 @@ class ReportRecorder:
         refused: list[sync_pb2.RefusedDecision],
         size: int,
     ) -> "asyncio.Task[sync_pb2.SyncReported]":
-        """Begin to record the decisions of a report that are valid; return a task with the
-        confirmation.
+        """Start recording the valid decisions of a report; return a task with the confirmation.
 
-        All its decisions count against the rate of the caller, and the report waits until the
-        caller has made up for those before.
+        All its decisions count against the caller's rate, and delay the caller's next report.
 
         Args:
-            session: The stream that it came on.
+            session: The stream that sent it.
             report: The report.
             refused: Its decisions that are not valid.
             size: Its size in bytes.
@@ -89,21 +91,19 @@ class ReportRecorder:
         refused: list[sync_pb2.RefusedDecision],
         size: int,
     ) -> sync_pb2.SyncReported:
-        await self._take_turn(session.caller, len(report.decisions))
+        if self._rates is not None:
+            bucket = self._rates.reports[session.caller]
+            while (delay := bucket.wait()) > 0:  # noqa: ASYNC110 - it is about time
+                await asyncio.sleep(delay)
+            bucket.charge(len(report.decisions))
         if refused:
-            self._refusals.note(session, refused)
-        await self._write(session.name, _valid(report, refused), size)
+            self._log_refused(session, refused)
+        faulty = {each.index for each in refused}
+        valid = [each for index, each in enumerate(report.decisions) if index not in faulty]
+        await self._write(session.name, valid, size)
         self._counts["recorded"] += len(report.decisions) - len(refused)
         self._counts["refused"] += len(refused)
         return sync_pb2.SyncReported(id=report.id, refused=refused)
-
-    async def _take_turn(self, caller: str, decisions: int) -> None:
-        if self._rates is None:
-            return
-        bucket = self._rates.reports[caller]
-        while (delay := bucket.wait()) > 0:  # noqa: ASYNC110 - it is about time
-            await asyncio.sleep(delay)
-        bucket.charge(decisions)
 
     async def _write(self, name: str, decisions: list[sync_pb2.LocalDecision], size: int) -> None:
         pause = FIRST_PAUSE
@@ -116,34 +116,16 @@ class ReportRecorder:
             else:
                 return
 
-
-class _RefusalLog:
-    """Logs decisions that are not valid: for each caller at most a line each LOG_INTERVAL."""
-
-    def __init__(self, clock: Callable[[], float]) -> None:
-        self._clock = clock
-        self._next: dict[str, float] = {}
-        """When the next line about a caller may be logged."""
-        self._decisions: defaultdict[str, int] = defaultdict(int)
-        """The decisions of callers since the last line about them."""
-
-    def note(self, session: Session, refused: list[sync_pb2.RefusedDecision]) -> None:
+    def _log_refused(self, session: Session, refused: list[sync_pb2.RefusedDecision]) -> None:
         caller, now = session.caller, self._clock()
-        self._decisions[caller] += len(refused)
-        if now < self._next.get(caller, now):
+        self._unlogged[caller] += len(refused)
+        if now < self._next_line.get(caller, now):
             return
-        self._next[caller] = now + LOG_INTERVAL
+        self._next_line[caller] = now + LOG_INTERVAL
         fields = {
             "gate": session.name,
             "caller": caller,
-            "decisions": self._decisions.pop(caller),
+            "decisions": self._unlogged.pop(caller),
             "first": refused[0].fault,
         }
         _LOG.error("a gate reported invalid decisions, which are not recorded", extra=fields)
-
-
-def _valid(
-    report: sync_pb2.SyncReport, refused: list[sync_pb2.RefusedDecision]
-) -> list[sync_pb2.LocalDecision]:
-    faulty = {each.index for each in refused}
-    return [each for index, each in enumerate(report.decisions) if index not in faulty]

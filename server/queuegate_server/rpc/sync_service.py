@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Final
 
 from queuegate.v1 import sync_pb2
@@ -21,149 +22,109 @@ from queuegate_server.sync.session import LEASE, InvalidSync, OfferedGroups, Ses
 MAX_WAITING: Final = 10_000
 """Users of one stream whose groups are still to be sent."""
 MAX_WAITING_CHARACTERS: Final = 1024 * 1024
-"""Of the names of those that are still to be looked up."""
+"""Characters in the names of users who are still to be looked up for one stream."""
 MAX_OFFERED_BYTES: Final = 1024 * 1024
-"""Bytes of groups that a stream has not read, after which no more users are looked up for it."""
+"""Unread bytes of groups at which a stream gets no more lookups."""
 MAX_SILENCE: Final = 2 * LEASE
 """Seconds without a message after which a stream ends: callers ping once a second."""
 LOOKUPS: Final = 8
 """Lookups for one stream at the same time."""
 
 
+@dataclass(slots=True, eq=False)
 class SyncServicer:
     """Answers calls from and to bytes. Its methods are named as in the contract."""
 
-    def __init__(
-        self,
-        engine: Engine,
-        hub: SyncHub,
-        queue: AdmissionQueue,
-        recorder: ReportRecorder | None,
-        *,
-        draining: asyncio.Event,
-        clock: Callable[[], float],
-        max_streams: int,
-        max_streams_per_caller: int,
-        local_decisions: bool,
-    ) -> None:
-        """Answer calls.
-
-        Args:
-            engine: Has the resolvers.
-            hub: Has the changes and the policies.
-            queue: Where long messages wait for their turn.
-            recorder: Takes the reports of callers; None if there is no audit log.
-            draining: The event that ends streams.
-            clock: The monotonic clock of the group caches.
-            max_streams: How many streams may be open.
-            max_streams_per_caller: How many of them one caller may have.
-            local_decisions: Whether callers may decide by themselves.
-        """
-        self._engine = engine
-        self._hub = hub
-        self._queue = queue
-        self._recorder = recorder
-        self._draining = draining
-        self._clock = clock
-        self._max_streams = max_streams
-        self._max_streams_per_caller = max_streams_per_caller
-        self._local_decisions = local_decisions
+    engine: Engine
+    hub: SyncHub
+    queue: AdmissionQueue
+    recorder: ReportRecorder | None
+    """Takes the reports of callers; None if there is no audit log."""
+    draining: asyncio.Event
+    """Ends streams."""
+    clock: Callable[[], float]
+    """The monotonic clock of the group caches."""
+    max_streams: int
+    max_streams_per_caller: int
+    local_decisions: bool
+    """Whether callers may decide on their own."""
 
     async def Sync(self, requests: AsyncIterator[bytes], *, trusted: bool) -> AsyncIterator[bytes]:
-        """Send policies, groups and changes, until the caller ends its side or the server drains.
-
-        Raises Draining then.
+        """Send policies, groups and changes until the caller ends its side, or the server drains,
+        which raises Draining.
         """
-        if self._hub.streams >= self._max_streams:
-            raise Overloaded(f"{self._max_streams} streams are open, which is the limit")
+        if self.hub.streams >= self.max_streams:
+            raise Overloaded(f"{self.max_streams} streams are open, which is the limit")
         caller = current_caller()
-        if self._hub.streams_of(caller) >= self._max_streams_per_caller:
+        if self.hub.streams_of(caller) >= self.max_streams_per_caller:
             raise Overloaded(
-                f"{caller} has {self._max_streams_per_caller} streams open, which is the limit of"
+                f"{caller} has {self.max_streams_per_caller} streams open, which is the limit of"
                 " one caller (sync.streams_per_caller)"
             )
         rights = SyncRights(
-            local_decisions=self._local_decisions,
+            local_decisions=self.local_decisions,
             assert_groups=trusted,
-            report_decisions=self._recorder is not None and self._local_decisions,
+            report_decisions=self.recorder is not None and self.local_decisions,
         )
         woken = asyncio.Event()
-        session = await self._hub.open_session(rights, caller, woken.set)
-        stream = _Stream(
-            session,
-            self._hub,
-            self._engine,
-            self._queue,
-            self._recorder,
-            clock=self._clock,
-            wake=woken.set,
-        )
+        session = await self.hub.open_session(rights, caller, woken.set)
+        stream = _Stream(self, session, woken.set)
         reading = asyncio.create_task(stream.read(requests))
-        draining = asyncio.create_task(self._draining.wait())
+        draining = asyncio.create_task(self.draining.wait())
         for task in (reading, draining):
             task.add_done_callback(lambda _: woken.set())
         try:
             while not reading.done():
-                if self._draining.is_set():
+                if self.draining.is_set():
                     session.drain()
                 woken.clear()
-                # Nothing more once the caller has lost its rights.
+                # A caller that has lost its rights gets nothing more.
                 while not reading.done() and (response := session.next_response()) is not None:
                     kind = response.WhichOneof("message") or ""
                     resets = kind == "opened" and not response.opened.resumed
-                    self._hub.sent["reset" if resets else kind] += 1
-                    yield self._hub.encoded(response)
-                # A caller would wait for the confirmation: its next stream reports again.
+                    self.hub.sent["reset" if resets else kind] += 1
+                    yield self.hub.encoded(response)
+                # The caller would wait for the confirmation; on its next stream it reports again.
                 stream.check_recording()
                 stream.look_up_again()
-                lease = session.lease_until - self._clock()
-                if self._draining.is_set() and lease <= 0:
+                lease = session.lease_until - self.clock()
+                if self.draining.is_set() and lease <= 0:
                     break
                 with suppress(TimeoutError):
-                    async with asyncio.timeout(lease if self._draining.is_set() else None):
+                    async with asyncio.timeout(lease if self.draining.is_set() else None):
                         await woken.wait()
             if reading.done():
                 reading.result()
-            if self._draining.is_set():
+            if self.draining.is_set():
                 raise Draining("the server is draining: open the stream on another server")
         finally:
             reading.cancel()
             draining.cancel()
             stream.close()
-            self._hub.close_session(session)
+            self.hub.close_session(session)
 
 
 class _Stream:
     """Reads one stream and looks users up, while its messages are sent."""
 
-    def __init__(
-        self,
-        session: Session,
-        hub: SyncHub,
-        engine: Engine,
-        queue: AdmissionQueue,
-        recorder: ReportRecorder | None,
-        *,
-        clock: Callable[[], float],
-        wake: Callable[[], None],
-    ) -> None:
-        self._wake = wake
+    def __init__(self, servicer: SyncServicer, session: Session, wake: Callable[[], None]) -> None:
+        self._hub = servicer.hub
+        self._engine = servicer.engine
+        self._queue = servicer.queue
+        self._recorder = servicer.recorder
+        self._clock = servicer.clock
         self._session = session
-        self._hub = hub
-        self._engine = engine
-        self._queue = queue
-        self._recorder = recorder
-        self._clock = clock
+        self._wake = wake
         self._wanted: dict[tuple[str, str], None] = {}
         self._wanted_characters = 0
         self._lookups: set[asyncio.Task[None]] = set()
         self._recording: asyncio.Task[sync_pb2.SyncReported] | None = None
 
     async def read(self, requests: AsyncIterator[bytes]) -> None:
-        """Take the caller's messages, until it has sent all, or gives up its lease.
+        """Take the caller's messages until it ends its side or releases its lease.
 
-        Raises InvalidRequest, Overloaded, and Draining if it has been silent: its rights are
-        checked with each of its messages.
+        Raises InvalidRequest, Overloaded, and Draining after silence: the caller's rights are
+        checked with each message.
         """
         while True:
             try:
@@ -178,17 +139,10 @@ class _Stream:
     async def _receive(self, data: bytes) -> bool:
         """Take a message of the caller; return False if it is the last."""
         if len(data) <= MAX_SHORT_REQUEST:
-            return self._take_request(*sync_validation.parse(data), len(data))
-        async with self._queue.for_stream(data) as slot:
-            parsed = await slot.run(data, lambda: sync_validation.parse(data))
-        return self._take_request(*parsed, len(data))
-
-    def _take_request(
-        self,
-        request: sync_pb2.SyncRequest,
-        refused: list[sync_pb2.RefusedDecision],
-        size: int,
-    ) -> bool:
+            request, refused = sync_validation.parse(data)
+        else:
+            async with self._queue.for_stream(data) as slot:
+                request, refused = await slot.run(data, lambda: sync_validation.parse(data))
         applied = self._session.applied
         try:
             work = self._session.receive(request, self._clock())
@@ -199,37 +153,37 @@ class _Stream:
         if isinstance(work, sync_pb2.SyncWant):
             self._want([(work.partition, user) for user in work.users])
         elif isinstance(work, sync_pb2.SyncReport):
-            self._take(work, refused, size)
+            self._record(work, refused, len(data))
         elif not request.HasField("applied"):
             self._wake()
         return not self._session.has_released
 
     def look_up_again(self) -> None:
-        """Look up the users again whose groups became invalid before they were sent, and those for
-        whose groups there was no room before others were sent.
+        """Look up users whose groups became invalid before they were sent, and continue lookups
+        that had to wait for room in the send buffer.
         """
         outdated, self._session.outdated = self._session.outdated, []
         self._add_wanted(outdated)
         self._start_lookups()
 
     def check_recording(self) -> None:
-        """Raise the error that the last report could not be recorded for, if there was one."""
+        """Raise the error of the last report if it could not be recorded."""
         recording = self._recording
         if recording is not None and recording.done() and not recording.cancelled():
             recording.result()
 
     def close(self) -> None:
-        """Look nobody up any more."""
+        """Cancel the lookups and the recording."""
         for task in self._lookups:
             task.cancel()
         if self._recording is not None:
             self._recording.cancel()
 
-    def _take(
+    def _record(
         self, report: sync_pb2.SyncReport, refused: list[sync_pb2.RefusedDecision], size: int
     ) -> None:
-        """Record a report. Raises Overloaded if the one before it is not confirmed, and the error
-        that it could not be recorded for.
+        """Record a report. Raises Overloaded if the previous one is not confirmed, and what
+        `check_recording` raises.
         """
         self.check_recording()
         if self._recording is not None and not self._recording.done():
@@ -266,7 +220,7 @@ class _Stream:
 
     @property
     def _is_due(self) -> bool:
-        """Whether a user waits whose groups there is room for."""
+        """Whether a lookup is pending and the send buffer has room."""
         return bool(self._wanted) and self._session.offered_bytes < MAX_OFFERED_BYTES
 
     def _start_lookups(self) -> None:
@@ -276,7 +230,7 @@ class _Stream:
             task.add_done_callback(self._lookups.discard)
 
     async def _look_up(self) -> None:
-        """Look up the users that wait, one after the other."""
+        """Look up the users that wait, one after another."""
         while self._is_due:
             partition, user = next(iter(self._wanted))
             del self._wanted[partition, user]

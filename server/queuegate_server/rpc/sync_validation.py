@@ -14,7 +14,7 @@ from queuegate_server.sync.event_log import EPOCH_BYTES
 MAX_NAME_BYTES: Final = 256
 MAX_PARTITIONS: Final = 10_000
 MAX_PARTITION_CHARACTERS: Final = 1024 * 1024
-"""Of the names of all partitions in one message."""
+"""Characters in the names of all partitions in one message."""
 MAX_DIGEST_BYTES: Final = 64
 MAX_FLEET_EPOCH_BYTES: Final = 64
 INSTANCE_BYTES: Final = 16
@@ -24,24 +24,22 @@ MAX_WANTED: Final = 1_000
 MAX_REPORTED: Final = 1_000
 """Decisions in one message."""
 MAX_REPORT_BYTES: Final = 512 * 1024
-"""Of one report. Our gates report a file of their outbox at once, of about 256 KiB."""
+"""Our gates report one file of their outbox at a time, of about 256 KiB."""
 MAX_MESSAGE_BYTES: Final = 2 * 1024 * 1024
-"""Of every message."""
 MAX_FIELDS: Final = 2 * MAX_PARTITIONS + 1_000
-"""Of every message and the message in it, with their items."""
+"""Fields of a message and of the messages in it."""
 _MAX_OUTCOME_BYTES: Final = {
     "matched_queue": validation.MAX_QUEUE_BYTES,
     "matched_subject": validation.MAX_NAME_BYTES,
     "evaluated_queue": validation.MAX_QUEUE_BYTES,
 }
 _LAST_SECOND: Final = 253_402_300_798
-"""Of the year 9999, but for one that may be rounded up."""
-_SECOND: Final = 1_000_000_000
-"""In nanoseconds."""
+"""The last one of the year 9999, except one that rounding may exceed."""
+_NANOSECONDS: Final = 1_000_000_000
 
 
 def parse(data: bytes) -> tuple[sync_pb2.SyncRequest, list[sync_pb2.RefusedDecision]]:
-    """Return a message, and which decisions of a report are not valid. Raises InvalidRequest."""
+    """Return a message, and the invalid decisions of a report. Raises InvalidRequest."""
     if len(data) > MAX_MESSAGE_BYTES:
         raise InvalidRequest([(WHOLE_REQUEST, f"is longer than {MAX_MESSAGE_BYTES} bytes")])
     wire.bound_fields(sync_pb2.SyncRequest, data, MAX_FIELDS)
@@ -53,7 +51,7 @@ def parse(data: bytes) -> tuple[sync_pb2.SyncRequest, list[sync_pb2.RefusedDecis
 
 
 def check(request: sync_pb2.SyncRequest) -> None:
-    """Check a message, but for the single decisions of a report. Raises InvalidRequest."""
+    """Check a message except the decisions of a report. Raises InvalidRequest."""
     violations: validation.Violations = []
     kind = request.WhichOneof("message")
     if kind is not None and kind in _CHECKS:
@@ -62,7 +60,7 @@ def check(request: sync_pb2.SyncRequest) -> None:
 
 
 def refused_decisions(report: sync_pb2.SyncReport) -> list[sync_pb2.RefusedDecision]:
-    """Return which decisions of a report are not valid, and why."""
+    """Return the invalid decisions of a report, each with its faults."""
     refused: list[sync_pb2.RefusedDecision] = []
     for index, decision in enumerate(report.decisions):
         violations: validation.Violations = []
@@ -112,7 +110,7 @@ def _check_partitions(request: sync_pb2.SyncOpen, violations: validation.Violati
 
 
 def _check_want(request: sync_pb2.SyncWant, violations: validation.Violations) -> None:
-    validation.partition_name(request.partition, violations)
+    validation.check_name("partition", request.partition, violations)
     if not 0 < len(request.users) <= MAX_WANTED:
         violations.append(("want.users", f"must have 1 to {MAX_WANTED} users"))
         return
@@ -129,11 +127,11 @@ def _check_decision(local: sync_pb2.LocalDecision, violations: validation.Violat
     time, decision = local.time, local.decision
     if not local.HasField("time"):
         violations.append(("time", "is required"))
-    elif not (0 <= time.seconds <= _LAST_SECOND and 0 <= time.nanos < _SECOND):
+    elif not (0 <= time.seconds <= _LAST_SECOND and 0 <= time.nanos < _NANOSECONDS):
         violations.append(("time", "must be between the years 1970 and 9999"))
     validation.required_name("user", local.user, violations)
-    validation.partition_name(local.partition, violations)
-    validation.check_real_user(local.real_user, violations)
+    validation.check_name("partition", local.partition, violations)
+    validation.check_name("real_user", local.real_user, violations)
     if not local.queue:
         violations.append(("queue", "is required"))
     else:

@@ -31,7 +31,7 @@ class UserGroupServicer:
             data, partial(wire.parse, user_groups_pb2.ResolveUserGroupsRequest, data)
         )
         violations: validation.Violations = []
-        validation.partition_name(request.partition, violations)
+        validation.check_name("partition", request.partition, violations)
         validation.required_name("user", request.user, violations)
         validation.raise_if(violations)
         resolver = self._engine.snapshot.find(request.partition).groups
@@ -58,7 +58,7 @@ class UserGroupServicer:
             data, partial(wire.parse, user_groups_pb2.InvalidateUserGroupsRequest, data)
         )
         violations: validation.Violations = []
-        validation.partition_name(request.partition, violations)
+        validation.check_name("partition", request.partition, violations)
         if len(request.users) > MAX_USERS:
             violations.append(("users", f"has more than {MAX_USERS} users"))
         else:

@@ -31,7 +31,8 @@ ACTIONS: Final[Mapping[int, Action]] = {
 }
 
 _MAX_UTF8_BYTES: Final = 4
-"""Bytes of one character: a text of n characters has at most 4 n bytes."""
+_MAX_SHORT: Final = MAX_NAME_BYTES // _MAX_UTF8_BYTES
+"""Names of so few characters cannot be too long. Nearly all names are short and printable."""
 _NOT_A_PATH: Final = (
     "is not a full queue path: write `root`, or `root.` and names of 1 to 64 characters from"
     " A-Z a-z 0-9 _ : # / @ - joined by dots"
@@ -64,7 +65,8 @@ def query(request: _QueueRequest, snapshot: Snapshot, *, trusted: bool) -> Query
     user, groups = user_and_groups(request.user, served, violations)
     path = queue("queue", request.queue, served, violations)
     access = access_kind(request.access, violations)
-    real_user = check_real_user(request.real_user, violations)
+    real_user = request.real_user
+    check_name("real_user", real_user, violations)
     if violations or served is None or access is None:
         raise InvalidRequest(violations)
     return Query(user, believed(groups, served, trusted=trusted), served, path, access, real_user)
@@ -81,16 +83,16 @@ def list_query(
     violations: Violations = []
     served = find_partition(request.partition, snapshot, violations)
     user, groups = user_and_groups(request.user, served, violations)
-    prefix = _optional_queue("prefix", request.prefix, served, violations)
+    prefix = optional_queue("prefix", request.prefix, served, violations)
     access = access_kind(request.access, violations)
     if request.page_size < 0:
         violations.append(("page_size", "is negative"))
-    after = _optional_queue("page_token", request.page_token, served, violations)
-    real_user = check_real_user(request.real_user, violations)
+    after = optional_queue("page_token", request.page_token, served, violations)
+    check_name("real_user", request.real_user, violations)
     if violations or served is None or access is None:
         raise InvalidRequest(violations)
     asserted = believed(groups, served, trusted=trusted)
-    return Query(user, asserted, served, prefix, access, real_user), after
+    return Query(user, asserted, served, prefix, access, request.real_user), after
 
 
 class UsersQuery(NamedTuple):
@@ -138,30 +140,14 @@ def believed(
 def find_partition(name: str, snapshot: Snapshot, violations: Violations) -> ServedPartition | None:
     """Return the partition of a name, or None if the name is malformed.
 
-    It is checked before all other fields, because the partition says which of their values are
-    well-formed. Raises UnknownPartition.
+    Must come before all other checks, because the partition says which values are well-formed.
+    Raises UnknownPartition.
     """
     if name:
-        partition_name(name, violations)
+        check_name("partition", name, violations)
         if violations:
             return None
     return snapshot.find(name)
-
-
-def partition_name(name: str, violations: Violations) -> None:
-    """Check a partition name; an empty one means the default partition."""
-    if name:
-        _name("partition", name, violations)
-
-
-def prefix_path(prefix: str, served: ServedPartition) -> str:
-    """Return a queue prefix as the partition spells paths, empty for none; raise
-    InvalidRequest.
-    """
-    violations: Violations = []
-    path = _optional_queue("prefix", prefix, served, violations)
-    raise_if(violations)
-    return path
 
 
 def required_name(field: str, name: str, violations: Violations) -> None:
@@ -169,14 +155,17 @@ def required_name(field: str, name: str, violations: Violations) -> None:
     if not name:
         violations.append((field, "is required"))
     else:
-        _name(field, name, violations)
+        check_name(field, name, violations)
 
 
-def check_real_user(name: str, violations: Violations) -> str:
-    """Check and return the name of the service that acts for a user; empty means none."""
-    if name:
-        _name("real_user", name, violations)
-    return name
+def check_name(field: str, text: str, violations: Violations) -> None:
+    """Check a name that may be empty."""
+    if len(text) <= _MAX_SHORT and text.isprintable():
+        return
+    if _is_longer(text, MAX_NAME_BYTES):
+        violations.append((field, f"is longer than {MAX_NAME_BYTES} bytes"))
+    elif CONTROL_CHARACTER.search(text):
+        violations.append((field, "has a control character"))
 
 
 def raise_if(violations: Violations) -> None:
@@ -211,13 +200,13 @@ def user_and_groups(
         return user, ()
     # One check of all groups, because they are nearly always well-formed.
     joined = "".join(groups)
-    is_short = _is_short(joined) or _is_short(max(groups, key=len))
+    is_short = len(joined) <= _MAX_SHORT or len(max(groups, key=len)) <= _MAX_SHORT
     if "" in groups or not is_short or not joined.isprintable():
         for index, group in enumerate(groups):
             if not group:
                 violations.append((f"user.groups[{index}]", "is empty"))
             else:
-                _name(f"user.groups[{index}]", group, violations)
+                check_name(f"user.groups[{index}]", group, violations)
     return user, groups
 
 
@@ -229,7 +218,7 @@ def queue(field: str, text: str, served: ServedPartition | None, violations: Vio
     if _is_longer(text, MAX_QUEUE_BYTES):
         violations.append((field, f"is longer than {MAX_QUEUE_BYTES} bytes"))
         return ""
-    is_yarn = _is_yarn(served)
+    is_yarn = served is not None and served.partition.cluster is not None
     if is_yarn and CONTROL_CHARACTER.search(text):
         violations.append((field, "has a control character"))
         return ""
@@ -240,9 +229,10 @@ def queue(field: str, text: str, served: ServedPartition | None, violations: Vio
     return path
 
 
-def _optional_queue(
+def optional_queue(
     field: str, text: str, served: ServedPartition | None, violations: Violations
 ) -> str:
+    """Check a queue path as `queue` does; return an empty one as it is."""
     return queue(field, text, served, violations) if text else ""
 
 
@@ -254,29 +244,5 @@ def access_kind(value: int, violations: Violations) -> Access | None:
     return access
 
 
-def _name(field: str, text: str, violations: Violations) -> None:
-    if _is_plain(text):
-        return
-    if _is_longer(text, MAX_NAME_BYTES):
-        violations.append((field, f"is longer than {MAX_NAME_BYTES} bytes"))
-    elif CONTROL_CHARACTER.search(text):
-        violations.append((field, "has a control character"))
-
-
-def _is_plain(text: str) -> bool:
-    """Return whether a text is surely short enough and free of control characters; most are, and
-    this check is the cheapest.
-    """
-    return _is_short(text) and text.isprintable()
-
-
-def _is_short(text: str) -> bool:
-    return len(text) <= MAX_NAME_BYTES // _MAX_UTF8_BYTES
-
-
 def _is_longer(text: str, limit: int) -> bool:
     return len(text) > limit // _MAX_UTF8_BYTES and len(text.encode()) > limit
-
-
-def _is_yarn(served: ServedPartition | None) -> bool:
-    return served is not None and served.partition.cluster is not None

@@ -91,12 +91,12 @@ async def serve(
             parts.readiness.phase = Phase.SERVING
             tasks.add(asyncio.create_task(parts.listeners.watch()))
             if any(source.is_set for source in settings.sources):
-                tasks.add(asyncio.create_task(parts.reloader.watch()))
+                tasks.add(asyncio.create_task(parts.core.reloader.watch()))
             else:
                 _LOG.warning("no policy is configured; serving the embedded default")
             _LOG.info("transport", extra={"transport": transport, "not_native": not_native})
             _log_start(bound, parts, settings)
-            lines = announce(bound, parts.engine.snapshot.policy)
+            lines = announce(bound, parts.core.engine.snapshot.policy)
             if worker is not None:
                 await worker.ready(lines)
             notifier.ready()
@@ -164,7 +164,6 @@ async def _open_admin_port(
 
 
 def _console(settings: Settings, parts: ServerParts, metrics: Callable[[], bytes]) -> "Site":
-    """Return the console."""
     from queuegate_server.console.annotations import Annotator  # noqa: PLC0415 - optional
     from queuegate_server.console.app import console_site  # noqa: PLC0415 - optional
     from queuegate_server.console.views import Services  # noqa: PLC0415 - optional
@@ -172,21 +171,21 @@ def _console(settings: Settings, parts: ServerParts, metrics: Callable[[], bytes
     return console_site(
         Services(
             settings=settings,
-            engine=parts.engine,
+            engine=parts.core.engine,
             access=parts.access,
             user_groups=parts.user_groups,
             policies=parts.policies,
-            reloader=parts.reloader,
-            resolvers=parts.resolvers,
-            lookups=parts.lookups,
-            sync=parts.sync,
-            fleet=parts.fleet,
-            clock=parts.clock,
+            reloader=parts.core.reloader,
+            resolvers=parts.core.resolvers,
+            lookups=parts.core.lookups,
+            sync=parts.core.sync,
+            fleet=parts.core.fleet,
+            clock=parts.core.clock,
             certificates=parts.listeners.certificates,
-            audit=parts.audit,
+            audit=parts.core.audit,
             readiness=parts.readiness,
             addresses=parts.listeners.addresses,
-            annotator=Annotator(lambda: parts.reloader.served_texts),
+            annotator=Annotator(lambda: parts.core.reloader.served_texts),
             metrics=metrics,
             sign_ins=parts.sign_ins,
         ),
@@ -220,22 +219,22 @@ async def _listen(parts: ServerParts, addresses: list[ListenAddress]) -> list[st
 
 async def _close(parts: ServerParts, admin: "AdminServer | None", grace: float | None) -> None:
     """Let calls in progress finish within `grace` seconds, then close all parts."""
-    parts.reloader.close()
+    parts.core.reloader.close()
     parts.health.end_watches()
     parts.draining.set()
     await parts.server.stop(grace)
     # A successor may rely on this: once this process has ended, no gate decides from its state.
-    await parts.sync.leases_ended()
-    if parts.fleet is not None:
-        await parts.fleet.close()
-    parts.sync.close()
-    await parts.resolvers.close()
-    if parts.sharing is not None:
-        await parts.sharing.close()
+    await parts.core.sync.leases_ended()
+    if parts.core.fleet is not None:
+        await parts.core.fleet.close()
+    parts.core.sync.close()
+    await parts.core.resolvers.close()
+    if parts.core.sharing is not None:
+        await parts.core.sharing.close()
     if parts.tracer is not None:
         await parts.tracer.close()
-    if parts.audit is not None:
-        await parts.audit.close()
+    if parts.core.audit is not None:
+        await parts.core.audit.close()
     if admin is not None:
         await admin.close()
 
@@ -247,8 +246,8 @@ def _appliers(parts: ServerParts, worker: WorkerClient | None) -> Sequence[Apply
         lambda settings: logs.configure(settings.log.level, settings.log.format, worker=index),
         lambda settings: parts.call_limit.reconfigure(settings.limits.max_concurrent_calls),
         lambda settings: parts.listeners.reconfigure(settings.callers),
-        parts.resolvers.reconfigure,
-        lambda _settings: parts.reloader.reload(),
+        parts.core.resolvers.reconfigure,
+        lambda _settings: parts.core.reloader.reload(),
     )
 
 
@@ -257,11 +256,11 @@ async def _load_first(parts: ServerParts, stop: asyncio.Event) -> bool:
 
     Raises CannotStart.
     """
-    if parts.fleet is not None:
-        parts.fleet.start()
-    if parts.sharing is not None:
-        parts.sharing.open()
-    loading = asyncio.create_task(parts.reloader.reload())
+    if parts.core.fleet is not None:
+        parts.core.fleet.start()
+    if parts.core.sharing is not None:
+        parts.core.sharing.open()
+    loading = asyncio.create_task(parts.core.reloader.reload())
     stopping = asyncio.create_task(stop.wait())
     await asyncio.wait({loading, stopping}, return_when=asyncio.FIRST_COMPLETED)
     stopping.cancel()

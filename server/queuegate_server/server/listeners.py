@@ -13,7 +13,7 @@ from queuegate_server.rpc.authorization import Authorizer, RateLimiter
 from queuegate_server.rpc.tokens import TokenFile
 from queuegate_server.runtime.tcp import CannotListen, UnusableFile
 from queuegate_server.settings.callers import Callers
-from queuegate_server.settings.listeners import ListenAddress
+from queuegate_server.settings.listeners import ListenAddress, Listener
 from queuegate_server.settings.model import Settings
 from queuegate_server.transports.registry import Server
 from queuegate_server.transports.sockets import ListenerCertificate, ReloadingCredentials, bind
@@ -39,26 +39,20 @@ class Listeners:
         """
         self._settings = settings
         callers, limits = settings.callers, settings.limits
-        try:
-            self._tokens = TokenFile(callers.token_file) if callers.token_file else None
-        except BadFile as error:
-            raise UnusableFile(f"callers.token_file: {error}") from None
+        self._tokens = _token_file(callers)
         self.certificates: list[ListenerCertificate] = []
-        """The certificates of the listeners that are bound, and of the operations port."""
+        """The certificates of the bound listeners, and of the operations port."""
         self.addresses: list[str] = []
-        """The addresses that are bound, with the ports in use."""
+        """The bound addresses, with the ports in use."""
         self.ops_certificate = ops_certificate(settings)
         if self.ops_certificate is not None:
             self.certificates.append(self.ops_certificate)
         self._authenticator = Authenticator(callers, settings.listen, self._tokens, wall)
-        rates = (
-            RateLimiter(limits.caller_rate, limits.caller_burst, clock)
-            if limits.caller_rate
-            else None
-        )
-        self.authorizer = Authorizer(self._authenticator, rates)
-        self.rates = rates
+        self.rates: RateLimiter | None = None
         """The rate limits of callers, if there are any."""
+        if limits.caller_rate:
+            self.rates = RateLimiter(limits.caller_rate, limits.caller_burst, clock)
+        self.authorizer = Authorizer(self._authenticator, self.rates)
         port = settings.ops.listener
         self.ops_authenticator = Authenticator(callers, (port,) if port else (), self._tokens, wall)
         """Identifies the callers of the operations port."""
@@ -71,11 +65,7 @@ class Listeners:
         """
         for listener, address in zip(self._settings.listen, addresses, strict=True):
             add_port = server.add_insecure_port
-            if listener.tls is not None:
-                try:
-                    certificate = ReloadingCredentials(listener.tls, listener.address)
-                except BadFile as error:
-                    raise CannotListen(f"{listener.address!r}: {error}") from None
+            if (certificate := _credentials(listener)) is not None:
                 self.certificates.append(certificate)
                 add_port = partial(
                     server.add_secure_port, server_credentials=certificate.credentials
@@ -165,20 +155,29 @@ def ops_certificate(settings: Settings) -> ListenerCertificate | None:
         raise UnusableFile(f"ops.tls: {error}") from None
 
 
+def _token_file(callers: Callers) -> TokenFile | None:
+    try:
+        return TokenFile(callers.token_file) if callers.token_file else None
+    except BadFile as error:
+        raise UnusableFile(f"callers.token_file: {error}") from None
+
+
+def _credentials(listener: Listener) -> ReloadingCredentials | None:
+    try:
+        return ReloadingCredentials(listener.tls, listener.address) if listener.tls else None
+    except BadFile as error:
+        raise CannotListen(f"{listener.address!r}: {error}") from None
+
+
 def unusable_files(settings: Settings) -> Iterator[str]:
     """Yield errors in the certificates and tokens that the settings name."""
-    if settings.callers.token_file is not None:
+    loads: list[Callable[[], object]] = [
+        partial(_token_file, settings.callers),
+        partial(ops_certificate, settings),
+        *(partial(_credentials, listener) for listener in settings.listen),
+    ]
+    for load in loads:
         try:
-            TokenFile(settings.callers.token_file)
-        except BadFile as error:
-            yield f"callers.token_file: {error}"
-    try:
-        ops_certificate(settings)
-    except UnusableFile as error:
-        yield str(error)
-    for listener in settings.listen:
-        if listener.tls is not None:
-            try:
-                ReloadingCredentials(listener.tls, listener.address)
-            except BadFile as error:
-                yield f"{listener.address!r}: {error}"
+            load()
+        except CannotListen as error:
+            yield str(error)

@@ -4,7 +4,7 @@ No label carries the name of a user, group or queue.
 """
 
 from collections.abc import Mapping
-from typing import Final
+from typing import Final, NamedTuple
 
 from prometheus_client.core import CounterMetricFamily as Counter
 from prometheus_client.core import GaugeMetricFamily as Gauge
@@ -19,280 +19,228 @@ _KIND: Final = (*_PARTITION, "kind")
 _RESOLVER: Final = ("resolver", "defined_in")
 _STEP: Final = (*_RESOLVER, "server", "step")
 
-METRICS: Final[Mapping[str, tuple[type[Metric], str, tuple[str, ...]]]] = {
-    "grpc_server_started": (Counter, "Calls started.", _CALL),
-    "grpc_server_handled": (
+
+class Family(NamedTuple):
+    """A metric."""
+
+    kind: type[Metric]
+    text: str
+    labels: tuple[str, ...] = ()
+
+
+METRICS: Final[Mapping[str, Family]] = {
+    "grpc_server_started": Family(Counter, "Calls started.", _CALL),
+    "grpc_server_handled": Family(
         Counter,
-        ("Calls completed, by status. CANCELLED and DEADLINE_EXCEEDED: the caller gave up."),
+        "Calls completed, by status. CANCELLED and DEADLINE_EXCEEDED: the caller gave up.",
         (*_CALL, "grpc_code"),
     ),
-    "grpc_server_handling_seconds": (Histogram, "Duration of calls.", _CALL),
-    "queuegate_calls_in_progress": (Gauge, "Calls in progress, not including gates' streams.", ()),
-    "queuegate_calls_limit": (
-        Gauge,
-        ("How many calls may be in progress (limits.max_concurrent_calls)."),
-        (),
+    "grpc_server_handling_seconds": Family(Histogram, "Duration of calls.", _CALL),
+    "queuegate_calls_in_progress": Family(
+        Gauge, "Calls in progress, not including gates' streams."
     ),
-    "queuegate_calls_refused": (
+    "queuegate_calls_limit": Family(
+        Gauge, "How many calls may be in progress (limits.max_concurrent_calls)."
+    ),
+    "queuegate_calls_refused": Family(
         Counter,
-        (
-            "Calls rejected at a limit: calls (too many in progress), waited (queued for too "
-            "long under overload, limits.max_wait), incomplete (the request did not arrive within "
-            "limits.connections.transfer_timeout, or 1 000 others waited for theirs), unread "
-            "(long calls while 64 MiB of answers were unread), bytes (long calls while 64 MiB of "
-            "requests were in progress)."
-        ),
+        "Calls rejected at a limit: calls (too many in progress), waited (queued for too "
+        "long under overload, limits.max_wait), incomplete (the request did not arrive within "
+        "limits.connections.transfer_timeout, or 1 000 others waited for theirs), unread "
+        "(long calls while 64 MiB of answers were unread), bytes (long calls while 64 MiB of "
+        "requests were in progress).",
         ("reason",),
     ),
-    "queuegate_decisions": (
+    "queuegate_decisions": Family(
         Counter,
-        ("Decisions, including each of a batch: allowed, denied, error."),
+        "Decisions, including each of a batch: allowed, denied, error.",
         ("outcome", "reason"),
     ),
-    "queuegate_cache_requests": (
+    "queuegate_cache_requests": Family(
         Counter,
-        (
-            "Lookups in the group cache: hit, negative_hit (no such user), failure_hit (a recent "
-            "failure), stale_hit (expired groups: the resolver fails, or the refresh is queued), "
-            "miss. Repeated requests, which the response cache answers, do not reach it."
-        ),
+        "Lookups in the group cache: hit, negative_hit (no such user), failure_hit (a recent "
+        "failure), stale_hit (expired groups: the resolver fails, or the refresh is queued), "
+        "miss. Repeated requests, which the response cache answers, do not reach it.",
         (*_PARTITION, "result"),
     ),
-    "queuegate_cache_entries": (
+    "queuegate_cache_entries": Family(
         Gauge,
-        (
-            "Entries, including expired ones: groups (of users), negative (names of no user or "
-            "that could not be looked up)."
-        ),
+        "Entries, including expired ones: groups (of users), negative (names of no user or "
+        "that could not be looked up).",
         _KIND,
     ),
-    "queuegate_cache_refreshes_waiting": (
-        Gauge,
-        "Cached users whose refresh is due and queued.",
+    "queuegate_cache_refreshes_waiting": Family(
+        Gauge, "Cached users whose refresh is due and queued.", _PARTITION
+    ),
+    "queuegate_cache_refreshes": Family(
+        Counter,
+        "Refreshes of users whose groups were cached, most of them ahead of expiry.",
         _PARTITION,
     ),
-    "queuegate_cache_refreshes": (
+    "queuegate_cache_evictions": Family(
         Counter,
-        ("Refreshes of users whose groups were cached, most of them ahead of expiry."),
-        _PARTITION,
-    ),
-    "queuegate_cache_evictions": (
-        Counter,
-        ("Entries evicted to make room for others of their kind (max_entries of each)."),
+        "Entries evicted to make room for others of their kind (max_entries of each).",
         _KIND,
     ),
-    "queuegate_cache_invalidated": (Counter, "Entries dropped on request.", _PARTITION),
-    "queuegate_cache_outdated": (
-        Counter,
-        "Lookups whose result was outdated when they finished.",
-        _PARTITION,
+    "queuegate_cache_invalidated": Family(Counter, "Entries dropped on request.", _PARTITION),
+    "queuegate_cache_outdated": Family(
+        Counter, "Lookups whose result was outdated when they finished.", _PARTITION
     ),
-    "queuegate_resolver_lookups": (
+    "queuegate_resolver_lookups": Family(
         Counter,
-        (
-            "Lookups, including those that were rejected or timed out: found, no_such_user, "
-            "could_not_ask."
-        ),
+        "Lookups, including those that were rejected or timed out: found, no_such_user, "
+        "could_not_ask.",
         (*_RESOLVER, "outcome"),
     ),
-    "queuegate_resolver_lookup_seconds": (
-        Histogram,
-        "Duration of lookups, including their time in the queue.",
-        _RESOLVER,
+    "queuegate_resolver_lookup_seconds": Family(
+        Histogram, "Duration of lookups, including their time in the queue.", _RESOLVER
     ),
-    "queuegate_resolver_breaker_state": (
+    "queuegate_resolver_breaker_state": Family(
         Gauge,
-        ("1 for the current state of the circuit breaker: closed, open, half-open."),
+        "1 for the current state of the circuit breaker: closed, open, half-open.",
         (*_RESOLVER, "state"),
     ),
-    "queuegate_resolver_lookups_running": (
-        Gauge,
-        "Lookups in progress (max_concurrent).",
-        _RESOLVER,
+    "queuegate_resolver_lookups_running": Family(
+        Gauge, "Lookups in progress (max_concurrent).", _RESOLVER
     ),
-    "queuegate_resolver_lookups_waiting": (
-        Gauge,
-        "Lookups in the queue (max_waiting).",
-        _RESOLVER,
+    "queuegate_resolver_lookups_waiting": Family(
+        Gauge, "Lookups in the queue (max_waiting).", _RESOLVER
     ),
-    "queuegate_ldap_steps": (
+    "queuegate_ldap_steps": Family(
         Counter,
-        (
-            "Operations on a directory server (connect, bind, user search and so on): success, "
-            "failure."
-        ),
+        "Operations on a directory server (connect, bind, user search and so on): success, "
+        "failure.",
         (*_STEP, "result"),
     ),
-    "queuegate_ldap_step_seconds": (Counter, "Total duration of these operations.", _STEP),
-    "queuegate_ldap_events": (
+    "queuegate_ldap_step_seconds": Family(Counter, "Total duration of these operations.", _STEP),
+    "queuegate_ldap_events": Family(
         Counter,
-        (
-            "Unusual events in lookups: retried, ambiguous (several users match), depth_reached "
-            "(a walk ended at nested_depth), other_spelling (the directory spells the "
-            "name differently), "
-            "outside_base (ignored entries outside of user_base and group_base), skipped_names "
-            "(groups without a readable name)."
-        ),
+        "Unusual events in lookups: retried, ambiguous (several users match), depth_reached "
+        "(a walk ended at nested_depth), other_spelling (the directory spells the "
+        "name differently), "
+        "outside_base (ignored entries outside of user_base and group_base), skipped_names "
+        "(groups without a readable name).",
         (*_RESOLVER, "event"),
     ),
-    "queuegate_build_info": (Gauge, "Always 1; the labels are the versions.", tuple(versions())),
-    "queuegate_ready": (Gauge, "1 if /readyz reports ready.", ()),
-    "queuegate_policy_reloads": (
-        Counter,
-        ("Loads of the policy, including the first one: success, failure."),
-        ("result",),
+    "queuegate_build_info": Family(
+        Gauge, "Always 1; the labels are the versions.", tuple(versions())
     ),
-    "queuegate_policy_last_reload_successful": (
-        Gauge,
-        ("1 if the policy that was read last is in use; 0 if an older one is."),
-        (),
+    "queuegate_ready": Family(Gauge, "1 if /readyz reports ready."),
+    "queuegate_policy_reloads": Family(
+        Counter, "Loads of the policy, including the first one: success, failure.", ("result",)
     ),
-    "queuegate_policy_revision": (Gauge, "Increases by 1 with each new policy.", ()),
-    "queuegate_policy_loaded_timestamp_seconds": (
-        Gauge,
-        ("When the policy was loaded, in Unix seconds; its age is time() minus this."),
-        (),
+    "queuegate_policy_last_reload_successful": Family(
+        Gauge, "1 if the policy that was read last is in use; 0 if an older one is."
     ),
-    "queuegate_policy_queues": (Gauge, "Queues in the policy.", _PARTITION),
-    "queuegate_sync_streams": (Gauge, "Open streams of SyncService: gates.", ()),
-    "queuegate_sync_streams_limit": (Gauge, "How many of them may be open.", ()),
-    "queuegate_sync_lag_seconds": (
-        Gauge,
-        "The longest time for which a gate has not confirmed a change; 0 if all have.",
-        (),
+    "queuegate_policy_revision": Family(Gauge, "Increases by 1 with each new policy."),
+    "queuegate_policy_loaded_timestamp_seconds": Family(
+        Gauge, "When the policy was loaded, in Unix seconds; its age is time() minus this."
     ),
-    "queuegate_sync_messages": (
+    "queuegate_policy_queues": Family(Gauge, "Queues in the policy.", _PARTITION),
+    "queuegate_sync_streams": Family(Gauge, "Open streams of SyncService: gates."),
+    "queuegate_sync_streams_limit": Family(Gauge, "How many of them may be open."),
+    "queuegate_sync_lag_seconds": Family(
+        Gauge, "The longest time for which a gate has not confirmed a change; 0 if all have."
+    ),
+    "queuegate_sync_messages": Family(
         Counter,
         "Messages to gates by kind; policy: part of a policy, reset: drop the lease and state.",
         ("kind",),
     ),
-    "queuegate_sync_barriers": (
+    "queuegate_sync_barriers": Family(
         Counter,
         "Calls that waited for gates, by result: confirmed, or waited_out if leases had to expire.",
         ("result",),
     ),
-    "queuegate_sync_decisions": (
+    "queuegate_sync_decisions": Family(
         Counter,
-        (
-            "Decisions that gates reported: recorded in the audit log, or refused because "
-            "they are not valid (see the log)."
-        ),
+        "Decisions that gates reported: recorded in the audit log, or refused because "
+        "they are not valid (see the log).",
         ("result",),
     ),
-    "queuegate_fleet_groups_available": (
+    "queuegate_fleet_groups_available": Family(
         Gauge,
-        (
-            "1 while groups are shared; 0 while Redis fails or this replica does not follow "
-            "the fleet. Absent without a fleet."
-        ),
-        (),
+        "1 while groups are shared; 0 while Redis fails or this replica does not follow "
+        "the fleet. Absent without a fleet.",
     ),
-    "queuegate_fleet_group_reads": (
+    "queuegate_fleet_group_reads": Family(
         Counter,
-        (
-            "Users whose groups were not cached here: hit (another replica knew them, or "
-            "was looking them up), miss, unavailable (Redis fails or takes too long, or this "
-            "replica does not follow the fleet). Without a hit, the resolver is asked."
-        ),
+        "Users whose groups were not cached here: hit (another replica knew them, or "
+        "was looking them up), miss, unavailable (Redis fails or takes too long, or this "
+        "replica does not follow the fleet). Without a hit, the resolver is asked.",
         ("result",),
     ),
-    "queuegate_fleet_groups_refused": (
+    "queuegate_fleet_groups_refused": Family(
         Counter,
-        (
-            "Values in Redis that were not used: mac (not written with this fleet's key), "
-            "format (by another version), settings (with other settings of the resolver), expired, "
-            "outdated (by an invalidation, or older than the events that this replica knows)."
-        ),
+        "Values in Redis that were not used: mac (not written with this fleet's key), "
+        "format (by another version), settings (with other settings of the resolver), expired, "
+        "outdated (by an invalidation, or older than the events that this replica knows).",
         ("cause",),
     ),
-    "queuegate_fleet_group_writes": (
+    "queuegate_fleet_group_writes": Family(
         Counter,
-        (
-            "Answers offered to the other replicas: written to Redis, outdated before they were "
-            "written, dropped (too many waited, or Redis fails), failed."
-        ),
+        "Answers offered to the other replicas: written to Redis, outdated before they were "
+        "written, dropped (too many waited, or Redis fails), failed.",
         ("result",),
     ),
-    "queuegate_fleet_group_read_failures": (
+    "queuegate_fleet_group_read_failures": Family(
         Counter,
         "Reads from Redis, of many users each, that failed or took longer than fleet.read_timeout.",
-        (),
     ),
-    "queuegate_fleet_following": (
-        Gauge,
-        "1 if this replica follows the fleet, 0 if not. Absent without a fleet.",
-        (),
+    "queuegate_fleet_following": Family(
+        Gauge, "1 if this replica follows the fleet, 0 if not. Absent without a fleet."
     ),
-    "queuegate_fleet_replicas": (
+    "queuegate_fleet_replicas": Family(
         Gauge,
         "Replicas as this one sees them: following, starting, joining, silent (no heartbeats).",
         ("state",),
     ),
-    "queuegate_fleet_policies": (
-        Gauge,
-        "Number of distinct policies among the replicas that are not silent.",
-        (),
+    "queuegate_fleet_policies": Family(
+        Gauge, "Number of distinct policies among the replicas that are not silent."
     ),
-    "queuegate_fleet_lag": (
-        Gauge,
-        "Number of changes that the replica furthest behind has not applied yet.",
-        (),
+    "queuegate_fleet_lag": Family(
+        Gauge, "Number of changes that the replica furthest behind has not applied yet."
     ),
-    "queuegate_fleet_events": (
-        Counter,
-        "Changes of other replicas that this replica has applied.",
-        (),
+    "queuegate_fleet_events": Family(
+        Counter, "Changes of other replicas that this replica has applied."
     ),
-    "queuegate_fleet_gaps": (
+    "queuegate_fleet_gaps": Family(
         Counter,
         "How often this replica stopped following the fleet, and looked up cached groups again.",
-        (),
     ),
-    "queuegate_fleet_statuses_rejected": (
-        Counter,
-        "Statuses in Redis with an invalid MAC, written by others.",
-        (),
+    "queuegate_fleet_statuses_rejected": Family(
+        Counter, "Statuses in Redis with an invalid MAC, written by others."
     ),
-    "queuegate_audit_records": (
+    "queuegate_audit_records": Family(
         Counter,
-        (
-            "Audit records: written, dropped, refused (their calls failed). Without an audit log, "
-            "audit metrics have no values."
-        ),
+        "Audit records: written, dropped, refused (their calls failed). Without an audit log, "
+        "audit metrics have no values.",
         ("result",),
     ),
-    "queuegate_audit_write_failures": (Counter, "Writes of the audit log that failed.", ()),
-    "queuegate_audit_rotation_failures": (Counter, "Rotations of the audit log that failed.", ()),
-    "queuegate_audit_writable": (
-        Gauge,
-        ("1 if the last write of the audit log succeeded and no write hangs."),
-        (),
+    "queuegate_audit_write_failures": Family(Counter, "Writes of the audit log that failed."),
+    "queuegate_audit_rotation_failures": Family(Counter, "Rotations of the audit log that failed."),
+    "queuegate_audit_writable": Family(
+        Gauge, "1 if the last write of the audit log succeeded and no write hangs."
     ),
-    "queuegate_audit_waiting_bytes": (
-        Gauge,
-        ("Audit records waiting to be written, in bytes (audit.buffer)."),
-        (),
+    "queuegate_audit_waiting_bytes": Family(
+        Gauge, "Audit records waiting to be written, in bytes (audit.buffer)."
     ),
-    "queuegate_certificate_expiry_timestamp_seconds": (
+    "queuegate_certificate_expiry_timestamp_seconds": Family(
         Gauge,
-        ("When the first certificate of a listener's chain expires, in Unix seconds."),
+        "When the first certificate of a listener's chain expires, in Unix seconds.",
         ("listener",),
     ),
-    "queuegate_certificate_reloads": (
+    "queuegate_certificate_reloads": Family(
         Counter,
-        (
-            "Loads of a listener's certificate, key and authorities, including the first one: "
-            "success, failure (the old ones stay in use)."
-        ),
+        "Loads of a listener's certificate, key and authorities, including the first one: "
+        "success, failure (the old ones stay in use).",
         ("listener", "result"),
     ),
-    "queuegate_console_sign_ins": (
+    "queuegate_console_sign_ins": Family(
         Counter,
-        (
-            "Tokens presented to the console: success (a session began), failure, refused (too "
-            "many failures from the peer). No values without the console."
-        ),
+        "Tokens presented to the console: success (a session began), failure, refused (too "
+        "many failures from the peer). No values without the console.",
         ("result",),
     ),
 }
-"""By name, in the order of the output: the type, the text and the labels of each metric."""
+"""By name, in the order of the output."""

@@ -92,7 +92,7 @@ def _calls(parts: ServerParts) -> dict[str, _Samples]:
         "queuegate_calls_limit": [((), limit.limit)],
         "queuegate_calls_refused": [((reason,), count) for reason, count in limit.refused.items()],
         "queuegate_decisions": [
-            ((outcome, reason), count) for outcome, reason, count in parts.decisions.tallied()
+            ((outcome, reason), count) for outcome, reason, count in parts.core.decisions.tallied()
         ],
     }
 
@@ -130,8 +130,8 @@ def _caches(parts: ServerParts) -> dict[str, _Samples]:
 
 
 def _resolvers(parts: ServerParts) -> dict[str, _Samples]:
-    lookups = parts.lookups.resolvers
-    resolvers = [((each.name, where), each) for where, each in parts.resolvers.resolvers()]
+    lookups = parts.core.lookups.resolvers
+    resolvers = [((each.name, where), each) for where, each in parts.core.resolvers.resolvers()]
     return {
         "queuegate_resolver_lookups": [
             ((*labels, outcome), count)
@@ -159,7 +159,7 @@ def _resolvers(parts: ServerParts) -> dict[str, _Samples]:
 def _ldap(parts: ServerParts) -> dict[str, _Samples]:
     directories = [
         ((each.name, where), statistics)
-        for where, each in parts.resolvers.resolvers()
+        for where, each in parts.core.resolvers.resolvers()
         if isinstance(statistics := getattr(each.resolver, "statistics", None), LdapStatistics)
     ]
     steps = [
@@ -183,7 +183,7 @@ def _ldap(parts: ServerParts) -> dict[str, _Samples]:
 
 
 def _policy(parts: ServerParts) -> dict[str, _Samples]:
-    reloader, snapshots = parts.reloader, _snapshots(parts)
+    reloader, snapshots = parts.core.reloader, _snapshots(parts)
     return {
         "queuegate_build_info": [(versions().values(), 1)],
         "queuegate_ready": [((), parts.readiness.is_ready)],
@@ -203,7 +203,7 @@ def _policy(parts: ServerParts) -> dict[str, _Samples]:
 
 
 def _sync(parts: ServerParts) -> dict[str, _Samples]:
-    hub = parts.sync
+    hub = parts.core.sync
     return {
         "queuegate_sync_streams": [((), len(hub.leases))],
         "queuegate_sync_streams_limit": [((), parts.sync_streams_limit)],
@@ -216,7 +216,7 @@ def _sync(parts: ServerParts) -> dict[str, _Samples]:
 
 def _sharing(parts: ServerParts) -> dict[str, _Samples]:
     names = [name for name in METRICS if name.startswith("queuegate_fleet_group")]
-    sharing = parts.sharing
+    sharing = parts.core.sharing
     if sharing is None:
         return {name: [] for name in names}
     store, counts = sharing.store, sharing.counts
@@ -235,7 +235,7 @@ def _by_label(counts: Mapping[str, int]) -> _Samples:
 
 def _fleet(parts: ServerParts) -> dict[str, _Samples]:
     """Return the samples of the fleet; there are none without a fleet."""
-    views = [] if parts.fleet is None else [(parts.fleet, parts.fleet.view())]
+    views = [] if parts.core.fleet is None else [(parts.core.fleet, parts.core.fleet.view())]
     return {
         "queuegate_fleet_following": [
             ((), member.session.log.position is not None) for member, _ in views
@@ -256,7 +256,7 @@ def _fleet(parts: ServerParts) -> dict[str, _Samples]:
 
 def _audit(parts: ServerParts) -> dict[str, _Samples]:
     """Return the samples of the audit log; there are none without an audit log."""
-    logs = [] if parts.audit is None else [parts.audit]
+    logs = [] if parts.core.audit is None else [parts.core.audit]
     return {
         "queuegate_audit_records": [
             ((result,), getattr(log.counts, result))
@@ -290,6 +290,6 @@ def _certificates(parts: ServerParts) -> dict[str, _Samples]:
 def _snapshots(parts: ServerParts) -> list[Snapshot]:
     """Return the snapshot that is served, if there is one."""
     try:
-        return [parts.engine.snapshot]
+        return [parts.core.engine.snapshot]
     except NotReady:
         return []

@@ -38,15 +38,10 @@ Substitute = Callable[[str], Resolver | None]
 
 
 class OfflineServices:
-    """Answers the calls of a server with some settings. For one event loop."""
+    """Answers calls as a server with these settings would, on one event loop."""
 
     def __init__(self, settings: Settings, substitute: Substitute = lambda _: None) -> None:
-        """Read nothing yet.
-
-        Args:
-            settings: The settings of the server.
-            substitute: Takes the place of resolvers that the policy or the settings name.
-        """
+        """Build the services. `load` reads the policy; `substitute` replaces resolvers."""
         # A command records nothing, and belongs to no fleet.
         alone = settings.model_copy(update={"audit": Audit(), "fleet": Fleet()})
         self._core = core = build_core(
@@ -58,14 +53,16 @@ class OfflineServices:
             core.engine, CallLog(core.decisions, time.time), queue, clock=core.clock
         )
         policies = PolicyServicer(core.engine, core.reloader, queue, core.changes)
-        # The caller may assert groups.
+        by_caller = (
+            access.CheckQueueAccess,
+            access.ExplainQueueAccess,
+            access.ListQueues,
+            access.CheckApplicationAccess,
+            access.ExplainApplicationAccess,
+        )
         self._methods: dict[str, Callable[[bytes], Awaitable[bytes]]] = {
-            "CheckQueueAccess": partial(access.CheckQueueAccess, trusted=True),
-            "ExplainQueueAccess": partial(access.ExplainQueueAccess, trusted=True),
-            "ListQueues": partial(access.ListQueues, trusted=True),
+            **{each.__name__: partial(each, trusted=True) for each in by_caller},
             "ListUsers": access.ListUsers,
-            "CheckApplicationAccess": partial(access.CheckApplicationAccess, trusted=True),
-            "ExplainApplicationAccess": partial(access.ExplainApplicationAccess, trusted=True),
             "GetPolicy": policies.GetPolicy,
         }
 
@@ -77,10 +74,10 @@ class OfflineServices:
         return self._core.engine.snapshot
 
     async def call(self, method: str, data: bytes) -> bytes:
-        """Answer a call as a server does whose caller may assert groups.
+        """Answer a call of a caller that may assert groups.
 
         Args:
-            method: The name of the method: one that decides, explains or lists, or `GetPolicy`.
+            method: A method that decides, explains or lists, or `GetPolicy`.
             data: The request.
 
         Raises:
@@ -97,7 +94,7 @@ class OfflineServices:
 
 @dataclass(slots=True)
 class _SubstituteType:
-    """A type whose resolvers are all one and the same."""
+    """A resolver type with a single instance."""
 
     resolver: Resolver
     Options: type[ResolverOptions] = ResolverOptions

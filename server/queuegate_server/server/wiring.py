@@ -2,23 +2,17 @@
 
 import asyncio
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from grpc_health.v1 import health_pb2_grpc
 
 from queuegate.v1 import access_pb2, policy_pb2, sync_pb2, user_groups_pb2
 from queuegate_server.admin.readiness import Readiness
 from queuegate_server.config_fields import MIB
-from queuegate_server.decisions.core import WorkerIdentity, build_core
-from queuegate_server.decisions.log import DecisionLog
-from queuegate_server.engine import Engine
-from queuegate_server.identity.manager import ResolverManager
-from queuegate_server.observe.audit import AuditLog
-from queuegate_server.observe.counters import LookupCounters, MethodCounters
+from queuegate_server.decisions.core import DecisionCore, WorkerIdentity, build_core
+from queuegate_server.observe.counters import MethodCounters
 from queuegate_server.observe.tracing import Tracer
-from queuegate_server.policystore.reloader import Reloader
 from queuegate_server.rpc import health, reflection
 from queuegate_server.rpc.access_service import AccessServicer
 from queuegate_server.rpc.admission_queue import AdmissionQueue
@@ -34,15 +28,10 @@ from queuegate_server.rpc.user_group_service import UserGroupServicer
 from queuegate_server.server.listeners import Listeners
 from queuegate_server.settings.model import Settings
 from queuegate_server.supervisor.worker_client import WorkerClient
-from queuegate_server.sync.hub import SyncHub
 from queuegate_server.throttling import ByteBudget
 from queuegate_server.transports import registry
 from queuegate_server.transports.registry import Server
 from queuegate_server.transports.stalls import Refusal
-
-if TYPE_CHECKING:
-    from queuegate_server.fleet.member import FleetMember
-    from queuegate_server.fleet.sharing import GroupSharing
 
 _SERVICES: Final = (
     access_pb2.DESCRIPTOR.services_by_name["AccessService"],
@@ -59,31 +48,21 @@ MAX_UNREAD: Final = 64 * MIB
 class ServerParts:
     """The parts of a server."""
 
-    clock: Callable[[], float]
-    """The clock of the caches, the breakers and the leases, in seconds."""
-    engine: Engine
+    core: DecisionCore
     access: AccessServicer
     user_groups: UserGroupServicer
     policies: PolicyServicer
     server: Server
     health: health.HealthServicer
-    reloader: Reloader
-    resolvers: ResolverManager
     draining: asyncio.Event
     listeners: Listeners
     call_limit: ConcurrencyLimiter
     readiness: Readiness
-    audit: AuditLog | None
     tracer: Tracer | None
-    decisions: DecisionLog
     calls: list[MethodCounters]
-    lookups: LookupCounters
-    sync: SyncHub
-    fleet: "FleetMember | None"
-    sharing: "GroupSharing | None"
     sync_streams_limit: int
     sign_ins: dict[str, int]
-    """How many attempts to sign in to the console had each result; empty without a console."""
+    """The number of attempts to sign in to the console, by result; empty without a console."""
 
 
 def build_server(
@@ -172,27 +151,18 @@ def build_server(
         reflection.add_reflection(servicer, server)
 
     return ServerParts(
-        clock=core.clock,
-        engine=core.engine,
+        core=core,
         access=access,
         user_groups=user_groups,
         policies=policies,
         server=server,
         health=health_servicer,
-        reloader=core.reloader,
-        resolvers=core.resolvers,
         draining=draining,
         listeners=listeners,
         call_limit=call_limit,
         readiness=readiness,
-        audit=core.audit,
         tracer=tracer,
-        decisions=core.decisions,
         calls=calls,
-        lookups=core.lookups,
-        sync=core.sync,
-        fleet=core.fleet,
-        sharing=core.sharing,
         sync_streams_limit=settings.sync.streams,
         sign_ins=dict.fromkeys(SIGN_INS, 0) if settings.console.enabled else {},
     )
