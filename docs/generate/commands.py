@@ -56,7 +56,7 @@ def _commands(group: click.Group, context: click.Context, common: set[str]) -> I
     for name in group.list_commands(context):
         command = group.get_command(context, name)
         assert command is not None
-        inner = click.Context(command, info_name=name, parent=context)
+        inner = click.Context(command, info_name=name, parent=context, **command.context_settings)
         if isinstance(command, click.Group):
             yield from _commands(command, inner, common)
             continue
@@ -83,18 +83,30 @@ def _table(options: list[click.Option], context: click.Context) -> str:
 
 def _with_code(text: str) -> str:
     text = re.sub(r"(`[^`]*`)|(?<![\w-])(--?[a-z][-a-z]*)(?![\w-])", _option, text)
-    return re.sub(r" *\[(default: |required)([^]]*)\]", _default, text).strip()
+    return re.sub(r" *\[((?:env var: |default: |required).*)\]$", _notes, text).strip()
 
 
 def _option(found: re.Match[str]) -> str:
     return found[1] or code(found[2])
 
 
-def _default(found: re.Match[str]) -> str:
-    if found[1] == "required":
-        return " *Required.*"
-    value = found[2].replace("`", "")
-    return f" Default: {value if ' ' in value else code(value)}."
+def _notes(bracket: re.Match[str]) -> str:
+    """Return the notes that click appends to the help of an option: variable, default, required."""
+    text = bracket[1]
+    is_required = text.endswith("required")
+    variable = re.match(r"env var: (\w+)", text)
+    default = re.search(r"default: (.*)", text)
+    notes = []
+    if is_required and variable:
+        notes.append(f"*Required*, unless {code(variable[1])} is set.")
+    elif is_required:
+        notes.append("*Required.*")
+    if default:
+        value = default[1].replace("`", "")
+        notes.append(f"Default: {value if ' ' in value else code(value)}.")
+    if variable and not is_required:
+        notes.append(f"Variable: {code(variable[1])}.")
+    return "".join(f" {note}" for note in notes)
 
 
 def _epilog(text: str) -> Iterator[str]:

@@ -1,8 +1,9 @@
 """`queuegate-server admission`."""
 
+import functools
 import os
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import click
 
@@ -12,9 +13,11 @@ from queuegate_server.observe import logs
 from queuegate_server.runtime.event_loop import run_in_loop
 from queuegate_server.runtime.resources import TooFewResources
 from queuegate_server.runtime.tcp import CannotListen
+from queuegate_server.settings.callers import certificate_name
 from queuegate_server.settings.listeners import HostPort, MalformedAddress, parse_host_port
 
-_FOLDER = click.Path(file_okay=False, path_type=Path)
+_FOLDER: Final = click.Path(file_okay=False, path_type=Path)
+_option: Final = functools.partial(click.option, show_default=True, show_envvar=True)
 
 
 def _address(_: click.Context, __: click.Parameter, value: str) -> HostPort:
@@ -25,41 +28,44 @@ def _address(_: click.Context, __: click.Parameter, value: str) -> HostPort:
 
 
 def _names(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> frozenset[str]:
+    names = set()
     for value in values:
-        if not value.startswith(("spiffe://", "uri:", "dns:", "cn:")):
+        if value.startswith("subject:"):
             raise click.BadParameter(f"{value!r}: write spiffe://…, uri:…, dns:… or cn:…")
-    return frozenset(value.lower() if value.startswith("dns:") else value for value in values)
+        try:
+            names.add(certificate_name(value))
+        except ValueError as error:
+            raise click.BadParameter(f"{value!r}: {error}") from None
+    return frozenset(names)
 
 
 @click.command(context_settings={"auto_envvar_prefix": "QUEUEGATE_ADMISSION"})
-@click.option(
+@_option(
     "--listen",
     default="0.0.0.0:8443",
-    show_default=True,
     callback=_address,
     help="host:port of the webhook, HTTPS.",
 )
-@click.option(
+@_option(
     "--ops-listen",
     default="127.0.0.1:9465",
-    show_default=True,
     callback=_address,
     help="host:port of /livez, /readyz and /metrics, HTTP.",
 )
-@click.option(
+@_option(
     "--tls-cert",
     type=FILE,
     required=True,
     help="The certificate, PEM; reloaded when it changes.",
 )
-@click.option("--tls-key", type=FILE, required=True, help="Its key, PEM.")
-@click.option(
+@_option("--tls-key", type=FILE, required=True, help="Its key, PEM.")
+@_option(
     "--client-ca-file",
     type=FILE,
     help="The CA that signs client certificates, PEM; reloaded when it changes. If set, "
     "every client must present a certificate, except on the health port.",
 )
-@click.option(
+@_option(
     "--client-name",
     "client_names",
     multiple=True,
@@ -67,60 +73,55 @@ def _names(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> fr
     help="A name to accept in client certificates: spiffe://…, uri:…, dns:… or cn:…. "
     "Repeatable. If omitted, any certificate of the authority is accepted.",
 )
-@click.option(
+@_option(
     "--defaults",
     type=_FOLDER,
     help="The folder where the ConfigMap yunikorn-defaults is mounted.",
 )
-@click.option(
+@_option(
     "--configs",
     type=_FOLDER,
     help="The folder where the ConfigMap yunikorn-configs is mounted; its keys take precedence.",
 )
-@click.option(
+@_option(
     "--namespace-annotations/--no-namespace-annotations",
     default=False,
+    show_default=False,
     help="Look up namespace annotations in the Kubernetes API. Off by default.",
 )
-@click.option(
+@_option(
     "--api-server",
     default="https://kubernetes.default.svc",
-    show_default=True,
     help="The URL of the Kubernetes API, for --namespace-annotations.",
 )
-@click.option(
+@_option(
     "--service-account",
     type=_FOLDER,
     default="/var/run/secrets/kubernetes.io/serviceaccount",
-    show_default=True,
     help="The folder with token and ca.crt, for --namespace-annotations.",
 )
-@click.option(
+@_option(
     "--acl-names",
     type=click.Choice([names.value for names in AclNames]),
     default=AclNames.YUNIKORN.value,
-    show_default=True,
     help="Which names the ACLs of a queues.yaml may list.",
 )
-@click.option(
+@_option(
     "--drain-seconds",
     type=click.FloatRange(0, 600),
     default=0.0,
-    show_default=True,
     help="How long to keep answering reviews after /readyz starts to fail.",
 )
-@click.option(
+@_option(
     "--log-level",
     type=click.Choice(["debug", "info", "warning", "error", "critical"]),
     default="info",
-    show_default=True,
     help="The minimum severity to log.",
 )
-@click.option(
+@_option(
     "--log-format",
     type=click.Choice(["auto", "json", "console"]),
     default="auto",
-    show_default=True,
     help="auto: console on a terminal, otherwise json.",
 )
 def admission(

@@ -46,7 +46,9 @@ def config_option(
     variable: str | None = "QUEUEGATE_CONFIG",
 ) -> Callable[[Any], Any]:
     """Return the option `--config`, which an environment variable can also set."""
-    return click.option("--config", required=required, type=FILE, envvar=variable, help=text)
+    return click.option(
+        "--config", required=required, type=FILE, envvar=variable, show_envvar=True, help=text
+    )
 
 
 overrides_option: Final = click.option(

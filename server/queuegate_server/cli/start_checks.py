@@ -3,22 +3,23 @@
 import asyncio
 import dataclasses
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
 from queuegate_server.cli.command import read_file, unreadable
 from queuegate_server.files.safe_open import open_regular
-from queuegate_server.formats.diagnostics import Diagnostic, Severity
+from queuegate_server.files.watcher import BadFile
+from queuegate_server.formats.diagnostics import Diagnostic, Severity, sort_diagnostics
 from queuegate_server.formats.registry import YUNIKORN, FormatOptions, load_policy
-from queuegate_server.formats.yaml_reader import read_yaml
 from queuegate_server.identity.manager import unusable_resolvers
 from queuegate_server.identity.options import ResolverOptions
 from queuegate_server.identity.registry import RESOLVER_TYPES
 from queuegate_server.runtime.tcp import CannotListen
-from queuegate_server.settings.load import SettingsError, load_settings
+from queuegate_server.settings.listeners import ListenerTls
+from queuegate_server.settings.load import SettingsError, load_with_origins
 from queuegate_server.settings.model import Settings
-from queuegate_server.settings.source_map import Override, Overrides, SourceMap
+from queuegate_server.settings.source_map import Location, Override, SourceMap
 from queuegate_server.transports.registry import choose
 
 Checked = tuple[str, Iterable[Diagnostic] | OSError]
@@ -26,6 +27,9 @@ Checked = tuple[str, Iterable[Diagnostic] | OSError]
 
 RESOLVER_KEY: Final = b"usergroupresolver"
 """Present in every policy that names a resolver."""
+
+_FOLDERS: Final = ("configs", "defaults")
+_POLICY_FILES: Final = ("path", "yarn_site", "spark_defaults", *_FOLDERS)
 
 
 def unusable_resolver_errors(
@@ -61,7 +65,7 @@ def check_start(config: Path, policies: Sequence[str]) -> Iterator[Checked]:
     except OSError as error:
         yield str(config), error
         return
-    known: set[Diagnostic] = set()
+    reported: set[Diagnostic] = set()
     for policy in policies or (None,):
         name = str(config) if policy is None else policy
         try:
@@ -69,10 +73,11 @@ def check_start(config: Path, policies: Sequence[str]) -> Iterator[Checked]:
         except OSError as error:
             yield name, error
             continue
-        found, settings = _settings(config, content, policy)
+        options = [] if policy is None else [Override(policy, ("policy", "path"), policy)]
+        diagnostics, settings = _check(config, content, options, os.environ)
         # An error in the settings is reported once.
-        diagnostics = [each for each in found if each not in known]
-        known.update(diagnostics)
+        diagnostics = [each for each in diagnostics if each not in reported]
+        reported.update(diagnostics)
         if settings is not None:
             # Slow and seldom needed.
             from queuegate_server.policystore.reloader import check  # noqa: PLC0415
@@ -81,72 +86,120 @@ def check_start(config: Path, policies: Sequence[str]) -> Iterator[Checked]:
         yield name, diagnostics
 
 
-def _settings(
-    config: Path, content: bytes, policy: str | None
-) -> tuple[Sequence[Diagnostic], Settings | None]:
-    """Return the diagnostics of settings, and the settings if they are valid."""
-    options = [] if policy is None else [Override(policy, ("policy", "path"), policy)]
-    try:
-        settings = load_settings(config, os.environ, options, content)
-    except SettingsError as error:
-        return error.diagnostics, None
-    name = str(config)
-    return _cannot_listen(settings, name) + _contradictions(settings, content, name), settings
-
-
 def check_settings(data: bytes, name: str) -> Iterable[Diagnostic]:
     """Return the diagnostics of a settings file."""
+    return _check(Path(name), data, [], {})[0]
+
+
+def _check(
+    config: Path, content: bytes, options: Sequence[Override], variables: Mapping[str, str]
+) -> tuple[list[Diagnostic], Settings | None]:
+    """Return the diagnostics of settings, and the settings if their policies can be read."""
     try:
-        settings = load_settings(Path(name), content=data)
+        settings, source_map = load_with_origins(config, variables, options, content)
     except SettingsError as error:
-        return error.diagnostics
-    return (
-        _cannot_listen(settings, name)
-        + _contradictions(settings, data, name)
-        + [unreadable(str(path), error) for path, error in _missing_policies(settings)]
-    )
-
-
-def _missing_policies(settings: Settings) -> Iterator[tuple[Path, OSError]]:
-    """Yield the policy files that cannot be read."""
-    for source in settings.sources:
-        for path in (source.path, source.yarn_site, source.spark_defaults):
-            if path is not None:
-                try:
-                    open_regular(path).close()
-                except OSError as error:
-                    yield path, error
-
-
-def _contradictions(settings: Settings, content: bytes, file: str) -> list[Diagnostic]:
-    """Return warnings about resolver settings that contradict each other."""
-    source_map = SourceMap(file, read_yaml(content, file).root, Overrides())
-    return [
-        dataclasses.replace(
-            source_map.diagnostic(
-                ("resolvers", name, key), message, "raise lookup_timeout, or lower this setting"
-            ),
-            severity=Severity.WARNING,
-        )
-        for name, resolver in settings.resolvers.items()
-        if isinstance(resolver.options, ResolverOptions)
-        for key, message in resolver.options.contradictions().items()
+        return [*error.diagnostics], None
+    unreadable_keys = {
+        location: _located(source_map, location, f"{path} {fault.message}", fault.remedy)
+        for location, path in _files(settings)
+        if (fault := _read_fault(path, is_folder=location[-1] in _FOLDERS)) is not None
+    }
+    diagnostics = [
+        *unreadable_keys.values(),
+        *_listener_faults(settings, source_map, unreadable_keys),
+        *_contradictions(settings, source_map),
     ]
+    is_policy_missing = any(location[0] in {"policy", "policies"} for location in unreadable_keys)
+    return sort_diagnostics(diagnostics), None if is_policy_missing else settings
 
 
-def _cannot_listen(settings: Settings, file: str) -> list[Diagnostic]:
-    """Return why a server with these settings could not listen."""
-    return [Diagnostic(file, 0, 0, Severity.ERROR, text) for text in _listener_faults(settings)]
+def _located(
+    source_map: SourceMap,
+    location: Location,
+    message: str,
+    remedy: str = "",
+    severity: Severity = Severity.ERROR,
+) -> Diagnostic:
+    diagnostic = source_map.diagnostic(location, message, remedy)
+    return dataclasses.replace(diagnostic, severity=severity)
 
 
-def _listener_faults(settings: Settings) -> Iterator[str]:
+def _files(settings: Settings) -> Iterator[tuple[Location, Path]]:
+    """Yield the keys that name files and folders to read, and their values."""
+    for position, source in enumerate(settings.sources):
+        above: Location = ("policies", position) if settings.policies else ("policy",)
+        for key in _POLICY_FILES:
+            if (path := getattr(source, key)) is not None:
+                yield (*above, key), path
+    if settings.callers.token_file is not None:
+        yield ("callers", "token_file"), settings.callers.token_file
+    for above, tls in _certificates(settings):
+        for key, path in tls:
+            if path is not None:
+                yield (*above, key), path
+
+
+def _certificates(settings: Settings) -> Iterator[tuple[Location, ListenerTls]]:
+    for position, listener in enumerate(settings.listen):
+        if listener.tls:
+            yield ("listen", position, "tls"), listener.tls
+    if settings.ops.tls:
+        yield ("ops", "tls"), settings.ops.tls
+
+
+def _read_fault(path: Path, *, is_folder: bool) -> Diagnostic | None:
+    """Return why a file or a folder cannot be read; None if it can."""
+    try:
+        if is_folder:
+            list(path.iterdir())
+        else:
+            open_regular(path).close()
+    except OSError as error:
+        return unreadable(path, error)
+    return None
+
+
+def _listener_faults(
+    settings: Settings, source_map: SourceMap, unreadable_keys: Collection[Location]
+) -> Iterator[Diagnostic]:
+    """Yield what keeps a server from listening, except for files that cannot be read."""
     try:
         choose(settings.transport, settings.listen, settings.limits.connections)
     except CannotListen as error:
-        yield str(error)
-    has_tls = settings.ops.tls or any(each.tls for each in settings.listen)
-    if settings.callers.token_file or has_tls:
-        # Slow and seldom needed.
-        from queuegate_server.server.listeners import unusable_files  # noqa: PLC0415
+        yield _located(source_map, ("transport",), str(error))
+    location: Location = ("callers", "token_file")
+    if settings.callers.token_file and location not in unreadable_keys:
+        from queuegate_server.rpc.tokens import TokenFile  # noqa: PLC0415 - slow, as below
 
-        yield from unusable_files(settings)
+        try:
+            names = TokenFile(settings.callers.token_file).names
+        except BadFile as error:
+            yield _located(source_map, location, str(error))
+        else:
+            for name in settings.callers.tokens.keys() - names:
+                message = f"{settings.callers.token_file} has no line for this name"
+                remedy = f"create one with `queuegate-server token {name}`"
+                place = ("callers", "tokens", name)
+                yield _located(source_map, place, message, remedy, Severity.WARNING)
+    for above, tls in _certificates(settings):
+        keys = [(*above, key) for key, _ in tls]
+        if not any(key in unreadable_keys for key in keys):
+            from queuegate_server.transports.sockets import ReloadingCredentials  # noqa: PLC0415
+
+            try:
+                ReloadingCredentials(tls, "")
+            except BadFile as error:
+                text = str(error)
+                faulty = (key for key, path in tls if text.startswith(f"{path}: "))
+                location = (*above, next(faulty, "certificate_file"))
+                yield _located(source_map, location, text)
+
+
+def _contradictions(settings: Settings, source_map: SourceMap) -> Iterator[Diagnostic]:
+    """Yield warnings about resolver settings that contradict each other."""
+    remedy = "raise lookup_timeout, or lower this setting"
+    for name, resolver in settings.resolvers.items():
+        if isinstance(resolver.options, ResolverOptions):
+            for key, message in resolver.options.contradictions().items():
+                place = ("resolvers", name, key)
+                yield _located(source_map, place, message, remedy, Severity.WARNING)

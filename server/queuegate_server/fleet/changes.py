@@ -9,6 +9,7 @@ from queuegate_server.fleet.connection import StoreUnavailable
 from queuegate_server.fleet.events import Change
 from queuegate_server.fleet.keys import LogPosition
 from queuegate_server.fleet.member import FleetMember
+from queuegate_server.policystore.reloader import ReloadState
 from queuegate_server.sync.changes import InvalidationResult, LocalChanges, NotReached, ReloadResult
 
 T = TypeVar("T")
@@ -68,9 +69,21 @@ class FleetChanges:
     async def reload(self, *, wait: bool) -> ReloadResult:
         """Read the policy again, as `queuegate_server.sync.changes.Changes` describes."""
         change = Change("reload", is_awaited=wait)
-        result = await self._make(
-            change, self._local.read_policy, wait=True, seconds=RELOAD_SECONDS
-        )
+        invalid: ReloadState | None = None
+
+        async def reload() -> ReloadState:
+            nonlocal invalid
+            state = await self._local.read_policy()
+            invalid = None if state.succeeded else state
+            return state
+
+        try:
+            result = await self._make(change, reload, wait=True, seconds=RELOAD_SECONDS)
+        except NotReached as error:
+            if invalid is None:
+                raise
+            # The errors in the files come first: without them, there is nothing to distribute.
+            return ReloadResult(invalid, None, (), [str(error)])
         state, barrier, waited_out = result
         return ReloadResult(state, barrier.event.cursor, waited_out, self._disagreeing(barrier))
 
@@ -78,7 +91,7 @@ class FleetChanges:
         """Return how replicas differ from this one after a reload."""
         own = self._member.status.checksum
         disagreeing = [
-            f"replica {name!r} cannot load its policy: see its log" for name in barrier.failed
+            f"replica {name!r} cannot load its policy: check its log" for name in barrier.failed
         ]
         disagreeing += [
             f"replica {name!r} has not confirmed the reload: it may use the old policy "
@@ -182,6 +195,12 @@ class FleetChanges:
         reach = f"{reached} of {total} replicas"
         if not self._session.has_followed:
             reach = "only this replica, which does not know the others yet"
+        elif reached >= total:
+            known = "the only replica" if total == 1 else f"all {total} replicas"
+            return NotReached(
+                f"the {what} reached {known} known to this one, but is not confirmed: {cause}; it"
+                " will be sent again once Redis works"
+            )
         return NotReached(
             f"the {what} reached {reach}: {cause}; the other replicas will apply it once Redis"
             " works again"

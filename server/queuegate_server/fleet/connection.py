@@ -22,7 +22,7 @@ from redis.maint_notifications import MaintNotificationsConfig
 
 from queuegate_server.files.safe_open import read_regular
 from queuegate_server.fleet.name_lookup import look_up_names
-from queuegate_server.fleet.refusals import Refusals, refusal, shown
+from queuegate_server.fleet.refusals import Refusals, refusal, unreachable
 from queuegate_server.fleet.replies import bound_replies
 from queuegate_server.fleet.transport_probe import transport_mistake
 from queuegate_server.runtime.threads import AbandonableThreadPool
@@ -200,7 +200,7 @@ class StoreConnection:
             if sentence := refusal(command, error):
                 self._refusals.add(key or command, sentence)
                 raise StoreRefused(sentence) from error
-            raise self._unanswered(f"{type(error).__name__}: {shown(str(error))}") from error
+            raise self._unanswered(unreachable(error)) from error
         self._refusals.discard(key or command)
         self._mistake = ""
         return answer

@@ -28,8 +28,8 @@ _REMEDIES: Final[Mapping[str, str]] = {
     " fleet.username the rights listed in the fleet guide",
     r"(?i:unknown (redis )?command)": "a fleet needs Redis 6.2 or newer, or Valkey, without renamed"
     " commands",
-    r"NOAUTH|(?i:authentication required)": "Redis requires a password: set"
-    " fleet.password_file, and fleet.username unless the account is `default`",
+    r"NOAUTH|(?i:authentication required|unauthenticated|already authenticated)": "Redis requires"
+    " a password: set fleet.password_file, and fleet.username unless the account is `default`",
     r"WRONGPASS|(?i:invalid (username|password)|authentication)": _AUTHENTICATION,
     r"OOM|(?i:maxmemory|out of memory)": "give Redis more memory, and set maxmemory-policy"
     " volatile-ttl",
@@ -46,6 +46,15 @@ _REMEDIES: Final[Mapping[str, str]] = {
     r"(?i:DB index)": "correct the database number at the end of fleet.url",
 }
 """By whole words of an error: codes as Redis writes them, and parts of sentences."""
+_UNREACHABLE: Final[Mapping[str, str]] = {
+    r"No master found.*AuthenticationError": "the sentinels require a password: set or correct"
+    " fleet.sentinel_password_file",
+    r"No master found": "check that the sentinels in fleet.url know its service name",
+    r"Timeout connecting": "check the host and port in fleet.url, and that no firewall blocks them",
+    r"Error -?[0-9]+ connecting": "check that Redis is running at the address in fleet.url",
+    r"Cluster mode is not enabled": "fleet.url must begin with redis:// or rediss://",
+}
+"""Remedies for errors of the driver, by a part of their text."""
 _BY_CODE: Final = {
     "MovedError": "MOVED",
     "AskError": "ASK",
@@ -71,15 +80,25 @@ def refusal(command: str, error: BaseException) -> str:
     if inner is not None:
         command, text = inner[1], inner[2]
     kind = type(error).__name__
-    searched = f"{_BY_CODE.get(kind, '')} {text}"
-    remedies = (
-        remedy
-        for pattern, remedy in _REMEDIES.items()
-        if re.search(rf"\b(?:{pattern})\b", searched)
-    )
-    remedy = next(remedies, _AUTHENTICATION if isinstance(error, AuthenticationError) else "")
+    remedy = _remedy(_REMEDIES, f"{_BY_CODE.get(kind, '')} {text}")
+    if not remedy and isinstance(error, AuthenticationError):
+        remedy = _AUTHENTICATION
     sentence = f"Redis refuses {command} ({kind}: {shown(text)})"
     return f"{sentence}: {remedy}" if remedy else sentence
+
+
+def unreachable(error: BaseException) -> str:
+    """Return a sentence about an error that is not a refusal, with a remedy if one is known."""
+    remedy = _remedy({**_UNREACHABLE, **_REMEDIES}, str(error))
+    sentence = f"{type(error).__name__}: {shown(str(error))}"
+    return f"{sentence}: {remedy}" if remedy else sentence
+
+
+def _remedy(remedies: Mapping[str, str], text: str) -> str:
+    for pattern, remedy in remedies.items():
+        if re.search(rf"\b(?:{pattern})\b", text, re.DOTALL):
+            return remedy
+    return ""
 
 
 def shown(text: str) -> str:

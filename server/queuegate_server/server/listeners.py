@@ -97,10 +97,6 @@ class Listeners:
                 " certificates or tokens",
                 extra={"addresses": remote},
             )
-        listeners = (*self._settings.listen, self._settings.ops.listener)
-        verifies = any(each and each.tls and each.tls.client_ca_file for each in listeners)
-        if callers.certificates and not verifies:
-            _LOG.warning("callers lists certificates, but no listener has a client_ca_file")
         self._warn_of_missing_tokens(callers)
         for path, forbidden in self._sensitive_files():
             warn_of_mode(path, forbidden)
@@ -167,17 +163,3 @@ def _credentials(listener: Listener) -> ReloadingCredentials | None:
         return ReloadingCredentials(listener.tls, listener.address) if listener.tls else None
     except BadFile as error:
         raise CannotListen(f"{listener.address!r}: {error}") from None
-
-
-def unusable_files(settings: Settings) -> Iterator[str]:
-    """Yield errors in the certificates and tokens that the settings name."""
-    loads: list[Callable[[], object]] = [
-        partial(_token_file, settings.callers),
-        partial(ops_certificate, settings),
-        *(partial(_credentials, listener) for listener in settings.listen),
-    ]
-    for load in loads:
-        try:
-            load()
-        except CannotListen as error:
-            yield str(error)

@@ -13,8 +13,27 @@ from queuegate_server.settings.listeners import FilePath
 MAX_NAME_LENGTH: Final = 256
 CERTIFICATE_NAMES: Final = ("spiffe:", "uri:", "dns:", "cn:", "subject:")
 """The prefixes of names in a certificate, in lookup order."""
-# https://github.com/spiffe/spiffe/blob/main/standards/SPIFFE-ID.md
-_SPIFFE_ID: Final = re.compile(r"spiffe://[a-z0-9._-]+(/[A-Za-z0-9._-]+)+")
+_FORMS: Final = {
+    # https://github.com/spiffe/spiffe/blob/main/standards/SPIFFE-ID.md
+    "spiffe:": (
+        re.compile(r"spiffe://[a-z0-9._-]+(/[A-Za-z0-9._-]+)+"),
+        "a SPIFFE ID: write spiffe://trust.domain/path in full, or uri:… for any other URI",
+    ),
+    "uri:": (
+        re.compile(r"uri:[A-Za-z][-A-Za-z0-9+.]*:\S+"),
+        "a URI: write it with its scheme, such as uri:https://example.org/ci",
+    ),
+    "dns:": (
+        re.compile(r"dns:[A-Za-z0-9_]([-A-Za-z0-9_.]*[A-Za-z0-9_])?"),
+        "a DNS name: write it without a scheme, port, path or final dot: dns:ci.example.org",
+    ),
+    # As `openssl x509 -subject -nameopt RFC2253` prints it, not with slashes or `CN = ci, O = …`.
+    "subject:": (
+        re.compile(r"subject:[A-Za-z0-9.]+=(?! )(?:[^,\\]|\\.|,(?! ))*"),
+        "a subject of RFC 2253: write subject:CN=ci,O=Example, without spaces after commas",
+    ),
+}
+"""Patterns of names by kind, and the fault of names that do not match. CNs can be anything."""
 TOKEN_NAME: Final = r"^[A-Za-z0-9][-A-Za-z0-9_.]{0,63}$"  # noqa: S105 - a pattern
 
 
@@ -61,30 +80,47 @@ class LocalRights(Rights):
     assert_groups: bool = Field(True, description="Whether groups in requests are used.")
 
 
-def _certificates(named: Mapping[str, Rights]) -> Mapping[str, Rights]:
-    """Validate certificate names, and return DNS names in lower case."""
+def certificate_name(name: str) -> str:
+    """Return the name of a certificate; a DNS name in lower case.
+
+    Raises:
+        ValueError: No certificate can have the name.
+    """
+    kind = next((kind for kind in CERTIFICATE_NAMES if name.startswith(kind)), "")
+    text = name.removeprefix(kind)
+    is_valid = text and text == text.strip() and len(name) <= MAX_NAME_LENGTH
+    if not kind or not is_valid or not name.isprintable():
+        raise ValueError(
+            "is not the name of a certificate: write spiffe://…, uri:…, dns:…, cn:… or subject:…, "
+            f"with at most {MAX_NAME_LENGTH} printable characters"
+        )
+    if "*" in name or text.startswith("."):
+        raise ValueError(
+            "wildcards are not supported, because names are compared exactly: list each name in"
+            " full"
+        )
+    if kind != "cn:" and not name.isascii():
+        raise ValueError(
+            "must be ASCII, as in the certificate: dns:xn--…, uri:…%C3%B6,"
+            r" subject:…\C3\B6"
+        )
+    fault = "" if kind not in _FORMS or _FORMS[kind][0].fullmatch(name) else _FORMS[kind][1]
+    if fault:
+        raise ValueError(f"is not {fault}")
+    return name.lower() if kind == "dns:" else name
+
+
+def _checked_name(name: str) -> str:
+    """Return the name unchanged: names that are equal in lower case are still to be found."""
+    certificate_name(name)
+    return name
+
+
+def _unique(named: Mapping[str, Rights]) -> Mapping[str, Rights]:
+    """Return names with DNS names in lower case. Raises ValueError if one is listed twice."""
     canonical: dict[str, Rights] = {}
     for name, rights in named.items():
-        kind = next((kind for kind in CERTIFICATE_NAMES if name.startswith(kind)), "")
-        text = name.removeprefix(kind)
-        valid = text and text == text.strip() and len(name) <= MAX_NAME_LENGTH
-        if not kind or not valid or not name.isprintable():
-            raise ValueError(
-                f"{name[:MAX_NAME_LENGTH]!a} is not the name of a certificate: write spiffe://…, "
-                "uri:…, dns:…, cn:… or subject:…, with at most "
-                f"{MAX_NAME_LENGTH} printable characters"
-            )
-        if kind != "cn:" and not name.isascii():
-            raise ValueError(
-                f"{name!a} must be ASCII, as in the certificate: dns:xn--…, uri:…%C3%B6,"
-                r" subject:…\C3\B6"
-            )
-        if kind == "spiffe:" and not _SPIFFE_ID.fullmatch(name):
-            raise ValueError(
-                f"{name!a} is not a SPIFFE ID: write spiffe://trust.domain/path in full, without"
-                " wildcards, or uri:… for any other URI"
-            )
-        key = name.lower() if kind == "dns:" else name
+        key = certificate_name(name)
         if key in canonical:
             raise ValueError(f"the certificate {key} is listed twice")
         canonical[key] = rights
@@ -100,7 +136,9 @@ class Callers(Section):
     unix: LocalRights = Field(
         LocalRights(), description="Callers over a Unix socket; its file mode admits them."
     )
-    certificates: Annotated[Mapping[str, Rights], AfterValidator(_certificates)] = Field(
+    certificates: Annotated[
+        Mapping[Annotated[str, AfterValidator(_checked_name)], Rights], AfterValidator(_unique)
+    ] = Field(
         default_factory=dict,
         description="Callers by a name in their client certificate: spiffe://…, uri:…, "
         "dns:…, cn:…, subject:….",

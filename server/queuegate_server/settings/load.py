@@ -92,6 +92,16 @@ def load_settings(
     Raises:
         SettingsError: With all errors of all sources.
     """
+    return load_with_origins(file, variables, options, content)[0]
+
+
+def load_with_origins(
+    file: Path | None = None,
+    variables: Mapping[str, str] | None = None,
+    options: Iterable[str | Override] = (),
+    content: bytes | None = None,
+) -> tuple[Settings, SourceMap]:
+    """Return the settings and the origin of each value; otherwise like `load_settings`."""
     document = _read(file, content)
     tree_or_text = plain_data(document.root)
     diagnostics = list(document.diagnostics)
@@ -114,7 +124,8 @@ def load_settings(
     if document.root is None and has_errors(document.diagnostics):
         # The values of the file are unknown, so the other sources cannot be validated.
         raise SettingsError(diagnostics)
-    return _validated(tree, SourceMap(name, document.root, overrides), diagnostics)
+    source_map = SourceMap(name, document.root, overrides)
+    return _validated(tree, source_map, diagnostics), source_map
 
 
 def _validated(

@@ -171,20 +171,21 @@ def _configured_resolver(value: object) -> object:
     name = options.pop(RESOLVER_TYPE, None)
     if not name:
         known = ", ".join(sorted({CHAIN, *types()}))
-        raise _wrong_type("missing", f"is required: choose one of {known}")
+        message = f"is required: choose one of {known}"
+        raise _error_at((RESOLVER_TYPE,), message, "missing")
     try:
         model = options_type(str(name))
     except BadResolverType as error:
-        raise _wrong_type("resolver_type", str(error)) from None
+        raise _error_at((RESOLVER_TYPE,), str(error)) from None
     return ConfiguredResolver(str(name), model.model_validate(options))
 
 
-def _wrong_type(code: str, message: str) -> ValidationError:
+def _error_at(key: tuple[str, ...], message: str, code: str = "value_error") -> ValidationError:
+    """Return an error about a key below the section that a validator checks."""
     # Braces in the text are not placeholders.
     error = PydanticCustomError(code, "{message}", {"message": message})
-    return ValidationError.from_exception_data(
-        "resolver", [InitErrorDetails(type=error, loc=(RESOLVER_TYPE,), input=None)]
-    )
+    details = InitErrorDetails(type=error, loc=key, input=None)
+    return ValidationError.from_exception_data("settings", [details])
 
 
 def _with_paths(sources: tuple[PolicySource, ...]) -> tuple[PolicySource, ...]:
@@ -250,38 +251,44 @@ class Settings(Section):
         return self.partitions.get(name) or PartitionSettings()
 
     @model_validator(mode="after")
-    def _policy_or_policies(self) -> "Settings":
+    def _fits_together(self) -> Self:
         if self.policies and self.policy.is_set:
-            raise ValueError("set either policy or policies, not both")
-        return self
-
-    @model_validator(mode="after")
-    def _workers_share_ports(self) -> "Settings":
+            raise _error_at(("policies",), "set either policy or policies, not both")
         if self.workers > 1 and any(each.parsed.path for each in self.listen):
-            raise ValueError("several workers cannot listen on a Unix socket; use workers: 1")
+            message = "several workers cannot listen on a Unix socket; use workers: 1"
+            raise _error_at(("workers",), message)
+        if self.console.enabled and (message := self._console_fault()):
+            raise _error_at(("console", "enabled"), message)
+        listeners = (*self.listen, self.ops.listener)
+        if self.callers.certificates and not any(
+            each and each.tls and each.tls.client_ca_file for each in listeners
+        ):
+            message = (
+                "callers cannot present certificates: set tls.client_ca_file for an address of"
+                " listen, or remove the certificates"
+            )
+            raise _error_at(("callers", "certificates"), message)
         return self
 
-    @model_validator(mode="after")
-    def _console_is_protected(self) -> "Settings":
-        if not self.console.enabled:
-            return self
+    def _console_fault(self) -> str:
+        """Return why the console cannot be served; empty if it can."""
         port = self.ops.listener
         if port is None:
-            raise ValueError("console.enabled requires ops.listen: set the address of its port")
+            return "requires ops.listen: set the address of its port"
         if self.workers > 1:
-            raise ValueError("console.enabled requires workers: 1")
+            return "requires workers: 1"
         if port.is_open:
-            raise ValueError(
+            return (
                 f"the console at {port.address} can be reached from other machines: set ops.tls"
                 " (certificate_file, key_file), or ops.listen to an address of loopback"
             )
         by_certificate = self.callers.certificates and port.tls and port.tls.client_ca_file
         if not port.parsed.is_local and not self.callers.tokens and not by_certificate:
-            raise ValueError(
+            return (
                 "the console beyond loopback requires callers who can identify themselves: list"
                 " callers.tokens, or callers.certificates and ops.tls.client_ca_file"
             )
-        return self
+        return ""
 
     @property
     def sources(self) -> tuple[PolicySource, ...]:

@@ -164,11 +164,13 @@ class SourceMap:
         """Return how many parts of a location the file has, and the node to point at."""
         node, place, depth = self._root, self._root, 0
         for part in location:
+            depth += 1
+            if isinstance(part, int) and isinstance(node, MappingNode):
+                continue  # a single section stands for a list of one
             below = _below(node, part)
             if below is None:
-                break
+                return depth - 1, place
             key, node = below
-            depth += 1
             is_value = isinstance(node, ScalarNode) and not node.is_null
             place = node if is_value and not at_key else key
         return depth, place

@@ -31,10 +31,12 @@ class ReloadResult(NamedTuple):
     """The result of reading the policy again."""
 
     state: ReloadState
-    cursor: cursor_pb2.Cursor
+    cursor: cursor_pb2.Cursor | None
+    """The reload in the order of changes; None if the files have errors and other replicas cannot
+    be told to read theirs."""
     waited_out: Sequence[str] = ()
     disagreeing: Sequence[str] = ()
-    """Sentences about replicas that serve another policy."""
+    """Sentences about replicas that serve another policy, or were not reached."""
 
 
 class Changes(Protocol):

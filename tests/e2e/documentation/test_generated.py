@@ -3,9 +3,11 @@
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 from docs.generate import chart
 from docs.generate.pages import PAGES
+from queuegate_server.cli.main import command_group
 from tests.e2e.documentation.reader import CHECKOUT
 
 
@@ -13,6 +15,22 @@ from tests.e2e.documentation.reader import CHECKOUT
 def test_page_is_up_to_date(name: str) -> None:
     committed = CHECKOUT / "docs" / "reference" / name
     assert committed.read_text() == PAGES[name](), "run `make docs-generated`"
+
+
+@pytest.mark.parametrize(
+    ("command", "variable"),
+    [
+        ("ldap-check --user a", "QUEUEGATE_CONFIG"),
+        ("admission --tls-key a", "QUEUEGATE_ADMISSION_TLS_CERT"),
+        ("admission --tls-cert a", "QUEUEGATE_ADMISSION_TLS_KEY"),
+    ],
+)
+def test_an_option_with_a_variable_is_not_required(command: str, variable: str) -> None:
+    rows = PAGES["queuegate-server.md"]().splitlines()
+    assert any(row.endswith(f"*Required*, unless `{variable}` is set. |") for row in rows)
+    refused = CliRunner().invoke(command_group(), command.split(), env={variable: "/nosuch"})
+    assert "Missing option" not in refused.stderr
+    assert refused.exit_code == 2
 
 
 def test_the_schema_of_the_helm_chart_is_up_to_date() -> None:

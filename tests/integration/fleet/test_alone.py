@@ -46,6 +46,30 @@ def test_without_redis_each_works_alone_and_says_so(
     eventually(lambda: client.get_fleet().agreed, True)
 
 
+def test_errors_in_the_policy_are_reported_even_without_redis(
+    fleet: Fleet, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fleet.redis.kill()
+    fleet.policy("a").write_text("partitions: [")
+    assert main(["reload", "--address", fleet.servers["a"].address]) == 2
+    shown = capsys.readouterr()
+    policy, others = shown.out.splitlines()
+    assert policy.startswith(f"{fleet.policy('a')}:")
+    assert others.startswith("fleet: warning: the reload reached 1 of 2 replicas: Redis is unavail")
+    assert "the configuration is invalid; the server keeps serving revision" in shown.err
+
+
+def test_the_only_replica_names_no_others(tmp_path: Path) -> None:
+    with running_fleet(tmp_path, "a") as fleet:
+        fleet.until_agreed()
+        fleet.redis.kill()
+        with pytest.raises(
+            queuegate.ServerUnavailable,
+            match="reached the only replica known to this one, but is not confirmed: Redis is",
+        ):
+            fleet.clients["a"].reload()
+
+
 def test_a_client_does_not_repeat_what_will_reach_the_others_anyway(fleet: Fleet) -> None:
     fleet.redis.kill()
     server = fleet.servers["a"]

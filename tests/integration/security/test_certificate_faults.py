@@ -148,12 +148,65 @@ def test_the_settings_are_validated_with_their_files(tmp_path: Path, ours: Autho
     config.write_text(yaml.safe_dump({"listen": [listener(tmp_path)], "callers": callers}))
     command = ["validate", "--settings", str(config)]
     assert CliRunner().invoke(command_group(), command).exit_code == 0
-    (tmp_path / "tls.key").unlink()
+    (tmp_path / "ca.crt").write_text("nonsense")
     (tmp_path / "tokens").write_text("nonsense")
-    result = CliRunner().invoke(command_group(), command)
-    assert result.exit_code == 1
-    assert "tls.key: No such file or directory" in result.output
-    assert "tokens:1: not of the form" in result.output
+    assert validated(config) == [
+        (
+            f"{config}:2:15: error: callers.token_file: {tmp_path}/tokens:1: not of the form"
+            " name:sha256, the hash in 64 lower-case hexadecimal digits, as"
+            " `queuegate-server token` prints it"
+        ),
+        (
+            f"{config}:7:21: error: listen[0].tls.client_ca_file: {tmp_path}/ca.crt: contains no"
+            " readable PEM certificate"
+        ),
+    ]
+
+
+def test_unreadable_files_are_reported_at_their_keys(tmp_path: Path) -> None:
+    config = tmp_path / "queuegate.yaml"
+    config.write_text(
+        "policies: [{path: q.xml, yarn_site: site.xml}, {configs: maps, defaults: maps}]\n"
+        "listen:\n"
+        "  address: 0.0.0.0:1\n"
+        "  tls: {certificate_file: tls.crt, key_file: tls.key, client_ca_file: /}\n"
+        "callers: {token_file: tokens, tokens: {ci: {roles: check}}}\n"
+        "ops: {listen: 0.0.0.0:2, tls: {certificate_file: ops.crt, key_file: tls.key}}\n"
+    )
+    missing = "cannot be read: No such file or directory (check the path)"
+    expected = [
+        f"1:19: error: policies[0].path: q.xml {missing}",
+        f"1:37: error: policies[0].yarn_site: site.xml {missing}",
+        f"1:58: error: policies[1].configs: maps {missing}",
+        f"1:74: error: policies[1].defaults: maps {missing}",
+        f"4:27: error: listen[0].tls.certificate_file: tls.crt {missing}",
+        f"4:46: error: listen[0].tls.key_file: tls.key {missing}",
+        (
+            "4:71: error: listen[0].tls.client_ca_file: / cannot be read: Is a directory (name"
+            " a file in it)"
+        ),
+        f"5:23: error: callers.token_file: tokens {missing}",
+        f"6:50: error: ops.tls.certificate_file: ops.crt {missing}",
+        f"6:69: error: ops.tls.key_file: tls.key {missing}",
+    ]
+    assert validated(config) == [f"{config}:{line}" for line in expected]
+    started = CliRunner().invoke(command_group(), ["validate", "--config", str(config)])
+    assert started.stdout.splitlines() == [f"{config}:{line}" for line in expected]
+
+
+def test_a_caller_without_a_token_is_warned_of(tmp_path: Path) -> None:
+    (tmp_path / "tokens").write_text(f"other:{'0' * 64}\n")
+    config = tmp_path / "queuegate.yaml"
+    callers = f"token_file: {tmp_path}/tokens, tokens: {{ci: {{roles: check}}}}"
+    config.write_text(f"callers: {{{callers}}}\n")
+    [warning] = validated(config, status=0)
+    assert f": warning: callers.tokens.ci: {tmp_path}/tokens has no line for this name" in warning
+
+
+def validated(config: Path, *, status: int = 1) -> list[str]:
+    result = CliRunner().invoke(command_group(), ["validate", "--settings", str(config)])
+    assert result.exit_code == status
+    return result.stdout.splitlines()
 
 
 def failing_start(config: Path) -> str:

@@ -28,23 +28,62 @@ from queuegate_server.settings.load import SettingsError, load_settings
         ),
         (
             "callers: {certificates: {alice: {roles: check}}}",
-            "callers.certificates: 'alice' is not the name of a certificate",
+            "callers.certificates.alice: is not the name of a certificate",
         ),
         (
             "callers: {certificates: {'spiffe://example.org/*': {}}}",
-            "callers.certificates: 'spiffe://example.org/*' is not a SPIFFE ID: write",
+            "callers.certificates.spiffe://example.org/*: wildcards are not supported",
+        ),
+        (
+            "callers:\n  certificates:\n    dns:*.example.org: {}\n    cn:.*: {}\n",
+            (
+                ":3:5: error: callers.certificates.dns:*.example.org: wildcards are not supported,"
+                " because names are compared exactly: list each name in full\n"
+            ),
+        ),
+        (
+            "callers:\n  certificates:\n    dns:*.example.org: {}\n    cn:.*: {}\n",
+            ":4:5: error: callers.certificates.cn:.*: wildcards are not supported",
+        ),
+        *(
+            (f"callers: {{certificates: {{'{name}': {{}}}}}}", f"certificates.{name}: {fault}")
+            for name, fault in (
+                ("dns:.example.org", "wildcards are not supported"),
+                ("subject:CN=*,O=Example", "wildcards are not supported"),
+                ("dns:https://example.org", "is not a DNS name"),
+                ("dns:example.org:443", "is not a DNS name"),
+                ("dns:example.org.", "is not a DNS name"),
+                ("uri:example.org", "is not a URI: write it with its scheme"),
+                ("subject:/CN=ci/O=Example", "is not a subject of RFC 2253"),
+                ("subject:CN = ci", "is not a subject of RFC 2253"),
+                ("subject:CN=ci, O=Example", "is not a subject of RFC 2253"),
+                ("subject:" + "a=\\\\,b," * 30 + " c", "is not a subject of RFC 2253"),
+            )
+        ),
+        (
+            "callers: {certificates: {'cn:a': {}}}",
+            (
+                "1:11: error: callers.certificates: callers cannot present certificates: set"
+                " tls.client_ca_file for an address of listen, or remove the certificates"
+            ),
+        ),
+        ("policy: {path: a}\npolicies: [{path: b}]", ":2:1: error: policies: set either policy"),
+        ("workers: 2\nlisten: 'unix:/x'", ":1:10: error: workers: several workers cannot listen"),
+        (
+            "console: {enabled: true}",
+            ":1:20: error: console.enabled: requires ops.listen",
         ),
         (
             "callers: {certificates: {'spiffe://example.org': {}}}",
-            "callers.certificates: 'spiffe://example.org' is not a SPIFFE ID: write",
+            "callers.certificates.spiffe://example.org: is not a SPIFFE ID: write",
         ),
         (
             "callers: {certificates: {'dns:größe': {}}}",
-            "callers.certificates: 'dns:gr\\xf6\\xdfe' must be ASCII, as in the certificate",
+            "callers.certificates.dns:größe: must be ASCII, as in the certificate",
         ),
         (
             "callers: {certificates: {'cn: alice': {}}}",
-            "callers.certificates: 'cn: alice' is not the name of a certificate",
+            "callers.certificates.cn: alice: is not the name of a certificate",
         ),
         ("callers: {token_file: t, tokens: {a b: {}}}", "a b: must match the pattern ^[A-Za-z0-9]"),
         (

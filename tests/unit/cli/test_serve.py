@@ -63,7 +63,7 @@ def test_the_command_has_the_options_that_a_caller_needs(
     [
         (["localhost:1"], NO_ROLES),
         ([listener("localhost:1", MTLS)], {}),
-        ([listener("10.0.0.1:1", TLS)], CERTIFICATES),
+        ([listener("10.0.0.1:1", TLS)], {}),
     ],
 )
 def test_without_a_caller_there_is_no_command(listen: list[Any], callers: dict[str, Any]) -> None:

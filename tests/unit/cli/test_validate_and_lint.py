@@ -70,7 +70,9 @@ def test_a_policy_that_needs_settings(tmp_path: Path, monkeypatch: pytest.Monkey
         assert done.exit_code == 1
     Path("queuegate.yaml").write_text("policy: {path: other.yaml}\ntransport: native\n")
     done = run(validate, "--config", "queuegate.yaml", "--config", "queuegate.yaml")
-    assert "other.yaml: error: cannot be read: No such file" in done.stdout
+    assert done.stdout.startswith(
+        "queuegate.yaml:1:16: error: policy.path: other.yaml cannot be read: No such file"
+    )
     assert done.exit_code == 1
     Path("queuegate.yaml").write_text("resolvers: {corp: {type: os}}\npartitions: {gpu: {}}\n")
     done = run(validate, "--config", "queuegate.yaml", "queues.yaml")

@@ -9,10 +9,13 @@ from redis.exceptions import (
     NoPermissionError,
     OutOfMemoryError,
     ReadOnlyError,
+    RedisClusterException,
     ResponseError,
+    TimeoutError,  # noqa: A004 - of Redis
 )
+from redis.sentinel import MasterNotFoundError
 
-from queuegate_server.fleet.refusals import REMEMBERED_SECONDS, Refusals, refusal
+from queuegate_server.fleet.refusals import REMEMBERED_SECONDS, Refusals, refusal, unreachable
 from tests.support.fakes.clock import ManualClock
 
 
@@ -28,6 +31,8 @@ from tests.support.fakes.clock import ManualClock
         (ResponseError("NOREPLICAS Not enough good replicas to write."), "min-replicas-to-write"),
         (MovedError("3999 127.0.0.1:6381"), "redis+cluster://"),
         (AuthenticationError("invalid username-password pair"), "fleet.password_file"),
+        (AuthenticationError("Authentication required."), "set fleet.password_file"),
+        (ResponseError("Protocol error: unauthenticated multibulk length"), "a password: set"),
         (BusyLoadingError("Redis is loading the dataset in memory"), "wait until Redis has"),
         (ResponseError("BUSY Redis is busy running a script."), "wait until Redis has"),
         (ResponseError("DB index is out of range"), "the database number at the end of fleet.url"),
@@ -68,6 +73,37 @@ def test_a_code_is_a_word_of_its_own(text: str, remedy: str) -> None:
 def test_the_command_of_a_script_is_named() -> None:
     text = "user_script: command of a script HSET: ERR The user executing the script can't run this"
     assert refusal("EVALSHA", ResponseError(text)).startswith("Redis refuses HSET (")
+
+
+@pytest.mark.parametrize(
+    ("error", "sentence"),
+    [
+        (
+            TimeoutError("Timeout connecting to server"),
+            "TimeoutError: Timeout connecting to server: check the host and port in fleet.url",
+        ),
+        (ConnectionError("Error -2 connecting to redis:6379. Name or service"), "in fleet.url"),
+        (MasterNotFoundError("No master found for 'x'"), "the sentinels in fleet.url know"),
+        (
+            MasterNotFoundError("No master found for 'x' : <Redis(a=b)> - AuthenticationError"),
+            (
+                "No master found for 'x': the sentinels require a password: set or correct"
+                " fleet.sentinel_password_file"
+            ),
+        ),
+        (
+            RedisClusterException("Redis Cluster cannot be connected: Cluster mode is not enabled"),
+            "must begin with redis:// or rediss://",
+        ),
+        (
+            RedisClusterException("HELLO must be called with the client already authenticated"),
+            "set fleet.password_file",
+        ),
+        (ConnectionError("Connection reset by peer"), "ConnectionError: Connection reset by peer"),
+    ],
+)
+def test_an_error_of_the_connection_names_the_setting(error: Exception, sentence: str) -> None:
+    assert sentence in unreachable(error)
 
 
 def test_an_error_without_an_answer_of_redis_is_none() -> None:

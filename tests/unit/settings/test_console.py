@@ -36,10 +36,10 @@ def test_valid(file: Path, lines: tuple[str, ...]) -> None:
 @pytest.mark.parametrize(
     ("lines", "message"),
     [
-        ((), "console.enabled requires ops.listen"),
+        ((), "console.enabled: requires ops.listen"),
         (
             ('ops: {listen: "127.0.0.1:9464"}', "workers: 2"),
-            "console.enabled requires workers: 1",
+            "console.enabled: requires workers: 1",
         ),
         (('ops: {listen: "0.0.0.0:9464"}', TOKENS), "set ops.tls"),
         (('ops: {listen: "192.0.2.1:9464"}', TOKENS), "set ops.tls"),
