@@ -7,7 +7,8 @@ import re
 import ssl
 import stat
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, TypeAlias
@@ -18,6 +19,8 @@ import grpc.aio
 from queuegate import _validation
 from queuegate._address import Address, parse
 from queuegate._settings import (
+    TLS_VARIABLES,
+    TOKEN_FILE,
     FilePath,
     Retry,
     Tls,
@@ -87,12 +90,30 @@ def _open_without_waiting(path: str, flags: int) -> int:
     return os.open(path, flags | os.O_NONBLOCK)
 
 
+@contextmanager
+def _naming(setting: str) -> Iterator[None]:
+    """Name a setting in the message of each OSError."""
+    try:
+        yield
+    except OSError as error:
+        fault = f"{error.strerror} (from {setting})"
+        raise OSError(error.errno, fault, error.filename) from None
+
+
 class BearerToken:
     """A bearer token that is reread from its file, at most once a second. Thread-safe."""
 
-    def __init__(self, path: FilePath, clock: Callable[[], float] = time.monotonic) -> None:
-        """Read the file. Raises OSError, or ValueError if it contains no token."""
+    def __init__(
+        self,
+        path: FilePath,
+        clock: Callable[[], float] = time.monotonic,
+        setting: str = "token_file",
+    ) -> None:
+        """Read the file, which a setting names. Raises OSError, or ValueError if it contains no
+        token.
+        """
         self._path = Path(path)
+        self._setting = setting
         self._clock = clock
         self._logged_error = ""
         """The error of the last attempt to read the file; empty if there was none."""
@@ -120,9 +141,12 @@ class BearerToken:
             self._logged_error = ""
 
     def _read(self) -> Metadata:
-        with open(self._path, "rb", opener=_open_without_waiting) as opened:
+        with (
+            _naming(self._setting),
+            open(self._path, "rb", opener=_open_without_waiting) as opened,
+        ):
             if not stat.S_ISREG(os.fstat(opened.fileno()).st_mode):
-                raise ValueError(f"token_file {str(self._path)!r} must be a regular file")
+                raise ValueError(f"{self._setting} {str(self._path)!r} must be a regular file")
             content = opened.read(MAX_TOKEN_BYTES + 1)
         token = content.decode("ascii", "replace").strip()
         # The message never quotes the content: it may be a secret even if it is malformed.
@@ -131,7 +155,9 @@ class BearerToken:
             or len(content) > MAX_TOKEN_BYTES
             or not all("!" <= sign <= "~" for sign in token)
         ):
-            raise ValueError(f"token_file {str(self._path)!r} must contain exactly one ASCII token")
+            raise ValueError(
+                f"{self._setting} {str(self._path)!r} must contain exactly one ASCII token"
+            )
         return ((_AUTHORIZATION, f"Bearer {token}"),)
 
 
@@ -178,10 +204,12 @@ def plan(
         if not isinstance(value, expected):
             raise TypeError(f"{name} must be a queuegate.{name.title()}, not {value!r}")
     parsed = parse(address)
+    tls_settings = {name: name for name in TLS_VARIABLES}
     if tls is None and not parsed.is_unix:
-        tls = tls_from_environment()
+        tls, tls_settings = tls_from_environment(), TLS_VARIABLES
+    source = "token_file"
     if token_file is None:
-        token_file = token_file_from_environment()
+        token_file, source = token_file_from_environment(), TOKEN_FILE
     own = _checked(metadata)
     is_authorized = any(key == _AUTHORIZATION for key, _ in own)
     if is_authorized and token_file is not None:
@@ -202,10 +230,10 @@ def plan(
         ]
     return ChannelPlan(
         parsed,
-        None if tls is None else _credentials(tls),
+        None if tls is None else _credentials(tls, tls_settings),
         options,
         _validation.seconds("timeout", timeout),
-        None if token_file is None else BearerToken(token_file),
+        None if token_file is None else BearerToken(token_file, setting=source),
         own,
         _of_kind(interceptors, kind),
     )
@@ -277,16 +305,20 @@ def _retry_options(retry: Retry) -> list[tuple[str, Any]]:
     return [("grpc.service_config", json.dumps(config))]
 
 
-def _credentials(tls: Tls) -> grpc.ChannelCredentials:
-    authorities, key, certificate = (
-        None if file is None else Path(file).read_bytes()
-        for file in (tls.ca_file, tls.key_file, tls.certificate_file)
+def _credentials(tls: Tls, settings: Mapping[str, str]) -> grpc.ChannelCredentials:
+    """Read the files, which these settings name. Raises OSError or ValueError."""
+    contents = {}
+    for name, setting in settings.items():
+        file = getattr(tls, name)
+        with _naming(setting):
+            contents[name] = None if file is None else Path(file).read_bytes()
+    _check_with_openssl(tls, settings)
+    return grpc.ssl_channel_credentials(
+        contents["ca_file"], contents["key_file"], contents["certificate_file"]
     )
-    _check_with_openssl(tls)
-    return grpc.ssl_channel_credentials(authorities, key, certificate)
 
 
-def _check_with_openssl(tls: Tls) -> None:
+def _check_with_openssl(tls: Tls, settings: Mapping[str, str]) -> None:
     """Report errors now that gRPC would report as an unreachable server at the first call."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     if tls.ca_file is not None:
@@ -294,21 +326,21 @@ def _check_with_openssl(tls: Tls) -> None:
             context.load_verify_locations(tls.ca_file)
         except ssl.SSLError:
             raise ValueError(
-                f"ca_file {str(tls.ca_file)!r} does not contain a PEM certificate"
+                f"{settings['ca_file']} {str(tls.ca_file)!r} does not contain a PEM certificate"
             ) from None
     if tls.certificate_file is not None and tls.key_file is not None:
         try:
             context.load_cert_chain(tls.certificate_file, tls.key_file, password=_no_password)
         except ssl.SSLError as error:
-            certificate, key = str(tls.certificate_file), str(tls.key_file)
+            certificate = f"{settings['certificate_file']} {str(tls.certificate_file)!r}"
+            key = f"{settings['key_file']} {str(tls.key_file)!r}"
             if error.reason == "KEY_VALUES_MISMATCH":
                 raise ValueError(
-                    f"certificate_file {certificate!r} and key_file {key!r} do not match: use the"
-                    " private key of this certificate"
+                    f"{certificate} and {key} do not match: use the private key of this certificate"
                 ) from None
             raise ValueError(
-                f"certificate_file {certificate!r} must hold a PEM certificate, and"
-                f" key_file {key!r} its private key without a passphrase"
+                f"{certificate} must hold a PEM certificate, and {key} its private key without a"
+                " passphrase"
             ) from None
 
 

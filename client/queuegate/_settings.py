@@ -14,6 +14,12 @@ CERTIFICATE_FILE: Final = "QUEUEGATE_CERTIFICATE_FILE"
 KEY_FILE: Final = "QUEUEGATE_KEY_FILE"
 SERVER_NAME: Final = "QUEUEGATE_SERVER_NAME"
 TOKEN_FILE: Final = "QUEUEGATE_TOKEN_FILE"  # noqa: S105 - the name of a variable
+TLS_VARIABLES: Final = {
+    "ca_file": CA_FILE,
+    "certificate_file": CERTIFICATE_FILE,
+    "key_file": KEY_FILE,
+}
+"""By the name of the argument of `Tls`."""
 
 
 BACKOFF_RANGE_SECONDS: Final = (0.01, 60.0)

@@ -112,6 +112,36 @@ def test_mutual_tls() -> None:
             ask(server.address, queuegate.Tls(TLS / "ca.pem"))
 
 
+@pytest.mark.parametrize(
+    ("variable", "argument"),
+    [
+        ("QUEUEGATE_CA_FILE", "ca_file"),
+        ("QUEUEGATE_CERTIFICATE_FILE", "certificate_file"),
+        ("QUEUEGATE_KEY_FILE", "key_file"),
+        ("QUEUEGATE_TOKEN_FILE", "token_file"),
+    ],
+)
+def test_a_missing_file_is_named_by_its_setting(
+    variable: str, argument: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The message names the setting that holds the path, and the path."""
+    missing = str(tmp_path / "nosuch")
+    files = {"certificate_file": str(TLS / "client.pem"), "key_file": str(TLS / "client.key")}
+    arguments = {**files, argument: missing}
+    token = arguments.pop("token_file", None)
+    with pytest.raises(FileNotFoundError, match=rf"\(from {argument}\): '{missing}'$"):
+        queuegate.Client("localhost:1", tls=queuegate.Tls(**arguments), token_file=token)
+    for name, file in arguments.items():
+        monkeypatch.setenv(f"QUEUEGATE_{name.upper()}", file)
+    monkeypatch.setenv(variable, missing)
+    with pytest.raises(FileNotFoundError, match=rf"\(from {variable}\): '{missing}'$"):
+        queuegate.Client("localhost:1")
+    if argument in ("ca_file", "token_file"):
+        (tmp_path / "nosuch").write_text("two words")
+        with pytest.raises(ValueError, match=f"^{variable} '{missing}' "):
+            queuegate.Client("localhost:1")
+
+
 def test_files_are_checked_when_the_client_is_made(tmp_path: Path) -> None:
     garbage = tmp_path / "garbage.pem"
     garbage.write_text("nothing")

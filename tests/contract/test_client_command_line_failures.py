@@ -193,7 +193,14 @@ WRONG: list[tuple[list[str], str]] = [
     (["check", "\udcff", "root"], "USER '\\udcff' is not valid Unicode"),
     (["check", "alice", "root", "--group", ""], "--group must not be empty"),
     (["--address", "nosuch", "health"], "--address 'nosuch': not a host and a port; use HOST:PORT"),
-    (["--tls-ca", "/nosuch.pem", "health"], "cannot read /nosuch.pem: No such file or directory"),
+    (
+        ["--tls-ca", "/nosuch.pem", "health"],
+        "cannot read /nosuch.pem: No such file or directory (from --tls-ca)",
+    ),
+    (
+        ["--token-file", "/nosuch", "health"],
+        "cannot read /nosuch: No such file or directory (from --token-file)",
+    ),
     (["--tls-ca", str(TLS / "README.md"), "health"], "does not contain a PEM certificate"),
 ]
 

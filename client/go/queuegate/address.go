@@ -1,6 +1,7 @@
 package queuegate
 
 import (
+	"cmp"
 	"fmt"
 	"net/netip"
 	"net/url"
@@ -33,10 +34,7 @@ type address struct {
 func parseAddress(text string) (address, error) {
 	name := "Config.Address"
 	if text == "" {
-		name = addressVariable
-		if text = os.Getenv(addressVariable); text == "" {
-			text = defaultAddress
-		}
+		name, text = addressVariable, cmp.Or(os.Getenv(addressVariable), defaultAddress)
 	}
 	parse := parseNetworkAddress
 	if strings.HasPrefix(text, "unix:") {

@@ -24,36 +24,16 @@ const (
 	ActionAdmin Action = "admin"
 )
 
-// An Application is one of YARN.
-type Application struct {
-	// Queue is the path of the queue in which it runs. Required.
-	Queue string
-	// Owner is who started it. Required.
-	Owner string
-	// ViewACL and ModifyACL are as submitted; empty: nobody.
-	ViewACL   string
-	ModifyACL string
-}
-
-// A SparkApplication is one of Spark, whose own rules decide about it.
-type SparkApplication struct {
-	// Properties, such as spark.ui.view.acls, override the server's spark_defaults.
-	Properties map[string]string
-	// SparkUser is the user that it runs for.
-	SparkUser string
-	// ProcessUser is the user of the operating system that its process runs as.
-	ProcessUser string
-}
-
 // An ApplicationCheck is a question: may this user do this with this application?
 type ApplicationCheck struct {
 	// User is the name of the user. Required.
 	User string
 	// Action is what the user wants to do. Required.
 	Action Action
-	// Application or Spark, and not both, is what it is about.
-	Application *Application
-	Spark       *SparkApplication
+	// Application or Spark, and not both, is the application: one of YARN, of which the queue and the
+	// owner are required, or one of Spark, to which Spark's own rules apply.
+	Application *queuegatev1.Application
+	Spark       *queuegatev1.SparkApplication
 	// Partition is the partition of the application. Empty: default.
 	Partition string
 	// Groups and NoGroups are as in [Check].
@@ -65,45 +45,18 @@ type ApplicationCheck struct {
 	RealUser string
 }
 
-// An ApplicationExplanation is a decision about an application and its evaluation.
-type ApplicationExplanation struct {
-	Decision Decision
-	// Steps are the evaluated lists, in order. If access is granted, the last one granted it.
-	Steps []ApplicationStep
-	// Groups says how the groups were obtained.
-	Groups ExplainedGroups
+var actions = map[Action]queuegatev1.ApplicationAction{
+	View:        queuegatev1.ApplicationAction_APPLICATION_ACTION_VIEW,
+	ViewLogs:    queuegatev1.ApplicationAction_APPLICATION_ACTION_VIEW_LOGS,
+	Modify:      queuegatev1.ApplicationAction_APPLICATION_ACTION_MODIFY,
+	Move:        queuegatev1.ApplicationAction_APPLICATION_ACTION_MOVE,
+	ActionAdmin: queuegatev1.ApplicationAction_APPLICATION_ACTION_ADMIN,
 }
-
-// An ApplicationStep is one evaluated list of names.
-type ApplicationStep struct {
-	// List is owner, view, modify, queue_submit, queue_admin, cluster_admin, application_admin
-	// (Spark's administrators of all applications) or unspecified.
-	List string
-	// Queue is the path of the queue, if the list is a queue's ACL.
-	Queue string
-	// ACLText is the list as configured.
-	ACLText string
-}
-
-var (
-	actions = map[Action]queuegatev1.ApplicationAction{
-		View:        queuegatev1.ApplicationAction_APPLICATION_ACTION_VIEW,
-		ViewLogs:    queuegatev1.ApplicationAction_APPLICATION_ACTION_VIEW_LOGS,
-		Modify:      queuegatev1.ApplicationAction_APPLICATION_ACTION_MODIFY,
-		Move:        queuegatev1.ApplicationAction_APPLICATION_ACTION_MOVE,
-		ActionAdmin: queuegatev1.ApplicationAction_APPLICATION_ACTION_ADMIN,
-	}
-	applicationLists = newEnumNames[string](queuegatev1.ApplicationList_name)
-)
 
 // CheckApplication asks whether a user may view, modify or move an application.
 func (c *Client) CheckApplication(ctx context.Context, question ApplicationCheck) (Decision, error) {
-	if faults := question.faults(); faults != nil {
-		return Decision{}, invalid(faults...)
-	}
-	ctx, cancel := limited(ctx, c.plan.timeout)
-	defer cancel()
-	response, err := ask(ctx, c, c.access.CheckApplicationAccess, question.request())
+	response, err := ask(
+		ctx, c, c.plan.timeout, c.access.CheckApplicationAccess, question.request(), question.faults()...)
 	if err != nil {
 		return Decision{}, err
 	}
@@ -113,8 +66,7 @@ func (c *Client) CheckApplication(ctx context.Context, question ApplicationCheck
 // CheckApplications checks many questions about applications at once, as CheckMany does about
 // queues.
 func (c *Client) CheckApplications(ctx context.Context, questions []ApplicationCheck) ([]Result, error) {
-	faults := func(i int) []Violation { return questions[i].faults() }
-	if err := validateAll(len(questions), faults); err != nil {
+	if err := validateAll(questions, (*ApplicationCheck).faults); err != nil {
 		return nil, err
 	}
 	ctx, cancel := limited(ctx, c.plan.timeout)
@@ -124,16 +76,14 @@ func (c *Client) CheckApplications(ctx context.Context, questions []ApplicationC
 	for i := range all {
 		all[i] = i
 	}
-	asked := func(i int) *queuegatev1.CheckApplicationAccessRequest { return questions[i].request() }
-	err := inBatches(all, asked, func(places []int, batch []*queuegatev1.CheckApplicationAccessRequest) error {
+	check := func(
+		batch []*queuegatev1.CheckApplicationAccessRequest,
+	) ([]*queuegatev1.ApplicationCheckResult, error) {
 		request := &queuegatev1.BatchCheckApplicationAccessRequest{Checks: batch}
-		response, err := ask(ctx, c, c.access.BatchCheckApplicationAccess, request)
-		if err != nil {
-			return err
-		}
-		return unpackBatch(response.GetResults(), places, results)
-	})
-	if err != nil {
+		response, err := ask(ctx, c, c.plan.timeout, c.access.BatchCheckApplicationAccess, request)
+		return response.GetResults(), err
+	}
+	if err := inBatches(questions, all, results, (*ApplicationCheck).request, check); err != nil {
 		return nil, err
 	}
 	return results, nil
@@ -142,27 +92,17 @@ func (c *Client) CheckApplications(ctx context.Context, questions []ApplicationC
 // ExplainApplication does what CheckApplication does, and returns the evaluated lists.
 func (c *Client) ExplainApplication(
 	ctx context.Context, question ApplicationCheck,
-) (ApplicationExplanation, error) {
-	if faults := question.faults(); faults != nil {
-		return ApplicationExplanation{}, invalid(faults...)
-	}
-	ctx, cancel := limited(ctx, c.plan.timeout)
-	defer cancel()
+) (*queuegatev1.ExplainApplicationAccessResponse, error) {
 	request := &queuegatev1.ExplainApplicationAccessRequest{Check: question.request()}
-	response, err := ask(ctx, c, c.access.ExplainApplicationAccess, request)
+	response, err := ask(
+		ctx, c, c.plan.timeout, c.access.ExplainApplicationAccess, request, question.faults()...)
 	if err != nil {
-		return ApplicationExplanation{}, err
+		return nil, err
 	}
-	decision, err := decisionOf(response.GetDecision())
-	if err != nil {
-		return ApplicationExplanation{}, err
+	if _, err := decisionOf(response.GetDecision()); err != nil {
+		return nil, err
 	}
-	explained := ApplicationExplanation{Decision: decision, Groups: groupsOf(response.GetGroups())}
-	for _, step := range response.GetSteps() {
-		list := applicationLists.of(int32(step.GetList()))
-		explained.Steps = append(explained.Steps, ApplicationStep{list, step.GetQueue(), step.GetAclText()})
-	}
-	return explained, nil
+	return response, nil
 }
 
 func (question *ApplicationCheck) request() *queuegatev1.CheckApplicationAccessRequest {
@@ -173,19 +113,10 @@ func (question *ApplicationCheck) request() *queuegatev1.CheckApplicationAccessR
 		TargetQueue: question.TargetQueue,
 		RealUser:    question.RealUser,
 	}
-	if spark := question.Spark; spark != nil {
-		request.Subject = &queuegatev1.CheckApplicationAccessRequest_Spark{
-			Spark: &queuegatev1.SparkApplication{
-				Properties: spark.Properties, SparkUser: spark.SparkUser, ProcessUser: spark.ProcessUser,
-			},
-		}
-	} else if stated := question.Application; stated != nil {
-		request.Subject = &queuegatev1.CheckApplicationAccessRequest_Application{
-			Application: &queuegatev1.Application{
-				Queue: stated.Queue, Owner: stated.Owner,
-				ViewAcl: stated.ViewACL, ModifyAcl: stated.ModifyACL,
-			},
-		}
+	if question.Spark != nil {
+		request.Subject = &queuegatev1.CheckApplicationAccessRequest_Spark{Spark: question.Spark}
+	} else if question.Application != nil {
+		request.Subject = &queuegatev1.CheckApplicationAccessRequest_Application{Application: question.Application}
 	}
 	return request
 }
@@ -203,10 +134,10 @@ func (question *ApplicationCheck) faults() []Violation {
 		faults = append(faults, Violation{"application", "or spark must be given, and not both"})
 	}
 	if stated := question.Application; stated != nil {
-		faults = appendFault(faults, "application.queue", stated.Queue, required)
-		faults = appendFault(faults, "application.owner", stated.Owner, required)
-		faults = appendFault(faults, "application.view_acl", stated.ViewACL, optional)
-		faults = appendFault(faults, "application.modify_acl", stated.ModifyACL, optional)
+		faults = appendFault(faults, "application.queue", stated.GetQueue(), required)
+		faults = appendFault(faults, "application.owner", stated.GetOwner(), required)
+		faults = appendFault(faults, "application.view_acl", stated.GetViewAcl(), optional)
+		faults = appendFault(faults, "application.modify_acl", stated.GetModifyAcl(), optional)
 	}
 	if spark := question.Spark; spark != nil {
 		for _, name := range slices.Sorted(maps.Keys(spark.Properties)) {

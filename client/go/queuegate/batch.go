@@ -44,8 +44,7 @@ var omitted = Result{Err: contractViolated("the server omitted a result")}
 // the policy; if one of them fails, there are no results. Nothing is asked if a question can
 // never be sent, for example because its user is empty.
 func (c *Client) CheckMany(ctx context.Context, questions []Check) ([]Result, error) {
-	faults := func(i int) []Violation { return questions[i].faults() }
-	if err := validateAll(len(questions), faults); err != nil {
+	if err := validateAll(questions, (*Check).faults); err != nil {
 		return nil, err
 	}
 	ctx, cancel := limited(ctx, c.plan.timeout)
@@ -55,26 +54,22 @@ func (c *Client) CheckMany(ctx context.Context, questions []Check) ([]Result, er
 	if err != nil {
 		return nil, err
 	}
-	asked := func(i int) *queuegatev1.CheckQueueAccessRequest { return questions[i].request() }
-	err = inBatches(rest, asked, func(places []int, batch []*queuegatev1.CheckQueueAccessRequest) error {
+	check := func(batch []*queuegatev1.CheckQueueAccessRequest) ([]*queuegatev1.CheckResult, error) {
 		request := &queuegatev1.BatchCheckQueueAccessRequest{Checks: batch}
-		response, err := ask(ctx, c, c.access.BatchCheckQueueAccess, request)
-		if err != nil {
-			return err
-		}
-		return unpackBatch(response.GetResults(), places, results)
-	})
-	if err != nil {
+		response, err := ask(ctx, c, c.plan.timeout, c.access.BatchCheckQueueAccess, request)
+		return response.GetResults(), err
+	}
+	if err := inBatches(questions, rest, results, (*Check).request, check); err != nil {
 		return nil, err
 	}
 	return results, nil
 }
 
 // validateAll returns the faults of all questions, each with the index of its question.
-func validateAll(count int, faultsOf func(int) []Violation) error {
+func validateAll[Question any](questions []Question, faultsOf func(*Question) []Violation) error {
 	var all []Violation
-	for i := range count {
-		for _, fault := range faultsOf(i) {
+	for i := range questions {
+		for _, fault := range faultsOf(&questions[i]) {
 			fault.Field = fmt.Sprintf("checks[%d].%s", i, fault.Field)
 			all = append(all, fault)
 		}
@@ -85,14 +80,22 @@ func validateAll(count int, faultsOf func(int) []Violation) error {
 	return nil
 }
 
-// inBatches calls ask with as few batches as possible, each with the indexes of its questions.
-func inBatches[Question proto.Message](
-	places []int, question func(int) Question, ask func([]int, []Question) error,
+// inBatches asks the questions at some places with as few requests as possible, and stores their results.
+func inBatches[Question any, Request proto.Message, Item batchResult[Response], Response batchResponse](
+	questions []Question, places []int, results []Result,
+	request func(*Question) Request, ask func([]Request) ([]Item, error),
 ) error {
-	var batch []Question
+	var batch []Request
 	start, size := 0, 0
+	send := func(end int) error {
+		items, err := ask(batch)
+		if err != nil {
+			return err
+		}
+		return unpackBatch(items, places[start:end], results)
+	}
 	for end, place := range places {
-		item := question(place)
+		item := request(&questions[place])
 		itemSize := proto.Size(item) + itemOverhead
 		if itemSize > maxRequestBytes {
 			return &Error{
@@ -102,7 +105,7 @@ func inBatches[Question proto.Message](
 			}
 		}
 		if len(batch) == maxBatch || size+itemSize > maxRequestBytes {
-			if err := ask(places[start:end], batch); err != nil {
+			if err := send(end); err != nil {
 				return err
 			}
 			batch, start, size = nil, end, 0
@@ -113,36 +116,41 @@ func inBatches[Question proto.Message](
 	if len(batch) == 0 {
 		return nil
 	}
-	return ask(places[start:], batch)
+	return send(len(places))
+}
+
+// A batchResponse is the decision about a queue or an application.
+type batchResponse interface {
+	comparable
+	answer
 }
 
 // A batchResult is the result of a question about a queue or an application.
-type batchResult[Decided answer] interface {
+type batchResult[Response batchResponse] interface {
 	proto.Message
-	GetDecision() Decided
+	GetDecision() Response
 	GetError() *queuegatev1.Status
 	GetSameErrorAs() uint32
 }
 
 // unpackBatch stores the results of a batch at the places of its questions.
-func unpackBatch[Decided interface {
-	comparable
-	answer
-}, Each batchResult[Decided]](given []Each, places []int, results []Result) error {
-	if len(given) != len(places) {
-		return contractViolated("the server answered %d questions with %d results", len(places), len(given))
+func unpackBatch[Item batchResult[Response], Response batchResponse](
+	items []Item, places []int, results []Result,
+) error {
+	if len(items) != len(places) {
+		return contractViolated("the server answered %d questions with %d results", len(places), len(items))
 	}
-	var none Decided
-	for i, each := range given {
-		found := &results[places[i]]
-		*found = omitted
-		if decision := each.GetDecision(); decision != none {
-			*found = resultOf(decision)
-		} else if failed := each.GetError(); failed != nil {
-			found.Err = failureOfItem(failed)
-		} else if first := int(each.GetSameErrorAs()); first < i && given[first].GetError() != nil &&
-			hasField(each, "same_error_as") {
-			found.Err = results[places[first]].Err
+	var none Response
+	for i, item := range items {
+		result := &results[places[i]]
+		*result = omitted
+		if decision := item.GetDecision(); decision != none {
+			*result = resultOf(decision)
+		} else if failure := item.GetError(); failure != nil {
+			result.Err = failureOfItem(failure)
+		} else if first := int(item.GetSameErrorAs()); first < i && items[first].GetError() != nil &&
+			hasField(item, "same_error_as") {
+			result.Err = results[places[first]].Err
 		}
 	}
 	return nil
@@ -202,7 +210,7 @@ func (c *Client) checkColumns(ctx context.Context, questions []Check, results []
 				rest = append(rest, places...)
 				continue
 			}
-			response, err := ask(ctx, c, c.access.CheckQueueAccessColumns, request)
+			response, err := ask(ctx, c, c.plan.timeout, c.access.CheckQueueAccessColumns, request)
 			var failed *Error
 			if errors.As(err, &failed) && failed.Code == codes.Unimplemented {
 				c.noColumns.Store(true)

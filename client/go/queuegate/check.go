@@ -1,6 +1,7 @@
 package queuegate
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"iter"
@@ -39,7 +40,7 @@ type Check struct {
 	// AtLeast is a change, from the result of [Client.Invalidate] or [Client.Reload], that the answer
 	// must take into account. A server that does not know of it ends the question with
 	// [ErrNotCaughtUp]; a [Gate] always asks the server. Nil: none. Not for Explain.
-	AtLeast *Cursor
+	AtLeast *queuegatev1.Cursor
 }
 
 // A Decision is the answer to a question. The zero value grants nothing.
@@ -63,62 +64,10 @@ type Decision struct {
 	Stale bool
 }
 
-// An Explanation is a decision and its evaluation.
-type Explanation struct {
-	Decision Decision
-	// Steps are the evaluated ACLs, up to and including the one that decided.
-	Steps []Step
-	// Groups says how the groups were obtained.
-	Groups ExplainedGroups
-	// EvaluatedQueue is the queue, or its nearest existing ancestor; unlike that of the decision
-	// never empty.
-	EvaluatedQueue string
-	// WillBeCreated is true if the queue does not exist yet, and YARN will create it, with ACLs from
-	// templates.
-	WillBeCreated bool
-}
-
-// A Step is one evaluated ACL.
-type Step struct {
-	// Queue is the path of the queue that the ACL belongs to.
-	Queue string
-	// ACL says which ACL of the queue; empty for a rule that is not an ACL.
-	ACL Access
-	// ACLText is the ACL as configured.
-	ACLText string
-	// Outcome is wildcard, user, group, no_match, empty (the ACL is absent or empty),
-	// recovery_queue, acls_disabled, cluster_admin or unspecified.
-	Outcome string
-	// MatchedSubject is the name that matched; empty where none did.
-	MatchedSubject string
-	// DroppedNames are names that the ACL grammar does not accept. They never match.
-	DroppedNames []string
-	// TemplateProperty is, for a queue that YARN will create, the property of the template that sets
-	// the ACL; empty if no template sets it, and for queues that exist.
-	TemplateProperty string
-}
-
-// ExplainedGroups is how the groups of an explained decision were obtained.
-type ExplainedGroups struct {
-	// Origin is not_needed, request, resolver, cache, stale_cache (expired, because the resolver
-	// was unavailable or has not answered yet), or unspecified.
-	Origin string
-	// Groups are the groups, the primary group first.
-	Groups []string
-	// Resolver is the name of the resolver of the partition.
-	Resolver string
-	// Detail is from the resolver, for people.
-	Detail string
-}
-
 // Check asks whether a user may use a queue.
 func (c *Client) Check(ctx context.Context, question Check) (Decision, error) {
-	if faults := question.faults(); faults != nil {
-		return Decision{}, invalid(faults...)
-	}
-	ctx, cancel := limited(ctx, c.plan.timeout)
-	defer cancel()
-	response, err := ask(ctx, c, c.access.CheckQueueAccess, question.request())
+	response, err := ask(
+		ctx, c, c.plan.timeout, c.access.CheckQueueAccess, question.request(), question.faults()...)
 	if err != nil {
 		return Decision{}, err
 	}
@@ -126,48 +75,28 @@ func (c *Client) Check(ctx context.Context, question Check) (Decision, error) {
 }
 
 // Explain does what Check does, and returns the evaluated ACLs and the origin of the groups.
-func (c *Client) Explain(ctx context.Context, question Check) (Explanation, error) {
+func (c *Client) Explain(
+	ctx context.Context, question Check,
+) (*queuegatev1.ExplainQueueAccessResponse, error) {
 	faults := question.faults()
 	if question.AtLeast != nil {
 		faults = append(faults, Violation{"at_least", "is only for Check and CheckMany"})
 	}
-	if faults != nil {
-		return Explanation{}, invalid(faults...)
-	}
-	ctx, cancel := limited(ctx, c.plan.timeout)
-	defer cancel()
-	response, err := ask(ctx, c, c.access.ExplainQueueAccess, &queuegatev1.ExplainQueueAccessRequest{
+	request := &queuegatev1.ExplainQueueAccessRequest{
 		User:      userGroups(question.User, question.Groups, question.NoGroups),
 		Partition: question.Partition,
 		Queue:     question.Queue,
 		Access:    question.Access.number(),
 		RealUser:  question.RealUser,
-	})
+	}
+	response, err := ask(ctx, c, c.plan.timeout, c.access.ExplainQueueAccess, request, faults...)
 	if err != nil {
-		return Explanation{}, err
+		return nil, err
 	}
-	decision, err := decisionOf(response.GetDecision())
-	if err != nil {
-		return Explanation{}, err
+	if _, err := decisionOf(response.GetDecision()); err != nil {
+		return nil, err
 	}
-	explained := Explanation{
-		Decision:       decision,
-		Groups:         groupsOf(response.GetGroups()),
-		EvaluatedQueue: response.GetEvaluatedQueue(),
-		WillBeCreated:  response.GetWillBeCreated(),
-	}
-	for _, step := range response.GetSteps() {
-		explained.Steps = append(explained.Steps, Step{
-			Queue:            step.GetQueue(),
-			ACL:              accessOf(step.GetAcl()),
-			ACLText:          step.GetAclText(),
-			Outcome:          stepOutcomes.of(int32(step.GetOutcome())),
-			MatchedSubject:   step.GetMatchedSubject(),
-			DroppedNames:     step.GetDroppedNames(),
-			TemplateProperty: step.GetTemplateProperty(),
-		})
-	}
-	return explained, nil
+	return response, nil
 }
 
 // A QueueListing asks which queues a user may use.
@@ -196,6 +125,14 @@ func (c *Client) ListQueues(ctx context.Context, listing QueueListing) ([]string
 	return queues, nil
 }
 
+// A UsableQueue is a queue that a user may use.
+type UsableQueue struct {
+	// Queue is the full path of the queue.
+	Queue string
+	// Via is the entry of an ACL that decides a check.
+	Via *queuegatev1.AccessGrant
+}
+
 // ExplainQueues lists what [Client.ListQueues] lists, each with the ACL entry that decides a check.
 func (c *Client) ExplainQueues(ctx context.Context, listing QueueListing) ([]UsableQueue, error) {
 	var queues []UsableQueue
@@ -210,7 +147,7 @@ func (c *Client) ExplainQueues(ctx context.Context, listing QueueListing) ([]Usa
 				len(paths), len(via))
 		}
 		for i, path := range paths {
-			queues = append(queues, UsableQueue{Queue: path, Via: grantOf(via[i])})
+			queues = append(queues, UsableQueue{path, via[i]})
 		}
 	}
 	return queues, nil
@@ -219,59 +156,37 @@ func (c *Client) ExplainQueues(ctx context.Context, listing QueueListing) ([]Usa
 func (c *Client) queuePages(
 	ctx context.Context, listing QueueListing, withVia bool,
 ) iter.Seq2[*queuegatev1.ListQueuesResponse, error] {
-	return func(yield func(*queuegatev1.ListQueuesResponse, error) bool) {
-		request, err := listing.request(withVia)
-		ctx, cancel := limited(ctx, c.plan.timeout)
-		defer cancel()
-		for err == nil {
-			var response *queuegatev1.ListQueuesResponse
-			if response, err = ask(ctx, c, c.access.ListQueues, request); err != nil {
-				break
-			}
-			token := response.GetNextPageToken()
-			if !yield(response, nil) || token == "" {
-				return
-			}
-			if token == request.PageToken {
-				err = contractViolated("the server returned the same page token twice")
-			}
-			request.PageToken = token
-		}
-		yield(nil, err)
-	}
-}
-
-func (listing *QueueListing) request(withVia bool) (*queuegatev1.ListQueuesRequest, error) {
 	faults := questionFaults(listing.User, listing.Groups, listing.NoGroups, listing.Access)
 	faults = appendFault(faults, "prefix", listing.Prefix, optional)
 	faults = appendFault(faults, "partition", listing.Partition, optional)
 	faults = appendFault(faults, "real_user", listing.RealUser, optional)
-	if faults != nil {
-		return nil, invalid(faults...)
+	return func(yield func(*queuegatev1.ListQueuesResponse, error) bool) {
+		ctx, cancel := limited(ctx, c.plan.timeout)
+		defer cancel()
+		pages(func(token string) (*queuegatev1.ListQueuesResponse, error) {
+			return ask(ctx, c, c.plan.timeout, c.access.ListQueues, &queuegatev1.ListQueuesRequest{
+				User:      userGroups(listing.User, listing.Groups, listing.NoGroups),
+				Partition: listing.Partition,
+				Access:    listing.Access.number(),
+				Prefix:    listing.Prefix,
+				PageSize:  10_000,
+				PageToken: token,
+				RealUser:  listing.RealUser,
+				WithVia:   withVia,
+			}, faults...)
+		})(yield)
 	}
-	return &queuegatev1.ListQueuesRequest{
-		User:      userGroups(listing.User, listing.Groups, listing.NoGroups),
-		Partition: listing.Partition,
-		Access:    listing.Access.number(),
-		Prefix:    listing.Prefix,
-		PageSize:  10_000,
-		RealUser:  listing.RealUser,
-		WithVia:   withVia,
-	}, nil
 }
 
 func (question *Check) request() *queuegatev1.CheckQueueAccessRequest {
-	request := &queuegatev1.CheckQueueAccessRequest{
+	return &queuegatev1.CheckQueueAccessRequest{
 		User:      userGroups(question.User, question.Groups, question.NoGroups),
 		Partition: question.Partition,
 		Queue:     question.Queue,
 		Access:    question.Access.number(),
 		RealUser:  question.RealUser,
+		AtLeast:   question.AtLeast,
 	}
-	if least := question.AtLeast; least != nil {
-		request.AtLeast = &queuegatev1.Cursor{Epoch: least.Epoch, Sequence: least.Sequence}
-	}
-	return request
 }
 
 func userGroups(user string, groups []string, none bool) *queuegatev1.UserGroupInformation {
@@ -288,11 +203,7 @@ func (question *Check) faults() []Violation {
 }
 
 func questionFaults(user string, groups []string, none bool, access Access) []Violation {
-	faults := userFaults(user, groups, none)
-	if access.number() == queuegatev1.AccessType_ACCESS_TYPE_UNSPECIFIED {
-		faults = append(faults, Violation{"access", fmt.Sprintf(`must be "submit" or "admin", not %q`, access)})
-	}
-	return faults
+	return append(userFaults(user, groups, none), access.faults()...)
 }
 
 func userFaults(user string, groups []string, none bool) []Violation {
@@ -340,14 +251,11 @@ func (access Access) number() queuegatev1.AccessType {
 	return queuegatev1.AccessType_ACCESS_TYPE_UNSPECIFIED
 }
 
-func accessOf(number queuegatev1.AccessType) Access {
-	switch number {
-	case queuegatev1.AccessType_ACCESS_TYPE_SUBMIT:
-		return Submit
-	case queuegatev1.AccessType_ACCESS_TYPE_ADMIN:
-		return Admin
+func (access Access) faults() []Violation {
+	if access.number() != queuegatev1.AccessType_ACCESS_TYPE_UNSPECIFIED {
+		return nil
 	}
-	return ""
+	return []Violation{{"access", fmt.Sprintf(`must be "submit" or "admin", not %q`, access)}}
 }
 
 // An answer has the fields of a decision about a queue or an application.
@@ -362,7 +270,8 @@ type answer interface {
 // decisionOf returns the decision in a response, or an error if whether it allows contradicts its
 // reason: then neither can be believed.
 func decisionOf(response answer) (Decision, error) {
-	reason := reasons.of(int32(response.GetReason()))
+	name := strings.TrimPrefix(queuegatev1.Reason_name[int32(response.GetReason())], "REASON_")
+	reason := cmp.Or(Reason(strings.ToLower(name)), ReasonUnspecified) // a newer server may have others
 	if grants, known := reasonGrants[reason]; known && grants != response.GetAllowed() {
 		said := "denied"
 		if response.GetAllowed() {
@@ -383,39 +292,3 @@ func decisionOf(response answer) (Decision, error) {
 	}
 	return decision, nil
 }
-
-func groupsOf(groups *queuegatev1.ExplainGroups) ExplainedGroups {
-	return ExplainedGroups{
-		Origin:   origins.of(int32(groups.GetOrigin())),
-		Groups:   groups.GetGroups(),
-		Resolver: groups.GetResolver(),
-		Detail:   groups.GetDetail(),
-	}
-}
-
-// enumNames maps the numbers of an enum of the contract to names in lower case without the prefix
-// that all of them share.
-type enumNames[Name ~string] map[int32]Name
-
-func newEnumNames[Name ~string](values map[int32]string) enumNames[Name] {
-	prefix := strings.TrimSuffix(values[0], "UNSPECIFIED")
-	names := make(enumNames[Name], len(values))
-	for number, value := range values {
-		names[number] = Name(strings.ToLower(strings.TrimPrefix(value, prefix)))
-	}
-	return names
-}
-
-// of returns the name of a number; that of 0, "unspecified", for one of a newer server.
-func (names enumNames[Name]) of(number int32) Name {
-	if name, known := names[number]; known {
-		return name
-	}
-	return names[0]
-}
-
-var (
-	reasons      = newEnumNames[Reason](queuegatev1.Reason_name)
-	stepOutcomes = newEnumNames[string](queuegatev1.StepOutcome_name)
-	origins      = newEnumNames[string](queuegatev1.GroupsOrigin_name)
-)

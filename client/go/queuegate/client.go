@@ -3,6 +3,7 @@ package queuegate
 import (
 	"context"
 	"fmt"
+	"iter"
 	"sync/atomic"
 	"time"
 
@@ -58,7 +59,7 @@ func (c *Client) Close() error {
 	return c.connection.Close()
 }
 
-// limited returns a context with a deadline: its own, or else one after the time limit.
+// limited returns a context with a deadline: its own, or one at the end of the time limit.
 func limited(ctx context.Context, limit time.Duration) (context.Context, context.CancelFunc) {
 	if _, has := ctx.Deadline(); has {
 		return ctx, func() {}
@@ -66,22 +67,53 @@ func limited(ctx context.Context, limit time.Duration) (context.Context, context
 	return context.WithTimeoutCause(ctx, limit, fmt.Errorf("the time limit of %v has passed", limit))
 }
 
-// ask makes one call.
+// ask makes one call, unless there are faults in its request. The limit is for a context without a
+// deadline.
 func ask[Request, Response any](
 	ctx context.Context,
 	c *Client,
+	limit time.Duration,
 	method func(context.Context, *Request, ...grpc.CallOption) (*Response, error),
 	request *Request,
+	faults ...Violation,
 ) (*Response, error) {
+	if len(faults) > 0 {
+		return nil, invalid(faults...)
+	}
 	if c.closed.Load() {
 		return nil, errClosed()
 	}
+	ctx, cancel := limited(ctx, limit)
+	defer cancel()
 	response, err := method(ctx, request)
 	if err != nil {
 		return nil, c.failure(ctx, err)
 	}
-	if !c.hasWorked.Load() {
-		c.hasWorked.Store(true)
-	}
+	c.hasWorked.Store(true)
 	return response, nil
+}
+
+// pages asks for one page after the other, until the last one or an error.
+func pages[Page interface{ GetNextPageToken() string }](
+	ask func(token string) (Page, error),
+) iter.Seq2[Page, error] {
+	return func(yield func(Page, error) bool) {
+		token := ""
+		for {
+			page, err := ask(token)
+			if !yield(page, err) || err != nil {
+				return
+			}
+			next := page.GetNextPageToken()
+			if next == "" {
+				return
+			}
+			if next == token {
+				var none Page
+				yield(none, contractViolated("the server returned the same page token twice"))
+				return
+			}
+			token = next
+		}
+	}
 }

@@ -10,7 +10,9 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 
 	queuegatev1 "github.com/queuegate/queuegate/client/go/queuegate/v1"
 )
@@ -21,7 +23,7 @@ var (
 	unavailableFault = fault{err: status.Error(codes.Unavailable, "scripted")}
 	always           = append(append(unavailable3, unavailable3...), unavailable3...)
 	view             = ApplicationCheck{
-		User: "alice", Action: View, Application: &Application{Queue: "root.a", Owner: "bob"},
+		User: "alice", Action: View, Application: &queuegatev1.Application{Queue: "root.a", Owner: "bob"},
 	}
 )
 
@@ -202,10 +204,11 @@ func TestAHealthProbeIsNotTriedAgain(t *testing.T) {
 	server.fail(unavailableFault)
 	_, err := client.CheckHealth(t.Context(), "")
 	expectError(t, err, ErrServerUnavailable, "scripted")
-	if got, err := client.CheckHealth(t.Context(), ""); got != Serving || err != nil {
+	if got, err := client.CheckHealth(t.Context(), ""); got != healthpb.HealthCheckResponse_SERVING || err != nil {
 		t.Error(got, err)
 	}
-	if got, err := client.CheckHealth(t.Context(), "other"); got != ServiceUnknown || err != nil {
+	got, err := client.CheckHealth(t.Context(), "other")
+	if got != healthpb.HealthCheckResponse_SERVICE_UNKNOWN || err != nil {
 		t.Error(got, err)
 	}
 	if tried := len(server.seen()); tried != 3 {
@@ -347,9 +350,9 @@ func TestInvalidArgumentsAreNotSent(t *testing.T) {
 	}
 	for fault, question := range map[string]ApplicationCheck{
 		"application or spark": {User: "alice", Action: View},
-		"action must be":       {User: "alice", Action: "eat", Spark: &SparkApplication{}},
-		"application.queue":    {User: "alice", Action: View, Application: &Application{Owner: "bob"}},
-		`spark.properties["a"] is not`: {User: "alice", Action: View, Spark: &SparkApplication{
+		"action must be":       {User: "alice", Action: "eat", Spark: &queuegatev1.SparkApplication{}},
+		"application.queue":    {User: "alice", Action: View, Application: &queuegatev1.Application{Owner: "bob"}},
+		`spark.properties["a"] is not`: {User: "alice", Action: View, Spark: &queuegatev1.SparkApplication{
 			Properties: map[string]string{"a": "\xff", "b": ""}}},
 	} {
 		_, err := client.CheckApplication(t.Context(), question)
@@ -399,19 +402,14 @@ func TestPages(t *testing.T) {
 func TestQueuesWithTheirEntries(t *testing.T) {
 	server := startFake(t)
 	client := server.connect(t, Config{})
-	server.always(&queuegatev1.ListQueuesResponse{
-		Queues: []string{"root"},
-		Via: []*queuegatev1.AccessGrant{{
-			Queue: "root", Acl: queuegatev1.AccessType_ACCESS_TYPE_SUBMIT,
-			Kind: queuegatev1.SubjectKind_SUBJECT_KIND_EVERYONE, Name: "*",
-		}},
-	})
-	found, err := client.ExplainQueues(t.Context(), QueueListing{User: "alice"})
-	want := []UsableQueue{{"root", AccessGrant{
-		Queue: "root", ACL: Submit, Kind: SubjectEveryone, Name: "*",
-	}}}
-	if err != nil || !reflect.DeepEqual(found, want) {
-		t.Error(found, err)
+	via := &queuegatev1.AccessGrant{
+		Queue: "root", Acl: queuegatev1.AccessType_ACCESS_TYPE_SUBMIT,
+		Kind: queuegatev1.SubjectKind_SUBJECT_KIND_EVERYONE, Name: "*",
+	}
+	server.always(&queuegatev1.ListQueuesResponse{Queues: []string{"root"}, Via: []*queuegatev1.AccessGrant{via}})
+	usable, err := client.ExplainQueues(t.Context(), QueueListing{User: "alice"})
+	if err != nil || len(usable) != 1 || usable[0].Queue != "root" || !proto.Equal(usable[0].Via, via) {
+		t.Error(usable, err)
 	}
 	server.always(&queuegatev1.ListQueuesResponse{Queues: []string{"root"}})
 	_, err = client.ExplainQueues(t.Context(), QueueListing{User: "alice"})
@@ -423,7 +421,7 @@ func TestQueuesWithTheirEntries(t *testing.T) {
 func TestPagesOfUsers(t *testing.T) {
 	server := startFake(t)
 	client := server.connect(t, Config{})
-	server.always(&queuegatev1.ListUsersResponse{
+	want := &queuegatev1.ListUsersResponse{
 		Users: []*queuegatev1.ListedUser{{
 			User:      "alice",
 			Confirmed: true,
@@ -434,17 +432,15 @@ func TestPagesOfUsers(t *testing.T) {
 		}},
 		Complete:      true,
 		NextPageToken: "more",
-	})
-	want := []ListedUser{{User: "alice", Confirmed: true, Via: []AccessGrant{
-		{Queue: "root", ACL: Admin, Kind: SubjectGroup, Name: "staff", Nested: []string{"devs"}},
-	}}}
+	}
+	server.always(want)
 	pages := 0
 	for page, err := range client.ListUsers(t.Context(), UserListing{Queue: "root", PageSize: 1}) {
 		if pages++; pages > 2 {
 			expectError(t, err, ErrServer, "the same page token twice")
 			continue
 		}
-		if err != nil || !page.Complete || !reflect.DeepEqual(page.Users, want) {
+		if err != nil || !proto.Equal(page, want) {
 			t.Errorf("%+v, %v", page, err)
 		}
 	}
@@ -510,8 +506,10 @@ func TestResultsOfSeveralInvalidations(t *testing.T) {
 	})
 	users := repeated("alice", maxUsers+1)
 	result, err := client.Invalidate(t.Context(), users, InvalidateOptions{Wait: true})
-	want := InvalidationResult{6, &Cursor{[]byte("epoch"), 7}, []string{"a gate"}}
-	if !reflect.DeepEqual(result, want) || err != nil {
+	want := &queuegatev1.InvalidateUserGroupsResponse{
+		Dropped: 6, Cursor: &queuegatev1.Cursor{Epoch: []byte("epoch"), Sequence: 7}, WaitedOut: []string{"a gate"},
+	}
+	if !proto.Equal(result, want) || err != nil {
 		t.Errorf("%+v, %v", result, err)
 	}
 	for _, sent := range server.seen() {
@@ -521,7 +519,7 @@ func TestResultsOfSeveralInvalidations(t *testing.T) {
 	}
 	server.always(&queuegatev1.ReloadPolicyResponse{})
 	reloaded, err := client.Reload(t.Context(), ReloadOptions{Wait: true})
-	if reloaded.Cursor != nil || err != nil {
+	if reloaded.GetCursor() != nil || err != nil {
 		t.Errorf("an older server has no cursor: %+v, %v", reloaded, err)
 	}
 }
@@ -529,20 +527,16 @@ func TestResultsOfSeveralInvalidations(t *testing.T) {
 func TestTheReplicasOfAFleet(t *testing.T) {
 	server := startFake(t)
 	client := server.connect(t, Config{})
-	server.always(&queuegatev1.GetFleetResponse{
+	want := &queuegatev1.GetFleetResponse{
 		Replicas: []*queuegatev1.FleetReplica{{
 			Name: "a", State: queuegatev1.ReplicaState_REPLICA_STATE_SILENT, Lag: 3, SilentSeconds: 1.5,
 		}},
 		Connected: true,
 		Problems:  []string{"a is away"},
-	})
-	fleet, err := client.GetFleet(t.Context())
-	want := FleetInfo{
-		Replicas:  []Replica{{Name: "a", State: "silent", Lag: 3, Silent: 1500 * time.Millisecond}},
-		Connected: true,
-		Problems:  []string{"a is away"},
 	}
-	if !reflect.DeepEqual(fleet, want) || err != nil {
+	server.always(want)
+	fleet, err := client.GetFleet(t.Context())
+	if !proto.Equal(fleet, want) || err != nil {
 		t.Errorf("%+v, %v", fleet, err)
 	}
 }
@@ -551,7 +545,9 @@ func TestChecksThatDemandAChange(t *testing.T) {
 	server := startFake(t)
 	server.columns = true
 	client := server.connect(t, Config{Retry: Retry{Attempts: 1}})
-	question := Check{User: "alice", Queue: "root", AtLeast: &Cursor{[]byte("epoch"), 7}}
+	question := Check{User: "alice", Queue: "root", AtLeast: &queuegatev1.Cursor{
+		Epoch: []byte("epoch"), Sequence: 7,
+	}}
 	if _, err := client.Check(t.Context(), question); err != nil {
 		t.Fatal(err)
 	}

@@ -1,9 +1,9 @@
 package queuegate
 
 import (
+	"cmp"
 	"crypto/tls"
 	"crypto/x509"
-	"errors"
 	"fmt"
 	"os"
 	"time"
@@ -96,19 +96,17 @@ func newPlan(config Config) (plan, error) {
 	if config.Timeout < 0 {
 		return plan{}, fmt.Errorf("Config.Timeout must not be negative: %v", config.Timeout)
 	}
-	if config.Timeout == 0 {
-		config.Timeout = defaultTimeout
-	}
 	service, err := config.Retry.serviceConfig()
 	if err != nil {
 		return plan{}, err
 	}
+	names := tlsFields
 	if config.TLS == nil && !address.unix {
-		config.TLS = tlsOfEnvironment()
+		config.TLS, names = tlsOfEnvironment(), tlsVariables
 	}
 	transport := insecure.NewCredentials()
 	if config.TLS != nil {
-		settings, err := config.TLS.load()
+		settings, err := config.TLS.load(names)
 		if err != nil {
 			return plan{}, err
 		}
@@ -138,8 +136,10 @@ func newPlan(config Config) (plan, error) {
 			MinConnectTimeout: 20 * time.Second,
 		}),
 	}
+	tokenSetting := "Config.TokenFile"
 	if config.TokenFile == "" {
-		config.TokenFile = os.Getenv("QUEUEGATE_TOKEN_FILE")
+		tokenSetting = "QUEUEGATE_TOKEN_FILE"
+		config.TokenFile = os.Getenv(tokenSetting)
 	}
 	encrypted := config.TLS != nil
 	if config.TokenFile != "" {
@@ -147,49 +147,65 @@ func newPlan(config Config) (plan, error) {
 			return plan{}, fmt.Errorf("refusing to send the token to %s unencrypted:"+
 				" configure TLS (Config.TLS or QUEUEGATE_CA_FILE)", address.text)
 		}
-		token, err := newBearerToken(config.TokenFile, encrypted)
+		token, err := newBearerToken(tokenSetting, config.TokenFile, encrypted)
 		if err != nil {
 			return plan{}, err
 		}
 		options = append(options, grpc.WithPerRPCCredentials(token))
 	}
-	return plan{address, config.Timeout, encrypted, append(options, config.DialOptions...)}, nil
+	return plan{address, cmp.Or(config.Timeout, defaultTimeout), encrypted, append(options, config.DialOptions...)}, nil
 }
 
-func tlsOfEnvironment() *TLS {
-	found := TLS{
-		CAFile:          os.Getenv("QUEUEGATE_CA_FILE"),
-		CertificateFile: os.Getenv("QUEUEGATE_CERTIFICATE_FILE"),
-		KeyFile:         os.Getenv("QUEUEGATE_KEY_FILE"),
-		ServerName:      os.Getenv("QUEUEGATE_SERVER_NAME"),
+// The names of the settings, for messages.
+var (
+	tlsFields    = TLS{"TLS.CAFile", "TLS.CertificateFile", "TLS.KeyFile", "TLS.ServerName"}
+	tlsVariables = TLS{
+		"QUEUEGATE_CA_FILE", "QUEUEGATE_CERTIFICATE_FILE", "QUEUEGATE_KEY_FILE", "QUEUEGATE_SERVER_NAME",
 	}
-	if found == (TLS{}) {
+)
+
+// tlsOfEnvironment returns the settings of the environment; nil if it has none.
+func tlsOfEnvironment() *TLS {
+	settings := TLS{
+		CAFile:          os.Getenv(tlsVariables.CAFile),
+		CertificateFile: os.Getenv(tlsVariables.CertificateFile),
+		KeyFile:         os.Getenv(tlsVariables.KeyFile),
+		ServerName:      os.Getenv(tlsVariables.ServerName),
+	}
+	if settings == (TLS{}) {
 		return nil
 	}
-	return &found
+	return &settings
 }
 
-func (t *TLS) load() (*tls.Config, error) {
+func (t *TLS) load(names TLS) (*tls.Config, error) {
 	if (t.CertificateFile == "") != (t.KeyFile == "") {
-		return nil, errors.New("TLS.CertificateFile and TLS.KeyFile" +
-			" (QUEUEGATE_CERTIFICATE_FILE and QUEUEGATE_KEY_FILE) must be given together")
+		return nil, fmt.Errorf("%s and %s must be given together", names.CertificateFile, names.KeyFile)
+	}
+	var contents [3][]byte
+	for i, file := range [...]struct{ name, path string }{
+		{names.CAFile, t.CAFile}, {names.CertificateFile, t.CertificateFile}, {names.KeyFile, t.KeyFile},
+	} {
+		var err error
+		if file.path == "" {
+			continue
+		}
+		if contents[i], err = os.ReadFile(file.path); err != nil {
+			return nil, fmt.Errorf("%s: %w", file.name, err)
+		}
 	}
 	settings := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: t.ServerName}
 	if t.CAFile != "" {
-		pem, err := os.ReadFile(t.CAFile)
-		if err != nil {
-			return nil, fmt.Errorf("TLS.CAFile: %w", err)
-		}
 		settings.RootCAs = x509.NewCertPool()
-		if !settings.RootCAs.AppendCertsFromPEM(pem) {
-			return nil, fmt.Errorf("TLS.CAFile %q does not contain a PEM certificate", t.CAFile)
+		if !settings.RootCAs.AppendCertsFromPEM(contents[0]) {
+			return nil, fmt.Errorf("%s %q does not contain a PEM certificate", names.CAFile, t.CAFile)
 		}
 	}
 	if t.CertificateFile != "" {
-		pair, err := tls.LoadX509KeyPair(t.CertificateFile, t.KeyFile)
+		pair, err := tls.X509KeyPair(contents[1], contents[2])
 		if err != nil {
-			return nil, fmt.Errorf("TLS.CertificateFile %q and TLS.KeyFile must be a PEM certificate and its"+
-				" private key without a passphrase: %w", t.CertificateFile, err)
+			return nil, fmt.Errorf("%s %q and %s %q must be a PEM certificate and its private key without a"+
+				" passphrase: %w", names.CertificateFile, t.CertificateFile, names.KeyFile, t.KeyFile, err)
 		}
 		settings.Certificates = []tls.Certificate{pair}
 	}
@@ -198,15 +214,9 @@ func (t *TLS) load() (*tls.Config, error) {
 
 // serviceConfig returns the service config of gRPC, which has no other way to set retries.
 func (r Retry) serviceConfig() (string, error) {
-	if r.Attempts == 0 {
-		r.Attempts = 4
-	}
-	if r.InitialBackoff == 0 {
-		r.InitialBackoff = 50 * time.Millisecond
-	}
-	if r.MaxBackoff == 0 {
-		r.MaxBackoff = max(500*time.Millisecond, r.InitialBackoff)
-	}
+	r.Attempts = cmp.Or(r.Attempts, 4)
+	r.InitialBackoff = cmp.Or(r.InitialBackoff, 50*time.Millisecond)
+	r.MaxBackoff = cmp.Or(r.MaxBackoff, max(500*time.Millisecond, r.InitialBackoff))
 	if r.Attempts < 1 || r.Attempts > maxAttempts {
 		return "", fmt.Errorf("Retry.Attempts must be 1 to %d, not %d", maxAttempts, r.Attempts)
 	}

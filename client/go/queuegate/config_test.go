@@ -116,6 +116,44 @@ func TestFaultsOfTheConfig(t *testing.T) {
 	}
 }
 
+// The message about a file names the setting that has the path, and the path.
+func TestAFileIsNamedByItsSetting(t *testing.T) {
+	missing, text := filepath.Join(t.TempDir(), "missing"), written(t, "two words")
+	for variable, field := range map[string]string{
+		"QUEUEGATE_CA_FILE":          "TLS.CAFile",
+		"QUEUEGATE_CERTIFICATE_FILE": "TLS.CertificateFile",
+		"QUEUEGATE_KEY_FILE":         "TLS.KeyFile",
+		"QUEUEGATE_TOKEN_FILE":       "Config.TokenFile",
+	} {
+		t.Run(variable, func(t *testing.T) {
+			config := Config{TLS: &TLS{CertificateFile: text, KeyFile: text}}
+			switch field {
+			case "TLS.CAFile":
+				config.TLS.CAFile = missing
+			case "TLS.CertificateFile":
+				config.TLS.CertificateFile = missing
+			case "TLS.KeyFile":
+				config.TLS.KeyFile = missing
+			case "Config.TokenFile":
+				config = Config{TokenFile: missing}
+			}
+			_, err := New(config)
+			expectError(t, err, os.ErrNotExist, field+": open "+missing)
+			if field != "Config.TokenFile" {
+				t.Setenv("QUEUEGATE_CERTIFICATE_FILE", text)
+				t.Setenv("QUEUEGATE_KEY_FILE", text)
+			}
+			t.Setenv(variable, missing)
+			_, err = New(Config{})
+			expectError(t, err, os.ErrNotExist, variable+": open "+missing)
+			t.Setenv(variable, text)
+			if _, err = New(Config{}); err == nil || !strings.Contains(err.Error(), variable+" \""+text) {
+				t.Error(err)
+			}
+		})
+	}
+}
+
 func TestRetriesOfTheServiceConfig(t *testing.T) {
 	text, err := Retry{InitialBackoff: time.Second}.serviceConfig()
 	if err != nil || !json.Valid([]byte(text)) {
@@ -136,7 +174,7 @@ func TestATokenIsReadAgain(t *testing.T) {
 	if err := calls["Check"](t.Context(), client); err != nil {
 		t.Fatal(err)
 	}
-	token, err := newBearerToken(file, false)
+	token, err := newBearerToken("Config.TokenFile", file, false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -147,7 +185,7 @@ func TestATokenIsReadAgain(t *testing.T) {
 		if err := os.WriteFile(file, []byte(each.content), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		before := token.header
+		before := token.header.Load()
 		if sent, err := token.GetRequestMetadata(t.Context()); sent["authorization"] != before || err != nil {
 			t.Errorf("%v, %v: the file was read again within a second", sent, err)
 		}
@@ -172,7 +210,7 @@ func captureLog(t *testing.T) *bytes.Buffer {
 
 func TestAnUnreadableTokenFileIsLoggedOnce(t *testing.T) {
 	file := written(t, "t0ken")
-	token, err := newBearerToken(file, false)
+	token, err := newBearerToken("Config.TokenFile", file, false)
 	if err != nil {
 		t.Fatal(err)
 	}

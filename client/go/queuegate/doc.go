@@ -10,9 +10,7 @@
 //	if err != nil {
 //		return err // no answer, which is neither a yes nor a no
 //	}
-//	if !decision.Allowed {
-//		...
-//	}
+//	fmt.Println(decision.Allowed, decision.Reason)
 //
 // "Denied" is an answer and never an error. Every error of a call is an [*Error] and wraps one of
 // the Err values, which say whether the request has to change ([ErrRequestRejected]) or may
@@ -23,5 +21,6 @@
 // A [Gate] decides in its own process, in less than a microsecond and also while the
 // server is away for a while, from a copy of the policy that the server keeps current.
 //
-// Package queuegatev1, in the folder v1, has the generated messages and stubs.
+// Explanations, lists of users, policies and other reports are messages of the contract. Package
+// queuegatev1, in the folder v1, has them, and the generated stubs.
 package queuegate

@@ -1,6 +1,7 @@
 package queuegate
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -126,95 +127,86 @@ func (c *Client) failure(ctx context.Context, err error) *Error {
 		return errClosed()
 	}
 	given, _ := status.FromError(err)
-	failed := fromStatus(given)
-	if failed.Reason != "" {
-		return failed
+	failure := fromStatus(given)
+	if failure.Reason != "" {
+		return failure
 	}
 	address, details := c.plan.address.text, given.Message()
-	switch failed.Code {
+	switch failure.Code {
 	case codes.ResourceExhausted:
-		if strings.Contains(details, "larger than max") {
-			failed.Kind = ErrMessageTooLarge
-			failed.Message = tooLarge(details, address)
+		if !strings.Contains(details, "larger than max") {
+			break
+		}
+		failure.Kind = ErrMessageTooLarge
+		failure.Message = fmt.Sprintf("the request is too large for %s: send less at once, or raise the server's"+
+			" limits.max_message (%s)", address, details)
+		if strings.Contains(details, fmt.Sprintf("vs. %d", maxReceiveBytes)) { // the client's own limit
+			failure.Message = fmt.Sprintf("the response of %s is too large: ask for less at once (%s)", address, details)
 		}
 	case codes.Unavailable:
-		failed.Message = unavailable(details, address, c.plan.encrypted, c.hasWorked.Load())
+		failure.Message = unavailable(details, address, c.plan.encrypted, c.hasWorked.Load())
 	case codes.DeadlineExceeded:
-		failed.Message = fmt.Sprintf("no answer from %s in time (%s)", address, details)
+		failure.Message = fmt.Sprintf("no answer from %s in time (%s)", address, details)
 		if cause := context.Cause(ctx); cause != nil {
-			failed.Message = fmt.Sprintf("no answer from %s: %v (%s)", address, cause, details)
+			failure.Message = fmt.Sprintf("no answer from %s: %v (%s)", address, cause, details)
 		}
 	case codes.Canceled:
-		failed.Message = fmt.Sprintf("the call to %s was cancelled: %s", address, details)
+		failure.Message = fmt.Sprintf("the call to %s was cancelled: %s", address, details)
 		if ctx.Err() != nil {
-			failed.Kind = errCanceled
+			failure.Kind = errCanceled
 		}
 	case codes.Unimplemented:
-		failed.Message = fmt.Sprintf(
+		failure.Message = fmt.Sprintf(
 			"%s does not implement this call; is it a queuegate server? (%s)", address, details)
 	}
-	return failed
+	return failure
 }
 
 func errClosed() *Error {
 	return &Error{Kind: ErrClosed, Code: codes.Canceled, Message: "the client is closed"}
 }
 
+// kinds are the kinds of most codes; others are an ErrServer.
+var kinds = map[codes.Code]error{
+	codes.InvalidArgument:   ErrInvalidArgument,
+	codes.NotFound:          ErrUnknownPartition,
+	codes.PermissionDenied:  ErrNotPermitted,
+	codes.Unauthenticated:   ErrNotPermitted,
+	codes.ResourceExhausted: ErrOverloaded,
+	codes.DeadlineExceeded:  errDeadlineExceeded,
+	codes.Unavailable:       ErrServerUnavailable,
+	codes.Canceled:          ErrServerUnavailable,
+}
+
 func fromStatus(given *status.Status) *Error {
-	failed := &Error{Kind: ErrServer, Code: given.Code(), Message: given.Message()}
-	if failed.Message == "" {
-		failed.Message = given.Code().String()
+	failure := &Error{
+		Kind:    cmp.Or(kinds[given.Code()], ErrServer),
+		Code:    given.Code(),
+		Message: cmp.Or(given.Message(), given.Code().String()),
 	}
-	var info *errdetails.ErrorInfo
-	var request *errdetails.BadRequest
-	var retry *errdetails.RetryInfo
 	for _, detail := range given.Details() {
 		switch detail := detail.(type) {
 		case *errdetails.ErrorInfo:
-			info = detail
+			if detail.GetDomain() == "queuegate" {
+				failure.Reason = detail.GetReason()
+			}
 		case *errdetails.BadRequest:
-			request = detail
+			for _, each := range detail.GetFieldViolations() {
+				failure.Violations = append(failure.Violations, Violation{each.GetField(), each.GetDescription()})
+			}
 		case *errdetails.RetryInfo:
-			retry = detail
+			failure.RetryAfter = detail.GetRetryDelay().AsDuration()
 		}
 	}
-	if info.GetDomain() == "queuegate" {
-		failed.Reason = info.GetReason()
-	}
-	for _, each := range request.GetFieldViolations() {
-		failed.Violations = append(failed.Violations, Violation{each.GetField(), each.GetDescription()})
-	}
-	failed.RetryAfter = retry.GetRetryDelay().AsDuration()
-	switch failed.Code {
-	case codes.InvalidArgument:
-		failed.Kind = ErrInvalidArgument
-	case codes.NotFound:
-		failed.Kind = ErrUnknownPartition
-	case codes.PermissionDenied, codes.Unauthenticated:
-		failed.Kind = ErrNotPermitted
-	case codes.ResourceExhausted:
-		failed.Kind = ErrOverloaded
-	case codes.DeadlineExceeded:
-		failed.Kind = errDeadlineExceeded
-	case codes.Unavailable, codes.Canceled:
-		switch failed.Reason {
+	if failure.Kind == ErrServerUnavailable {
+		switch failure.Reason {
 		case "RESOLVER_UNAVAILABLE":
-			failed.Kind = ErrGroupsUnavailable
+			failure.Kind = ErrGroupsUnavailable
 		case "NOT_CAUGHT_UP":
-			failed.Kind = ErrNotCaughtUp
-		default:
-			failed.Kind = ErrServerUnavailable
+			failure.Kind = ErrNotCaughtUp
 		}
 	}
-	return failed
-}
-
-func tooLarge(details, address string) string {
-	if strings.Contains(details, fmt.Sprintf("vs. %d", maxReceiveBytes)) { // the client's own limit
-		return fmt.Sprintf("the response of %s is too large: ask for less at once (%s)", address, details)
-	}
-	return fmt.Sprintf("the request is too large for %s: send less at once, or raise the server's"+
-		" limits.max_message (%s)", address, details)
+	return failure
 }
 
 // The causes of connections that fail, by words of gRPC and crypto/tls, which report them only in

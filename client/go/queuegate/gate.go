@@ -15,7 +15,6 @@ import (
 
 	"github.com/queuegate/queuegate/client/go/queuegate/internal/gate"
 	"github.com/queuegate/queuegate/client/go/queuegate/internal/policy"
-	queuegatev1 "github.com/queuegate/queuegate/client/go/queuegate/v1"
 )
 
 // GateConfig says how a gate connects and decides.
@@ -47,25 +46,17 @@ type GateState string
 // The states of a gate.
 const (
 	// GateConnecting: it has no policy yet, or drops what it has; the server is asked.
-	GateConnecting GateState = "connecting"
+	GateConnecting = GateState(gate.Connecting)
 	// GateLive: it decides.
-	GateLive GateState = "live"
+	GateLive = GateState(gate.Live)
 	// GateExpired: its lease has ended; the server is asked, or old state is used if
 	// [GateConfig.Stale] allows it.
-	GateExpired GateState = "expired"
+	GateExpired = GateState(gate.Expired)
 	// GateForbidden: the server does not let it decide, and is asked.
-	GateForbidden GateState = "forbidden"
+	GateForbidden = GateState(gate.Forbidden)
 	// GateClosed: it has been closed.
-	GateClosed GateState = "closed"
+	GateClosed = GateState(gate.Closed)
 )
-
-var gateStates = map[gate.State]GateState{
-	gate.Connecting: GateConnecting,
-	gate.Live:       GateLive,
-	gate.Expired:    GateExpired,
-	gate.Forbidden:  GateForbidden,
-	gate.Closed:     GateClosed,
-}
 
 // A Gate decides in this process, from a copy of the policy that its server keeps current. Its caller
 // needs the role sync.
@@ -85,70 +76,63 @@ type Gate struct {
 // NewGate makes a gate, which connects in the background. An error says which field of config is
 // wrong, or which of its files cannot be read.
 func NewGate(config GateConfig) (*Gate, error) {
-	if config.Stale < 0 {
-		return nil, fmt.Errorf("queuegate: GateConfig.Stale must not be negative, not %v", config.Stale)
-	}
-	if len(config.Partitions) > maxPartitions {
-		return nil, fmt.Errorf("queuegate: GateConfig.Partitions must have at most %d names", maxPartitions)
-	}
 	if config.Name == "" {
 		host, _ := os.Hostname() // without it, the process will do
 		config.Name = fmt.Sprintf("%s/%d", host, os.Getpid())
 	}
-	if len(config.Name) > maxGateName {
-		return nil, fmt.Errorf("queuegate: GateConfig.Name must have at most %d bytes", maxGateName)
-	}
-	if strings.ContainsFunc(config.Name, unicode.IsControl) {
-		return nil, errors.New("queuegate: GateConfig.Name must not contain control characters")
-	}
-	if !utf8.ValidString(config.Name) {
-		return nil, errors.New("queuegate: GateConfig.Name is not valid UTF-8")
-	}
-	for index, name := range config.Partitions {
-		if name == "" || !utf8.ValidString(name) {
-			return nil, fmt.Errorf("queuegate: GateConfig.Partitions[%d] is empty or not valid UTF-8", index)
-		}
+	if fault := config.fault(); fault != "" {
+		return nil, errors.New("queuegate: GateConfig." + fault)
 	}
 	client, err := New(config.Config)
 	if err != nil {
 		return nil, err
 	}
-	made, err := client.gate(config, func(ctx context.Context) (stream, error) {
-		return client.sync.Sync(ctx, grpc.MaxCallRecvMsgSize(gate.ReceiveLimit))
-	})
-	if err != nil {
-		client.Close()
-		return nil, fmt.Errorf("queuegate: GateConfig.Outbox: %w", err)
-	}
-	return made, nil
-}
-
-type stream = grpc.BidiStreamingClient[queuegatev1.SyncRequest, queuegatev1.SyncResponse]
-
-// gate makes a gate of a client. Its errors are those of the outbox.
-func (c *Client) gate(config GateConfig, open func(context.Context) (stream, error)) (*Gate, error) {
-	made := &Gate{client: c}
+	g := &Gate{client: client}
 	if config.Outbox != "" {
-		var err error
-		if made.outbox, err = gate.OpenOutbox(config.Outbox); err != nil {
-			return nil, err
+		if g.outbox, err = gate.OpenOutbox(config.Outbox); err != nil {
+			client.Close()
+			return nil, fmt.Errorf("queuegate: GateConfig.Outbox: %w", err)
 		}
 	}
-	made.gate = gate.Start(gate.Options{
-		Open: open,
+	g.gate = gate.Start(gate.Options{
+		Open: func(ctx context.Context) (gate.Stream, error) {
+			return client.sync.Sync(ctx, grpc.MaxCallRecvMsgSize(gate.ReceiveLimit))
+		},
 		Explain: func(err error, hasAnswered bool) error {
 			if hasAnswered {
-				c.hasWorked.Store(true)
+				client.hasWorked.Store(true)
 			}
-			return c.failure(context.Background(), err)
+			return client.failure(context.Background(), err)
 		},
 		Name:       config.Name,
 		Partitions: config.Partitions,
 		Stale:      config.Stale,
 		OnChange:   config.OnChange,
-		Outbox:     made.outbox,
+		Outbox:     g.outbox,
 	})
-	return made, nil
+	return g, nil
+}
+
+// fault returns the field that is wrong and why; empty if none is.
+func (config *GateConfig) fault() string {
+	switch {
+	case config.Stale < 0:
+		return fmt.Sprintf("Stale must not be negative, not %v", config.Stale)
+	case len(config.Partitions) > maxPartitions:
+		return fmt.Sprintf("Partitions must have at most %d names", maxPartitions)
+	case len(config.Name) > maxGateName:
+		return fmt.Sprintf("Name must have at most %d bytes", maxGateName)
+	case strings.ContainsFunc(config.Name, unicode.IsControl):
+		return "Name must not contain control characters"
+	case !utf8.ValidString(config.Name):
+		return "Name is not valid UTF-8"
+	}
+	for i, name := range config.Partitions {
+		if textFault(name, required) != "" {
+			return fmt.Sprintf("Partitions[%d] is empty or not valid UTF-8", i)
+		}
+	}
+	return ""
 }
 
 const (
@@ -161,7 +145,7 @@ const (
 func (g *Gate) Client() *Client { return g.client }
 
 // State says whether the gate decides by itself.
-func (g *Gate) State() GateState { return gateStates[g.gate.State()] }
+func (g *Gate) State() GateState { return GateState(g.gate.State()) }
 
 // Decided returns how many questions were decided in this process.
 func (g *Gate) Decided() uint64 { return g.gate.Decided() }
@@ -203,8 +187,7 @@ func (g *Gate) Check(ctx context.Context, question Check) (Decision, error) {
 // CheckMany checks many questions, as [Client.CheckMany] does. It sends only the questions that
 // the gate cannot decide; for the others the context does not matter.
 func (g *Gate) CheckMany(ctx context.Context, questions []Check) ([]Result, error) {
-	faults := func(i int) []Violation { return questions[i].faults() }
-	if err := validateAll(len(questions), faults); err != nil {
+	if err := validateAll(questions, (*Check).faults); err != nil {
 		return nil, err
 	}
 	results := make([]Result, len(questions))
@@ -241,25 +224,25 @@ func (g *Gate) Close() error {
 // ListQueues lists the full paths of the configured queues that a user may use, sorted, as
 // [Client.ListQueues] does.
 func (g *Gate) ListQueues(ctx context.Context, listing QueueListing) ([]string, error) {
-	asked, isValid := asked(Check{
+	question, isForGate := questionFor(&Check{
 		User: listing.User, Queue: cmp.Or(listing.Prefix, "root"), Partition: listing.Partition,
 		Access: listing.Access, Groups: listing.Groups, NoGroups: listing.NoGroups,
 		RealUser: listing.RealUser,
 	})
-	if isValid {
-		if queues, decided := g.gate.Queues(&asked); decided {
+	if isForGate {
+		if queues, decided := g.gate.Queues(&question); decided {
 			return queues, nil
 		}
 	}
 	return g.client.ListQueues(ctx, listing)
 }
 
-func (g *Gate) decide(question *Check) (Decision, bool) {
-	asked, isValid := asked(*question)
-	if !isValid {
+func (g *Gate) decide(check *Check) (Decision, bool) {
+	question, isForGate := questionFor(check)
+	if !isForGate {
 		return Decision{}, false
 	}
-	answer, decided := g.gate.Decide(&asked)
+	answer, decided := g.gate.Decide(&question)
 	return Decision{
 		Allowed:        answer.Allowed,
 		Reason:         Reason(answer.Reason),
@@ -271,21 +254,14 @@ func (g *Gate) decide(question *Check) (Decision, bool) {
 	}, decided
 }
 
-// asked returns a question as the gate takes it; false if only the server can answer it.
-func asked(question Check) (gate.Question, bool) {
+// questionFor returns a check as a question to the gate; false if only the server can answer it.
+func questionFor(check *Check) (gate.Question, bool) {
 	access := policy.Submit
-	switch question.Access {
-	case Submit, "":
-	case Admin:
+	if check.Access == Admin {
 		access = policy.Admin
-	default:
-		return gate.Question{}, false
-	}
-	if question.AtLeast != nil {
-		return gate.Question{}, false
 	}
 	return gate.Question{
-		User: question.User, Queue: question.Queue, Partition: question.Partition, Access: access,
-		Groups: question.Groups, NoGroups: question.NoGroups, RealUser: question.RealUser,
-	}, true
+		User: check.User, Queue: check.Queue, Partition: check.Partition, Access: access,
+		Groups: check.Groups, NoGroups: check.NoGroups, RealUser: check.RealUser,
+	}, check.Access.faults() == nil && check.AtLeast == nil
 }

@@ -3,6 +3,8 @@ package queuegate
 import (
 	"os"
 	"testing"
+
+	queuegatev1 "github.com/queuegate/queuegate/client/go/queuegate/v1"
 )
 
 // A check that demands a change is answered by a server that knows of it, also by a gate.
@@ -20,7 +22,7 @@ func TestChecksDemandAChangeOfAServer(t *testing.T) {
 		t.Fatal(err)
 	}
 	decided := gate.Decided()
-	for _, change := range []*Cursor{invalidated.Cursor, reloaded.Cursor} {
+	for _, change := range []*queuegatev1.Cursor{invalidated.Cursor, reloaded.Cursor} {
 		question := Check{User: "alice", Queue: "root", AtLeast: change}
 		if decision, err := gate.Check(ctx, question); !decision.Allowed || err != nil {
 			t.Error(decision, err)
@@ -33,8 +35,11 @@ func TestChecksDemandAChangeOfAServer(t *testing.T) {
 	if gate.Decided() != decided {
 		t.Error("the gate has decided itself")
 	}
-	later := Cursor{invalidated.Cursor.Epoch, invalidated.Cursor.Sequence + 1_000}
-	for _, unknown := range []*Cursor{{}, {[]byte("another epoch..."), 1}, &later} {
+	later := &queuegatev1.Cursor{
+		Epoch: invalidated.Cursor.Epoch, Sequence: invalidated.Cursor.Sequence + 1_000,
+	}
+	other := &queuegatev1.Cursor{Epoch: []byte("another epoch..."), Sequence: 1}
+	for _, unknown := range []*queuegatev1.Cursor{{}, other, later} {
 		question := Check{User: "alice", Queue: "root", AtLeast: unknown}
 		_, err := gate.Check(ctx, question)
 		expectError(t, err, ErrNotCaughtUp, "does not know of that change")

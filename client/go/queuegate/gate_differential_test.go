@@ -14,6 +14,8 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+
+	queuegatev1 "github.com/queuegate/queuegate/client/go/queuegate/v1"
 )
 
 var rounds = flag.Int("rounds", 4, "rounds of the comparison of a gate with a server, of 2 000 questions each")
@@ -223,7 +225,7 @@ func TestAGateDecidesAsTheServer(t *testing.T) {
 		barrier.Store(reloaded.Revision)
 		if !reloaded.Succeeded {
 			for _, each := range reloaded.Diagnostics {
-				if each.Severity == "error" {
+				if each.Severity == queuegatev1.Severity_SEVERITY_ERROR {
 					t.Error("round", round, each)
 				}
 			}

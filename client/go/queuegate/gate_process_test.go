@@ -14,6 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/grpc"
+
 	queuegatev1 "github.com/queuegate/queuegate/client/go/queuegate/v1"
 )
 
@@ -122,25 +124,24 @@ func TestAGateInAProcessThatIsStopped(t *testing.T) {
 	}
 }
 
-// A recorded stream keeps what the server sends.
-type recorded struct {
-	stream
-	keep func(*queuegatev1.SyncResponse)
+// A recorder keeps what the server sends on a stream.
+type recorder struct {
+	grpc.ClientStream
+	record func(*queuegatev1.SyncResponse)
 }
 
-func (r recorded) Recv() (*queuegatev1.SyncResponse, error) {
-	response, err := r.stream.Recv()
+func (r recorder) RecvMsg(message any) error {
+	err := r.ClientStream.RecvMsg(message)
 	if err == nil {
-		r.keep(response)
+		r.record(message.(*queuegatev1.SyncResponse))
 	}
-	return response, err
+	return err
 }
 
 // After a restart of its server a gate goes on without being sent the policy that it holds.
 func TestAGateWhoseServerRestarts(t *testing.T) {
 	policy := written(t, yamlFor("alice"))
 	address, stop := serve(t, "127.0.0.1:0", "--policy", policy, "--set", allRoles+",sync")
-	client := patient(t, address)
 	var mutex sync.Mutex
 	var received []*queuegatev1.SyncResponse
 	seen := func(is func(*queuegatev1.SyncResponse) bool) bool {
@@ -148,18 +149,21 @@ func TestAGateWhoseServerRestarts(t *testing.T) {
 		defer mutex.Unlock()
 		return slices.ContainsFunc(received, is)
 	}
-	gate, err := client.gate(GateConfig{Name: "gate", Stale: time.Hour}, func(ctx context.Context) (stream, error) {
-		opened, err := client.sync.Sync(ctx)
-		return recorded{opened, func(response *queuegatev1.SyncResponse) {
+	record := func(
+		ctx context.Context, description *grpc.StreamDesc, connection *grpc.ClientConn, method string,
+		open grpc.Streamer, options ...grpc.CallOption,
+	) (grpc.ClientStream, error) {
+		opened, err := open(ctx, description, connection, method, options...)
+		return recorder{opened, func(response *queuegatev1.SyncResponse) {
 			mutex.Lock()
 			defer mutex.Unlock()
 			received = append(received, response)
 		}}, err
-	})
-	if err != nil {
-		t.Fatal(err)
 	}
-	defer gate.Close()
+	gate := openGate(t, GateConfig{
+		Config: Config{Address: address, DialOptions: []grpc.DialOption{grpc.WithStreamInterceptor(record)}},
+		Name:   "gate", Stale: time.Hour,
+	})
 	alice := Check{User: "alice", Queue: "root"}
 	want := Decision{Allowed: true, Reason: ReasonUser, MatchedQueue: "root", MatchedSubject: "alice", PolicyRevision: 1}
 	expectDecision(t, gate, "alice", alice, want)
@@ -171,7 +175,7 @@ func TestAGateWhoseServerRestarts(t *testing.T) {
 		}
 		return found.Stale
 	})
-	if !client.hasWorked.Load() {
+	if !gate.client.hasWorked.Load() {
 		t.Error("errors would doubt the settings of TLS")
 	}
 	if gate.State() != GateExpired {

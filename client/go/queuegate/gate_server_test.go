@@ -71,7 +71,7 @@ func TestQueueVectorsThroughAGate(t *testing.T) {
 				t.Fatal(err)
 			}
 			reloaded, err := client.Reload(t.Context(), ReloadOptions{})
-			if !reloaded.Succeeded || err != nil {
+			if !reloaded.GetSucceeded() || err != nil {
 				t.Fatal(reloaded, err)
 			}
 			for _, asked := range document.Questions {
@@ -151,7 +151,7 @@ partitions: {fair-hadoop: {semantics: hadoop}, capacity-hadoop: {semantics: hado
 		}
 		write(kind+".xml", asked.XML)
 		write("site.xml", configuration(asked.Site))
-		if reloaded, err := gate.Client().Reload(t.Context(), ReloadOptions{}); !reloaded.Succeeded || err != nil {
+		if reloaded, err := gate.Client().Reload(t.Context(), ReloadOptions{}); !reloaded.GetSucceeded() || err != nil {
 			t.Fatal(each.ID, reloaded, err)
 		}
 		question := Check{User: asked.User, Queue: asked.Queue, Groups: asked.Groups}

@@ -1,6 +1,7 @@
 package queuegate
 
 import (
+	"cmp"
 	"log/slog"
 	"os"
 	"strings"
@@ -35,12 +36,7 @@ type podOptions struct {
 // Anybody who may create a pod can write any name there. YuniKorn 1.9 calls the label unsupported,
 // and later versions do not read it.
 func LegacyLabel(key string) PodOption {
-	if key == "" {
-		key = os.Getenv(labelKeyVariable)
-	}
-	if key == "" {
-		key = LegacyUserLabel
-	}
+	key = cmp.Or(key, os.Getenv(labelKeyVariable), LegacyUserLabel)
 	return func(options *podOptions) { options.label = key }
 }
 
@@ -54,9 +50,7 @@ func PodOwner(annotations, labels map[string]string, options ...PodOption) UserI
 		if err != nil {
 			slog.Warn("the pod belongs to "+DefaultUser, "error", err)
 		}
-		if info.User == "" {
-			info.User = DefaultUser
-		}
+		info.User = cmp.Or(info.User, DefaultUser)
 		return info
 	}
 	var chosen podOptions
@@ -80,14 +74,7 @@ func PodOwner(annotations, labels map[string]string, options ...PodOption) UserI
 // YuniKorn places an application by the first of its pods, and a later pod with the same application
 // ID joins it, whichever queue that pod names.
 func PodQueue(annotations, labels map[string]string, parent string) string {
-	name := labels[QueueKey]
-	if name == "" {
-		name = annotations[QueueKey]
-	}
-	if name == "" {
-		name = labels[oldQueueLabel]
-	}
-	return ProvidedQueue(name, parent)
+	return ProvidedQueue(cmp.Or(labels[QueueKey], annotations[QueueKey], labels[oldQueueLabel]), parent)
 }
 
 // ProvidedQueue returns the path of the queue that YuniKorn's placement rule provided selects for a

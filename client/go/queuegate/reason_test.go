@@ -37,7 +37,7 @@ func TestContradictions(t *testing.T) {
 			}
 			server.always(&queuegatev1.ExplainQueueAccessResponse{Decision: answer})
 			explained, err := client.Explain(t.Context(), Check{User: "alice", Queue: "root"})
-			if explained.Decision.Allowed || !errors.Is(err, ErrServer) {
+			if explained.GetDecision().GetAllowed() || !errors.Is(err, ErrServer) {
 				t.Error(reason, allowed, explained, err)
 			}
 		}

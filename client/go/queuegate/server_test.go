@@ -9,7 +9,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"reflect"
 	"slices"
 	"strings"
 	"syscall"
@@ -17,7 +16,11 @@ import (
 	"time"
 
 	"google.golang.org/grpc/codes"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+
+	queuegatev1 "github.com/queuegate/queuegate/client/go/queuegate/v1"
 )
 
 // serverVariable has the path of the program queuegate-server, for the tests against a real one.
@@ -90,7 +93,7 @@ func TestQueueVectors(t *testing.T) {
 			if err := os.WriteFile(policy, []byte(document.YAML), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			if reloaded, err := client.Reload(t.Context(), ReloadOptions{}); !reloaded.Succeeded || err != nil {
+			if reloaded, err := client.Reload(t.Context(), ReloadOptions{}); !reloaded.GetSucceeded() || err != nil {
 				t.Fatal(reloaded, err)
 			}
 			for _, asked := range document.Questions {
@@ -163,9 +166,11 @@ policies:
 		t.Errorf("%+v, %v", decision, err)
 	}
 	explained, err := client.Explain(ctx, Check{User: "john", Queue: "root.analytics.reports.new", Groups: []string{"g"}})
-	if err != nil || explained.Decision.Allowed || explained.Decision.Reason != ReasonNoMatch ||
-		explained.EvaluatedQueue != "root.analytics.reports" || explained.Groups.Origin != "request" ||
-		explained.Steps[0].Outcome != "no_match" || explained.Steps[0].ACL != Submit || explained.Steps[0].ACLText != "sue" {
+	if err != nil || explained.Decision.Allowed || explained.Decision.Reason != queuegatev1.Reason_REASON_NO_MATCH ||
+		explained.EvaluatedQueue != "root.analytics.reports" ||
+		explained.Groups.Origin != queuegatev1.GroupsOrigin_GROUPS_ORIGIN_REQUEST ||
+		explained.Steps[0].Outcome != queuegatev1.StepOutcome_STEP_OUTCOME_NO_MATCH ||
+		explained.Steps[0].Acl != queuegatev1.AccessType_ACCESS_TYPE_SUBMIT || explained.Steps[0].AclText != "sue" {
 		t.Errorf("%+v, %v", explained, err)
 	}
 	queues, err := client.ListQueues(ctx, QueueListing{User: "sue", Prefix: "root.analytics"})
@@ -173,17 +178,20 @@ policies:
 		t.Error(queues, err)
 	}
 	usable, err := client.ExplainQueues(ctx, QueueListing{User: "sue", Prefix: "root.analytics"})
-	via := AccessGrant{Queue: "root.analytics.reports", ACL: Submit, Kind: SubjectUser, Name: "sue"}
-	if err != nil || len(usable) != 1 || usable[0].Queue != via.Queue || !reflect.DeepEqual(usable[0].Via, via) {
+	via := &queuegatev1.AccessGrant{
+		Queue: "root.analytics.reports", Acl: queuegatev1.AccessType_ACCESS_TYPE_SUBMIT,
+		Kind: queuegatev1.SubjectKind_SUBJECT_KIND_USER, Name: "sue",
+	}
+	if err != nil || len(usable) != 1 || usable[0].Queue != via.Queue || !proto.Equal(usable[0].Via, via) {
 		t.Errorf("%+v, %v", usable, err)
 	}
 	resolution, err := client.Resolve(ctx, "sue", ResolveOptions{BypassCache: true})
-	if err != nil || resolution.Outcome != Resolved || !slices.Equal(resolution.Groups, []string{"sue"}) ||
-		resolution.Resolver != "none" {
+	if err != nil || resolution.Outcome != queuegatev1.ResolveOutcome_RESOLVE_OUTCOME_RESOLVED ||
+		!slices.Equal(resolution.UserGroup.Groups, []string{"sue"}) || resolution.Resolver != "none" {
 		t.Errorf("%+v, %v", resolution, err)
 	}
 	info, err := client.GetPolicy(ctx, "", "root.analytics")
-	if err != nil || info.Revision != 1 || info.LoadedAt.IsZero() || !info.ReloadFailedAt.IsZero() ||
+	if err != nil || info.Revision != 1 || info.LoadedAt == nil || info.ReloadFailedAt != nil ||
 		!slices.Equal(info.Partitions, []string{"default", "gpu", "hadoop"}) || info.Queues[0].Path != "root.analytics" {
 		t.Errorf("%+v, %v", info, err)
 	}
@@ -192,7 +200,7 @@ policies:
 		t.Errorf("%+v, %v", reloaded, err)
 	}
 	validated, err := client.Validate(ctx, "partitions: [{name: default, queues: 7}]", "")
-	if err != nil || validated.Valid || validated.Diagnostics[0].Severity != "error" || validated.Diagnostics[0].Line != 1 {
+	if err != nil || validated.Valid || validated.Diagnostics[0].Severity != queuegatev1.Severity_SEVERITY_ERROR || validated.Diagnostics[0].Line != 1 {
 		t.Errorf("%+v, %v", validated, err)
 	}
 	if _, err := client.Invalidate(ctx, []string{"sue"}, InvalidateOptions{}); err != nil {
@@ -201,16 +209,17 @@ policies:
 	if _, err := client.InvalidateAll(ctx, InvalidateOptions{Partition: "default"}); err != nil {
 		t.Error(err)
 	}
-	if health, err := client.CheckHealth(ctx, "queuegate.v1.AccessService"); health != Serving || err != nil {
+	health, err := client.CheckHealth(ctx, "queuegate.v1.AccessService")
+	if health != healthpb.HealthCheckResponse_SERVING || err != nil {
 		t.Error(health, err)
 	}
 	logs := ApplicationCheck{
 		User: "Jane", Action: ViewLogs, Partition: "hadoop",
-		Application: &Application{Queue: "Test", Owner: "John", ViewACL: "Jane"},
+		Application: &queuegatev1.Application{Queue: "Test", Owner: "John", ViewAcl: "Jane"},
 	}
 	kill := logs
 	kill.Action = Modify
-	spark := ApplicationCheck{User: "owner", Action: Modify, Spark: &SparkApplication{
+	spark := ApplicationCheck{User: "owner", Action: Modify, Spark: &queuegatev1.SparkApplication{
 		Properties: map[string]string{"spark.acls.enable": "true"}, SparkUser: "owner"}}
 	decision, err = client.CheckApplication(ctx, logs)
 	if !decision.Allowed || decision.Reason != ReasonUser || err != nil {
@@ -221,7 +230,8 @@ policies:
 		t.Errorf("%+v, %v", results, err)
 	}
 	application, err := client.ExplainApplication(ctx, logs)
-	if err != nil || application.Decision != decision || application.Steps[len(application.Steps)-1].List != "view" {
+	if err != nil || !application.Decision.Allowed || application.Decision.Reason != queuegatev1.Reason_REASON_USER ||
+		application.Steps[len(application.Steps)-1].List != queuegatev1.ApplicationList_APPLICATION_LIST_VIEW {
 		t.Errorf("%+v, %v", application, err)
 	}
 	_, err = client.Check(ctx, Check{User: "sue", Queue: "root", Partition: "tpu"})

@@ -18,6 +18,8 @@ const (
 // ErrInvalidUserInfo means that a text is not a valid user.info annotation.
 var ErrInvalidUserInfo = errors.New("queuegate: invalid user.info")
 
+var errTooLongUserInfo = fmt.Errorf("%w: longer than %d bytes", ErrInvalidUserInfo, maxUserInfoBytes)
+
 // UserInfo is a user and their groups: the annotation yunikorn.apache.org/user.info of a pod. Both
 // may be empty; groups keep their order and repetitions.
 type UserInfo struct {
@@ -30,7 +32,7 @@ type UserInfo struct {
 // is an [ErrInvalidUserInfo].
 func ParseUserInfo(text string) (UserInfo, error) {
 	if len(text) > maxUserInfoBytes {
-		return UserInfo{}, tooLongUserInfo()
+		return UserInfo{}, errTooLongUserInfo
 	}
 	var info UserInfo
 	if err := json.Unmarshal([]byte(text), &info); err != nil {
@@ -59,7 +61,7 @@ func (info UserInfo) Annotation() (string, error) {
 		return "", invalidUserInfo(err)
 	}
 	if len(text) > maxUserInfoBytes {
-		return "", tooLongUserInfo()
+		return "", errTooLongUserInfo
 	}
 	return string(text), nil
 }
@@ -73,10 +75,6 @@ func (v *lastValue) UnmarshalJSON(text []byte) error {
 		*v = bytes.Clone(text)
 	}
 	return nil
-}
-
-func tooLongUserInfo() error {
-	return fmt.Errorf("%w: longer than %d bytes", ErrInvalidUserInfo, maxUserInfoBytes)
 }
 
 func invalidUserInfo(err error) error {

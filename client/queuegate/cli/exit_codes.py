@@ -64,7 +64,7 @@ def problem_of(error: Exception, question: Mapping[str, Any]) -> Problem:
         case ValueError():
             return Problem(Exit.WRONG, "WRONG_USAGE", argument_in_command_words(str(error)))
         case OSError() if error.filename is not None:
-            message = f"cannot read {error.filename}: {error.strerror}"
+            message = f"cannot read {error.filename}: {in_command_words(error.strerror or '')}"
             return Problem(Exit.WRONG, "CANNOT_READ", message)
     message = f"unexpected {type(error).__name__}: {error}"
     return Problem(Exit.NO_ANSWER, "UNEXPECTED", message)

@@ -41,6 +41,7 @@ _ANYWHERE: Final = {
     "certificate_file": "--tls-cert",
     "key_file": "--tls-key",
     "ca_file": "--tls-ca",
+    "token_file": "--token-file",
     "server_name": "--tls-server-name",
 }
 """Terms of the Python client that occur within a message."""

@@ -1,6 +1,7 @@
 """The shim of the examples, run as a shim's author would."""
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -10,6 +11,7 @@ import pytest
 from google.protobuf.duration_pb2 import Duration
 from google.rpc import error_details_pb2
 
+from tests.support.documents import fenced_blocks
 from tests.support.eventually import eventually
 from tests.support.fakes.scripted_server import Fault, ScriptedServer
 from tests.support.servers.free_ports import free_port
@@ -17,6 +19,14 @@ from tests.support.servers.queuegate_server import running_server
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
 SHIM = EXAMPLES / "shim.py"
+PAGES = ("docs/how-to/decide-in-the-shim.md", "docs/tutorials/shim-python.md")
+PROGRAMS = {
+    block.file: block.text
+    for page in PAGES
+    for block in fenced_blocks(Path(page).read_text())
+    if block.language == "python" and block.file != "admit.py"  # which reads pods
+}
+"""The programs of the pages about shims."""
 
 
 def answer(shim: "subprocess.Popen[str]", line: str) -> str:
@@ -104,3 +114,29 @@ def test_a_shim_goes_on_while_its_server_restarts(policy: Path) -> None:
         assert shim.stdin
         shim.stdin.close()
         assert shim.wait(60) == 0
+
+
+def test_programs_of_the_pages() -> None:
+    assert PROGRAMS.keys() == {"shim.py", "audited.py", "ask.py", "backlog.py"}
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_a_program_of_a_page_says_in_a_line_that_nobody_answers(
+    program: str, tmp_path: Path
+) -> None:
+    """It asks at QUEUEGATE_ADDRESS, and has no traceback."""
+    address = f"127.0.0.1:{free_port()}"
+    (tmp_path / program).write_text(PROGRAMS[program])
+    done = subprocess.run(
+        [sys.executable, program],
+        cwd=tmp_path,
+        env={**os.environ, "QUEUEGATE_ADDRESS": address},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    assert done.returncode == 1
+    assert done.stdout == ""
+    [line] = [line for line in done.stderr.splitlines() if "stream has ended" not in line]
+    assert re.match(rf"no decisions?: no server at {address} ", line)

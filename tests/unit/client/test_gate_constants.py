@@ -19,7 +19,7 @@ UNITS: Final = {"time.Second": 1.0, "time.Millisecond": 0.001}
 def go_constant(file: str, name: str) -> float:
     """Return a constant of Go: a number, a shifted number, or a duration in seconds."""
     text = (GO / file).read_text()
-    found = re.search(rf"^(?:const |\t){name} += ([^/\n]+)$", text, re.MULTILINE)
+    found = re.search(rf"^(?:const |\t){name} += ([^/\n]+?)(?: +//.*)?$", text, re.MULTILINE)
     assert found is not None, name
     value = math.prod(_factor(each.strip()) for each in found[1].split("*"))
     assert value > 0

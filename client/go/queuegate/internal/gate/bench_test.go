@@ -43,7 +43,7 @@ func benchmarkWorld(b *testing.B, count int) (*world, []Question) {
 		}
 		question := Question{User: fmt.Sprintf("guest%d", i%1000), Queue: fmt.Sprintf("root.d%d.q%d", i/100, i), Partition: "default"}
 		questions = append(questions, question)
-		w.decider.decide(&question)
+		w.decider.Decide(&question)
 		w.give(question.User, 23*time.Hour, question.User, "staff", "x", fmt.Sprintf("group%d", i%1000))
 	}
 	return w, questions
@@ -79,7 +79,7 @@ func BenchmarkDecide(b *testing.B) {
 			i := 0
 			reportCPU(b)
 			for b.Loop() {
-				if _, decided := w.decider.decide(&known[i]); !decided {
+				if _, decided := w.decider.Decide(&known[i]); !decided {
 					b.Fatal(known[i])
 				}
 				if i++; i == len(known) {
@@ -91,7 +91,7 @@ func BenchmarkDecide(b *testing.B) {
 			i := 0
 			reportCPU(b)
 			for b.Loop() {
-				if _, decided := w.decider.decide(&questions[i]); !decided {
+				if _, decided := w.decider.Decide(&questions[i]); !decided {
 					b.Fatal(questions[i])
 				}
 				if i++; i == len(questions) {

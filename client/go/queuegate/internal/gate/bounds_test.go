@@ -145,7 +145,7 @@ func TestPartsWithoutEndAreBounded(t *testing.T) {
 func TestPartitionsAreBounded(t *testing.T) {
 	w := newWorld(t).live()
 	for number := range maxPartitions - 1 {
-		w.decider.replica.held[fmt.Sprint("p", number)] = &held{}
+		w.decider.replica.held[fmt.Sprint("p", number)] = &partitionPolicy{}
 	}
 	w.receive(policyOf("last", "root"))
 	if _, err := w.session.receive(policyOf("another", "root"), w.now); err == nil || !strings.Contains(err.Error(), "10000 partitions") {

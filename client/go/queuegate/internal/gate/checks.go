@@ -3,6 +3,7 @@ package gate
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -35,12 +36,8 @@ func hasUsableGroups(given *queuegatev1.UserGroups) bool {
 	case queuegatev1.ResolveOutcome_RESOLVE_OUTCOME_NOT_FOUND:
 		return true
 	case queuegatev1.ResolveOutcome_RESOLVE_OUTCOME_RESOLVED:
-		for _, group := range given.GetGroups() {
-			if len(group) > maxNameBytes {
-				return false
-			}
-		}
-		return len(given.GetGroups()) <= maxGroupsOfUser
+		isTooLong := func(group string) bool { return len(group) > maxNameBytes }
+		return len(given.GetGroups()) <= maxGroupsOfUser && !slices.ContainsFunc(given.GetGroups(), isTooLong)
 	}
 	return false
 }

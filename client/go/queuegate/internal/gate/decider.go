@@ -23,10 +23,10 @@ type Answer struct {
 	policy.Decision
 	Revision  uint64
 	Evaluated string // the nearest existing ancestor of a queue that does not exist
-	Stale     bool   // whether it was made from state that the lease does not cover any more
+	Stale     bool   // whether the lease no longer covers the state that decided
 }
 
-// A decider is what a gate can answer by itself, for any number of goroutines.
+// A decider answers what a gate can answer itself. Any number of goroutines may share it.
 type decider struct {
 	replica *replica
 	session *session
@@ -39,35 +39,36 @@ type decider struct {
 	decided atomic.Uint64
 }
 
-// decide answers a question; false if the server must be asked.
-func (d *decider) decide(question *Question) (Answer, bool) {
+// Decide answers a question; false if the server must be asked.
+func (d *decider) Decide(question *Question) (Answer, bool) {
 	from := d.replica.state.Load()
 	if !from.rights.decide {
 		return Answer{}, false
 	}
 	slot := d.memory.slot(question)
-	made := slot.Load()
-	if made != nil && made.generation == from.generation && made.isOf(question) {
-		if answer, holds := d.answer(from, made, question); holds {
+	earlier := slot.Load()
+	if earlier != nil && earlier.generation == from.generation && earlier.isOf(question) {
+		if answer, holds := d.answer(from, earlier, question); holds {
 			return answer, true
 		}
 	}
-	if made = d.evaluate(from, question); made == nil {
+	fresh := d.evaluate(from, question)
+	if fresh == nil {
 		return Answer{}, false
 	}
-	slot.Store(made)
-	return d.answer(from, made, question)
+	slot.Store(fresh)
+	return d.answer(from, fresh, question)
 }
 
-// answer returns an answer, if it may be used, once it has been kept for a report.
-func (d *decider) answer(from *state, made *remembered, question *Question) (Answer, bool) {
-	answer, holds := d.check(from, made)
+// answer returns the decision of a memo if it may be used, once it is stored for a report.
+func (d *decider) answer(from *state, memo *memo, question *Question) (Answer, bool) {
+	answer, holds := d.check(from, memo)
 	if holds && from.rights.report {
-		held := from.find(question.Partition, d.replica.partial)
-		if !d.outbox.add(question, held.name, answer) {
+		local := from.find(question.Partition, d.replica.partial)
+		if !d.outbox.add(question, local.name, answer) {
 			return Answer{}, false
 		}
-		answer, holds = d.check(from, made) // writing may have taken long
+		answer, holds = d.check(from, memo) // writing may have taken long
 	}
 	if holds {
 		d.decided.Add(1)
@@ -75,96 +76,106 @@ func (d *decider) answer(from *state, made *remembered, question *Question) (Ans
 	return answer, holds
 }
 
-// check returns an answer if, after it was made, its state was the present one and there was a lease.
-func (d *decider) check(from *state, made *remembered) (Answer, bool) {
+// check returns the decision of a memo if its state is still the present one and there is a lease.
+func (d *decider) check(from *state, memo *memo) (Answer, bool) {
 	validUntil, grace := time.Duration(d.session.leaseUntil.Load()), time.Duration(d.grace.Load())
-	if made.entry != nil {
-		validUntil = min(validUntil, made.entry.expires())
+	if memo.entry != nil {
+		validUntil = min(validUntil, memo.entry.expires())
 	}
 	if d.replica.state.Load() != from {
 		return Answer{}, false
 	}
 	// The clock comes last: this process may have been stopped until now.
 	now := d.clock()
-	if made.entry != nil && made.entry.isDue(now) {
-		d.wants.add(made.entry.key, now)
+	if memo.entry != nil && memo.entry.isDue(now) {
+		d.wants.add(memo.entry.key, now)
 	}
 	if now >= validUntil+grace {
 		return Answer{}, false
 	}
-	return Answer{made.decision, made.revision, made.evaluated, now >= validUntil}, true
+	return Answer{memo.decision, memo.revision, memo.evaluated, now >= validUntil}, true
 }
 
 // evaluate decides from a state; nil if the server must be asked.
-func (d *decider) evaluate(from *state, question *Question) *remembered {
-	held := from.find(question.Partition, d.replica.partial)
-	if held == nil || !isAccepted(question, held.partition) {
+func (d *decider) evaluate(from *state, question *Question) *memo {
+	local, place := d.locate(from, question)
+	if local == nil {
 		return nil
 	}
-	partition := held.partition
-	place, isHere := partition.Locate(question.Queue, question.Access)
-	if !isHere {
-		return nil
-	}
-	given, isGiven := from.given(held, question)
+	groups, areGiven := from.given(local, question)
 	user, realUser := question.User, question.RealUser
-	decision, evaluated, known := partition.Decide(place, user, given, isGiven, realUser)
+	decision, evaluated, known := local.partition.Decide(place, user, groups, areGiven, realUser)
 	var entry *userEntry
 	if !known {
-		if entry = d.replica.users.find(held.name, user); entry == nil {
-			d.wants.add(userKey{held.name, user}, d.clock())
+		if entry = d.entry(local, user); entry == nil {
 			return nil
 		}
-		decision, evaluated, _ = partition.Decide(place, user, entry.groups, true, realUser)
+		decision, evaluated, _ = local.partition.Decide(place, user, entry.groups, true, realUser)
 		if !entry.exists {
 			decision = policy.Unknown
 		}
 	}
-	made := remember(question, held.name, place.Path(), entry)
-	made.decision, made.revision, made.evaluated = decision, held.revision, evaluated
-	made.generation = from.generation
+	fresh := newMemo(question, local.name, place.Path(), entry)
+	fresh.decision, fresh.revision, fresh.evaluated = decision, local.revision, evaluated
+	fresh.generation = from.generation
 	if subject := decision.MatchedSubject; subject == user {
-		made.decision.MatchedSubject = made.user
-	} else if made.rare != nil {
-		made.decision.MatchedSubject = strings.Clone(subject)
+		fresh.decision.MatchedSubject = fresh.user
+	} else if fresh.extras != nil {
+		fresh.decision.MatchedSubject = strings.Clone(subject)
 	}
-	return made
+	return fresh
 }
 
-// queues returns the queues at and below that of a question that its user may use; false if the server
-// must be asked: also where decisions are reported, or would be stale.
-func (d *decider) queues(question *Question) ([]string, bool) {
+// Queues returns the queues at and below that of a question that its user may use; false if the server
+// must be asked, as it must where decisions are reported or the answer would be stale.
+func (d *decider) Queues(question *Question) ([]string, bool) {
 	from := d.replica.state.Load()
-	held := from.find(question.Partition, d.replica.partial)
-	if !from.rights.decide || from.rights.report || held == nil || !isAccepted(question, held.partition) {
+	local, place := d.locate(from, question)
+	if !from.rights.decide || from.rights.report || local == nil {
 		return nil, false
 	}
-	partition := held.partition
-	place, isHere := partition.Locate(question.Queue, question.Access)
-	if !isHere {
-		return nil, false
-	}
-	given, isGiven := from.given(held, question)
+	groups, areGiven := from.given(local, question)
 	user, access, realUser := question.User, question.Access, question.RealUser
-	found, known := partition.Usable(place, access, user, given, isGiven, realUser)
-	made := &remembered{}
+	paths, known := local.partition.Usable(place, access, user, groups, areGiven, realUser)
+	var entry *userEntry
 	if !known {
-		if made.entry = d.replica.users.find(held.name, user); made.entry == nil {
-			d.wants.add(userKey{held.name, user}, d.clock())
+		if entry = d.entry(local, user); entry == nil {
 			return nil, false
 		}
 		// An unknown user has no groups, but keeps the queues that list the user or everyone.
-		found, _ = partition.Usable(place, access, user, made.entry.groups, true, realUser)
+		paths, _ = local.partition.Usable(place, access, user, entry.groups, true, realUser)
 	}
-	if answer, holds := d.check(from, made); !holds || answer.Stale {
+	if answer, holds := d.check(from, &memo{entry: entry}); !holds || answer.Stale {
 		return nil, false
 	}
-	return found, true
+	return paths, true
+}
+
+// locate returns the policy and the place that decide a question; nil if the server must be asked.
+func (d *decider) locate(from *state, question *Question) (*partitionPolicy, policy.Place) {
+	local := from.find(question.Partition, d.replica.partial)
+	if local == nil || !isAccepted(question, local.partition) {
+		return nil, policy.Place{}
+	}
+	place, isHere := local.partition.Locate(question.Queue, question.Access)
+	if !isHere {
+		return nil, policy.Place{}
+	}
+	return local, place
+}
+
+// entry returns the groups of a user. If they are not here, it asks for them and returns nil.
+func (d *decider) entry(local *partitionPolicy, user string) *userEntry {
+	entry := d.replica.users.find(local.name, user)
+	if entry == nil {
+		d.wants.add(userKey{local.name, user}, d.clock())
+	}
+	return entry
 }
 
 // given returns the groups of a question, and whether it has them and they are used.
-func (s *state) given(held *held, question *Question) ([]string, bool) {
-	if !held.useGivenGroups || !s.rights.assertGroups {
+func (s *state) given(local *partitionPolicy, question *Question) ([]string, bool) {
+	if !local.useGivenGroups || !s.rights.assertGroups {
 		return nil, false
 	}
 	return question.Groups, question.NoGroups || len(question.Groups) > 0
@@ -172,17 +183,16 @@ func (s *state) given(held *held, question *Question) ([]string, bool) {
 
 // isAccepted returns whether a server surely accepts the names of a question.
 func isAccepted(question *Question, partition *policy.Partition) bool {
-	if !policy.IsPlain(question.User) || !policy.IsPlain(question.Queue) ||
-		question.Partition != "" && !policy.IsPlain(question.Partition) ||
-		question.RealUser != "" && !policy.IsPlain(question.RealUser) {
+	switch {
+	case !policy.IsPlain(question.User), !policy.IsPlain(question.Queue),
+		question.Partition != "" && !policy.IsPlain(question.Partition),
+		question.RealUser != "" && !policy.IsPlain(question.RealUser):
 		return false
+	case len(question.Groups) == 0:
+		return !question.NoGroups || partition.AcceptsUser(question.User)
 	}
-	if len(question.Groups) == 0 && !question.NoGroups {
-		return true
-	}
-	isConsistent := len(question.Groups) == 0 || !question.NoGroups
-	return isConsistent && len(question.Groups) <= maxGivenGroups && !slices.ContainsFunc(question.Groups, isNotPlain) &&
-		partition.AcceptsUser(question.User)
+	return !question.NoGroups && len(question.Groups) <= maxGivenGroups &&
+		!slices.ContainsFunc(question.Groups, isNotPlain) && partition.AcceptsUser(question.User)
 }
 
 func isNotPlain(name string) bool { return !policy.IsPlain(name) }

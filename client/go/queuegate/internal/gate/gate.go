@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -19,54 +20,47 @@ import (
 	queuegatev1 "github.com/queuegate/queuegate/client/go/queuegate/v1"
 )
 
-// Pauses before a stream is opened again.
 const (
-	firstPause   = 100 * time.Millisecond
+	firstPause   = 100 * time.Millisecond // before a stream is opened again; doubles up to the longest
 	longestPause = 2 * time.Second
+	// releaseTime is how long Close waits until the server knows that the lease has ended.
+	releaseTime = 500 * time.Millisecond
+	// reportInterval is the longest pause between reports while decisions wait for one.
+	reportInterval = 200 * time.Millisecond
 )
 
-// releaseTime is how long a gate that is closed waits until the server knows that its lease has ended.
-const releaseTime = 500 * time.Millisecond
-
-// reportInterval is how often decisions are reported at least.
-const reportInterval = 200 * time.Millisecond
-
 // State says whether a gate decides by itself.
-type State int
+type State string
 
 // The states.
 const (
-	Connecting State = iota // no policy decides yet
-	Live
-	Expired   // the lease has ended
-	Forbidden // the server does not let it decide
-	Closed
+	Connecting State = "connecting" // no policy decides yet
+	Live       State = "live"
+	Expired    State = "expired"   // the lease has ended
+	Forbidden  State = "forbidden" // the server does not let it decide
+	Closed     State = "closed"
 )
 
-// Options of a gate.
+// A Stream is the connection of a gate to its server.
+type Stream = grpc.BidiStreamingClient[queuegatev1.SyncRequest, queuegatev1.SyncResponse]
+
+// Options of a gate. Those that queuegate.GateConfig has are explained there.
 type Options struct {
-	// Open opens a stream.
-	Open func(context.Context) (
-		grpc.BidiStreamingClient[queuegatev1.SyncRequest, queuegatev1.SyncResponse], error)
+	Open func(context.Context) (Stream, error)
 	// Explain returns the error for the end of a stream, as callers of the client know it. The
 	// server of this gate may have answered before.
-	Explain func(err error, hasAnswered bool) error
-	// Name is what the server calls this gate.
-	Name string
-	// Partitions are those to follow. None: all.
+	Explain    func(err error, hasAnswered bool) error
+	Name       string
 	Partitions []string
-	// Stale is how long old state decides while the server cannot be reached.
-	Stale time.Duration
-	// OnChange is called after the gate has switched to another policy; calls do not overlap. May be nil.
-	OnChange func()
-	// Outbox keeps decisions until they have been reported. Nil: they cannot be reported.
-	Outbox *Outbox
+	Stale      time.Duration
+	OnChange   func()  // nil: nothing is called
+	Outbox     *Outbox // nil: decisions cannot be reported
 }
 
 // A Gate decides by itself while it may.
 type Gate struct {
+	*decider
 	options  Options
-	decider  *decider
 	changed  chan struct{}
 	wake     chan struct{}
 	cancel   context.CancelFunc
@@ -77,9 +71,8 @@ type Gate struct {
 	resets   atomic.Uint64
 
 	mutex       sync.Mutex // of the fields below, and of the session
-	session     *session
 	nextPing    time.Duration
-	answer      *queuegatev1.SyncRequest // to be sent
+	reply       *queuegatev1.SyncRequest // to be sent
 	pause       time.Duration
 	pongs       int // on this stream
 	log         *streamLog
@@ -99,12 +92,11 @@ func Start(options Options) *Gate {
 		pause:   firstPause,
 		log:     newStreamLog(options.Partitions, options.Outbox != nil),
 	}
-	held := newReplica(len(options.Partitions) > 0, func() { signal(g.changed) })
-	wanted := newWants(func() { signal(g.wake) })
-	g.session = newSession(held, wanted, options.Name, options.Partitions, options.Outbox != nil)
+	replica := newReplica(len(options.Partitions) > 0, func() { signal(g.changed) })
+	wants := newWants(func() { signal(g.wake) })
 	g.decider = &decider{
-		replica: held, session: g.session, wants: wanted, memory: newMemory(), outbox: options.Outbox,
-		clock: newClock(),
+		replica: replica, wants: wants, memory: newMemory(), outbox: options.Outbox, clock: newClock(),
+		session: newSession(replica, wants, options.Name, options.Partitions, options.Outbox != nil),
 	}
 	if options.Outbox != nil {
 		g.reporter = &reporter{outbox: options.Outbox}
@@ -118,22 +110,15 @@ func Start(options Options) *Gate {
 	return g
 }
 
-// Decide answers a question; false if the server must be asked.
-func (g *Gate) Decide(question *Question) (Answer, bool) { return g.decider.decide(question) }
-
-// Queues returns the queues at and below that of a question that its user may use; false if the
-// server must be asked.
-func (g *Gate) Queues(question *Question) ([]string, bool) { return g.decider.queues(question) }
-
 // Decided returns how many questions were answered here.
-func (g *Gate) Decided() uint64 { return g.decider.decided.Load() }
+func (g *Gate) Decided() uint64 { return g.decided.Load() }
 
 // Resets returns how often the server has reset this gate.
 func (g *Gate) Resets() uint64 { return g.resets.Load() }
 
 // State says whether this gate decides by itself.
 func (g *Gate) State() State {
-	now := g.decider.replica.state.Load()
+	now := g.replica.state.Load()
 	switch {
 	case g.isClosed.Load():
 		return Closed
@@ -141,13 +126,13 @@ func (g *Gate) State() State {
 		return Connecting
 	case !now.rights.decide:
 		return Forbidden
-	case int64(g.decider.clock()) < g.session.leaseUntil.Load():
+	case int64(g.clock()) < g.session.leaseUntil.Load():
 		return Live
 	}
 	return Expired
 }
 
-func (g *Gate) hasPolicy() bool { return len(g.decider.replica.state.Load().policies) > 0 }
+func (g *Gate) hasPolicy() bool { return len(g.replica.state.Load().policies) > 0 }
 
 // Close gives up the lease, ends the stream, and decides nothing any more.
 func (g *Gate) Close() {
@@ -156,7 +141,7 @@ func (g *Gate) Close() {
 		return
 	}
 	g.mutex.Lock()
-	g.answer = g.session.release(g.decider.clock())
+	g.reply = g.session.release(g.clock())
 	g.session.reset()
 	g.mutex.Unlock()
 	close(g.closing)
@@ -193,7 +178,7 @@ func (g *Gate) callBack(ctx context.Context) {
 func (g *Gate) opening() *queuegatev1.SyncRequest {
 	g.mutex.Lock()
 	defer g.mutex.Unlock()
-	g.answer = nil
+	g.reply = nil
 	g.pongs = 0
 	g.nextPing = 0
 	g.reports = false
@@ -209,10 +194,10 @@ func (g *Gate) due() ([]*queuegatev1.SyncRequest, time.Duration) {
 	g.mutex.Lock()
 	defer g.mutex.Unlock()
 	var requests []*queuegatev1.SyncRequest
-	if g.answer != nil {
-		requests, g.answer = append(requests, g.answer), nil
+	if g.reply != nil {
+		requests, g.reply = append(requests, g.reply), nil
 	}
-	now := g.decider.clock()
+	now := g.clock()
 	if g.isClosed.Load() {
 		return requests, releaseTime
 	}
@@ -220,7 +205,7 @@ func (g *Gate) due() ([]*queuegatev1.SyncRequest, time.Duration) {
 		g.nextPing = now + g.session.pingInterval
 		requests = append(requests, g.session.ping(now))
 	}
-	for partition, users := range g.session.wants.take(now) {
+	for partition, users := range g.wants.take(now) {
 		want := &queuegatev1.SyncWant{Partition: partition, Users: users}
 		requests = append(requests,
 			&queuegatev1.SyncRequest{Message: &queuegatev1.SyncRequest_Want{Want: want}})
@@ -243,9 +228,9 @@ func (g *Gate) receive(response *queuegatev1.SyncResponse, lacksPolicy bool) err
 		return nil
 	}
 	if opened := response.GetOpened(); opened != nil {
-		g.decider.grace.Store(0)
+		g.grace.Store(0)
 		g.hasAnswered = true
-		g.log.opened(opened)
+		g.log.logOpening(opened)
 		if !opened.GetResumed() {
 			g.noteReset()
 		}
@@ -254,23 +239,23 @@ func (g *Gate) receive(response *queuegatev1.SyncResponse, lacksPolicy bool) err
 		g.pause = firstPause // streams that end before it are opened less and less often
 		// A server may answer a ping, and end each stream by what it is sent then: the second counts.
 		if g.pongs++; g.pongs > 1 {
-			g.log.lasts()
+			g.log.logLasting()
 		}
 		// Not earlier: the gate decides even if its reports end streams.
-		g.reports = g.reporter != nil && g.decider.replica.state.Load().rights.report
+		g.reports = g.reporter != nil && g.replica.state.Load().rights.report
 	}
 	if reported := response.GetReported(); reported != nil && g.reporter != nil {
-		g.reporter.confirmed(reported)
+		g.reporter.confirm(reported)
 		signal(g.wake)
 	}
-	answer, err := g.session.receive(response, g.decider.clock())
+	answer, err := g.session.receive(response, g.clock())
 	if err != nil {
 		g.noteReset()
 		g.session.dropEverything()
 		return err
 	}
-	if answer != nil && g.answer.GetRelease() == nil { // after a release nothing counts
-		g.answer = answer
+	if answer != nil && g.reply.GetRelease() == nil { // after a release nothing counts
+		g.reply = answer
 		signal(g.wake)
 	}
 	return nil
@@ -290,8 +275,8 @@ func (g *Gate) noteReset() {
 	}
 }
 
-// ended notes why a stream has ended, and returns how long to wait before the next one.
-func (g *Gate) ended(err error) time.Duration {
+// noteEnd notes why a stream has ended, and returns how long to wait before the next one.
+func (g *Gate) noteEnd(err error) time.Duration {
 	g.mutex.Lock()
 	defer g.mutex.Unlock()
 	if !g.isClosed.Load() {
@@ -300,7 +285,7 @@ func (g *Gate) ended(err error) time.Duration {
 		if !errors.As(err, &silent) && !errors.Is(err, errEnded) {
 			why = g.options.Explain(err, g.hasAnswered)
 		}
-		g.log.ended(why)
+		g.log.logEnd(why)
 	}
 	var grace time.Duration
 	switch status.Code(err) {
@@ -312,38 +297,33 @@ func (g *Gate) ended(err error) time.Duration {
 	if g.reporter != nil && isAboutReport(err) {
 		g.reporter.divide(status.Convert(err).Message())
 	}
-	g.decider.grace.Store(int64(grace))
+	g.grace.Store(int64(grace))
 	pause := g.pause
 	g.pause = min(2*pause, longestPause)
-	return max(pause/2+rand.N(pause/2), min(retryDelay(err), maxRetry))
-}
-
-// retryDelay returns after what time the server wants to be asked again; zero if it does not say.
-func retryDelay(err error) time.Duration {
-	for _, detail := range status.Convert(err).Details() {
-		if retry, is := detail.(*errdetails.RetryInfo); is {
-			return retry.GetRetryDelay().AsDuration()
-		}
-	}
-	return 0
+	retryDelay := detail[*errdetails.RetryInfo](err).GetRetryDelay().AsDuration() // 0 without one
+	return max(pause/2+rand.N(pause/2), min(retryDelay, maxRetry))
 }
 
 // isAboutReport returns whether a stream has ended because of a report. No other message is long.
 func isAboutReport(err error) bool {
-	given := status.Convert(err)
-	switch given.Code() {
+	switch status.Code(err) {
 	case codes.InvalidArgument:
-		for _, detail := range given.Details() {
-			if request, is := detail.(*errdetails.BadRequest); is {
-				for _, violation := range request.GetFieldViolations() {
-					if strings.HasPrefix(violation.GetField(), "report") {
-						return true
-					}
-				}
-			}
+		isOfReport := func(violation *errdetails.BadRequest_FieldViolation) bool {
+			return strings.HasPrefix(violation.GetField(), "report")
 		}
+		return slices.ContainsFunc(detail[*errdetails.BadRequest](err).GetFieldViolations(), isOfReport)
 	case codes.ResourceExhausted:
-		return strings.Contains(given.Message(), "larger than max")
+		return strings.Contains(status.Convert(err).Message(), "larger than max")
 	}
 	return false
+}
+
+// detail returns the first detail of a type; nil if there is none.
+func detail[Detail any](err error) (first Detail) {
+	for _, each := range status.Convert(err).Details() {
+		if first, is := each.(Detail); is {
+			return first
+		}
+	}
+	return first
 }

@@ -13,92 +13,88 @@ import (
 // may take it.
 const slots = 1 << 16
 
-// A remembered decision. Immutable. There are many, so it has only what most questions have.
-type remembered struct {
+// A memo is a decision and its question. Immutable. There are many, so it has only what most
+// questions have.
+type memo struct {
 	user, queue, partition string
-	rare                   *rare // of the question; nil if it has none of these
+	extras                 *extras // nil if the question has none
 	access                 policy.Access
 	decision               policy.Decision
 	revision               uint64
 	evaluated              string
-	generation             uint64     // of the state that it was made from
-	entry                  *userEntry // whose groups it used; nil if it used none
+	generation             uint64     // of the state that decided
+	entry                  *userEntry // whose groups decided; nil if none did
 }
 
-// rare are the parts of a question that few have.
-type rare struct {
+// extras are the parts of a question that few have.
+type extras struct {
 	groups   []string
 	noGroups bool
 	realUser string
 }
 
-// remember returns what is remembered of a question about a path of a partition. Its names are copied,
-// because they may be parts of large texts, or replaced by those that the gate has anyway.
-func remember(question *Question, partition, path string, entry *userEntry) *remembered {
-	made := &remembered{
-		queue: known(question.Queue, path), partition: known(question.Partition, partition),
-		access: question.Access, entry: entry,
-	}
+// newMemo returns a memo without its decision, about a path of a partition. Names are copied, because
+// they may be parts of large texts, unless the gate has an equal one.
+func newMemo(question *Question, partition, path string, entry *userEntry) *memo {
+	user := ""
 	if entry != nil {
-		made.user = entry.key.name
-	} else {
-		made.user = strings.Clone(question.User)
+		user = entry.key.name
+	}
+	fresh := &memo{
+		user: own(question.User, user), queue: own(question.Queue, path),
+		partition: own(question.Partition, partition), access: question.Access, entry: entry,
 	}
 	if question.RealUser != "" || len(question.Groups) > 0 || question.NoGroups {
-		made.rare = &rare{slices.Clone(question.Groups), question.NoGroups, strings.Clone(question.RealUser)}
-		for i, group := range made.rare.groups {
-			made.rare.groups[i] = strings.Clone(group)
+		fresh.extras = &extras{slices.Clone(question.Groups), question.NoGroups, strings.Clone(question.RealUser)}
+		for i, group := range fresh.extras.groups {
+			fresh.extras.groups[i] = strings.Clone(group)
 		}
 	}
-	return made
+	return fresh
 }
 
-// known returns a text, as the one that is known if they are equal.
-func known(text, known string) string {
-	if text == known {
-		return known
+// own returns a text that is equal to another one: that of the gate if they are equal, or else a copy.
+func own(text, ofGate string) string {
+	if text == ofGate {
+		return ofGate
 	}
 	return strings.Clone(text)
 }
 
-func (r *remembered) isOf(question *Question) bool {
-	if r.user != question.User || r.queue != question.Queue || r.access != question.Access ||
-		r.partition != question.Partition {
+func (m *memo) isOf(question *Question) bool {
+	if m.user != question.User || m.queue != question.Queue || m.access != question.Access ||
+		m.partition != question.Partition {
 		return false
 	}
-	if r.rare == nil {
+	if m.extras == nil {
 		return question.RealUser == "" && len(question.Groups) == 0 && !question.NoGroups
 	}
-	return r.rare.realUser == question.RealUser && r.rare.noGroups == question.NoGroups &&
-		slices.Equal(r.rare.groups, question.Groups)
+	return m.extras.realUser == question.RealUser && m.extras.noGroups == question.NoGroups &&
+		slices.Equal(m.extras.groups, question.Groups)
 }
 
-// A memory has decisions by their questions. It is never cleared: decisions from earlier states
-// do not count.
+// A memory has memos by their questions. It is never cleared: those of earlier states do not count.
 type memory struct {
 	seed  maphash.Seed
-	slots []atomic.Pointer[remembered]
+	slots []atomic.Pointer[memo]
 }
 
 func newMemory() *memory {
-	return &memory{maphash.MakeSeed(), make([]atomic.Pointer[remembered], slots)}
+	return &memory{maphash.MakeSeed(), make([]atomic.Pointer[memo], slots)}
 }
 
-func (m *memory) slot(question *Question) *atomic.Pointer[remembered] {
-	hash := maphash.String(m.seed, question.User)
-	hash = hash*31 + maphash.String(m.seed, question.Queue)
-	if question.Partition != "" {
-		hash = hash*31 + maphash.String(m.seed, question.Partition)
-	}
-	if question.RealUser != "" {
-		hash = hash*31 + maphash.String(m.seed, question.RealUser)
-	}
+func (m *memory) slot(question *Question) *atomic.Pointer[memo] {
+	hash := uint64(question.Access)
 	if question.NoGroups {
-		hash = hash*31 + 1
+		hash += 2
+	}
+	for _, text := range [...]string{question.User, question.Queue, question.Partition, question.RealUser} {
+		if hash *= 31; text != "" {
+			hash += maphash.String(m.seed, text)
+		}
 	}
 	for _, group := range question.Groups {
 		hash = hash*31 + maphash.String(m.seed, group)
 	}
-	hash += uint64(question.Access)
 	return &m.slots[(hash^hash>>32)%slots]
 }

@@ -1,6 +1,7 @@
 package gate
 
 import (
+	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
@@ -12,6 +13,8 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+
+	"google.golang.org/protobuf/encoding/protodelim"
 
 	queuegatev1 "github.com/queuegate/queuegate/client/go/queuegate/v1"
 )
@@ -37,18 +40,15 @@ type Outbox struct {
 	counts OutboxCounts
 	sealed []segment
 	newest segment
-	file   *os.File // of the newest segment; nil before its first decision
-	buffer []byte
-	fault  string // why decisions cannot be kept; empty if they can
+	file   *os.File     // of the newest segment; nil before its first decision
+	record bytes.Buffer // of one decision
+	fault  string       // why decisions cannot be kept; empty if they can
 }
 
 // OutboxCounts are explained in package queuegate.
 type OutboxCounts struct {
-	WaitingBytes int64
-	Confirmed    uint64
-	NotKept      uint64
-	Rejected     uint64
-	Damaged      uint64
+	WaitingBytes                          int64
+	Confirmed, NotKept, Rejected, Damaged uint64
 }
 
 // OpenOutbox opens a folder, which is made if it does not exist. Only one outbox may have it.
@@ -125,11 +125,12 @@ func (o *Outbox) add(question *Question, partition string, answer Answer) bool {
 }
 
 func (o *Outbox) write(decision *queuegatev1.LocalDecision) error {
-	var err error
-	if o.buffer, err = appendRecord(o.buffer[:0], decision); err != nil {
+	record := &o.record
+	record.Reset()
+	if _, err := protodelim.MarshalTo(record, decision); err != nil {
 		return err
 	}
-	if o.counts.WaitingBytes+int64(len(o.buffer)) > maxOutboxBytes {
+	if o.counts.WaitingBytes+int64(record.Len()) > maxOutboxBytes {
 		return fmt.Errorf("more than %d bytes wait", maxOutboxBytes)
 	}
 	if o.file == nil {
@@ -142,14 +143,14 @@ func (o *Outbox) write(decision *queuegatev1.LocalDecision) error {
 		}
 		o.file = file
 	}
-	if _, err := o.file.WriteAt(o.buffer, o.newest.size); err != nil {
+	if _, err := o.file.WriteAt(record.Bytes(), o.newest.size); err != nil {
 		if o.file.Truncate(o.newest.size) != nil {
 			o.seal() // a part of a decision ends a segment
 		}
 		return err
 	}
-	o.counts.WaitingBytes += int64(len(o.buffer))
-	o.newest.size += int64(len(o.buffer))
+	o.counts.WaitingBytes += int64(record.Len())
+	o.newest.size += int64(record.Len())
 	if o.newest.size >= maxSegmentBytes {
 		o.seal()
 	}
@@ -248,20 +249,20 @@ func (o *Outbox) reject(decisions []*queuegatev1.LocalDecision, fault string) {
 	defer o.mutex.Unlock()
 	o.counts.Rejected += uint64(len(decisions))
 	path := filepath.Join(o.folder, rejectedName)
-	var records []byte
+	var records bytes.Buffer
 	var err error
 	for _, each := range decisions {
 		if err == nil {
-			records, err = appendRecord(records, each)
+			_, err = protodelim.MarshalTo(&records, each)
 		}
 	}
 	if err == nil {
-		err = appendFile(path, records)
+		err = appendFile(path, records.Bytes())
 	}
 	slog.Error("the server rejected decisions of a gate; they are set aside", "decisions", len(decisions),
 		"file", path, "fault", textToLog(fault), "first", decisions[0], "error", err)
 	if err == nil {
-		o.counts.WaitingBytes += int64(len(records))
+		o.counts.WaitingBytes += int64(records.Len())
 		return
 	}
 	for _, each := range decisions {

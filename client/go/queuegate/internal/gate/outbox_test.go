@@ -76,18 +76,18 @@ func TestReportsAreConfirmed(t *testing.T) {
 	if reporter.next() != nil {
 		t.Error("a report is not confirmed yet")
 	}
-	reporter.confirmed(&queuegatev1.SyncReported{Id: first + 1})
+	reporter.confirm(&queuegatev1.SyncReported{Id: first + 1})
 	reporter.restart()
 	again, users := reporter.report()
 	if again <= first || len(users) != 2 {
 		t.Error(again, users)
 	}
-	reporter.confirmed(&queuegatev1.SyncReported{Id: again})
+	reporter.confirm(&queuegatev1.SyncReported{Id: again})
 	second, users := reporter.report()
 	if second <= again || !slices.Equal(users, []string{"eve"}) {
 		t.Error(first, second, users)
 	}
-	reporter.confirmed(&queuegatev1.SyncReported{Id: second})
+	reporter.confirm(&queuegatev1.SyncReported{Id: second})
 	if left := files(t, folder); len(left) > 0 || outbox.counts.WaitingBytes != 0 {
 		t.Error(left, outbox.counts.WaitingBytes)
 	}
@@ -111,7 +111,7 @@ func TestReportsOutliveTheProcess(t *testing.T) {
 		if !slices.Equal(users, []string{want}) {
 			t.Error(users)
 		}
-		reporter.confirmed(&queuegatev1.SyncReported{Id: id})
+		reporter.confirm(&queuegatev1.SyncReported{Id: id})
 	}
 }
 
@@ -145,7 +145,7 @@ func TestDamagedSegments(t *testing.T) {
 				if strings.Join(users, " ") != want {
 					t.Error(id, users)
 				}
-				reporter.confirmed(&queuegatev1.SyncReported{Id: id})
+				reporter.confirm(&queuegatev1.SyncReported{Id: id})
 			}
 			if left := files(t, folder); !slices.Equal(left, []string{"2.damaged", "3.damaged"}) {
 				t.Error(left)
@@ -163,7 +163,7 @@ func TestDecisionsThatTheServerDoesNotAccept(t *testing.T) {
 	reporter, outbox := openReporter(t, folder)
 	outbox.addFor("alice", "bob", "eve")
 	id, _ := reporter.report()
-	reporter.confirmed(&queuegatev1.SyncReported{Id: id, Refused: []*queuegatev1.RefusedDecision{
+	reporter.confirm(&queuegatev1.SyncReported{Id: id, Refused: []*queuegatev1.RefusedDecision{
 		{Index: 1, Fault: "user is odd"}, {Index: 7, Fault: "of no decision"},
 	}})
 	rejected, err := readSegment(filepath.Join(folder, rejectedName))
@@ -225,7 +225,7 @@ func TestSegmentsAndReportsAreBounded(t *testing.T) {
 			t.Fatal(id, len(users), arrived)
 		}
 		arrived += len(users)
-		reporter.confirmed(&queuegatev1.SyncReported{Id: id})
+		reporter.confirm(&queuegatev1.SyncReported{Id: id})
 	}
 	long := strings.Repeat("u", 1_000)
 	for outbox.addFor(long) {
@@ -242,7 +242,7 @@ func TestSegmentsAndReportsAreBounded(t *testing.T) {
 	if len(users) == 0 {
 		t.Error(users)
 	}
-	reporter.confirmed(&queuegatev1.SyncReported{Id: id})
+	reporter.confirm(&queuegatev1.SyncReported{Id: id})
 	if !outbox.addFor(long) {
 		t.Error("there is room again")
 	}
@@ -272,7 +272,7 @@ func TestReportsAreDivided(t *testing.T) {
 					break
 				}
 				arrived = append(arrived, users...)
-				reporter.confirmed(&queuegatev1.SyncReported{Id: id})
+				reporter.confirm(&queuegatev1.SyncReported{Id: id})
 				if len(users) == 0 {
 					break
 				}
@@ -298,13 +298,13 @@ func TestDecisionsAreReported(t *testing.T) {
 	w.session.open()
 	w.receive(opened(func(o *queuegatev1.SyncOpened) { o.ReportDecisions = true }), whole("default", "alice"), checkpoint(1))
 	question := &Question{User: "alice", Queue: "root", Access: policy.Submit, Groups: []string{"g", "h"}, RealUser: "knox"}
-	w.decider.decide(question)
+	w.decider.Decide(question)
 	w.renew()
-	w.decider.decide(question)
-	w.decider.decide(&Question{User: "alice", Queue: "root.x", Partition: "[rm]default", Access: policy.Admin, Groups: []string{"g"}})
+	w.decider.Decide(question)
+	w.decider.Decide(&Question{User: "alice", Queue: "root.x", Partition: "[rm]default", Access: policy.Admin, Groups: []string{"g"}})
 	w.decider.grace.Store(int64(w.now))
 	w.now *= 2
-	w.decider.decide(question) // remembered
+	w.decider.Decide(question) // remembered
 	decisions := reporter.next().GetReport().GetDecisions()
 	if len(decisions) != 3 {
 		t.Fatal(decisions)

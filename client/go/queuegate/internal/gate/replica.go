@@ -20,8 +20,8 @@ type rights struct {
 	report       bool // each decision must be reported
 }
 
-// held is the policy of a partition. Immutable.
-type held struct {
+// A partitionPolicy is the policy of a partition. Immutable.
+type partitionPolicy struct {
 	name                string
 	partition           *policy.Partition // nil if only the server knows its rules: it must be asked
 	checksum            []byte
@@ -61,10 +61,10 @@ func (s *size) add(other size, sign int) {
 }
 
 // A state is everything that decides but for the groups of users. Immutable: a change makes another
-// one, and a decision holds if its state is still the present one after it was made.
+// one, and a decision holds if its state is still the present one after it was taken.
 type state struct {
 	generation uint64
-	policies   map[string]*held
+	policies   map[string]*partitionPolicy
 	rights     rights
 }
 
@@ -75,31 +75,31 @@ type replica struct {
 	partial  bool // it follows only some partitions
 	onPolicy func()
 
-	held     map[string]*held // all complete policies, also those that are not confirmed
+	held     map[string]*partitionPolicy // all complete policies, also those that are not confirmed
 	heldSize size
 	parts    *queuegatev1.PolicyPart // of a policy that is not complete, in one
 	partSize size                    // of these parts
 }
 
 func newReplica(partial bool, onPolicy func()) *replica {
-	r := &replica{partial: partial, onPolicy: onPolicy, held: map[string]*held{}}
+	r := &replica{partial: partial, onPolicy: onPolicy, held: map[string]*partitionPolicy{}}
 	r.users.entries = map[userKey]*userEntry{}
-	r.state.Store(&state{})
+	r.state.Store(&state{policies: map[string]*partitionPolicy{}})
 	return r
 }
 
 // find returns the policy of a requested partition, if this gate knows its rules. The exact name
 // counts first, then the name without the ID of a resource manager; but not if the server may have a
 // partition of the exact name that this replica does not follow.
-func (s *state) find(name string, partial bool) *held {
-	found := s.policies[name]
-	if found == nil && (name == "" || !partial) {
-		found = s.policies[policy.PartitionName(name)]
+func (s *state) find(name string, partial bool) *partitionPolicy {
+	local := s.policies[name]
+	if local == nil && (name == "" || !partial) {
+		local = s.policies[policy.PartitionName(name)]
 	}
-	if found == nil || found.partition == nil {
+	if local == nil || local.partition == nil {
 		return nil
 	}
-	return found
+	return local
 }
 
 // allow makes these rights decide.
@@ -112,7 +112,7 @@ func (r *replica) allow(given rights) {
 // reset drops all groups but those of some partitions, and decides from no policy before the
 // server has confirmed it.
 func (r *replica) reset(keepGroupsOf []string) {
-	r.replace(nil, r.state.Load().rights)
+	r.replace(map[string]*partitionPolicy{}, r.state.Load().rights)
 	r.users.dropAllBut(keepGroupsOf)
 }
 
@@ -151,7 +151,7 @@ func (r *replica) add(part *queuegatev1.PolicyPart) error {
 		return nil
 	}
 	sent := r.parts
-	made := &held{
+	next := &partitionPolicy{
 		name: name, checksum: sent.GetChecksum(), revision: sent.GetRevision(),
 		useGivenGroups: sent.GetUseGivenGroups(), resolverFingerprint: sent.GetResolverFingerprint(),
 	}
@@ -163,11 +163,11 @@ func (r *replica) add(part *queuegatev1.PolicyPart) error {
 		if err != nil {
 			return fmt.Errorf("the policy of %q: %w", name, err)
 		}
-		made.partition = partition
+		next.partition = partition
 	}
-	made.size = r.partSize
+	next.size = r.partSize
 	r.dropParts()
-	r.decideFrom(made)
+	r.decideFrom(next)
 	return nil
 }
 
@@ -202,27 +202,24 @@ func (r *replica) drop(name string) {
 	}
 }
 
-func (r *replica) decideFrom(made *held) {
-	r.drop(made.name)
-	r.held[made.name] = made
-	r.heldSize.add(made.size, 1)
-	r.change(made.name, made)
+func (r *replica) decideFrom(next *partitionPolicy) {
+	r.drop(next.name)
+	r.held[next.name] = next
+	r.heldSize.add(next.size, 1)
+	r.change(next.name, next)
 	r.onPolicy()
 }
 
 // change makes another policy decide for a partition, or none.
-func (r *replica) change(name string, made *held) {
+func (r *replica) change(name string, next *partitionPolicy) {
 	now := r.state.Load()
 	policies := maps.Clone(now.policies)
-	if policies == nil {
-		policies = map[string]*held{}
-	}
-	if delete(policies, name); made != nil {
-		policies[name] = made
+	if delete(policies, name); next != nil {
+		policies[name] = next
 	}
 	r.replace(policies, now.rights)
 }
 
-func (r *replica) replace(policies map[string]*held, given rights) {
+func (r *replica) replace(policies map[string]*partitionPolicy, given rights) {
 	r.state.Store(&state{r.state.Load().generation + 1, policies, given})
 }

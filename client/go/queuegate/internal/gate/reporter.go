@@ -42,8 +42,8 @@ func (r *reporter) next() *queuegatev1.SyncRequest {
 	return &queuegatev1.SyncRequest{Message: &queuegatev1.SyncRequest_Report{Report: report}}
 }
 
-// confirmed takes the confirmation of a report.
-func (r *reporter) confirmed(answer *queuegatev1.SyncReported) {
+// confirm takes the confirmation of a report.
+func (r *reporter) confirm(answer *queuegatev1.SyncReported) {
 	if r.inFlight == 0 || answer.GetId() != r.inFlight {
 		return
 	}

@@ -1,12 +1,12 @@
 package gate
 
 import (
-	"encoding/binary"
+	"bytes"
 	"fmt"
 	"os"
 	"strings"
 
-	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/encoding/protodelim"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/queuegate/queuegate/client/go/queuegate/internal/policy"
@@ -20,12 +20,6 @@ type segment struct {
 	size   int64
 }
 
-// appendRecord appends a decision as it is in a segment.
-func appendRecord(to []byte, decision *queuegatev1.LocalDecision) ([]byte, error) {
-	to = binary.AppendUvarint(to, uint64(proto.Size(decision)))
-	return proto.MarshalOptions{UseCachedSize: true}.MarshalAppend(to, decision)
-}
-
 // readSegment reads the decisions of a segment up to the first fault; an error describes the fault.
 func readSegment(path string) ([]*queuegatev1.LocalDecision, error) {
 	content, err := os.ReadFile(path)
@@ -33,15 +27,13 @@ func readSegment(path string) ([]*queuegatev1.LocalDecision, error) {
 		return nil, err
 	}
 	var decisions []*queuegatev1.LocalDecision
-	for rest := content; len(rest) > 0; {
-		length, prefix := binary.Uvarint(rest)
+	for rest := bytes.NewReader(content); rest.Len() > 0; {
+		start := len(content) - rest.Len()
 		decision := &queuegatev1.LocalDecision{}
-		if prefix <= 0 || length > uint64(len(rest)-prefix) ||
-			proto.Unmarshal(rest[prefix:][:length], decision) != nil || !isPossible(decision) {
-			return decisions, fmt.Errorf("there is no complete decision at byte %d", len(content)-len(rest))
+		if protodelim.UnmarshalFrom(rest, decision) != nil || !isPossible(decision) {
+			return decisions, fmt.Errorf("there is no complete decision at byte %d", start)
 		}
 		decisions = append(decisions, decision)
-		rest = rest[prefix:][length:]
 	}
 	return decisions, nil
 }

@@ -116,7 +116,7 @@ func (s *session) receive(
 	case *queuegatev1.SyncResponse_Pong:
 		s.startLease(message.Pong.GetId())
 	case *queuegatev1.SyncResponse_Opened:
-		return nil, s.greeted(message.Opened)
+		return nil, s.start(message.Opened)
 	case *queuegatev1.SyncResponse_Policy:
 		return nil, s.addPart(message.Policy)
 	case *queuegatev1.SyncResponse_Forget:
@@ -186,7 +186,7 @@ func (s *session) dropParts() {
 	s.replica.dropParts()
 }
 
-func (s *session) greeted(opened *queuegatev1.SyncOpened) error {
+func (s *session) start(opened *queuegatev1.SyncOpened) error {
 	if opened.GetResumed() && (s.epoch == nil || !bytes.Equal(opened.GetEpoch(), s.epoch)) {
 		return errors.New("`opened` resumes from a position that this gate does not have")
 	}

@@ -192,7 +192,7 @@ func TestServersThatDoNotFollowTheProtocol(t *testing.T) {
 func TestAnnouncedPoliciesAreBounded(t *testing.T) {
 	w := newWorld(t)
 	for i := range maxPartitions + 1 {
-		w.decider.replica.held[fmt.Sprint("p", i)] = &held{}
+		w.decider.replica.held[fmt.Sprint("p", i)] = &partitionPolicy{}
 	}
 	if held := w.session.open().GetOpen().GetHeld(); len(held) != maxPartitions {
 		t.Error(len(held))
@@ -218,7 +218,7 @@ func TestRights(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t).live(each.policy)
-			w.decider.decide(question)
+			w.decider.Decide(question)
 			// The rights of a later stream also count for what is remembered.
 			w.session.open()
 			w.receive(opened(func(o *queuegatev1.SyncOpened) {
@@ -227,7 +227,7 @@ func TestRights(t *testing.T) {
 					each.change(o)
 				}
 			}))
-			answer, decided := w.decider.decide(question)
+			answer, decided := w.decider.Decide(question)
 			if decided != each.decided || answer.Allowed != each.allowed {
 				t.Error(answer, decided)
 			}
@@ -495,10 +495,10 @@ func TestPartitions(t *testing.T) {
 		if each.user == "" {
 			question.User = "alice"
 		}
-		if answer, decided := newWorld(t).live(policies...).decider.decide(question); decided != each.all || answer.Allowed != each.all {
+		if answer, decided := newWorld(t).live(policies...).decider.Decide(question); decided != each.all || answer.Allowed != each.all {
 			t.Error(each, answer, decided)
 		}
-		if answer, decided := newWorld(t, "default", "gpu", "[rm]gpu").live(policies...).decider.decide(question); decided != each.some || answer.Allowed != each.some {
+		if answer, decided := newWorld(t, "default", "gpu", "[rm]gpu").live(policies...).decider.Decide(question); decided != each.some || answer.Allowed != each.some {
 			t.Error(each, answer, decided)
 		}
 	}
@@ -522,7 +522,7 @@ func TestQuestionsThatAServerMayReject(t *testing.T) {
 		"many groups":    {User: "alice", Queue: "root", Groups: long},
 		"a bad service":  {User: "alice", Queue: "root", RealUser: "\n"},
 	} {
-		if answer, decided := w.decider.decide(question); decided {
+		if answer, decided := w.decider.Decide(question); decided {
 			t.Error(name, answer)
 		}
 	}
@@ -556,16 +556,16 @@ func TestRememberedDecisions(t *testing.T) {
 	groups := []string{"g"}
 	question := &Question{User: "eve", Queue: "root", Groups: groups}
 	for range 2 {
-		if answer, _ := w.decider.decide(question); answer.Reason != policy.Group {
+		if answer, _ := w.decider.Decide(question); answer.Reason != policy.Group {
 			t.Error(answer)
 		}
 	}
 	groups[0] = "h" // the caller's
-	if answer, _ := w.decider.decide(question); answer.Reason != policy.NoMatch {
+	if answer, _ := w.decider.Decide(question); answer.Reason != policy.NoMatch {
 		t.Error(answer)
 	}
 	w.receive(whole("default", "eve"))
-	if answer, _ := w.decider.decide(question); answer.Reason != policy.User {
+	if answer, _ := w.decider.Decide(question); answer.Reason != policy.User {
 		t.Error(answer)
 	}
 	if w.decider.decided.Load() != 4 {
@@ -581,7 +581,7 @@ func TestQueues(t *testing.T) {
 	message.Partition, message.First, message.Last, message.UseGivenGroups = "default", true, true, true
 	w := newWorld(t).live(part(message))
 	list := func(user, queue string, groups ...string) string {
-		found, decided := w.decider.queues(&Question{User: user, Queue: queue, Groups: groups})
+		found, decided := w.decider.Queues(&Question{User: user, Queue: queue, Groups: groups})
 		return fmt.Sprint(found, decided)
 	}
 	expect := func(found, want string) {
@@ -619,7 +619,7 @@ func TestUnknownRulesAreNotDecidedBy(t *testing.T) {
 	later.GetPolicy().Rules = policy.Rules + 1
 	w.live(later, whole("gpu", "alice"))
 	w.expect("alice", "root", "")
-	if answer, decided := w.decider.decide(&Question{User: "alice", Queue: "root", Partition: "gpu"}); !decided {
+	if answer, decided := w.decider.Decide(&Question{User: "alice", Queue: "root", Partition: "gpu"}); !decided {
 		t.Error(answer)
 	}
 	w.receive(whole("default", "alice"))

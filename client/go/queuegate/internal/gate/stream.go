@@ -11,40 +11,36 @@ import (
 	"sync/atomic"
 	"time"
 
-	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
 	queuegatev1 "github.com/queuegate/queuegate/client/go/queuegate/v1"
 )
 
-// silence is how long a stream may be without a pong or a policy before it is taken for dead: the server
-// hangs, or takes no messages. It is less than a lease, so that another stream can be opened before
-// that ends.
-const silence = 3 * time.Second
+const (
+	// silence is how long a stream may be without a pong or a policy before it is taken for dead: the
+	// server hangs, or takes no messages. It is less than a lease, so that another stream can be opened
+	// before that ends.
+	silence = 3 * time.Second
+	// maxSilentLooks is how often in a row the watchdog may look and see no progress.
+	maxSilentLooks = 6
+	// maxUnansweredLooks is how often in a row the watchdog may look and see no pong, even while
+	// policies come: a server that sends them without end is of no use.
+	maxUnansweredLooks = int(maxTransfer / (silence / maxSilentLooks))
+	// ReceiveLimit is the limit of gRPC for messages on the stream. It differs from the limits of
+	// servers, whose errors look the same.
+	ReceiveLimit = maxMessageBytes + 1
+	// protocolViolated is how a stream ends whose messages make no sense. Servers do not use it.
+	protocolViolated = codes.DataLoss
+)
 
-// maxSilentLooks is how often in a row the watchdog may look and see no progress.
-const maxSilentLooks = 6
-
-// ReceiveLimit is the limit of gRPC for messages on the stream. It differs from the limits of servers,
-// whose errors look the same.
-const ReceiveLimit = maxMessageBytes + 1
-
-var tooLarge = fmt.Sprintf("vs. %d)", ReceiveLimit)
+var errEnded = errors.New("the server closed it")
 
 // isTooLarge returns whether the server has sent too large a message.
 func isTooLarge(err error) bool {
-	return status.Code(err) == codes.ResourceExhausted && strings.Contains(err.Error(), tooLarge)
+	limit := fmt.Sprintf("vs. %d)", ReceiveLimit)
+	return status.Code(err) == codes.ResourceExhausted && strings.Contains(err.Error(), limit)
 }
-
-// protocolViolated is how a stream ends whose messages make no sense. Servers do not use it.
-const protocolViolated = codes.DataLoss
-
-// maxUnansweredLooks is how often in a row the watchdog may look and see no pong, also while policies
-// come: a server that sends them without end is of no use.
-const maxUnansweredLooks = int(maxTransfer / (silence / maxSilentLooks))
-
-var errEnded = errors.New("the server closed it")
 
 // A silentError is how a stream ends whose server does not answer pings, or sends no policy.
 type silentError struct {
@@ -70,8 +66,8 @@ type liveness struct {
 	// though it has one for this gate. Such pongs do not count.
 	lacksPolicy atomic.Bool
 
-	named    []string // the partitions to follow; none: all
-	promised []string // those among them that the server has
+	named    []string        // the partitions to follow; none: all
+	promised map[string]bool // those among them that the server has
 }
 
 // note notes a message of the server; hasPolicy is whether this gate has a policy that the server has
@@ -79,15 +75,16 @@ type liveness struct {
 func (l *liveness) note(response *queuegatev1.SyncResponse, hasPolicy bool) {
 	switch message := response.GetMessage().(type) {
 	case *queuegatev1.SyncResponse_Opened:
-		l.promised = slices.DeleteFunc(slices.Clone(l.named), func(name string) bool {
-			return !slices.Contains(message.Opened.GetPartitions(), name)
-		})
+		l.promised = map[string]bool{}
+		for _, name := range l.named {
+			if slices.Contains(message.Opened.GetPartitions(), name) {
+				l.promised[name] = true
+			}
+		}
 		l.progress.Store(true)
 	case *queuegatev1.SyncResponse_Policy:
 		if message.Policy.GetRemoved() {
-			l.promised = slices.DeleteFunc(l.promised, func(name string) bool {
-				return name == message.Policy.GetPartition()
-			})
+			delete(l.promised, message.Policy.GetPartition())
 		}
 		l.progress.Store(true)
 	case *queuegatev1.SyncResponse_Pong:
@@ -108,7 +105,7 @@ func (g *Gate) run(ctx context.Context) {
 		select {
 		case <-g.closing:
 			return
-		case <-time.After(g.ended(g.stream(ctx))):
+		case <-time.After(g.noteEnd(g.stream(ctx))):
 		}
 	}
 }
@@ -188,10 +185,7 @@ func watch(ctx context.Context, looks <-chan time.Time, stream *liveness, end fu
 }
 
 // send sends messages when they are due, for as long as the stream lasts.
-func (g *Gate) send(
-	ctx context.Context,
-	stream grpc.BidiStreamingClient[queuegatev1.SyncRequest, queuegatev1.SyncResponse],
-) {
+func (g *Gate) send(ctx context.Context, stream Stream) {
 	if stream.Send(g.opening()) != nil {
 		return
 	}

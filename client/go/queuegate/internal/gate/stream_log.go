@@ -7,13 +7,10 @@ import (
 	queuegatev1 "github.com/queuegate/queuegate/client/go/queuegate/v1"
 )
 
-// maxLoggedEnds is how many different reasons for ends of streams are logged until a stream lasts.
-const maxLoggedEnds = 8
-
-// maxLogged is how many partitions of the server are logged.
-const maxLogged = 10
-
 const (
+	maxLoggedEnds = 8  // different ends of streams, until a stream lasts
+	maxLogged     = 10 // partitions of the server
+
 	forbidden = "the server does not let it decide: sync.local_decisions forbids it, or this version" +
 		" of the client does not know the server's rules"
 	noOutbox = "the server requires a report of each decision: set GateConfig.Outbox"
@@ -35,8 +32,8 @@ func newStreamLog(partitions []string, canReport bool) *streamLog {
 	}
 }
 
-// opened logs the named partitions that the server does not have, and why the gate may not decide.
-func (l *streamLog) opened(opened *queuegatev1.SyncOpened) {
+// logOpening logs the named partitions that the server does not have, and why the gate may not decide.
+func (l *streamLog) logOpening(opened *queuegatev1.SyncOpened) {
 	var missing []string
 	for _, name := range l.partitions {
 		if !l.missing[name] && !slices.Contains(opened.GetPartitions(), name) {
@@ -61,16 +58,16 @@ func (l *streamLog) opened(opened *queuegatev1.SyncOpened) {
 	l.obstacle = obstacle
 }
 
-// ended logs why a stream has ended, unless it was logged since the last stream that lasted.
-func (l *streamLog) ended(err error) {
+// logEnd logs why a stream has ended, unless it was logged since the last stream that lasted.
+func (l *streamLog) logEnd(err error) {
 	if end := textToLog(err.Error()); !l.ends[end] && len(l.ends) < maxLoggedEnds {
 		l.ends[end] = true
 		slog.Warn("a gate's stream has ended", "error", end)
 	}
 }
 
-// lasts logs that a stream lasts, if others have ended before.
-func (l *streamLog) lasts() {
+// logLasting logs that a stream lasts, if others have ended before.
+func (l *streamLog) logLasting() {
 	if len(l.ends) > 0 {
 		clear(l.ends)
 		slog.Info("a gate's stream is connected again")

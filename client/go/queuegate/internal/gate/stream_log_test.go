@@ -19,12 +19,12 @@ func TestWhatIsLoggedOfStreams(t *testing.T) {
 	log := newStreamLog([]string{"a", "b"}, false)
 	greet := func(decide, report bool, partitions ...string) func() {
 		return func() {
-			log.opened(&queuegatev1.SyncOpened{
+			log.logOpening(&queuegatev1.SyncOpened{
 				LocalDecisions: decide, ReportDecisions: report, Partitions: partitions,
 			})
 		}
 	}
-	end := func(why string) func() { return func() { log.ended(errors.New(why)) } }
+	end := func(why string) func() { return func() { log.logEnd(errors.New(why)) } }
 	for number, each := range []struct {
 		act  func()
 		want string // nothing is logged if it is empty
@@ -37,11 +37,11 @@ func TestWhatIsLoggedOfStreams(t *testing.T) {
 		{greet(true, true), "GateConfig.Outbox"},
 		{greet(true, false), ""},
 		{greet(true, true), "GateConfig.Outbox"},
-		{log.lasts, ""},
+		{log.logLasting, ""},
 		{end("one"), "one"},
 		{end("two"), "two"},
 		{end("one"), ""},
-		{log.lasts, "is connected again"},
+		{log.logLasting, "is connected again"},
 		{end("one"), "one"},
 	} {
 		logged.Reset()
@@ -52,7 +52,7 @@ func TestWhatIsLoggedOfStreams(t *testing.T) {
 	}
 	logged.Reset()
 	for number := range 3 * maxLoggedEnds {
-		log.ended(fmt.Errorf("attempt %d", number))
+		log.logEnd(fmt.Errorf("attempt %d", number))
 	}
 	if count := strings.Count(logged.String(), "\n"); count != maxLoggedEnds-1 {
 		t.Error(count)

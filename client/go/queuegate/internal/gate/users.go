@@ -45,8 +45,6 @@ func (e *userEntry) live(from time.Duration, lifetime time.Duration) {
 	e.refreshAt.Store(int64(from + time.Duration(refreshAfter*float64(lifetime))))
 }
 
-func (e *userEntry) drop() { e.expiresAt.Store(int64(never)) }
-
 // size returns about how many bytes the groups take.
 func (e *userEntry) size() int {
 	sum := groupOverheadBytes * len(e.groups)
@@ -96,7 +94,7 @@ func (u *users) set(key userKey, exists bool, groups []string, from, lifetime ti
 }
 
 func (u *users) drop(entry *userEntry) {
-	entry.drop()
+	entry.expiresAt.Store(int64(never))
 	delete(u.entries, entry.key)
 	u.bytes -= entry.size()
 }

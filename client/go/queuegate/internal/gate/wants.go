@@ -17,54 +17,49 @@ const (
 
 // wants are the users whose groups this gate needs. Each is asked for once until the answer comes.
 type wants struct {
-	wake func()
+	wake func() // must not wait
 
 	mutex   sync.Mutex
 	waiting map[userKey]struct{}
-	asked   map[userKey]asked
+	lookups map[userKey]lookup
 	purgeAt time.Duration
 }
 
-type asked struct {
-	at       time.Duration
-	again    time.Duration // not to be asked for again before
-	answered bool
+// A lookup is a want that was sent.
+type lookup struct {
+	sentAt     time.Duration
+	again      time.Duration // the user is not asked for again before
+	isAnswered bool
 }
 
 func newWants(wake func()) *wants {
-	return &wants{wake: wake, waiting: map[userKey]struct{}{}, asked: map[userKey]asked{}}
+	return &wants{wake: wake, waiting: map[userKey]struct{}{}, lookups: map[userKey]lookup{}}
 }
 
 // add asks for the groups of a user with the next messages.
 func (w *wants) add(key userKey, now time.Duration) {
-	if w.wait(key, now) {
-		w.wake()
-	}
-}
-
-func (w *wants) wait(key userKey, now time.Duration) bool {
 	w.mutex.Lock()
 	defer w.mutex.Unlock()
 	if _, isWaiting := w.waiting[key]; isWaiting {
-		return false
+		return
 	}
-	if earlier, isAsked := w.asked[key]; isAsked && now < earlier.again {
-		return false
+	if earlier, isAsked := w.lookups[key]; isAsked && now < earlier.again {
+		return
 	}
-	if len(w.waiting)+len(w.asked) >= maxWaiting && now >= w.purgeAt {
+	if len(w.waiting)+len(w.lookups) >= maxWaiting && now >= w.purgeAt {
 		w.purgeAt = now + refreshRetry
-		for other, earlier := range w.asked {
-			if earlier.answered && now >= earlier.again {
-				delete(w.asked, other)
+		for other, earlier := range w.lookups {
+			if earlier.isAnswered && now >= earlier.again {
+				delete(w.lookups, other)
 			}
 		}
 	}
-	if len(w.waiting)+len(w.asked) >= maxWaiting {
-		return false
+	if len(w.waiting)+len(w.lookups) >= maxWaiting {
+		return
 	}
 	key.name = strings.Clone(key.name) // it may be a part of a large text
 	w.waiting[key] = struct{}{}
-	return true
+	w.wake()
 }
 
 // take returns the users to ask for now, by partition, with one message for each.
@@ -78,7 +73,7 @@ func (w *wants) take(now time.Duration) map[string][]string {
 		}
 		taken[key.partition] = append(taken[key.partition], key.name)
 		delete(w.waiting, key)
-		w.asked[key] = asked{at: now, again: now + answerTime}
+		w.lookups[key] = lookup{sentAt: now, again: now + answerTime}
 	}
 	return taken
 }
@@ -88,14 +83,14 @@ func (w *wants) take(now time.Duration) map[string][]string {
 func (w *wants) answer(key userKey, again time.Duration) (time.Duration, bool) {
 	w.mutex.Lock()
 	defer w.mutex.Unlock()
-	earlier, isAsked := w.asked[key]
-	if !isAsked || earlier.answered {
+	earlier, isAsked := w.lookups[key]
+	if !isAsked || earlier.isAnswered {
 		return 0, false
 	}
-	if delete(w.asked, key); again > 0 {
-		w.asked[key] = asked{again: again, answered: true}
+	if delete(w.lookups, key); again > 0 {
+		w.lookups[key] = lookup{again: again, isAnswered: true}
 	}
-	return earlier.at, true
+	return earlier.sentAt, true
 }
 
 // clear asks for nobody: answers come only on the stream that they were asked for on.
@@ -103,5 +98,5 @@ func (w *wants) clear() {
 	w.mutex.Lock()
 	defer w.mutex.Unlock()
 	clear(w.waiting)
-	clear(w.asked)
+	clear(w.lookups)
 }

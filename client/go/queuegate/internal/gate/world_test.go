@@ -63,7 +63,7 @@ func (w *world) live(policies ...*queuegatev1.SyncResponse) *world {
 }
 
 func (w *world) ask(user, queue string) (Answer, bool) {
-	return w.decider.decide(&Question{User: user, Queue: queue})
+	return w.decider.Decide(&Question{User: user, Queue: queue})
 }
 
 // expect expects a decision about access to a queue: its reason, or "" if the server must be asked.

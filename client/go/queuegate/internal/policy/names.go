@@ -99,35 +99,20 @@ func parentPath(path string) string {
 
 // isRecoveryPath returns whether a path in lower case is the recovery queue or below it.
 func isRecoveryPath(path string) bool {
-	rest, found := strings.CutPrefix(path, recoveryQueue)
-	return found && (rest == "" || rest[0] == '.')
-}
-
-// IsPlain returns whether a server accepts a text as a name: short, and without control
-// characters and line separators.
-func IsPlain(text string) bool {
-	if text == "" || len(text) > maxNameBytes {
-		return false
-	}
-	for i := range len(text) {
-		if sign := text[i]; sign < 0x20 || sign == 0x7f {
-			return false
-		} else if sign >= utf8.RuneSelf {
-			return isPlainUnicode(text[i:])
-		}
-	}
-	return true
+	rest, isBelow := strings.CutPrefix(path, recoveryQueue)
+	return isBelow && (rest == "" || rest[0] == '.')
 }
 
 // maxNameBytes is the limit of servers for names. Their limit for paths is larger.
 const maxNameBytes = 1024
 
-func isPlainUnicode(text string) bool {
-	for _, sign := range text {
-		if sign < 0x20 || 0x7f <= sign && sign < 0xa0 || sign == '\u2028' || sign == '\u2029' ||
-			sign == utf8.RuneError {
-			return false
-		}
-	}
-	return true
+// IsPlain returns whether a server accepts a text as a name: short, and without control
+// characters and line separators.
+func IsPlain(text string) bool {
+	return text != "" && len(text) <= maxNameBytes && !strings.ContainsFunc(text, isNotPlain)
+}
+
+func isNotPlain(sign rune) bool {
+	return sign < 0x20 || 0x7f <= sign && sign < 0xa0 || sign == '\u2028' || sign == '\u2029' ||
+		sign == utf8.RuneError
 }
