@@ -22,13 +22,12 @@ const (
 	minColumnQuestions = 64
 	// The same if other questions need a batch: an extra request costs as much as 400 questions.
 	minMixedColumnQuestions = 512
-	// The limit that keeps the response below the size limit of gRPC, too.
+	// Keeps the response below the size limit of gRPC as well.
 	maxColumnQuestions = 20_000
 	maxColumnNames     = 10_000
 )
 
-// A Result is a decision, or why there is none. With an error it grants nothing, but is no denial
-// either.
+// A Result is a decision, or why there is none. One with an error grants nothing, and is not a denial.
 type Result struct {
 	Decision
 	// Err is the error that a call about this question alone would have returned.

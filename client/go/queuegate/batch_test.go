@@ -147,8 +147,8 @@ func TestColumnsAreUsedWhereTheySave(t *testing.T) {
 					requests = append(requests, fmt.Sprintf("columns %d", len(request.UserIndexes)))
 				}
 			}
-			if found := strings.Join(requests, ", "); found != each.requests {
-				t.Errorf("got %s, want %s", found, each.requests)
+			if got := strings.Join(requests, ", "); got != each.requests {
+				t.Errorf("got %s, want %s", got, each.requests)
 			}
 		})
 	}

@@ -267,8 +267,8 @@ type answer interface {
 	GetPolicyRevision() uint64
 }
 
-// decisionOf returns the decision in a response, or an error if whether it allows contradicts its
-// reason: then neither can be believed.
+// decisionOf returns the decision in a response. It is an error if the outcome contradicts the reason:
+// then neither can be believed.
 func decisionOf(response answer) (Decision, error) {
 	name := strings.TrimPrefix(queuegatev1.Reason_name[int32(response.GetReason())], "REASON_")
 	reason := cmp.Or(Reason(strings.ToLower(name)), ReasonUnspecified) // a newer server may have others

@@ -315,15 +315,15 @@ func TestErrors(t *testing.T) {
 			server := startFake(t)
 			server.fail(fault{err: each.given, pushback: "-1"})
 			decision, err := server.connect(t, Config{}).Check(t.Context(), Check{User: "alice", Queue: "root"})
-			var found *Error
-			if !errors.As(err, &found) {
+			var failure *Error
+			if !errors.As(err, &failure) {
 				t.Fatal(err)
 			}
 			expectError(t, err, each.kind, each.want.Message)
 			expectError(t, err, each.parent, "")
 			each.want.Kind, each.want.Code = each.kind, status.Code(each.given)
-			if decision != (Decision{}) || !reflect.DeepEqual(*found, each.want) || status.Code(err) != found.Code {
-				t.Errorf("got %+v, want %+v", *found, each.want)
+			if decision != (Decision{}) || !reflect.DeepEqual(*failure, each.want) || status.Code(err) != failure.Code {
+				t.Errorf("got %+v, want %+v", *failure, each.want)
 			}
 		})
 	}

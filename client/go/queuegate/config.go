@@ -41,14 +41,14 @@ type Config struct {
 	// none is set. The variables do not apply to Unix sockets.
 	TLS *TLS
 	// TokenFile is the regular file with the bearer token, which is reread when it changes. While it
-	// cannot be read, calls send the last token, and the default logger of slog has a warning.
+	// cannot be read, calls send the last token, and slog's default logger warns.
 	// Empty: the variable QUEUEGATE_TOKEN_FILE. A token is only sent over TLS or within this
 	// machine.
 	TokenFile string
 	// Retry says how often and when to retry.
 	Retry Retry
-	// DialOptions are for interceptors, stats handlers and whatever else gRPC offers. They apply after
-	// the options of the client, and so take precedence over them.
+	// DialOptions are for interceptors, stats handlers and anything else that gRPC offers. They take
+	// precedence over the options of the client.
 	DialOptions []grpc.DialOption
 }
 
@@ -65,8 +65,8 @@ type TLS struct {
 	ServerName string
 }
 
-// Retry says how calls are retried that fail with UNAVAILABLE, or with CANCELLED by a server that
-// is shutting down. All calls can be repeated safely; a retry never exceeds the time limit.
+// Retry says how to retry calls that fail with UNAVAILABLE, or with CANCELLED by a server that is
+// shutting down. All calls can be repeated safely; a retry never exceeds the time limit.
 //
 // Each wait is jittered around the backoff. A delay that the server requests
 // (grpc-retry-pushback-ms) is respected. While most calls fail, none is retried.
@@ -153,7 +153,8 @@ func newPlan(config Config) (plan, error) {
 		}
 		options = append(options, grpc.WithPerRPCCredentials(token))
 	}
-	return plan{address, cmp.Or(config.Timeout, defaultTimeout), encrypted, append(options, config.DialOptions...)}, nil
+	options = append(options, config.DialOptions...)
+	return plan{address, cmp.Or(config.Timeout, defaultTimeout), encrypted, options}, nil
 }
 
 // The names of the settings, for messages.

@@ -66,7 +66,7 @@ var (
 type Error struct {
 	// Kind is one of the Err values, which [errors.Is] finds.
 	Kind error
-	// Code is the status code of gRPC, which [status.Code] finds, too.
+	// Code is the status code of gRPC, which [status.Code] also finds.
 	Code codes.Code
 	// Reason is the server's reason, for programs: a value of the contract's ErrorReason without
 	// its prefix, such as RESOLVER_UNAVAILABLE. Empty if there is none, for example because the
@@ -138,11 +138,12 @@ func (c *Client) failure(ctx context.Context, err error) *Error {
 			break
 		}
 		failure.Kind = ErrMessageTooLarge
-		failure.Message = fmt.Sprintf("the request is too large for %s: send less at once, or raise the server's"+
-			" limits.max_message (%s)", address, details)
+		message := "the request is too large for %s: send less at once, or raise the server's" +
+			" limits.max_message (%s)"
 		if strings.Contains(details, fmt.Sprintf("vs. %d", maxReceiveBytes)) { // the client's own limit
-			failure.Message = fmt.Sprintf("the response of %s is too large: ask for less at once (%s)", address, details)
+			message = "the response of %s is too large: ask for less at once (%s)"
 		}
+		failure.Message = fmt.Sprintf(message, address, details)
 	case codes.Unavailable:
 		failure.Message = unavailable(details, address, c.plan.encrypted, c.hasWorked.Load())
 	case codes.DeadlineExceeded:

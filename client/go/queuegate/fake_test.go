@@ -197,11 +197,11 @@ func (f *fake) seen() []any {
 func (f *fake) authorizations() []string {
 	f.mutex.Lock()
 	defer f.mutex.Unlock()
-	var found []string
+	var headers []string
 	for _, each := range f.headers {
-		found = append(found, strings.Join(each.Get("authorization"), ","))
+		headers = append(headers, strings.Join(each.Get("authorization"), ","))
 	}
-	return found
+	return headers
 }
 
 func decided(user, queue string) *queuegatev1.CheckQueueAccessResponse {
@@ -224,11 +224,11 @@ var badQueue = detailed(codes.InvalidArgument, "queue: bad", "INVALID_FIELD",
 // detailed returns an error as a queuegate server sends it.
 func detailed(code codes.Code, message, reason string, details ...protoadapt.MessageV1) error {
 	info := &errdetails.ErrorInfo{Domain: "queuegate", Reason: reason}
-	made, err := status.New(code, message).WithDetails(append(details, info)...)
+	failure, err := status.New(code, message).WithDetails(append(details, info)...)
 	if err != nil {
 		panic(err)
 	}
-	return made.Err()
+	return failure.Err()
 }
 
 func retryAfter(delay time.Duration) protoadapt.MessageV1 {

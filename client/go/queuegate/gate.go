@@ -23,12 +23,12 @@ type GateConfig struct {
 	Config
 	// Name is what the server calls the gate, at most 256 bytes. Empty: the host and the process.
 	Name string
-	// Partitions are those whose policies to hold, at most 10 000. None: all. One that the server does
-	// not have is logged once, and held as soon as the server has it.
+	// Partitions are those whose policies the gate holds, at most 10 000. None: all. One that the server
+	// does not have is logged once, and held as soon as the server has it.
 	Partitions []string
-	// Stale is how long state without a lease decides while the server cannot be reached; after it
-	// calls fail. Such decisions have Stale set, and may be older than what an invalidation waited
-	// for. Zero: it never decides.
+	// Stale is how long the gate decides without a lease while it cannot reach the server; after that,
+	// calls fail. Such decisions have Stale set, and may predate a change that an invalidation waited
+	// for. Zero: not at all.
 	Stale time.Duration
 	// OnChange is called after the gate has begun to decide from another policy, in a goroutine of
 	// its own. Calls do not overlap; one may stand for several changes. A panic in it ends the
@@ -40,7 +40,7 @@ type GateConfig struct {
 	Outbox string
 }
 
-// GateState says whether a gate decides by itself.
+// GateState says whether a gate decides itself.
 type GateState string
 
 // The states of a gate.
@@ -144,7 +144,7 @@ const (
 // the server. Close the gate, and not its client.
 func (g *Gate) Client() *Client { return g.client }
 
-// State says whether the gate decides by itself.
+// State says whether the gate decides itself.
 func (g *Gate) State() GateState { return GateState(g.gate.State()) }
 
 // Decided returns how many questions were decided in this process.
@@ -153,7 +153,7 @@ func (g *Gate) Decided() uint64 { return g.gate.Decided() }
 // Resets returns how often the server has reset the gate: had it drop its lease and its groups.
 func (g *Gate) Resets() uint64 { return g.gate.Resets() }
 
-// OutboxCounts say what became of the decisions that a gate must report, since it was made.
+// OutboxCounts say what happened to the decisions that a gate must report, since it was created.
 type OutboxCounts struct {
 	// WaitingBytes is the size of all files in the outbox.
 	WaitingBytes int64
@@ -167,7 +167,7 @@ type OutboxCounts struct {
 	Damaged uint64
 }
 
-// OutboxCounts says what became of the decisions that must be reported; zero without an outbox.
+// OutboxCounts says what happened to the decisions that must be reported; zero without an outbox.
 func (g *Gate) OutboxCounts() OutboxCounts {
 	if g.outbox == nil {
 		return OutboxCounts{}
@@ -211,7 +211,7 @@ func (g *Gate) CheckMany(ctx context.Context, questions []Check) ([]Result, erro
 	return results, nil
 }
 
-// Close gives up the lease, so that nobody waits for this gate, and closes its connection. Calls under
+// Close gives up the lease, so that no call waits for this gate, and closes its connection. Calls under
 // way and later ones end with [ErrClosed]. Closing again does nothing.
 func (g *Gate) Close() error {
 	g.gate.Close()

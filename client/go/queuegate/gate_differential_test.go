@@ -70,13 +70,13 @@ func randomQueues(levels []string) []string {
 	return paths
 }
 
-func below(path string, paths []string) (found []string) {
+func below(path string, paths []string) (got []string) {
 	for _, each := range paths {
 		if name, is := strings.CutPrefix(each, path+"."); is && !strings.Contains(name, ".") {
-			found = append(found, each)
+			got = append(got, each)
 		}
 	}
-	return found
+	return got
 }
 
 func lastLevel(path string) string { return path[strings.LastIndexByte(path, '.')+1:] }
@@ -269,15 +269,15 @@ func compare(t *testing.T, gate *Gate, questions []Check) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	found, err := gate.CheckMany(t.Context(), questions)
+	got, err := gate.CheckMany(t.Context(), questions)
 	if err != nil {
 		t.Fatal(err)
 	}
 	wrong := 0
 	for i, question := range questions {
-		if found[i].Decision != want[i].Decision || !errors.Is(found[i].Err, errors.Unwrap(want[i].Err)) {
+		if got[i].Decision != want[i].Decision || !errors.Is(got[i].Err, errors.Unwrap(want[i].Err)) {
 			if wrong++; wrong < 5 {
-				t.Errorf("%+v: %+v instead of %+v", question, found[i], want[i])
+				t.Errorf("%+v: %+v instead of %+v", question, got[i], want[i])
 			}
 		}
 	}
@@ -295,9 +295,9 @@ func compareQueues(t *testing.T, gate *Gate, questions []Check) {
 			RealUser: question.RealUser,
 		}
 		want, failed := gate.client.ListQueues(t.Context(), listing)
-		found, err := gate.ListQueues(t.Context(), listing)
-		if !slices.Equal(found, want) || !errors.Is(err, errors.Unwrap(failed)) {
-			t.Errorf("%+v: %v, %v instead of %v, %v", listing, found, err, want, failed)
+		got, err := gate.ListQueues(t.Context(), listing)
+		if !slices.Equal(got, want) || !errors.Is(err, errors.Unwrap(failed)) {
+			t.Errorf("%+v: %v, %v instead of %v, %v", listing, got, err, want, failed)
 		}
 	}
 }

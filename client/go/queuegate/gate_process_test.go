@@ -169,11 +169,11 @@ func TestAGateWhoseServerRestarts(t *testing.T) {
 	expectDecision(t, gate, "alice", alice, want)
 	stop()
 	eventually(t, "the lease has ended", func() bool {
-		found, decided := gate.decide(&alice)
-		if !decided || !found.Allowed {
-			t.Error(found, decided)
+		got, decided := gate.decide(&alice)
+		if !decided || !got.Allowed {
+			t.Error(got, decided)
 		}
-		return found.Stale
+		return got.Stale
 	})
 	if !gate.client.hasWorked.Load() {
 		t.Error("errors would doubt the settings of TLS")

@@ -39,12 +39,12 @@ func eventually(t *testing.T, what string, holds func() bool) {
 func expectDecision(t *testing.T, gate *Gate, name string, question Check, want Decision) {
 	t.Helper()
 	eventually(t, name+" is decided by the gate", func() bool {
-		found, decided := gate.decide(&question)
-		if !decided || found.PolicyRevision != want.PolicyRevision {
+		got, decided := gate.decide(&question)
+		if !decided || got.PolicyRevision != want.PolicyRevision {
 			return false
 		}
-		if found != want {
-			t.Errorf("%s: %+v instead of %+v", name, found, want)
+		if got != want {
+			t.Errorf("%s: %+v instead of %+v", name, got, want)
 		}
 		return true
 	})
@@ -83,9 +83,9 @@ func TestQueueVectorsThroughAGate(t *testing.T) {
 				if failed == nil {
 					expectDecision(t, gate, asked.ID, question, want)
 				}
-				found, err := gate.Check(t.Context(), question)
-				if found != want || !errors.Is(err, errors.Unwrap(failed)) {
-					t.Errorf("%s: %+v, %v instead of %+v, %v", asked.ID, found, err, want, failed)
+				got, err := gate.Check(t.Context(), question)
+				if got != want || !errors.Is(err, errors.Unwrap(failed)) {
+					t.Errorf("%s: %+v, %v instead of %+v, %v", asked.ID, got, err, want, failed)
 				}
 			}
 		})

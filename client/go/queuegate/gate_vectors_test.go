@@ -65,9 +65,9 @@ partitions: {test: {resolver: table}}
 					tried++
 					expectDecision(t, gate, each.ID+" in "+queue, question, want)
 				}
-				found, err := gate.Check(t.Context(), question)
-				if found != want || !errors.Is(err, errors.Unwrap(failed)) {
-					t.Errorf("%s: %+v, %v instead of %+v, %v", each.ID, found, err, want, failed)
+				got, err := gate.Check(t.Context(), question)
+				if got != want || !errors.Is(err, errors.Unwrap(failed)) {
+					t.Errorf("%s: %+v, %v instead of %+v, %v", each.ID, got, err, want, failed)
 				}
 			}
 			for _, group := range each.Groups {
@@ -87,9 +87,9 @@ partitions: {test: {resolver: table}}
 	}
 }
 
-func values(of map[string]string) (found []string) {
+func values(of map[string]string) (got []string) {
 	for _, each := range of {
-		found = append(found, each)
+		got = append(got, each)
 	}
-	return found
+	return got
 }

@@ -67,9 +67,9 @@ func PodOwner(annotations, labels map[string]string, options ...PodOption) UserI
 
 // PodQueue returns the path of the queue that a pod with these annotations and labels names.
 //
-// As in YuniKorn, the label [QueueKey] counts before the annotation of that name, and that before
-// the label queue; empty values do not count. [ProvidedQueue] turns the name into a path. The result
-// is empty for a pod that names no queue: another placement rule then selects one.
+// As in YuniKorn, the label [QueueKey] takes precedence over the annotation of that name, and the
+// annotation over the label queue; empty values are ignored. [ProvidedQueue] turns the name into a
+// path. The result is empty for a pod that names no queue: another placement rule then selects one.
 //
 // YuniKorn places an application by the first of its pods, and a later pod with the same application
 // ID joins it, whichever queue that pod names.
@@ -78,7 +78,7 @@ func PodQueue(annotations, labels map[string]string, parent string) string {
 }
 
 // ProvidedQueue returns the path of the queue that YuniKorn's placement rule provided selects for a
-// name. A name that begins with root. is a path. Any other name, also root, stands for one queue below
+// name. A name that begins with root. is a path. Any other name, even root, stands for one queue below
 // a parent, and a dot in it becomes _dot_.
 //
 // The parent is the path of the queue that the parent of the rule selects, such as root.dev where a

@@ -60,8 +60,8 @@ func serve(t *testing.T, listen string, arguments ...string) (string, func()) {
 	}
 	t.Cleanup(stop)
 	line, err := bufio.NewReader(output).ReadString('\n')
-	_, address, found := strings.Cut(line, " on ")
-	if err != nil || !found {
+	_, address, isServing := strings.Cut(line, " on ")
+	if err != nil || !isServing {
 		stop()
 		t.Fatalf("no start: %q, %v\n%s", line, err, log.String())
 	}

@@ -29,7 +29,7 @@ const (
 	reportInterval = 200 * time.Millisecond
 )
 
-// State says whether a gate decides by itself.
+// State says whether a gate decides.
 type State string
 
 // The states.
@@ -57,7 +57,7 @@ type Options struct {
 	Outbox     *Outbox // nil: decisions cannot be reported
 }
 
-// A Gate decides by itself while it may.
+// A Gate decides while its server's lease lasts.
 type Gate struct {
 	*decider
 	options  Options
@@ -67,7 +67,7 @@ type Gate struct {
 	closing  chan struct{}
 	stopped  chan struct{}
 	isClosed atomic.Bool
-	isOpen   atomic.Bool // a stream: the server may count a lease, also before this gate is live
+	isOpen   atomic.Bool // whether there is a stream: the server may count a lease before this gate is live
 	resets   atomic.Uint64
 
 	mutex       sync.Mutex // of the fields below, and of the session
@@ -116,7 +116,7 @@ func (g *Gate) Decided() uint64 { return g.decided.Load() }
 // Resets returns how often the server has reset this gate.
 func (g *Gate) Resets() uint64 { return g.resets.Load() }
 
-// State says whether this gate decides by itself.
+// State says whether this gate decides.
 func (g *Gate) State() State {
 	now := g.replica.state.Load()
 	switch {
@@ -188,8 +188,7 @@ func (g *Gate) opening() *queuegatev1.SyncRequest {
 	return g.session.open()
 }
 
-// due returns the messages to send now, and how long there is nothing to send unless this gate is
-// woken.
+// due returns the messages to send now, and how long to wait for the next ones unless woken.
 func (g *Gate) due() ([]*queuegatev1.SyncRequest, time.Duration) {
 	g.mutex.Lock()
 	defer g.mutex.Unlock()
@@ -230,18 +229,18 @@ func (g *Gate) receive(response *queuegatev1.SyncResponse, lacksPolicy bool) err
 	if opened := response.GetOpened(); opened != nil {
 		g.grace.Store(0)
 		g.hasAnswered = true
-		g.log.logOpening(opened)
+		g.log.opening(opened)
 		if !opened.GetResumed() {
 			g.noteReset()
 		}
 	}
 	if response.GetPong() != nil && !lacksPolicy {
-		g.pause = firstPause // streams that end before it are opened less and less often
-		// A server may answer a ping, and end each stream by what it is sent then: the second counts.
+		g.pause = firstPause // without it, streams are opened less and less often
+		// A server may answer a ping and then end each stream because of the next message: the second counts.
 		if g.pongs++; g.pongs > 1 {
-			g.log.logLasting()
+			g.log.recovery()
 		}
-		// Not earlier: the gate decides even if its reports end streams.
+		// Not earlier, so that the gate decides even if its reports end streams.
 		g.reports = g.reporter != nil && g.replica.state.Load().rights.report
 	}
 	if reported := response.GetReported(); reported != nil && g.reporter != nil {
@@ -285,7 +284,7 @@ func (g *Gate) noteEnd(err error) time.Duration {
 		if !errors.As(err, &silent) && !errors.Is(err, errEnded) {
 			why = g.options.Explain(err, g.hasAnswered)
 		}
-		g.log.logEnd(why)
+		g.log.end(why)
 	}
 	var grace time.Duration
 	switch status.Code(err) {
@@ -319,11 +318,11 @@ func isAboutReport(err error) bool {
 }
 
 // detail returns the first detail of a type; nil if there is none.
-func detail[Detail any](err error) (first Detail) {
+func detail[Detail any](err error) (none Detail) {
 	for _, each := range status.Convert(err).Details() {
-		if first, is := each.(Detail); is {
-			return first
+		if match, is := each.(Detail); is {
+			return match
 		}
 	}
-	return first
+	return none
 }

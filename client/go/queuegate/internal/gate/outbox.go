@@ -29,8 +29,8 @@ const (
 	rejectedName  = "rejected"
 )
 
-// An Outbox keeps decisions in a folder until the server's audit log has them, also over the end of
-// the process. Each decision is written to the newest segment before it is answered, so it is lost
+// An Outbox keeps decisions in a folder until the server's audit log has them, even after the process
+// has ended. Each decision is written to the newest segment before it is answered, so it is lost
 // only with the machine or its disk.
 type Outbox struct {
 	folder string
@@ -51,7 +51,7 @@ type OutboxCounts struct {
 	Confirmed, NotKept, Rejected, Damaged uint64
 }
 
-// OpenOutbox opens a folder, which is made if it does not exist. Only one outbox may have it.
+// OpenOutbox opens a folder, and creates it if it does not exist. Only one outbox can use it.
 func OpenOutbox(folder string) (*Outbox, error) {
 	if err := os.MkdirAll(folder, 0o700); err != nil {
 		return nil, err
@@ -68,7 +68,7 @@ func OpenOutbox(folder string) (*Outbox, error) {
 	return o, nil
 }
 
-// load finds the segments of processes before this one.
+// load finds the segments of earlier processes.
 func (o *Outbox) load() error {
 	files, err := os.ReadDir(o.folder)
 	if err != nil {
@@ -96,13 +96,13 @@ func (o *Outbox) load() error {
 	return nil
 }
 
-// begin begins a segment, whose file is made with its first decision.
+// begin begins a segment, whose file is created with its first decision.
 func (o *Outbox) begin(number uint64) {
 	path := filepath.Join(o.folder, fmt.Sprintf("%020d", number)+segmentSuffix)
 	o.newest = segment{number: number, path: path}
 }
 
-// Counts says what became of the decisions.
+// Counts says what happened to the decisions.
 func (o *Outbox) Counts() OutboxCounts {
 	o.mutex.Lock()
 	defer o.mutex.Unlock()
@@ -173,7 +173,7 @@ func (o *Outbox) logFault(err error) {
 	o.fault = fault
 }
 
-// oldest returns the decisions of the oldest segment that has any; none if nothing waits.
+// oldest returns the decisions of the oldest segment that has any; none if the outbox is empty.
 func (o *Outbox) oldest() []*queuegatev1.LocalDecision {
 	o.mutex.Lock()
 	defer o.mutex.Unlock()
@@ -242,7 +242,7 @@ func (o *Outbox) keepCopy(damaged segment, readable int, fault error) {
 	}
 }
 
-// reject sets decisions aside that the server does not accept; the fault is that of the first one. They
+// reject sets aside decisions that the server does not accept; the fault is that of the first one. They
 // are logged together: a server may refuse a thousand at once.
 func (o *Outbox) reject(decisions []*queuegatev1.LocalDecision, fault string) {
 	o.mutex.Lock()

@@ -41,23 +41,23 @@ func (o *Outbox) addFor(users ...string) bool {
 // report returns the number of the next report and the users in it.
 func (r *reporter) report() (uint64, []string) {
 	report := r.next().GetReport()
-	var found []string
+	var got []string
 	for _, each := range report.GetDecisions() {
-		found = append(found, each.GetUser())
+		got = append(got, each.GetUser())
 	}
-	return report.GetId(), found
+	return report.GetId(), got
 }
 
 func files(t *testing.T, folder string) []string {
 	t.Helper()
-	found, err := filepath.Glob(filepath.Join(folder, "[0-9]*"))
+	got, err := filepath.Glob(filepath.Join(folder, "[0-9]*"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i := range found {
-		found[i] = filepath.Base(found[i])
+	for i := range got {
+		got[i] = filepath.Base(got[i])
 	}
-	return found
+	return got
 }
 
 func TestReportsAreConfirmed(t *testing.T) {

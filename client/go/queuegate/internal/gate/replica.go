@@ -60,8 +60,8 @@ func (s *size) add(other size, sign int) {
 	}
 }
 
-// A state is everything that decides but for the groups of users. Immutable: a change makes another
-// one, and a decision holds if its state is still the present one after it was taken.
+// A state is everything that decides, except the groups of users. Immutable: a change makes another one,
+// and a decision holds if its state is still the present one after it was taken.
 type state struct {
 	generation uint64
 	policies   map[string]*partitionPolicy
@@ -75,9 +75,9 @@ type replica struct {
 	partial  bool // it follows only some partitions
 	onPolicy func()
 
-	held     map[string]*partitionPolicy // all complete policies, also those that are not confirmed
+	held     map[string]*partitionPolicy // all complete policies, including those that are not confirmed
 	heldSize size
-	parts    *queuegatev1.PolicyPart // of a policy that is not complete, in one
+	parts    *queuegatev1.PolicyPart // of an incomplete policy, merged
 	partSize size                    // of these parts
 }
 
@@ -102,7 +102,7 @@ func (s *state) find(name string, partial bool) *partitionPolicy {
 	return local
 }
 
-// allow makes these rights decide.
+// allow sets the rights.
 func (r *replica) allow(given rights) {
 	if now := r.state.Load(); now.rights != given {
 		r.replace(now.policies, given)

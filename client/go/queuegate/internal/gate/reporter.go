@@ -11,8 +11,8 @@ import (
 const maxReported = 1_000
 
 // A reporter reports the decisions of an outbox, one report after the other. All arrive at least once,
-// but for those that the server refuses: they are set aside. A report for which it ends the stream is
-// divided until the decision is found. For one goroutine at a time.
+// except those that the server refuses, which are set aside. If the server ends the stream because of a
+// report, the report is divided until the faulty decision is found. For one goroutine at a time.
 type reporter struct {
 	outbox *Outbox
 	// groups are what is left of the oldest segment, in the order in which they are reported.

@@ -13,7 +13,7 @@ import (
 	queuegatev1 "github.com/queuegate/queuegate/client/go/queuegate/v1"
 )
 
-// maxPings is how many pings may be without an answer; those before them are too old to grant a lease.
+// maxPings is how many pings may be unanswered; older ones cannot grant a lease.
 const maxPings = 32
 
 // A session is the protocol of a gate, over all its streams: which state it may decide from, and
@@ -58,7 +58,7 @@ func newSession(r *replica, w *wants, name string, partitions []string, canRepor
 	return s
 }
 
-// open returns the first message of a new stream. The one before it has ended.
+// open returns the first message of a new stream. The previous stream has ended.
 func (s *session) open() *queuegatev1.SyncRequest {
 	s.isOpen = false
 	s.pings = nil
@@ -146,8 +146,8 @@ func (s *session) release(now time.Duration) *queuegatev1.SyncRequest {
 	return &queuegatev1.SyncRequest{Message: message}
 }
 
-// reset stops deciding from this state: the server does not know it, or let this gate in. It drops all
-// groups but those of these partitions.
+// reset stops deciding from this state, because the server does not know it or does not admit this
+// gate. It drops all groups but those of these partitions.
 func (s *session) reset(keepGroupsOf ...string) {
 	s.epoch = nil
 	if len(keepGroupsOf) == 0 {
@@ -219,8 +219,8 @@ func (s *session) startLease(id uint64) {
 	}
 }
 
-// setGroups decides from the groups of a user. They were looked up after they had been asked for,
-// so their lifetime is counted from then, however long they were under way.
+// setGroups stores the groups of a user. They were looked up after this gate had asked for them, so
+// their lifetime starts then, however long they were under way.
 func (s *session) setGroups(given *queuegatev1.UserGroups, now time.Duration) {
 	key := userKey{given.GetPartition(), given.GetUser()}
 	longest := uint64(maxLifetime / time.Millisecond)

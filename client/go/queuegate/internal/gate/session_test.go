@@ -540,12 +540,12 @@ func TestAChangeWhileADecisionIsMade(t *testing.T) {
 		w.expect("eve", "root", "")
 		w.give("eve", time.Minute, "g")
 		from := w.decider.replica.state.Load()
-		made := w.decider.evaluate(from, &Question{User: "eve", Queue: "root"})
-		if _, holds := w.decider.check(from, made); !holds {
-			t.Error(made)
+		memo := w.decider.evaluate(from, &Question{User: "eve", Queue: "root"})
+		if _, holds := w.decider.check(from, memo); !holds {
+			t.Error(memo)
 		}
 		w.receive(change)
-		if answer, holds := w.decider.check(from, made); holds {
+		if answer, holds := w.decider.check(from, memo); holds {
 			t.Error(name, answer)
 		}
 	}
@@ -581,13 +581,13 @@ func TestQueues(t *testing.T) {
 	message.Partition, message.First, message.Last, message.UseGivenGroups = "default", true, true, true
 	w := newWorld(t).live(part(message))
 	list := func(user, queue string, groups ...string) string {
-		found, decided := w.decider.Queues(&Question{User: user, Queue: queue, Groups: groups})
-		return fmt.Sprint(found, decided)
+		got, decided := w.decider.Queues(&Question{User: user, Queue: queue, Groups: groups})
+		return fmt.Sprint(got, decided)
 	}
-	expect := func(found, want string) {
+	expect := func(got, want string) {
 		t.Helper()
-		if found != want {
-			t.Errorf("%s instead of %s", found, want)
+		if got != want {
+			t.Errorf("%s instead of %s", got, want)
 		}
 	}
 	expect(list("alice", "root"), "[root.a root.b root.b.g root.bb] true")

@@ -32,8 +32,8 @@ func newStreamLog(partitions []string, canReport bool) *streamLog {
 	}
 }
 
-// logOpening logs the named partitions that the server does not have, and why the gate may not decide.
-func (l *streamLog) logOpening(opened *queuegatev1.SyncOpened) {
+// opening logs the named partitions that the server does not have, and why the gate may not decide.
+func (l *streamLog) opening(opened *queuegatev1.SyncOpened) {
 	var missing []string
 	for _, name := range l.partitions {
 		if !l.missing[name] && !slices.Contains(opened.GetPartitions(), name) {
@@ -58,16 +58,16 @@ func (l *streamLog) logOpening(opened *queuegatev1.SyncOpened) {
 	l.obstacle = obstacle
 }
 
-// logEnd logs why a stream has ended, unless it was logged since the last stream that lasted.
-func (l *streamLog) logEnd(err error) {
+// end logs why a stream has ended, unless that was logged since the last stream that lasted.
+func (l *streamLog) end(err error) {
 	if end := textToLog(err.Error()); !l.ends[end] && len(l.ends) < maxLoggedEnds {
 		l.ends[end] = true
 		slog.Warn("a gate's stream has ended", "error", end)
 	}
 }
 
-// logLasting logs that a stream lasts, if others have ended before.
-func (l *streamLog) logLasting() {
+// recovery logs that a stream lasts, if an end was logged before.
+func (l *streamLog) recovery() {
 	if len(l.ends) > 0 {
 		clear(l.ends)
 		slog.Info("a gate's stream is connected again")

@@ -19,12 +19,12 @@ func TestWhatIsLoggedOfStreams(t *testing.T) {
 	log := newStreamLog([]string{"a", "b"}, false)
 	greet := func(decide, report bool, partitions ...string) func() {
 		return func() {
-			log.logOpening(&queuegatev1.SyncOpened{
+			log.opening(&queuegatev1.SyncOpened{
 				LocalDecisions: decide, ReportDecisions: report, Partitions: partitions,
 			})
 		}
 	}
-	end := func(why string) func() { return func() { log.logEnd(errors.New(why)) } }
+	end := func(why string) func() { return func() { log.end(errors.New(why)) } }
 	for number, each := range []struct {
 		act  func()
 		want string // nothing is logged if it is empty
@@ -37,22 +37,22 @@ func TestWhatIsLoggedOfStreams(t *testing.T) {
 		{greet(true, true), "GateConfig.Outbox"},
 		{greet(true, false), ""},
 		{greet(true, true), "GateConfig.Outbox"},
-		{log.logLasting, ""},
+		{log.recovery, ""},
 		{end("one"), "one"},
 		{end("two"), "two"},
 		{end("one"), ""},
-		{log.logLasting, "is connected again"},
+		{log.recovery, "is connected again"},
 		{end("one"), "one"},
 	} {
 		logged.Reset()
 		each.act()
-		if found := logged.String(); !strings.Contains(found, each.want) || (found == "") != (each.want == "") {
-			t.Errorf("%d: %q instead of %q", number, found, each.want)
+		if got := logged.String(); !strings.Contains(got, each.want) || (got == "") != (each.want == "") {
+			t.Errorf("%d: %q instead of %q", number, got, each.want)
 		}
 	}
 	logged.Reset()
 	for number := range 3 * maxLoggedEnds {
-		log.logEnd(fmt.Errorf("attempt %d", number))
+		log.end(fmt.Errorf("attempt %d", number))
 	}
 	if count := strings.Count(logged.String(), "\n"); count != maxLoggedEnds-1 {
 		t.Error(count)

@@ -18,8 +18,8 @@ var endReasons = map[queuegatev1.Reason]policy.Reason{
 	queuegatev1.Reason_REASON_NO_MATCH:      policy.NoMatch,
 }
 
-// readTables checks the tables of a policy, all its parts in one, and returns the partition that they
-// describe and the bytes of its paths. A distance leads back, so no table can express a cycle.
+// readTables checks the tables of a policy, merged from its parts, and returns the partition that they
+// describe and the bytes of its paths. Distances lead backwards, so no table can express a cycle.
 func readTables(sent *queuegatev1.PolicyPart) (*policy.Partition, int, error) {
 	p := &policy.Partition{
 		Naming: policy.Naming(sent.GetNaming()), Ambiguous: sent.GetAmbiguousLevel(),

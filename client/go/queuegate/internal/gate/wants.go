@@ -9,7 +9,7 @@ import (
 const (
 	// maxWanted is how many users one message may ask for.
 	maxWanted = 1_000
-	// maxWaiting is how many users may wait for their groups, as many as the server lets.
+	// maxWaiting is how many users may wait for their groups, as many as the server allows.
 	maxWaiting = 10_000
 	// answerTime is how long an answer may take before a user is asked for again.
 	answerTime = 10 * time.Second
@@ -78,8 +78,8 @@ func (w *wants) take(now time.Duration) map[string][]string {
 	return taken
 }
 
-// answer notes an answer, and returns when the user was asked for; false if nobody did. If the answer
-// is of little use, the user is not asked for again before a time.
+// answer notes an answer, and returns when this gate asked for it; false if it did not. A user whose
+// answer is of little use is not asked for again before a time.
 func (w *wants) answer(key userKey, again time.Duration) (time.Duration, bool) {
 	w.mutex.Lock()
 	defer w.mutex.Unlock()
@@ -93,7 +93,7 @@ func (w *wants) answer(key userKey, again time.Duration) (time.Duration, bool) {
 	return earlier.sentAt, true
 }
 
-// clear asks for nobody: answers come only on the stream that they were asked for on.
+// clear forgets all users: an answer comes only on the stream that asked for it.
 func (w *wants) clear() {
 	w.mutex.Lock()
 	defer w.mutex.Unlock()
