@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"iter"
 	"strings"
 	"unicode/utf8"
 
@@ -97,85 +96,6 @@ func (c *Client) Explain(
 		return nil, err
 	}
 	return response, nil
-}
-
-// A QueueListing asks which queues a user may use.
-type QueueListing struct {
-	// User is the name of the user. Required.
-	User string
-	// Prefix limits the list to this queue and the queues below it. Empty: all.
-	Prefix string
-	// Partition, Access, Groups, NoGroups and RealUser are as in [Check].
-	Partition string
-	Access    Access
-	Groups    []string
-	NoGroups  bool
-	RealUser  string
-}
-
-// ListQueues lists the full paths of the configured queues that a user may use, sorted.
-func (c *Client) ListQueues(ctx context.Context, listing QueueListing) ([]string, error) {
-	var queues []string
-	for response, err := range c.queuePages(ctx, listing, false) {
-		if err != nil {
-			return nil, err
-		}
-		queues = append(queues, response.GetQueues()...)
-	}
-	return queues, nil
-}
-
-// A UsableQueue is a queue that a user may use.
-type UsableQueue struct {
-	// Queue is the full path of the queue.
-	Queue string
-	// Via is the entry of an ACL that decides a check.
-	Via *queuegatev1.AccessGrant
-}
-
-// ExplainQueues lists what [Client.ListQueues] lists, each with the ACL entry that decides a check.
-func (c *Client) ExplainQueues(ctx context.Context, listing QueueListing) ([]UsableQueue, error) {
-	var queues []UsableQueue
-	for response, err := range c.queuePages(ctx, listing, true) {
-		if err != nil {
-			return nil, err
-		}
-		paths, via := response.GetQueues(), response.GetVia()
-		if len(paths) != len(via) {
-			return nil, contractViolated(
-				"the server returned %d queues with %d entries: it may be older than this client",
-				len(paths), len(via))
-		}
-		for i, path := range paths {
-			queues = append(queues, UsableQueue{path, via[i]})
-		}
-	}
-	return queues, nil
-}
-
-func (c *Client) queuePages(
-	ctx context.Context, listing QueueListing, withVia bool,
-) iter.Seq2[*queuegatev1.ListQueuesResponse, error] {
-	faults := questionFaults(listing.User, listing.Groups, listing.NoGroups, listing.Access)
-	faults = appendFault(faults, "prefix", listing.Prefix, optional)
-	faults = appendFault(faults, "partition", listing.Partition, optional)
-	faults = appendFault(faults, "real_user", listing.RealUser, optional)
-	return func(yield func(*queuegatev1.ListQueuesResponse, error) bool) {
-		ctx, cancel := limited(ctx, c.plan.timeout)
-		defer cancel()
-		pages(func(token string) (*queuegatev1.ListQueuesResponse, error) {
-			return ask(ctx, c, c.plan.timeout, c.access.ListQueues, &queuegatev1.ListQueuesRequest{
-				User:      userGroups(listing.User, listing.Groups, listing.NoGroups),
-				Partition: listing.Partition,
-				Access:    listing.Access.number(),
-				Prefix:    listing.Prefix,
-				PageSize:  10_000,
-				PageToken: token,
-				RealUser:  listing.RealUser,
-				WithVia:   withVia,
-			}, faults...)
-		})(yield)
-	}
 }
 
 func (question *Check) request() *queuegatev1.CheckQueueAccessRequest {
