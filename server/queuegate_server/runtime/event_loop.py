@@ -28,45 +28,6 @@ CHECKS: Final = 60
 _MESSAGE: Final = b"The event loop has not run for a long time; this process ends itself.\n"
 
 
-SLICE_SECONDS: Final = 0.005
-"""The maximum duration of one step of long work."""
-_FREE_SECONDS: Final = 0.001
-"""The maximum duration of work that is not split into steps. Most work is shorter."""
-
-
-class WorkSlices:
-    """Splits long work into steps, so that other work of the event loop runs in between. An
-    asynchronous context manager around that work.
-
-    Long tasks that share a lock run one at a time: the interleaved steps of many tasks would block
-    the loop for as long as one unsplit task.
-    """
-
-    def __init__(self, turn: asyncio.Lock) -> None:
-        """Create slices. Only the holder of the lock may do long work."""
-        self._turn = turn
-        self._has_turn = False
-
-    async def __aenter__(self) -> Self:
-        """Start working."""
-        self._end = time.monotonic() + _FREE_SECONDS
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        """Let other tasks do long work."""
-        if self._has_turn:
-            self._turn.release()
-
-    async def pause_when_due(self) -> None:
-        """Let other work run if this step has taken long enough."""
-        if time.monotonic() > self._end:
-            if not self._has_turn:
-                await self._turn.acquire()
-                self._has_turn = True
-            await asyncio.sleep(PAUSE_SECONDS)
-            self._end = time.monotonic() + SLICE_SECONDS
-
-
 class LoopWatchdog:
     """Ends the process with SIGABRT, and the stacks of all threads on standard error, when the
     running loop hangs. A context manager.

@@ -17,7 +17,7 @@ from tests.resilience.isolation import neighbour
 from tests.support.memory_limit import limited_memory
 from tests.support.servers.queuegate_server import RunningServer
 
-MAX_P99: float = 0.1
+MAX_P99 = 0.1
 """Seconds."""
 MAX_FAILED = 0.01
 MAX_MEMORY = 512 << 20
@@ -116,9 +116,7 @@ def processor_time() -> tuple[int, int]:
     return sum(taken) - idle - waiting - ours, sum(taken)
 
 
-def expect_isolation(
-    found: Observation, record: Record, flood: Callable[[], None], max_p99: float = MAX_P99
-) -> None:
+def expect_isolation(found: Observation, record: Record, flood: Callable[[], None]) -> None:
     """Expect that a flood leaves others their service, and the server its memory."""
     for attempt in range(1, ATTEMPTS + 1):
         found.report()
@@ -141,6 +139,6 @@ def expect_isolation(
         assert found.peak < MAX_MEMORY, seen
         assert outcomes.get("wrong", 0) == 0, seen
         assert calls >= MIN_CALLS, seen
-        if (p99 < max_p99 or is_busy) and calls - answered <= MAX_FAILED * calls:
+        if (p99 < MAX_P99 or is_busy) and calls - answered <= MAX_FAILED * calls:
             return
         assert attempt < ATTEMPTS, seen

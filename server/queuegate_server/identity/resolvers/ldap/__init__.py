@@ -10,6 +10,7 @@ bind          opening a bound connection; kerberos_child is a program that binds
 bridge        TCP, StartTLS, TLS, and the bytes between them and libldap
 messages      the messages of a server, cut from the stream and checked
 certificates  advice on certificates that are not valid
+long_work     the steps of long work, and the rests between them
 connection    many requests at once on one connection, each with a time limit
 pending       the requests in flight, which messages may answer them, and how much they may bring
 entry         an entry, and what a server may send for its attributes

@@ -9,11 +9,13 @@ import asyncio
 import socket
 import ssl
 import time
+from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, cast
 
 from queuegate_server.identity.resolvers.ldap.certificates import certificate_advice
 from queuegate_server.identity.resolvers.ldap.discovery import ServerUrl
 from queuegate_server.identity.resolvers.ldap.errors import ServerFault
+from queuegate_server.identity.resolvers.ldap.long_work import LONG_BYTES, STEP_SECONDS, TURNS
 from queuegate_server.identity.resolvers.ldap.messages import (
     BIND_RESPONSE,
     MAX_CONTROL_MESSAGE_BYTES,
@@ -23,11 +25,6 @@ from queuegate_server.identity.resolvers.ldap.messages import (
     TooManyElements,
     check_message,
     read_result,
-)
-from queuegate_server.identity.resolvers.ldap.reading_turns import (
-    LONG_BYTES,
-    READING_SECONDS,
-    TURNS,
 )
 
 if TYPE_CHECKING:
@@ -154,6 +151,8 @@ class Bridge(_End):
         self._fault: ServerFault | None = None
         self._waiter: asyncio.Future[None] | None = None
         self._next_step: asyncio.TimerHandle | None = None
+        self._at_end: Callable[[], None] | None = None
+        """Passes the end of the connection on; None while it has not ended."""
 
     def data_received(self, data: bytes) -> None:
         """Check what the server sent and pass it on."""
@@ -164,12 +163,11 @@ class Bridge(_End):
             self._read_messages()
 
     def connection_lost(self, error: Exception | None) -> None:
-        """Pass on what came before the end, and wake `request`."""
-        while self._next_step is not None:
-            self._next_step.cancel()
-            self._continue()
-        super().connection_lost(error)
-        self._wake()
+        """End once the messages before the end have been read."""
+        self.transport = None
+        self._at_end = partial(super().connection_lost, error)
+        if self._next_step is None:
+            self._end()
 
     def _read_messages(self) -> None:
         """Check messages for some milliseconds, and the rest after a pause."""
@@ -182,9 +180,10 @@ class Bridge(_End):
                     super().data_received(message)
                 if self.lost is not None:
                     return
-                if time.monotonic() > begin + READING_SECONDS:
-                    self._rest(TURNS.next(begin))
+                if (worked := time.monotonic() - begin) > STEP_SECONDS:
+                    self._rest(TURNS.wait(worked))
                     return
+            TURNS.wait(time.monotonic() - begin)
         except ServerFault as fault:
             self._fault = fault
             (self.receiver or self).close(fault.detail)
@@ -197,6 +196,14 @@ class Bridge(_End):
         self.release()
         self._next_step = None
         self._read_messages()
+        if self._at_end is not None and self._next_step is None:
+            self._end()
+
+    def _end(self) -> None:
+        """Pass the end on, and wake `request`."""
+        if self._at_end is not None:
+            self._at_end()
+        self._wake()
 
     def _admit(self, head: MessageHead) -> bool:
         return (self.receiver or self).admit(head)

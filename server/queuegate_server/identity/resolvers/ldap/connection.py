@@ -22,6 +22,7 @@ from queuegate_server.identity.resolvers.ldap.errors import (
     to_fault,
 )
 from queuegate_server.identity.resolvers.ldap.instrumentation import StepObserver
+from queuegate_server.identity.resolvers.ldap.long_work import STEP_SECONDS, TURNS
 from queuegate_server.identity.resolvers.ldap.messages import (
     BIND_RESPONSE,
     SEARCH_DONE,
@@ -34,7 +35,6 @@ from queuegate_server.identity.resolvers.ldap.pending import (
     PendingRequests,
     SearchResult,
 )
-from queuegate_server.identity.resolvers.ldap.reading_turns import READING_SECONDS, TURNS
 
 _LAST_BYTES_SECONDS: Final = 0.25
 _RESPONSE_CONTROLS: Final = {SimplePagedResultsControl.controlType: SimplePagedResultsControl}
@@ -219,10 +219,17 @@ class LdapConnection:
         """Fetch what libldap has, and the rest after a pause if that takes long."""
         begin = time.monotonic()
         while self.lost is None and self._read_one():
-            if time.monotonic() > begin + READING_SECONDS:
-                # libldap may have read all there is, so the descriptor may not report it.
-                self._loop.call_later(TURNS.next(begin), self._read)
+            if (worked := time.monotonic() - begin) > STEP_SECONDS:
+                self._loop.remove_reader(self._descriptor)
+                self._loop.call_later(TURNS.wait(worked), self._read_on)
                 return
+        TURNS.wait(time.monotonic() - begin)
+
+    def _read_on(self) -> None:
+        # libldap may have read all there is, so the descriptor may not report it.
+        if self.lost is None:
+            self._loop.add_reader(self._descriptor, self._read)
+            self._read()
 
     def _read_one(self) -> bool:
         """Fetch one entry, reference or result; return False if there is none."""

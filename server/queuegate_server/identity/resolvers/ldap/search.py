@@ -17,8 +17,8 @@ from queuegate_server.identity.resolvers.ldap.errors import (
     TooManyEntries,
 )
 from queuegate_server.identity.resolvers.ldap.instrumentation import StepName, timed_step
+from queuegate_server.identity.resolvers.ldap.long_work import WorkSlices
 from queuegate_server.identity.resolvers.ldap.pending import Allowance, SearchResult
-from queuegate_server.runtime.event_loop import WorkSlices
 
 T = TypeVar("T")
 

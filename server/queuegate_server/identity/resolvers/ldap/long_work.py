@@ -1,0 +1,77 @@
+"""Long work on the answers of directories: short steps, and rests in which the event loop serves
+calls.
+
+gRPC hands over one call at a time, and each hand-over takes several turns of the event loop. So a
+rest is longer than a step, and the steps of all connections and lookups share the same rests.
+"""
+
+import asyncio
+import time
+from typing import Final, Self
+
+LONG_BYTES: Final = 65_536
+"""The size of an answer from which reading it is long work."""
+STEP_SECONDS: Final = 0.003
+"""The duration after which a step ends."""
+_FREE_SECONDS: Final = 0.001
+"""The duration of work that is not split into steps. Most work is shorter."""
+_SHORT_SECONDS: Final = 0.0003
+"""The duration of steps that need no rest: those for usual answers."""
+_REST: Final = 2
+"""How many times as long as a step the rest after it is."""
+_MAX_REST_SECONDS: Final = 0.1
+
+
+class Turns:
+    """The turns of all that do long work in a process."""
+
+    def __init__(self) -> None:
+        """Start without work."""
+        self._free_at = 0.0
+
+    def wait(self, worked: float = 0.0) -> float:
+        """Return the seconds until the next step may begin, after a step of `worked` seconds."""
+        now = time.monotonic()
+        if worked > _SHORT_SECONDS:
+            self._free_at = min(max(self._free_at, now) + worked * _REST, now + _MAX_REST_SECONDS)
+        return max(0.0, self._free_at - now)
+
+
+TURNS: Final = Turns()
+"""Those of this process."""
+
+
+class WorkSlices:
+    """Splits long work of a lookup into steps. An asynchronous context manager around that work.
+
+    Lookups that share a lock work one after the other, so that the first has its result soon.
+    """
+
+    def __init__(self, lock: asyncio.Lock) -> None:
+        """Create slices. Only the holder of the lock may do long work."""
+        self._lock = lock
+        self._has_lock = False
+
+    async def __aenter__(self) -> Self:
+        """Start working."""
+        self._begin = time.monotonic()
+        self._end = self._begin + _FREE_SECONDS
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        """Let other lookups do long work."""
+        if self._has_lock:
+            self._lock.release()
+
+    async def pause_when_due(self) -> None:
+        """Let other work run if this step has taken long enough."""
+        now = time.monotonic()
+        if now > self._end:
+            wait = TURNS.wait(now - self._begin)
+            if not self._has_lock:
+                await self._lock.acquire()
+                self._has_lock = True
+                wait = TURNS.wait()
+            await asyncio.sleep(wait)
+            self._begin = time.monotonic()
+            self._end = self._begin + STEP_SECONDS
