@@ -273,6 +273,7 @@ def policy(response: policy_pb2.GetPolicyResponse) -> _results.PolicyInfo:
                 queue.admin_acl,
                 tuple(queue.submit_acl_dropped_names),
                 tuple(queue.admin_acl_dropped_names),
+                queue.created_levels,
             )
             for queue in response.queues
         ),

@@ -93,6 +93,9 @@ class PolicyQueue:
     """Names in the submit ACL that the ACL grammar does not accept. They never match."""
     admin_acl_dropped_names: tuple[str, ...]
     """The same for the admin ACL."""
+    created_levels: int = 0
+    """The number of levels of queues that YARN creates below this queue when they are first
+    used; 0 if it creates none."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -192,6 +192,7 @@ DOCUMENTS: list[tuple[str, int, Any]] = [
                     "admin_acl": "",
                     "submit_acl_dropped_names": [],
                     "admin_acl_dropped_names": [],
+                    "created_levels": 0,
                 }
             ],
             "resolver": "corp",

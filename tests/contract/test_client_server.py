@@ -328,3 +328,34 @@ async def test_a_request_over_the_limit_of_the_server(
         assert (
             "send less at once, or raise the server's limits.max_message" in capsys.readouterr().err
         )
+
+
+@pytest.mark.parametrize("name", ["gpu", "default"])
+def test_the_only_partition_needs_no_name(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    text = "partitions: [{name: %s, queues: [{name: root, submitacl: sue}]}]"
+    (tmp_path / "queues.yaml").write_text(text % name)
+    with running_server("--policy", str(tmp_path / "queues.yaml"), *ADMIN) as server:
+        for command in (["policy"], ["tree"], ["tree", "--user", "sue"]):
+            assert main([*command, "--address", server.address, "-o", "json"]) == 0
+            document = json.loads(capsys.readouterr().out)
+            assert document["partition"] == name
+            assert document["queues"][0]["submit_acl"] == "sue"
+        assert main(["policy", "--partition", "x", "--address", server.address]) == 2
+        assert f"partition 'x' does not exist; partitions are: {name}" in capsys.readouterr().err
+        with queuegate.Client(server.address) as client:
+            assert client.get_policy("").partitions == (name,)
+
+
+def test_one_of_several_partitions_needs_a_name(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    partition = "{name: %s, queues: [{name: root}]}"
+    text = f"partitions: [{partition % 'gpu'}, {partition % 'cpu'}]"
+    (tmp_path / "queues.yaml").write_text(text)
+    with running_server("--policy", str(tmp_path / "queues.yaml"), *ADMIN) as server:
+        for command in ("policy", "tree"):
+            assert main([command, "--address", server.address]) == 2
+            message = "partition 'default' does not exist; partitions are: cpu, gpu"
+            assert message in capsys.readouterr().err

@@ -108,8 +108,8 @@ func (c *Client) invalidationTimeout(options InvalidateOptions) time.Duration {
 	return c.plan.timeout
 }
 
-// GetPolicy returns the policy of a partition (empty: default). With a prefix, it contains only that
-// queue and the queues below it.
+// GetPolicy returns the policy of a partition (empty: default, or the only partition). With a prefix,
+// it contains only that queue and the queues below it.
 func (c *Client) GetPolicy(
 	ctx context.Context, partition, prefix string,
 ) (*queuegatev1.GetPolicyResponse, error) {

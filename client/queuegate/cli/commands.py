@@ -24,6 +24,7 @@ from queuegate.cli.options import (
     files_options,
     groups_options,
     partition_option,
+    policy_partition_option,
     prefix_option,
     question,
     session_options,
@@ -33,7 +34,7 @@ from queuegate.cli.options import (
 from queuegate.cli.output import FORMATS, TABLE, Report
 from queuegate.cli.suggestions import similar_queue
 from queuegate.cli.terminal import escape
-from queuegate.cli.tree import tree
+from queuegate.cli.tree import shown_partition, tree
 from queuegate.cli.who_can import who_can
 from queuegate.policy.applications import Action
 from queuegate.policy.decision import Access
@@ -280,7 +281,7 @@ def invalidate(
 @queuegate.command()
 @session_options_of_list
 @prefix_option
-@partition_option
+@policy_partition_option
 def policy(session: Session, prefix: str, partition: str) -> Report:
     """Show the policy that the server is serving."""
     with session.client() as client:
@@ -288,7 +289,8 @@ def policy(session: Session, prefix: str, partition: str) -> Report:
     rows = [(queue.path, queue.submit_acl, queue.admin_acl) for queue in answer.queues]
     note = "" if rows else f"there is no queue {prefix}"
     table = (("QUEUE", "SUBMIT ACL", "ADMIN ACL"), rows)
-    return Report(answer, render.policy(answer, session.colours), note=note, table=table)
+    document = {"partition": shown_partition(partition, answer), **plain(answer)}
+    return Report(document, render.policy(answer, session.colours), note=note, table=table)
 
 
 @queuegate.command()

@@ -311,6 +311,12 @@ def _written(names: Iterable[str]) -> str:
 partition_option: Final = click.option(
     "--partition", default="default", show_default=True, metavar="NAME", help="The partition."
 )
+policy_partition_option: Final = click.option(
+    "--partition",
+    default="",
+    metavar="NAME",
+    help="The partition.  [default: the only partition, or default]",
+)
 wait_option: Final = click.option(
     "--wait",
     is_flag=True,

@@ -9,14 +9,15 @@ from typing import Final, NamedTuple
 
 import click
 
-from queuegate._results import PolicyQueue
+from queuegate._results import PolicyInfo, PolicyQueue, QueueTemplate
+from queuegate.cli.documents import plain
 from queuegate.cli.options import (
     LIST_TIMEOUT,
     Command,
     Session,
     files_options,
     groups_options,
-    partition_option,
+    policy_partition_option,
     prefix_option,
     session_options,
 )
@@ -24,7 +25,7 @@ from queuegate.cli.output import Report
 from queuegate.cli.terminal import Colours, escape
 from queuegate.policy.acl import WILDCARD
 from queuegate.policy.decision import Access
-from queuegate.policy.names import SEPARATOR, parent_path
+from queuegate.policy.names import DEFAULT_PARTITION, SEPARATOR, parent_path
 
 _MAX_SHOWN: Final = 200
 """The number of queues shown by default. The tree is cut at the level that would exceed it."""
@@ -36,7 +37,7 @@ _MIN_WIDTH: Final = 40
 @click.command("tree", cls=Command)
 @session_options
 @prefix_option
-@partition_option
+@policy_partition_option
 @click.option("--user", metavar="USER", help="Mark the queues that this user may use.")
 @click.option(
     "--depth",
@@ -60,6 +61,9 @@ def tree(
 ) -> Report:
     """Show the queues as a tree, with the users and groups that their ACLs list.
 
+    Below a queue where YARN creates queues, * stands for the queues that get their ACLs from a
+    template.
+
     A tree of more than 200 queues is cut, and shows where; --depth, --prefix and --all show more.
     """
     if user is None and (groups is not None or real_user):
@@ -68,7 +72,8 @@ def tree(
     timeout = session.timeout or LIST_TIMEOUT
     usable: dict[Access, frozenset[str]] = {}
     with session.client() as client:
-        queues = client.get_policy(partition, prefix, timeout=timeout).queues
+        answer = client.get_policy(partition, prefix, timeout=timeout)
+        queues, partition = answer.queues, shown_partition(partition, answer)
         if user is not None:
             for access in Access:
                 usable_queues = client.list_queues(
@@ -81,15 +86,26 @@ def tree(
                     timeout=timeout,
                 )
                 usable[access] = frozenset(usable_queues)
-    drawing = Drawing(queues, usable, session.colours, _width())
+    drawing = Drawing(queues, usable, session.colours, _width(), answer.templates)
     if everything:
         lines = drawing.lines(None, None)
     else:
         level = drawing.fitting_depth() if depth is None else depth
         lines = drawing.lines(level, _MAX_CHILDREN if depth is None else None)
-    document = {"queues": [_described(queue, usable) for queue in queues]}
+    document: dict[str, object] = {
+        "partition": partition,
+        "queues": [_described(queue, usable) for queue in queues],
+    }
+    if answer.templates:
+        document["templates"] = [plain(template) for template in answer.templates]
     note = "" if queues else f"there is no queue {prefix}"
     return Report(document, lines, note=note)
+
+
+def shown_partition(partition: str, answer: PolicyInfo) -> str:
+    """Return the name of the partition of an answer; `partition` is the requested name."""
+    only = answer.partitions[0] if len(answer.partitions) == 1 else DEFAULT_PARTITION
+    return partition or only
 
 
 def _width() -> int | None:
@@ -105,6 +121,8 @@ def _described(queue: PolicyQueue, usable: dict[Access, frozenset[str]]) -> dict
         "submit_acl": queue.submit_acl,
         "admin_acl": queue.admin_acl,
     }
+    if queue.created_levels:
+        described["created_levels"] = queue.created_levels
     if usable:
         described["allowed"] = [access for access in Access if queue.path in usable[access]]
     return described
@@ -119,6 +137,7 @@ class Drawing:
         usable: Mapping[Access, Collection[str]],
         colours: Colours,
         width: int | None,
+        templates: Sequence[QueueTemplate] = (),
     ) -> None:
         """Create a drawing of queues.
 
@@ -127,6 +146,7 @@ class Drawing:
             usable: The queues that the user may use, by access; empty without a user.
             colours: The colours.
             width: The number of columns at which lines are cut, or None for no limit.
+            templates: The templates of queues yet to be created.
         """
         self._queues = queues
         self._usable = usable
@@ -141,6 +161,14 @@ class Drawing:
             is_open = any(_is_everyone(acl) for acl in (queue.submit_acl, queue.admin_acl))
             if opened_by := queue.path if is_open else self._opened_by.get(above, ""):
                 self._opened_by[queue.path] = opened_by
+        self._templates: dict[str, list[QueueTemplate]] = {}
+        """By the path of the nearest queue at or above theirs."""
+        paths = {queue.path for queue in queues}
+        for template in templates:
+            path = template.path
+            while path and path not in paths:
+                path = parent_path(path)
+            self._templates.setdefault(path, []).append(template)
 
     def fitting_depth(self) -> int:
         """Return the number of levels below the first queue that fit by default."""
@@ -182,15 +210,37 @@ class Drawing:
         shown = children[:most] if depth is None or depth > 0 else []
         hidden = len(children) - len(shown)
         left = None if depth is None else depth - 1
+        templates = self._templates.get(path, [])[:most] if depth is None or depth > 0 else []
+        last = len(children) + len(templates)
         below: list[_Branch | str] = [
-            _Branch(queue, indent, position == len(children), left)
+            _Branch(queue, indent, position == last, left)
             for position, queue in enumerate(shown, 1)
+        ]
+        below += [
+            self._template(f"{indent}{'└─' if position == last else '├─'} ", path, template)
+            for position, template in enumerate(templates, len(children) + 1)
         ]
         if hidden:
             more = "more " if shown else ""
             text = f"{indent}└─ … {hidden} {more}queue{'' if hidden == 1 else 's'}"
             below.append(self._colours.faint(f"{text} (--prefix {escape(path)})"))
         return below[::-1]
+
+    def _template(self, indent: str, path: str, template: QueueTemplate) -> str:
+        """Return the line of the queues that a template below a queue applies to."""
+        name = f"{template.path[len(path) + 1 :]}{SEPARATOR}*".removeprefix(SEPARATOR)
+        kind = template.kind.rpartition(SEPARATOR)[2]
+        acls = [(template.submit_acl, ""), (template.admin_acl, "admin ")]
+        parts = [
+            f"{label}{each}"
+            for acl, label in acls
+            if acl is not None
+            for each in (("everyone",) if _is_everyone(acl) else _named(acl, ()))
+        ]
+        text = f"{escape(name)}  {escape(kind)}: {'; '.join(parts) or 'nobody'}"
+        if self._width is not None:
+            text = _cut(text, self._width - len(indent))
+        return f"{indent}{self._colours.faint(text)}"
 
     def _line(self, indent: str, name: str, queue: PolicyQueue) -> str:
         shown = escape(name)
@@ -221,6 +271,8 @@ class Drawing:
         ):
             if not _is_everyone(acl):
                 parts += (f"{label}{each}" for each in _named(acl, dropped))
+        if (levels := queue.created_levels) > 0:
+            parts.append("YARN creates queues" + (f", up to {levels} levels" if levels > 1 else ""))
         return "; ".join(parts)
 
 

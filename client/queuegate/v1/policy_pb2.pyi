@@ -138,12 +138,18 @@ class PolicyQueue(_message.Message):
     ADMIN_ACL_FIELD_NUMBER: _builtins.int
     SUBMIT_ACL_DROPPED_NAMES_FIELD_NUMBER: _builtins.int
     ADMIN_ACL_DROPPED_NAMES_FIELD_NUMBER: _builtins.int
+    CREATED_LEVELS_FIELD_NUMBER: _builtins.int
     path: _builtins.str
     """The full path, as the partition spells it: YuniKorn's are in lower case."""
     submit_acl: _builtins.str
     """The text of the submit ACL as configured. Empty: absent or empty."""
     admin_acl: _builtins.str
     """The text of the admin ACL as configured. Empty: absent or empty."""
+    created_levels: _builtins.int
+    """The number of levels of queues that YARN's capacity scheduler creates below this queue when
+    applications are submitted to them; 0 if it creates none. `GetPolicyResponse.templates` has their
+    ACLs.
+    """
     @_builtins.property
     def submit_acl_dropped_names(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """Names in the submit ACL that the ACL grammar does not accept."""
@@ -160,10 +166,11 @@ class PolicyQueue(_message.Message):
         admin_acl: _builtins.str = ...,
         submit_acl_dropped_names: _abc.Iterable[_builtins.str] | None = ...,
         admin_acl_dropped_names: _abc.Iterable[_builtins.str] | None = ...,
+        created_levels: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["admin_acl", b"admin_acl", "admin_acl_dropped_names", b"admin_acl_dropped_names", "path", b"path", "submit_acl", b"submit_acl", "submit_acl_dropped_names", b"submit_acl_dropped_names"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["admin_acl", b"admin_acl", "admin_acl_dropped_names", b"admin_acl_dropped_names", "created_levels", b"created_levels", "path", b"path", "submit_acl", b"submit_acl", "submit_acl_dropped_names", b"submit_acl_dropped_names"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -226,7 +233,7 @@ class GetPolicyRequest(_message.Message):
     PARTITION_FIELD_NUMBER: _builtins.int
     PREFIX_FIELD_NUMBER: _builtins.int
     partition: _builtins.str
-    """The partition. Empty: `default`."""
+    """The partition. Empty: `default`, or the only partition of the policy."""
     prefix: _builtins.str
     """Return only the queue at this path and the queues below it. Empty: all."""
     def __init__(

@@ -241,7 +241,7 @@ class _Change:
         if decision is None or not decision.allowed:
             return Place(policy.name)
         grant = grant_of(partition, queue, access, decision, person.user)
-        return policy.place(self.partition, grant)
+        return policy.place(self.partition, queue, grant)
 
 
 def _listed(subjects: Sequence[str], between: str = ", ") -> str:

@@ -33,26 +33,24 @@ def names_of_other_kind(
     for name, partition in policy.partitions.items():
         users = people.get(name, {}).keys()
         groups = {group for each in people.get(name, {}).values() for group in each}
-        for queue, access, acl in _acls(partition):
-            place = policy.positions.get(AclKey(name, queue, access)) or Place(policy.name)
+        for key, acl in _acls(partition):
+            place = policy.positions.get(key) or Place(policy.name)
+            queue = f"{key.queue}{SEPARATOR}{ANY_NAME}" if key.template else key.queue
             for message, remedy in _advice(acl, groups - users, users - groups, policy):
                 yield Diagnostic(*place, Severity.WARNING, message, remedy, queue)
 
 
-def _acls(partition: Partition) -> Iterator[tuple[str, Access, Acl]]:
+def _acls(partition: Partition) -> Iterator[tuple[AclKey, Acl]]:
+    name = partition.name
     for path, queue in partition.queues.items():
-        yield path, Access.SUBMIT, queue.submit_acl
-        yield path, Access.ADMIN, queue.admin_acl
-    for template in partition.creation.templates if partition.creation else ():
-        path = f"{template.path}{SEPARATOR}{ANY_NAME}"
-        for access, text in (
-            (Access.SUBMIT, template.submit_acl),
-            (Access.ADMIN, template.admin_acl),
-        ):
+        yield AclKey(name, path, Access.SUBMIT), queue.submit_acl
+        yield AclKey(name, path, Access.ADMIN), queue.admin_acl
+    for kind, path, *texts in partition.creation.templates if partition.creation else ():
+        for access, text in zip(Access, texts, strict=True):
             if text is not None:
-                yield path, access, partition.parse_acl(text)
+                yield AclKey(name, path, access, kind), partition.parse_acl(text)
     if partition.cluster is not None:
-        yield CLUSTER, Access.ADMIN, partition.cluster.admins
+        yield AclKey(name, CLUSTER, Access.ADMIN), partition.cluster.admins
 
 
 def _advice(

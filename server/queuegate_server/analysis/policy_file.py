@@ -9,14 +9,13 @@ from typing import Final
 from queuegate.policy.acl import AclNames
 from queuegate.policy.chain import CLUSTER
 from queuegate.policy.claims import Answer
-from queuegate.policy.created_queues import ANY_NAME
 from queuegate.policy.decision import Access
-from queuegate.policy.names import DEFAULT_PARTITION, SEPARATOR, parent_path
+from queuegate.policy.names import DEFAULT_PARTITION
 from queuegate.policy.reach import Grant, SubjectKind
 from queuegate.policy.tree import Partition
 from queuegate.policy.worlds import Person
 from queuegate.policy.yarn_acl import Semantics
-from queuegate_server.formats.acl_positions import AclKey, Place, acl_positions
+from queuegate_server.formats.acl_positions import AclKey, Place, acl_key, acl_positions
 from queuegate_server.formats.diagnostics import quoted
 from queuegate_server.formats.envelope import open_envelope
 from queuegate_server.formats.registry import YUNIKORN, FormatOptions
@@ -50,15 +49,17 @@ class PolicyFile:
         """The positions of the ACLs."""
         return acl_positions(self.format_name, self.data, self.name, self.options)
 
-    def place(self, partition: str, grant: Grant) -> Place:
-        """Return the position of the ACL behind a grant, or the file alone if it is unknown."""
+    def place(self, partition: str, path: str, grant: Grant) -> Place:
+        """Return the position of the ACL behind a grant, or the file alone if it is unknown.
+
+        Args:
+            partition: The name of the partition.
+            path: The path of the queue in the question.
+            grant: The grant.
+        """
         access = grant.acl or Access.ADMIN
-        template = f"{parent_path(grant.queue)}{SEPARATOR}{ANY_NAME}"
-        return (
-            self.positions.get(AclKey(partition, grant.queue, access))
-            or self.positions.get(AclKey(partition, template, access))
-            or Place(self.name)
-        )
+        key = acl_key(self.partitions[partition], path, grant.queue, access)
+        return self.positions.get(key) or Place(self.name)
 
     def command(self, partition: str, person: Person, answer: Answer) -> str:
         """Return the POSIX shell command that shows a decision about a person."""

@@ -147,7 +147,7 @@ class Prover:
             why = "access to the recovery queue is never granted"
         elif decision is not None and decision.allowed:
             grant = grant_of(partition, queue, access, decision, user)
-            place, why = policy.place(partition.name, grant), in_words(grant)
+            place, why = policy.place(partition.name, queue, grant), in_words(grant)
         text = f"{_described(user, person)} {verb}: {why}"
         note = policy.note(partition.name, person)
         return ExplainedAnswer(text, place, command, answer, note)

@@ -10,9 +10,9 @@ import click
 from queuegate.cli.documents import to_json
 from queuegate.policy.acl import EMPTY, Acl
 from queuegate.policy.acl import parse as parse_acl
-from queuegate.policy.created_queues import Creator, QueueCreation
+from queuegate.policy.created_queues import Creator, QueueCreation, TemplateKind
+from queuegate.policy.decision import Access
 from queuegate.policy.queue import Queue
-from queuegate.policy.tree import Partition
 from queuegate_server.analysis.access_changes import (
     ANY,
     GAIN,
@@ -30,9 +30,9 @@ from queuegate_server.cli.command import (
     config_option,
     reading_options,
     resolver_types_option,
-    shown_name,
 )
 from queuegate_server.cli.users_from import read_users, users_from_option
+from queuegate_server.formats.acl_positions import AclKey, Place
 from queuegate_server.formats.diagnostics import Diagnostic, Severity, printable, quoted
 from queuegate_server.formats.registry import FormatOptions
 
@@ -44,6 +44,10 @@ class Difference(NamedTuple):
     queue: str
     """The path of the queue; empty for a change of the partition."""
     change: str
+    access: Access | None = None
+    """The ACL that changed, if it is one."""
+    template: TemplateKind | None = None
+    """The template that changed, if it is one."""
 
     def __str__(self) -> str:
         """Return the change as a line of text."""
@@ -117,7 +121,7 @@ def diff(
         before, after = _loaded(old, new, options, config)
         directories = read_users(users_from, config, after) if users_from else None
         changes = [*access_changes(before, after, directories, allowed)]
-        for note in _differences(before.partitions, after.partitions):
+        for note in _differences(before, after):
             if not note.queue:
                 click.echo(f"note: {note}", err=True)
         _show_people(before, after, changes, fail_on, output)
@@ -125,17 +129,20 @@ def diff(
     if any(only_with_people):
         message = "--users-from, --allow-gain, --fail-on, --config and -o markdown need --people"
         raise click.UsageError(message, click.get_current_context())
-    entries = list(_compared(old, new, options))
+    before, after = _loaded(old, new, options, None)
+    entries = list(_differences(before, after))
     if output == findings.TEXT:
         for each in entries:
             click.echo(str(each))
     elif output == findings.JSON:
-        differences = [each._asdict() for each in entries]
+        differences = [
+            {"partition": each.partition, "queue": each.queue, "change": each.change}
+            for each in entries
+        ]
         click.echo(to_json({"old": old, "new": new, "differences": differences}))
     else:
-        name = shown_name(new)
         diagnostics = [
-            Diagnostic(name, 0, 0, Severity.WARNING, str(each), queue=each.queue)
+            Diagnostic(*_place(each, before, after), Severity.WARNING, str(each), queue=each.queue)
             for each in entries
         ]
         findings.write(output, "diff", diagnostics, {})
@@ -162,10 +169,12 @@ def _show_people(
     sys.exit(EXIT_NO if failed else 0)
 
 
-def _compared(old: str, new: str, options: FormatOptions) -> Iterator[Difference]:
-    """Return the differences between two files. Raises Failure."""
-    before, after = _loaded(old, new, options, None)
-    return _differences(before.partitions, after.partitions)
+def _place(difference: Difference, old: PolicyFile, new: PolicyFile) -> Place:
+    """Return the position of what changed: in the new file, or in the old one if it was removed."""
+    partition, queue, _, access, template = difference
+    key, above = AclKey(partition, queue, access, template), AclKey(partition, queue, None)
+    places = (new.positions.get(key), old.positions.get(key), new.positions.get(above))
+    return next(filter(None, places), Place(new.name))
 
 
 def _loaded(
@@ -181,23 +190,23 @@ def _loaded(
     return before, after
 
 
-def _differences(
-    old: Mapping[str, Partition], new: Mapping[str, Partition]
-) -> Iterator[Difference]:
+def _differences(old: PolicyFile, new: PolicyFile) -> Iterator[Difference]:
     """Yield the differences, partitions and queues in order.
 
     ACLs are compared by meaning: order, repetitions and names that grant nothing do not matter. A
     missing ACL equals one that lists nobody.
     """
-    for name in sorted({*old, *new}):
-        before, after = old.get(name), new.get(name)
+    for name in sorted({*old.partitions, *new.partitions}):
+        before, after = old.partitions.get(name), new.partitions.get(name)
         if before is None or after is None:
             yield Difference(name, "", "added" if before is None else "removed")
         elif before.resolver_type != after.resolver_type:
             types = quoted(before.resolver_type), quoted(after.resolver_type)
             yield Difference(name, "", f"usergroupresolver: {types[0]} becomes {types[1]}")
         yield from _of_queues(name, before.queues if before else {}, after.queues if after else {})
-        yield from _of_templates(name, before, after)
+        creation_before, creation_after = (each and each.creation for each in (before, after))
+        if creation_before or creation_after:
+            yield from _of_templates(name, old, new)
 
 
 def _of_queues(
@@ -207,45 +216,54 @@ def _of_queues(
         before, after = old.get(path), new.get(path)
         if before is None or after is None:
             yield Difference(partition, path, "added" if before is None else "removed")
-        for kind, was, now in (
-            ("submit", before and before.submit_acl, after and after.submit_acl),
-            ("admin", before and before.admin_acl, after and after.admin_acl),
+        for access, was, now in (
+            (Access.SUBMIT, before and before.submit_acl, after and after.submit_acl),
+            (Access.ADMIN, before and before.admin_acl, after and after.admin_acl),
         ):
             changes = ", ".join(_changes(was or EMPTY, now or EMPTY))
             if changes:
-                yield Difference(partition, path, f"{kind} ACL: {changes}")
+                yield Difference(partition, path, f"{access} ACL: {changes}", access)
 
 
-def _of_templates(
-    partition: str, old: Partition | None, new: Partition | None
-) -> Iterator[Difference]:
-    """Yield the differences between queues yet to be created."""
-    was, now = ((each.creation if each else None) or QueueCreation({}) for each in (old, new))
+def _of_templates(partition: str, old: PolicyFile, new: PolicyFile) -> Iterator[Difference]:
+    """Yield the differences between queues yet to be created.
+
+    Templates from which neither policy creates queues are not compared.
+    """
+    before, after = old.partitions.get(partition), new.partitions.get(partition)
+    was, now = ((each and each.creation) or QueueCreation({}) for each in (before, after))
     for path in sorted({*was.creators, *now.creators}):
-        before, after = was.creators.get(path), now.creators.get(path)
-        if before != after:
-            words = f"{_in_words(before)} becomes {_in_words(after)}"
-            yield Difference(partition, path, f"queues that will be created below: {words}")
-    parse_old, parse_new = (each.parse_acl if each else parse_acl for each in (old, new))
-    texts_old, texts_new = (
-        {(each.path, each.kind): each for each in creation.templates} for creation in (was, now)
-    )
-    nothing = (None, None)
-    for key in sorted({*texts_old, *texts_new}):
-        first, second = texts_old.get(key), texts_new.get(key)
-        path, kind = key
-        for name, text, other in zip(
-            ("submit", "admin"),
-            first[2:] if first else nothing,
-            second[2:] if second else nothing,
-            strict=True,
-        ):
-            if (text is None) is not (other is None):
-                action = "added" if text is None else "removed"
-                yield Difference(partition, path, f"{kind}: {name} ACL {action}")
-            changes = ", ".join(_changes(parse_old(text or ""), parse_new(other or "")))
-            if changes:
-                yield Difference(partition, path, f"{kind}: {name} ACL: {changes}")
+        first, second = was.creators.get(path), now.creators.get(path)
+        if first != second:
+            change = f"queues that will be created below: {_in_words(first)} becomes"
+            creator = second or first
+            is_managed = creator is not None and creator.is_managed
+            kind = TemplateKind.LEAF_OF_MANAGED if is_managed else TemplateKind.ANY
+            yield Difference(partition, path, f"{change} {_in_words(second)}", None, kind)
+    parse_old, parse_new = (each.parse_acl if each else parse_acl for each in (before, after))
+    acls_old, acls_new = (_template_acls(partition, creation) for creation in (was, now))
+    for key in sorted({**acls_old, **acls_new}, key=lambda key: (key.queue, key.template)):
+        text, other = acls_old.get(key), acls_new.get(key)
+        change = ", ".join(_changes(parse_old(text or ""), parse_new(other or "")))
+        if text is None:
+            action = " takes effect" if key in old.positions else " added"
+        elif other is None:
+            action = " no longer takes effect" if key in new.positions else " removed"
+        elif change:
+            action = ""
+        else:
+            continue
+        change = f"{key.template}: {key.access} ACL{action}{': ' * bool(change)}{change}"
+        yield Difference(partition, key.queue, change, key.access, key.template)
+
+
+def _template_acls(partition: str, creation: QueueCreation) -> Mapping[AclKey, str]:
+    return {
+        AclKey(partition, path, access, kind): text
+        for kind, path, *texts in creation.templates
+        for access, text in zip(Access, texts, strict=True)
+        if text is not None
+    }
 
 
 def _in_words(creator: Creator | None) -> str:

@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from queuegate.policy.decision import Access
 from queuegate_server.config_fields import MIB
 from queuegate_server.engine import Snapshot
 from queuegate_server.formats.acl_positions import AclKey, Place, acl_positions
@@ -40,9 +39,9 @@ class Annotations:
     missing: str = ""
     """Why some are unknown; empty if all are known."""
 
-    def place(self, partition: str, queue: str, access: Access) -> str:
+    def place(self, key: AclKey) -> str:
         """Return `file:line:column` of an ACL; empty if it is unknown."""
-        place = self.places.get(AclKey(partition, queue, access))
+        place = self.places.get(key)
         return "" if place is None else str(place)
 
 

@@ -9,9 +9,9 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from queuegate.policy.chain import CLUSTER
-from queuegate.policy.created_queues import ANY_NAME, TemplateKind
+from queuegate.policy.created_queues import TemplateKind
 from queuegate.policy.decision import Access
-from queuegate.policy.names import SEPARATOR
+from queuegate.policy.tree import Partition
 from queuegate_server.formats.diagnostics import Diagnostics, Positioned, TooManyErrors
 from queuegate_server.formats.envelope import open_envelope
 from queuegate_server.formats.registry import YUNIKORN, FormatOptions
@@ -24,12 +24,16 @@ from queuegate_server.formats.yunikorn.model import decode
 
 
 class AclKey(NamedTuple):
-    """Identifies an ACL of a policy."""
+    """Identifies an ACL of a policy, or what has it."""
 
     partition: str
     queue: str
     """The path, or empty for the administrators of the cluster."""
-    access: Access
+    access: Access | None
+    """None for the queue itself, for the partition if `queue` is empty, or with a template for the
+    property that lets YARN create queues from it."""
+    template: TemplateKind | None = None
+    """The template at this path with the ACL; None if it is an ACL of the queue."""
 
 
 class Place(NamedTuple):
@@ -44,19 +48,35 @@ class Place(NamedTuple):
         return f"{self.file}:{self.line}:{self.column}" if self.line else self.file
 
 
+def acl_key(partition: Partition, path: str, queue: str, access: Access) -> AclKey:
+    """Return the key of an ACL that takes part in a decision.
+
+    Args:
+        partition: The partition of the queue.
+        path: The path of the queue in the question.
+        queue: The path of the queue with the ACL, which may be one that YARN will create.
+        access: The access that the ACL controls.
+    """
+    for created in partition.created_acls(path):
+        is_submit = access is Access.SUBMIT
+        template = created.submit_template if is_submit else created.admin_template
+        if template and created.path == queue:
+            return AclKey(partition.name, template.path, access, template.kind)
+    return AclKey(partition.name, queue, access)
+
+
 def acl_positions(
     format_name: str, data: bytes, file: str, options: FormatOptions
 ) -> Mapping[AclKey, Place]:
-    """Return the positions of a valid policy's ACLs. The arguments are as for `load_policy`.
+    """Return the positions of a valid policy's ACLs, and of its queues. The arguments are as for
+    `load_policy`.
 
-    ACLs missing from the text, such as defaults, get the position of their queue, if any. The ACLs
-    of a `leaf-queue-template` have a path with the level `*`. Other templates are left out because
-    several of them can apply to one queue.
+    ACLs missing from the text, such as defaults, get the position of their queue, if any.
     """
     positions: dict[AclKey, Place] = {}
 
-    def add(key: AclKey, acl: Positioned | None, queue: Positioned | None) -> None:
-        if place := acl or queue:
+    def add(key: AclKey, *candidates: Positioned | None) -> None:
+        if place := next(filter(None, candidates), None):
             other = getattr(place, "file", "")
             column = place.column + (indent if not other or other == file else 0)
             positions[key] = Place(other or file, place.line, column)
@@ -66,7 +86,9 @@ def acl_positions(
         if format_name == YUNIKORN:
             for partition in decode(read_yaml(data, file).root, Diagnostics(file)):
                 name = normalized_name(partition)
+                add(AclKey(name, CLUSTER, None), partition.position)
                 for queue in partition.queues:
+                    add(AclKey(name, queue.path, None), queue.position)
                     add(AclKey(name, queue.path, Access.SUBMIT), queue.submit_acl, queue.position)
                     add(AclKey(name, queue.path, Access.ADMIN), queue.admin_acl, queue.position)
             return positions
@@ -74,13 +96,14 @@ def acl_positions(
         scheduler = SCHEDULERS[format_name](data, Diagnostics(file), site.configuration)
         name = options.yarn.partition
         for entry in scheduler.queues if scheduler else ():
+            add(AclKey(name, entry.path, None), entry.position)
             add(AclKey(name, entry.path, Access.SUBMIT), entry.submit, entry.position)
             add(AclKey(name, entry.path, Access.ADMIN), entry.admin, entry.position)
         for template in scheduler.templates.entries if scheduler else ():
-            if template.kind is TemplateKind.LEAF_OF_MANAGED:
-                path = f"{template.path}{SEPARATOR}{ANY_NAME}"
-                add(AclKey(name, path, Access.SUBMIT), template.submit, None)
-                add(AclKey(name, path, Access.ADMIN), template.admin, None)
+            add(AclKey(name, template.path, Access.SUBMIT, template.kind), template.submit)
+            add(AclKey(name, template.path, Access.ADMIN, template.kind), template.admin)
+        for (path, kind), switch in scheduler.templates.switches.items() if scheduler else ():
+            add(AclKey(name, path, None, kind), switch)
         if options.yarn.site is not None:
             at = site.admins_position
             key = AclKey(name, CLUSTER, Access.ADMIN)

@@ -44,7 +44,7 @@ _SPARK_PROPERTY: Final = re.compile(
     rb"(?:\xef\xbb\xbf)?(?:[ \t\r\f]*(?:[#!][^\n]*)?\n)*[ \t\f]*spark\."
 )
 _SITE_KEY: Final = re.compile(rb"[>\"'\s]yarn\.(?!scheduler\.capacity\.)[\w.-]+[<\"'\s]")
-_ROOT_QUEUES: Final = b"yarn.scheduler.capacity.root.queues"
+_ROOT_QUEUES: Final = b".root.queues"
 _MAX_SNIFFED_BYTES: Final = 65_536
 
 

@@ -7,8 +7,8 @@ from functools import partial
 from typing import Final
 
 from queuegate.policy.acl import AclNames
-from queuegate.policy.created_queues import Template
-from queuegate.policy.names import is_at_or_below
+from queuegate.policy.created_queues import QueueCreation, Template
+from queuegate.policy.names import DEFAULT_PARTITION, is_at_or_below
 from queuegate.policy.queue import Queue
 from queuegate.v1 import policy_pb2
 from queuegate_server.admin.readiness import Readiness
@@ -66,7 +66,10 @@ class PolicyServicer:
     async def _policy(self, request: policy_pb2.GetPolicyRequest, slot: Slot) -> bytes:
         violations: validation.Violations = []
         snapshot = self._engine.snapshot
-        served = validation.find_partition(request.partition, snapshot, violations)
+        names = sorted(snapshot.served)
+        has_one = len(names) == 1 and not request.partition
+        name = names[0] if has_one else request.partition or DEFAULT_PARTITION
+        served = validation.find_partition(name, snapshot, violations)
         prefix = validation.optional_queue("prefix", request.prefix, served, violations)
         if violations or served is None:
             raise InvalidRequest(violations)
@@ -76,7 +79,7 @@ class PolicyServicer:
             checksum=snapshot.policy.checksum,
             loaded_at=timestamp(snapshot.loaded_at),
             resolver=served.groups.resolver_name,
-            partitions=sorted(snapshot.served),
+            partitions=names,
             diagnostics=diagnostics(snapshot.warnings),
         )
         state = self._reloader.state
@@ -85,12 +88,14 @@ class PolicyServicer:
             response.reload_diagnostics.extend(diagnostics(state.diagnostics))
         # The encodings of parts of a message, joined, are that of the whole.
         parts = [response.SerializeToString()]
+        creation = served.partition.creation
         queues = iter(served.partition.queues.items())
         while chunk := [*itertools.islice(queues, _CHUNK)]:
-            shown = [_queue(queue) for path, queue in chunk if is_at_or_below(path, prefix)]
+            shown = [
+                _queue(queue, creation) for path, queue in chunk if is_at_or_below(path, prefix)
+            ]
             parts.append(policy_pb2.GetPolicyResponse(queues=shown).SerializeToString())
             await slot.pause_if_due()
-        creation = served.partition.creation
         templates = iter(creation.templates if creation else ())
         while some := [*itertools.islice(templates, _CHUNK)]:
             found = [_template(each) for each in some if is_at_or_below(each.path, prefix)]
@@ -193,12 +198,14 @@ def _template(template: Template) -> policy_pb2.QueueTemplate:
     )
 
 
-def _queue(queue: Queue) -> policy_pb2.PolicyQueue:
+def _queue(queue: Queue, creation: QueueCreation | None) -> policy_pb2.PolicyQueue:
     submit, admin = queue.submit_acl, queue.admin_acl
+    creator = creation.creators.get(queue.path) if creation else None
     return policy_pb2.PolicyQueue(
         path=queue.path,
         submit_acl=submit.text,
         admin_acl=admin.text,
         submit_acl_dropped_names=(*submit.dropped_users, *submit.dropped_groups),
         admin_acl_dropped_names=(*admin.dropped_users, *admin.dropped_groups),
+        created_levels=creator.levels if creator else 0,
     )

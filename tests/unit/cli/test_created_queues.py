@@ -1,6 +1,8 @@
 """What the commands say about queues that YARN will create."""
 
+import json
 import re
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -60,6 +62,133 @@ def test_queues_that_are_no_longer_created(old: str, tmp_path: Path) -> None:
     for name in ('user "alice"', 'user "ops"', 'group "analysts"'):
         assert f"- {name}" in people
     assert 'user "sue"' not in people
+
+
+def of_flexible(folder: Path, name: str, changes: Mapping[str, str | None]) -> str:
+    """Write a file with a property per line, the first one in line 2, and return its name."""
+    properties = {**FLEXIBLE, **changes}
+    lines = (
+        f"<property><name>yarn.scheduler.capacity.{key}</name><value>{value}</value></property>"
+        for key, value in properties.items()
+        if value is not None
+    )
+    (folder / name).write_text("\n".join(["<configuration>", *lines, "</configuration>"]))
+    return str(folder / name)
+
+
+@pytest.mark.parametrize("people", [(), ("--people",)])
+@pytest.mark.parametrize(
+    ("key", "line"),
+    [
+        (f"root.flex.{kind}.{acl}", 10)
+        for acl in ("acl_submit_applications", "acl_administer_queue")
+        for kind in (
+            "auto-queue-creation-v2.leaf-template",
+            "auto-queue-creation-v2.parent-template",
+        )
+    ]
+    + [
+        ("root.flex.*.auto-queue-creation-v2.template.acl_submit_applications", 10),
+        ("root.flex.team.auto-queue-creation-v2.template.acl_submit_applications", 10),
+        ("root.flex.auto-queue-creation-v2.template.acl_submit_applications", 6),
+        ("root.flex.*.auto-queue-creation-v2.leaf-template.acl_administer_queue", 7),
+        ("root.managed.leaf-queue-template.acl_submit_applications", 9),
+    ],
+)
+def test_changes_of_templates_have_lines(
+    tmp_path: Path, key: str, line: int, people: tuple[str, ...]
+) -> None:
+    old, new = of_flexible(tmp_path, "old.xml", {}), of_flexible(tmp_path, "new.xml", {key: "eve"})
+    result = server("diff", *people, "-o", "github", old, new)
+    gained = [each for each in result.stdout.splitlines() if '+ user "eve"' in each]
+    assert gained
+    for each in gained:
+        assert f"file={new},line={line},col=" in each
+    document = json.loads(server("diff", *people, "-o", "sarif", old, new).stdout)
+    for each in document["runs"][0]["results"]:
+        assert each["locations"][0]["physicalLocation"]["region"]["startLine"] > 0
+
+
+@pytest.mark.parametrize(
+    ("changes", "removed", "lines"),
+    [
+        # The template is still in the file.
+        (
+            {"root.flex.auto-queue-creation-v2.enabled": "false"},
+            "no longer takes effect",
+            [("new", 5), ("new", 6), ("new", 7)],
+        ),
+        (
+            dict.fromkeys(
+                (
+                    "root.flex.auto-queue-creation-v2.enabled",
+                    "root.flex.auto-queue-creation-v2.template.acl_submit_applications",
+                    "root.flex.*.auto-queue-creation-v2.leaf-template.acl_administer_queue",
+                )
+            ),
+            "removed",
+            [("old", 5), ("old", 6), ("old", 7)],
+        ),
+    ],
+)
+def test_templates_of_queues_that_are_no_longer_created(
+    tmp_path: Path, changes: Mapping[str, str | None], removed: str, lines: list[tuple[str, int]]
+) -> None:
+    old, new = of_flexible(tmp_path, "old.xml", {}), of_flexible(tmp_path, "new.xml", changes)
+    queue = 'partition "default", queue "root.flex'
+    kind = "auto-queue-creation-v2"
+    assert server("diff", old, new).stdout.splitlines() == [
+        f'{queue}": queues that will be created below: {kind}, 2 levels becomes none',
+        f'{queue}": {kind}.template: submit ACL {removed}: - user "ann"',
+        f'{queue}.*": {kind}.leaf-template: admin ACL {removed}: - user "ops"',
+    ]
+    shown = server("diff", "-o", "github", old, new).stdout
+    assert re.findall(r"file=\S+/(old|new)\.xml,line=(\d+),", shown) == [
+        (file, str(line)) for file, line in lines
+    ]
+    back = server("diff", new, old).stdout
+    action = "takes effect" if removed != "removed" else "added"
+    assert f'{kind}.template: submit ACL {action}: + user "ann"' in back
+
+
+def test_a_template_without_effect_makes_no_difference(tmp_path: Path) -> None:
+    off = {"root.managed.auto-create-child-queue.enabled": "false"}
+    changed = {**off, "root.managed.leaf-queue-template.acl_submit_applications": "eve"}
+    old, new = of_flexible(tmp_path, "old.xml", off), of_flexible(tmp_path, "new.xml", changed)
+    assert server("diff", old, new).stdout == ""
+
+
+def test_the_tree_shows_queues_that_will_be_created(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    changes = {
+        "root.flex.team.auto-queue-creation-v2.leaf-template.acl_submit_applications": "*",
+        "root.flex.team.auto-queue-creation-v2.leaf-template.acl_administer_queue": " ",
+        "root.*.auto-queue-creation-v2.parent-template.acl_submit_applications": "kim g,h",
+    }
+    policy = of_flexible(tmp_path, "cs.xml", changes)
+    assert main(["tree", "--policy", policy]) == 0
+    assert capsys.readouterr().out.splitlines() == [
+        "root",
+        "├─ flex  YARN creates queues, up to 2 levels",
+        "│  ├─ *  template: user ann",
+        "│  ├─ *.*  leaf-template: admin user ops",
+        "│  └─ team.*  leaf-template: everyone",
+        "├─ managed  YARN creates queues",
+        "│  └─ *  leaf-queue-template: user ann",
+        "└─ *.*  parent-template: user kim; groups g, h",
+    ]
+    assert main(["tree", "--policy", policy, "--user", "ann", "--no-groups"]) == 0
+    assert "├─ managed  denied; YARN creates queues\n" in capsys.readouterr().out
+    assert main(["tree", "--policy", policy, "--depth", "0"]) == 0
+    assert "template" not in capsys.readouterr().out
+    assert main(["tree", "--policy", policy, "-o", "json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    levels = [queue.get("created_levels") for queue in document["queues"]]
+    assert levels == [None, 2, 1]
+    assert [each["path"] for each in document["templates"]] == [
+        *("root.flex", "root.flex.*", "root.managed", "root.flex.team", "root.*"),
+    ]
 
 
 def test_claims_cover_them(old: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

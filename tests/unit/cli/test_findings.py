@@ -90,7 +90,8 @@ def test_a_difference() -> None:
     (result,) = check_sarif(run(diff, "-o", "sarif", "old.yaml", "new.yaml").stdout)["results"]
     assert result["message"]["text"].endswith('submit ACL: + user "sue"')
     done = run(diff, "-o", "github", "old.yaml", "new.yaml")
-    assert done.stdout.startswith("::warning file=new.yaml,title=queuegate diff::partition ")
+    start = "::warning file=new.yaml,line=1,col=48,title=queuegate diff::partition "
+    assert done.stdout.startswith(start)
 
 
 def test_people_and_claims_in_sarif() -> None:

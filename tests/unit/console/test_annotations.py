@@ -12,6 +12,7 @@ from queuegate.policy.decision import Access
 from queuegate.policy.tree import Policy
 from queuegate_server.console.annotations import Annotator
 from queuegate_server.engine import Snapshot
+from queuegate_server.formats.acl_positions import AclKey
 from queuegate_server.policystore.loader import MAX_KEPT_BYTES, PolicyLoader
 from queuegate_server.settings.model import Settings
 
@@ -34,7 +35,7 @@ async def test_places_are_known_without_a_linter(
     policy = Policy({}, revision=1, checksum=job.checksum)
     monkeypatch.setattr(sys, "executable", str(tmp_path / "missing"))
     found = await Annotator(lambda: job).annotations(Snapshot(policy, {}, 0.0))
-    assert found.place("default", "root", Access.SUBMIT) == f"{file}:5:20"
+    assert found.place(AclKey("default", "root", Access.SUBMIT)) == f"{file}:5:20"
     assert "No such file or directory" in found.missing
 
 
@@ -60,5 +61,5 @@ async def test_the_size_is_that_of_the_policy_and_not_of_its_archive(
 
 async def test_large_policies_have_no_places() -> None:
     found = await Annotator(lambda: None).annotations(Snapshot(Policy({}, revision=1), {}, 0.0))
-    assert found.place("default", "root", Access.SUBMIT) == ""
+    assert found.place(AclKey("default", "root", Access.SUBMIT)) == ""
     assert "larger than 2 MiB" in found.missing

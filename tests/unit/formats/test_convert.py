@@ -208,3 +208,13 @@ def test_a_file_that_does_not_load_is_not_converted() -> None:
     result = convert(FAIR, b"<allocations><queue/></allocations>", "f.xml", YarnOptions())
     assert result.text == ""
     assert has_errors(result.diagnostics)
+
+
+def test_a_parent_of_the_fair_scheduler_stays_a_parent() -> None:
+    data = b"""<allocations><queue name="root">
+<queue name="users" type="parent"/><queue name="etl" type="leaf"/>
+<queue name="prod" type="parent"><queue name="daily"/></queue>
+</queue></allocations>"""
+    text = convert("fair-scheduler", data, "fs.xml", YarnOptions()).text
+    assert "- name: 'users'\n            parent: true\n" in text
+    assert text.count("parent:") == 1

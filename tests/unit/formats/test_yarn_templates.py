@@ -1,17 +1,23 @@
 """Templates of queues that the capacity scheduler creates, and what is said about them."""
 
+import random
+import re
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Final
 
 import pytest
 
+from queuegate.policy.created_queues import Template
 from queuegate.policy.decide import decide
 from queuegate.policy.decision import Access
+from queuegate.policy.names import parent_path
 from queuegate.policy.tree import Partition
 from queuegate.policy.yarn_acl import Semantics
 from queuegate_server.formats.registry import FormatOptions, check_file, load_policy
 from queuegate_server.formats.yarn.convert import convert
-from queuegate_server.formats.yarn.load import YarnOptions
+from queuegate_server.formats.yarn.load import YarnOptions, load_scheduler
+from tests.support.generators.yarn_templates import capacity_scheduler, questions
 
 MANAGED: Final = {
     "root.managed.auto-create-child-queue.enabled": "true",
@@ -244,6 +250,104 @@ def test_a_conversion_says_what_it_leaves_out() -> None:
     assert "alice" not in result.text
 
 
+def test_templates_without_effect_are_neither_kept_nor_lost() -> None:
+    unused = {
+        **FLEXIBLE,
+        f"root.flex.{V2}.template.{SUBMIT}": "ann",
+        f"root.managed.leaf-queue-template.{SUBMIT}": "bob",
+        f"root.*.*.*.{V2}.template.{SUBMIT}": "bob",
+    }
+    partition, _ = load(unused)
+    assert partition.creation
+    assert [each.path for each in partition.creation.templates] == ["root.flex"]
+    result = convert("capacity-scheduler", text(unused), "cs.xml", YarnOptions())
+    assert [each.queue for each in result.lost] == ["root.flex"]
+
+
+@pytest.mark.parametrize(
+    ("properties", "parents"),
+    [
+        (MANAGED, ["managed"]),
+        ({**FLEXIBLE, f"root.flex.{V2}.max-queues": "0"}, ["flex"]),
+        ({**MANAGED, **FLEXIBLE}, ["managed", "flex"]),
+        ({f"root.flex.{V2}.enabled": "false"}, []),
+        ({**FLEXIBLE, "root.flex.queues": "a"}, []),
+        # A parent whose only child cannot be converted must not become a leaf.
+        ({"root.flex.queues": "a b"}, ["flex"]),
+    ],
+)
+def test_parents_without_children_stay_parents(
+    properties: Mapping[str, str], parents: list[str]
+) -> None:
+    result = convert("capacity-scheduler", text(properties), "cs.xml", YarnOptions())
+    names = re.findall(r"- name: '(\w+)'\n *parent: true\n", result.text)
+    assert names == parents
+    assert result.text.count("parent:") == len(parents)
+    assert load_policy("yunikorn", result.text.encode(), "queues.yaml").partitions
+
+
+def lint(properties: Mapping[str, str], site: Mapping[str, str] | None = None) -> list[str]:
+    xml = "".join(
+        f"<property><name>{name}</name><value>{value}</value></property>"
+        for name, value in (site or {}).items()
+    )
+    pair = (f"<configuration>{xml}</configuration>".encode(), "site.xml")
+    options = FormatOptions(yarn=YarnOptions(site=pair if site else None))
+    diagnostics = check_file(
+        "capacity-scheduler", text(properties), "cs.xml", options, with_lint=True
+    )
+    return [str(each) for each in diagnostics if " may submit to the queues that" in each.message]
+
+
+@pytest.mark.parametrize(
+    ("properties", "queues"),
+    [
+        (FLEXIBLE, ["flex"]),
+        ({"root.managed.auto-create-child-queue.enabled": "true"}, ["managed"]),
+        (MANAGED, []),
+        ({**FLEXIBLE, f"root.flex.{V2}.template.{ADMIN}": "ann"}, []),
+        ({**FLEXIBLE, f"root.flex.{V2}.template.{SUBMIT}": " "}, ["flex"]),
+        ({**FLEXIBLE, f"root.flex.a.{V2}.leaf-template.{SUBMIT}": "ann"}, []),
+        ({**FLEXIBLE, f"root.*.{V2}.leaf-template.{SUBMIT}": " g"}, []),
+        ({**FLEXIBLE, f"root.flex.{SUBMIT}": "ann"}, []),
+        ({**FLEXIBLE, f"root.flex.{ADMIN}": "ann"}, []),
+        ({**FLEXIBLE, f"root.{SUBMIT}": "*"}, []),
+        ({**FLEXIBLE, f"root.{ADMIN}": "*"}, []),
+        ({**FLEXIBLE, f"root.flex.{V2}.maximum-queue-depth": "0"}, []),
+        (
+            {
+                **FLEXIBLE,
+                "root.flex.queues": "a",
+                "root.flex.a.auto-create-child-queue.enabled": "true",
+                f"root.flex.a.leaf-queue-template.{SUBMIT}": "ann",
+            },
+            ["flex"],
+        ),
+    ],
+)
+def test_queues_that_would_be_created_for_nobody(
+    properties: Mapping[str, str], queues: list[str]
+) -> None:
+    warnings = lint(properties)
+    assert len(warnings) == len(queues)
+    for warning, queue in zip(warnings, queues, strict=True):
+        assert (
+            f': nobody may submit to the queues that YARN will create below "root.{queue}"'
+            in warning
+        )
+        assert f"(set yarn.scheduler.capacity.root.{queue}." in warning
+        assert warning.startswith("cs.xml:4:")
+
+
+def test_administrators_alone_are_not_who_queues_are_created_for() -> None:
+    enforced = {"yarn.acl.enable": "true", "yarn.admin.acl": "yarn"}
+    for warnings in (lint(FLEXIBLE, enforced), lint({**FLEXIBLE, f"root.{ADMIN}": "ops"})):
+        assert len(warnings) == 1
+        assert "only administrators may submit to the queues" in warnings[0]
+    assert not lint(FLEXIBLE, {"yarn.acl.enable": "false"})
+    assert not lint(FLEXIBLE, {**enforced, "yarn.admin.acl": "*"})
+
+
 def test_a_template_that_grants_nothing_loses_nothing() -> None:
     empty = {**FLEXIBLE, f"root.flex.{V2}.template.{SUBMIT}": " "}
     assert not convert("capacity-scheduler", text(empty), "cs.xml", YarnOptions()).lost
@@ -258,3 +362,27 @@ def test_a_hostile_file_is_read_in_time() -> None:
     assert not allowed(partition, below, "ann", Access.SUBMIT)
     assert len(partition.created(below)) == 20
     assert not partition.created(below + ".x")
+
+
+@pytest.mark.parametrize("seed", range(100))
+def test_templates_without_effect_change_no_queue(seed: int) -> None:
+    chance = random.Random(seed)
+    data = capacity_scheduler(chance).encode()
+    loaded, _ = load_scheduler("capacity-scheduler", data, "cs.xml", YarnOptions())
+    assert loaded
+    creation = loaded.partition.creation
+    if creation is None:
+        return
+    every = [
+        Template(
+            each.kind, each.path, each.submit and each.submit.text, each.admin and each.admin.text
+        )
+        for each in loaded.file.templates.entries
+    ]
+    whole = replace(creation, templates=tuple(every))
+    for question in questions(chance, 100):
+        path = above = question["queue"]
+        while above not in loaded.partition.queues:
+            above = parent_path(above)
+        if path != above:
+            assert creation.created(path, above) == whole.created(path, above)

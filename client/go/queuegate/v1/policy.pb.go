@@ -250,8 +250,12 @@ type PolicyQueue struct {
 	SubmitAclDroppedNames []string `protobuf:"bytes,4,rep,name=submit_acl_dropped_names,json=submitAclDroppedNames,proto3" json:"submit_acl_dropped_names,omitempty"`
 	// Names in the admin ACL that the ACL grammar does not accept.
 	AdminAclDroppedNames []string `protobuf:"bytes,5,rep,name=admin_acl_dropped_names,json=adminAclDroppedNames,proto3" json:"admin_acl_dropped_names,omitempty"`
-	unknownFields        protoimpl.UnknownFields
-	sizeCache            protoimpl.SizeCache
+	// The number of levels of queues that YARN's capacity scheduler creates below this queue when
+	// applications are submitted to them; 0 if it creates none. `GetPolicyResponse.templates` has their
+	// ACLs.
+	CreatedLevels uint32 `protobuf:"varint,7,opt,name=created_levels,json=createdLevels,proto3" json:"created_levels,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *PolicyQueue) Reset() {
@@ -317,6 +321,13 @@ func (x *PolicyQueue) GetAdminAclDroppedNames() []string {
 		return x.AdminAclDroppedNames
 	}
 	return nil
+}
+
+func (x *PolicyQueue) GetCreatedLevels() uint32 {
+	if x != nil {
+		return x.CreatedLevels
+	}
+	return 0
 }
 
 // The ACLs of queues that YARN's capacity scheduler creates when an application is submitted to
@@ -399,7 +410,7 @@ func (x *QueueTemplate) GetAdminAcl() string {
 // Asks for the policy of a partition.
 type GetPolicyRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The partition. Empty: `default`.
+	// The partition. Empty: `default`, or the only partition of the policy.
 	Partition string `protobuf:"bytes,1,opt,name=partition,proto3" json:"partition,omitempty"`
 	// Return only the queue at this path and the queues below it. Empty: all.
 	Prefix        string `protobuf:"bytes,2,opt,name=prefix,proto3" json:"prefix,omitempty"`
@@ -1074,14 +1085,15 @@ const file_queuegate_v1_policy_proto_rawDesc = "" +
 	"\x05queue\x18\x04 \x01(\tR\x05queue\x12\x18\n" +
 	"\amessage\x18\x05 \x01(\tR\amessage\x12\x16\n" +
 	"\x06remedy\x18\x06 \x01(\tR\x06remedy\x12\x12\n" +
-	"\x04file\x18\a \x01(\tR\x04file\"\xe3\x01\n" +
+	"\x04file\x18\a \x01(\tR\x04file\"\x8a\x02\n" +
 	"\vPolicyQueue\x12\x12\n" +
 	"\x04path\x18\x01 \x01(\tR\x04path\x12\x1d\n" +
 	"\n" +
 	"submit_acl\x18\x02 \x01(\tR\tsubmitAcl\x12\x1b\n" +
 	"\tadmin_acl\x18\x03 \x01(\tR\badminAcl\x127\n" +
 	"\x18submit_acl_dropped_names\x18\x04 \x03(\tR\x15submitAclDroppedNames\x125\n" +
-	"\x17admin_acl_dropped_names\x18\x05 \x03(\tR\x14adminAclDroppedNamesJ\x04\b\x06\x10\aR\x0ecreates_queues\"\x9a\x01\n" +
+	"\x17admin_acl_dropped_names\x18\x05 \x03(\tR\x14adminAclDroppedNames\x12%\n" +
+	"\x0ecreated_levels\x18\a \x01(\rR\rcreatedLevelsJ\x04\b\x06\x10\aR\x0ecreates_queues\"\x9a\x01\n" +
 	"\rQueueTemplate\x12\x12\n" +
 	"\x04path\x18\x01 \x01(\tR\x04path\x12\x12\n" +
 	"\x04kind\x18\x02 \x01(\tR\x04kind\x12\"\n" +

@@ -22,6 +22,7 @@ from queuegate_server.engine import (
     TooManyLookups,
     UnknownPartition,
 )
+from queuegate_server.formats.acl_positions import AclKey
 from queuegate_server.rpc.errors import InvalidRequest, to_status
 from queuegate_server.rpc.messages import ACCESS_TYPES
 
@@ -190,8 +191,8 @@ async def _decide(visit: Visit, asked: Question, snapshot: Snapshot) -> Verdict:
                 step.matched_subject,
                 step.outcome not in _UNDECIDED,
                 step.dropped_names,
-                (annotations.place(asked.partition, queue, step.acl) if step.acl else "")
-                or step.template_property,
+                step.template_property
+                or annotations.place(AclKey(asked.partition, queue, step.acl)),
             )
             for step in steps
         ]

@@ -19,6 +19,7 @@ from queuegate.v1 import access_pb2
 from queuegate_server.console import tree
 from queuegate_server.console.annotations import Annotations
 from queuegate_server.console.views import Page, Route, Url, View, Visit, url
+from queuegate_server.formats.acl_positions import AclKey, acl_key
 from queuegate_server.formats.diagnostics import Diagnostic
 from queuegate_server.rpc.errors import InvalidRequest
 from queuegate_server.rpc.messages import ACCESS_TYPES
@@ -213,7 +214,7 @@ async def show(visit: Visit) -> View:
         queue=ShownQueue(
             path=selected,
             will_be_created=bool(created),
-            own=[*_acls(partition.name, partition.nearest(selected), annotations)],
+            own=[*_acls(partition, selected, partition.nearest(selected), annotations)],
             created=[*itertools.islice(_created(partition, selected, annotations), MAX_CREATED)],
             inherited=inherited[:MAX_INHERITED],
             more_inherited=len(inherited) > MAX_INHERITED,
@@ -265,10 +266,12 @@ class _Links(NamedTuple):
         )
 
 
-def _acls(partition: str, queue: Queue, annotations: Annotations) -> Iterator[ShownAcl]:
+def _acls(
+    partition: Partition, path: str, queue: Queue, annotations: Annotations
+) -> Iterator[ShownAcl]:
     for access, acl in ((Access.SUBMIT, queue.submit_acl), (Access.ADMIN, queue.admin_acl)):
-        place = annotations.place(partition, queue.path, access)
-        yield _shown(partition, queue.path, access, acl, place)
+        place = annotations.place(acl_key(partition, path, queue.path, access))
+        yield _shown(partition.name, queue.path, access, acl, place)
 
 
 def _created(partition: Partition, path: str, annotations: Annotations) -> Iterator[ShownAcl]:
@@ -276,7 +279,7 @@ def _created(partition: Partition, path: str, annotations: Annotations) -> Itera
     if partition.creation is None or path not in partition.creation.creators:
         return
     for below in partition.created_below(path):
-        for acl in _acls(partition.name, partition.nearest(below), annotations):
+        for acl in _acls(partition, below, partition.nearest(below), annotations):
             if acl.chips or acl.dropped:
                 yield acl
 
@@ -284,12 +287,12 @@ def _created(partition: Partition, path: str, annotations: Annotations) -> Itera
 def _inherited(partition: Partition, path: str, annotations: Annotations) -> Iterator[ShownAcl]:
     """Yield the ancestors' ACLs that let anybody in, the nearest first."""
     for queue in itertools.islice(partition.upwards(path), 1, None):
-        for acl in _acls(partition.name, queue, annotations):
+        for acl in _acls(partition, path, queue, annotations):
             if acl.chips or acl.dropped:
                 yield acl
     cluster = partition.cluster
     if cluster and cluster.semantics is Semantics.DOCUMENTED and not cluster.admins.is_empty:
-        place = annotations.place(partition.name, CLUSTER, Access.ADMIN)
+        place = annotations.place(AclKey(partition.name, CLUSTER, Access.ADMIN))
         yield _shown(partition.name, CLUSTER, Access.ADMIN, cluster.admins, place)
 
 

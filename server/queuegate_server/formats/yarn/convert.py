@@ -76,6 +76,8 @@ class WrittenQueue(NamedTuple):
     path: str
     submit: Acl
     admin: Acl
+    is_parent: bool
+    """Whether applications cannot be submitted to it, only to queues below it."""
 
 
 class _Converter:
@@ -88,6 +90,8 @@ class _Converter:
     def convert(self) -> Sequence[WrittenQueue]:
         """Return the queues to write, and report the omissions."""
         positions = {queue.path: queue.position for queue in self.loaded.file.queues}
+        parents = {*map(parent_path, positions)}
+        parents |= {queue.path for queue in self.loaded.file.queues if queue.is_parent}
         queues = self.loaded.partition.queues
         is_open = not self.loaded.cluster.acls_enabled and self._opens_everything()
         written = []
@@ -100,7 +104,7 @@ class _Converter:
                     admin = self._with_cluster_admins(admin)
                 submit = self._expressed(submit, "submit", path, positions[path])
                 admin = self._expressed(admin, "admin", path, positions[path])
-            written.append(WrittenQueue(path, submit, admin))
+            written.append(WrittenQueue(path, submit, admin, path in parents))
         if not is_open:
             self._report_templates()
         return written
@@ -109,17 +113,15 @@ class _Converter:
         """Report the ACLs of queues yet to be created, if they let anybody in."""
         semantics = self.loaded.cluster.semantics
         creation = self.loaded.partition.creation
-        for template in self.loaded.file.templates.entries if creation else ():
-            acls = [
-                parse_yarn(text.text, semantics)
-                for text in (template.submit, template.admin)
-                if text is not None
-            ]
-            if any(not acl.is_empty for acl in acls):
-                message = f"the ACLs of {template.kind} are left out: in YuniKorn, queues that will"
+        positions = {
+            (each.kind, each.path): each.position for each in self.loaded.file.templates.entries
+        }
+        for kind, path, *texts in creation.templates if creation else ():
+            if any(not parse_yarn(text, semantics).is_empty for text in texts if text is not None):
+                message = f"the ACLs of {kind} are left out: in YuniKorn, queues that will"
                 message += " be created inherit those of their parents, and have none of their own"
                 remedy = "list the names in the ACLs of the parent, or create the queues"
-                self.diagnostics.warning(template.position, message, remedy, template.path)
+                self.diagnostics.warning(positions[kind, path], message, remedy, path)
 
     def _opens_everything(self) -> bool:
         """Return whether disabled ACLs open all queues, and report their effect."""
@@ -236,7 +238,8 @@ def write_queues(queues: Sequence[WrittenQueue], remarks: Iterable[str]) -> str:
     lines = [f"# {remark}" for remark in remarks]
     lines += ["partitions:", "  - name: default", "    queues:"]
     depth = 0
-    for path, submit, admin in queues:
+    with_children = {parent_path(queue.path) for queue in queues}
+    for path, submit, admin, is_parent in queues:
         level = path.count(SEPARATOR)
         indent = "      " + "    " * level
         if level > depth:
@@ -244,6 +247,8 @@ def write_queues(queues: Sequence[WrittenQueue], remarks: Iterable[str]) -> str:
         depth = level
         # Quoted, because a name may be `null` or contain a `#`.
         lines.append(f"{indent}- name: {_quoted(path.rpartition(SEPARATOR)[2]) if level else ROOT}")
+        if is_parent and level and path not in with_children:
+            lines.append(f"{indent}  parent: true")
         for key, acl in (("submitacl", submit), ("adminacl", admin)):
             if not acl.is_empty:
                 lines.append(f"{indent}  {key}: {_quoted(acl_text(acl))}")

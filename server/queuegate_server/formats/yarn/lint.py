@@ -1,25 +1,30 @@
 """Lint rules for the files of a YARN cluster: content that is valid but probably unintended."""
 
-from queuegate.policy.names import ROOT
+from queuegate.policy.created_queues import TemplateKind
+from queuegate.policy.decision import Access
+from queuegate.policy.names import ROOT, parent_path
+from queuegate.policy.tree import Partition
 from queuegate.policy.yarn_acl import Semantics, parse_yarn
-from queuegate_server.formats.diagnostics import Diagnostic, Diagnostics
+from queuegate_server.formats.diagnostics import Diagnostic, Diagnostics, quoted
 from queuegate_server.formats.yarn.acl_advice import advice
-from queuegate_server.formats.yarn.load import YarnOptions, read_scheduler_file
+from queuegate_server.formats.yarn.load import LoadedScheduler, YarnOptions, load_scheduler
 from queuegate_server.formats.yarn.schedulers import SchedulerFile
 from queuegate_server.formats.yarn.site import read_site
+from queuegate_server.formats.yarn.templates import template_property
 from queuegate_server.formats.yarn.variables import Text
 
 
 def lint_scheduler(
     format_name: str, data: bytes, file: str, options: YarnOptions
 ) -> tuple[Diagnostic, ...]:
-    """Return the warnings about a scheduler's file, sorted; none if it cannot be read."""
-    site, _ = read_site(options.site, options.semantics)
-    scheduler = read_scheduler_file(format_name, data, Diagnostics(file), site.configuration)
-    if scheduler is None:
+    """Return the warnings about a scheduler's file, sorted; none if it has errors."""
+    loaded, _ = load_scheduler(format_name, data, file, options)
+    if loaded is None:
         return ()
+    scheduler = loaded.file
     diagnostics = Diagnostics(file)
     _open_root(scheduler, diagnostics)
+    _closed_creators(loaded, diagnostics)
     acls = [(each.path, (each.submit, each.admin)) for each in scheduler.queues]
     acls += [(each.path, (each.submit, each.admin)) for each in scheduler.templates.entries]
     for path, texts in acls:
@@ -59,3 +64,39 @@ def _open_root(scheduler: SchedulerFile, diagnostics: Diagnostics) -> None:
             message = f"everyone may {effect} every queue: queues inherit what root grants"
             remedy = "write a single space here, and grant access to the queues below"
             diagnostics.warning(text, message, remedy, ROOT)
+
+
+def _closed_creators(loaded: LoadedScheduler, diagnostics: Diagnostics) -> None:
+    """Warn about queues that YARN will create for nobody: only administrators of root and of the
+    cluster may submit to them, if anybody.
+    """
+    partition, switches = loaded.partition, loaded.file.templates.switches
+    open_creators = {
+        parent_path(partition.created(path)[-1].path)
+        for path in partition.created_below(ROOT)
+        if _lets_in(partition, path)
+    }
+    for path, creator in partition.creation.creators.items() if partition.creation else ():
+        if path in open_creators:
+            continue
+        kind = TemplateKind.LEAF if not creator.is_managed else TemplateKind.LEAF_OF_MANAGED
+        switch = switches[path, TemplateKind.ANY if kind is TemplateKind.LEAF else kind]
+        administer = [partition.queues[ROOT].admin_acl]
+        if loaded.cluster.semantics is Semantics.DOCUMENTED:
+            administer.append(loaded.cluster.admins)
+        who = "nobody" if all(acl.is_empty for acl in administer) else "only administrators"
+        message = f"{who} may submit to the queues that YARN will create below {quoted(path)}"
+        remedy = f"set {template_property(path, kind, Access.SUBMIT)}"
+        diagnostics.warning(switch, message, remedy, path)
+
+
+def _lets_in(partition: Partition, path: str) -> bool:
+    """Return whether an ACL other than the administrators' lets anybody submit."""
+    otherwise = partition.chain(path, Access.SUBMIT).otherwise
+    if otherwise is not None and otherwise.allowed:
+        return True
+    return any(
+        not acl.is_empty
+        for queue in partition.upwards(path)
+        for acl in (queue.submit_acl, *((queue.admin_acl,) if queue.path != ROOT else ()))
+    )

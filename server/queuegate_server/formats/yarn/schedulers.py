@@ -31,6 +31,7 @@ from queuegate_server.formats.yarn.templates import (
     template_property,
 )
 from queuegate_server.formats.yarn.templates import is_read as creates_queues
+from queuegate_server.formats.yarn.unlisted_queues import LIST, UnlistedQueues, misspelled_lists
 from queuegate_server.formats.yarn.variables import Text
 
 _FAIR_ACLS: Final = {"aclSubmitApps": "submit", "aclAdministerApps": "admin"}
@@ -61,7 +62,6 @@ _TOP_LEVEL_ELEMENTS: Final = frozenset(
     }
 )
 
-_CAPACITY_QUEUES: Final = "queues"
 _MAX_DEPTH: Final = 200
 _MAX_QUEUES: Final = 1_000_000
 _OTHER_CAPACITY_ACLS: Final = frozenset(
@@ -82,6 +82,8 @@ class QueueEntry:
     position: Positioned
     submit: Text | None = None
     admin: Text | None = None
+    is_parent: bool = False
+    """True for a queue marked as a parent, which may have no children yet."""
 
 
 @dataclass(slots=True)
@@ -95,7 +97,7 @@ class SchedulerFile:
     queues: list[QueueEntry] = field(default_factory=list)
     has_short_names: bool = False
     """True if a name without dots refers to the queue of that name anywhere in the tree."""
-    templates: Templates = field(default_factory=lambda: Templates([], None))
+    templates: Templates = field(default_factory=Templates)
     """The templates of queues that the scheduler creates."""
 
 
@@ -177,6 +179,7 @@ class _FairSchedulerReader:
     def _read_queue(self, element: Element, path: str) -> None:
         queue = self._queues.setdefault(path, QueueEntry(path, element))
         queue.position = element
+        queue.is_parent = element.attributes.get("type") == "parent"
         for child in element.children:
             attribute = _FAIR_ACLS.get(child.name)
             if attribute is None:
@@ -224,24 +227,46 @@ def _read_capacity_scheduler(
         keys = (f"{PREFIX}{path}.{SUBMIT}", f"{PREFIX}{path}.{ADMIN}")
         submit, admin = (properties.get(key) for key in keys)
         scheduler.queues.append(QueueEntry(path, position, submit, admin))
+    lists = _check_lists(properties, paths, diagnostics)
     children = Counter(map(parent_path, paths))
     counts = {path: children[path] for path in paths}
-    scheduler.templates = read_templates(properties, counts, diagnostics)
-    _check_keys(properties, paths, scheduler.templates.creation, diagnostics)
-    if len(paths) == 1 and not diagnostics.error_count:
-        # Hadoop does not start without it, so this is a different or damaged file.
-        names = properties.get(f"{PREFIX}{ROOT}.{_CAPACITY_QUEUES}", Position(1, 1))
-        message = f"{PREFIX}root.queues lists no queue: this is not a capacity-scheduler.xml"
-        diagnostics.error(names, message, "list the queues below root, or use the right file")
+    unlisted = UnlistedQueues(paths, lists, diagnostics)
+    scheduler.templates = read_templates(properties, counts, unlisted, diagnostics)
+    for queue in scheduler.queues:
+        queue.is_parent = scheduler.templates.makes_parent(queue.path)
+    _check_keys(properties, paths, scheduler.templates.creation, unlisted, diagnostics)
+    unlisted.summarize()
     return scheduler
+
+
+def _check_lists(
+    properties: dict[str, Text], paths: dict[str, Positioned], diagnostics: Diagnostics
+) -> Mapping[str, Positioned]:
+    """Report lists of queues that are missing or misspelled, and return their positions by path."""
+    lists: dict[str, Positioned] = {}
+    has_errors = diagnostics.error_count > 0
+    for path, name in misspelled_lists(properties, paths, PREFIX).items():
+        lists[path] = text = properties[name]
+        message = f"{quoted(name)} is not a property of the scheduler: it is ignored"
+        remedy = f"did you mean {PREFIX}{path}.{LIST}?"
+        if len(paths) > 1:
+            diagnostics.warning(text, message, remedy, path)
+        else:
+            diagnostics.error(text, f"{message}, and root has no queues", remedy, path)
+    if len(paths) == 1 and ROOT not in lists:
+        # Hadoop does not start without it, so this is a different or damaged file.
+        lists[ROOT] = properties.get(f"{PREFIX}{ROOT}.{LIST}", Position(1, 1))
+        message = f"{PREFIX}root.queues lists no queue: this is not a capacity-scheduler.xml"
+        if not has_errors:
+            remedy = "list the queues below root, or use the right file"
+            diagnostics.error(lists[ROOT], message, remedy)
+    return lists
 
 
 def _is_read(name: str) -> bool:
     if not name.startswith(PREFIX):
         return False
-    return name.rpartition(SEPARATOR)[2] in {_CAPACITY_QUEUES, SUBMIT, ADMIN} or creates_queues(
-        name
-    )
+    return name.rpartition(SEPARATOR)[2] in {LIST, SUBMIT, ADMIN} or creates_queues(name)
 
 
 def _paths(
@@ -252,7 +277,7 @@ def _paths(
     stack = [ROOT]
     while stack:
         above = stack.pop()
-        names = properties.get(f"{PREFIX}{above}.{_CAPACITY_QUEUES}")
+        names = properties.get(f"{PREFIX}{above}.{LIST}")
         if names is None:
             continue
         if above.count(SEPARATOR) >= _MAX_DEPTH:
@@ -285,6 +310,7 @@ def _check_keys(
     properties: dict[str, Text],
     paths: dict[str, Positioned],
     creation: QueueCreation | None,
+    unlisted: UnlistedQueues,
     diagnostics: Diagnostics,
 ) -> None:
     for key in (ENABLE, ADMINS, *sorted(deciders.KEYS)):
@@ -302,7 +328,7 @@ def _check_keys(
             continue
         if last in {SUBMIT, ADMIN}:
             if path not in paths and not is_template_acl(key):
-                diagnostics.warning(text, *_unlisted_queue(path, last, paths, creation))
+                unlisted.warning(text, *_unlisted_queue(path, last, paths, creation), path)
         elif last not in _OTHER_CAPACITY_ACLS:
             message = f"{quoted(last)} is not a property of a queue: it is ignored"
             remedy = f"did you mean {meant}?" if meant else f"write {SUBMIT} or {ADMIN}"

@@ -6,8 +6,8 @@ variables there.
 """
 
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Final
 
 from queuegate.policy.created_queues import (
@@ -24,6 +24,7 @@ from queuegate.policy.decision import Access
 from queuegate.policy.names import SEPARATOR, parent_path, similar_name
 from queuegate_server.formats.diagnostics import Diagnostics, Positioned, quoted
 from queuegate_server.formats.yarn.properties import boolean
+from queuegate_server.formats.yarn.unlisted_queues import UnlistedQueues
 from queuegate_server.formats.yarn.variables import Text
 
 PREFIX: Final = "yarn.scheduler.capacity."
@@ -40,6 +41,7 @@ _READ_NAMES: Final = frozenset({_ENABLED, _DEPTH, _MAX_QUEUES})
 _TEMPLATE_KEY: Final = re.compile(
     rf"(.+)\.({'|'.join(map(re.escape, TemplateKind))})\.({SUBMIT}|{ADMIN})", re.DOTALL
 )
+_SWITCHES: Final = {TemplateKind.LEAF_OF_MANAGED: _MANAGED, TemplateKind.ANY: _FLEXIBLE}
 _KINDS: Final = tuple(kind.rpartition(SEPARATOR)[2] for kind in TemplateKind)
 _MAX_LEVELS: Final = 200
 _INTEGER: Final = re.compile(r"[+-]?[0-9]+|-?0[xX][0-9a-fA-F]+")
@@ -69,9 +71,21 @@ class TemplateEntry:
 class Templates:
     """The templates of a file, and the queues that are created."""
 
-    entries: list[TemplateEntry]
-    creation: QueueCreation | None
-    """None if the scheduler creates no queues."""
+    entries: Sequence[TemplateEntry] = ()
+    """All templates, including those from which no queue is created."""
+    creation: QueueCreation | None = None
+    """The queues and the templates that apply to them; None if the scheduler creates none."""
+    switches: Mapping[tuple[str, TemplateKind], Text] = field(default_factory=dict)
+    """The properties that turn the creation of queues on or off, by the path of the queue and the
+    first kind of template that is used there."""
+
+    def makes_parent(self, path: str) -> bool:
+        """Return whether a queue is a parent even without children, since YARN creates them."""
+        return any(
+            boolean(switch)
+            for kind in _SWITCHES
+            if (switch := self.switches.get((path, kind))) is not None
+        )
 
 
 def is_read(name: str) -> bool:
@@ -103,24 +117,33 @@ def template_property(path: str, kind: TemplateKind, access: Access) -> str:
 
 
 def read_templates(
-    properties: Mapping[str, Text], children: Mapping[str, int], diagnostics: Diagnostics
+    properties: Mapping[str, Text],
+    children: Mapping[str, int],
+    unlisted: UnlistedQueues,
+    diagnostics: Diagnostics,
 ) -> Templates:
     """Return the templates in the properties of a file, and report errors in them.
 
     Args:
         properties: All properties.
         children: The number of configured children of each configured queue, by path.
+        unlisted: The properties of unlisted queues.
         diagnostics: The diagnostics of the file.
     """
-    return _Reader(properties, children, diagnostics).read()
+    return _Reader(properties, children, unlisted, diagnostics).read()
 
 
 class _Reader:
     def __init__(
-        self, properties: Mapping[str, Text], children: Mapping[str, int], diagnostics: Diagnostics
+        self,
+        properties: Mapping[str, Text],
+        children: Mapping[str, int],
+        unlisted: UnlistedQueues,
+        diagnostics: Diagnostics,
     ) -> None:
         self._properties = properties
         self._children = children
+        self._unlisted = unlisted
         self._diagnostics = diagnostics
 
     def read(self) -> Templates:
@@ -137,9 +160,15 @@ class _Reader:
             if (creator := self._creator(path, depths.get(path, default)))
         }
         self._check_names()
-        self._check_use(entries, creators, max((default, *depths.values())))
+        used = self._used(entries, creators, max((default, *depths.values())))
+        switches = {
+            (path, kind): text
+            for path in self._children
+            for kind, name in _SWITCHES.items()
+            if (text := self._properties.get(f"{PREFIX}{path}.{name}.{_ENABLED}"))
+        }
         if not creators:
-            return Templates(entries, None)
+            return Templates(entries, None, switches)
         templates = tuple(
             Template(
                 each.kind,
@@ -147,11 +176,11 @@ class _Reader:
                 each.submit and each.submit.text,
                 each.admin and each.admin.text,
             )
-            for each in entries
+            for each in used
         )
         # Only these depths matter for queues that do not exist or that create others.
         kept = {path: depth for path, depth in depths.items() if ANY_NAME not in path}
-        return Templates(entries, QueueCreation(creators, templates, kept, default))
+        return Templates(entries, QueueCreation(creators, templates, kept, default), switches)
 
     def _entries(self) -> Iterator[TemplateEntry]:
         entries: dict[tuple[str, str], TemplateEntry] = {}
@@ -225,7 +254,7 @@ class _Reader:
             if known and path and last == _ENABLED and path not in self._children:
                 message = f"there is no queue {quoted(path)}: this property is ignored"
                 remedy = "write the full path of a listed queue, starting with root"
-                self._diagnostics.warning(text, message, remedy)
+                self._unlisted.warning(text, message, remedy, path)
             elif known and last not in _READ_NAMES | _OTHER_NAMES:
                 if similar := similar_name(last, _READ_NAMES):
                     message = f"{quoted(last)} is not a property of {prefix}: it is ignored"
@@ -236,10 +265,11 @@ class _Reader:
                 remedy = f"write {similar or _FLEXIBLE}.{last}"
                 self._diagnostics.warning(text, message, remedy, path)
 
-    def _check_use(
+    def _used(
         self, entries: list[TemplateEntry], creators: Mapping[str, Creator], most_wildcards: int
-    ) -> None:
-        """Warn about templates that no created queue uses."""
+    ) -> list[TemplateEntry]:
+        """Return the templates that created queues use, and warn about the others."""
+        used = []
         index: dict[tuple[str, int], int] = {}
         for path, creator in creators.items():
             if creator.is_managed:
@@ -256,11 +286,14 @@ class _Reader:
             else:
                 is_used = _is_used(entry, index, most_wildcards)
                 key = f"{_FLEXIBLE}.{_ENABLED}"
-            if not is_used:
+            if is_used:
+                used.append(entry)
+            else:
                 message = f"no queue is created from this template of {quoted(entry.path)}:"
                 message += " its ACLs have no effect"
                 remedy = f"set {key} of the queue that creates them to true, or correct the path"
-                self._diagnostics.warning(entry.position, message, remedy, entry.path)
+                self._unlisted.warning(entry.position, message, remedy, entry.path)
+        return used
 
 
 def _is_used(

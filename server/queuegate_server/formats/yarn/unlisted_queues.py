@@ -1,0 +1,87 @@
+"""Warnings about properties of queues that no list of queues names.
+
+A misspelled `queues` property leaves all queues below it unlisted. Such a property is reported
+once, and the properties of the unlisted queues are counted instead of reported one by one.
+"""
+
+from collections import Counter
+from collections.abc import Container, Iterable, Mapping
+from typing import Final
+
+from queuegate.policy.names import ROOT, SEPARATOR, parent_path, similar_name
+from queuegate_server.formats.diagnostics import Diagnostics, Positioned, quoted
+from queuegate_server.formats.yarn.variables import Text
+
+LIST: Final = "queues"
+_ROOT_LIST: Final = f"{ROOT}{SEPARATOR}{LIST}"
+
+
+class UnlistedQueues:
+    """Reports and counts the properties of unlisted queues."""
+
+    def __init__(
+        self, paths: Container[str], lists: Mapping[str, Positioned], diagnostics: Diagnostics
+    ) -> None:
+        """Create a collection without properties.
+
+        Args:
+            paths: The paths of the listed queues.
+            lists: The property that should list the queues below a path, by path.
+            diagnostics: The diagnostics of the file.
+        """
+        self._paths = paths
+        self._lists = lists
+        self._diagnostics = diagnostics
+        self._ignored: Counter[str] = Counter()
+
+    def warning(self, position: Positioned, message: str, remedy: str, path: str) -> None:
+        """Add a warning about a property, or count the property if its queue at `path` is unlisted
+        because of a property in `lists`.
+        """
+        above = path
+        while above and above not in self._paths:
+            above = parent_path(above)
+        if above != path and above in self._lists:
+            self._ignored[above] += 1
+        else:
+            self._diagnostics.warning(position, message, remedy, path)
+
+    def summarize(self) -> None:
+        """Add one warning for the properties that were counted at each path."""
+        for path, count in self._ignored.items():
+            properties = "1 property is" if count == 1 else f"{count} properties are"
+            message = f"{properties} ignored for that reason: no list names their queues"
+            remedy = f"correct the list of the queues below {quoted(path)} first"
+            self._diagnostics.warning(self._lists[path], message, remedy, path)
+
+
+def misspelled_lists(
+    properties: Mapping[str, Text], paths: Iterable[str], prefix: str
+) -> Mapping[str, str]:
+    """Return the names of properties that probably misspell a list of queues, by the path of the
+    queue that should have the list.
+
+    Args:
+        properties: All properties.
+        paths: The paths of the listed queues.
+        prefix: The prefix of the names of the scheduler's properties.
+    """
+    listed = frozenset(paths)
+    misspelled: dict[str, str] = {}
+    for name in properties:
+        above, _, last = name.removeprefix(prefix).rpartition(SEPARATOR)
+        if not name.startswith(prefix):
+            start = name.removesuffix(_ROOT_LIST)
+            path = ROOT if start != name and similar_name(start, (prefix,)) else ""
+        elif last == LIST:
+            # Only the root may be misspelled: the queues below it are not known.
+            path = ROOT if not above or (SEPARATOR not in above and _is_like(above, ROOT)) else ""
+        else:
+            path = above if above in listed and _is_like(last, LIST) else ""
+        if path:
+            misspelled.setdefault(path, name)
+    return misspelled
+
+
+def _is_like(text: str, known: str) -> bool:
+    return text != known and bool(similar_name(text.lower(), (known,)))
