@@ -6,9 +6,8 @@ in the order in which they apply. YARN's grammar is in `yarn_acl.py`. Both produ
 
 import re
 import sys
-from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final
+from typing import Final, NamedTuple
 
 from queuegate.policy.names import CONTROL_CHARACTERS
 
@@ -36,26 +35,27 @@ class AclNames(StrEnum):
     """All names without a space, comma or control character, except `*`."""
 
 
-def _patterns(name: str) -> tuple[re.Pattern[str], re.Pattern[str]]:
-    """Return the patterns for a name and for a list of valid names."""
-    return re.compile(name), re.compile(f"{name}(?:,{name})*+")
-
-
 _ANY: Final = rf"(?!\*(?:[ ,]|\Z))[^ ,{CONTROL_CHARACTERS}]++"
 _USER_PATTERNS: Final = {
-    AclNames.YUNIKORN: _patterns(r"[_a-zA-Z][a-zA-Z0-9_.@-]*+[$]?"),
-    AclNames.EXTENDED: _patterns(r"[_a-zA-Z][a-zA-Z0-9:#/_.@-]*+[$]?"),
-    AclNames.ANY: _patterns(_ANY),
+    AclNames.YUNIKORN: re.compile(r"[_a-zA-Z][a-zA-Z0-9_.@-]*+[$]?"),
+    AclNames.EXTENDED: re.compile(r"[_a-zA-Z][a-zA-Z0-9:#/_.@-]*+[$]?"),
+    AclNames.ANY: re.compile(_ANY),
 }
 _GROUP_PATTERNS: Final = {
-    AclNames.YUNIKORN: _patterns(r"[_a-zA-Z][a-zA-Z0-9_-]*+"),
-    AclNames.EXTENDED: _patterns(r"[_a-zA-Z][a-zA-Z0-9:_.-]*+"),
-    AclNames.ANY: _patterns(_ANY),
+    AclNames.YUNIKORN: re.compile(r"[_a-zA-Z][a-zA-Z0-9_-]*+"),
+    AclNames.EXTENDED: re.compile(r"[_a-zA-Z][a-zA-Z0-9:_.-]*+"),
+    AclNames.ANY: re.compile(_ANY),
 }
+
+
+def _lists_of(user: str, group: str) -> re.Pattern[str]:
+    """Return the pattern of an ACL that lists only these users and groups."""
+    users, groups = (f"(?:{name}(?:,{name})*+)?" for name in (user, group))
+    return re.compile(f"{users}(?: {groups})?")
+
+
 _VALID_NAMES: Final = {
-    names: re.compile(
-        f"(?:{_USER_PATTERNS[names][1].pattern})?(?: (?:{_GROUP_PATTERNS[names][1].pattern})?)?"
-    )
+    names: _lists_of(_USER_PATTERNS[names].pattern, _GROUP_PATTERNS[names].pattern)
     for names in AclNames
 }
 _NOBODY: Final[frozenset[str]] = frozenset()
@@ -66,20 +66,25 @@ class AclError(ValueError):
     """Raised for text that is not an ACL. The message gives the reason."""
 
 
-@dataclass(frozen=True, slots=True)
-class Acl:
-    """A parsed ACL. Immutable. An ACL that lists nobody grants nothing."""
+class Acl(NamedTuple):
+    """A parsed ACL. An ACL that lists nobody grants nothing."""
 
     text: str = ""
-    users: frozenset[str] = frozenset()
-    groups: frozenset[str] = frozenset()
+    users: frozenset[str] = _NOBODY
+    groups: frozenset[str] = _NOBODY
     allows_all: bool = False
     dropped_users: tuple[str, ...] = ()
     """Entries of the user list that are not valid names, in order. They never match."""
     dropped_groups: tuple[str, ...] = ()
     """Entries of the group list that are not valid names, in order. They never match."""
-    proxies: frozenset[str] = frozenset()
+    proxies: frozenset[str] = _NOBODY
     """Services that get access for any user they act for (Hadoop's `~name`)."""
+
+    def with_shared_names(self) -> "Acl":
+        """Return the same ACL for keeping: equal names in all ACLs share one string."""
+        return self._replace(
+            users=_share(self.users), groups=_share(self.groups), proxies=_share(self.proxies)
+        )
 
     @property
     def is_empty(self) -> bool:
@@ -95,19 +100,21 @@ def parse(text: str, names: AclNames = AclNames.YUNIKORN) -> Acl:
 
     Only a space (U+0020) separates the two lists, and there may be only one. A list that is
     just `*` allows everyone; a `*` among other entries is an invalid name. Invalid names are
-    dropped and recorded in `dropped_users` and `dropped_groups`. Equal names share one string.
+    dropped and recorded in `dropped_users` and `dropped_groups`.
 
     Raises:
         AclError: There is more than one space.
     """
     if not text:
         return EMPTY
-    check(text)
     users_field, _, groups_field = text.partition(" ")
+    if has_only_valid_names(text, names):
+        return Acl(text, _names(users_field), _names(groups_field))
+    check(text)
     if text.strip(WHITE_SPACE) == WILDCARD or WILDCARD in (users_field, groups_field):
         return Acl(text=text, allows_all=True)
-    users, dropped_users = _split_names(users_field, *_USER_PATTERNS[names])
-    groups, dropped_groups = _split_names(groups_field, *_GROUP_PATTERNS[names])
+    users, dropped_users = _split_names(users_field, _USER_PATTERNS[names])
+    groups, dropped_groups = _split_names(groups_field, _GROUP_PATTERNS[names])
     return Acl(
         text=text,
         users=users,
@@ -132,31 +139,32 @@ def has_only_valid_names(text: str, names: AclNames) -> bool:
     return _VALID_NAMES[names].fullmatch(text) is not None and text.strip(WHITE_SPACE) != WILDCARD
 
 
-def _split_names(
-    field: str, pattern: re.Pattern[str], well_formed: re.Pattern[str]
-) -> tuple[frozenset[str], tuple[str, ...]]:
+def _names(field: str) -> frozenset[str]:
+    """Split a list of valid names."""
+    return frozenset(field.split(",")) if field else _NOBODY
+
+
+def _split_names(field: str, pattern: re.Pattern[str]) -> tuple[frozenset[str], tuple[str, ...]]:
     """Split a list into valid names and dropped entries. Empty entries are skipped."""
-    if not field:
-        return _NOBODY, ()
-    entries = field.split(",")
-    if well_formed.fullmatch(field):
-        # Other threads run between two steps of a generator, but not of `map`, which is faster.
-        is_long = len(entries) > _MANY_NAMES
-        names = (sys.intern(name) for name in entries) if is_long else map(sys.intern, entries)
-        return frozenset(names), ()
     valid = []
     dropped = []
-    for entry in entries:
+    for entry in field.split(","):
         if pattern.fullmatch(entry):
-            valid.append(sys.intern(entry))
+            valid.append(entry)
         elif entry:
             dropped.append(entry)
     return frozenset(valid), tuple(dropped)
 
 
+def _share(names: frozenset[str]) -> frozenset[str]:
+    # Other threads run between two steps of a generator, but not of `map`, which is faster.
+    is_long = len(names) > _MANY_NAMES
+    return frozenset((sys.intern(name) for name in names) if is_long else map(sys.intern, names))
+
+
 def accepted_names(acl: Acl, names: AclNames) -> tuple[frozenset[str], frozenset[str]]:
     """Return the users and groups of any ACL that a YuniKorn ACL may list."""
-    (user, _), (group, _) = _USER_PATTERNS[names], _GROUP_PATTERNS[names]
+    user, group = _USER_PATTERNS[names], _GROUP_PATTERNS[names]
     return (
         frozenset(name for name in acl.users if user.fullmatch(name)),
         frozenset(name for name in acl.groups if group.fullmatch(name)),
@@ -168,4 +176,4 @@ def names_for(kind: str, name: str) -> AclNames | None:
     if there is none.
     """
     patterns = _USER_PATTERNS if kind == "user" else _GROUP_PATTERNS
-    return next((names for names in AclNames if patterns[names][0].fullmatch(name)), None)
+    return next((names for names in AclNames if patterns[names].fullmatch(name)), None)

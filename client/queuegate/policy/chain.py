@@ -8,8 +8,8 @@ a user is served even while the directory is down. If several levels match, the 
 
 import weakref
 from collections import deque
-from collections.abc import Iterator, Sequence
-from typing import Final, TypeAlias
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final, NamedTuple, TypeAlias
 
 from queuegate.policy.acl import WILDCARD, Acl
 from queuegate.policy.decision import ACLS_DISABLED, NO_MATCH, Decision, Reason
@@ -68,6 +68,41 @@ class ChainIndexes:
                 oldest.index = None
 
 
+class OwnLevel(NamedTuple):
+    """What the ACLs of a queue add to the chain above it. Without an end and names, nothing."""
+
+    end: Decision | None = None
+    """Ends the chain here, if an ACL allows everyone: the levels above are never reached."""
+    users: frozenset[str] = _NOBODY
+    groups: frozenset[str] = _NOBODY
+    services: frozenset[str] = _NOBODY
+
+
+def own_level(queue: str, acls: Iterable[Acl], otherwise: Decision | None) -> OwnLevel:
+    """Return the level of a queue.
+
+    Args:
+        queue: The path of the queue.
+        acls: Its ACLs in evaluation order.
+        otherwise: `Chain.otherwise` of the chain above.
+    """
+    if otherwise is ACLS_DISABLED:
+        return OwnLevel()
+    end = None
+    users = groups = services = _NOBODY
+    for acl in acls:
+        if acl.allows_all:
+            reason = Reason.WILDCARD if queue else Reason.CLUSTER_ADMIN
+            end = otherwise = Decision(True, reason, queue, WILDCARD)
+            break
+        users = _union(users, acl.users)
+        groups = _union(groups, acl.groups)
+        services = _union(services, acl.proxies)
+    if otherwise is not None and otherwise.allowed:
+        groups = services = _NOBODY
+    return OwnLevel(end, users, groups, services)
+
+
 class Chain:
     """A level of ACLs that list names, linked to the levels above it.
 
@@ -116,21 +151,8 @@ class Chain:
 
     def extend(self, queue: str, acls: Sequence[Acl]) -> "Chain":
         """Return the chain of a queue below, with its ACLs in evaluation order."""
-        if self.otherwise is ACLS_DISABLED:
-            return self
-        above = self
-        users = groups = services = _NOBODY
-        for acl in acls:
-            if acl.allows_all:
-                # The levels above an ACL that allows everyone are never reached.
-                reason = Reason.WILDCARD if queue else Reason.CLUSTER_ADMIN
-                above = ChainEnd(Decision(True, reason, queue, WILDCARD), self.indexes)
-                break
-            users = _union(users, acl.users)
-            groups = _union(groups, acl.groups)
-            services = _union(services, acl.proxies)
-        if above.otherwise is not None and above.otherwise.allowed:
-            groups = services = _NOBODY
+        end, users, groups, services = own_level(queue, acls, self.otherwise)
+        above = self if end is None else ChainEnd(end, self.indexes)
         if not (users or groups or services):
             return above
         return Chain(above, queue, users, groups, services)

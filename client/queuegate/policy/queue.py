@@ -54,14 +54,16 @@ class Queue:
             admin if isinstance(admin, str) else admin.text,
         )
 
-    def read_acls(self) -> tuple[Acl, Acl]:
-        """Return its own ACLs for submission and administration. Unlike the properties, this does
-        not keep what it parses: for those who read all queues once.
+    def read_acls(self, parse: Callable[[str], Acl]) -> tuple[Acl, Acl]:
+        """Return its own ACLs for submission and administration, without keeping what is parsed.
+
+        Args:
+            parse: The grammar of the partition, without a cache.
         """
         submit, admin = self._submit_acl, self._admin_acl
         return (
-            self._parse(submit) if isinstance(submit, str) else submit,
-            self._parse(admin) if isinstance(admin, str) else admin,
+            parse(submit) if isinstance(submit, str) else submit,
+            parse(admin) if isinstance(admin, str) else admin,
         )
 
     def has_acls_of(self, other: "Queue", access: Access) -> bool:

@@ -282,7 +282,9 @@ class PartitionBuilder:
         self._creation: QueueCreation | None = None
         self._grammar = parse_acl
         self._acl_names = acl_names
-        self._parse = functools.lru_cache(MAX_SHARED_ACLS)(parse_acl)
+        self._parse = functools.lru_cache(MAX_SHARED_ACLS)(
+            lambda text: parse_acl(text).with_shared_names()
+        )
         self._queues: dict[str, Queue] = {}
         self._sorted_paths: list[str] = []
         self._short_names: dict[str, str] = {}

@@ -8,13 +8,14 @@ import shlex
 import sys
 from collections.abc import Sequence
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Final
 
 import click
 
 from queuegate.policy.decision import Access
-from queuegate.policy.names import DEFAULT_PARTITION
+from queuegate.policy.names import DEFAULT_PARTITION, ROOT
 from queuegate.policy.tree import Policy
 from queuegate_server.cli.command import Failure, config_option, overrides_option
 from queuegate_server.files.safe_open import read_at_most, read_regular
@@ -38,6 +39,8 @@ _LOG = logging.getLogger("queuegate_server.cli")
 
 HOLD_BACK_SECONDS: Final = 1.0
 """The maximum time that the log waits for the announcement. Startup usually takes half a second."""
+EXAMPLE_QUEUES: Final = 1_000
+"""The maximum number of queues that are searched for one whose ACLs suit the announced command."""
 LISTEN: Final = "--listen"
 _LISTEN_ADVICE: Final = (
     "--listen takes an address that other machines cannot reach, such as 127.0.0.1:50051, "
@@ -297,14 +300,16 @@ def _example(policy: Policy, name: str) -> tuple[str, str]:
     partition = policy.partitions.get(name)
     if partition is None:
         return "alice", "root"
-    chains = {path: partition.chain(path, Access.SUBMIT) for path in partition.queues}
-    for path, chain in chains.items():
+    open_queue = group_queue = ""
+    # In a large policy, the ACLs of all queues would take seconds and stay in memory.
+    for path in islice(partition.queues, EXAMPLE_QUEUES):
+        chain = partition.chain(path, Access.SUBMIT)
         if chain.users:
             return min(chain.users), path
-    for path, chain in chains.items():
         if chain.otherwise and chain.otherwise.allowed:
-            return "alice", path
-    for path, chain in chains.items():
-        if chain.groups:
-            return "USER", path
-    return "alice", "root"
+            open_queue = open_queue or path
+        elif chain.groups:
+            group_queue = group_queue or path
+    if group_queue and not open_queue:
+        return "USER", group_queue
+    return "alice", open_queue or ROOT

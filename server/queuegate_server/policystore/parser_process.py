@@ -208,8 +208,8 @@ def _cluster(semantics: str, admins: Sequence[Any], *flags: bool) -> Cluster:
     text, users, *_ = admins
     rules = Semantics(semantics)
     # One of the users may be that of the daemon, which is not in the text.
-    acl = replace(parse_yarn(text, rules), users=frozenset(users))
-    return Cluster(rules, acl, *flags)
+    admins = parse_yarn(text, rules)._replace(users=frozenset(users))
+    return Cluster(rules, admins, *flags)
 
 
 def _with_part(

@@ -5,15 +5,15 @@ the policy, so equal policies have equal tables on all replicas and after a rest
 done in steps, and keeps only the chains that the queues below will extend.
 """
 
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from heapq import merge
 from itertools import islice
-from typing import Final, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from queuegate.policy.acl import Acl, AclNames
-from queuegate.policy.chain import CLUSTER, Chain, ChainEnd
+from queuegate.policy.chain import CLUSTER, Chain, ChainEnd, own_level
 from queuegate.policy.created_queues import ANY_NAME, QueueCreation
-from queuegate.policy.decision import Access, Reason
+from queuegate.policy.decision import Access, Decision, Reason
 from queuegate.policy.names import ROOT, SEPARATOR, parent_path
 from queuegate.policy.queue import Queue
 from queuegate.policy.tree import Partition
@@ -27,14 +27,15 @@ _STEP_TEXT: Final = 65_536
 """Characters of the ACLs in one step."""
 _STEP_NAMES: Final = 4_096
 """Names of one list that are sorted or numbered in one step."""
-_SUBMIT: Final = Access.SUBMIT
-_ADMIN: Final = Access.ADMIN
 _REASONS: Final = {
     Reason.WILDCARD: access_pb2.REASON_WILDCARD,
     Reason.CLUSTER_ADMIN: access_pb2.REASON_CLUSTER_ADMIN,
     Reason.ACLS_DISABLED: access_pb2.REASON_ACLS_DISABLED,
     Reason.NO_MATCH: access_pb2.REASON_NO_MATCH,
 }
+
+_LEVEL_COLUMNS: Final = ("above", "depth", "users", "groups", "services")
+_QUEUE_COLUMNS: Final = ("parent", "name", "submit", "admin")
 
 Rows: TypeAlias = sync_pb2.PolicyPart
 """The next rows of all tables."""
@@ -52,10 +53,12 @@ def queue_naming(partition: Partition) -> sync_pb2.QueueNaming.ValueType:
 
 
 class Link(NamedTuple):
-    """A chain, and the index of the level at which it begins in the table."""
+    """The chain of a queue, as far as the chains below it depend on it."""
 
-    chain: Chain
     level: int
+    """The index of the level at which it begins in the table."""
+    otherwise: Decision | None
+    """As `Chain.otherwise`."""
 
 
 class QueueLinks(NamedTuple):
@@ -66,36 +69,20 @@ class QueueLinks(NamedTuple):
     admin: Link
 
 
-class LevelRows:
-    """The next rows of the table of levels. Plain lists: appending to a message takes longer."""
+class NameTable(dict[str, int]):
+    """The index of each name. A name that is looked up for the first time gets the next one."""
 
     def __init__(self) -> None:
-        """Start without rows."""
-        self.above: list[int] = []
-        self.depth: list[int] = []
-        self.users: list[int] = []
-        self.groups: list[int] = []
-        self.services: list[int] = []
-        self.listed: list[int] = []
-        self.end_reasons: list[access_pb2.Reason.ValueType] = []
+        """Start without names."""
+        super().__init__()
+        self.new: list[str] = []
+        """The names that were added since this list was last replaced."""
 
-
-class QueueRows:
-    """The next rows of the table of queues, or of that of patterns."""
-
-    def __init__(self) -> None:
-        """Start without rows."""
-        self.parent: list[int] = []
-        self.name: list[str] = []
-        self.submit: list[int] = []
-        self.admin: list[int] = []
-
-    def append(self, distance: int, path: str, submit: int, admin: int) -> None:
-        """Append a queue."""
-        self.parent.append(distance)
-        self.name.append(path.rpartition(SEPARATOR)[2])
-        self.submit.append(submit)
-        self.admin.append(admin)
+    def __missing__(self, name: str) -> int:
+        """Add a name."""
+        number = self[name] = len(self)
+        self.new.append(name)
+        return number
 
 
 class ChainCompiler:
@@ -108,8 +95,7 @@ class ChainCompiler:
             partition: The partition, whose ACLs are parsed but not kept.
         """
         self._partition = partition
-        self._names: dict[str, int] = {}
-        """The index of each name in the table."""
+        self._names = NameTable()
         self._levels = 0
         self._queues = 0
         """Queues and patterns in the table."""
@@ -117,48 +103,52 @@ class ChainCompiler:
         """By path: those queues that have queues below them."""
         self._parents: dict[str, QueueLinks] = {}
         """By pattern: those queues that will be created above others."""
-        self._new_names: list[str] = []
-        """In the current step, as all that follow."""
-        self._level_rows = LevelRows()
-        self._queue_rows = QueueRows()
-        self._created_rows = QueueRows()
+        self._lists: list[frozenset[str]] = []
+        """The names of the levels in the current step, in the order of the table."""
+        self._level_rows: list[tuple[int, ...]] = []
+        """Of the current step, as all that follow, in the order of `_LEVEL_COLUMNS`. Plain lists:
+        appending to a message takes longer."""
+        self._listed: list[int] = []
+        self._end_reasons: list[access_pb2.Reason.ValueType] = []
+        self._queue_rows: list[tuple[int, str, int, int]] = []
+        """In the order of `_QUEUE_COLUMNS`, as those of patterns."""
+        self._created_rows: list[tuple[int, str, int, int]] = []
         self._text = 0
         """Characters of ACLs."""
 
     def steps(self) -> Iterator[Rows]:
         """Yield the next rows of the tables, step by step. A step may have no rows."""
         # Gates decide about an ambiguous short name from level 0.
-        nobody = self._end(self._partition.ambiguous_chain(), 0)
-        yield from self._configured(nobody)
+        self._append_chain(self._partition.ambiguous_chain())
+        yield from self._configured()
         if self._partition.creation is not None:
             yield from self._created(self._partition.creation)
-        yield self._next_step()
+        yield from self._finish_step()
 
-    def _configured(self, nobody: Link) -> Iterator[Rows]:
+    def _configured(self) -> Iterator[Rows]:
         partition = self._partition
         parents = yield from self._paths_with_queues_below()
-        submit, admin = (partition.chain(CLUSTER, access) for access in (_SUBMIT, _ADMIN))
-        admins = yield from self._append(admin, nobody, 0)
-        others = admins
-        if submit is not admin:
-            others = yield from self._append(submit, nobody, 0)
-        self._links[CLUSTER] = QueueLinks(0, others, admins)
+        chains = [partition.chain(CLUSTER, access) for access in (Access.SUBMIT, Access.ADMIN)]
+        admin = self._append_chain(chains[1])
+        submit = admin if chains[0] is chains[1] else self._append_chain(chains[0])
+        self._links[CLUSTER] = QueueLinks(0, submit, admin)
         for path, queue in partition.queues.items():
             above = self._links[parent_path(path)]
-            submit_acl, admin_acl = queue.read_acls()
+            submit_acl, admin_acl = queue.read_acls(partition.parse_acl)
             links = QueueLinks(
                 self._queues,
-                (yield from self._extend(above.submit, path, (submit_acl, admin_acl))),
-                (yield from self._extend(above.admin, path, (admin_acl,))),
+                self._extend(above.submit, path, (submit_acl, admin_acl)),
+                self._extend(above.admin, path, (admin_acl,)),
             )
             self._queues += 1
             if path in parents:
                 self._links[path] = links
-            rows = self._queue_rows
-            rows.append(links.number - above.number, path, links.submit.level, links.admin.level)
+            number, submit, admin = links
+            name = path.rpartition(SEPARATOR)[2]
+            self._queue_rows.append((number - above.number, name, submit.level, admin.level))
             self._text += len(submit_acl.text) + len(admin_acl.text)
-            if len(rows.name) >= _STEP_QUEUES or self._text > _STEP_TEXT:
-                yield self._next_step()
+            if len(self._queue_rows) >= _STEP_QUEUES or self._text > _STEP_TEXT:
+                yield from self._finish_step()
 
     def _paths_with_queues_below(self) -> Generator[Rows, None, set[str]]:
         creation = self._partition.creation
@@ -166,7 +156,7 @@ class ChainCompiler:
         for number, path in enumerate(self._partition.queues, 1):
             paths.add(parent_path(path))
             if number % _STEP_NAMES == 0:
-                yield self._next_step()
+                yield self._next_rows()
         return paths
 
     def _created(self, creation: QueueCreation) -> Iterator[Rows]:
@@ -181,15 +171,15 @@ class ChainCompiler:
             self._queues += 1
             submit = admin = 0
             if len(patterns) <= MAX_PATTERNS and (acls := self._partition.created(pattern)):
-                links = yield from self._link_created(acls)
+                links = self._link_created(acls)
                 submit, admin = links.submit.level + 1, links.admin.level + 1
-            rows = self._created_rows
             parent = self._links[above].number if above in queues else numbers[above]
-            rows.append(number - parent, pattern, submit, admin)
-            if len(rows.name) >= _STEP_QUEUES:
-                yield self._next_step()
+            name = pattern.rpartition(SEPARATOR)[2]
+            self._created_rows.append((number - parent, name, submit, admin))
+            if len(self._created_rows) >= _STEP_QUEUES:
+                yield from self._finish_step()
 
-    def _link_created(self, created: Sequence[Queue]) -> Generator[Rows, None, QueueLinks]:
+    def _link_created(self, created: Sequence[Queue]) -> QueueLinks:
         """Append the chains of a queue that will be created.
 
         Args:
@@ -197,89 +187,108 @@ class ChainCompiler:
         """
         links = self._links[parent_path(created[-1].path)]
         for queue in reversed(created[1:]):
-            known = self._parents.get(queue.path)
-            if known is None:
-                known = yield from self._extend_created(links, queue)
-                self._parents[queue.path] = known
-            links = known
-        return (yield from self._extend_created(links, created[0]))
+            if queue.path not in self._parents:
+                self._parents[queue.path] = self._extend_created(links, queue)
+            links = self._parents[queue.path]
+        return self._extend_created(links, created[0])
 
-    def _extend_created(self, above: QueueLinks, queue: Queue) -> Generator[Rows, None, QueueLinks]:
+    def _extend_created(self, above: QueueLinks, queue: Queue) -> QueueLinks:
         """Append one level for each ACL, as `Partition.chain` does."""
         submit_acl, admin_acl = (queue.submit_acl,), (queue.admin_acl,)
-        submit = yield from self._extend(above.submit, queue.path, admin_acl)
-        submit = yield from self._extend(submit, queue.path, submit_acl)
-        admin = yield from self._extend(above.admin, queue.path, admin_acl)
+        submit = self._extend(above.submit, queue.path, admin_acl)
+        submit = self._extend(submit, queue.path, submit_acl)
+        admin = self._extend(above.admin, queue.path, admin_acl)
         return QueueLinks(above.number, submit, admin)
 
-    def _extend(self, above: Link, path: str, acls: Sequence[Acl]) -> Generator[Rows, None, Link]:
-        """Append what the ACLs of a queue add to the chain above."""
-        chain = above.chain.extend(path, acls)
-        if chain is above.chain:
-            return above
-        return (yield from self._append(chain, above, path.count(SEPARATOR) + 1))
+    def _extend(self, above: Link, path: str, acls: Sequence[Acl]) -> Link:
+        """Append what the ACLs of a queue add to the chain above: a level, an end, or both."""
+        level = own_level(path, acls, above.otherwise)
+        depth = path.count(SEPARATOR) + 1
+        if level.end is not None:
+            above = self._end(level.end, depth)
+        return self._append(above, depth, level.users, level.groups, level.services)
 
-    def _append(self, chain: Chain, above: Link, depth: int) -> Generator[Rows, None, Link]:
-        """Append a level, or an end, or a level and its end."""
+    def _append_chain(self, chain: Chain) -> Link:
+        """Append a chain above the root."""
         if isinstance(chain, ChainEnd):
-            return self._end(chain, depth)
-        if chain.above is not above.chain:
-            above = self._end(chain.above, depth)
-        lists = chain.users, chain.groups, chain.services
-        level = self._append_level(self._levels - above.level, depth, *map(len, lists))
-        for names in lists:
-            if len(names) > _STEP_NAMES:
-                yield from self._list(names)
-            else:
-                self._append_names(sorted(names))
-        return Link(chain, level)
+            return self._end(chain.otherwise, 0)
+        above = self._append_chain(chain.above)
+        return self._append(above, 0, chain.users, chain.groups, chain.services)
 
-    def _end(self, chain: Chain, depth: int) -> Link:
+    def _append(
+        self,
+        above: Link,
+        depth: int,
+        users: frozenset[str],
+        groups: frozenset[str],
+        services: frozenset[str],
+    ) -> Link:
+        """Append a level, unless it lists nobody."""
+        if not (users or groups or services):
+            return above
+        distance = self._levels - above.level
+        level = self._append_level(distance, depth, len(users), len(groups), len(services))
+        self._lists += users, groups, services
+        return Link(level, None if groups else above.otherwise)
+
+    def _end(self, decision: Decision | None, depth: int) -> Link:
         """Append the end of a chain."""
-        if chain.otherwise is None:
+        if decision is None:
             raise AssertionError("the end of a chain has a decision")
-        self._level_rows.end_reasons.append(_REASONS[chain.otherwise.reason])
-        return Link(chain, self._append_level(0, depth, 0, 0, 0))
+        self._end_reasons.append(_REASONS[decision.reason])
+        return Link(self._append_level(0, depth, 0, 0, 0), decision)
 
     def _append_level(self, above: int, depth: int, users: int, groups: int, services: int) -> int:
-        rows = self._level_rows
-        rows.above.append(above)
-        rows.depth.append(depth)
-        rows.users.append(users)
-        rows.groups.append(groups)
-        rows.services.append(services)
+        self._level_rows.append((above, depth, users, groups, services))
         self._levels += 1
         return self._levels - 1
 
-    def _list(self, names: frozenset[str]) -> Iterator[Rows]:
-        """Append the names of a level, sorted, in several steps."""
+    def _finish_step(self) -> Iterator[Rows]:
+        """List the names of the levels, sorted, and yield the rows of the current step. Very many
+        names take several steps.
+        """
+        lists, self._lists = self._lists, []
+        for names in filter(None, lists):
+            if len(names) > _STEP_NAMES:
+                yield from self._list_in_steps(names)
+            else:
+                self._list(sorted(names))
+        yield self._next_rows()
+
+    def _list_in_steps(self, names: frozenset[str]) -> Iterator[Rows]:
         entries = [*names]
         blocks = []
         for start in range(0, len(entries), _STEP_NAMES):
             blocks.append(sorted(entries[start : start + _STEP_NAMES]))
-            yield self._next_step()
+            yield self._next_rows()
         ordered = merge(*blocks)
         while block := [*islice(ordered, _STEP_NAMES)]:
-            self._append_names(block)
-            yield self._next_step()
+            self._list(block)
+            yield self._next_rows()
 
-    def _append_names(self, names: Sequence[str]) -> None:
-        table, listed = self._names, self._level_rows.listed
-        for name in names:
-            number = table.get(name)
-            if number is None:
-                number = table[name] = len(table)
-                self._new_names.append(name)
-            listed.append(number)
+    def _list(self, names: Iterable[str]) -> None:
+        self._listed.extend(map(self._names.__getitem__, names))
 
-    def _next_step(self) -> Rows:
-        """Return the rows of the current step, and begin the next one."""
+    def _next_rows(self) -> Rows:
+        """Return the rows so far, and begin the next ones."""
         rows = Rows(
-            names=self._new_names,
-            levels=sync_pb2.LevelColumns(**vars(self._level_rows)),
-            configured_queues=sync_pb2.QueueColumns(**vars(self._queue_rows)),
-            created_queues=sync_pb2.CreatedQueueColumns(**vars(self._created_rows)),
+            names=self._names.new,
+            levels=sync_pb2.LevelColumns(
+                listed=self._listed,
+                end_reasons=self._end_reasons,
+                **_columns(_LEVEL_COLUMNS, self._level_rows),
+            ),
+            configured_queues=sync_pb2.QueueColumns(**_columns(_QUEUE_COLUMNS, self._queue_rows)),
+            created_queues=sync_pb2.CreatedQueueColumns(
+                **_columns(_QUEUE_COLUMNS, self._created_rows)
+            ),
         )
-        self._new_names, self._level_rows, self._text = [], LevelRows(), 0
-        self._queue_rows, self._created_rows = QueueRows(), QueueRows()
+        self._names.new, self._level_rows, self._text = [], [], 0
+        self._listed, self._end_reasons = [], []
+        self._queue_rows, self._created_rows = [], []
         return rows
+
+
+def _columns(names: Sequence[str], rows: Sequence[tuple[Any, ...]]) -> dict[str, Any]:
+    """Return rows by column. Without rows, there are no columns."""
+    return dict(zip(names, zip(*rows, strict=True), strict=False))

@@ -2,12 +2,11 @@
 server must find each.
 """
 
-from collections.abc import Generator, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from queuegate.policy.acl import Acl
-from queuegate.policy.chain import Chain, ChainEnd
+from queuegate.policy.chain import own_level
 from queuegate.policy.names import parent_path
 from queuegate.policy.queue import Queue
 from queuegate_server.sync.compiler import ChainCompiler, Link, QueueLinks, Rows
@@ -62,46 +61,47 @@ class MissesAParent(ChainCompiler):
 class DropsServices(ChainCompiler):
     """Forgets Hadoop's `~name`."""
 
-    def _extend(self, above: Link, path: str, acls: Sequence[Acl]) -> Generator[Rows, None, Link]:
-        without = [replace(acl, proxies=frozenset()) for acl in acls]
-        return (yield from super()._extend(above, path, without))
+    def _extend(self, above: Link, path: str, acls: Sequence[Acl]) -> Link:
+        without = [acl._replace(proxies=frozenset()) for acl in acls]
+        return super()._extend(above, path, without)
 
 
 class KeepsGroupsBelowAnAllowAll(ChainCompiler):
     """Lets a gate ask for groups where everyone is granted access."""
 
-    def _extend(self, above: Link, path: str, acls: Sequence[Acl]) -> Generator[Rows, None, Link]:
-        chain = above.chain.extend(path, acls)
+    def _extend(self, above: Link, path: str, acls: Sequence[Acl]) -> Link:
+        level = own_level(path, acls, above.otherwise)
         groups = frozenset[str]().union(*(acl.groups for acl in acls))
-        is_open = chain.otherwise is not None and chain.otherwise.allowed
-        if not (groups and is_open) or isinstance(chain, ChainEnd):
-            return (yield from super()._extend(above, path, acls))
-        kept = Chain(chain.above, path, chain.users, groups)
-        return (yield from self._append(kept, above, path.count(".") + 1))
+        depth = path.count(".") + 1
+        if level.end is not None:
+            above = self._end(level.end, depth)
+        is_open = above.otherwise is not None and above.otherwise.allowed
+        kept = groups if is_open else level.groups
+        return self._append(above, depth, level.users, kept, level.services)
 
 
 class ForgetsAllowAll(ChainCompiler):
     """Takes `*` for a list without names."""
 
-    def _extend(self, above: Link, path: str, acls: Sequence[Acl]) -> Generator[Rows, None, Link]:
-        without = [replace(acl, allows_all=False) for acl in acls]
-        return (yield from super()._extend(above, path, without))
+    def _extend(self, above: Link, path: str, acls: Sequence[Acl]) -> Link:
+        without = [acl._replace(allows_all=False) for acl in acls]
+        return super()._extend(above, path, without)
 
 
 class TakesLeavesForParents(ChainCompiler):
     """Gives a queue that will be created above others the ACLs of a leaf."""
 
-    def _link_created(self, created: Sequence[Queue]) -> Generator[Rows, None, QueueLinks]:
+    def _link_created(self, created: Sequence[Queue]) -> QueueLinks:
         leaves = [self._partition.created(queue.path)[0] for queue in created]
-        return (yield from super()._link_created(leaves))
+        return super()._link_created(leaves)
 
 
 class ForgetsParentsThatWillBeCreated(ChainCompiler):
     """Puts a queue that will be created right below the configured one."""
 
-    def _link_created(self, created: Sequence[Queue]) -> Generator[Rows, None, QueueLinks]:
+    def _link_created(self, created: Sequence[Queue]) -> QueueLinks:
         links = self._links[parent_path(created[-1].path)]
-        return (yield from self._extend_created(links, created[0]))
+        return self._extend_created(links, created[0])
 
 
 PLANTED_COMPILERS: Final[Sequence[type[ChainCompiler]]] = (

@@ -5,8 +5,10 @@ from typing import Any
 
 import pytest
 
-from queuegate.policy.tree import Policy
-from queuegate_server.cli.serve import _announcement, _example
+from queuegate.policy.acl import Acl, parse
+from queuegate.policy.queue import QueueAcls
+from queuegate.policy.tree import PartitionBuilder, Policy
+from queuegate_server.cli.serve import EXAMPLE_QUEUES, _announcement, _example
 from queuegate_server.formats.registry import load_policy
 from queuegate_server.settings.load import load_settings
 
@@ -80,6 +82,24 @@ def test_the_example_is_granted_as_far_as_the_acls_say(acl: str, user: str, queu
     text = f"partitions: [{{name: default, queues: {queues}}}]"
     policy = Policy(load_policy("yunikorn", text.encode(), "queues.yaml").partitions or {})
     assert _example(policy, "default") == (user, queue)
+
+
+@pytest.mark.parametrize(("acl", "queues"), [("bob", 1), (" ops", EXAMPLE_QUEUES)])
+def test_the_example_does_not_read_the_acls_of_a_large_policy(acl: str, queues: int) -> None:
+    parsed = []
+
+    def spy(text: str) -> Acl:
+        parsed.append(text)
+        return parse(text)
+
+    builder = PartitionBuilder("default", parse_acl=spy)
+    builder.add([QueueAcls("root", "", "")])
+    builder.add(
+        QueueAcls(f"root.q{each}", f"{acl}{each}", "") for each in range(2 * EXAMPLE_QUEUES)
+    )
+    user, queue = _example(Policy({"default": builder.build()}), "default")
+    assert (user, queue) == ("bob0" if acl == "bob" else "USER", "root.q0")
+    assert len([text for text in parsed if text]) <= queues
 
 
 def announced(listen: list[Any], callers: dict[str, Any]) -> list[str]:

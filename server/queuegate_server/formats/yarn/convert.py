@@ -5,7 +5,6 @@ Grants that YuniKorn cannot express are left out and reported, so the result nev
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
 from typing import Final, NamedTuple
 
 from queuegate.policy.acl import EMPTY, WILDCARD, Acl, AclNames, accepted_names, names_for
@@ -146,8 +145,7 @@ class _Converter:
             self.remarks.append("yarn.admin.acl is left out: in Hadoop it grants no queue access.")
             return own
         self.remarks.append("yarn.admin.acl is part of the admin ACL of root: it opens all queues.")
-        return replace(
-            own,
+        return own._replace(
             allows_all=own.allows_all or admins.allows_all,
             users=own.users | admins.users,
             groups=own.groups | admins.groups,

@@ -1,7 +1,7 @@
 """Builds a partition from the files of a YARN cluster: the scheduler's file and yarn-site.xml."""
 
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from queuegate.policy.acl import EMPTY, WILDCARD, Acl
@@ -94,10 +94,10 @@ def load_scheduler(
 
 def _and_daemon(admins: Acl, user: str, semantics: Semantics) -> Acl:
     """Return the administrators and the daemon's user, listed in the text if an ACL allows it."""
-    both = replace(admins, users=admins.users | {user})
+    both = admins._replace(users=admins.users | {user})
     comma = "" if admins.text.startswith(" ") else ","
     listed = parse_yarn(f"{user}{comma}{admins.text}", semantics)
-    return listed if replace(listed, text=both.text) == both else both
+    return listed if listed._replace(text=both.text) == both else both
 
 
 def read_scheduler_file(
@@ -115,7 +115,7 @@ class _AclReader:
     def __init__(self, semantics: Semantics, diagnostics: Diagnostics) -> None:
         self._semantics = semantics
         self._diagnostics = diagnostics
-        self._parsed: dict[str, Acl] = {NOBODY: replace(EMPTY, text=NOBODY)}
+        self._parsed: dict[str, Acl] = {NOBODY: EMPTY._replace(text=NOBODY)}
 
     def read(self, text: Text | None, path: str) -> Acl:
         """Return an ACL of a queue. An unset ACL grants nobody access, except that in Hadoop an
