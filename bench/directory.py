@@ -23,7 +23,7 @@ from queuegate_server.identity.cache import GroupCache
 from queuegate_server.identity.group_resolver import GroupResolver
 from queuegate_server.identity.guarded_resolver import GuardedResolver
 from queuegate_server.identity.options import CacheOptions
-from queuegate_server.identity.resolver import Found
+from queuegate_server.identity.resolver import KnownUser
 from queuegate_server.identity.resolvers.ldap.options import LdapOptions
 from queuegate_server.identity.resolvers.ldap.resolver import LdapResolver
 from tests.support.servers.slapd import GROUPS, PASSWORD, PEOPLE, POSIX, SERVICE
@@ -90,9 +90,9 @@ async def _opened(directory: BigDirectory, **more: Any) -> LdapResolver:
     return resolver
 
 
-async def _resolved(resolver: LdapResolver, number: int) -> Found:
+async def _resolved(resolver: LdapResolver, number: int) -> KnownUser:
     outcome = await resolver.resolve(user(number))
-    if not isinstance(outcome, Found):
+    if not isinstance(outcome, KnownUser):
         raise CannotMeasure(f"{user(number)}: {outcome}")
     return outcome
 
@@ -266,7 +266,7 @@ async def _one_search(directory: BigDirectory) -> Target:
     searches = resolver.statistics.steps[directory.slapd.url, "user search"].succeeded
     await users.close()
     await resolver.close()
-    if not all(isinstance(answer.entry.outcome, Found) for answer in answers):
+    if not all(isinstance(answer.entry.outcome, KnownUser) for answer in answers):
         raise CannotMeasure("not everyone was answered")
     return Target(
         f"{_CALLERS:,} checks at once for one user that is not in the cache",

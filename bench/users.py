@@ -20,7 +20,7 @@ from bench.processes import resident_mib
 from bench.results import Part, Table, Target, spread
 from queuegate_server.identity.cache import GroupCache
 from queuegate_server.identity.options import CacheOptions
-from queuegate_server.identity.resolver import Found
+from queuegate_server.identity.resolver import KnownUser
 from queuegate_server.runtime import resources
 from queuegate_server.runtime.single_flight import Flight
 
@@ -146,7 +146,7 @@ class _Cache:
 
 
 def _store(cache: GroupCache, user: str, groups: tuple[str, ...]) -> None:
-    cache.store(Flight(user, 0.0, []), Found(groups))
+    cache.store(Flight(user, 0.0, []), KnownUser(groups))
 
 
 async def _longest(works: Iterable[Callable[[], object]], at_once: int = _AT_ONCE) -> _Pause:

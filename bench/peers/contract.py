@@ -24,7 +24,7 @@ _RESOLVER: Final = """\
 import json
 from pathlib import Path
 
-from queuegate_server.identity.resolver import Found, NoSuchUser
+from queuegate_server.identity.resolver import KnownUser, NoSuchUser
 from queuegate_server.identity.options import ResolverOptions
 
 
@@ -44,7 +44,7 @@ class Members:
 
     async def resolve(self, user):
         groups = self._members.get(user)
-        return NoSuchUser("not in the file") if groups is None else Found(tuple(groups))
+        return NoSuchUser("not in the file") if groups is None else KnownUser(tuple(groups))
 
     async def close(self):
         pass

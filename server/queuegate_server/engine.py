@@ -18,7 +18,7 @@ from queuegate.policy.tree import Partition, Policy
 from queuegate_server.formats.diagnostics import Diagnostic
 from queuegate_server.identity.cache import CacheEntry
 from queuegate_server.identity.group_resolver import GroupResolver, Resolution
-from queuegate_server.identity.resolver import Found, LookupFailed, NoSuchUser
+from queuegate_server.identity.resolver import KnownUser, LookupFailure, NoSuchUser
 
 E = TypeVar("E", Explanation, ApplicationDecision)
 
@@ -287,9 +287,9 @@ class Engine:
     def _groups(self, served: ServedPartition, entry: CacheEntry) -> Sequence[str] | None:
         """Return the groups, or None if the user definitely does not exist."""
         outcome = entry.outcome
-        if isinstance(outcome, Found):
+        if isinstance(outcome, KnownUser):
             return outcome.groups
-        if isinstance(outcome, LookupFailed):
+        if isinstance(outcome, LookupFailure):
             retry_after = max(0.0, entry.expires_at - self._clock())
             failure = TooManyLookups if outcome.too_many else GroupsUnavailable
             raise failure(served.groups.resolver_name, retry_after)

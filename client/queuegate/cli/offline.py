@@ -140,18 +140,18 @@ class _FixedGroups(_NoDirectory):
         self._groups = tuple(groups)
 
     async def resolve(self, _user: str) -> "Outcome":
-        from queuegate_server.identity.resolver import Found
+        from queuegate_server.identity.resolver import KnownUser
 
-        return Found(self._groups)
+        return KnownUser(self._groups)
 
 
 class _EmptyDirectory(_NoDirectory):
     """Knows no user."""
 
     async def resolve(self, _user: str) -> "Outcome":
-        from queuegate_server.identity.resolver import LookupFailed
+        from queuegate_server.identity.resolver import LookupFailure
 
-        return LookupFailed(_NO_GROUPS)
+        return LookupFailure(_NO_GROUPS)
 
 
 class _InProcessChannel:

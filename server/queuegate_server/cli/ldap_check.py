@@ -11,7 +11,7 @@ import click
 from queuegate_server.cli.command import Failure, config_option, overrides_option
 from queuegate_server.formats.diagnostics import printable
 from queuegate_server.identity.registry import CHAIN
-from queuegate_server.identity.resolver import Found, LookupFailed, NoSuchUser, Outcome
+from queuegate_server.identity.resolver import KnownUser, LookupFailure, NoSuchUser, Outcome
 from queuegate_server.identity.resolvers.ldap.defaults import PRESETS
 from queuegate_server.identity.resolvers.ldap.discovery import (
     ServerUrl,
@@ -102,7 +102,7 @@ async def _check(options: LdapOptions, user: str) -> bool:
         click.echo(f"\n{url}")
         statistics = LdapStatistics()
         outcome, notes = await _look_up(url, user, options, statistics)
-        if isinstance(outcome, Found):
+        if isinstance(outcome, KnownUser):
             answers.add(frozenset(outcome.groups))
             names = printable(", ".join(outcome.groups)) or "none"
             click.echo(f"  groups ({len(outcome.groups)}): {names}")
@@ -137,7 +137,7 @@ async def _look_up(
     try:
         return await directory.examine(url, user)
     except LdapFault as fault:
-        return LookupFailed(fault.detail if fault.advice in shown_advice else fault.text), []
+        return LookupFailure(fault.detail if fault.advice in shown_advice else fault.text), []
     finally:
         await directory.close()
 

@@ -188,4 +188,4 @@ class _Users:
         groups = self._users.get(user)
         if groups is None:
             return resolver.NoSuchUser("the user has no value in `users`")
-        return resolver.Found(groups)
+        return resolver.KnownUser(groups)

@@ -18,7 +18,7 @@ from queuegate_server.formats.diagnostics import Diagnostics, quoted
 from queuegate_server.formats.people import read_people
 from queuegate_server.identity.group_resolver import GroupResolver
 from queuegate_server.identity.members import MAX_USERS, CannotListUsers
-from queuegate_server.identity.resolver import Found, LookupFailed
+from queuegate_server.identity.resolver import KnownUser, LookupFailure
 
 DIRECTORY: Final = "directory"
 """The source value for the directory."""
@@ -128,10 +128,10 @@ async def _groups_of(users: Iterable[str], resolver: GroupResolver) -> dict[str,
     async def look_up() -> None:
         for user in remaining:
             outcome = (await resolver.resolve(user)).entry.outcome
-            if isinstance(outcome, LookupFailed):
+            if isinstance(outcome, LookupFailure):
                 raise Failure(f"the groups of {quoted(user)} cannot be looked up: {outcome.detail}")
             # An unknown user gets in where everyone or the user is listed.
-            groups[user] = outcome.groups if isinstance(outcome, Found) else ()
+            groups[user] = outcome.groups if isinstance(outcome, KnownUser) else ()
 
     await asyncio.gather(*(look_up() for _ in range(_AT_ONCE)))
     return groups

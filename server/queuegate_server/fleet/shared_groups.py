@@ -19,7 +19,7 @@ from typing import Final, NamedTuple, Protocol
 
 from queuegate_server.fleet.keys import MAC_BYTES, Keys, LogPosition, Signer
 from queuegate_server.fleet.lease import ReplicaLease
-from queuegate_server.identity.resolver import Found, NoSuchUser
+from queuegate_server.identity.resolver import KnownUser, NoSuchUser
 from queuegate_server.identity.shared import SharedAnswer
 
 FORMAT: Final = 1
@@ -246,7 +246,7 @@ class ValueCodec:
                 position.nonce.hex(),
                 answer.resolved_at,
                 answer.expires_at,
-                outcome.groups if isinstance(outcome, Found) else outcome.detail,
+                outcome.groups if isinstance(outcome, KnownUser) else outcome.detail,
             ],
             separators=(",", ":"),
         ).encode()
@@ -268,6 +268,6 @@ class ValueCodec:
         now = self._wall()
         if expires_at <= now or resolved_at > now + CLOCK_SKEW:
             raise Refused("expired")
-        found = NoSuchUser(outcome) if isinstance(outcome, str) else Found(tuple(outcome))
+        found = NoSuchUser(outcome) if isinstance(outcome, str) else KnownUser(tuple(outcome))
         position = LogPosition(bytes.fromhex(epoch), sequence, bytes.fromhex(nonce))
         return _Value(position, SharedAnswer(found, resolved_at, expires_at))

@@ -16,7 +16,7 @@ from typing import Final, Protocol
 from cachetools import LRUCache
 
 from queuegate_server.identity.options import CacheOptions
-from queuegate_server.identity.resolver import Found, LookupFailed, NoSuchUser, Outcome
+from queuegate_server.identity.resolver import KnownUser, LookupFailure, NoSuchUser, Outcome
 from queuegate_server.identity.shared import CacheLease, EndlessLease, SharedAnswer
 
 TTL_JITTER: Final = 0.1
@@ -158,7 +158,7 @@ class GroupCache:
         self.stats: Final = CacheStats()
         self._groups = _Shards(shards, self.stats.groups)
         self._negative = _Shards(shards, self.stats.negative)
-        self._shared_groups: LRUCache[tuple[str, ...], Found] = LRUCache(MAX_SHARED_GROUPS)
+        self._shared_groups: LRUCache[tuple[str, ...], KnownUser] = LRUCache(MAX_SHARED_GROUPS)
 
     def find(self, user: str) -> CacheEntry | None:
         """Return the entry of a user, expired or not, as the one used last."""
@@ -184,9 +184,9 @@ class GroupCache:
         if question.is_outdated:
             self.stats.outdated += 1
             return self.uncached(user, outcome, shared, started_at=question.started_at)
-        if isinstance(outcome, LookupFailed):
+        if isinstance(outcome, LookupFailure):
             return self._store_failure(user, outcome)
-        if isinstance(outcome, Found):
+        if isinstance(outcome, KnownUser):
             outcome = self._shared(outcome)
         entry = self.find(user)
         if entry is None or entry.outcome != outcome:
@@ -237,7 +237,7 @@ class GroupCache:
     def _end(self, entry: CacheEntry, now: float) -> bool:
         """End an invalidated entry, and return whether it was usable."""
         until = entry.expires_at
-        if isinstance(entry.outcome, Found):
+        if isinstance(entry.outcome, KnownUser):
             failure_until = NEVER if entry.failure is None else entry.failure.expires_at
             until = max(entry.stale_until(self.options), failure_until)
         entry.end()
@@ -246,13 +246,15 @@ class GroupCache:
 
     def _put(self, entry: CacheEntry) -> None:
         groups, negative = self._groups, self._negative
-        kind, other = (groups, negative) if isinstance(entry.outcome, Found) else (negative, groups)
+        kind, other = (
+            (groups, negative) if isinstance(entry.outcome, KnownUser) else (negative, groups)
+        )
         replaced = other.drop(entry.user)
         if replaced is not None:
             replaced.end()
         kind.put(entry, self.options.max_entries)
 
-    def _store_failure(self, user: str, outcome: LookupFailed) -> CacheEntry:
+    def _store_failure(self, user: str, outcome: LookupFailure) -> CacheEntry:
         now = self.clock()
         failure = self._renew(CacheEntry(user, outcome))
         known = self.find(user)
@@ -260,7 +262,7 @@ class GroupCache:
             self._put(failure)
             return failure
         failure.fresh_until = NEVER
-        if isinstance(known.outcome, Found):
+        if isinstance(known.outcome, KnownUser):
             known.failure = failure
             # The next refresh waits until the resolver may be asked again.
             retry_at = min(failure.expires_at, known.expires_at)
@@ -268,7 +270,7 @@ class GroupCache:
         return failure
 
     def _outlives_failures(self, entry: CacheEntry, now: float) -> bool:
-        if isinstance(entry.outcome, Found):
+        if isinstance(entry.outcome, KnownUser):
             return now < entry.stale_until(self.options)
         is_absence = isinstance(entry.outcome, NoSuchUser)
         return is_absence and now < entry.expires_at and entry.generation == self.lease.generation
@@ -281,7 +283,7 @@ class GroupCache:
         """
         options = self.options
         refresh_after = 1.0
-        if isinstance(entry.outcome, Found):
+        if isinstance(entry.outcome, KnownUser):
             ttl = options.positive_ttl
             refresh_after = REFRESH_AFTER - REFRESH_SPREAD * self._chance()
         elif isinstance(entry.outcome, NoSuchUser):
@@ -302,11 +304,11 @@ class GroupCache:
         entry.generation = self.lease.generation
         return entry
 
-    def _shared(self, found: Found) -> Found:
+    def _shared(self, found: KnownUser) -> KnownUser:
         """Return an equal outcome that other entries have: many users have few group lists."""
         shared = self._shared_groups.get(found.groups)
         if shared is None:
-            shared = Found(tuple(map(sys.intern, found.groups)))
+            shared = KnownUser(tuple(map(sys.intern, found.groups)))
             self._shared_groups[shared.groups] = shared
         return shared
 

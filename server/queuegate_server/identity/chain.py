@@ -7,7 +7,7 @@ from itertools import chain
 from queuegate_server.identity.guarded_resolver import GuardedResolver, ResolverLoad
 from queuegate_server.identity.members import CannotListUsers, ListingLimit, MemberListing
 from queuegate_server.identity.options import ChainMode
-from queuegate_server.identity.resolver import Found, LookupFailed, NoSuchUser, Outcome
+from queuegate_server.identity.resolver import KnownUser, LookupFailure, NoSuchUser, Outcome
 
 
 class ResolverChain:
@@ -36,23 +36,23 @@ class ResolverChain:
 
     async def resolve(self, user: str) -> Outcome:
         """Look up one user. Never raises."""
-        found: list[Found] = []
+        found: list[KnownUser] = []
         absences: list[str] = []
         for member in self._members:
             outcome = await member.resolve(user)
             match outcome:
-                case LookupFailed(detail):
+                case LookupFailure(detail):
                     return replace(outcome, detail=f"resolver {member.name!r}: {detail}")
                 case NoSuchUser(detail):
                     absences.append(f"{member.name}: {detail}")
-                case Found():
+                case KnownUser():
                     if self._mode == "first":
                         return outcome
                     found.append(outcome)
         if not found:
             return NoSuchUser("; ".join(absences))
         groups = chain.from_iterable(each.groups for each in found)
-        return Found(tuple(dict.fromkeys(groups)))
+        return KnownUser(tuple(dict.fromkeys(groups)))
 
     async def members(self, listing: MemberListing) -> None:
         """List the members that any of the resolvers knows: a check says whose groups count.

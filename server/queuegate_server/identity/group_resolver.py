@@ -29,14 +29,14 @@ from queuegate_server.identity.lookup import Lookup
 from queuegate_server.identity.members import MemberListing
 from queuegate_server.identity.options import CacheOptions
 from queuegate_server.identity.refresh import RefreshQueue
-from queuegate_server.identity.resolver import Found, GroupSource, LookupFailed, NoSuchUser
+from queuegate_server.identity.resolver import GroupSource, KnownUser, LookupFailure, NoSuchUser
 from queuegate_server.identity.shared import SharedGroups
 from queuegate_server.runtime.single_flight import FlightCancelled, SingleFlight
 
 STALE_COPY_SECONDS: Final = 15.0
 """For how long another process may use a copy of groups while the resolver cannot be asked."""
 _NO_LIMIT: Final = contextlib.nullcontext()
-_GIVEN_UP: Final = LookupFailed(
+_GIVEN_UP: Final = LookupFailure(
     "the lookup was abandoned: the server is stopping, or the partition has a new resolver"
 )
 
@@ -142,7 +142,7 @@ class GroupResolver:
             return self._stale(user) or await self.resolve(user)
         except FlightCancelled:
             entry = self._cache.uncached(user, _GIVEN_UP)
-        failed = isinstance(entry.outcome, LookupFailed)
+        failed = isinstance(entry.outcome, LookupFailure)
         return (failed and self._stale(user)) or Resolution(entry, cached=False, stale=False)
 
     def copy_until(self, resolution: Resolution) -> float:
@@ -154,7 +154,7 @@ class GroupResolver:
         entry = resolution.entry
         if self._is_local:
             return entry.fresh_until  # the resolver is asked again then
-        if not isinstance(entry.outcome, Found):
+        if not isinstance(entry.outcome, KnownUser):
             return entry.expires_at
         now, max_age = self._clock(), self._lease.max_age
         seconds = min(STALE_COPY_SECONDS, max_age)
@@ -294,7 +294,7 @@ class GroupResolver:
 
     def _has_groups(self, entry: CacheEntry, now: float) -> bool:
         """Return whether the groups of an entry may be used while the resolver cannot be asked."""
-        is_found = isinstance(entry.outcome, Found)
+        is_found = isinstance(entry.outcome, KnownUser)
         return is_found and now < entry.stale_until(self._cache.options)
 
     def _must_revalidate(self, entry: CacheEntry, now: float) -> bool:
@@ -306,7 +306,7 @@ class GroupResolver:
     def _use(self, entry: CacheEntry) -> CacheEntry:
         """Count the use of an entry, and return it."""
         stats = self._cache.stats
-        if isinstance(entry.outcome, Found):
+        if isinstance(entry.outcome, KnownUser):
             stats.hits += 1
         elif isinstance(entry.outcome, NoSuchUser):
             stats.negative_hits += 1
@@ -331,7 +331,7 @@ class GroupResolver:
 
     def _start_refresh(self, user: str) -> asyncio.Task[CacheEntry] | None:
         entry = self._cache.find(user)
-        if user in self._flights or entry is None or not isinstance(entry.outcome, Found):
+        if user in self._flights or entry is None or not isinstance(entry.outcome, KnownUser):
             return None
         if self._clock() < entry.fresh_until and entry.generation == self._lease.generation:
             return None

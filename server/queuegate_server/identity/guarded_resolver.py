@@ -15,8 +15,8 @@ from typing import Final
 from queuegate_server.identity.members import Listings, MemberListing
 from queuegate_server.identity.options import ResolverOptions
 from queuegate_server.identity.resolver import (
-    Found,
-    LookupFailed,
+    KnownUser,
+    LookupFailure,
     NoSuchUser,
     Outcome,
     Resolver,
@@ -44,7 +44,7 @@ REFRESH_BURST: Final = 8
 
 
 class ExceptionContainment:
-    """Turns whatever a source raises into LookupFailed, which names the type and no more."""
+    """Turns whatever a source raises into LookupFailure, which names the type and no more."""
 
     def __init__(self, name: str, source: Source) -> None:
         self._name = name
@@ -62,16 +62,16 @@ class ExceptionContainment:
             return self._fault(user, error)
         except Exception as error:
             return self._fault(user, error)
-        if isinstance(outcome, LookupFailed):
+        if isinstance(outcome, LookupFailure):
             _LOG.warning("resolver %r cannot look up %r: %s", self._name, user, outcome.detail)
-        elif not isinstance(outcome, Found | NoSuchUser):
+        elif not isinstance(outcome, KnownUser | NoSuchUser):
             _LOG.error("resolver %r returned %s for %r", self._name, type(outcome).__name__, user)
-            return LookupFailed("the resolver returned a value of the wrong type")
+            return LookupFailure("the resolver returned a value of the wrong type")
         return outcome
 
-    def _fault(self, user: str, error: BaseException) -> LookupFailed:
+    def _fault(self, user: str, error: BaseException) -> LookupFailure:
         _LOG.error("resolver %r failed for %r", self._name, user, exc_info=error)
-        return LookupFailed(f"the resolver failed: {type(error).__name__}")
+        return LookupFailure(f"the resolver failed: {type(error).__name__}")
 
 
 class Timeout:
@@ -90,7 +90,7 @@ class Timeout:
         except TimeoutError:
             detail = f"no answer within {self._seconds:g} s"
             _LOG.warning("resolver %r cannot look up %r: %s", self._name, user, detail)
-            return LookupFailed(detail)
+            return LookupFailure(detail)
 
 
 class CircuitState(StrEnum):
@@ -109,7 +109,7 @@ class CircuitBreaker:
 
     It opens for `breaker_pause` after the lookups of `breaker_failures` different users failed
     with no success between: a source may fail for one broken entry again and again while it
-    serves everyone else. Only LookupFailed is a failure.
+    serves everyone else. Only LookupFailure is a failure.
     """
 
     def __init__(
@@ -143,10 +143,10 @@ class CircuitBreaker:
         return state is CircuitState.OPEN or (state is CircuitState.HALF_OPEN and self._probing)
 
     async def resolve(self, user: str) -> Outcome:
-        """Look up one user, or return LookupFailed without asking."""
+        """Look up one user, or return LookupFailure without asking."""
         if self.refuses:
             remaining = max(1, ceil((self._open_until or 0.0) - self._clock()))
-            return LookupFailed(f"paused after repeated failures, for another {remaining} s")
+            return LookupFailure(f"paused after repeated failures, for another {remaining} s")
         self._probing = self.state is CircuitState.HALF_OPEN
         changes = self._changes
         try:
@@ -155,7 +155,7 @@ class CircuitBreaker:
             if changes == self._changes:
                 self._probing = False
             raise
-        if isinstance(outcome, LookupFailed):
+        if isinstance(outcome, LookupFailure):
             self.last_failure = self._clock(), outcome.detail
         # If the breaker has changed since the lookup began, the outcome does not count.
         if changes == self._changes:
@@ -163,7 +163,7 @@ class CircuitBreaker:
         return outcome
 
     def _record(self, user: str, outcome: Outcome) -> None:
-        if not isinstance(outcome, LookupFailed):
+        if not isinstance(outcome, LookupFailure):
             self._failed.clear()
             if self._open_until is not None:
                 self._change(None)
@@ -214,13 +214,13 @@ class Bulkhead:
         """The average duration of a lookup, in seconds."""
 
     async def resolve(self, user: str) -> Outcome:
-        """Look up one user; return LookupFailed if there are too many lookups."""
+        """Look up one user; return LookupFailure if there are too many lookups."""
         if self._semaphore.locked():
             if self.waiting >= self._max_waiting or self._is_overloaded():
-                return LookupFailed("too many lookups", too_many=True)
+                return LookupFailure("too many lookups", too_many=True)
             if not await self._acquire_in_time():
                 detail = f"too many lookups: none could start within {self._max_wait:g} s"
-                return LookupFailed(detail, too_many=True)
+                return LookupFailure(detail, too_many=True)
         else:
             await self._semaphore.acquire()
         self.running += 1

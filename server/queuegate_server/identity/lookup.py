@@ -3,7 +3,7 @@
 from typing import Final
 
 from queuegate_server.identity.cache import CacheEntry, GroupCache
-from queuegate_server.identity.resolver import LookupFailed, Source
+from queuegate_server.identity.resolver import LookupFailure, Source
 from queuegate_server.identity.shared import SharedAnswer, SharedGroups
 from queuegate_server.runtime.single_flight import Flight
 
@@ -37,7 +37,7 @@ class Lookup:
                 return cache.store(flight, known.outcome, known)
             publish = shared.begin(user)
         outcome = await self._source.resolve(user)
-        if isinstance(outcome, LookupFailed):
+        if isinstance(outcome, LookupFailure):
             return cache.store(flight, outcome)
         if not flight.is_outdated:
             flight.supersede()

@@ -8,7 +8,7 @@ from queuegate_server.identity.members import MemberListing
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class KnownUser:
     """The user exists."""
 
     groups: tuple[str, ...]
@@ -24,7 +24,7 @@ class NoSuchUser:
 
 
 @dataclass(frozen=True, slots=True)
-class LookupFailed:
+class LookupFailure:
     """Nothing is known: the source did not answer, or not completely.
 
     Never to be read as an empty group list.
@@ -36,7 +36,7 @@ class LookupFailed:
     """Whether the source was not even asked, because too many lookups are under way."""
 
 
-Outcome = Found | NoSuchUser | LookupFailed
+Outcome = KnownUser | NoSuchUser | LookupFailure
 """Three outcomes, never two: "could not ask" is neither found nor absent."""
 
 
@@ -46,8 +46,8 @@ class Source(Protocol):
     async def resolve(self, user: str) -> Outcome:
         """Look up one user. Never blocks the event loop, and ends when cancelled.
 
-        Returns LookupFailed for every fault; an exception is a bug and is treated as
-        LookupFailed. `user` is never empty; it may hold any other text.
+        Returns LookupFailure for every fault; an exception is a bug and is treated as
+        LookupFailure. `user` is never empty; it may hold any other text.
         """
 
 

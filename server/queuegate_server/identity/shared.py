@@ -7,13 +7,13 @@ import math
 from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
-from queuegate_server.identity.resolver import Found, NoSuchUser
+from queuegate_server.identity.resolver import KnownUser, NoSuchUser
 
 
 class SharedAnswer(NamedTuple):
     """The answer of a resolver, and its lifetime. Failures are not shared."""
 
-    outcome: Found | NoSuchUser
+    outcome: KnownUser | NoSuchUser
     resolved_at: float
     """When the resolver answered, by the wall clock."""
     expires_at: float

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from itertools import accumulate
 from typing import Final
 
-from queuegate_server.identity.resolver import Found, NoSuchUser, Outcome
+from queuegate_server.identity.resolver import KnownUser, NoSuchUser, Outcome
 
 CALL_BUCKETS: Final = (
     0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0,
@@ -81,7 +81,7 @@ class ResolverCounters:
 
 def outcome_name(outcome: Outcome) -> str:
     """Return the name of an outcome for metrics and spans."""
-    if isinstance(outcome, Found):
+    if isinstance(outcome, KnownUser):
         return "found"
     return "no_such_user" if isinstance(outcome, NoSuchUser) else "could_not_ask"
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import grpc
 import grpc.aio
 
-from queuegate_server.identity.resolver import LookupFailed, Outcome, Resolver
+from queuegate_server.identity.resolver import LookupFailure, Outcome, Resolver
 from queuegate_server.observe.counters import outcome_name
 from queuegate_server.runtime.threads import AbandonableThreadPool
 from queuegate_server.settings.observability import Tracing
@@ -159,7 +159,7 @@ class Tracer:
         try:
             outcome = await resolver.resolve(user)
             span.set_attribute("queuegate.outcome", outcome_name(outcome))
-            succeeded = not isinstance(outcome, LookupFailed)
+            succeeded = not isinstance(outcome, LookupFailure)
             return outcome
         finally:
             if not succeeded:

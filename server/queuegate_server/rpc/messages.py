@@ -14,7 +14,7 @@ from queuegate.v1 import access_pb2, policy_pb2, user_groups_pb2
 from queuegate_server.engine import E, ExplainResult, GroupsOrigin, Query
 from queuegate_server.formats.diagnostics import Diagnostic, Severity
 from queuegate_server.formats.yarn.templates import template_property
-from queuegate_server.identity.resolver import Found, LookupFailed, NoSuchUser
+from queuegate_server.identity.resolver import KnownUser, LookupFailure, NoSuchUser
 
 REASONS: Final = {reason: access_pb2.Reason.Value(f"REASON_{reason.name}") for reason in OUTCOMES}
 REASON_OF: Final = {number: reason for reason, number in REASONS.items()}
@@ -24,9 +24,9 @@ ACCESS_TYPES: Final = {
     Access.ADMIN: access_pb2.ACCESS_TYPE_ADMIN,
 }
 LOOKUP_OUTCOMES: Final = {
-    Found: user_groups_pb2.RESOLVE_OUTCOME_RESOLVED,
+    KnownUser: user_groups_pb2.RESOLVE_OUTCOME_RESOLVED,
     NoSuchUser: user_groups_pb2.RESOLVE_OUTCOME_NOT_FOUND,
-    LookupFailed: user_groups_pb2.RESOLVE_OUTCOME_UNAVAILABLE,
+    LookupFailure: user_groups_pb2.RESOLVE_OUTCOME_UNAVAILABLE,
 }
 _ORIGINS: Final = {
     origin: access_pb2.GroupsOrigin.Value(f"GROUPS_ORIGIN_{origin.name}") for origin in GroupsOrigin

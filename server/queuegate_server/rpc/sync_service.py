@@ -9,7 +9,7 @@ from typing import Final
 from queuegate.v1 import sync_pb2
 from queuegate_server.engine import Engine, ServedPartition, UnknownPartition
 from queuegate_server.identity.group_resolver import Resolution
-from queuegate_server.identity.resolver import Found
+from queuegate_server.identity.resolver import KnownUser
 from queuegate_server.rpc import sync_validation
 from queuegate_server.rpc.admission_queue import MAX_SHORT_REQUEST, AdmissionQueue
 from queuegate_server.rpc.authentication import current_caller
@@ -253,6 +253,6 @@ def _groups(served: ServedPartition, resolution: Resolution, now: float) -> sync
         partition=served.partition.name,
         user=entry.user,
         outcome=LOOKUP_OUTCOMES[type(outcome)],
-        groups=outcome.groups if isinstance(outcome, Found) else (),
+        groups=outcome.groups if isinstance(outcome, KnownUser) else (),
         lifetime_millis=int(lifetime * 1_000),
     )

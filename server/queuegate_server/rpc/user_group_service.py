@@ -5,7 +5,7 @@ from typing import Final
 
 from queuegate.v1 import user_group_information_pb2, user_groups_pb2
 from queuegate_server.engine import Engine
-from queuegate_server.identity.resolver import Found
+from queuegate_server.identity.resolver import KnownUser
 from queuegate_server.rpc import validation, wire
 from queuegate_server.rpc.admission_queue import AdmissionQueue
 from queuegate_server.rpc.messages import LOOKUP_OUTCOMES, timestamp
@@ -38,7 +38,7 @@ class UserGroupServicer:
         resolution = await resolver.resolve(request.user, bypass_cache=request.bypass_cache)
         entry = resolution.entry
         outcome = entry.outcome
-        groups = outcome.groups if isinstance(outcome, Found) else ()
+        groups = outcome.groups if isinstance(outcome, KnownUser) else ()
         return user_groups_pb2.ResolveUserGroupsResponse(
             user_group=user_group_information_pb2.UserGroupInformation(
                 user=request.user, groups=groups
@@ -49,7 +49,7 @@ class UserGroupServicer:
             stale=resolution.stale,
             resolved_at=timestamp(entry.resolved_at_wall),
             expires_at=timestamp(entry.expires_at_wall),
-            detail="" if isinstance(outcome, Found) else outcome.detail,
+            detail="" if isinstance(outcome, KnownUser) else outcome.detail,
         ).SerializeToString()
 
     async def InvalidateUserGroups(self, data: bytes) -> bytes:

@@ -14,7 +14,7 @@ from queuegate_server.identity.cache import GroupCache
 from queuegate_server.identity.group_resolver import GroupResolver
 from queuegate_server.identity.guarded_resolver import GuardedResolver
 from queuegate_server.identity.options import CacheOptions
-from queuegate_server.identity.resolver import Found, LookupFailed, NoSuchUser, Resolver
+from queuegate_server.identity.resolver import KnownUser, LookupFailure, NoSuchUser, Resolver
 from tests.support.fakes.clock import ManualClock
 
 pytestmark = pytest.mark.usefixtures("no_task_left")
@@ -94,13 +94,13 @@ def test_is_built_without_an_event_loop(case: Case) -> None:
 async def test_knows_its_users(case: Case, resolver: Resolver) -> None:
     assert case.known
     for user, groups in case.known.items():
-        assert await resolver.resolve(user) == Found(groups)
+        assert await resolver.resolve(user) == KnownUser(groups)
 
 
 async def test_groups_are_distinct_texts(case: Case, resolver: Resolver) -> None:
     for user in case.known:
         outcome = await resolver.resolve(user)
-        assert isinstance(outcome, Found)
+        assert isinstance(outcome, KnownUser)
         assert isinstance(outcome.groups, tuple)
         assert all(type(group) is str and group for group in outcome.groups)
         assert len(set(outcome.groups)) == len(outcome.groups) > 0
@@ -116,7 +116,7 @@ async def test_knows_who_does_not_exist(case: Case, resolver: Resolver) -> None:
 async def test_any_name_gets_an_outcome(resolver: Resolver) -> None:
     for user in STRANGE:
         outcome = await asyncio.wait_for(resolver.resolve(user), 10)
-        assert isinstance(outcome, Found | NoSuchUser | LookupFailed), user
+        assert isinstance(outcome, KnownUser | NoSuchUser | LookupFailure), user
 
 
 async def test_many_at_once_get_their_own_answers(case: Case, resolver: Resolver) -> None:
@@ -127,7 +127,7 @@ async def test_many_at_once_get_their_own_answers(case: Case, resolver: Resolver
         if expected is None:
             assert isinstance(outcome, NoSuchUser)
         else:
-            assert outcome == Found(expected)
+            assert outcome == KnownUser(expected)
 
 
 async def test_a_cancelled_lookup_disturbs_nobody(case: Case, resolver: Resolver) -> None:
@@ -139,10 +139,10 @@ async def test_a_cancelled_lookup_disturbs_nobody(case: Case, resolver: Resolver
         await asyncio.wait([task])
     for _ in range(2_000):
         outcome = await resolver.resolve(user)
-        if outcome == Found(groups):
+        if outcome == KnownUser(groups):
             return
         # The cancelled lookup of this user may take a moment to come back.
-        assert isinstance(outcome, LookupFailed)
+        assert isinstance(outcome, LookupFailure)
         await asyncio.sleep(0.01)
     pytest.fail("the user cannot be looked up any more")
 
@@ -161,7 +161,7 @@ async def test_behind_cache_and_limits(case: Case) -> None:
     for user, expected in case.known.items():
         for cached in (False, True):
             answer = await groups.resolve(user)
-            assert (answer.entry.outcome, answer.cached) == (Found(expected), cached)
+            assert (answer.entry.outcome, answer.cached) == (KnownUser(expected), cached)
     for user in case.unknown:
         assert isinstance((await groups.resolve(user)).entry.outcome, NoSuchUser)
     await groups.close()
@@ -170,4 +170,4 @@ async def test_behind_cache_and_limits(case: Case) -> None:
     user = next(iter(case.known))
     assert groups.known(user) is not None
     answer = await asyncio.wait_for(groups.resolve("somebody new"), 60)
-    assert isinstance(answer.entry.outcome, LookupFailed)
+    assert isinstance(answer.entry.outcome, LookupFailure)

@@ -15,7 +15,7 @@ from queuegate_server.identity.cache import GroupCache
 from queuegate_server.identity.group_resolver import GroupResolver
 from queuegate_server.identity.guarded_resolver import GuardedResolver
 from queuegate_server.identity.options import CacheOptions, ResolverOptions
-from queuegate_server.identity.resolver import Found, LookupFailed, NoSuchUser, Outcome, Source
+from queuegate_server.identity.resolver import KnownUser, LookupFailure, NoSuchUser, Outcome, Source
 from tests.support.fakes.clock import ManualClock
 from tests.support.fakes.loop import run_ready_callbacks
 
@@ -47,7 +47,7 @@ class _Counting:
         if not self._script:
             return await self._resolver.resolve(user)
         phase = [phase for phase in self._script[user] if phase["from"] <= self._clock.now][-1]
-        return self._failure if "fail" in phase else Found(tuple(phase["groups"]))
+        return self._failure if "fail" in phase else KnownUser(tuple(phase["groups"]))
 
     async def close(self) -> None:
         """Need nothing."""
@@ -83,16 +83,16 @@ async def test_the_test_table(vector: dict[str, Any]) -> None:
         return
     outcome = await resolve("test", user)
     if vector["ok"]:
-        assert outcome == Found(tuple(vector["groups"]))
+        assert outcome == KnownUser(tuple(vector["groups"]))
     else:
         # The partial list of the reference's failed entry (`groups`) is not to be had.
-        assert isinstance(outcome, LookupFailed if user in FAILING_LISTS else NoSuchUser)
+        assert isinstance(outcome, LookupFailure if user in FAILING_LISTS else NoSuchUser)
 
 
 @pytest.mark.parametrize("vector", named("no_resolver"))
 async def test_no_resolver(vector: dict[str, Any]) -> None:
     if vector["user"]:
-        assert await resolve("none", vector["user"]) == Found(tuple(vector["groups"]))
+        assert await resolve("none", vector["user"]) == KnownUser(tuple(vector["groups"]))
 
 
 @pytest.mark.parametrize("vector", named("user_names"))
@@ -118,7 +118,7 @@ async def test_convert(vector: dict[str, Any]) -> None:
         assert is_user_name(user) is (vector.get("error") != "invalid_user")
     else:
         outcome = await resolve(vector["resolver"], user)
-        if isinstance(outcome, Found):
+        if isinstance(outcome, KnownUser):
             assert list(outcome.groups) == expected["groups"]
         else:
             assert made_up or vector["error"] in {"lookup_failed", "invalid_user"}
@@ -173,7 +173,7 @@ DIFFERENCES: dict[str, dict[int, tuple[str, str]]] = {
 }
 
 
-@pytest.mark.parametrize("failure", [NoSuchUser("script"), LookupFailed("script")])
+@pytest.mark.parametrize("failure", [NoSuchUser("script"), LookupFailure("script")])
 @pytest.mark.parametrize("scenario", named("scenarios"))
 async def test_scenarios(scenario: dict[str, Any], failure: Outcome) -> None:
     """A failure of the reference is one of two outcomes here: both are tried."""
@@ -189,14 +189,14 @@ async def test_scenarios(scenario: dict[str, Any], failure: Outcome) -> None:
             continue
         answer = await groups.resolve(step["user"])
         outcome, expected = answer.entry.outcome, step["expect"]
-        ours = " ".join(outcome.groups) if isinstance(outcome, Found) else "failed"
+        ours = " ".join(outcome.groups) if isinstance(outcome, KnownUser) else "failed"
         ours += f"{' (stale)' * answer.stale}, {resolver.lookups} lookups"
         await run_ready_callbacks()
         reference = " ".join(expected["groups"]) if expected["ok"] else "failed"
         if ours != f"{reference}, {step['lookups']} lookups":
             differences[number] = ours
     name = scenario["id"]
-    if scenario["resolver"] == "script" and isinstance(failure, LookupFailed):
+    if scenario["resolver"] == "script" and isinstance(failure, LookupFailure):
         name += ", could not ask"
     expected_differences = DIFFERENCES.get(name, {})
     assert differences == {step: ours for step, (ours, _) in expected_differences.items()}

@@ -16,7 +16,7 @@ import ldap
 from ldap.controls import SimplePagedResultsControl
 from pyasn1_modules import rfc2251
 
-from queuegate_server.identity.resolver import Found, NoSuchUser
+from queuegate_server.identity.resolver import KnownUser, NoSuchUser
 from queuegate_server.identity.resolvers.ldap.bridge import Bridge
 from queuegate_server.identity.resolvers.ldap.connection import LdapConnection
 from queuegate_server.identity.resolvers.ldap.directory import Directory
@@ -97,10 +97,10 @@ def target(data: bytes) -> None:
     else:
         connection = _ScriptedConnection(_OPTIONS[number], data[1:].split(_ANSWER))
         outcome = run(_look_up(number, connection))
-        if isinstance(outcome, Found):
+        if isinstance(outcome, KnownUser):
             _judge(outcome.groups, connection)
-    assert isinstance(outcome, Found | NoSuchUser | LdapFault)
-    if isinstance(outcome, Found):
+    assert isinstance(outcome, KnownUser | NoSuchUser | LdapFault)
+    if isinstance(outcome, KnownUser):
         limit = _OPTIONS[number].max_groups + 1
         assert len(set(outcome.groups)) == len(outcome.groups) <= limit
         for group in outcome.groups:

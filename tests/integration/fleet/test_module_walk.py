@@ -13,7 +13,7 @@ from queuegate_server.identity.cache import GroupCache
 from queuegate_server.identity.group_resolver import GroupResolver
 from queuegate_server.identity.guarded_resolver import GuardedResolver
 from queuegate_server.identity.options import CacheOptions
-from queuegate_server.identity.resolver import Found
+from queuegate_server.identity.resolver import KnownUser
 from queuegate_server.identity.resolvers.ldap.options import LdapOptions
 from queuegate_server.identity.resolvers.ldap.resolver import LdapResolver
 from queuegate_server.settings.fleet import Fleet
@@ -77,7 +77,7 @@ async def test_a_cold_lookup_in_a_fleet_passes_few_modules(
         )
         walk = ModuleWalk("ldap")
         resolution = await walk.run(groups.resolve("sue"))
-        assert resolution.entry.outcome == Found(("staff",))
+        assert resolution.entry.outcome == KnownUser(("staff",))
         assert len(set(walk.stays) - OF_REDIS) <= MOST, walk.stays
         of_identity = [name for name in walk.stays if not name.startswith("fleet.")]
         assert len(of_identity) == len(set(of_identity))

@@ -3,10 +3,10 @@
 import asyncio
 import time
 
-from queuegate_server.identity.resolver import Found, Outcome
+from queuegate_server.identity.resolver import KnownUser, Outcome
 from queuegate_server.identity.resolvers.ldap.resolver import LdapResolver
 
-BOB = Found(("analytics",))
+BOB = KnownUser(("analytics",))
 """Bob's groups in the standard directory."""
 
 

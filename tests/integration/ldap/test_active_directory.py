@@ -2,7 +2,7 @@
 
 import pytest
 
-from queuegate_server.identity.resolver import Found, LookupFailed, NoSuchUser
+from queuegate_server.identity.resolver import KnownUser, LookupFailure, NoSuchUser
 from tests.integration.ldap.conftest import Build
 from tests.support.fakes.active_directory import ALICE, BASE, Domain
 from tests.support.fakes.ldap_server import Answer, Search, fake_directory
@@ -24,7 +24,7 @@ async def test_ranges_are_followed_to_their_end(resolver: Build, groups: int) ->
     async with fake_directory(domain) as fake:
         opened = await resolver(fake.url, **GIVEN)
         outcome = await opened.resolve("alice")
-        assert outcome == Found(("Domain Users", *domain.names))
+        assert outcome == KnownUser(("Domain Users", *domain.names))
 
 
 @pytest.mark.parametrize("groups", [4000])
@@ -33,14 +33,14 @@ async def test_a_range_that_ends_too_soon_is_a_failure(resolver: Build, groups: 
     domain.stop_after = 1500
     async with fake_directory(domain) as fake:
         outcome = await (await resolver(fake.url, **GIVEN)).resolve("alice")
-        assert isinstance(outcome, LookupFailed)
+        assert isinstance(outcome, LookupFailure)
         assert "only a part of memberOf" in outcome.detail
 
 
 async def test_ranges_have_the_bound_of_groups(resolver: Build) -> None:
     async with fake_directory(Domain(4000)) as fake:
         outcome = await (await resolver(fake.url, **GIVEN, max_groups=2000)).resolve("alice")
-        assert isinstance(outcome, LookupFailed)
+        assert isinstance(outcome, LookupFailure)
         assert len(fake.searches) < 5
 
 
@@ -51,7 +51,7 @@ async def test_in_chain_asks_for_the_user_and_the_primary_group(resolver: Build)
         opened = await resolver(fake.url, **GIVEN, nested="in_chain")
         for _ in range(2):
             outcome = await opened.resolve("alice")
-            assert outcome == Found(("Domain Users", "direct", "above", "far above"))
+            assert outcome == KnownUser(("Domain Users", "direct", "above", "far above"))
         # Whether it is Active Directory is asked once a connection.
         assert sum(search.base == "" for search in fake.searches) == 1
 
@@ -61,13 +61,13 @@ async def test_in_chain_needs_the_capability(resolver: Build) -> None:
     domain.root = {"supportedCapabilities": [b"1.2"]}
     async with fake_directory(domain) as fake:
         outcome = await (await resolver(fake.url, **GIVEN, nested="in_chain")).resolve("alice")
-        assert isinstance(outcome, LookupFailed)
+        assert isinstance(outcome, LookupFailure)
 
 
 async def test_names_without_case(resolver: Build) -> None:
     async with fake_directory(Domain(1)) as fake:
         opened = await resolver(fake.url, **GIVEN, name_case="lower")
-        assert await opened.resolve("alice") == Found(("domain users", "g0"))
+        assert await opened.resolve("alice") == KnownUser(("domain users", "g0"))
         exact = await resolver(fake.url, **(GIVEN | {"user_match": "exact"}))
         assert isinstance(await exact.resolve("alice"), NoSuchUser)
 
@@ -84,7 +84,7 @@ async def test_reason_of_a_refused_bind(resolver: Build, text: str, reason: str)
     async with fake_directory(Domain()) as fake:
         fake.bind_code, fake.bind_text = 49, text
         outcome = await (await resolver(fake.url, **GIVEN)).resolve("alice")
-        assert isinstance(outcome, LookupFailed)
+        assert isinstance(outcome, LookupFailure)
         assert reason in outcome.detail
 
 
@@ -102,7 +102,7 @@ async def test_names_of_very_many_groups_are_read_in_batches(resolver: Build, gr
     async with fake_directory(answer) as fake:
         opened = await resolver(fake.url, **(GIVEN | more))
         outcome = await opened.resolve("alice")
-        assert outcome == Found(tuple(f"group {number}" for number in range(groups)))
+        assert outcome == KnownUser(tuple(f"group {number}" for number in range(groups)))
         # Nothing waits in the queue, so it may be as short as it can be.
         tight = await resolver(fake.url, **(GIVEN | more), max_in_flight=1, max_queued=0)
         assert await tight.resolve("alice") == outcome

@@ -12,13 +12,13 @@ from typing import Any
 import pytest
 import trustme
 
-from queuegate_server.identity.resolver import Found, LookupFailed, NoSuchUser, Outcome
+from queuegate_server.identity.resolver import KnownUser, LookupFailure, NoSuchUser, Outcome
 from tests.integration.ldap.conftest import Build
 from tests.support.fakes.ldap_server import Answer, FakeDirectory, Search, fake_directory
 from tests.support.servers import ldap_entries as entries
 from tests.support.servers.slapd import GROUPS, PEOPLE, SERVICE, Slapd, running_slapd
 
-BOB = Found(("analytics",))
+BOB = KnownUser(("analytics",))
 PLAIN: dict[str, Any] = {"start_tls": False, "allow_plaintext_bind": True}
 BOB_ENTRY = (
     f"uid=bob,{PEOPLE}",
@@ -65,7 +65,7 @@ async def test_row_21_no_user_has_member_of(
     ) as fake:
         opened = await resolver(fake.url, **PLAIN, **given)
         for _ in range(30):
-            assert isinstance(await opened.resolve("bob"), Found)
+            assert isinstance(await opened.resolve("bob"), KnownUser)
         found = re.findall("none of 20 users has a value of ([^;]*);", caplog.text)
         assert found == missing
 
@@ -97,7 +97,7 @@ async def test_row_24_failed_nested_search_fails_the_look_up(resolver: Build, co
 
     async with fake_directory(answer) as fake:
         opened = await resolver(fake.url, **PLAIN, nested="walk")
-        assert isinstance(await opened.resolve("bob"), LookupFailed)
+        assert isinstance(await opened.resolve("bob"), LookupFailure)
         fake.answer = healthy
         assert await opened.resolve("bob") == BOB
 
@@ -118,14 +118,14 @@ async def test_row_25_ten_thousand_groups(resolver: Build, big_directory: Any) -
     with big_directory(many_groups(10_000), unlimited) as slapd:
         whole = await resolver(slapd, max_groups=10_000, operation_timeout=30)
         outcome = await whole.resolve("bob")
-        assert isinstance(outcome, Found), outcome
+        assert isinstance(outcome, KnownUser), outcome
         assert len(set(outcome.groups)) == 10_000
         # More than the bound is a failure and not the first five thousand.
         bounded = await (await resolver(slapd, operation_timeout=30)).resolve("bob")
-        assert isinstance(bounded, LookupFailed)
+        assert isinstance(bounded, LookupFailure)
         assert "more than 5000" in bounded.detail
         unpaged = await (await resolver(slapd, page_size=0, max_groups=10_000)).resolve("bob")
-        assert isinstance(unpaged, LookupFailed)
+        assert isinstance(unpaged, LookupFailure)
 
 
 async def test_row_25_size_limit_that_also_bounds_pages_is_a_failure(
@@ -133,7 +133,7 @@ async def test_row_25_size_limit_that_also_bounds_pages_is_a_failure(
 ) -> None:
     with big_directory(many_groups(700), "") as slapd:
         outcome = await (await resolver(slapd)).resolve("bob")
-        assert isinstance(outcome, LookupFailed)
+        assert isinstance(outcome, LookupFailure)
         assert "even in pages" in outcome.detail
         assert "size.prtotal=unlimited" in outcome.detail
 
@@ -143,16 +143,16 @@ async def test_row_25_max_groups_below_the_page_size(resolver: Build, big_direct
     with big_directory(many_groups(150), limits) as slapd:
         for given in ({"max_groups": 300}, {"max_groups": 300, "page_size": 100}, {}):
             outcome = await (await resolver(slapd, **given)).resolve("bob")
-            assert isinstance(outcome, Found), outcome
+            assert isinstance(outcome, KnownUser), outcome
             assert len(set(outcome.groups)) == 150
         # The limit that was met is named, and not the other one.
         unpaged = await (await resolver(slapd, max_groups=300, page_size=0)).resolve("bob")
-        assert isinstance(unpaged, LookupFailed)
+        assert isinstance(unpaged, LookupFailure)
         assert "the server's size limit: Size limit exceeded (4), after 100" in unpaged.detail
         assert "set page_size, or raise the size limit" in unpaged.detail
         assert "more than" not in unpaged.detail
         bounded = await (await resolver(slapd, max_groups=120)).resolve("bob")
-        assert isinstance(bounded, LookupFailed)
+        assert isinstance(bounded, LookupFailure)
         assert "more than 120" in bounded.detail
         assert "raise max_groups" in bounded.detail
 
@@ -201,7 +201,7 @@ async def test_row_29_refusal_is_not_repeated(resolver: Build, directory: Slapd,
     async with fake_directory(lambda _: Answer(code=code, text="not for you")) as fake:
         opened = await resolver(directory, **PLAIN, urls=[fake.url, directory.url])
         outcome = await opened.resolve("bob")
-        assert isinstance(outcome, LookupFailed)
+        assert isinstance(outcome, LookupFailure)
         assert "not for you" in outcome.detail
         assert len(fake.searches) == 1
 
@@ -211,7 +211,7 @@ async def test_row_30_a_thousand_users_at_once(resolver: Build, directory: Slapd
     names = ["alice", "bob", "carol", "nobody"] * 250
     outcomes = await asyncio.gather(*(opened.resolve(name) for name in names))
     for name, outcome in zip(names, outcomes, strict=True):
-        assert isinstance(outcome, NoSuchUser if name == "nobody" else Found), outcome
+        assert isinstance(outcome, NoSuchUser if name == "nobody" else KnownUser), outcome
         assert name != "bob" or outcome == BOB
 
 
@@ -282,5 +282,5 @@ async def test_malformed_answers_are_failures(resolver: Build, reply: bytes) -> 
         opened = await resolver(fake.url, **PLAIN, operation_timeout=0.3)
         start = time.monotonic()
         outcome: Outcome = await opened.resolve("bob")
-        assert isinstance(outcome, LookupFailed)
+        assert isinstance(outcome, LookupFailure)
         assert time.monotonic() - start < 25

@@ -6,7 +6,7 @@ from typing import Any, Literal
 import pytest
 import trustme
 
-from queuegate_server.identity.resolver import Found, LookupFailed, NoSuchUser, Outcome
+from queuegate_server.identity.resolver import KnownUser, LookupFailure, NoSuchUser, Outcome
 from queuegate_server.identity.resolvers.ldap.dn import SearchBase
 from tests.integration.ldap.conftest import Build
 from tests.support.fakes.ldap_server import Answer, Attributes, Search, fake_directory
@@ -102,7 +102,7 @@ async def test_a_user_outside_of_the_base_is_nobody(
         outcome = await opened.resolve("bob")
         assert opened.statistics.outside_base == (not found)
     if found:
-        assert outcome == Found(("team",))
+        assert outcome == KnownUser(("team",))
     else:
         assert outcome == NoSuchUser("the directory has the user only outside user_base")
         assert "ignoring an entry that the server returned outside of user_base" in caplog.text
@@ -113,7 +113,7 @@ async def test_an_entry_outside_makes_nobody_ambiguous(resolver: Build) -> None:
     async with fake_directory(
         lambda search: two if search.base == PEOPLE else Answer([TEAM])
     ) as fake:
-        assert await (await resolver(fake.url, **PLAIN)).resolve("bob") == Found(("team",))
+        assert await (await resolver(fake.url, **PLAIN)).resolve("bob") == KnownUser(("team",))
 
 
 @pytest.mark.parametrize(
@@ -131,7 +131,7 @@ async def test_groups_outside_of_the_base_are_ignored(
     answer = directory_with(f"uid=bob,{PEOPLE}", outside, TEAM)
     async with fake_directory(answer) as fake:
         opened = await resolver(fake.url, **PLAIN, **given)
-        assert await opened.resolve("bob") == Found(("team",))
+        assert await opened.resolve("bob") == KnownUser(("team",))
         assert opened.statistics.outside_base
     assert "outside of group_base: 'cn=admins" in caplog.text
 
@@ -148,7 +148,7 @@ async def test_a_primary_group_outside_of_the_base_gives_no_name(resolver: Build
         async with fake_directory(answer) as fake:
             opened = await resolver(fake.url, **PLAIN, **given, primary_group="gid_number")
             # As without such a group.
-            assert await opened.resolve("bob") == Found(("7",))
+            assert await opened.resolve("bob") == KnownUser(("7",))
 
 
 async def test_a_read_of_another_entry_is_a_failure(resolver: Build) -> None:
@@ -166,10 +166,10 @@ async def test_a_read_of_another_entry_is_a_failure(resolver: Build) -> None:
             opened = await resolver(fake.url, **PLAIN, groups_from="member_of")
             outcome: Outcome = await opened.resolve("bob")
         if read == f"ou=8,{GROUPS}":
-            assert isinstance(outcome, LookupFailed)
+            assert isinstance(outcome, LookupFailure)
             assert "answered a read of" in outcome.detail
         else:
-            assert outcome == Found(("admins",))
+            assert outcome == KnownUser(("admins",))
 
 
 def alias(name: str, target: str) -> str:
@@ -210,6 +210,6 @@ async def test_a_proxy_that_widens_the_base(
         assert isinstance(await opened.resolve("eve"), NoSuchUser)
         assert opened.statistics.outside_base == 1
         # Bob is also in a group elsewhere; one of two twins is elsewhere.
-        assert await opened.resolve("bob") == Found(("analytics",))
-        assert await opened.resolve("twin") == Found(())
+        assert await opened.resolve("bob") == KnownUser(("analytics",))
+        assert await opened.resolve("twin") == KnownUser(())
         assert opened.statistics.outside_base == 3

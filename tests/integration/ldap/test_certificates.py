@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from queuegate_server.identity.resolver import Found, LookupFailed
+from queuegate_server.identity.resolver import KnownUser, LookupFailure
 from queuegate_server.identity.resolvers.ldap.options import LdapOptions
 from tests.integration.ldap.conftest import Build
 from tests.support.fakes.ldap_server import Answer, fake_directory
@@ -146,11 +146,11 @@ async def test_certificates_count_the_same_on_every_python(
         opened = await resolver(url, ca_file=tmp_path / "trusted.pem", group_base=PEOPLE)
         outcome = await opened.resolve("bob")
         if advice:
-            assert isinstance(outcome, LookupFailed), outcome
+            assert isinstance(outcome, LookupFailure), outcome
             assert "the server's certificate is not valid" in outcome.detail
             assert advice in outcome.detail
         else:
-            assert isinstance(outcome, Found), outcome
+            assert isinstance(outcome, KnownUser), outcome
 
 
 def test_flags_are_set(options: Callable[..., LdapOptions]) -> None:

@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from queuegate_server.identity.resolver import Found, LookupFailed, Outcome
+from queuegate_server.identity.resolver import KnownUser, LookupFailure, Outcome
 from queuegate_server.identity.resolvers.ldap.resolver import LdapResolver
 from tests.integration.ldap.conftest import Build
 from tests.integration.ldap.lookups import BOB, timed, until_asked, until_found
@@ -67,7 +67,7 @@ async def test_row_10_without_another_server_lookups_fail_immediately(
     pending = await asked(opened, 30)
     own_directory.kill()
     found = await asyncio.gather(*pending)
-    assert all(isinstance(outcome, LookupFailed) for outcome, _ in found)
+    assert all(isinstance(outcome, LookupFailure) for outcome, _ in found)
     assert max(seconds for _, seconds in found) < 25
     own_directory.start()
     await until_found(opened)
@@ -119,7 +119,7 @@ async def test_row_11_a_renewal_without_file_descriptors_is_tried_again(
         server = opened.directory.pool.servers[0]
         (await server.connection()).close("broken, too")
         outcome = await opened.resolve("bob")
-        assert isinstance(outcome, LookupFailed)
+        assert isinstance(outcome, LookupFailure)
         assert "this machine refused a connection: Too many open files" in outcome.detail
     await until_found(opened)
     renewed = binds.succeeded
@@ -169,7 +169,7 @@ async def test_slow_server_within_the_limit_is_awaited(resolver: Build, director
         assert outcome == BOB
         assert seconds > 0.2
         proxy.delay, proxy.one_by_one = 0, True
-        assert await opened.resolve("alice") == Found(("analytics", "Ops"))
+        assert await opened.resolve("alice") == KnownUser(("analytics", "Ops"))
 
 
 async def test_row_12_connection_is_tested_after_a_suspend(

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from queuegate_server.identity.members import MemberListing
-from queuegate_server.identity.resolver import Found, LookupFailed
+from queuegate_server.identity.resolver import KnownUser, LookupFailure
 from tests.integration.ldap.conftest import Build
 from tests.support.fakes.hostile_directory import (
     DONE,
@@ -144,15 +144,15 @@ async def test_costly_answer_delays_nobody(resolver: Build, answer: Any) -> None
     sent = {number: answer(number) for number in (2, 3)}
     with hostile_directory(HEALTHY) as hostile:
         opened = await resolver(hostile.url, **GIVEN, operation_timeout=20)
-        assert await opened.resolve("bob") == Found(("analytics",))
+        assert await opened.resolve("bob") == KnownUser(("analytics",))
         hostile.reply = binding(lambda n, _: [sent[n]] if n in sent else [])
         async with bounded_steps():
             outcome = await opened.resolve("bob")
-        assert isinstance(outcome, LookupFailed), outcome
+        assert isinstance(outcome, LookupFailure), outcome
         hostile.reply = HEALTHY
-        while isinstance(outcome, LookupFailed):
+        while isinstance(outcome, LookupFailure):
             outcome = await opened.resolve("bob")
-        assert outcome == Found(("analytics",))
+        assert outcome == KnownUser(("analytics",))
 
 
 async def test_many_long_dns_are_read_in_steps(resolver: Build) -> None:
@@ -163,7 +163,7 @@ async def test_many_long_dns_are_read_in_steps(resolver: Build) -> None:
         opened = await resolver(hostile.url, **GIVEN)
         async with bounded_steps():
             outcomes = await asyncio.gather(*(opened.resolve("bob") for _ in range(20)))
-        assert outcomes == [Found(tuple(map(str, range(10))))] * 20
+        assert outcomes == [KnownUser(tuple(map(str, range(10))))] * 20
 
 
 async def test_a_name_that_no_request_may_state_is_skipped(resolver: Build) -> None:
@@ -171,7 +171,7 @@ async def test_a_name_that_no_request_may_state_is_skipped(resolver: Build) -> N
     reply = binding(lambda n, _: [user(n, (b"memberOf", values)) + result(n)])
     with hostile_directory(reply) as hostile:
         opened = await resolver(hostile.url, **GIVEN)
-        assert await opened.resolve("bob") == Found(("analytics",))
+        assert await opened.resolve("bob") == KnownUser(("analytics",))
         assert opened.statistics.skipped_names == 1
 
 
@@ -183,9 +183,9 @@ async def test_the_longest_dn(resolver: Build, size: int, fits: bool) -> None:
     with hostile_directory(reply) as hostile:
         outcome = await (await resolver(hostile.url, **GIVEN)).resolve("bob")
         if fits:
-            assert outcome == Found(("a",))
+            assert outcome == KnownUser(("a",))
         else:
-            assert isinstance(outcome, LookupFailed)
+            assert isinstance(outcome, LookupFailure)
             assert "a DN of 8193 bytes" in outcome.detail
 
 
@@ -201,9 +201,9 @@ async def test_one_blown_up_entry_fails_nobody_else(resolver: Build) -> None:
         opened = await resolver(hostile.url, **GIVEN)
         for _ in range(5):
             blown, known = await asyncio.gather(opened.resolve("mallory"), opened.resolve("bob"))
-            assert isinstance(blown, LookupFailed)
+            assert isinstance(blown, LookupFailure)
             assert "too many entries, attributes and values" in blown.detail
-            assert known == Found(("analytics",))
+            assert known == KnownUser(("analytics",))
         assert hostile.connections == 1
 
 
@@ -219,7 +219,7 @@ async def test_pages_without_an_end(resolver: Build, entries: int) -> None:
         opened = await resolver(hostile.url, **GIVEN)
         async with asyncio.timeout(60):
             outcome = await opened.resolve("bob")
-        assert isinstance(outcome, LookupFailed)
+        assert isinstance(outcome, LookupFailure)
         assert "pages" in outcome.detail or "more than 4 entries" in outcome.detail
         # Once more on another connection.
         assert hostile.searches <= 2 * 120
@@ -239,7 +239,7 @@ async def test_ranges_without_an_end(resolver: Build) -> None:
 
     with hostile_directory(binding(reply)) as hostile:
         outcome = await (await resolver(hostile.url, **GIVEN)).resolve("bob")
-        assert isinstance(outcome, LookupFailed)
+        assert isinstance(outcome, LookupFailure)
         assert "too many ranges" in outcome.detail
         assert hostile.searches <= 2 * 120
 
@@ -273,7 +273,7 @@ async def test_an_answer_before_tls_in_tiny_pieces(
     )
     async with bounded_steps():
         outcome = await opened.resolve("bob")
-    assert isinstance(outcome, LookupFailed)
+    assert isinstance(outcome, LookupFailure)
     server.close()
 
 
@@ -303,7 +303,7 @@ async def test_the_log_is_not_flooded(resolver: Build, caplog: pytest.LogCapture
     with hostile_directory(binding(reply)) as hostile:
         opened = await resolver(hostile.url, **GIVEN, nested="walk", more_groups=[{}])
         begin = time.monotonic()
-        assert await opened.resolve("bob") == Found(())
+        assert await opened.resolve("bob") == KnownUser(())
         seconds = time.monotonic() - begin
         assert opened.statistics.skipped_names == 4000
         assert opened.statistics.outside_base == 4000

@@ -11,7 +11,7 @@ import pytest
 import trustme
 from pydantic import ValidationError
 
-from queuegate_server.identity.resolver import LookupFailed
+from queuegate_server.identity.resolver import LookupFailure
 from queuegate_server.identity.resolvers.ldap.options import LdapOptions
 from queuegate_server.identity.resolvers.ldap.resolver import LdapResolver
 from tests.integration.ldap.conftest import Build
@@ -30,7 +30,7 @@ async def test_row_13_wrong_password_is_tried_once(
     opened = await resolver(directory)
     for _ in range(20):
         outcome = await opened.resolve("bob")
-        assert isinstance(outcome, LookupFailed)
+        assert isinstance(outcome, LookupFailure)
         assert "rejected the credentials" in outcome.detail
         assert "bind_password_file" in outcome.detail
         await asyncio.sleep(0.02)
@@ -87,7 +87,7 @@ async def test_row_13_expired_password(
         outcome = await resolver.resolve("bob")
         await resolver.close()
     # After a reset the server takes the password and then refuses every search.
-    assert isinstance(outcome, LookupFailed)
+    assert isinstance(outcome, LookupFailure)
     if reset:
         assert "its password has expired" in outcome.detail
     else:
@@ -122,7 +122,7 @@ async def test_row_14_password_emptied_later_makes_no_anonymous_bind(
     async with asyncio.timeout(60):
         while True:
             outcome = await opened.resolve("bob")
-            assert isinstance(outcome, LookupFailed)
+            assert isinstance(outcome, LookupFailure)
             if "contains no password" in outcome.detail:
                 return
             await asyncio.sleep(0.02)
@@ -144,7 +144,7 @@ async def test_row_14_password_file_that_hangs_is_a_failure(
             outcome = await opened.resolve("bob")
     finally:
         answers.set()
-    assert isinstance(outcome, LookupFailed)
+    assert isinstance(outcome, LookupFailure)
     assert "reading the password is hanging" in outcome.detail
 
 
@@ -154,7 +154,7 @@ async def test_anonymous_bind_must_be_configured(resolver: Build, directory: Sla
         await resolver(directory, **nobody)
     outcome = await (await resolver(directory, **nobody, bind="anonymous")).resolve("bob")
     # This directory shows nothing to nobody: not to be read as a missing user.
-    assert isinstance(outcome, LookupFailed)
+    assert isinstance(outcome, LookupFailure)
 
 
 async def test_password_never_travels_in_the_clear_unless_allowed(

@@ -11,7 +11,7 @@ import dns.rcode
 import dns.rrset
 import pytest
 
-from queuegate_server.identity.resolver import LookupFailed
+from queuegate_server.identity.resolver import LookupFailure
 from queuegate_server.identity.resolvers.ldap import pool
 from queuegate_server.identity.resolvers.ldap.discovery import ServerUrl, discover_servers
 from queuegate_server.identity.resolvers.ldap.errors import ServerFault, SetupFault
@@ -106,6 +106,6 @@ async def test_lookups_go_to_the_discovered_servers(
     monkeypatch.setattr(pool, "discover_servers", discovered)
     opened = await resolver(directory, urls=None, discover="corp.test", retry_after=0.05)
     await asyncio.sleep(0)
-    assert isinstance(await opened.resolve("bob"), LookupFailed)
+    assert isinstance(await opened.resolve("bob"), LookupFailure)
     await until_found(opened)
     assert answers == []

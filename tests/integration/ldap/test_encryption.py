@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import trustme
 
-from queuegate_server.identity.resolver import LookupFailed
+from queuegate_server.identity.resolver import LookupFailure
 from queuegate_server.identity.resolvers.ldap.options import LdapOptions
 from queuegate_server.identity.resolvers.ldap.resolver import LdapResolver
 from tests.integration.ldap.conftest import Build
@@ -50,7 +50,7 @@ async def test_row_15_bad_certificate_is_named_and_never_accepted(
         for url in (slapd.url, slapd.tls_url):
             opened = await resolver(url)
             outcome = await opened.resolve("bob")
-            assert isinstance(outcome, LookupFailed)
+            assert isinstance(outcome, LookupFailure)
             assert reason in outcome.detail
             assert advice in outcome.detail
             assert (url, "bind") not in opened.statistics.steps
@@ -73,7 +73,7 @@ async def test_row_15_other_ca_file_is_used_without_a_restart(
     file = tmp_path / "trusted.pem"
     trustme.CA().cert_pem.write_to_path(str(file))
     opened = await resolver(own_directory, ca_file=file)
-    assert isinstance(await opened.resolve("bob"), LookupFailed)
+    assert isinstance(await opened.resolve("bob"), LookupFailure)
     ca.cert_pem.write_to_path(str(file))
     await until_found(opened)
 
@@ -85,7 +85,7 @@ async def test_row_15_old_tls_is_refused(resolver: Build, directory: Slapd, ca: 
     async with proxy_to(directory.port, old) as proxy:
         assert await (await resolver(proxy.tls_url)).resolve("bob") == BOB
         outcome = await (await resolver(proxy.tls_url, tls_min_version="1.3")).resolve("bob")
-        assert isinstance(outcome, LookupFailed)
+        assert isinstance(outcome, LookupFailure)
         assert "TLS handshake" in outcome.detail
 
 
@@ -99,7 +99,7 @@ async def test_row_15_disabled_verification_is_logged(
 async def test_row_16_refused_starttls_ends_before_the_bind(resolver: Build) -> None:
     async with fake_directory(lambda _: Answer()) as fake:
         outcome = await (await resolver(fake.url)).resolve("bob")
-        assert isinstance(outcome, LookupFailed)
+        assert isinstance(outcome, LookupFailure)
         assert "refused StartTLS" in outcome.detail
         assert fake.binds == 0
 
@@ -107,7 +107,7 @@ async def test_row_16_refused_starttls_ends_before_the_bind(resolver: Build) -> 
 async def test_row_16_server_without_tls(resolver: Build, ca: trustme.CA, tmp_path: Path) -> None:
     with running_slapd(tmp_path / "plain", ca, entries.standard(), tls=False) as slapd:
         outcome = await (await resolver(slapd)).resolve("bob")
-        assert isinstance(outcome, LookupFailed)
+        assert isinstance(outcome, LookupFailure)
         assert "StartTLS" in outcome.detail
 
 
@@ -121,7 +121,7 @@ async def test_port_that_speaks_no_ldap(resolver: Build) -> None:
     port = server.sockets[0].getsockname()[1]
     for scheme, part in (("ldap", "does not speak LDAP"), ("ldaps", "TLS")):
         outcome = await (await resolver(f"{scheme}://127.0.0.1:{port}")).resolve("bob")
-        assert isinstance(outcome, LookupFailed)
+        assert isinstance(outcome, LookupFailure)
         assert part in outcome.detail
     server.close()
 
@@ -153,4 +153,4 @@ async def test_client_certificate(
             await resolver.open()
             outcome = await resolver.resolve("bob")
             await resolver.close()
-            assert outcome == expected or (expected is None and isinstance(outcome, LookupFailed))
+            assert outcome == expected or (expected is None and isinstance(outcome, LookupFailure))

@@ -48,7 +48,7 @@ async def test_row_32_the_process_ends_while_a_server_hangs(
     )  # fmt: skip
     async with asyncio.timeout(50):  # the time limits above are 60 s
         output, _ = await process.communicate(given.model_dump_json(exclude_defaults=True).encode())
-    assert output.decode().strip() == "['LookupFailed']"
+    assert output.decode().strip() == "['LookupFailure']"
     assert process.returncode == 0
 
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from queuegate_server.identity.resolver import Found, LookupFailed
+from queuegate_server.identity.resolver import KnownUser, LookupFailure
 from tests.integration.ldap.conftest import Build
 from tests.support.servers.ldap_entries import entry, group, group_dn, unique_group
 from tests.support.servers.slapd import GROUPS, POSIX, SUFFIX, Slapd
@@ -53,7 +53,7 @@ async def test_groups_of_several_kinds(
     resolver: Build, directory: Slapd, user: str, given: dict[str, Any], groups: set[str]
 ) -> None:
     outcome = await (await resolver(directory, **given)).resolve(user)
-    assert isinstance(outcome, Found), outcome
+    assert isinstance(outcome, KnownUser), outcome
     assert len(set(outcome.groups)) == len(outcome.groups)
     assert set(outcome.groups) == groups
 
@@ -73,7 +73,7 @@ async def test_the_primary_group_comes_first(
 ) -> None:
     opened = await resolver(directory, **{"more_groups": [LISTED], **given})
     outcome = await opened.resolve(user)
-    assert isinstance(outcome, Found), outcome
+    assert isinstance(outcome, KnownUser), outcome
     assert outcome.groups[0] in ("staff", "599", "bob")
     assert set(outcome.groups) == groups
 
@@ -103,7 +103,7 @@ async def test_a_group_may_be_in_one_of_another_kind(
     )
     opened = await resolver(own_directory, **{"nested_depth": 5, **given})
     outcome = await opened.resolve("carol")
-    assert isinstance(outcome, Found), outcome
+    assert isinstance(outcome, KnownUser), outcome
     assert set(outcome.groups) == groups
 
 
@@ -120,7 +120,7 @@ async def test_a_part_of_the_groups_is_a_failure(
     resolver: Build, directory: Slapd, given: dict[str, Any], detail: str
 ) -> None:
     outcome = await (await resolver(directory, **given)).resolve("alice")
-    assert isinstance(outcome, LookupFailed)
+    assert isinstance(outcome, LookupFailure)
     assert detail in outcome.detail
 
 
@@ -135,5 +135,5 @@ async def test_names_without_text_are_left_out(resolver: Build, own_directory: S
         )
     )
     opened = await resolver(own_directory, more_groups=[LISTED])
-    assert await opened.resolve("bob") == Found(("analytics", "devs"))
+    assert await opened.resolve("bob") == KnownUser(("analytics", "devs"))
     assert opened.statistics.skipped_names == 1

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 
 import pytest
 
-from queuegate_server.identity.resolver import Found, LookupFailed, NoSuchUser
+from queuegate_server.identity.resolver import KnownUser, LookupFailure, NoSuchUser
 from tests.integration.ldap.conftest import Build
 from tests.support.fakes.hostile_directory import (
     BIND_RESPONSE,
@@ -218,12 +218,12 @@ async def test_malformed_answer_is_no_denial(resolver: Build, reply: Reply) -> N
     with hostile_directory(binding(reply)) as hostile:
         opened = await resolver(hostile.url, **GIVEN, operation_timeout=2)
         outcome = await opened.resolve("bob")
-        assert isinstance(outcome, LookupFailed), outcome
+        assert isinstance(outcome, LookupFailure), outcome
         # The server recovers, and so does the resolver.
         hostile.reply = binding(lambda n, _: [bob(n) + result(n)])
-        while isinstance(outcome, LookupFailed):
+        while isinstance(outcome, LookupFailure):
             outcome = await opened.resolve("bob")
-        assert outcome == Found(("analytics",))
+        assert outcome == KnownUser(("analytics",))
 
 
 @pytest.mark.parametrize(("reply", "reason"), NAMED.values(), ids=NAMED)
@@ -233,7 +233,7 @@ async def test_a_failure_names_what_is_malformed(
     with hostile_directory(binding(reply)) as hostile:
         opened = await resolver(hostile.url, **GIVEN, operation_timeout=2)
         outcome = await opened.resolve("bob")
-        assert isinstance(outcome, LookupFailed), outcome
+        assert isinstance(outcome, LookupFailure), outcome
         assert reason in outcome.detail
 
 
@@ -246,8 +246,8 @@ async def test_an_option_on_one_entry_leaves_the_server_in_use(resolver: Build) 
     with hostile_directory(binding(reply)) as hostile:
         opened = await resolver(hostile.url, **GIVEN)
         for _ in range(5):
-            assert isinstance(await opened.resolve("eve"), LookupFailed)
-            assert await opened.resolve("bob") == Found(("analytics",))
+            assert isinstance(await opened.resolve("eve"), LookupFailure)
+            assert await opened.resolve("bob") == KnownUser(("analytics",))
         assert hostile.connections == 1
 
 
@@ -266,7 +266,7 @@ async def test_names_and_values_that_are_well_formed(
 ) -> None:
     with hostile_directory(binding(lambda n, _: [bob(n, *attributes) + result(n)])) as hostile:
         opened = await resolver(hostile.url, **GIVEN)
-        assert await opened.resolve("bob") == Found(("analytics",))
+        assert await opened.resolve("bob") == KnownUser(("analytics",))
 
 
 @pytest.mark.parametrize("name", [b"description;lang-en", b"2.5.4.13"])
@@ -279,7 +279,7 @@ async def test_the_name_of_a_group_under_another_name(resolver: Build, name: byt
     with hostile_directory(binding(reply)) as hostile:
         opened = await resolver(hostile.url, **GIVEN, group_name_attribute="description")
         outcome = await opened.resolve("bob")
-        assert isinstance(outcome, LookupFailed), outcome
+        assert isinstance(outcome, LookupFailure), outcome
         assert "description" in outcome.detail
 
 
@@ -288,7 +288,7 @@ async def test_a_setting_with_an_oid_that_the_directory_translates(resolver: Bui
     given = GIVEN | {"member_of_attribute": "1.2.840.113556.1.2.102"}
     with hostile_directory(reply) as hostile:
         outcome = await (await resolver(hostile.url, **given)).resolve("bob")
-        assert isinstance(outcome, LookupFailed), outcome
+        assert isinstance(outcome, LookupFailure), outcome
         assert "sent the attribute memberof" in outcome.detail
 
 
@@ -344,9 +344,9 @@ async def test_ranges_are_whole_or_a_failure(
     with hostile_directory(binding(ranged(*parts))) as hostile:
         outcome = await (await resolver(hostile.url, **GIVEN)).resolve("bob")
         if groups is None:
-            assert isinstance(outcome, LookupFailed), outcome
+            assert isinstance(outcome, LookupFailure), outcome
         else:
-            assert isinstance(outcome, Found), outcome
+            assert isinstance(outcome, KnownUser), outcome
             assert len(outcome.groups) == groups
 
 
@@ -364,7 +364,7 @@ async def test_ranges_beside_other_values(
     attributes = [(b"uid", [b"bob"]), *shown]
     with hostile_directory(binding(lambda n, _: [bob(n, *attributes) + result(n)])) as hostile:
         outcome = await (await resolver(hostile.url, **GIVEN)).resolve("bob")
-        assert isinstance(outcome, LookupFailed), outcome
+        assert isinstance(outcome, LookupFailure), outcome
 
 
 async def test_a_read_has_one_entry(resolver: Build) -> None:
@@ -377,7 +377,7 @@ async def test_a_read_has_one_entry(resolver: Build) -> None:
     with hostile_directory(binding(reply)) as hostile:
         opened = await resolver(hostile.url, **GIVEN, group_name_attribute="description")
         outcome = await opened.resolve("bob")
-        assert isinstance(outcome, LookupFailed)
+        assert isinstance(outcome, LookupFailure)
         assert "several entries" in outcome.detail
 
 
@@ -399,7 +399,7 @@ async def test_only_a_bind_response_binds(resolver: Build, reply: Callable[[int]
     with hostile_directory(answer) as hostile:
         opened = await resolver(hostile.url, **GIVEN, connect_timeout=2, retry_after=60)
         outcome = await opened.resolve("bob")
-        assert isinstance(outcome, LookupFailed)
+        assert isinstance(outcome, LookupFailure)
         assert hostile.searches == 0
 
 
@@ -426,7 +426,7 @@ async def test_only_an_extended_response_starts_tls(resolver: Build, reply: byte
             hostile.url, **(GIVEN | {"start_tls": True}), connect_timeout=2, retry_after=60
         )
         outcome = await opened.resolve("bob")
-        assert isinstance(outcome, LookupFailed)
+        assert isinstance(outcome, LookupFailure)
         assert "took longer" not in outcome.detail
         assert later == []
 
@@ -438,7 +438,7 @@ async def test_an_answer_in_single_bytes_is_one(resolver: Build) -> None:
 
     with hostile_directory(binding(reply)) as hostile:
         opened = await resolver(hostile.url, **GIVEN)
-        assert await opened.resolve("bob") == Found(("analytics",))
+        assert await opened.resolve("bob") == KnownUser(("analytics",))
         hostile.reply = binding(lambda n, _: [result(n)])
         assert isinstance(await opened.resolve("bob"), NoSuchUser)
         assert hostile.connections == 1

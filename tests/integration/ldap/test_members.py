@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from queuegate_server.identity.members import ListingLimit, MemberListing
-from queuegate_server.identity.resolver import Found
+from queuegate_server.identity.resolver import KnownUser
 from queuegate_server.identity.resolvers.ldap.resolver import LdapResolver
 from tests.integration.ldap.conftest import Build
 from tests.support.fakes.active_directory import BASE, IN_CHAIN, ROOT
@@ -65,7 +65,7 @@ async def test_members_are_the_users_with_the_group(
     groups_of: dict[str, tuple[str, ...]] = {}
     for user in USERS:
         outcome = await opened.resolve(user)
-        groups_of[user] = outcome.groups if isinstance(outcome, Found) else ()
+        groups_of[user] = outcome.groups if isinstance(outcome, KnownUser) else ()
     if given.get("user_match") == "casefold":
         # The list has the directory's spelling.
         del groups_of["ALICE"]

@@ -15,7 +15,7 @@ from queuegate_server.identity.cache import GroupCache
 from queuegate_server.identity.group_resolver import GroupResolver
 from queuegate_server.identity.guarded_resolver import GuardedResolver
 from queuegate_server.identity.options import CacheOptions
-from queuegate_server.identity.resolver import LookupFailed
+from queuegate_server.identity.resolver import LookupFailure
 from queuegate_server.identity.resolvers.ldap.bind import Connector
 from queuegate_server.identity.resolvers.ldap.connection import LdapConnection
 from queuegate_server.identity.resolvers.ldap.discovery import ServerUrl, parse_url
@@ -84,7 +84,7 @@ async def test_rows_1_and_2_all_servers_down(
     start = time.monotonic()
     for user in MANY:
         answer = await users.resolve(user)
-        assert isinstance(answer.entry.outcome, LookupFailed)
+        assert isinstance(answer.entry.outcome, LookupFailure)
     # None of them dials: the server is known to be down, until it is tried again.
     assert dials(resolver, own_directory.url) <= dialled + (time.monotonic() - start) // 4
     # The user that is known still is, and was not overwritten by a failure.
@@ -93,7 +93,7 @@ async def test_rows_1_and_2_all_servers_down(
     assert (again.entry.outcome, again.stale) == (BOB, True)
     # Much later it is too old to be used.
     clock.advance(3600)
-    assert isinstance((await users.resolve("bob")).entry.outcome, LookupFailed)
+    assert isinstance((await users.resolve("bob")).entry.outcome, LookupFailure)
     await users.close()
     await resolver.close()
 
@@ -104,7 +104,7 @@ def dials(resolver: LdapResolver, url: str) -> int:
 
 
 async def until_fault(resolver: LdapResolver) -> None:
-    while not isinstance(await resolver.resolve("bob"), LookupFailed):
+    while not isinstance(await resolver.resolve("bob"), LookupFailure):
         await asyncio.sleep(0.01)
 
 
@@ -138,7 +138,7 @@ async def test_row_5_single_silent_server_fails_within_the_deadline(resolver: Bu
     with silent_port() as number:
         opened = await resolver(f"ldaps://127.0.0.1:{number}", **FAST)
         outcome, seconds = await timed(opened)
-        assert isinstance(outcome, LookupFailed)
+        assert isinstance(outcome, LookupFailure)
         assert "(tls)" in outcome.detail
         assert seconds < HANGS
 
@@ -167,7 +167,7 @@ async def test_rows_6_and_7_every_cut_point_ends_at_the_deadline(
             url = proxy.tls_url if way == "ldaps" else proxy.url
             opened = await resolver(url, **more)
             outcome, seconds = await timed(opened)
-            assert isinstance(outcome, LookupFailed), (point, outcome)
+            assert isinstance(outcome, LookupFailure), (point, outcome)
             assert seconds < HANGS, (point, seconds, outcome)
             await opened.close()
 

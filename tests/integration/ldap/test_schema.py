@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import trustme
 
-from queuegate_server.identity.resolver import Found, LookupFailed, NoSuchUser
+from queuegate_server.identity.resolver import KnownUser, LookupFailure, NoSuchUser
 from queuegate_server.identity.resolvers.ldap.filters import missing_attributes
 from tests.integration.ldap.conftest import Build
 from tests.support.servers import ldap_entries as entries
@@ -43,7 +43,7 @@ async def test_an_unknown_attribute_in_user_filter(
     opened = await resolver(directory, user_filter=user_filter)
     for _ in range(2):
         outcome = await opened.resolve("alice")
-        assert isinstance(outcome, LookupFailed), outcome
+        assert isinstance(outcome, LookupFailure), outcome
         assert f"no attribute {attribute}, so user_filter finds nobody" in outcome.detail
         assert "correct user_filter" in outcome.detail
     # Once for each connection.
@@ -82,11 +82,11 @@ async def test_an_unknown_attribute_of_groups(
     resolver: Build, directory: Slapd, given: dict[str, Any], attribute: str
 ) -> None:
     outcome = await (await resolver(directory, **given)).resolve("alice")
-    assert isinstance(outcome, LookupFailed), outcome
+    assert isinstance(outcome, LookupFailure), outcome
     assert f"no attribute {attribute}, so no groups are found" in outcome.detail
     # Another kind of groups can be found.
     both = await resolver(directory, **given, more_groups=[{}])
-    assert await both.resolve("alice") == Found(("analytics", "Ops"))
+    assert await both.resolve("alice") == KnownUser(("analytics", "Ops"))
     assert isinstance(await both.resolve("twin2"), NoSuchUser)
 
 
@@ -95,7 +95,7 @@ async def test_a_user_without_groups_has_none(
 ) -> None:
     own_directory.add(entries.person("erin"))
     given = {"member_attribute": ["member", "memberr"]}
-    assert await (await resolver(own_directory, **given)).resolve("erin") == Found(())
+    assert await (await resolver(own_directory, **given)).resolve("erin") == KnownUser(())
 
 
 @pytest.mark.parametrize(

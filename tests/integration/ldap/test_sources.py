@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from queuegate_server.identity.resolver import Found, LookupFailed, NoSuchUser
+from queuegate_server.identity.resolver import KnownUser, LookupFailure, NoSuchUser
 from tests.integration.ldap.conftest import Build
 from tests.support.servers.ldap_entries import STRANGE, posix_group
 from tests.support.servers.slapd import POSIX, SUFFIX, Slapd
@@ -52,7 +52,7 @@ async def test_groups_of(
 ) -> None:
     opened = await resolver(directory, **given)
     outcome = await opened.resolve(user)
-    assert isinstance(outcome, Found), outcome
+    assert isinstance(outcome, KnownUser), outcome
     assert len(set(outcome.groups)) == len(outcome.groups)
     assert set(outcome.groups) == groups
 
@@ -72,7 +72,7 @@ async def test_primary_group_comes_first(
     resolver: Build, directory: Slapd, user: str, given: dict[str, Any], groups: tuple[str, ...]
 ) -> None:
     outcome = await (await resolver(directory, **given)).resolve(user)
-    assert isinstance(outcome, Found), outcome
+    assert isinstance(outcome, KnownUser), outcome
     assert outcome.groups[0] == groups[0]
     assert set(outcome.groups) == set(groups)
 
@@ -89,7 +89,7 @@ async def test_nested_groups_end_at_the_depth_and_at_cycles(
 ) -> None:
     opened = await resolver(directory, groups_from=groups_from, nested="walk", nested_depth=depth)
     outcome = await opened.resolve("carol")
-    assert isinstance(outcome, Found), outcome
+    assert isinstance(outcome, KnownUser), outcome
     assert outcome.groups == tuple(f"level{n}" for n in range(1, last + 1))
     assert opened.statistics.depth_reached == (depth < 6)
     assert ("raise nested_depth of the resolver of ou=people" in caplog.text) == (depth < 6)
@@ -101,7 +101,7 @@ async def test_nested_groups_end_at_the_depth_and_at_cycles(
 async def test_many_groups_in_one_level_are_few_searches(resolver: Build, directory: Slapd) -> None:
     opened = await resolver(directory, nested="walk")
     outcome = await opened.resolve("dave")
-    assert isinstance(outcome, Found)
+    assert isinstance(outcome, KnownUser)
     assert opened.statistics.steps[directory.url, "nested search"].succeeded == 1
 
 
@@ -133,10 +133,10 @@ async def test_casefold_ignores_case_only(resolver: Build, directory: Slapd) -> 
 async def test_two_entries_of_one_name_are_a_failure(resolver: Build, directory: Slapd) -> None:
     opened = await resolver(directory, user_base=SUFFIX)
     outcome = await opened.resolve("twin")
-    assert isinstance(outcome, LookupFailed)
+    assert isinstance(outcome, LookupFailure)
     assert "2 entries match the user" in outcome.detail
     assert opened.statistics.ambiguous == 1
-    assert isinstance(await (await resolver(directory)).resolve("twin"), Found)
+    assert isinstance(await (await resolver(directory)).resolve("twin"), KnownUser)
 
 
 async def test_filter_that_matches_too_many_entries_is_a_failure(
@@ -144,7 +144,7 @@ async def test_filter_that_matches_too_many_entries_is_a_failure(
 ) -> None:
     opened = await resolver(directory, user_filter="(|(uid={user})(objectClass=person))")
     outcome = await opened.resolve("bob")
-    assert isinstance(outcome, LookupFailed)
+    assert isinstance(outcome, LookupFailure)
     assert "narrow user_base or user_filter" in outcome.detail
     assert opened.statistics.ambiguous == 1
 
@@ -155,7 +155,7 @@ async def test_two_groups_of_one_primary_number_are_a_failure(
     own_directory.add(posix_group("staff2", 500))
     opened = await resolver(own_directory, **MEMBER_OF, group_base=SUFFIX, **GID)
     outcome = await opened.resolve("alice")
-    assert isinstance(outcome, LookupFailed)
+    assert isinstance(outcome, LookupFailure)
     assert "give this number to only one group" in outcome.detail
 
 
@@ -172,14 +172,14 @@ async def test_ways_to_find_a_user(
     resolver: Build, directory: Slapd, given: dict[str, Any]
 ) -> None:
     outcome = await (await resolver(directory, **given)).resolve("bob")
-    assert outcome == Found(("analytics",))
+    assert outcome == KnownUser(("analytics",))
 
 
 async def test_in_chain_is_refused_where_it_finds_nothing(
     resolver: Build, directory: Slapd
 ) -> None:
     outcome = await (await resolver(directory, nested="in_chain")).resolve("carol")
-    assert isinstance(outcome, LookupFailed)
+    assert isinstance(outcome, LookupFailure)
     assert "not Active Directory" in outcome.detail
 
 
@@ -195,7 +195,7 @@ async def test_a_base_that_is_not_there_is_not_a_missing_user(
     resolver: Build, directory: Slapd, given: dict[str, Any], detail: str
 ) -> None:
     outcome = await (await resolver(directory, **given)).resolve("alice")
-    assert isinstance(outcome, LookupFailed)
+    assert isinstance(outcome, LookupFailure)
     assert detail in outcome.detail
 
 
@@ -206,11 +206,11 @@ async def test_more_groups_than_allowed_are_a_failure(
     for given in (MEMBER_OF, {}):
         opened = await resolver(directory, max_groups=most, **given)
         outcome = await opened.resolve("alice")
-        assert isinstance(outcome, Found if most == 2 else LookupFailed), (given, outcome)
+        assert isinstance(outcome, KnownUser if most == 2 else LookupFailure), (given, outcome)
 
 
 async def test_ways_to_encrypt(resolver: Build, directory: Slapd) -> None:
     for url in (directory.url, directory.tls_url):
-        assert await (await resolver(url)).resolve("bob") == Found(("analytics",))
+        assert await (await resolver(url)).resolve("bob") == KnownUser(("analytics",))
     plain = await resolver(directory, start_tls=False, allow_plaintext_bind=True)
-    assert await plain.resolve("bob") == Found(("analytics",))
+    assert await plain.resolve("bob") == KnownUser(("analytics",))

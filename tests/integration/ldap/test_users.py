@@ -6,7 +6,7 @@ import pytest
 from pydantic import ValidationError
 
 from queuegate_server.identity.members import CannotListUsers, MemberListing
-from queuegate_server.identity.resolver import Found, LookupFailed, NoSuchUser
+from queuegate_server.identity.resolver import KnownUser, LookupFailure, NoSuchUser
 from tests.integration.ldap.conftest import Build
 from tests.support.fakes.active_directory import BASE, ROOT
 from tests.support.fakes.filters import Entries
@@ -100,12 +100,12 @@ async def test_names_that_may_only_be_searched(resolver: Build) -> None:
 async def test_users_below_several_bases(resolver: Build, directory: Slapd) -> None:
     more = f"ou=more,{SUFFIX}"
     both = await resolver(directory, user_base=[PEOPLE, more])
-    assert await both.resolve("bob") == Found(("analytics",))
+    assert await both.resolve("bob") == KnownUser(("analytics",))
     twin = await both.resolve("twin")
-    assert isinstance(twin, LookupFailed)
+    assert isinstance(twin, LookupFailure)
     assert "2 entries match the user" in twin.detail
     only_more = await resolver(directory, user_base=[more])
-    assert await only_more.resolve("twin") == Found(())
+    assert await only_more.resolve("twin") == KnownUser(())
     assert isinstance(await only_more.resolve("bob"), NoSuchUser)
     assert set(await both.all_users(100)) >= {"alice", "bob", "twin"}
     listing = MemberListing(["analytics"])
@@ -116,7 +116,7 @@ async def test_users_below_several_bases(resolver: Build, directory: Slapd) -> N
 
 async def test_bases_may_overlap(resolver: Build, directory: Slapd) -> None:
     opened = await resolver(directory, user_base=[SUFFIX, PEOPLE])
-    assert await opened.resolve("bob") == Found(("analytics",))
+    assert await opened.resolve("bob") == KnownUser(("analytics",))
     names = await opened.all_users(100)
     assert len(names) == len(set(names))
 
@@ -126,7 +126,7 @@ async def test_one_base_that_does_not_exist_fails_the_lookup(
 ) -> None:
     opened = await resolver(directory, user_base=[PEOPLE, f"ou=nowhere,{SUFFIX}"])
     outcome = await opened.resolve("bob")
-    assert isinstance(outcome, LookupFailed)
+    assert isinstance(outcome, LookupFailure)
     assert "the search base does not exist" in outcome.detail
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from queuegate_server.identity.resolver import Found, LookupFailed, NoSuchUser
+from queuegate_server.identity.resolver import KnownUser, LookupFailure, NoSuchUser
 from queuegate_server.identity.resolvers.ldap.defaults import BadSecrets, read_secrets
 from queuegate_server.identity.resolvers.ldap.options import LdapOptions
 from tests.integration.ldap.conftest import Build
@@ -92,14 +92,14 @@ async def test_groups_as_in_yunikorn(resolver: Build, tmp_path: Path, case: dict
         outcome = await opened.resolve(case["user"])
         sent = fake.searches
     if case.get("fail"):
-        assert isinstance(outcome, LookupFailed)
+        assert isinstance(outcome, LookupFailure)
     elif case["id"] in NO_ENTRY:
         assert isinstance(outcome, NoSuchUser)
     elif case["id"] in SEVERAL_ENTRIES:
-        assert isinstance(outcome, LookupFailed)
+        assert isinstance(outcome, LookupFailure)
     else:
         known = NO_EMPTY_NAME | NO_PANIC | ANY_CASE_OF_ATTRIBUTE
-        assert outcome == Found(tuple(known.get(case["id"], case.get("groups", []))))
+        assert outcome == KnownUser(tuple(known.get(case["id"], case.get("groups", []))))
     if "filter" in case and not case.get("reference_defect"):
         # Brackets around a single comparison are ours to add.
         assert sent[0].filter == case["filter"]

@@ -18,7 +18,7 @@ from opentelemetry.proto.trace.v1 import trace_pb2
 
 from queuegate.v1 import access_pb2, access_pb2_grpc
 from queuegate.v1.user_group_information_pb2 import UserGroupInformation
-from queuegate_server.identity.resolver import Found, Outcome
+from queuegate_server.identity.resolver import KnownUser, Outcome
 from queuegate_server.observe.tracing import Tracer
 from queuegate_server.settings.observability import Tracing
 from tests.support.fakes.collector import Collector, attributes
@@ -216,7 +216,7 @@ async def test_a_traced_resolver_lists_what_the_resolver_lists(collector: Collec
         is_local = True
 
         async def resolve(self, user: str) -> Outcome:
-            return Found((user,))
+            return KnownUser((user,))
 
         async def open(self) -> None:
             pass
@@ -232,6 +232,6 @@ async def test_a_traced_resolver_lists_what_the_resolver_lists(collector: Collec
     assert await traced.all_users(1) == ["sue"]
     assert traced.is_local
     assert not hasattr(traced, "members")
-    assert await traced.resolve("sue") == Found(("sue",))
+    assert await traced.resolve("sue") == KnownUser(("sue",))
     await tracer.close()
     assert [span.name for span in collector.spans] == [LOOKUP]

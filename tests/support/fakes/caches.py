@@ -9,14 +9,14 @@ from queuegate_server.identity.group_resolver import GroupResolver
 from queuegate_server.identity.guarded_resolver import GuardedResolver
 from queuegate_server.identity.lookup import Lookup
 from queuegate_server.identity.options import CacheOptions, ResolverOptions
-from queuegate_server.identity.resolver import Found, LookupFailed, NoSuchUser, Outcome
+from queuegate_server.identity.resolver import KnownUser, LookupFailure, NoSuchUser, Outcome
 from queuegate_server.runtime.single_flight import Flight, SingleFlight
 from tests.support.fakes.clock import ManualClock
 from tests.support.fakes.directory import FakeDirectory
 
-GROUPS: Final = Found(("g1", "g2"))
+GROUPS: Final = KnownUser(("g1", "g2"))
 NOBODY: Final = NoSuchUser("not in the directory")
-DOWN: Final = LookupFailed("the directory is down")
+DOWN: Final = LookupFailure("the directory is down")
 WALL: Final = 1_700_000_000.0
 """The wall-clock time when a cache is built."""
 
@@ -118,7 +118,7 @@ def describe_entry(cache: GroupCache, user: str) -> str:
     """Describe the basis of a decision: groups, nobody, failure, stale or nothing."""
     entry = get(cache, user)
     if entry is not None:
-        names = {Found: "groups", NoSuchUser: "nobody", LookupFailed: "failure"}
+        names = {KnownUser: "groups", NoSuchUser: "nobody", LookupFailure: "failure"}
         return names[type(entry.outcome)]
     if negative_entry(cache, user) is None:
         return "nothing"

@@ -3,7 +3,7 @@
 import asyncio
 from collections import Counter
 
-from queuegate_server.identity.resolver import Found, LookupFailed, NoSuchUser, Outcome
+from queuegate_server.identity.resolver import KnownUser, LookupFailure, NoSuchUser, Outcome
 
 
 class FakeDirectory:
@@ -51,6 +51,6 @@ class FakeDirectory:
 
     def _outcome(self, user: str) -> Outcome:
         if self.broken:
-            return LookupFailed("the directory is down")
+            return LookupFailure("the directory is down")
         groups = self.users.get(user)
-        return NoSuchUser("not in the directory") if groups is None else Found(groups)
+        return NoSuchUser("not in the directory") if groups is None else KnownUser(groups)

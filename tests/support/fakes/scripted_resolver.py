@@ -12,7 +12,7 @@ from typing import Any
 
 from queuegate_server.identity.members import MemberListing
 from queuegate_server.identity.options import ResolverOptions
-from queuegate_server.identity.resolver import Found, LookupFailed, NoSuchUser, Outcome
+from queuegate_server.identity.resolver import KnownUser, LookupFailure, NoSuchUser, Outcome
 
 
 class ScriptedOptions(ResolverOptions):
@@ -52,13 +52,13 @@ class ScriptedResolver:
         while answer.get("held") and not self._released.exists():  # noqa: ASYNC110 - the test is another process
             await asyncio.sleep(0.01)
         if "groups" in answer:
-            return Found(tuple(answer["groups"]))
+            return KnownUser(tuple(answer["groups"]))
         if "unknown" in answer:
             return NoSuchUser(answer["unknown"])
         if "failed" in answer:
-            return LookupFailed(answer["failed"])
+            return LookupFailure(answer["failed"])
         if "census" in answer:
-            return Found((f"tasks-{len(asyncio.all_tasks())}",))
+            return KnownUser((f"tasks-{len(asyncio.all_tasks())}",))
         raise RuntimeError(answer["raises"])
 
     async def close(self) -> None:

@@ -8,7 +8,7 @@ from queuegate_server.identity.cache import GroupCache
 from queuegate_server.identity.group_resolver import GroupResolver, Resolution
 from queuegate_server.identity.guarded_resolver import GuardedResolver
 from queuegate_server.identity.options import CacheOptions, ResolverOptions
-from queuegate_server.identity.resolver import Found, LookupFailed, NoSuchUser, Outcome
+from queuegate_server.identity.resolver import KnownUser, LookupFailure, NoSuchUser, Outcome
 from queuegate_server.identity.shared import SharedGroups
 from tests.support.fakes.clock import ManualClock
 from tests.support.fakes.directory import FakeDirectory
@@ -64,9 +64,9 @@ class Stack:
 
 def describe(answer: Resolution) -> str:
     match answer.entry.outcome:
-        case Found(groups):
+        case KnownUser(groups):
             return f"{'stale ' if answer.stale else ''}{' '.join(groups)}"
         case NoSuchUser():
             return "no such user"
-        case LookupFailed(detail):
+        case LookupFailure(detail):
             return detail

@@ -15,7 +15,7 @@ from queuegate_server.fleet.shared_groups import (
     Refused,
     ValueCodec,
 )
-from queuegate_server.identity.resolver import Found, NoSuchUser
+from queuegate_server.identity.resolver import KnownUser, NoSuchUser
 from queuegate_server.identity.shared import SharedAnswer
 from tests.support.fakes.clock import ManualClock
 from tests.support.fakes.directory import FakeDirectory
@@ -347,7 +347,7 @@ def test_values_are_bound_in_time_and_size() -> None:
     codec = ValueCodec(signer, Keys("q"), "p", "settings", clock)
     position = FakeOrder().position
     assert position is not None
-    for outcome in (Found(("a", "é\udc80")), Found(()), NoSuchUser("not there")):
+    for outcome in (KnownUser(("a", "é\udc80")), KnownUser(()), NoSuchUser("not there")):
         for resolved_at, is_valid in ((0, True), (CLOCK_SKEW, True), (CLOCK_SKEW + 1, False)):
             answer = SharedAnswer(outcome, clock.now + resolved_at, clock.now + 60)
             value = codec.encode(KEY, position, answer)
@@ -357,7 +357,7 @@ def test_values_are_bound_in_time_and_size() -> None:
             else:
                 with pytest.raises(Refused, match="expired"):
                     codec.decode(KEY, value)
-    large = SharedAnswer(Found(("g" * MAX_VALUE_BYTES,)), clock.now, clock.now + 60)
+    large = SharedAnswer(KnownUser(("g" * MAX_VALUE_BYTES,)), clock.now, clock.now + 60)
     assert codec.encode(KEY, position, large) is None
     content = b"[2]"
     with pytest.raises(Refused, match="format"):

@@ -8,7 +8,7 @@ import pytest
 
 from queuegate_server.identity.cache import MAX_SHARED_GROUPS, NEVER, GroupCache
 from queuegate_server.identity.options import CacheOptions
-from queuegate_server.identity.resolver import Found, NoSuchUser, Outcome
+from queuegate_server.identity.resolver import KnownUser, NoSuchUser, Outcome
 from tests.support.fakes.caches import (
     DOWN,
     GROUPS,
@@ -64,7 +64,7 @@ def test_names_are_compared_exactly(clock: ManualClock) -> None:
 def test_no_entry_is_fresh_once_it_is_replaced(outcome: Outcome, clock: ManualClock) -> None:
     cache = build_cache(clock)
     old = store_outcome(cache, "sue", outcome)
-    new = store_outcome(cache, "sue", Found(("other",)))
+    new = store_outcome(cache, "sue", KnownUser(("other",)))
     assert old.fresh_until == NEVER
     assert new.fresh_until > clock.now
 
@@ -170,19 +170,19 @@ def test_counts(clock: ManualClock) -> None:
 def test_equal_group_lists_are_one_object(clock: ManualClock) -> None:
     cache = build_cache(clock)
     first, second, other = (
-        store_outcome(cache, user, Found(tuple(f"group-{number}" for number in numbers)))
+        store_outcome(cache, user, KnownUser(tuple(f"group-{number}" for number in numbers)))
         for user, numbers in (("a", (1, 2)), ("b", (1, 2)), ("c", (1, 3)))
     )
     assert first.outcome is second.outcome
-    assert isinstance(first.outcome, Found)
-    assert isinstance(other.outcome, Found)
+    assert isinstance(first.outcome, KnownUser)
+    assert isinstance(other.outcome, KnownUser)
     assert first.outcome.groups[0] is other.outcome.groups[0]
 
 
 def test_a_limited_number_of_group_lists_is_remembered(clock: ManualClock) -> None:
     cache = build_cache(clock, CacheOptions(max_entries=10))
     for number in range(2 * MAX_SHARED_GROUPS):
-        store_outcome(cache, f"user{number}", Found((f"group{number}",)))
+        store_outcome(cache, f"user{number}", KnownUser((f"group{number}",)))
     assert len(cache._shared_groups) == MAX_SHARED_GROUPS
 
 
@@ -202,15 +202,15 @@ def test_a_lower_bound_is_reached_gradually(clock: ManualClock) -> None:
 
 def test_the_same_groups_again_renew_the_entry(clock: ManualClock) -> None:
     cache = build_cache(clock)
-    first = store_outcome(cache, "sue", Found(("g1", "g2")))
+    first = store_outcome(cache, "sue", KnownUser(("g1", "g2")))
     clock.advance(200)
-    assert store_outcome(cache, "sue", Found(("g1", "g2"))) is first
+    assert store_outcome(cache, "sue", KnownUser(("g1", "g2"))) is first
     assert first.expires_at == clock.now + 300
     clock.advance(301)
-    assert store_outcome(cache, "sue", Found(("g1", "g2"))) is first
+    assert store_outcome(cache, "sue", KnownUser(("g1", "g2"))) is first
     assert get(cache, "sue") is first
     cache.invalidate(["sue"])
-    assert store_outcome(cache, "sue", Found(("g1", "g2"))) is not first
+    assert store_outcome(cache, "sue", KnownUser(("g1", "g2"))) is not first
     assert first.fresh_until <= clock.now
     assert store_outcome(cache, "sue", NoSuchUser("gone")) is not first
 

@@ -4,7 +4,7 @@ import pytest
 
 from queuegate_server.identity.cache import INVALIDATE_STEP, NEVER
 from queuegate_server.identity.options import CacheOptions
-from queuegate_server.identity.resolver import Found, Outcome
+from queuegate_server.identity.resolver import KnownUser, Outcome
 from tests.support.fakes.caches import (
     DOWN,
     GROUPS,
@@ -83,7 +83,7 @@ def test_an_answer_to_a_later_question_wins(newer: Outcome, clock: ManualClock) 
     questions = Questions(cache)
     early, late = questions.begin("sue"), questions.begin("sue")
     current = questions.answer(late, newer)
-    old = questions.answer(early, Found(("from", "before")))
+    old = questions.answer(early, KnownUser(("from", "before")))
     assert get(cache, "sue") is current
     assert old.fresh_until == NEVER
     assert cache.stats.outdated == 1

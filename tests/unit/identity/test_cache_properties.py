@@ -13,16 +13,16 @@ from hypothesis.stateful import (
 
 from queuegate_server.identity.cache import CacheEntry, GroupCache
 from queuegate_server.identity.options import CacheOptions
-from queuegate_server.identity.resolver import Found, LookupFailed, NoSuchUser, Outcome
+from queuegate_server.identity.resolver import KnownUser, LookupFailure, NoSuchUser, Outcome
 from queuegate_server.runtime.single_flight import Flight
 from tests.support.fakes.caches import Questions, get, negative_entry, stale_if_error
 from tests.support.fakes.clock import ManualClock
 
 USERS = st.sampled_from("abcdef")
 OUTCOMES: st.SearchStrategy[Outcome] = st.one_of(
-    st.builds(Found, st.sampled_from([(), ("g",), ("g", "h")])),
+    st.builds(KnownUser, st.sampled_from([(), ("g",), ("g", "h")])),
     st.just(NoSuchUser("no")),
-    st.just(LookupFailed("down")),
+    st.just(LookupFailure("down")),
 )
 SECONDS = st.sampled_from([0.0, 0.5, 1.0, 4.0, 5.0, 29.0, 30.0, 80.0, 100.0, 240.0, 300.0, 1000.0])
 
@@ -58,7 +58,7 @@ class CacheMachine(RuleBasedStateMachine):
         entry = self.questions.answer(flight, outcome)
         assert entry.outcome == outcome
         self.seen.append(entry)
-        if not outdated and not isinstance(outcome, LookupFailed):
+        if not outdated and not isinstance(outcome, LookupFailure):
             self.last_definite[flight.key] = outcome
             self.resolved_at[flight.key] = self.clock.now
         if outdated:
@@ -85,7 +85,7 @@ class CacheMachine(RuleBasedStateMachine):
         self._forgotten(set("abcdef"))
         for flight in flights:
             assert flight.is_outdated
-            assert self.questions.answer(flight, Found(("late",))).fresh_until <= self.clock.now
+            assert self.questions.answer(flight, KnownUser(("late",))).fresh_until <= self.clock.now
 
     @rule(seconds=SECONDS)
     def wait(self, seconds: float) -> None:
@@ -104,10 +104,10 @@ class CacheMachine(RuleBasedStateMachine):
         now = self.clock.now
         for user in "abcdef":
             entry = get(self.cache, user)
-            if entry is None or isinstance(entry.outcome, LookupFailed):
+            if entry is None or isinstance(entry.outcome, LookupFailure):
                 continue
             assert entry.outcome == self.last_definite[user]
-            limit = 100 if isinstance(entry.outcome, Found) else 30
+            limit = 100 if isinstance(entry.outcome, KnownUser) else 30
             assert now < self.resolved_at[user] + limit
 
     @invariant()
@@ -119,7 +119,7 @@ class CacheMachine(RuleBasedStateMachine):
                 continue
             entry, stale = groups
             assert entry.outcome == self.last_definite[user]
-            assert isinstance(entry.outcome, Found)
+            assert isinstance(entry.outcome, KnownUser)
             assert now < self.resolved_at[user] + 100 + self.options.max_stale
             assert stale is (now >= entry.expires_at)
 

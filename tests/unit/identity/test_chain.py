@@ -11,7 +11,7 @@ from queuegate_server.identity.chain import ResolverChain
 from queuegate_server.identity.group_resolver import GroupResolver
 from queuegate_server.identity.guarded_resolver import REFRESH_BURST, CircuitState, GuardedResolver
 from queuegate_server.identity.options import CacheOptions, ChainMode, ResolverOptions
-from queuegate_server.identity.resolver import Found, LookupFailed, NoSuchUser, Outcome
+from queuegate_server.identity.resolver import KnownUser, LookupFailure, NoSuchUser, Outcome
 from queuegate_server.identity.resolvers.local import StaticTableResolver
 from tests.support.fakes.clock import ManualClock
 from tests.support.fakes.directory import FakeDirectory
@@ -37,22 +37,26 @@ def chain_of(mode: ChainMode, *answers: Groups) -> ResolverChain:
     return ResolverChain("all", members, mode)
 
 
-def failed(name: str) -> LookupFailed:
-    return LookupFailed(f"resolver {name!r}: {DOWN}")
+def failed(name: str) -> LookupFailure:
+    return LookupFailure(f"resolver {name!r}: {DOWN}")
 
 
 @pytest.mark.parametrize(
     ("answers", "first", "union"),
     [
-        ((("x", "y"), ("z",)), Found(("x", "y")), Found(("x", "y", "z"))),
-        ((("x",), None), Found(("x",)), Found(("x",))),
-        ((None, ("z", "x")), Found(("z", "x")), Found(("z", "x"))),
-        ((None, None, ("z",)), Found(("z",)), Found(("z",))),
+        ((("x", "y"), ("z",)), KnownUser(("x", "y")), KnownUser(("x", "y", "z"))),
+        ((("x",), None), KnownUser(("x",)), KnownUser(("x",))),
+        ((None, ("z", "x")), KnownUser(("z", "x")), KnownUser(("z", "x"))),
+        ((None, None, ("z",)), KnownUser(("z",)), KnownUser(("z",))),
         # The primary group is that of the first who knows the user; nothing is repeated.
-        ((("x", "y"), ("z", "y", "x", "w")), Found(("x", "y")), Found(("x", "y", "z", "w"))),
+        (
+            (("x", "y"), ("z", "y", "x", "w")),
+            KnownUser(("x", "y")),
+            KnownUser(("x", "y", "z", "w")),
+        ),
         # A user without groups is known.
-        (((), ("z",)), Found(()), Found(("z",))),
-        (((), None), Found(()), Found(())),
+        (((), ("z",)), KnownUser(()), KnownUser(("z",))),
+        (((), None), KnownUser(()), KnownUser(())),
         ((None, None), NoSuchUser(f"a: {ABSENT}; b: {ABSENT}"),
          NoSuchUser(f"a: {ABSENT}; b: {ABSENT}")),
         # The resolver that cannot be asked may know the user.
@@ -61,8 +65,8 @@ def failed(name: str) -> LookupFailed:
         ((None, DOWN), failed("b"), failed("b")),
         ((DOWN, DOWN), failed("a"), failed("a")),
         # Who is not asked cannot fail.
-        ((("x",), DOWN), Found(("x",)), failed("b")),
-        ((("x",), None, DOWN), Found(("x",)), failed("c")),
+        ((("x",), DOWN), KnownUser(("x",)), failed("b")),
+        ((("x",), None, DOWN), KnownUser(("x",)), failed("c")),
     ],
 )  # fmt: skip
 async def test_the_outcome(answers: tuple[Groups, ...], first: Outcome, union: Outcome) -> None:
@@ -93,11 +97,11 @@ def test_the_outcome_is_that_of_a_naive_model(answers: list[Groups], mode: Chain
     outcome = asyncio.run(chain_of(mode, *answers).resolve("sue"))
     expected = naive(mode, answers)
     match outcome:
-        case Found(groups):
+        case KnownUser(groups):
             assert groups == expected
         case NoSuchUser():
             assert expected is None
-        case LookupFailed():
+        case LookupFailure():
             assert expected == DOWN
 
 
@@ -110,7 +114,7 @@ async def test_each_resolver_keeps_its_own_guards(mode: ChainMode) -> None:
         assert await chain.resolve(user) == failed("b")
     assert (one.breaker.state, two.breaker.state) == (CircuitState.CLOSED, CircuitState.OPEN)
     refused = await chain.resolve("u3")
-    assert isinstance(refused, LookupFailed)
+    assert isinstance(refused, LookupFailure)
     assert refused.detail.startswith("resolver 'b': paused after repeated failures")
 
 
@@ -123,8 +127,8 @@ async def test_a_slow_resolver_is_limited_by_its_own_time_and_bounds() -> None:
     look_up = asyncio.create_task(chain.resolve("sue"))
     await run_ready_callbacks()
     refused = await chain.resolve("bob")
-    assert refused == LookupFailed("resolver 'b': too many lookups", too_many=True)
-    assert await look_up == LookupFailed("resolver 'b': no answer within 0.5 s")
+    assert refused == LookupFailure("resolver 'b': too many lookups", too_many=True)
+    assert await look_up == LookupFailure("resolver 'b': no answer within 0.5 s")
     assert slow.cancelled == 1
 
 
@@ -193,12 +197,12 @@ async def test_a_partition_caches_the_groups_of_a_chain(clock: ManualClock) -> N
     groups = GroupResolver(chain, GroupCache(CacheOptions(), clock, clock), clock=clock)
     for _ in range(3):
         answer = await groups.resolve("sue")
-        assert answer.entry.outcome == Found(("x", "y"))
+        assert answer.entry.outcome == KnownUser(("x", "y"))
     assert (one.asked["sue"], two.asked["sue"]) == (1, 1)
     assert groups.resolver_name == "all"
     # Groups of a part of the resolvers never take the place of those of all.
     two.broken = True
     clock.advance(CacheOptions().positive_ttl)
     stale = await groups.resolve("sue")
-    assert (stale.entry.outcome, stale.stale) == (Found(("x", "y")), True)
+    assert (stale.entry.outcome, stale.stale) == (KnownUser(("x", "y")), True)
     await groups.close()

@@ -7,7 +7,7 @@ import pytest
 
 from queuegate_server.identity.guarded_resolver import CircuitBreaker, CircuitState
 from queuegate_server.identity.options import ResolverOptions
-from queuegate_server.identity.resolver import Found, LookupFailed, NoSuchUser, Outcome
+from queuegate_server.identity.resolver import KnownUser, LookupFailure, NoSuchUser, Outcome
 from tests.support.fakes.clock import ManualClock
 from tests.support.fakes.directory import FakeDirectory
 
@@ -92,16 +92,16 @@ async def test_a_source_behind_an_open_breaker_is_not_asked(clock: ManualClock) 
     source = _breaker(directory, 2, clock)
     directory.broken = True
     for user in ("a", "b"):
-        assert isinstance(await source.resolve(user), LookupFailed)
+        assert isinstance(await source.resolve(user), LookupFailure)
     clock.advance(4)
-    assert await source.resolve("sue") == LookupFailed(
+    assert await source.resolve("sue") == LookupFailure(
         "paused after repeated failures, for another 6 s"
     )
     assert directory.asked["sue"] == 0
     assert source.last_failure == (clock() - 4, "the directory is down")
     directory.broken = False
     clock.advance(6)
-    assert await source.resolve("sue") == Found(("g",))
+    assert await source.resolve("sue") == KnownUser(("g",))
 
 
 async def test_no_such_user_is_a_success(clock: ManualClock) -> None:
@@ -117,11 +117,11 @@ async def test_a_cancelled_probe_lets_another_one_go(clock: ManualClock) -> None
     directory.broken = False
     clock.advance(10)
     probe, _ = await _held(breaker, directory)
-    assert isinstance(await breaker.resolve("bob"), LookupFailed)
+    assert isinstance(await breaker.resolve("bob"), LookupFailure)
     probe.cancel()
     with pytest.raises(asyncio.CancelledError):
         await probe
-    assert await breaker.resolve("sue") == Found(("g",))
+    assert await breaker.resolve("sue") == KnownUser(("g",))
     assert breaker.state is CLOSED
 
 

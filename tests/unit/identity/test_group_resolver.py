@@ -8,7 +8,7 @@ from queuegate_server.identity.cache import INVALIDATE_STEP, NEVER, GroupCache
 from queuegate_server.identity.group_resolver import GroupResolver
 from queuegate_server.identity.guarded_resolver import GuardedResolver
 from queuegate_server.identity.options import CacheOptions, ResolverOptions
-from queuegate_server.identity.resolver import Found, LookupFailed
+from queuegate_server.identity.resolver import KnownUser, LookupFailure
 from queuegate_server.identity.resolvers.local import NoResolver
 from tests.support.fakes.clock import ManualClock
 from tests.support.fakes.loop import run_ready_callbacks, wait_until
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.usefixtures("no_task_left")
 async def test_the_second_question_is_answered_from_the_cache(stack: Stack) -> None:
     assert stack.cached() is None
     assert await stack.resolve() == ("g1", False)
-    assert stack.cached() == Found(("g1",))
+    assert stack.cached() == KnownUser(("g1",))
     assert await stack.resolve() == ("g1", True)
     assert stack.asked() == 1
 
@@ -52,7 +52,7 @@ async def test_an_answer_that_nobody_waits_for_is_cached(stack: Stack) -> None:
     only.cancel()
     stack.directory.hold.set()
     await run_ready_callbacks()
-    assert stack.cached() == Found(("g1",))
+    assert stack.cached() == KnownUser(("g1",))
 
 
 @pytest.mark.parametrize("outcome", ["no such user", "the directory is down"])
@@ -86,7 +86,7 @@ async def test_bypassing_the_cache_does_not_join_an_older_lookup(stack: Stack) -
     bypassing = await stack.held(bypass_cache=True)
     stack.directory.hold.set()
     assert (describe(await old), describe(await bypassing)) == ("g1", "new")
-    assert stack.cached() == Found(("new",))
+    assert stack.cached() == KnownUser(("new",))
 
 
 async def test_an_older_lookup_that_ends_later_does_not_win(stack: Stack) -> None:
@@ -97,7 +97,7 @@ async def test_an_older_lookup_that_ends_later_does_not_win(stack: Stack) -> Non
     assert await stack.resolve(bypass_cache=True) == ("new", False)
     blocked.set()
     assert describe(await old) == "g1"
-    assert stack.cached() == Found(("new",))
+    assert stack.cached() == KnownUser(("new",))
     assert stack.groups.stats.outdated == 1
 
 
@@ -119,7 +119,7 @@ async def test_an_invalidation_during_a_lookup(users: list[str], stack: Stack) -
     stack.directory.hold.set()
     assert describe(await after) == "new", "who asks after the invalidation does not join"
     assert describe(await before) == "g1"
-    assert stack.cached() == Found(("new",))
+    assert stack.cached() == KnownUser(("new",))
 
 
 @pytest.mark.parametrize("users", [[], ["sue"]])
@@ -143,8 +143,8 @@ async def test_an_invalidation_leaves_other_users_alone(stack: Stack) -> None:
     assert stack.groups.invalidate(["eve"]) == 0
     stack.directory.hold.set()
     await sue
-    assert stack.cached("sue") == Found(("g1",))
-    assert stack.cached("bob") == Found(("g2",))
+    assert stack.cached("sue") == KnownUser(("g1",))
+    assert stack.cached("bob") == KnownUser(("g2",))
 
 
 @pytest.mark.parametrize("bypass_cache", [True, False])
@@ -175,7 +175,7 @@ async def test_a_local_resolver_is_asked_without_suspending(clock: ManualClock) 
     assert (await groups.resolve("sue")).entry.fresh_until > clock.now
     assert groups.stats.refreshes == 0
     await groups.close()
-    assert isinstance((await groups.resolve("bob")).entry.outcome, LookupFailed)
+    assert isinstance((await groups.resolve("bob")).entry.outcome, LookupFailure)
 
 
 async def test_a_local_resolver_is_asked_where_others_would_need_a_lookup(
@@ -185,7 +185,7 @@ async def test_a_local_resolver_is_asked_where_others_would_need_a_lookup(
     groups = GroupResolver(guarded, GroupCache(CacheOptions(), clock, clock), clock=clock)
     entry = groups.known("sue")
     assert entry is not None
-    assert entry.outcome == Found(("sue",))
+    assert entry.outcome == KnownUser(("sue",))
     assert groups.known("sue") is entry
     assert (groups.stats.misses, groups.stats.hits) == (1, 1)
     assert groups.known("") is None
@@ -194,9 +194,9 @@ async def test_a_local_resolver_is_asked_where_others_would_need_a_lookup(
 
 async def test_a_local_resolver_that_suspends_is_asked_by_a_lookup(clock: ManualClock) -> None:
     class Suspending(NoResolver):
-        async def resolve(self, user: str) -> Found:
+        async def resolve(self, user: str) -> KnownUser:
             await asyncio.sleep(0)
-            return Found((user,))
+            return KnownUser((user,))
 
     guarded = GuardedResolver("slow", Suspending(ResolverOptions()), ResolverOptions())
     groups = GroupResolver(guarded, GroupCache(CacheOptions(), clock, clock), clock=clock)

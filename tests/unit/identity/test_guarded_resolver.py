@@ -8,14 +8,14 @@ from queuegate_server.identity.cache import GroupCache
 from queuegate_server.identity.group_resolver import GroupResolver
 from queuegate_server.identity.guarded_resolver import CircuitState, GuardedResolver
 from queuegate_server.identity.options import CacheOptions, ResolverOptions
-from queuegate_server.identity.resolver import Found, LookupFailed, Outcome
+from queuegate_server.identity.resolver import KnownUser, LookupFailure, Outcome
 from tests.support.fakes.clock import ManualClock
 from tests.support.fakes.directory import FakeDirectory
 from tests.support.fakes.loop import run_ready_callbacks
 
 pytestmark = pytest.mark.usefixtures("no_task_left")
 
-CLOSING = LookupFailed(
+CLOSING = LookupFailure(
     "the lookup was abandoned: the server is stopping, or the partition has a new resolver"
 )
 
@@ -52,7 +52,7 @@ async def test_the_breaker_is_shared(clock: ManualClock) -> None:
     states.append(shared.breaker.state)
     assert states == [CircuitState.CLOSED, CircuitState.CLOSED, CircuitState.OPEN]
     answer = await two.resolve("sue")
-    assert answer.entry.outcome == LookupFailed("paused after repeated failures, for another 10 s")
+    assert answer.entry.outcome == LookupFailure("paused after repeated failures, for another 10 s")
     assert directory.asked["sue"] == 0
     await one.close()
 
@@ -70,7 +70,7 @@ async def test_the_bound_on_lookups_is_shared(clock: ManualClock) -> None:
     await run_ready_callbacks()
     assert (shared.bulkhead.running, shared.bulkhead.waiting) == (2, 1)
     refused = await two.resolve("d")
-    assert refused.entry.outcome == LookupFailed("too many lookups", too_many=True)
+    assert refused.entry.outcome == LookupFailure("too many lookups", too_many=True)
     directory.hold.set()
     await asyncio.gather(*tasks)
     assert directory.most_running == 2
@@ -83,7 +83,7 @@ async def test_a_burst_of_new_users_is_served_and_not_refused(clock: ManualClock
     shared = GuardedResolver("corp", directory, ResolverOptions(), clock=clock)
     groups = partition(shared, clock)
     answers = await asyncio.gather(*(groups.resolve(user) for user in directory.users))
-    assert {answer.entry.outcome for answer in answers} == {Found(("g",))}
+    assert {answer.entry.outcome for answer in answers} == {KnownUser(("g",))}
     assert directory.most_running <= 64
     await groups.close()
 
@@ -137,5 +137,5 @@ async def test_lookups_can_be_observed(clock: ManualClock) -> None:
         clock=clock,
         observe=lambda outcome, seconds: observed.append((outcome, seconds)),
     )
-    assert await shared.resolve("sue") == Found(("g1",))
-    assert observed == [(Found(("g1",)), 0.25)]
+    assert await shared.resolve("sue") == KnownUser(("g1",))
+    assert observed == [(KnownUser(("g1",)), 0.25)]

@@ -9,7 +9,7 @@ import pytest
 
 from queuegate_server.identity.guarded_resolver import Bulkhead, ExceptionContainment, Timeout
 from queuegate_server.identity.options import ResolverOptions
-from queuegate_server.identity.resolver import Found, LookupFailed, NoSuchUser, Outcome
+from queuegate_server.identity.resolver import KnownUser, LookupFailure, NoSuchUser, Outcome
 from tests.support.fakes.clock import ManualClock
 from tests.support.fakes.directory import FakeDirectory
 from tests.support.fakes.loop import run_ready_callbacks
@@ -47,7 +47,7 @@ async def test_an_exception_is_an_answer_that_reveals_no_secret(
     directory = FakeDirectory()
     directory.error = error
     outcome = await ExceptionContainment("corp", directory).resolve("sue\nroot")
-    assert outcome == LookupFailed(f"the resolver failed: {type(error).__name__}")
+    assert outcome == LookupFailure(f"the resolver failed: {type(error).__name__}")
     [record] = caplog.records
     assert record.name == "queuegate_server.identity.guarded_resolver"
     assert record.levelno == logging.ERROR
@@ -60,15 +60,15 @@ async def test_an_answer_that_is_no_outcome_is_a_fault(
     answer: object, caplog: pytest.LogCaptureFixture
 ) -> None:
     outcome = await ExceptionContainment("corp", _Answers(answer)).resolve("sue")
-    assert outcome == LookupFailed("the resolver returned a value of the wrong type")
+    assert outcome == LookupFailure("the resolver returned a value of the wrong type")
     assert caplog.records[0].levelno == logging.ERROR
 
 
-@pytest.mark.parametrize("outcome", [Found(("g",)), NoSuchUser("no"), LookupFailed("down")])
+@pytest.mark.parametrize("outcome", [KnownUser(("g",)), NoSuchUser("no"), LookupFailure("down")])
 async def test_outcomes_pass(outcome: Outcome, caplog: pytest.LogCaptureFixture) -> None:
     assert await ExceptionContainment("corp", _Answers(outcome)).resolve("sue") is outcome
     logged = [record.getMessage() for record in caplog.records]
-    failed = isinstance(outcome, LookupFailed)
+    failed = isinstance(outcome, LookupFailure)
     assert logged == (["resolver 'corp' cannot look up 'sue': down"] if failed else [])
 
 
@@ -86,7 +86,7 @@ async def test_a_lookup_that_takes_too_long_is_given_up(caplog: pytest.LogCaptur
     directory = FakeDirectory(sue=("g",))
     directory.hold.clear()
     source = Timeout("corp", 0.01, ExceptionContainment("corp", directory))
-    assert await source.resolve("s\tue") == LookupFailed("no answer within 0.01 s")
+    assert await source.resolve("s\tue") == LookupFailure("no answer within 0.01 s")
     assert directory.cancelled == 1
     assert [record.getMessage() for record in caplog.records] == [
         r"resolver 'corp' cannot look up 's\tue': no answer within 0.01 s"
@@ -97,7 +97,7 @@ async def test_a_timeout_of_the_source_is_not_our_time_limit() -> None:
     directory = FakeDirectory()
     directory.error = TimeoutError()
     source = Timeout("corp", 60, ExceptionContainment("corp", directory))
-    assert await source.resolve("sue") == LookupFailed("the resolver failed: TimeoutError")
+    assert await source.resolve("sue") == LookupFailure("the resolver failed: TimeoutError")
 
 
 def bulkhead(
@@ -120,13 +120,13 @@ async def test_running_and_waiting_lookups_are_bounded() -> None:
     tasks = [asyncio.create_task(source.resolve(f"u{number}")) for number in range(5)]
     await asyncio.sleep(0)
     assert (source.running, source.waiting) == (3, 2)
-    assert await source.resolve("u5") == LookupFailed("too many lookups", too_many=True)
+    assert await source.resolve("u5") == LookupFailure("too many lookups", too_many=True)
     directory.hold.set()
-    assert list(await asyncio.gather(*tasks)) == [Found(("g",))] * 5
+    assert list(await asyncio.gather(*tasks)) == [KnownUser(("g",))] * 5
     assert directory.most_running == 3
     assert directory.asked["u5"] == 0
     assert (source.running, source.waiting) == (0, 0)
-    assert await source.resolve("u5") == Found(("g",))
+    assert await source.resolve("u5") == KnownUser(("g",))
 
 
 async def test_without_a_queue_further_lookups_fail_at_once() -> None:
@@ -135,9 +135,9 @@ async def test_without_a_queue_further_lookups_fail_at_once() -> None:
     source = bulkhead(directory, 1, 0, 60)
     first = asyncio.create_task(source.resolve("sue"))
     await asyncio.sleep(0)
-    assert await source.resolve("bob") == LookupFailed("too many lookups", too_many=True)
+    assert await source.resolve("bob") == LookupFailure("too many lookups", too_many=True)
     directory.hold.set()
-    assert await first == Found(("g",))
+    assert await first == KnownUser(("g",))
 
 
 async def test_the_wait_is_bounded() -> None:
@@ -146,13 +146,13 @@ async def test_the_wait_is_bounded() -> None:
     source = bulkhead(directory, 1, 1, 0.01)
     first = asyncio.create_task(source.resolve("sue"))
     await asyncio.sleep(0)
-    assert await source.resolve("bob") == LookupFailed(
+    assert await source.resolve("bob") == LookupFailure(
         "too many lookups: none could start within 0.01 s", too_many=True
     )
     assert directory.asked["bob"] == 0
     directory.hold.set()
-    assert await first == Found(("g",))
-    assert await source.resolve("bob") == Found(("g",))
+    assert await first == KnownUser(("g",))
+    assert await source.resolve("bob") == KnownUser(("g",))
 
 
 async def test_a_queue_that_never_gets_shorter_is_kept_short(clock: ManualClock) -> None:
@@ -168,15 +168,15 @@ async def test_a_queue_that_never_gets_shorter_is_kept_short(clock: ManualClock)
     clock.advance(0.5)  # what a lookup takes
     directory.hold.set()
     await run_ready_callbacks()
-    assert list(await asyncio.gather(*tasks)) == [Found(("g",))] * 14
+    assert list(await asyncio.gather(*tasks)) == [KnownUser(("g",))] * 14
     directory.hold.clear()
     tasks = [asyncio.create_task(source.resolve(f"u{number}")) for number in range(14)]
     await run_ready_callbacks()
     clock.advance(1.1)
-    assert await source.resolve("u50") == LookupFailed("too many lookups", too_many=True)
+    assert await source.resolve("u50") == LookupFailure("too many lookups", too_many=True)
     directory.hold.set()
     await asyncio.gather(*tasks)
-    assert await source.resolve("u50") == Found(("g",))
+    assert await source.resolve("u50") == KnownUser(("g",))
 
 
 @pytest.mark.parametrize("whom", ["runs", "waits"])
@@ -193,7 +193,7 @@ async def test_a_cancelled_lookup_frees_its_place(whom: str) -> None:
     with pytest.raises(asyncio.CancelledError):
         await tasks.pop(whom)
     directory.hold.set()
-    assert list(await asyncio.gather(*tasks.values())) == [Found(("g",))] * 2
+    assert list(await asyncio.gather(*tasks.values())) == [KnownUser(("g",))] * 2
     assert (source.running, source.waiting) == (0, 0)
 
 
@@ -204,4 +204,4 @@ async def test_an_exception_frees_the_place() -> None:
     with pytest.raises(ValueError, match="bad"):
         await source.resolve("sue")
     directory.error = None
-    assert await source.resolve("sue") == Found(("g",))
+    assert await source.resolve("sue") == KnownUser(("g",))

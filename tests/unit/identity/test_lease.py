@@ -2,7 +2,7 @@
 
 import asyncio
 
-from queuegate_server.identity.resolver import Found
+from queuegate_server.identity.resolver import KnownUser
 from tests.support.fakes.stack import Stack, describe
 
 
@@ -10,7 +10,7 @@ async def test_groups_are_asked_for_again_after_the_lease(stack: Stack) -> None:
     await stack.resolve()
     stack.lease.ends_at = stack.clock() + 2
     stack.clock.advance(1.999)
-    assert stack.cached() == Found(("g1",))
+    assert stack.cached() == KnownUser(("g1",))
     stack.clock.advance(0.001)
     assert stack.cached() is None, "no timer is needed"
     assert await stack.resolve() == ("g1", False)
@@ -71,7 +71,7 @@ async def test_answers_are_used_for_a_limited_time_after_the_resolver_was_asked(
     stack.directory.hold.set()
     assert describe(await lookup) == "g1"
     stack.clock.advance(2.999)
-    assert stack.cached() == Found(("g1",))
+    assert stack.cached() == KnownUser(("g1",))
     stack.clock.advance(0.001)
     assert stack.cached() is None
     asked = stack.asked()

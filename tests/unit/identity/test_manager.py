@@ -9,7 +9,7 @@ from queuegate.policy.queue import QueueAcls
 from queuegate.policy.tree import Partition, build_partition
 from queuegate_server.identity import guarded_resolver
 from queuegate_server.identity.manager import ResolverManager, UnusableResolvers
-from queuegate_server.identity.resolver import Found
+from queuegate_server.identity.resolver import KnownUser
 from queuegate_server.settings.model import Settings
 from tests.support.fakes.clock import ManualClock
 from tests.support.fakes.directory import FakeDirectory
@@ -119,7 +119,7 @@ async def test_a_chain_shares_resolvers_with_partitions_that_name_them(clock: Ma
     groups = await manager.for_partitions(partitions("a", "b"))
     assert {each.name for _, each in manager.resolvers()} == {"one", "two"}
     answer = await groups["b"].resolve("sue")
-    assert answer.entry.outcome == Found(("g1", "g2"))
+    assert answer.entry.outcome == KnownUser(("g1", "g2"))
     assert groups["b"].resolver_name == "all"
 
     def opened_and_closed() -> list[tuple[int, int]]:

@@ -11,7 +11,7 @@ from queuegate_server.identity.chain import ResolverChain
 from queuegate_server.identity.guarded_resolver import GuardedResolver
 from queuegate_server.identity.members import ListingLimit, MemberListing
 from queuegate_server.identity.options import ChainMode, ResolverOptions
-from queuegate_server.identity.resolver import Found
+from queuegate_server.identity.resolver import KnownUser
 from queuegate_server.identity.resolvers.local import NoResolver, StaticTableResolver
 from queuegate_server.identity.resolvers.nss import (
     NssOptions,
@@ -141,7 +141,7 @@ async def test_groups_of_the_host(tmp_path: Path) -> None:
     groups_of = {
         account.pw_name: outcome.groups
         for account in pwd.getpwall()
-        if isinstance(outcome := look_up_account(account.pw_name), Found)
+        if isinstance(outcome := look_up_account(account.pw_name), KnownUser)
     }
     for name in names:
         assert found[name] & groups_of.keys() == {

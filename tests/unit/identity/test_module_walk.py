@@ -8,7 +8,7 @@ from queuegate_server.identity.cache import GroupCache
 from queuegate_server.identity.group_resolver import GroupResolver
 from queuegate_server.identity.guarded_resolver import GuardedResolver
 from queuegate_server.identity.options import CacheOptions, ResolverOptions
-from queuegate_server.identity.resolver import Found
+from queuegate_server.identity.resolver import KnownUser
 from queuegate_server.identity.resolvers.ldap.options import LdapOptions
 from queuegate_server.identity.resolvers.ldap.resolver import LdapResolver
 from tests.support.fakes.clock import ManualClock
@@ -55,7 +55,7 @@ async def test_a_cold_lookup_passes_few_modules_and_none_twice(
     groups = GroupResolver(guarded, GroupCache(CacheOptions(), clock, clock), clock=clock)
     walk = ModuleWalk("ldap")
     resolution = await walk.run(groups.resolve("sue"))
-    assert resolution.entry.outcome == Found(("staff",))
+    assert resolution.entry.outcome == KnownUser(("staff",))
     assert len(walk.stays) == len(set(walk.stays)) <= MOST, walk.stays
     assert walk.stays[0] == "identity.group_resolver"
     assert walk.stays[-1] == "identity.resolvers.ldap.connection"

@@ -15,7 +15,7 @@ import pytest
 
 from queuegate_server.identity.guarded_resolver import GuardedResolver
 from queuegate_server.identity.options import ResolverOptions
-from queuegate_server.identity.resolver import Found, LookupFailed, NoSuchUser, Outcome
+from queuegate_server.identity.resolver import KnownUser, LookupFailure, NoSuchUser, Outcome
 from queuegate_server.identity.resolvers import nss
 from queuegate_server.identity.resolvers.nss import (
     NssOptions,
@@ -45,7 +45,7 @@ def test_groups_of_a_user_without_an_entry_are_the_primary_group() -> None:
 @pytest.mark.parametrize("constant", ["INITIAL_BUFFER", "INITIAL_GROUPS"])
 def test_buffers_grow(constant: str, monkeypatch: pytest.MonkeyPatch) -> None:
     expected = look_up_account("root")
-    assert isinstance(expected, Found)
+    assert isinstance(expected, KnownUser)
     monkeypatch.setattr(nss, constant, 1)
     assert look_up_account("root") == expected
 
@@ -75,7 +75,7 @@ def test_a_group_list_that_lacks_a_source_is_a_failure(
         return 1
 
     monkeypatch.setattr(nss._LIBC, "getgrouplist", partial)
-    assert look_up_account("root") == LookupFailed(
+    assert look_up_account("root") == LookupFailure(
         f"the host's user database failed: {os.strerror(left)}"
     )
 
@@ -88,13 +88,13 @@ def test_a_group_without_a_usable_name_goes_by_its_id(
     monkeypatch.setattr(nss, "group_ids", lambda _user, _gid: [8, 7, 9, 8])
     names = {7: b"seven", 8: name, 9: b"nine"}
     monkeypatch.setattr(nss, "group_name", names.__getitem__)
-    assert look_up_account("sue") == Found(("seven", "8", "nine"))
+    assert look_up_account("sue") == KnownUser(("seven", "8", "nine"))
 
 
 def test_two_groups_of_one_name_are_one(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(nss, "group_ids", lambda _user, _gid: [0, 1, 2])
     monkeypatch.setattr(nss, "group_name", lambda gid: b"same" if gid else b"root")
-    assert look_up_account("root") == Found(("root", "same"))
+    assert look_up_account("root") == KnownUser(("root", "same"))
 
 
 @pytest.mark.parametrize("user", ["root\0", "\0root", "r\0oot", "\ud800", "root\udcff"])
@@ -123,7 +123,7 @@ WITHOUT_DESCRIPTORS = """
 
 
 def test_without_file_descriptors_no_user_is_reported_as_unknown() -> None:
-    assert run(WITHOUT_DESCRIPTORS) == "['LookupFailed'] Found"
+    assert run(WITHOUT_DESCRIPTORS) == "['LookupFailure'] KnownUser"
 
 
 HUNG = """
@@ -158,7 +158,7 @@ def test_a_lookup_that_hangs_for_ever_holds_up_neither_others_nor_the_end() -> N
     assert run(HUNG).splitlines() == [
         "no answer within 2 s",
         "an earlier lookup of the user is still hanging",
-        "Found",
+        "KnownUser",
         "True",
     ]
 
@@ -170,7 +170,7 @@ async def test_when_all_threads_hang_lookups_fail_at_once() -> None:
     def look_up(user: str) -> Outcome:
         hanging.append(user)
         release.wait()
-        return Found(("g",))
+        return KnownUser(("g",))
 
     resolver = NssResolver(NssOptions(threads=2), look_up)
     for user in ("a", "b"):
@@ -178,10 +178,10 @@ async def test_when_all_threads_hang_lookups_fail_at_once() -> None:
         await wait_until(lambda user=user: user in hanging)  # type: ignore[misc]
         given_up.cancel()
         await asyncio.wait([given_up])
-    assert await resolver.resolve("c") == LookupFailed("all lookup threads are hanging")
+    assert await resolver.resolve("c") == LookupFailure("all lookup threads are hanging")
     release.set()
     await wait_until(lambda: not resolver._threads._hung)
-    assert await resolver.resolve("c") == Found(("g",))
+    assert await resolver.resolve("c") == KnownUser(("g",))
     await resolver.close()
 
 
@@ -189,7 +189,7 @@ async def test_a_closed_resolver_could_not_be_asked() -> None:
     options = NssOptions()
     shared = GuardedResolver("os", NssResolver(options), options)
     await shared.close()
-    assert await shared.resolve("root") == LookupFailed("the resolver failed: RuntimeError")
+    assert await shared.resolve("root") == LookupFailure("the resolver failed: RuntimeError")
 
 
 async def test_lookups_block_in_their_threads_only() -> None:
@@ -197,11 +197,11 @@ async def test_lookups_block_in_their_threads_only() -> None:
     proceed = threading.Event()
 
     def look_up(_user: str) -> Outcome:
-        return Found(("g",)) if proceed.wait(60) else LookupFailed("the loop was blocked")
+        return KnownUser(("g",)) if proceed.wait(60) else LookupFailure("the loop was blocked")
 
     resolver = NssResolver(NssOptions(), look_up)
     asyncio.get_running_loop().call_soon(proceed.set)
-    assert await resolver.resolve("sue") == Found(("g",))
+    assert await resolver.resolve("sue") == KnownUser(("g",))
     await resolver.close()
 
 

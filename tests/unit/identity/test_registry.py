@@ -10,10 +10,10 @@ import pytest
 from queuegate_server.identity import registry
 from queuegate_server.identity.options import ResolverOptions
 from queuegate_server.identity.registry import BadResolverType
-from queuegate_server.identity.resolver import Found
+from queuegate_server.identity.resolver import KnownUser
 
 MODULE = """
-    from queuegate_server.identity.resolver import Found
+    from queuegate_server.identity.resolver import KnownUser
     from queuegate_server.identity.options import ResolverOptions
 
     class Options(ResolverOptions):
@@ -29,7 +29,7 @@ MODULE = """
             pass
 
         async def resolve(self, user):
-            return Found((user + self.options.suffix,))
+            return KnownUser((user + self.options.suffix,))
 
         async def close(self):
             pass
@@ -95,7 +95,7 @@ async def test_a_type_of_another_distribution(installed: _Installed) -> None:
     options = teams.Options.model_validate({"suffix": "-x", "max_concurrent": 3})
     assert options.max_concurrent == 3
     resolver = teams(options)
-    assert await resolver.resolve("sue") == Found(("sue-x",))
+    assert await resolver.resolve("sue") == KnownUser(("sue-x",))
     with pytest.raises(BadResolverType, match="it has `ldap`, `none`, `os`, `teams`, `test`"):
         registry.resolver_type("nis")
 

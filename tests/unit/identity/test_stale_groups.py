@@ -8,7 +8,7 @@ from queuegate_server.identity.cache import GroupCache
 from queuegate_server.identity.group_resolver import STALE_COPY_SECONDS, GroupResolver
 from queuegate_server.identity.guarded_resolver import REFRESH_BURST, GuardedResolver
 from queuegate_server.identity.options import CacheOptions, ResolverOptions
-from queuegate_server.identity.resolver import Found, NoSuchUser
+from queuegate_server.identity.resolver import KnownUser, NoSuchUser
 from tests.support.fakes.clock import ManualClock
 from tests.support.fakes.directory import FakeDirectory
 from tests.support.fakes.loop import run_ready_callbacks
@@ -20,18 +20,18 @@ pytestmark = pytest.mark.usefixtures("no_task_left")
 async def test_groups_are_refreshed_ahead_of_their_expiry(stack: Stack) -> None:
     await stack.resolve()
     stack.clock.advance(239.9)
-    assert stack.cached() == Found(("g1",))
+    assert stack.cached() == KnownUser(("g1",))
     await run_ready_callbacks()
     assert stack.asked() == 1
     stack.directory.users["sue"] = ("new",)
     stack.clock.advance(0.1)
     for _ in range(3):
-        assert stack.cached() == Found(("g1",))
+        assert stack.cached() == KnownUser(("g1",))
     await run_ready_callbacks()
     assert stack.asked() == 2
-    assert stack.cached() == Found(("new",))
+    assert stack.cached() == KnownUser(("new",))
     stack.clock.advance(239.9)
-    assert stack.cached() == Found(("new",))
+    assert stack.cached() == KnownUser(("new",))
     assert stack.groups.stats.refreshes == 1
     assert stack.groups.stats.misses == 1
 
@@ -59,7 +59,7 @@ async def test_a_failed_refresh_leaves_the_groups_until_they_expire(stack: Stack
     stack.cached()
     await run_ready_callbacks()
     stack.clock.advance(4.9)
-    assert stack.cached() == Found(("g1",))
+    assert stack.cached() == KnownUser(("g1",))
     await run_ready_callbacks()
     assert stack.asked() == 2
     stack.clock.advance(0.1)
@@ -74,7 +74,7 @@ async def test_a_refresh_that_finds_no_user_ends_the_groups(stack: Stack) -> Non
     await stack.resolve()
     stack.clock.advance(250)
     del stack.directory.users["sue"]
-    assert stack.cached() == Found(("g1",))
+    assert stack.cached() == KnownUser(("g1",))
     await run_ready_callbacks()
     assert isinstance(stack.cached(), NoSuchUser)
 
@@ -168,7 +168,7 @@ async def test_in_an_outage_known_users_cost_no_look_up(stack: Stack) -> None:
     for stranger in ("u1", "u2", "u3"):
         await stack.resolve(stranger)
     # The resolver is left alone from here on.
-    assert stack.cached() == Found(("g1",))
+    assert stack.cached() == KnownUser(("g1",))
     stack.clock.advance(9)
     assert await stack.resolve() == ("g1", True)
     assert stack.groups.stats.refreshes == 0

@@ -10,7 +10,7 @@ from queuegate_server.identity.chain import ResolverChain
 from queuegate_server.identity.guarded_resolver import GuardedResolver
 from queuegate_server.identity.members import CannotListUsers
 from queuegate_server.identity.options import ResolverOptions
-from queuegate_server.identity.resolver import Found
+from queuegate_server.identity.resolver import KnownUser
 from queuegate_server.identity.resolvers.local import NoResolver, StaticTableResolver
 from queuegate_server.identity.resolvers.nss import NssOptions, NssResolver, account_names
 from tests.support.fakes.clock import ManualClock
@@ -69,7 +69,7 @@ async def test_local_resolvers() -> None:
     users = await guarded(table).all_users(10)
     assert [*users] == [f"testuser{number}" for number in (1, 2, 3, 4)]
     for user in users:
-        assert isinstance(await table.resolve(user), Found)
+        assert isinstance(await table.resolve(user), KnownUser)
     assert "every name is that of a user" in await why(guarded(NoResolver(OPTIONS)))
 
 

@@ -18,7 +18,7 @@ from queuegate_server.identity.cache import GroupCache
 from queuegate_server.identity.group_resolver import GroupResolver
 from queuegate_server.identity.guarded_resolver import GuardedResolver
 from queuegate_server.identity.options import CacheOptions, ResolverOptions
-from queuegate_server.identity.resolver import Found, LookupFailed, NoSuchUser, Outcome
+from queuegate_server.identity.resolver import KnownUser, LookupFailure, NoSuchUser, Outcome
 from queuegate_server.rpc import messages, validation
 from queuegate_server.rpc.access_service import AccessServicer
 from queuegate_server.rpc.admission_queue import AdmissionQueue
@@ -59,9 +59,9 @@ class Directory:
 
     async def resolve(self, user: str) -> Outcome:
         if self.is_down:
-            return LookupFailed("down")
+            return LookupFailure("down")
         groups = self.users.get(user)
-        return NoSuchUser("unknown") if groups is None else Found(groups)
+        return NoSuchUser("unknown") if groups is None else KnownUser(groups)
 
     async def close(self) -> None:
         pass

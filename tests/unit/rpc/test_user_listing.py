@@ -11,7 +11,7 @@ from queuegate.policy.tree import Policy, build_partition
 from queuegate.v1 import access_pb2
 from queuegate_server.engine import Engine, ServedPartition, Snapshot
 from queuegate_server.identity.members import MemberListing
-from queuegate_server.identity.resolver import LookupFailed, Outcome
+from queuegate_server.identity.resolver import LookupFailure, Outcome
 from queuegate_server.rpc import user_listing
 from queuegate_server.rpc.access_service import AccessServicer
 from tests.support.fakes.directory import FakeDirectory
@@ -34,7 +34,7 @@ class Lister(FakeDirectory):
 
     async def resolve(self, user: str) -> Outcome:
         if user in self.failing:
-            return LookupFailed("this entry is broken")
+            return LookupFailure("this entry is broken")
         return await super().resolve(user)
 
     async def members(self, listing: MemberListing) -> None:

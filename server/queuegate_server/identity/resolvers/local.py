@@ -5,16 +5,16 @@ from typing import Final
 
 from queuegate_server.identity.members import CannotListUsers, MemberListing
 from queuegate_server.identity.options import ResolverOptions
-from queuegate_server.identity.resolver import Found, LookupFailed, NoSuchUser, Outcome
+from queuegate_server.identity.resolver import KnownUser, LookupFailure, NoSuchUser, Outcome
 
-_NO_GROUP_LIST: Final = LookupFailed("the test table has no group list for the user")
+_NO_GROUP_LIST: Final = LookupFailure("the test table has no group list for the user")
 # The users and ids are those of `pkg/common/security/usergroup_test_resolver.go` in YuniKorn,
 # where groups from 1000 on have names. Its list fails for the last two users.
 _TABLE: Final[Mapping[str, Outcome]] = {
-    "testuser1": Found(("group1000", "group1001")),
-    "testuser2": Found(("100", "group1001", "group1002")),
-    "testuser3": Found(("group1001", "group1002", "group1003", "group1004")),
-    "testuser4": Found(("901", "902")),
+    "testuser1": KnownUser(("group1000", "group1001")),
+    "testuser2": KnownUser(("100", "group1001", "group1002")),
+    "testuser3": KnownUser(("group1001", "group1002", "group1003", "group1004")),
+    "testuser4": KnownUser(("901", "902")),
     "testuser5": _NO_GROUP_LIST,
     "invalid-gid-user": _NO_GROUP_LIST,
 }
@@ -39,7 +39,7 @@ class NoResolver(_LocalResolver):
 
     async def resolve(self, user: str) -> Outcome:
         """Return one group, named as the user."""
-        return Found((user,))
+        return KnownUser((user,))
 
     async def members(self, listing: MemberListing) -> None:
         """List the user of each name."""
@@ -56,13 +56,13 @@ class StaticTableResolver(_LocalResolver):
     """Resolves the users of YuniKorn's table."""
 
     async def resolve(self, user: str) -> Outcome:
-        """Return the groups in the table; LookupFailed for a user whose group list fails."""
+        """Return the groups in the table; LookupFailure for a user whose group list fails."""
         return _TABLE.get(user, NoSuchUser("the user is not in the test table"))
 
     async def members(self, listing: MemberListing) -> None:
         """List the users in the table."""
         for user, outcome in _TABLE.items():
-            for name in outcome.groups if isinstance(outcome, Found) else ():
+            for name in outcome.groups if isinstance(outcome, KnownUser) else ():
                 if name in listing.groups:
                     listing.add(name, user)
         for name in listing.groups:
@@ -70,4 +70,4 @@ class StaticTableResolver(_LocalResolver):
 
     async def all_users(self, _limit: int) -> Collection[str]:
         """Return the users in the table who have groups."""
-        return [user for user, outcome in _TABLE.items() if isinstance(outcome, Found)]
+        return [user for user, outcome in _TABLE.items() if isinstance(outcome, KnownUser)]

@@ -20,7 +20,7 @@ from pydantic import Field
 
 from queuegate_server.identity.members import CannotListUsers, MemberListing
 from queuegate_server.identity.options import ResolverOptions
-from queuegate_server.identity.resolver import Found, LookupFailed, NoSuchUser, Outcome
+from queuegate_server.identity.resolver import KnownUser, LookupFailure, NoSuchUser, Outcome
 from queuegate_server.runtime.threads import AbandonableThreadPool, AllThreadsHang, StillRunning
 
 _NO_SUCH_USER: Final = NoSuchUser("the host has no such user")
@@ -85,9 +85,9 @@ class NssResolver:
         try:
             return await self._threads.run(user, lambda: self._look_up(user))
         except StillRunning:
-            return LookupFailed("an earlier lookup of the user is still hanging")
+            return LookupFailure("an earlier lookup of the user is still hanging")
         except AllThreadsHang:
-            return LookupFailed("all lookup threads are hanging")
+            return LookupFailure("all lookup threads are hanging")
 
     async def members(self, listing: MemberListing) -> None:
         """List the members of groups in a thread."""
@@ -138,9 +138,9 @@ def look_up_account(user: str) -> Outcome:
         if primary is None:
             return _NO_SUCH_USER
         ids = dict.fromkeys([primary, *group_ids(name, primary)])
-        return Found(tuple(dict.fromkeys(map(_group_text, ids))))
+        return KnownUser(tuple(dict.fromkeys(map(_group_text, ids))))
     except OSError as error:
-        return LookupFailed(f"the host's user database failed: {error.strerror}")
+        return LookupFailure(f"the host's user database failed: {error.strerror}")
 
 
 def group_members(

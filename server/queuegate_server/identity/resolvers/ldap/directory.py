@@ -10,7 +10,7 @@ from functools import partial
 from typing import Final, TypeVar
 
 from queuegate_server.identity.members import CannotListUsers, MemberListing
-from queuegate_server.identity.resolver import LookupFailed, NoSuchUser, Outcome
+from queuegate_server.identity.resolver import LookupFailure, NoSuchUser, Outcome
 from queuegate_server.identity.resolvers.ldap.bind import Connector
 from queuegate_server.identity.resolvers.ldap.connection import LdapConnection
 from queuegate_server.identity.resolvers.ldap.discovery import ServerUrl
@@ -58,7 +58,7 @@ class Directory:
         try:
             return await self._on_connection(partial(self._lookup.look_up, user))
         except LdapFault as fault:
-            return LookupFailed(fault.text)
+            return LookupFailure(fault.text)
 
     async def members(self, listing: MemberListing) -> None:
         """List the members of groups. Raises ListingLimit."""

@@ -7,7 +7,7 @@ import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import Final
 
-from queuegate_server.identity.resolver import Found, NoSuchUser, Outcome
+from queuegate_server.identity.resolver import KnownUser, NoSuchUser, Outcome
 from queuegate_server.identity.resolvers.ldap.connection import LdapConnection
 from queuegate_server.identity.resolvers.ldap.errors import LdapFault
 from queuegate_server.identity.resolvers.ldap.group_kind import GroupKind, decode_value
@@ -44,7 +44,7 @@ class Notes:
         self._connection.observe = _ignore
         if isinstance(outcome, NoSuchUser):
             sources = [self._domain_part(user, look_up)]
-        elif isinstance(outcome, Found):
+        elif isinstance(outcome, KnownUser):
             sources = [self._other_bases(user), self._missing_attributes()]
         else:
             sources = []
@@ -60,7 +60,7 @@ class Notes:
         if not name or name == user:
             return
         attributes = " or ".join(self._users.filter.attributes)
-        if isinstance(await look_up(name, self._connection), Found):
+        if isinstance(await look_up(name, self._connection), KnownUser):
             yield (
                 f"the directory has the user {name!r}: let callers send the name without its "
                 "domain part, or compare another attribute in user_filter, such as "

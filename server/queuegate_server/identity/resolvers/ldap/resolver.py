@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from queuegate_server.files.permissions import PUBLIC, warn_of_mode
 from queuegate_server.identity.members import CannotListUsers, MemberListing
-from queuegate_server.identity.resolver import LookupFailed, Outcome
+from queuegate_server.identity.resolver import LookupFailure, Outcome
 from queuegate_server.identity.resolvers.ldap.instrumentation import LdapStatistics
 from queuegate_server.identity.resolvers.ldap.options import LdapOptions
 
@@ -52,7 +52,7 @@ class LdapResolver:
     async def resolve(self, user: str) -> Outcome:
         """Look up one user."""
         if self.directory is None:
-            return LookupFailed("the resolver is not open")
+            return LookupFailure("the resolver is not open")
         return await self.directory.resolve(user)
 
     async def members(self, listing: MemberListing) -> None:

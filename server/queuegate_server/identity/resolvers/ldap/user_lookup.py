@@ -4,7 +4,7 @@ import logging
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from queuegate_server.identity.resolver import Found, NoSuchUser, Outcome
+from queuegate_server.identity.resolver import KnownUser, NoSuchUser, Outcome
 from queuegate_server.identity.resolvers.ldap.connection import LdapConnection
 from queuegate_server.identity.resolvers.ldap.dn import SearchBase
 from queuegate_server.identity.resolvers.ldap.entry import LdapEntry
@@ -119,7 +119,7 @@ class UserLookup:
             if not groups:
                 await check_groups(connection, self._options)
         self._note_missing_attributes(entry)
-        return Found(groups)
+        return KnownUser(groups)
 
     async def list_users(self, limit: int, connection: LdapConnection) -> list[str]:
         """Return the names of all users, of which there may be `limit`. Raises LdapFault."""
