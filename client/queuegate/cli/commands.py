@@ -12,7 +12,7 @@ from queuegate._results import HealthStatus, ReplicaState, ResolveOutcome
 from queuegate._types import Check, Decision
 from queuegate.cli import render
 from queuegate.cli.documents import plain
-from queuegate.cli.exit_codes import Exit, Problem
+from queuegate.cli.exit_codes import INVALID_CONFIGURATION, Exit, Problem
 from queuegate.cli.options import (
     CONTEXT,
     LIST_TIMEOUT,
@@ -260,7 +260,7 @@ def invalidate(
 ) -> Report:
     """Invalidate the cached groups of each USER, or of all."""
     if bool(users) == everyone:
-        message = "name the users to invalidate, or use --all"
+        message = "name the users to invalidate, or use --all, but not both"
         raise click.UsageError(message, click.get_current_context())
     with session.client() as client:
         names = None if everyone else users
@@ -318,7 +318,7 @@ def reload(session: Session, *, wait: bool) -> Report:
         lines += _waited(answer.waited_out, "the old policy")
         return Report(document, lines)
     message = f"the configuration is invalid; the server keeps serving revision {answer.revision}"
-    problem = Problem(Exit.WRONG, "INVALID_CONFIGURATION", message)
+    problem = Problem(Exit.WRONG, INVALID_CONFIGURATION, message)
     return Report(document, lines, problem=problem)
 
 

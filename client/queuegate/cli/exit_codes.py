@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import IntEnum
 from math import ceil
-from typing import Any
+from typing import Any, Final
 
 from queuegate.cli.wording import (
     argument_in_command_words,
@@ -21,6 +21,8 @@ from queuegate.exceptions import (
     RequestRejected,
     ServerUnavailable,
 )
+
+INVALID_CONFIGURATION: Final = "INVALID_CONFIGURATION"
 
 
 class Exit(IntEnum):
@@ -88,7 +90,9 @@ def _with_remedy(error: QueuegateError, question: Mapping[str, Any]) -> str:
             return f"{error.message}: allow more time with --timeout"
         case GroupsUnavailable() if (seconds := _retry_after(error)) is not None:
             return f"{error.message}; try again in {seconds} s"
-    return in_command_words(error.message)
+    # Errors in settings contain their keys, which are not terms of the Python client.
+    is_of_file = error.reason == INVALID_CONFIGURATION
+    return error.message if is_of_file else in_command_words(error.message)
 
 
 def _retry_after(error: QueuegateError) -> int | None:

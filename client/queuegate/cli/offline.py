@@ -19,6 +19,7 @@ from queuegate._address import parse
 from queuegate._calls import BlockingCalls
 from queuegate._channel import ChannelPlan
 from queuegate._methods.client import ClientMethods
+from queuegate.cli.exit_codes import INVALID_CONFIGURATION
 from queuegate.cli.terminal import escape
 from queuegate.exceptions import DeadlineExceeded, GroupsUnavailable, RequestRejected
 
@@ -107,7 +108,7 @@ def _settings(
             return load_settings(options=options)
         return load_settings(Path(config), os.environ, options)
     except SettingsError as error:
-        raise RequestRejected(str(error), reason="INVALID_CONFIGURATION") from None
+        raise RequestRejected(str(error), reason=INVALID_CONFIGURATION) from None
 
 
 class _StderrHandler(logging.Handler):

@@ -45,7 +45,7 @@ _ANYWHERE: Final = {
     "server_name": "--tls-server-name",
 }
 """Terms of the Python client that occur within a message."""
-_TERM: Final = re.compile("|".join(map(re.escape, _ANYWHERE)))
+_TERM: Final = re.compile(rf"(?<![\w.])(?:{'|'.join(map(re.escape, _ANYWHERE))})(?!\w)")
 
 
 def in_command_words(message: str) -> str:

@@ -125,9 +125,15 @@ def diff(
             if not note.queue:
                 click.echo(f"note: {note}", err=True)
         _show_people(before, after, changes, fail_on, output)
-    only_with_people = [users_from, allowed, config, fail_on != ANY, output == findings.MARKDOWN]
-    if any(only_with_people):
-        message = "--users-from, --allow-gain, --fail-on, --config and -o markdown need --people"
+    only_with_people = {
+        "--users-from": users_from,
+        "--allow-gain": allowed,
+        "--fail-on": fail_on != ANY,
+        "--config": config,
+        "-o markdown": output == findings.MARKDOWN,
+    }
+    if given := [option for option, value in only_with_people.items() if value]:
+        message = f"{', '.join(given)}: only with --people"
         raise click.UsageError(message, click.get_current_context())
     before, after = _loaded(old, new, options, None)
     entries = list(_differences(before, after))

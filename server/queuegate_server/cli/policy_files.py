@@ -248,7 +248,10 @@ def convert(
     data, name = read_or_fail(file)
     detected = format_name or detect_format(data)
     if detected not in SCHEDULERS:
-        raise Failure(f"{name}: not a YARN scheduler file")
+        raise Failure(
+            f"{name}: not a YARN scheduler file: pass a fair-scheduler.xml or a"
+            " capacity-scheduler.xml"
+        )
     try:
         data, name, _, _ = open_envelope(data, name)
     except ParseError as error:

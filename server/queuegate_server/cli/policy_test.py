@@ -12,7 +12,7 @@ import click
 
 from queuegate.cli.terminal import colours_for
 from queuegate_server.cli import EXIT_NO, findings
-from queuegate_server.cli.command import FILE, Failure
+from queuegate_server.cli.command import FILE, STDIN, Failure
 from queuegate_server.formats.diagnostics import printable
 
 if TYPE_CHECKING:
@@ -67,6 +67,8 @@ def _count(number: int, noun: str) -> str:
 
 def _files(folders: Iterable[str]) -> Iterator[Path]:
     """Yield the files with tests, sorted within each folder. Raises Failure."""
+    if STDIN in folders:
+        raise Failure("-: tests must be in a file, which names their policy relative to itself")
     for folder in map(Path, folders):
         if not folder.is_dir():
             yield folder

@@ -86,6 +86,8 @@ def parse_address(text: str) -> ListenAddress:
         return ListenAddress(text, path=path)
     host, colon, port_text = text.rpartition(":")
     bracketed = host.startswith("[") and host.endswith("]")
+    if not host and _is_port(port_text):
+        raise MalformedAddress(f"the host is missing: write 127.0.0.1:{port_text}")
     if _is_host(text):
         raise MalformedAddress(f"the port is missing: write {text}:{DEFAULT_PORT}")
     if not colon or not host or (":" in host and not bracketed):

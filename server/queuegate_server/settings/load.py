@@ -159,7 +159,7 @@ def _read(file: Path | None, content: bytes | None) -> YamlDocument:
     kind = detect_file_format(content)
     if kind != YUNIKORN or _is_queues_yaml(document.root):
         message = f"this is a scheduler file ({kind}), not the settings of queuegate-server"
-        instead = "validate it without --settings, serve it with --policy"
+        instead = "it is a FILE for validate and lint; other commands take it as --policy"
         return YamlDocument(None, (error_in(str(file), message, instead),))
     return document
 

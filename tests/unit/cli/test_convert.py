@@ -106,5 +106,8 @@ def test_wrong_usage_and_invalid_input(arguments: list[str], stdin: str, words: 
 
 @pytest.mark.parametrize("stdin", ["partitions: []", ""])
 def test_a_wrong_file_is_no_wrong_usage(stdin: str) -> None:
-    assert run("-", stdin=stdin).stderr == "Error: <stdin>: not a YARN scheduler file\n"
+    assert run("-", stdin=stdin).stderr == (
+        "Error: <stdin>: not a YARN scheduler file: pass a fair-scheduler.xml or a"
+        " capacity-scheduler.xml\n"
+    )
     assert run("nosuch.xml").stderr.startswith("Error: nosuch.xml: cannot be read")

@@ -65,6 +65,12 @@ def test_a_note_names_partitions_whose_groups_no_server_would_resolve(folder: Pa
         assert (done.stderr, done.exit_code) == (stderr, 0), kind
 
 
+def test_tests_are_not_read_from_standard_input() -> None:
+    done = run("-")
+    assert done.stderr.startswith("Error: -: tests must be in a file")
+    assert done.exit_code == 2
+
+
 @pytest.mark.parametrize("output", ["json", "sarif", "github"])
 def test_a_file_that_is_not_valid_for_programs(folder: Path, output: str) -> None:
     (folder / "queues.yaml").write_text("partitions: [\n")

@@ -70,7 +70,7 @@ ACCEPTED: list[tuple[str, dict[str, Any]]] = [
     ("resolve a --bypass-cache", {"bypass_cache": True}),
     ("invalidate a b", {"given": (("a", "b"),)}),
     ("invalidate --all", {"given": (None,)}),
-    ("policy --prefix root", {"method": "get_policy", "given": ("default", "root")}),
+    ("policy --prefix root", {"method": "get_policy", "given": ("", "root")}),
     ("reload --timeout 60", {"method": "reload", "timeout": 60.0}),
     ("health --service x", {"method": "check_health", "given": ("x",)}),
     ("check -- -a root", {"given": ("-a", "root")}),

@@ -8,12 +8,13 @@ import pytest
 
 from queuegate import _channel, _errors, _settings
 from queuegate.cli import main
+from queuegate.cli.exit_codes import problem_of
 from queuegate.cli.wording import (
     argument_in_command_words,
     in_command_words,
     violations_in_command_words,
 )
-from queuegate.exceptions import Violation
+from queuegate.exceptions import RequestRejected, Violation
 
 NOT_A_PATH = Violation("queue", "is not a full queue path")
 
@@ -27,6 +28,7 @@ NOT_A_PATH = Violation("queue", "is not a full queue path")
         ("certificate_file 'c' and key_file 'k' do not match", "--tls-cert 'c' and --tls-key 'k'"),
         ("use TLS, with Tls(ca_file=…)", "use TLS, with --tls-ca"),
         ("users of a machine", "users of a machine"),
+        ("users of tls.client_ca_file, a.token_file", "users of tls.client_ca_file, a.token_file"),
     ],
 )
 def test_arguments_of_python_become_options(message: str, shown: str) -> None:
@@ -36,12 +38,18 @@ def test_arguments_of_python_become_options(message: str, shown: str) -> None:
         assert argument_in_command_words(message).startswith(shown)
 
 
+def test_keys_of_settings_remain() -> None:
+    text = "queuegate.yaml:1:1: error: x: unknown key (known keys are ca_file, tls_server_name)"
+    error = RequestRejected(text, reason="INVALID_CONFIGURATION")
+    assert problem_of(error, {}).message == text
+
+
 @pytest.mark.parametrize("module", [_channel, _errors, _settings])
 def test_no_term_of_python_is_left_in_any_message_of_the_client(module: object) -> None:
     source = inspect.getsource(module)  # type: ignore[arg-type]
     for text in re.findall(r'"([^"\n]*(?:Tls\(|_file|server_name)[^"\n]*)"', source):
         if " " in text:
-            shown = argument_in_command_words(text)
+            shown = argument_in_command_words(re.sub(r"\{[^}]*\}", "…", text))
             assert not re.search(r"Tls\(|\b(?:ca|certificate|key|token)_file\b", shown), shown
 
 

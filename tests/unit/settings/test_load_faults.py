@@ -296,7 +296,7 @@ def test_a_file_of_a_scheduler_is_recognised(file: Path, text: str, kind: str) -
     [fault] = faults(file, text)
     assert fault == (
         f"queuegate.yaml: error: this is a scheduler file ({kind}), not the settings of"
-        " queuegate-server (validate it without --settings, serve it with --policy)"
+        " queuegate-server (it is a FILE for validate and lint; other commands take it as --policy)"
     )
 
 

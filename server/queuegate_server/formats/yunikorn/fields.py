@@ -26,6 +26,7 @@ _REMEDIES: Final = {
     "a whole number": "write 0 or more, without quotes",
 }
 
+_WHOLE_DOCUMENTS: Final = frozenset({"the document", "the file"})
 _UNQUOTED: Final = frozenset({"true or false", "a number", "a whole number"})
 
 _BOOLEANS: Final = {
@@ -196,7 +197,8 @@ class Fields:
         if isinstance(node, ScalarNode):
             if node.is_null:
                 return
-            actual = quoted(node.text)
+            # A whole document that is a text may be a key or a token in the wrong place.
+            actual = "text" if key in _WHOLE_DOCUMENTS else quoted(node.text)
             if not node.plain and wanted in _UNQUOTED:
                 actual = f"the quoted text {actual}"
         else:

@@ -356,11 +356,19 @@ SETTINGS_KEYS: Final = frozenset(
 """The keys of the server's own settings, except `partitions`, which is a list in policies."""
 
 
+_OTHER_DOCUMENTS: Final = {
+    "tests of a policy": ("tests", "test FILE"),
+    "claims about a policy": ("claims", "prove POLICY CLAIMS"),
+}
+"""Documents of commands: the key that each has, and the command that reads it."""
+_NOT_OF_POLICIES: Final = SETTINGS_KEYS | {key for key, _ in _OTHER_DOCUMENTS.values()}
+
+
 def _key_of_settings(root: Node) -> ScalarNode | None:
-    """Return the first key of a document that holds the server's settings instead of a policy."""
+    """Return the first key of a document that holds settings, tests or claims, not a policy."""
     if not isinstance(root, MappingNode) or isinstance(root.get("partitions"), SequenceNode):
         return None
-    return next((key for key, _ in root.entries.values() if key.text in SETTINGS_KEYS), None)
+    return next((key for key, _ in root.entries.values() if key.text in _NOT_OF_POLICIES), None)
 
 
 def decode(root: Node | None, diagnostics: Diagnostics) -> list[PartitionConfig]:
@@ -370,6 +378,10 @@ def decode(root: Node | None, diagnostics: Diagnostics) -> list[PartitionConfig]
     if (key := _key_of_settings(root)) is not None:
         message = "these are settings of queuegate-server (queuegate.yaml), not a policy"
         remedy = "pass them to `validate --settings` or `serve --config`"
+        for kind, (own_key, command) in _OTHER_DOCUMENTS.items():
+            if isinstance(root, MappingNode) and own_key in root.entries:
+                message = f"these are {kind}, not a policy"
+                remedy = f"pass them to `queuegate-server {command}`"
         diagnostics.error(key, message, remedy)
         return []
     read = _value_of("the document", _DOCUMENT)
