@@ -140,8 +140,8 @@ def test_groups_of_the_question(browser: Browser) -> None:
 
 
 def test_a_user_without_groups(browser: Browser) -> None:
-    """Omar is in data-science, which lets him in unless the question says that he has no groups."""
-    question = "access?user=omar&queue=root.engineering.training"
+    """Eve is in engineers, which lets her in unless the question says that she has no groups."""
+    question = "access?user=eve&queue=root.engineering.training"
     assert "✓ allowed" in words(browser.get(question))
     answer = browser.get(f"{question}&groups=+,+&no_groups=1")
     page = words(answer)
@@ -151,7 +151,7 @@ def test_a_user_without_groups(browser: Browser) -> None:
     assert 'name="no_groups" value="1" checked>' in answer.text
     command, grpcurl = re.findall(r"<pre[^>]*>([^<]*)</pre>", answer.text)
     request = json.loads(shlex.split(unescape(grpcurl))[3])
-    assert request["user"] == {"user": "omar", "no_groups": True}
+    assert request["user"] == {"user": "eve", "no_groups": True}
     ended = subprocess.run(
         [sys.executable, "-m", "queuegate", *shlex.split(unescape(command))[1:]],
         capture_output=True,
@@ -160,7 +160,7 @@ def test_a_user_without_groups(browser: Browser) -> None:
         check=False,
     )
     assert (ended.returncode, ended.stderr) == (1, "")
-    assert "omar may not submit to root.engineering.training" in ended.stdout
+    assert "eve may not submit to root.engineering.training" in ended.stdout
 
 
 def test_groups_and_no_groups_contradict_each_other(browser: Browser) -> None:

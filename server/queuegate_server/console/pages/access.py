@@ -1,14 +1,11 @@
 """The page "May X use Y?": the decision, each evaluated ACL, and the groups."""
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
-from itertools import groupby
 from typing import Final, NamedTuple
 
+from queuegate import Step
 from queuegate import _responses as responses
 from queuegate.cli.render import ORIGINS, reason_words
-from queuegate.policy.decision import Access
 from queuegate.policy.explain import StepOutcome
 from queuegate.policy.names import DEFAULT_PARTITION
 from queuegate.v1 import access_pb2
@@ -43,74 +40,14 @@ _OUTCOMES: Final = {
 _UNDECIDED: Final = frozenset({StepOutcome.NO_MATCH, StepOutcome.EMPTY})
 
 
-class Rung(NamedTuple):
-    """An evaluated ACL."""
+class EvaluatedAcl(NamedTuple):
+    """A step of an explanation, and what the page adds to it."""
 
-    acl: Access | None
-    text: str
+    step: Step
     outcome: str
-    subject: str
     decides: bool
-    dropped: Sequence[str]
     place: str
-
-
-class LadderLevel(NamedTuple):
-    """The evaluated ACLs of one queue."""
-
-    queue: str
-    """Empty for the administrators of the cluster."""
-    url: Url
-    rungs: Sequence[Rung]
-
-
-@dataclass(frozen=True, slots=True)
-class ShownGroups:
-    """The groups used for a decision."""
-
-    origin: str
-    names: Sequence[str]
-    more: int
-    resolver: str
-    resolved_at: float
-    """In Unix seconds; 0 if the groups were not looked up."""
-    detail: str
-
-
-@dataclass(frozen=True, slots=True)
-class Verdict:
-    """The answer."""
-
-    allowed: bool
-    reason: str
-    evaluated_queue: str
-    """The queue that decided if the requested queue does not exist; else empty."""
-    will_be_created: bool
-    """Whether the queue does not exist yet and YARN will create it."""
-    ladder: Sequence[LadderLevel]
-    groups: ShownGroups
-    revision: int
-    command: str
-    grpcurl: str
-
-
-@dataclass(frozen=True, slots=True)
-class AccessModel:
-    """The contents of the page."""
-
-    asked: Question
-    partitions: Sequence[str]
-    groups_text: str
-    no_groups: bool
-    """Whether the question states that the user has no groups."""
-    trusts_groups: bool
-    """Whether groups given in the question would be used."""
-    error: str
-    """A sentence about an invalid question; else empty."""
-    unanswered: str
-    """Why there is no decision; empty if there is one, or no question was asked."""
-    verdict: Verdict | None
-    user_url: Url
+    """The position of the ACL, or the property of its template; empty if unknown."""
     queue_url: Url
 
 
@@ -149,22 +86,25 @@ async def show(visit: Visit) -> View:
         except GroupsUnavailable as failed:
             unanswered, status = _why(visit, failed), 503
     served = snapshot.served.get(asked.partition)
-    model = AccessModel(
-        asked=asked,
-        partitions=[*snapshot.served],
-        groups_text=query.get("groups", ""),
-        no_groups=no_groups,
-        trusts_groups=visit.trusted and (served is None or served.trust_provided_groups),
-        error=error,
-        unanswered=unanswered,
-        verdict=verdict,
-        user_url=url("user", partition=asked.partition, user=asked.user),
-        queue_url=url("queues", partition=asked.partition, queue=asked.queue, access=asked.access),
-    )
-    return View("access.html", "May a user use a queue?", model, status)
+    page = {
+        "asked": asked,
+        "partitions": [*snapshot.served],
+        "groups_text": query.get("groups", ""),
+        "no_groups": no_groups,
+        "trusts_groups": visit.trusted and (served is None or served.trust_provided_groups),
+        "error": error,
+        "unanswered": unanswered,
+        "verdict": verdict,
+        "user_url": url("user", partition=asked.partition, user=asked.user),
+        "queue_url": url(
+            "queues", partition=asked.partition, queue=asked.queue, access=asked.access
+        ),
+    }
+    return View("access.html", "May a user use a queue?", page, status)
 
 
-async def _decide(visit: Visit, asked: Question, snapshot: Snapshot) -> Verdict:
+async def _decide(visit: Visit, asked: Question, snapshot: Snapshot) -> dict[str, object]:
+    """Return the explained decision. Raises as `Engine.explain`."""
     request = access_pb2.ExplainQueueAccessRequest(
         user=UserGroupInformation(
             user=asked.user, groups=asked.groups or (), no_groups=asked.groups == ()
@@ -181,45 +121,30 @@ async def _decide(visit: Visit, asked: Question, snapshot: Snapshot) -> Verdict:
     )
     explanation = responses.explanation(answer)
     annotations = await visit.services.annotator.annotations(snapshot)
-    ladder = []
-    for queue, steps in groupby(explanation.steps, key=lambda step: step.queue):
-        rungs = [
-            Rung(
-                step.acl,
-                step.acl_text,
-                _OUTCOMES.get(step.outcome, str(step.outcome)),
-                step.matched_subject,
-                step.outcome not in _UNDECIDED,
-                step.dropped_names,
-                step.template_property
-                or annotations.place(AclKey(asked.partition, queue, step.acl)),
-            )
-            for step in steps
-        ]
-        link = url("queues", partition=asked.partition, queue=queue, access=asked.access)
-        ladder.append(LadderLevel(queue, link, rungs))
-    groups = explanation.groups
+    acls = [
+        EvaluatedAcl(
+            step,
+            _OUTCOMES.get(step.outcome, str(step.outcome)),
+            step.outcome not in _UNDECIDED,
+            step.template_property
+            or annotations.place(AclKey(asked.partition, step.queue, step.acl)),
+            url("queues", partition=asked.partition, queue=step.queue, access=asked.access),
+        )
+        for step in explanation.steps
+    ]
     entry = None
     if answer.groups.origin >= access_pb2.GROUPS_ORIGIN_RESOLVER:
         entry = snapshot.find(asked.partition).groups.known(asked.user)
-    return Verdict(
-        allowed=explanation.decision.allowed,
-        reason=reason_words(asked.partition, explanation.decision),
-        evaluated_queue=explanation.decision.evaluated_queue,
-        will_be_created=explanation.will_be_created,
-        ladder=ladder,
-        groups=ShownGroups(
-            origin=ORIGINS[groups.origin],
-            names=groups.groups[:MAX_GROUPS],
-            more=max(0, len(groups.groups) - MAX_GROUPS),
-            resolver=groups.resolver,
-            resolved_at=0.0 if entry is None else entry.resolved_at_wall,
-            detail=groups.detail,
-        ),
-        revision=explanation.decision.policy_revision,
-        command=command_line(visit, asked),
-        grpcurl=grpcurl(visit, asked),
-    )
+    return {
+        "explanation": explanation,
+        "reason": reason_words(asked.partition, explanation.decision),
+        "acls": acls,
+        "origin": ORIGINS[explanation.groups.origin],
+        "max_groups": MAX_GROUPS,
+        "resolved_at": 0.0 if entry is None else entry.resolved_at_wall,
+        "command": command_line(visit, asked),
+        "grpcurl": grpcurl(visit, asked),
+    }
 
 
 PAGE: Final = Page("Access", PATH, (Route("GET", PATH, show),))

@@ -3,8 +3,7 @@
 import asyncio
 import functools
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from queuegate.policy.yarn_acl import Semantics
 from queuegate_server.analysis.access_changes import GroupsByUser
@@ -29,130 +28,29 @@ MAX_SHOWN_TEXT: Final = 256 * 1024
 """The maximum length of a policy that is sent back in the form."""
 MAX_REASONS: Final = 10
 _CLAIMS_NAME: Final = "claims.yaml"
-
-
-class Finding(NamedTuple):
-    """A diagnostic of the policy or of the claims."""
-
-    place: str
-    severity: str
-    message: str
-    remedy: str
-    queue: str
-
-
-@dataclass(frozen=True, slots=True)
-class Name:
-    """A name listed in an ACL."""
-
-    kind: str
-    """`user`, `group` or `proxy`."""
-    name: str
-
-
-@dataclass(frozen=True, slots=True)
-class Side:
-    """The people who gain, or the people who lose."""
-
-    everyone: bool
-    names: tuple[Name, ...]
-    names_not_shown: int
-    but: tuple[Name, ...]
-    """If everyone is affected, the exceptions, for whom nothing changes."""
-    but_not_shown: int
-
-    def __bool__(self) -> bool:
-        return self.everyone or bool(self.names)
-
-
-@dataclass(frozen=True, slots=True)
-class Change:
-    """A change at a queue that its parent does not have."""
-
-    partition: str
-    queue: str
-    access: str
-    gained: Side
-    lost: Side
-    below: int
-    partly_below: int
-    place: str
-    """The position of the ACL in the proposal that makes the change; empty if none does."""
-
-
-class ExplainedAnswer(NamedTuple):
-    """A decision that refutes a claim."""
-
-    text: str
-    place: str
-    command: str
-
-
-@dataclass(frozen=True, slots=True)
-class Claim:
-    """A claim, proved or refuted."""
-
-    text: str
-    line: int
-    proved: bool
-    shown: tuple[ExplainedAnswer, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Claims:
-    """The claims, or the reason why none could be judged."""
-
-    error: str
-    findings: tuple[Finding, ...]
-    notes: tuple[str, ...]
-    claims: tuple[Claim, ...]
-
-    @property
-    def refuted(self) -> int:
-        """The number of claims that do not hold."""
-        return sum(not each.proved for each in self.claims)
-
-
-@dataclass(frozen=True, slots=True)
-class Assessment:
-    """The result of an assessment."""
-
-    revision: int
-    """The policy compared with."""
-    valid: bool
-    findings: tuple[Finding, ...]
-    findings_not_shown: int
-    not_comparable: str
-    """Why nothing was compared; empty if the policies were compared."""
-    added_partitions: tuple[str, ...]
-    removed_partitions: tuple[str, ...]
-    changes: tuple[Change, ...]
-    changes_not_shown: int
-    claims: Claims | None
-    by_people: bool
-    incomplete: tuple[str, ...]
-    """Why people may be missing."""
-
-
-@dataclass(frozen=True, slots=True)
-class ChangePage:
-    """The contents of the page."""
-
-    text: str
-    text_not_shown: bool
-    claims_text: str
-    by_people: bool
-    source: int
-    sources: tuple[str, ...]
-    """The names of the policies that the server reads."""
-    error: str
-    assessment: Assessment | None
+_WITHOUT_PROPOSAL: Final[Mapping[str, object]] = {
+    "text": "",
+    "text_not_shown": False,
+    "claims_text": "",
+    "by_people": False,
+    "source": 0,
+    "error": "",
+    "assessment": None,
+}
+_NOT_COMPARED: Final[Mapping[str, object]] = {
+    "not_comparable": "",
+    "added_partitions": (),
+    "removed_partitions": (),
+    "changes": (),
+    "changes_not_shown": 0,
+    "claims": None,
+}
+"""The parts of a result that are missing if nothing was compared or claimed."""
 
 
 async def form(visit: Visit) -> View:
     """Show the page without a proposal."""
-    names = _source_names(visit.services)
-    return _view(ChangePage("", False, "", False, 0, names, "", None))
+    return _view(visit.services)
 
 
 async def assess(visit: Visit) -> View:
@@ -182,41 +80,39 @@ async def assess(visit: Visit) -> View:
             error = f"The policy cannot be assessed: {failed} ({failed.remedy})"
         except OSError as failed:
             error = f"The policy cannot be assessed: {failed.strerror} ({remedy(failed)})"
-    long = len(text) > MAX_SHOWN_TEXT
-    page = ChangePage(
-        "" if long else text,
-        long,
-        claims,
-        by_people,
-        source,
-        _source_names(services),
-        error,
-        assessment,
+    is_long = len(text) > MAX_SHOWN_TEXT
+    return _view(
+        services,
+        200 if assessment else 422,
+        text="" if is_long else text,
+        text_not_shown=is_long,
+        claims_text=claims,
+        by_people=by_people,
+        source=source,
+        error=error,
+        assessment=assessment,
     )
-    return _view(page, 200 if assessment else 422)
 
 
-def _view(page: ChangePage, status: int = 200) -> View:
-    return View("change.html", "Change", page, status)
-
-
-def _source_names(services: Services) -> tuple[str, ...]:
-    return tuple(
+def _view(services: Services, status: int = 200, **shown: object) -> View:
+    sources = [
         str(each.path or each.configs or each.defaults or "the embedded default")
         for each in services.settings.sources
-    )
+    ]
+    page = {**_WITHOUT_PROPOSAL, **shown, "sources": sources}
+    return View("change.html", "Change", page, status)
 
 
 async def _assessment(
     services: Services, source: PolicySource, text: str, claims: str, *, by_people: bool
-) -> Assessment:
+) -> dict[str, Any]:
+    """Return the result of `proposal.run`, completed for the page."""
     snapshot = services.engine.snapshot
     job = await _job(services, snapshot, source, text.encode(), claims)
     job = job._replace(wants_groups=by_people)
     result = await proposal.run(job)
     incomplete: list[str] = []
-    compared = "changes" in result
-    if by_people and compared and result["changes"]:
+    if by_people and result.get("changes"):
         if result["groups"] is None:
             by_people = False
             incomplete.append(
@@ -225,20 +121,13 @@ async def _assessment(
         else:
             people = await _people(snapshot, result["groups"], incomplete)
             result = await proposal.run(job._replace(people=people, wants_groups=False))
-    return Assessment(
-        snapshot.policy.revision,
-        result["valid"],
-        _findings(result["findings"]),
-        result["findings_not_shown"],
-        result.get("not_comparable", ""),
-        tuple(result.get("added_partitions", ())),
-        tuple(result.get("removed_partitions", ())),
-        tuple(map(_change, result.get("changes", ()))),
-        result.get("changes_not_shown", 0),
-        _claims(result["claims"]) if "claims" in result else None,
-        by_people,
-        tuple(incomplete),
-    )
+    return {
+        **_NOT_COMPARED,
+        **result,
+        "revision": snapshot.policy.revision,
+        "by_people": by_people,
+        "incomplete": incomplete,
+    }
 
 
 async def _job(
@@ -312,43 +201,6 @@ async def _people(
                 incomplete.append(f"Members of the group {name} may be missing: {group.missing}.")
         people[partition] = members
     return people
-
-
-def _findings(entries: list[dict[str, Any]]) -> tuple[Finding, ...]:
-    return tuple(Finding(**each) for each in entries)
-
-
-def _change(entry: dict[str, Any]) -> Change:
-    return Change(
-        **{**entry, "gained": _side(entry["gained"]), "lost": _side(entry["lost"])},
-    )
-
-
-def _side(entry: dict[str, Any]) -> Side:
-    return Side(
-        entry["everyone"],
-        tuple(Name(*each) for each in entry["names"]),
-        entry["names_not_shown"],
-        tuple(Name(*each) for each in entry["except"]),
-        entry["except_not_shown"],
-    )
-
-
-def _claims(entry: dict[str, Any]) -> Claims:
-    return Claims(
-        entry["error"],
-        _findings(entry["findings"]),
-        tuple(entry["notes"]),
-        tuple(
-            Claim(
-                each["text"],
-                each["line"],
-                each["proved"],
-                tuple(ExplainedAnswer(**shown) for shown in each["shown"]),
-            )
-            for each in entry["proofs"]
-        ),
-    )
 
 
 PAGE: Final = Page(

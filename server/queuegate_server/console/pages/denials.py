@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from queuegate.policy.names import is_at_or_below
-from queuegate_server.console.views import Page, Route, Url, View, Visit, url
+from queuegate_server.console.views import Page, Route, View, Visit, url
 from queuegate_server.files.safe_open import remedy
 from queuegate_server.observe.audit_reader import NewestRecords, newest_records
 from queuegate_server.settings.observability import STDOUT, Audit
@@ -18,6 +18,11 @@ DENIED: Final = "denied"
 ERROR: Final = "error"
 _MARKERS: Final = (b'"decision":"denied"', b'"decision":"error"')
 _CONCURRENT: Final = 2
+_QUESTION: Final = ("partition", "user", "queue", "access")
+_SHOWN: Final = (
+    *(*_QUESTION, "action", "time", "decision", "reason", "caller", "method"),
+    *("revision", "decided_by"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,39 +52,6 @@ class Filter:
         return bool(self.user or self.queue or self.partition or self.decision)
 
 
-@dataclass(frozen=True, slots=True)
-class DeniedRequest:
-    """The parts of a record that are shown. Missing texts are empty."""
-
-    time: str
-    user: str
-    partition: str
-    queue: str
-    access: str
-    """`submit` or `admin`; for an application, the requested access."""
-    decision: str
-    reason: str
-    caller: str
-    method: str
-    revision: str
-    decided_by: str
-    question: Url | None
-    """The page that asks the same question now; None if the request was not about a queue."""
-
-
-@dataclass(frozen=True, slots=True)
-class DenialsPage:
-    """The contents of the page."""
-
-    filter: Filter
-    requests: tuple[DeniedRequest, ...]
-    searched_all: bool
-    problem: str
-    """Why there is no list; empty if there is one."""
-    remedy: str
-    partitions: tuple[str, ...]
-
-
 _turns: Final = asyncio.Semaphore(_CONCURRENT)
 
 
@@ -93,19 +65,22 @@ async def denials(visit: Visit) -> View:
         query.get("decision", ""),
     )
     audit = services.settings.audit
+    newest = NewestRecords([], searched_all=True)
     problem, todo = _unreadable(audit)
-    requests: tuple[DeniedRequest, ...] = ()
-    searched_all = True
     if not problem and audit.path is not None:
         try:
             newest = await _read(audit.path, audit.keep, chosen)
-            requests = tuple(map(_request, newest.records))
-            searched_all = newest.searched_all
         except OSError as error:
             problem = f"{audit.path} cannot be read: {error.strerror or error}"
             todo = remedy(error)
-    partitions = tuple(sorted(services.engine.snapshot.served))
-    page = DenialsPage(chosen, requests, searched_all, problem, todo, partitions)
+    page = {
+        "filter": chosen,
+        "requests": [*map(_request, newest.records)],
+        "searched_all": newest.searched_all,
+        "problem": problem,
+        "remedy": todo,
+        "partitions": sorted(services.engine.snapshot.served),
+    }
     return View("denials.html", "Denials", page)
 
 
@@ -129,33 +104,15 @@ def _unreadable(audit: Audit) -> tuple[str, str]:
     return "", ""
 
 
-def _request(record: Mapping[str, Any]) -> DeniedRequest:
-    def text(key: str) -> str:
-        return str(record.get(key, ""))
-
+def _request(record: Mapping[str, Any]) -> dict[str, object]:
+    """Return the shown parts of a record as texts, which are empty if missing, and as `question`
+    the page that asks the same question now; None if the request was not about a queue.
+    """
+    shown = {key: str(record.get(key, "")) for key in _SHOWN}
     question = None
-    if text("queue") and text("user") and "access" in record:
-        question = url(
-            "access",
-            partition=text("partition"),
-            user=text("user"),
-            queue=text("queue"),
-            access=text("access"),
-        )
-    return DeniedRequest(
-        text("time"),
-        text("user"),
-        text("partition"),
-        text("queue"),
-        text("access") or text("action"),
-        text("decision"),
-        text("reason"),
-        text("caller"),
-        text("method"),
-        text("revision"),
-        text("decided_by"),
-        question,
-    )
+    if shown["queue"] and shown["user"] and "access" in record:
+        question = url("access", **{key: shown[key] for key in _QUESTION})
+    return {**shown, "access": shown["access"] or shown["action"], "question": question}
 
 
 PAGE: Final = Page("Denials", "denials", (Route("GET", "denials", denials),))

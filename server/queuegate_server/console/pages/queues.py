@@ -71,8 +71,8 @@ class Chip(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class ShownAcl:
-    """One ACL of a queue."""
+class AclRow:
+    """An ACL of a queue."""
 
     queue: str
     """Empty for the administrators of the cluster."""
@@ -83,81 +83,6 @@ class ShownAcl:
     dropped: Sequence[str]
     """Names that can never match."""
     place: str
-
-
-class Person(NamedTuple):
-    """A user who has access."""
-
-    name: str
-    url: Url
-    via: str
-    further: int
-    """The number of further entries that let the user in."""
-    detail: str
-    """Why the user is not confirmed; empty if confirmed."""
-
-
-@dataclass(frozen=True, slots=True)
-class People:
-    """A page of the people who may use a queue."""
-
-    everyone: str = ""
-    """Why everyone may use it; empty if only some may."""
-    users: Sequence[Person] = ()
-    proxies: Sequence[str] = ()
-    incomplete: Sequence[str] = ()
-    """Why people are missing from the list; empty if it is complete."""
-    groups_may_be_asserted: bool = False
-    as_of: float = 0.0
-    """When groups were expanded, in Unix seconds; 0 if none were."""
-    next: Url | None = None
-    error: str = ""
-    """Why there is no list; empty if there is one."""
-
-
-@dataclass(frozen=True, slots=True)
-class ShownQueue:
-    """The selected queue."""
-
-    path: str
-    will_be_created: bool
-    """Whether the scheduler creates it on the first submission."""
-    own: Sequence[ShownAcl]
-    created: Sequence[ShownAcl]
-    """The ACLs of queues below it that are yet to be created."""
-    inherited: Sequence[ShownAcl]
-    more_inherited: bool
-    """Whether further ACLs are not shown."""
-    findings: Sequence[Diagnostic]
-    acls_are_off: bool
-    """Whether the cluster does not enforce ACLs for this kind of access."""
-    people: People | None
-    people_url: Url
-    ask_url: Url
-
-
-@dataclass(frozen=True, slots=True)
-class QueuesModel:
-    """The contents of the page."""
-
-    partition: str
-    tabs: Sequence[Tab]
-    revision: int
-    loaded_at: float
-    source: str
-    access: Access
-    switches: Sequence[tuple[Access, Url]]
-    rows: Sequence[QueueRow]
-    search: str
-    matches: Sequence[QueueRow]
-    has_more_matches: bool
-    missing: str
-    """A requested queue that does not exist."""
-    queue: ShownQueue
-    other_findings: Sequence[Diagnostic]
-    """The findings that do not concern a particular queue."""
-    note: str
-    """Why lines and findings are not shown."""
 
 
 async def show(visit: Visit) -> View:
@@ -182,9 +107,9 @@ async def show(visit: Visit) -> View:
     by_queue: dict[str, list[Diagnostic]] = {}
     for finding in annotations.findings:
         by_queue.setdefault(finding.queue, []).append(finding)
-    page = _Links(name, access)
+    links = _Links(name, access)
     rows = [
-        page.row(partition, row, in_tree, by_queue)
+        links.row(partition, row, in_tree, by_queue)
         for row in tree.rows(partition, in_tree, query.get("from", ""))
     ]
     searched = query.get("search", "").strip()
@@ -192,42 +117,42 @@ async def show(visit: Visit) -> View:
     people = await _people(visit, name, selected, access) if query.get("who") else None
     above = _inherited(partition, selected, annotations)
     inherited = [*itertools.islice(above, MAX_INHERITED + 1)]
-    model = QueuesModel(
-        partition=name,
-        tabs=[
+    shown = {
+        "path": selected,
+        "will_be_created": bool(created),
+        "own": [*_acls(partition, selected, partition.nearest(selected), annotations)],
+        "created": [*itertools.islice(_created(partition, selected, annotations), MAX_CREATED)],
+        "inherited": inherited[:MAX_INHERITED],
+        "more_inherited": len(inherited) > MAX_INHERITED,
+        "findings": by_queue.get(selected, [])[:MAX_FINDINGS],
+        "acls_are_off": partition.chain(selected, access).otherwise is ACLS_DISABLED,
+        "people": people,
+        "people_url": url(PATH, partition=name, queue=selected, access=access, who=1),
+        "ask_url": url("access", partition=name, queue=selected, access=access),
+    }
+    page = {
+        "partition": name,
+        "tabs": [
             Tab(each, url(PATH, partition=each), each == name, len(served.partition.paths))
             for each, served in snapshot.served.items()
         ],
-        revision=snapshot.policy.revision,
-        loaded_at=snapshot.loaded_at,
-        source=snapshot.policy.source,
-        access=access,
-        switches=[(each, _Links(name, each).queue(selected)) for each in Access],
-        rows=rows,
-        search=searched,
-        matches=[
-            page.row(partition, tree.Row(0, path, False, False), in_tree, by_queue)
+        "policy": snapshot.policy,
+        "loaded_at": snapshot.loaded_at,
+        "access": access,
+        "switches": [(each, _Links(name, each).queue(selected)) for each in Access],
+        "rows": rows,
+        "search": searched,
+        "matches": [
+            links.row(partition, tree.Row(0, path, False, False), in_tree, by_queue)
             for path in matches
         ],
-        has_more_matches=has_more,
-        missing=missing,
-        queue=ShownQueue(
-            path=selected,
-            will_be_created=bool(created),
-            own=[*_acls(partition, selected, partition.nearest(selected), annotations)],
-            created=[*itertools.islice(_created(partition, selected, annotations), MAX_CREATED)],
-            inherited=inherited[:MAX_INHERITED],
-            more_inherited=len(inherited) > MAX_INHERITED,
-            findings=by_queue.get(selected, [])[:MAX_FINDINGS],
-            acls_are_off=partition.chain(selected, access).otherwise is ACLS_DISABLED,
-            people=people,
-            people_url=url(PATH, partition=name, queue=selected, access=access, who=1),
-            ask_url=url("access", partition=name, queue=selected, access=access),
-        ),
-        other_findings=by_queue.get("", [])[:MAX_FINDINGS],
-        note=annotations.missing,
-    )
-    return View("queues.html", "Queues", model)
+        "has_more_matches": has_more,
+        "missing": missing,
+        "queue": shown,
+        "other_findings": by_queue.get("", [])[:MAX_FINDINGS],
+        "note": annotations.missing,
+    }
+    return View("queues.html", "Queues", page)
 
 
 class _Links(NamedTuple):
@@ -268,13 +193,13 @@ class _Links(NamedTuple):
 
 def _acls(
     partition: Partition, path: str, queue: Queue, annotations: Annotations
-) -> Iterator[ShownAcl]:
+) -> Iterator[AclRow]:
     for access, acl in ((Access.SUBMIT, queue.submit_acl), (Access.ADMIN, queue.admin_acl)):
         place = annotations.place(acl_key(partition, path, queue.path, access))
-        yield _shown(partition.name, queue.path, access, acl, place)
+        yield _acl_row(partition.name, queue.path, access, acl, place)
 
 
-def _created(partition: Partition, path: str, annotations: Annotations) -> Iterator[ShownAcl]:
+def _created(partition: Partition, path: str, annotations: Annotations) -> Iterator[AclRow]:
     """Yield the ACLs of queues yet to be created below a queue, if they let anybody in."""
     if partition.creation is None or path not in partition.creation.creators:
         return
@@ -284,7 +209,7 @@ def _created(partition: Partition, path: str, annotations: Annotations) -> Itera
                 yield acl
 
 
-def _inherited(partition: Partition, path: str, annotations: Annotations) -> Iterator[ShownAcl]:
+def _inherited(partition: Partition, path: str, annotations: Annotations) -> Iterator[AclRow]:
     """Yield the ancestors' ACLs that let anybody in, the nearest first."""
     for queue in itertools.islice(partition.upwards(path), 1, None):
         for acl in _acls(partition, path, queue, annotations):
@@ -293,17 +218,17 @@ def _inherited(partition: Partition, path: str, annotations: Annotations) -> Ite
     cluster = partition.cluster
     if cluster and cluster.semantics is Semantics.DOCUMENTED and not cluster.admins.is_empty:
         place = annotations.place(AclKey(partition.name, CLUSTER, Access.ADMIN))
-        yield _shown(partition.name, CLUSTER, Access.ADMIN, cluster.admins, place)
+        yield _acl_row(partition.name, CLUSTER, Access.ADMIN, cluster.admins, place)
 
 
-def _shown(partition: str, path: str, access: Access, acl: Acl, place: str) -> ShownAcl:
+def _acl_row(partition: str, path: str, access: Access, acl: Acl, place: str) -> AclRow:
     chips = [Chip("everyone", WILDCARD)] if acl.allows_all else []
     for kind, names in (("user", acl.users), ("group", acl.groups), ("proxy", acl.proxies)):
         for name in heapq.nsmallest(MAX_CHIPS, names):
             link = url("user", partition=partition, user=name) if kind == "user" else None
             chips.append(Chip(kind, name, link))
     dropped = (*acl.dropped_users, *acl.dropped_groups)
-    return ShownAcl(
+    return AclRow(
         path,
         access,
         chips[:MAX_CHIPS],
@@ -313,7 +238,8 @@ def _shown(partition: str, path: str, access: Access, acl: Acl, place: str) -> S
     )
 
 
-async def _people(visit: Visit, partition: str, path: str, access: Access) -> People:
+async def _people(visit: Visit, partition: str, path: str, access: Access) -> dict[str, object]:
+    """Return a page of the people who may use a queue, or an `error`."""
     request = access_pb2.ListUsersRequest(
         partition=partition,
         queue=path,
@@ -324,30 +250,26 @@ async def _people(visit: Visit, partition: str, path: str, access: Access) -> Pe
     try:
         answer = await visit.services.access.ListUsers(request.SerializeToString())
     except InvalidRequest as error:
-        return People(error=str(error))
+        return {"error": str(error)}
     message = access_pb2.ListUsersResponse.FromString(answer)
-    users = responses.users(message)
+    people = responses.users(message)
     following = message.next_page_token
-    return People(
-        everyone=grant_words(users.everyone_via) if users.everyone_via else "",
-        users=[
-            Person(
-                each.user,
-                url("access", partition=partition, queue=path, access=access, user=each.user),
-                grant_words(each.via[0]) if each.via else "",
-                each.further + max(0, len(each.via) - 1),
-                each.detail,
-            )
-            for each in users.users
-        ],
-        proxies=[each.name for each in users.proxies],
-        incomplete=users.incomplete,
-        groups_may_be_asserted=users.groups_may_be_asserted,
-        as_of=users.directory_as_of.timestamp() if users.directory_as_of else 0.0,
-        next=url(PATH, partition=partition, queue=path, access=access, who=1, page=following)
-        if following
-        else None,
-    )
+    users = [
+        (
+            each,
+            url("access", partition=partition, queue=path, access=access, user=each.user),
+            grant_words(each.via[0]) if each.via else "",
+        )
+        for each in people.users
+    ]
+    return {
+        "error": "",
+        "list": people,
+        "everyone": grant_words(people.everyone_via) if people.everyone_via else "",
+        "users": users,
+        "next": following
+        and url(PATH, partition=partition, queue=path, access=access, who=1, page=following),
+    }
 
 
 PAGE: Final = Page("Queues", PATH, (Route("GET", PATH, show),))
