@@ -121,12 +121,12 @@ func (r *replica) add(part *queuegatev1.PolicyPart) error {
 	name := part.GetPartition()
 	switch {
 	case part.GetRemoved():
-		r.dropParts()
+		r.parts = nil
 		r.drop(name)
 		r.change(name, nil)
 		return nil
 	case part.GetUnchanged():
-		r.dropParts()
+		r.parts = nil
 		known := r.held[name]
 		if known == nil || !bytes.Equal(known.checksum, part.GetChecksum()) {
 			return fmt.Errorf("the policy of %q cannot be unchanged: this gate does not have it", name)
@@ -166,13 +166,10 @@ func (r *replica) add(part *queuegatev1.PolicyPart) error {
 		next.partition = partition
 	}
 	next.size = r.partSize
-	r.dropParts()
+	r.parts = nil
 	r.decideFrom(next)
 	return nil
 }
-
-// dropParts drops the parts of a policy that is not complete.
-func (r *replica) dropParts() { r.parts = nil }
 
 // count adds to the size of the policy that is being sent. An error says that the policies would
 // exceed the bounds.

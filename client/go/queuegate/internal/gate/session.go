@@ -28,15 +28,14 @@ type session struct {
 	wants      *wants
 	name       string
 	partitions []string
-	instance   []byte
+	instance   []byte // identifies this gate on all its streams
 	canReport  bool
 
-	isOpen    bool   // the server has answered the first message of the stream
-	partOf    string // the partition whose policy is being sent; empty between policies
+	isOpen    bool // the server has answered the first message of the stream
 	lease     time.Duration
 	epoch     []byte // nil if there is nothing to resume
-	announced []byte
-	applied   uint64
+	announced []byte // the epoch of this stream, which can be resumed after its first checkpoint
+	applied   uint64 // the position of the last checkpoint
 	// fleetCursor is from the last checkpoint; nil if that had none.
 	fleetCursor *queuegatev1.Cursor
 	lastPing    uint64
@@ -62,7 +61,7 @@ func newSession(r *replica, w *wants, name string, partitions []string, canRepor
 func (s *session) open() *queuegatev1.SyncRequest {
 	s.isOpen = false
 	s.pings = nil
-	s.dropParts()
+	s.replica.parts = nil
 	s.wants.clear()
 	message := &queuegatev1.SyncOpen{
 		Name: s.name, Partitions: s.partitions, Instance: s.instance, Rules: []uint32{policy.Rules},
@@ -105,11 +104,11 @@ func (s *session) receive(
 	if err := check(response); err != nil {
 		return nil, err
 	}
-	if s.partOf != "" {
-		// It would cover a state of which this gate has a part.
+	if name := s.replica.parts.GetPartition(); name != "" {
 		switch response.GetMessage().(type) {
 		case *queuegatev1.SyncResponse_Pong, *queuegatev1.SyncResponse_Checkpoint:
-			return nil, fmt.Errorf("a pong or checkpoint came before the policy of %q was complete", s.partOf)
+			// It would cover a state of which this gate has a part.
+			return nil, fmt.Errorf("a pong or checkpoint came before the policy of %q was complete", name)
 		}
 	}
 	switch message := response.GetMessage().(type) {
@@ -161,7 +160,7 @@ func (s *session) reset(keepGroupsOf ...string) {
 // dropEverything stops deciding, and has the next stream send everything.
 func (s *session) dropEverything() {
 	s.reset()
-	s.dropParts()
+	s.replica.parts = nil
 	clear(s.replica.held)
 	s.replica.heldSize = size{}
 }
@@ -171,27 +170,16 @@ func (s *session) addPart(part *queuegatev1.PolicyPart) error {
 	if len(s.partitions) > 0 && !slices.Contains(s.partitions, name) {
 		return fmt.Errorf("this gate does not follow the partition %q", name)
 	}
-	isComplete := part.GetLast() || part.GetRemoved() || part.GetUnchanged()
-	if err := s.replica.add(part); err != nil {
-		return err
-	}
-	if s.partOf = name; isComplete {
-		s.partOf = ""
-	}
-	return nil
+	return s.replica.add(part)
 }
 
-func (s *session) dropParts() {
-	s.partOf = ""
-	s.replica.dropParts()
-}
-
+// start takes the answer to the first message of a stream.
 func (s *session) start(opened *queuegatev1.SyncOpened) error {
 	if opened.GetResumed() && (s.epoch == nil || !bytes.Equal(opened.GetEpoch(), s.epoch)) {
 		return errors.New("`opened` resumes from a position that this gate does not have")
 	}
 	s.isOpen = true
-	s.dropParts()
+	s.replica.parts = nil
 	s.announced = opened.GetEpoch()
 	s.lease = millis(opened.GetLeaseMillis())
 	s.pingInterval = max(millis(opened.GetPingIntervalMillis()), minPing)
