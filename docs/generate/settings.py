@@ -16,7 +16,7 @@ from pydantic_core import PydanticUndefined
 
 from docs.generate.markdown import attribute_docs, code, page, paragraph, sentence, table
 from queuegate_server.admission import settings as admission
-from queuegate_server.config_fields import seconds, size, written_duration, written_size
+from queuegate_server.config_fields import Section, seconds, size, written_duration, written_size
 from queuegate_server.identity.options import ResolverOptions
 from queuegate_server.identity.registry import CHAIN, RESOLVER_TYPES, options_type
 from queuegate_server.settings.callers import Rights
@@ -92,6 +92,14 @@ def generate() -> str:
 def _sections(path: str, model: type[BaseModel], seen: dict[type, str]) -> Iterator[_Section]:
     seen[model] = path
     about = "" if model is Settings else _about(model)
+    docs = {
+        key: " ".join(text.split())
+        for each in reversed(model.__mro__)
+        if issubclass(each, Section) and each is not Section
+        for key, text in attribute_docs(each).items()
+    }
+    for name, field in model.model_fields.items():
+        field.description = field.description or docs.get(name)
     yield _Section(path, about, model.model_fields)
     for name, field in model.model_fields.items():
         inner, suffix = _model_in(field.annotation)

@@ -63,21 +63,20 @@ Roles = Annotated[tuple[Role, ...], BeforeValidator(_roles)]
 class Rights(Section):
     """The rights of a caller."""
 
-    roles: Roles = Field((), description="check, read, admin, sync; none of them includes another.")
-    assert_groups: bool = Field(
-        False,
-        description="Whether groups in the caller's requests are used as they are. If not, they "
-        "are ignored and the user's groups are resolved.",
-    )
+    roles: Roles = ()
+    """check, read, admin, sync; none of them includes another."""
+    assert_groups: bool = False
+    """Whether groups in the caller's requests are used as they are. If not, they are ignored and
+    the user's groups are resolved."""
 
 
 class LocalRights(Rights):
     """The default rights of callers on this machine."""
 
-    roles: Roles = Field(
-        (Role.CHECK, Role.READ, Role.SYNC), description="check, read, admin, sync."
-    )
-    assert_groups: bool = Field(True, description="Whether groups in requests are used.")
+    roles: Roles = (Role.CHECK, Role.READ, Role.SYNC)
+    """check, read, admin, sync."""
+    assert_groups: bool = True
+    """Whether groups in requests are used."""
 
 
 def certificate_name(name: str) -> str:
@@ -130,27 +129,18 @@ def _unique(named: Mapping[str, Rights]) -> Mapping[str, Rights]:
 class Callers(Section):
     """The rights of all callers. Unlisted callers may only use the health service."""
 
-    loopback: LocalRights = Field(
-        LocalRights(), description="Callers over TCP from this machine, without a credential."
-    )
-    unix: LocalRights = Field(
-        LocalRights(), description="Callers over a Unix socket; its file mode admits them."
-    )
+    loopback: LocalRights = LocalRights()
+    """Callers over TCP from this machine, without a credential."""
+    unix: LocalRights = LocalRights()
+    """Callers over a Unix socket; its file mode admits them."""
     certificates: Annotated[
         Mapping[Annotated[str, AfterValidator(_checked_name)], Rights], AfterValidator(_unique)
-    ] = Field(
-        default_factory=dict,
-        description="Callers by a name in their client certificate: spiffe://…, uri:…, "
-        "dns:…, cn:…, subject:….",
-    )
-    token_file: FilePath | None = Field(
-        None,
-        description="Names and SHA-256 hashes of bearer tokens, as printed by "
-        "`queuegate-server token`.",
-    )
-    tokens: Mapping[Annotated[str, Field(pattern=TOKEN_NAME)], Rights] = Field(
-        default_factory=dict, description="Callers by the name of the token that they send."
-    )
+    ] = Field(default_factory=dict)
+    """Callers by a name in their client certificate: spiffe://…, uri:…, dns:…, cn:…, subject:…."""
+    token_file: FilePath | None = None
+    """Names and SHA-256 hashes of bearer tokens, as printed by `queuegate-server token`."""
+    tokens: Mapping[Annotated[str, Field(pattern=TOKEN_NAME)], Rights] = Field(default_factory=dict)
+    """Callers by the name of the token that they send."""
 
     @model_validator(mode="after")
     def _tokens_have_a_file(self) -> "Callers":

@@ -129,43 +129,31 @@ SecretFile = Annotated[FilePath, AfterValidator(_check_secret)]
 class Fleet(Section):
     """Servers that share users' groups and invalidations."""
 
-    url: Annotated[str, AfterValidator(_check_url)] | None = Field(
-        None,
-        description="Redis or Valkey: redis://host:port/database, rediss://… (TLS), unix:///path, "
-        "redis+sentinel://host:port,host:port/SERVICE, redis+cluster://host:port,host:port. "
-        "Unset: the server belongs to no fleet.",
-    )
-    secret_file: SecretFile | None = Field(
-        None,
-        description="The secret that authenticates values in Redis: at least 32 bytes, "
-        "the same on all replicas. Required with `url`.",
-    )
-    prefix: Annotated[str, Field(pattern=r"^[A-Za-z0-9][-A-Za-z0-9_.]{0,63}$")] = Field(
-        "queuegate",
-        description="The prefix of all keys. Each fleet on the same Redis needs its own.",
-    )
-    replica: Annotated[str, Field(pattern=r"^[A-Za-z0-9][-A-Za-z0-9_.]{0,252}$")] | None = Field(
-        None, description="A human-readable name for this replica. Default: the host name."
-    )
-    read_timeout: Annotated[Duration, Field(ge=0.001, le=10)] = Field(
-        0.010,
-        description="How long a caller waits for shared groups before the resolver is asked "
-        "instead.",
-    )
-    username: Annotated[str, Field(min_length=1)] | None = Field(
-        None, description="The Redis ACL user; requires password_file."
-    )
-    password_file: ReadableFile | None = Field(
-        None, description="The password; the file is read again for every connection."
-    )
-    sentinel_password_file: ReadableFile | None = Field(
-        None, description="The password of the sentinels, if they require one."
-    )
-    ca_file: CertificateFile | None = Field(
-        None, description="Trusted CA certificates. Default: the system's."
-    )
-    cert_file: CertificateFile | None = Field(None, description="The client certificate.")
-    key_file: ReadableFile | None = Field(None, description="The private key of cert_file.")
+    url: Annotated[str, AfterValidator(_check_url)] | None = None
+    """Redis or Valkey: redis://host:port/database, rediss://… (TLS), unix:///path,
+    redis+sentinel://host:port,host:port/SERVICE, redis+cluster://host:port,host:port. Unset: the
+    server belongs to no fleet."""
+    secret_file: SecretFile | None = None
+    """The secret that authenticates values in Redis: at least 32 bytes, the same on all replicas.
+    Required with `url`."""
+    prefix: Annotated[str, Field(pattern=r"^[A-Za-z0-9][-A-Za-z0-9_.]{0,63}$")] = "queuegate"
+    """The prefix of all keys. Each fleet on the same Redis needs its own."""
+    replica: Annotated[str, Field(pattern=r"^[A-Za-z0-9][-A-Za-z0-9_.]{0,252}$")] | None = None
+    """A human-readable name for this replica. Default: the host name."""
+    read_timeout: Annotated[Duration, Field(ge=0.001, le=10)] = 0.010
+    """How long a caller waits for shared groups before the resolver is asked instead."""
+    username: Annotated[str, Field(min_length=1)] | None = None
+    """The Redis ACL user; requires password_file."""
+    password_file: ReadableFile | None = None
+    """The password; the file is read again for every connection."""
+    sentinel_password_file: ReadableFile | None = None
+    """The password of the sentinels, if they require one."""
+    ca_file: CertificateFile | None = None
+    """Trusted CA certificates. Default: the system's."""
+    cert_file: CertificateFile | None = None
+    """The client certificate."""
+    key_file: ReadableFile | None = None
+    """The private key of cert_file."""
 
     @model_validator(mode="after")
     def _fits_together(self) -> Self:

@@ -159,30 +159,30 @@ Account = Annotated[str, BeforeValidator(_account), Field(pattern=r"^[A-Za-z0-9_
 class ListenerTls(Section):
     """The certificate of a listener. The files are in PEM format, and reloaded when they change."""
 
-    certificate_file: FilePath = Field(description="The server's certificate and its chain.")
-    key_file: FilePath = Field(description="The certificate's private key, without a passphrase.")
-    client_ca_file: FilePath | None = Field(
-        None,
-        description="The certificate authorities of callers. If set, every caller must present "
-        "a certificate (mTLS).",
-    )
+    certificate_file: FilePath
+    """The server's certificate and its chain."""
+    key_file: FilePath
+    """The certificate's private key, without a passphrase."""
+    client_ca_file: FilePath | None = None
+    """The certificate authorities of callers. If set, every caller must present a certificate
+    (mTLS)."""
 
 
 class Listener(Section):
     """An address to serve on. In the file, a plain address is also valid."""
 
-    address: Annotated[str, AfterValidator(_address)] = Field(
-        description="host:port, [ipv6]:port or unix:/path."
-    )
-    tls: ListenerTls | None = Field(None, description="For TCP: serve with TLS 1.2 or newer.")
-    insecure: bool = Field(False, description="Allow plaintext on an address that is not loopback.")
-    mode: FileMode | None = Field(
-        None, description="For a Unix socket: its file mode. Default: unix_socket_mode."
-    )
-    owner: Account | None = Field(
-        None, description="For a Unix socket: the user that owns it, by name or number."
-    )
-    group: Account | None = Field(None, description="For a Unix socket: its group.")
+    address: Annotated[str, AfterValidator(_address)]
+    """host:port, [ipv6]:port or unix:/path."""
+    tls: ListenerTls | None = None
+    """For TCP: serve with TLS 1.2 or newer."""
+    insecure: bool = False
+    """Allow plaintext on an address that is not loopback."""
+    mode: FileMode | None = None
+    """For a Unix socket: its file mode. Default: unix_socket_mode."""
+    owner: Account | None = None
+    """For a Unix socket: the user that owns it, by name or number."""
+    group: Account | None = None
+    """For a Unix socket: its group."""
 
     @property
     def parsed(self) -> ListenAddress:

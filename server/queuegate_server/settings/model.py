@@ -53,50 +53,30 @@ def _partition_names(
 class PolicySource(Section):
     """The source of a policy."""
 
-    format: Literal["yunikorn", "fair-scheduler", "capacity-scheduler"] | None = Field(
-        None,
-        description="The format of the file: YuniKorn's queues.yaml, or the file of one of YARN's "
-        "schedulers. If unset, the format is detected from the content.",
-    )
-    path: FilePath | None = Field(
-        None,
-        description="The file; a relative path is relative to the working directory. "
-        "If unset, a small embedded policy is served.",
-    )
-    partition: Annotated[str, AfterValidator(_partition_name)] = Field(
-        DEFAULT_PARTITION,
-        description="The partition that the queues of a YARN cluster belong to; YuniKorn's file "
-        "names its own.",
-    )
-    yarn_site: FilePath | None = Field(
-        None,
-        description="The ResourceManager's yarn-site.xml, for yarn.acl.enable, yarn.admin.acl and "
-        "the keys that apply in addition to capacity-scheduler.xml. If unset, ACLs are "
-        "enforced and the cluster has no administrators.",
-    )
-    spark_defaults: FilePath | None = Field(
-        None, description="The spark-defaults.conf of the Spark applications in these partitions."
-    )
-    daemon_user: str = Field(
-        "",
-        description="The user that YARN's ResourceManager runs as, an administrator of the "
-        "cluster. With semantics hadoop, such users administer applications but not queues.",
-    )
-    configs: FilePath | None = Field(
-        None,
-        description="Instead of `path`: the folder where the scheduler's ConfigMap "
-        "yunikorn-configs is mounted.",
-    )
-    defaults: FilePath | None = Field(
-        None,
-        description="The folder where yunikorn-defaults is mounted; yunikorn-configs overrides "
-        "its keys.",
-    )
-    group: Annotated[str, Field(pattern=r"^[-._a-zA-Z0-9]+$")] | None = Field(
-        None,
-        description="The key GROUP.yaml holds the queues. If unset, the ConfigMaps' key "
-        "service.policyGroup names the group; the default is queues.",
-    )
+    format: Literal["yunikorn", "fair-scheduler", "capacity-scheduler"] | None = None
+    """The format of the file: YuniKorn's queues.yaml, or the file of one of YARN's schedulers. If
+    unset, the format is detected from the content."""
+    path: FilePath | None = None
+    """The file; a relative path is relative to the working directory. If unset, a small embedded
+    policy is served."""
+    partition: Annotated[str, AfterValidator(_partition_name)] = DEFAULT_PARTITION
+    """The partition that the queues of a YARN cluster belong to; YuniKorn's file names its own."""
+    yarn_site: FilePath | None = None
+    """The ResourceManager's yarn-site.xml, for yarn.acl.enable, yarn.admin.acl and the keys that
+    apply in addition to capacity-scheduler.xml. If unset, ACLs are enforced and the cluster has no
+    administrators."""
+    spark_defaults: FilePath | None = None
+    """The spark-defaults.conf of the Spark applications in these partitions."""
+    daemon_user: str = ""
+    """The user that YARN's ResourceManager runs as, an administrator of the cluster. With semantics
+    hadoop, such users administer applications but not queues."""
+    configs: FilePath | None = None
+    """Instead of `path`: the folder where the scheduler's ConfigMap yunikorn-configs is mounted."""
+    defaults: FilePath | None = None
+    """The folder where yunikorn-defaults is mounted; yunikorn-configs overrides its keys."""
+    group: Annotated[str, Field(pattern=r"^[-._a-zA-Z0-9]+$")] | None = None
+    """The key GROUP.yaml holds the queues. If unset, the ConfigMaps' key service.policyGroup names
+    the group; the default is queues."""
 
     @model_validator(mode="after")
     def _one_source(self) -> Self:
@@ -132,27 +112,17 @@ class PolicySource(Section):
 class PartitionSettings(Section):
     """Settings of one partition."""
 
-    resolver: str | None = Field(
-        None,
-        description="The name of one of `resolvers`. Default: the policy's usergroupresolver.",
-    )
+    resolver: str | None = None
+    """The name of one of `resolvers`. Default: the policy's usergroupresolver."""
     cache: CacheOptions = CacheOptions()
-    acl_names: AclNames = Field(
-        AclNames.YUNIKORN,
-        description="Which names an ACL of YuniKorn may list: those that YuniKorn accepts; "
-        "(extended) also service accounts and groups with dots; (any) all names without spaces, "
-        "commas or control characters.",
-    )
-    semantics: Semantics = Field(
-        Semantics.DOCUMENTED,
-        description="For YARN: which semantics apply where its documentation and Hadoop's "
-        "code differ.",
-    )
-    trust_provided_groups: bool = Field(
-        True,
-        description="Whether groups in a request are used as they are; if not, they are "
-        "ignored and the user's groups are resolved.",
-    )
+    acl_names: AclNames = AclNames.YUNIKORN
+    """Which names an ACL of YuniKorn may list: those that YuniKorn accepts; (extended) also service
+    accounts and groups with dots; (any) all names without spaces, commas or control characters."""
+    semantics: Semantics = Semantics.DOCUMENTED
+    """For YARN: which semantics apply where its documentation and Hadoop's code differ."""
+    trust_provided_groups: bool = True
+    """Whether groups in a request are used as they are; if not, they are ignored and the user's
+    groups are resolved."""
 
 
 RESOLVER_TYPE: Final = "type"
@@ -199,45 +169,34 @@ def _with_paths(sources: tuple[PolicySource, ...]) -> tuple[PolicySource, ...]:
 class Settings(Section):
     """All settings. They are usually kept in a file called queuegate.yaml."""
 
-    listen: ListenerList = Field(
-        DEFAULT_LISTENERS, description="Addresses, and how each of them is protected."
-    )
-    unix_socket_mode: FileMode = Field(
-        0o660, description="The default file mode of Unix sockets, in octal."
-    )
+    listen: ListenerList = DEFAULT_LISTENERS
+    """Addresses, and how each of them is protected."""
+    unix_socket_mode: FileMode = 0o660
+    """The default file mode of Unix sockets, in octal."""
     callers: Callers = Callers()
-    reflection: bool = Field(
-        True, description="Whether gRPC reflection is served to callers with the role read."
-    )
-    transport: Annotated[Literal["grpcio", "native", "auto"], BeforeValidator(lower)] = Field(
-        "grpcio",
-        description="The gRPC transport: grpcio; native, several times as fast, for one TCP "
-        "address on loopback; auto, native where it is installed and supports all settings.",
-    )
+    reflection: bool = True
+    """Whether gRPC reflection is served to callers with the role read."""
+    transport: Annotated[Literal["grpcio", "native", "auto"], BeforeValidator(lower)] = "grpcio"
+    """The gRPC transport: grpcio; native, several times as fast, for one TCP address on loopback;
+    auto, native where it is installed and supports all settings."""
     policy: PolicySource = PolicySource()
-    policies: Annotated[tuple[PolicySource, ...], AfterValidator(_with_paths)] = Field(
-        (), description="Several policies, each with its own partitions, instead of `policy`."
-    )
+    policies: Annotated[tuple[PolicySource, ...], AfterValidator(_with_paths)] = ()
+    """Several policies, each with its own partitions, instead of `policy`."""
     resolvers: Mapping[
         str, Annotated[ConfiguredResolver, BeforeValidator(_configured_resolver)]
-    ] = Field(default_factory=dict, description="Sources of groups, by a name of your choice.")
+    ] = Field(default_factory=dict)
+    """Sources of groups, by a name of your choice."""
     partitions: Annotated[Mapping[str, PartitionSettings], AfterValidator(_partition_names)] = (
-        Field(default_factory=dict, description="Settings of individual partitions, by name.")
+        Field(default_factory=dict)
     )
+    """Settings of individual partitions, by name."""
     limits: Limits = Limits()
     drain: Drain = Drain()
-    workers: int = Field(
-        1,
-        ge=1,
-        le=64,
-        description="How many processes serve on the same TCP ports; more than 1 run under a "
-        "supervisor process.",
-    )
-    worker_timeout: Annotated[Duration, Field(ge=1, le=3600)] = Field(
-        30.0,
-        description="A worker that does not answer the supervisor for this long is killed and "
-        "replaced.",
-    )
+    workers: int = Field(1, ge=1, le=64)
+    """How many processes serve on the same TCP ports; more than 1 run under a supervisor process.
+    """
+    worker_timeout: Annotated[Duration, Field(ge=1, le=3600)] = 30.0
+    """A worker that does not answer the supervisor for this long is killed and replaced."""
     log: Log = Log()
     ops: Ops = Ops()
     console: Console = Console()

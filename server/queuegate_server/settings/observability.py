@@ -47,10 +47,10 @@ class Log(Section):
 
     level: Annotated[
         Literal["debug", "info", "warning", "error", "critical"], BeforeValidator(lower)
-    ] = Field("info", description="The minimum severity to log.")
-    format: Annotated[Literal["auto", "json", "console"], BeforeValidator(lower)] = Field(
-        "auto", description="auto: console on a terminal, otherwise json."
-    )
+    ] = "info"
+    """The minimum severity to log."""
+    format: Annotated[Literal["auto", "json", "console"], BeforeValidator(lower)] = "auto"
+    """auto: console on a terminal, otherwise json."""
 
 
 class OpsTls(ListenerTls):
@@ -58,22 +58,18 @@ class OpsTls(ListenerTls):
     change.
     """
 
-    client_ca_file: FilePath | None = Field(
-        None,
-        description="The certificate authorities of callers of the console, who may present a "
-        "certificate. Probes need none.",
-    )
+    client_ca_file: FilePath | None = None
+    """The certificate authorities of callers of the console, who may present a certificate. Probes
+    need none."""
 
 
 class Ops(Section):
     """The operations port: probes, Prometheus metrics and the console."""
 
-    listen: Annotated[str, AfterValidator(_host_port)] | None = Field(
-        None, description="host:port or [ipv6]:port. If unset, there is no operations port."
-    )
-    tls: OpsTls | None = Field(
-        None, description="Serve the port with TLS 1.2 or newer; probes then need https."
-    )
+    listen: Annotated[str, AfterValidator(_host_port)] | None = None
+    """host:port or [ipv6]:port. If unset, there is no operations port."""
+    tls: OpsTls | None = None
+    """Serve the port with TLS 1.2 or newer; probes then need https."""
 
     @property
     def listener(self) -> Listener | None:
@@ -93,12 +89,10 @@ class Ops(Section):
 class Console(Section):
     """The web console on the operations port."""
 
-    enabled: bool = Field(
-        False,
-        description="Whether to serve it at /console/; requires the extra `console` and "
-        "`ops.listen`. Beyond loopback it also requires `ops.tls`, and callers with tokens or "
-        "certificates. With several workers it is not available.",
-    )
+    enabled: bool = False
+    """Whether to serve it at /console/; requires the extra `console` and `ops.listen`. Beyond
+    loopback it also requires `ops.tls`, and callers with tokens or certificates. With several
+    workers it is not available."""
 
     @model_validator(mode="after")
     def _is_installed(self) -> Self:
@@ -113,48 +107,34 @@ class Console(Section):
 class Tracing(Section):
     """The destination and sampling of spans."""
 
-    enabled: bool = Field(False, description="Whether to send spans; requires the extra `tracing`.")
-    endpoint: Annotated[str, AfterValidator(_endpoint)] = Field(
-        "http://127.0.0.1:4317",
-        description="A collector that accepts OTLP over gRPC; https:// is encrypted.",
-    )
-    sample_ratio: float = Field(
-        1.0,
-        ge=0,
-        le=1,
-        description="The fraction of traces started here to keep; a trace started by the "
-        "caller is kept if the caller keeps it.",
-    )
+    enabled: bool = False
+    """Whether to send spans; requires the extra `tracing`."""
+    endpoint: Annotated[str, AfterValidator(_endpoint)] = "http://127.0.0.1:4317"
+    """A collector that accepts OTLP over gRPC; https:// is encrypted."""
+    sample_ratio: float = Field(1.0, ge=0, le=1)
+    """The fraction of traces started here to keep; a trace started by the caller is kept if the
+    caller keeps it."""
 
 
 class Audit(Section):
     """The decisions to record, where to record them, and what happens when recording fails."""
 
-    path: Annotated[Path, BeforeValidator(_audit_path)] | None = Field(
-        None, description="The file, or - for standard output. Default: nothing is recorded."
-    )
-    records: Literal["denials", "all", "none"] = Field(
-        "denials", description="denials: requests that were denied or could not be decided."
-    )
-    when_unwritable: Literal["block", "drop"] = Field(
-        "block",
-        description="block: calls fail while their record cannot be written; an answer is sent "
-        "only after its record is written. drop: the record is lost, and counted.",
-    )
-    fsync: Literal["never", "interval", "always"] = Field(
-        "interval",
-        description="When records are forced to disk, so that they survive a power loss: with "
-        "every write, once a second, or when the system chooses.",
-    )
-    max_size: Annotated[Size, Field(ge=4 * KIB, le=1024 * 1024 * MIB)] = Field(
-        100 * MIB, description="The file is rotated before it grows beyond this."
-    )
-    keep: int = Field(5, ge=0, le=1000, description="How many rotated files are kept.")
-    buffer: Annotated[Size, Field(ge=4 * KIB, le=1024 * MIB)] = Field(
-        16 * MIB,
-        description="The maximum size of the requests and answers that wait to be "
-        "written, in bytes.",
-    )
+    path: Annotated[Path, BeforeValidator(_audit_path)] | None = None
+    """The file, or - for standard output. Default: nothing is recorded."""
+    records: Literal["denials", "all", "none"] = "denials"
+    """denials: requests that were denied or could not be decided."""
+    when_unwritable: Literal["block", "drop"] = "block"
+    """block: calls fail while their record cannot be written; an answer is sent only after its
+    record is written. drop: the record is lost, and counted."""
+    fsync: Literal["never", "interval", "always"] = "interval"
+    """When records are forced to disk, so that they survive a power loss: with every write, once a
+    second, or when the system chooses."""
+    max_size: Annotated[Size, Field(ge=4 * KIB, le=1024 * 1024 * MIB)] = 100 * MIB
+    """The file is rotated before it grows beyond this."""
+    keep: int = Field(5, ge=0, le=1000)
+    """How many rotated files are kept."""
+    buffer: Annotated[Size, Field(ge=4 * KIB, le=1024 * MIB)] = 16 * MIB
+    """The maximum size of the requests and answers that wait to be written, in bytes."""
 
     @property
     def is_on(self) -> bool:
