@@ -9,7 +9,7 @@ import click
 
 from docs.generate.markdown import code, page, paragraph, table
 from queuegate.cli.commands import queuegate
-from queuegate.cli.options import common_names
+from queuegate.cli.session import COMMON
 from queuegate_server.cli.main import command_group
 
 _CLIENT: Final = """\
@@ -32,7 +32,7 @@ def generate_client() -> str:
     """Return the page about `queuegate`."""
     # As the program makes it: click keeps the help option of the first context.
     context = click.Context(queuegate, info_name="queuegate", **queuegate.context_settings)
-    common = set(common_names())
+    common = set(COMMON)
     options = [each for each in _options(queuegate) if each.name in common]
     return page(
         "The command `queuegate`",

@@ -16,9 +16,7 @@ from queuegate.cli.exit_codes import INVALID_CONFIGURATION, Exit, Problem
 from queuegate.cli.options import (
     CONTEXT,
     LIST_TIMEOUT,
-    TIMEOUT,
     Group,
-    Session,
     access_option,
     common_options,
     files_options,
@@ -32,6 +30,7 @@ from queuegate.cli.options import (
     wait_option,
 )
 from queuegate.cli.output import FORMATS, TABLE, Report
+from queuegate.cli.session import TIMEOUT, Session
 from queuegate.cli.suggestions import similar_queue
 from queuegate.cli.terminal import escape
 from queuegate.cli.tree import shown_partition, tree

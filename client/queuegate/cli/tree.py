@@ -14,7 +14,6 @@ from queuegate.cli.documents import plain
 from queuegate.cli.options import (
     LIST_TIMEOUT,
     Command,
-    Session,
     files_options,
     groups_options,
     policy_partition_option,
@@ -22,6 +21,7 @@ from queuegate.cli.options import (
     session_options,
 )
 from queuegate.cli.output import Report
+from queuegate.cli.session import Session
 from queuegate.cli.terminal import Colours, escape
 from queuegate.policy.acl import WILDCARD
 from queuegate.policy.decision import Access

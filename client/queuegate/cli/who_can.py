@@ -13,7 +13,6 @@ from queuegate.cli.exit_codes import Exit, Problem
 from queuegate.cli.options import (
     LIST_TIMEOUT,
     Command,
-    Session,
     access_option,
     files_options,
     partition_option,
@@ -21,6 +20,7 @@ from queuegate.cli.options import (
 )
 from queuegate.cli.output import Report
 from queuegate.cli.render import VERBS, grant_row, grant_words, moment, place_of
+from queuegate.cli.session import Session
 from queuegate.cli.terminal import Colours, escape
 from queuegate.policy.decision import Access
 

@@ -8,7 +8,7 @@ import pytest
 
 import queuegate
 from queuegate.cli import main
-from queuegate.cli.options import Session
+from queuegate.cli.session import Session
 
 Capture = pytest.CaptureFixture[str]
 

@@ -1,0 +1,135 @@
+"""The options that all commands of `queuegate` share, and the client that they describe."""
+
+import shlex
+import stat
+import sys
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from queuegate.cli.terminal import Colours, colours_for, escape
+from queuegate.policy.names import DEFAULT_PARTITION, partition_name
+
+if TYPE_CHECKING:
+    from queuegate._client import Client
+    from queuegate.cli.offline import OfflineClient
+
+TIMEOUT: Final = 1.0
+"""The default time limit of a call to a server, in seconds."""
+_SERVER: Final = ("address", "tls_ca", "tls_cert", "tls_key", "tls_server_name", "token_file")
+COMMON: Final = frozenset({"output", "timeout", *_SERVER})
+"""The options that all commands have."""
+_FILES: Final = ("policy", "config")
+"""Options that exclude a server."""
+_READING: Final = ("acl_names", "semantics", "yarn_site")
+"""Options for reading the file of `--policy`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """The server to ask or the files to decide from, and the output format."""
+
+    address: str | None = None
+    timeout: float | None = None
+    output: str | None = None
+    tls_ca: str | None = None
+    tls_cert: str | None = None
+    tls_key: str | None = None
+    tls_server_name: str | None = None
+    token_file: str | None = None
+    policy: str | None = None
+    config: str | None = None
+    acl_names: str | None = None
+    semantics: str | None = None
+    yarn_site: str | None = None
+    resolved_group: tuple[str, ...] | None = None
+    of_partition: str = DEFAULT_PARTITION
+    """The partition to ask about."""
+
+    @property
+    def is_offline(self) -> bool:
+        """Whether to decide from files, without a server."""
+        return self.policy is not None or self.config is not None
+
+    def faults(self, groups: Collection[str] | None) -> Iterator[str]:
+        """Yield how the options are empty or contradict each other.
+
+        Args:
+            groups: The values of `--group`; None without any, empty for `--no-groups`.
+        """
+        # An empty value usually comes from an unset variable in a script.
+        if empty := self._given(*COMMON, *_FILES, *_READING, value=""):
+            yield f"{_written(empty)} must not be empty"
+        files, server, reading = self._given(*_FILES), self._given(*_SERVER), self._given(*_READING)
+        if files and server:
+            yield f"{_written(server)}: not allowed with {_written(files)}: no server is involved"
+        if reading and self.config is not None:
+            yield f"{_written(reading)}: not allowed with --config, whose settings contain it"
+        elif reading and self.policy is None:
+            yield f"{_written(reading)}: only allowed with --policy"
+        if (self.tls_cert is None) != (self.tls_key is None):
+            yield "--tls-cert and --tls-key must be given together"
+        if self.resolved_group and not files:
+            message = "only with --policy or --config; a server uses its own resolver"
+            yield f"--resolved-group: {message}"
+        elif self.resolved_group and groups is not None:
+            other = "--group" if groups else "--no-groups"
+            message = f"not allowed with {other}: the resolver is asked only without it"
+            yield f"--resolved-group: {message}"
+
+    def _given(self, *names: str, value: str | None = None) -> list[str]:
+        """Return the options that are given, or that have a value."""
+        given = [(name, getattr(self, name)) for name in names]
+        return [name for name, own in given if own is not None and value in {None, own}]
+
+    @property
+    def colours(self) -> Colours:
+        """The colours of standard output."""
+        return colours_for(sys.stdout)
+
+    def client(self) -> "Client | OfflineClient":
+        """Return a client for the server, or one that decides from files.
+
+        Raises ValueError, OSError and RequestRejected.
+        """
+        if self.is_offline:
+            from queuegate.cli.offline import OfflineClient  # noqa: PLC0415
+
+            name = partition_name(self.of_partition)
+            reading = {
+                ("partitions", name, "acl_names"): self.acl_names,
+                ("partitions", name, "semantics"): self.semantics,
+                ("policy", "yarn_site"): self.yarn_site,
+            }
+            values = {key: value for key, value in reading.items() if value is not None}
+            return OfflineClient(
+                self.policy, self.config, self.timeout, values, self.resolved_group
+            )
+        # Imported late, together with gRPC, so that incorrect usage and --help are reported
+        # immediately.
+        from queuegate._client import Client  # noqa: PLC0415
+        from queuegate._settings import Tls  # noqa: PLC0415
+
+        if self.token_file is not None and (warning := exposed_secret(self.token_file)):
+            sys.stderr.write(f"warning: --token-file {escape(warning)}\n")
+        files = (self.tls_ca, self.tls_cert, self.tls_key, self.tls_server_name)
+        tls = Tls(*files) if any(file is not None for file in files) else None
+        return Client(
+            self.address, timeout=self.timeout or TIMEOUT, tls=tls, token_file=self.token_file
+        )
+
+
+def exposed_secret(file: str) -> str:
+    """Return a warning if other users of this machine can read a file; empty if not."""
+    try:
+        mode = Path(file).stat().st_mode
+    except OSError:
+        return ""  # reading it reports the reason
+    if not mode & (stat.S_IRGRP | stat.S_IROTH):
+        return ""
+    return f"{file}: other users can read it; run: chmod 600 {shlex.quote(file)}"
+
+
+def _written(names: Iterable[str]) -> str:
+    return ", ".join(f"--{name.replace('_', '-')}" for name in names)
