@@ -30,7 +30,7 @@ def _address(_: click.Context, __: click.Parameter, value: str) -> HostPort:
 def _names(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> frozenset[str]:
     names = set()
     for value in values:
-        if value.startswith("subject:"):
+        if not value.startswith(("spiffe://", "uri:", "dns:", "cn:")):
             raise click.BadParameter(f"{value!r}: write spiffe://…, uri:…, dns:… or cn:…")
         try:
             names.add(certificate_name(value))
