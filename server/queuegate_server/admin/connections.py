@@ -43,7 +43,7 @@ def complete_headers(response: web.StreamResponse) -> None:
     response.headers["Connection"] = "close"
 
 
-def malformed(
+def answer_malformed(
     request: web.BaseRequest, status: int, error: BaseException | None, log: logging.Logger
 ) -> web.Response:
     """Answer a request that is not HTTP or could not be answered, without quoting it.
@@ -133,7 +133,7 @@ class Connection(web.RequestHandler):
     ) -> web.StreamResponse:
         """Answer like any other request: the library would name its version."""
         del message
-        return malformed(request, status, exc, self._log)
+        return answer_malformed(request, status, exc, self._log)
 
 
 C = TypeVar("C", bound=Connection)

@@ -21,8 +21,8 @@ def media_type(request: web.Request) -> str:
 def cookie(request: web.Request, name: str) -> str | None:
     """Return the value of a cookie set by this server, or None."""
     for pair in request.headers.get("Cookie", "").split(";"):
-        found, _, value = pair.strip().partition("=")
-        if found == name:
+        key, _, value = pair.strip().partition("=")
+        if key == name:
             return value
     return None
 

@@ -22,13 +22,13 @@ from queuegate_server.admission.bodies import (
     JSON,
     SMALL_BODY_BYTES,
     LargeBodies,
-    RequestRejected,
+    RequestRefusal,
     error_response,
     read_body,
     write_answer,
 )
 from queuegate_server.admission.config_map import check_config_map
-from queuegate_server.admission.namespaces import CachedNamespaces, NamespaceUnknown
+from queuegate_server.admission.namespaces import NamespaceCache, NamespaceError
 from queuegate_server.admission.review import MalformedReview, read_review, write_review
 from queuegate_server.admission.rules import (
     DEFAULT_NAMESPACE,
@@ -36,7 +36,7 @@ from queuegate_server.admission.rules import (
     AdmissionResponse,
     concerns,
     decide,
-    denied,
+    deny,
     verify,
 )
 from queuegate_server.admission.settings import AdmissionSettings
@@ -113,7 +113,7 @@ class Webhook:
     def __init__(
         self,
         settings: Callable[[], AdmissionSettings],
-        namespaces: CachedNamespaces | None,
+        namespaces: NamespaceCache | None,
         metrics: AdmissionMetrics,
         acl_names: AclNames,
     ) -> None:
@@ -148,8 +148,8 @@ class Webhook:
             try:
                 name = request.namespace or DEFAULT_NAMESPACE
                 annotations = await self._namespaces.annotations(name)
-            except NamespaceUnknown as error:
-                return denied(f"the namespace cannot be looked up: {error}")
+            except NamespaceError as error:
+                return deny(f"the namespace cannot be looked up: {error}")
         return rule(request, self._settings(), annotations)
 
     async def _validate_configuration(self, request: AdmissionRequest) -> AdmissionResponse:
@@ -167,7 +167,7 @@ class Webhook:
                     async with large.place(request):
                         response, outcome = await self._respond(request, answer)
                         await write_answer(request, response)
-                except RequestRejected as error:
+                except RequestRefusal as error:
                     response = error_response(error.status, str(error))
                     outcome = error.outcome
             self._metrics.reviews.labels(endpoint, outcome).inc()
@@ -182,7 +182,7 @@ class Webhook:
             review = await self._read(request)
             decided = await answer(review)
             content = write_review(review.uid, decided)
-        except RequestRejected:
+        except RequestRefusal:
             raise
         except MalformedReview as error:
             return error_response(400, str(error)), "malformed"

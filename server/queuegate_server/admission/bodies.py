@@ -30,7 +30,7 @@ _ANSWER_SECONDS: Final = 2.0
 """The time limit for a client to read a response that does not fit into the send buffers."""
 
 
-class RequestRejected(Exception):
+class RequestRefusal(Exception):
     """Raised to answer the request with an HTTP error."""
 
     def __init__(self, status: int, outcome: str, message: str) -> None:
@@ -49,7 +49,7 @@ class LargeBodies:
 
     @asynccontextmanager
     async def place(self, request: web.Request) -> AsyncIterator[None]:
-        """Hold a slot if the body may be large. Raises RequestRejected if no slot becomes free."""
+        """Hold a slot if the body may be large. Raises RequestRefusal if no slot becomes free."""
         length = request.content_length
         if length is not None and length <= SMALL_BODY_BYTES:
             yield
@@ -61,7 +61,7 @@ class LargeBodies:
                 await self._places.acquire()
         except TimeoutError:
             message = "too many large bodies in progress"
-            raise RequestRejected(429, "overloaded", message) from None
+            raise RequestRefusal(429, "overloaded", message) from None
         try:
             yield
         finally:
@@ -69,11 +69,11 @@ class LargeBodies:
 
 
 async def read_body(request: web.Request) -> bytes:
-    """Return the body. Raises RequestRejected."""
+    """Return the body. Raises RequestRefusal."""
     if media_type(request) != JSON:
-        raise RequestRejected(415, "malformed", f"the content type must be {JSON}")
+        raise RequestRefusal(415, "malformed", f"the content type must be {JSON}")
     if request.headers.get("Content-Encoding", "identity") != "identity":
-        raise RequestRejected(415, "malformed", "the body must not be compressed")
+        raise RequestRefusal(415, "malformed", "the body must not be compressed")
     length = request.content_length
     small = length is not None and length <= SMALL_BODY_BYTES
     # Not with `request.read()`, which keeps the body on the request. The request is part of a
@@ -89,9 +89,9 @@ async def read_body(request: web.Request) -> bytes:
                 await asyncio.sleep(0)
             return bytes(body)
     except TimeoutError:
-        raise RequestRejected(408, "slow", "the body took too long to arrive") from None
+        raise RequestRefusal(408, "slow", "the body took too long to arrive") from None
     except (OSError, web.RequestPayloadError):
-        raise RequestRejected(400, "disconnected", "the body ended early") from None
+        raise RequestRefusal(400, "disconnected", "the body ended early") from None
 
 
 async def write_answer(request: web.Request, response: web.Response) -> None:
@@ -116,5 +116,5 @@ def error_response(status: int, message: str) -> web.Response:
     return response
 
 
-def _too_large() -> RequestRejected:
-    return RequestRejected(413, "too_large", f"the body is longer than {MAX_BODY_BYTES} bytes")
+def _too_large() -> RequestRefusal:
+    return RequestRefusal(413, "too_large", f"the body is longer than {MAX_BODY_BYTES} bytes")

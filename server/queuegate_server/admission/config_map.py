@@ -13,7 +13,7 @@ from queuegate_server.admission.rules import (
     UPDATE,
     AdmissionRequest,
     AdmissionResponse,
-    denied,
+    deny,
 )
 from queuegate_server.admission.settings import AdmissionSettingsError, read_settings
 from queuegate_server.admission.settings_lint import lint_settings
@@ -47,16 +47,16 @@ async def check_config_map(request: AdmissionRequest, acl_names: AclNames) -> Ad
     ):
         return ALLOWED
     if isinstance(request.new, UnreadableObject):
-        return denied(str(request.new))
+        return deny(str(request.new))
     config_map = request.new if isinstance(request.new, dict) else {}
     texts = config_map.get("data") or {}
     binary = config_map.get("binaryData") or {}
     if not isinstance(request.new, dict) or not (_is_texts(texts) and _is_texts(binary)):
-        return denied("the object is not a valid ConfigMap")
+        return deny("the object is not a valid ConfigMap")
     try:
         data = _values(texts, binary)
     except ValueError as error:
-        return denied(str(error))
+        return deny(str(error))
     # In a thread, since the patterns of a hostile ConfigMap may take a second.
     errors, warnings = await asyncio.to_thread(_check_settings, data)
     if warning := _missing_queues(data, _name(request)):

@@ -25,7 +25,7 @@ _MAX_NAMESPACES: Final = 10_000
 _MAX_BYTES: Final = 2 * 1024 * 1024
 
 
-class NamespaceUnknown(Exception):
+class NamespaceError(Exception):
     """Raised when annotations cannot be looked up. The message gives the reason."""
 
 
@@ -34,7 +34,7 @@ class _CachedAnnotations(NamedTuple):
     resolved_at: float
 
 
-class CachedNamespaces:
+class NamespaceCache:
     """Caches annotations, with a single lookup per namespace for all concurrent callers.
 
     An entry is fresh for 30 s, and is used for up to 10 minutes if no newer one can be fetched.
@@ -49,7 +49,7 @@ class CachedNamespaces:
         """Start with an empty cache.
 
         Args:
-            fetch: Returns the annotations of a namespace. May block. Raises NamespaceUnknown.
+            fetch: Returns the annotations of a namespace. May block. Raises NamespaceError.
             clock: A monotonic clock in seconds.
             lookup_seconds: The time that a caller waits for a lookup.
         """
@@ -60,18 +60,18 @@ class CachedNamespaces:
         self._lookups = SingleFlight(self._look_up)
 
     async def annotations(self, namespace: str) -> Mapping[str, str]:
-        """Return the annotations, or none if the namespace is missing. Raises NamespaceUnknown."""
+        """Return the annotations, or none if the namespace is missing. Raises NamespaceError."""
         entry = self._entries.get(namespace)
         if entry is not None and self._clock() - entry.resolved_at < _FRESH_SECONDS:
             return entry.annotations
         try:
             async with asyncio.timeout(self._lookup_seconds):
                 return await self._lookups.join(namespace)
-        except (NamespaceUnknown, TimeoutError) as error:
+        except (NamespaceError, TimeoutError) as error:
             if entry is not None and self._clock() - entry.resolved_at < _STALE_SECONDS:
                 return entry.annotations
             if isinstance(error, TimeoutError):
-                raise NamespaceUnknown(
+                raise NamespaceError(
                     f"the API server did not respond within {self._lookup_seconds:g} s"
                 ) from None
             raise
@@ -92,7 +92,7 @@ class ApiServer:
         self._account = account
 
     def fetch(self, namespace: str) -> Mapping[str, str]:
-        """Return the annotations of a namespace. Blocks. Raises NamespaceUnknown."""
+        """Return the annotations of a namespace. Blocks. Raises NamespaceError."""
         try:
             # Both files are renewed while the process runs.
             token = (self._account / "token").read_text(encoding="ascii").strip()
@@ -111,9 +111,9 @@ class ApiServer:
             error.close()
             if error.code == _NOT_FOUND:
                 return {}
-            raise NamespaceUnknown(f"the API server responded with status {error.code}") from None
+            raise NamespaceError(f"the API server responded with status {error.code}") from None
         except URLError as error:
-            raise NamespaceUnknown(f"the API server cannot be reached: {error.reason}") from None
+            raise NamespaceError(f"the API server cannot be reached: {error.reason}") from None
         except (OSError, HTTPException, ValueError, KeyError, AttributeError, TypeError) as error:
             # The last four mean that the response is not a namespace.
-            raise NamespaceUnknown(f"the API server cannot be reached: {error}") from None
+            raise NamespaceError(f"the API server cannot be reached: {error}") from None

@@ -63,7 +63,7 @@ class _Review(TypedDict):
     request: _Request
 
 
-class _SkippedObject(TypedDict):
+class _AnyObject(TypedDict):
     """Any JSON object."""
 
 
@@ -75,7 +75,7 @@ class _Metadata(TypedDict, total=False):
 
 class _Pod(TypedDict, total=False):
     metadata: _Metadata | None
-    spec: _SkippedObject | None
+    spec: _AnyObject | None
 
 
 class _TemplateSpec(TypedDict, total=False):

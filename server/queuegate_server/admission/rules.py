@@ -71,7 +71,7 @@ class AdmissionResponse:
 ALLOWED: Final = AdmissionResponse(allowed=True)
 
 
-def denied(message: str) -> AdmissionResponse:
+def deny(message: str) -> AdmissionResponse:
     """Return a denial."""
     return AdmissionResponse(allowed=False, message=message)
 
@@ -99,9 +99,9 @@ def decide(
             return _decide_revision(scope)
         if request.operation == UPDATE:
             return _decide_update(scope)
-        return _decide_pod(scope) if request.kind == POD else _decide_workload(scope)
+        return _decide_creation(scope)
     except (UnreadableObject, user_info.InvalidUserInfo) as error:
-        return denied(str(error))
+        return deny(str(error))
 
 
 def verify(
@@ -115,7 +115,7 @@ def verify(
     response = decide(request, settings, namespace_annotations)
     if response.allowed:
         if response.patch:
-            return denied("user info annotation is missing; the mutating webhook adds it")
+            return deny("user info annotation is missing; the mutating webhook adds it")
         return response
     if request.operation != UPDATE and request.kind in METADATA:
         try:
@@ -135,12 +135,12 @@ class _Scope:
     settings: AdmissionSettings
     namespace_annotations: Mapping[str, str]
 
-    def processed(self) -> bool:
+    def is_processed(self) -> bool:
         """Whether the namespace is processed."""
         settings = self.settings
         return self._selected(_ENABLE, settings.process_namespaces, settings.bypass_namespaces)
 
-    def labelled(self) -> bool:
+    def is_labelled(self) -> bool:
         """Whether workloads in the namespace get an application ID."""
         settings = self.settings
         return self._selected(
@@ -157,9 +157,9 @@ class _Scope:
 
     def covers(self, pod: PodMetadata) -> bool:
         """Whether the pod belongs, or will belong, to an application."""
-        return self.processed() and (pod.has_application_id or self.labelled())
+        return self.is_processed() and (pod.has_application_id or self.is_labelled())
 
-    def from_system_user(self) -> bool:
+    def is_from_system_user(self) -> bool:
         return self.settings.system_users.match(self.request.user)
 
     def may_set(self) -> bool:
@@ -167,25 +167,22 @@ class _Scope:
         settings = self.settings
         return (
             settings.bypass_auth
-            or (settings.trust_controllers and self.from_system_user())
+            or (settings.trust_controllers and self.is_from_system_user())
             or settings.external_users.match(self.request.user)
             or any(settings.external_groups.match(group) for group in self.request.groups)
         )
 
 
-def _decide_pod(scope: _Scope) -> AdmissionResponse:
-    pod = pod_metadata(POD, scope.request.new)
-    label, scheduler = _SCHEDULER
-    added = pod.labels.get(label) != scheduler and scope.processed()
-    response = _check(scope, pod) or (_with_annotation(scope, pod) if added else ALLOWED)
-    return _without_foreign_label(scope, pod, response)
-
-
-def _decide_workload(scope: _Scope) -> AdmissionResponse:
-    if scope.request.kind == REPLICA_SET and scope.from_system_user():
+def _decide_creation(scope: _Scope) -> AdmissionResponse:
+    kind = scope.request.kind
+    if kind == REPLICA_SET and scope.is_from_system_user():
         return ALLOWED
-    pod = pod_metadata(scope.request.kind, scope.request.new)
-    added = scope.covers(pod)
+    pod = pod_metadata(kind, scope.request.new)
+    if kind == POD:
+        label, scheduler = _SCHEDULER
+        added = pod.labels.get(label) != scheduler and scope.is_processed()
+    else:
+        added = scope.covers(pod)
     response = _check(scope, pod) or (_with_annotation(scope, pod) if added else ALLOWED)
     return _without_foreign_label(scope, pod, response)
 
@@ -194,9 +191,9 @@ def _decide_binding(scope: _Scope) -> AdmissionResponse:
     """The annotations and labels of a binding replace those of the pod without another review."""
     binding = pod_metadata(POD, scope.request.new)
     if binding.user_info is not None:
-        return denied(_CHANGED)
+        return deny(_CHANGED)
     labels = scope.settings.user_labels
-    return denied(_LABEL_CHANGED) if any(map(binding.labels.get, labels)) else ALLOWED
+    return deny(_LABEL_CHANGED) if any(map(binding.labels.get, labels)) else ALLOWED
 
 
 def _decide_revision(scope: _Scope) -> AdmissionResponse:
@@ -214,7 +211,7 @@ def _decide_revision(scope: _Scope) -> AdmissionResponse:
         return ALLOWED
     for key, value in values:
         if value != names[key]:
-            return denied(_not_allowed(request, _ANNOTATION if key == ANNOTATION else _label(key)))
+            return deny(_not_allowed(request, _ANNOTATION if key == ANNOTATION else _label(key)))
     return ALLOWED
 
 
@@ -238,7 +235,7 @@ def _decide_annotation(
     if not covered or scope.covers(old) or _is_own(scope, new):
         return ALLOWED
     if scope.request.kind == POD:
-        return ALLOWED if not new.user_info or scope.may_set() else denied(_CHANGED)
+        return ALLOWED if not new.user_info or scope.may_set() else deny(_CHANGED)
     return _check(scope, new) or _with_annotation(scope, new)
 
 
@@ -246,7 +243,7 @@ def _decide_change(
     scope: _Scope, old: PodMetadata, new: PodMetadata, *, covered: bool
 ) -> AdmissionResponse:
     if scope.request.kind == POD:
-        return denied(_CHANGED)
+        return deny(_CHANGED)
     joins = covered and not scope.covers(old)
     if joins and (new.user_info is None or _is_own(scope, new)):
         return _with_annotation(scope, new)
@@ -255,7 +252,7 @@ def _decide_change(
         patch = new.patch(old.user_info or "") if covered else ()
         return AdmissionResponse(allowed=True, patch=patch)
     if not scope.may_set():
-        return denied(_CHANGED)
+        return deny(_CHANGED)
     return _check(scope, new) or ALLOWED
 
 
@@ -264,7 +261,7 @@ def _check(scope: _Scope, pod: PodMetadata) -> AdmissionResponse | None:
     if pod.user_info is None or scope.settings.bypass_auth:
         return None
     if not scope.may_set():
-        return denied(_not_allowed(scope.request, _ANNOTATION))
+        return deny(_not_allowed(scope.request, _ANNOTATION))
     user_info.parse(pod.user_info)
     return None
 
@@ -284,7 +281,7 @@ def _without_foreign_label(
     for key in scope.settings.user_labels:
         name = pod.labels.get(key)
         if name and name not in {scope.request.user, before.get(key)}:
-            return denied(_not_allowed(scope.request, _label(key)))
+            return deny(_not_allowed(scope.request, _label(key)))
     return response
 
 

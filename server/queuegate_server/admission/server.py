@@ -17,7 +17,7 @@ from queuegate_server.admin.http import AdminServer, Handler
 from queuegate_server.admission.app import AdmissionMetrics, Webhook
 from queuegate_server.admission.bodies import error_response
 from queuegate_server.admission.connections import WebhookConnection, WebhookConnections
-from queuegate_server.admission.namespaces import ApiServer, CachedNamespaces
+from queuegate_server.admission.namespaces import ApiServer, NamespaceCache
 from queuegate_server.admission.settings import (
     AdmissionSettings,
     decode_settings,
@@ -92,7 +92,7 @@ async def serve_admission(
     namespaces = None
     if options.namespace_annotations:
         api_server = ApiServer(options.api_server, options.service_account)
-        namespaces = CachedNamespaces(api_server.fetch, time.monotonic)
+        namespaces = NamespaceCache(api_server.fetch, time.monotonic)
     webhook = Webhook(lambda: settings.value, namespaces, metrics, options.acl_names)
     stop = asyncio.Event()
     connections = WebhookConnections(options.listen, certificate, options.client_names)

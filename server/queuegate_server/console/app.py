@@ -4,7 +4,7 @@ import asyncio
 import logging
 import re
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from contextlib import nullcontext
 from http import HTTPStatus
 from importlib import resources
@@ -15,7 +15,7 @@ import grpc
 from aiohttp import web
 
 from queuegate_server.admin.headers import cookie, has_long_query
-from queuegate_server.admin.http import ADMIT, Site
+from queuegate_server.admin.http import ADMIT, Handler, Site
 from queuegate_server.console.attention import problems
 from queuegate_server.console.callers import (
     HttpCall,
@@ -40,11 +40,7 @@ from queuegate_server.console.views import (
 )
 from queuegate_server.rpc.authentication import Authenticator, Principal, set_current_principal
 from queuegate_server.rpc.authorization import RateLimiter
-from queuegate_server.rpc.errors import (
-    PermissionDenied,
-    Unauthenticated,
-    to_status,
-)
+from queuegate_server.rpc.errors import PermissionDenied, Unauthenticated, to_status
 from queuegate_server.settings.callers import Role
 
 _LOG = logging.getLogger("queuegate_server.console")
@@ -53,6 +49,8 @@ MAX_LINE_BYTES: Final = 16 * 1024
 """A URL holds a queue path of up to 4 096 bytes, each escaped as three characters."""
 MAX_REQUESTS: Final = 32
 REQUEST_SECONDS: Final = 60.0
+_REST_SECONDS: Final = 0.01
+"""The pause after each page."""
 _CALLER: Final = "queuegate.caller"
 _SIGN_IN: Final = "sign-in"
 _SIGN_OUT: Final = "sign-out"
@@ -60,7 +58,7 @@ _LOOPBACK: Final = "loopback"
 _UNAUTHENTICATED: Final = 401
 _OWN_PAGE: Final = re.compile(re.escape(PREFIX) + r"[!-\[\]-~]*")
 """The path of a page: ASCII without backslashes."""
-_EXPLAINED: Final = {
+_EXPLANATIONS: Final = {
     403: "Other sites may link to pages but cannot load them.",
     404: "There is no such page.",
     405: "The page does not accept this request method.",
@@ -93,8 +91,6 @@ _HTTP: Final = {
 }
 """The HTTP status for a gRPC status; 500 for others."""
 
-_Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
-
 
 def console_site(
     services: Services, authenticator: Authenticator, rates: RateLimiter | None
@@ -108,10 +104,6 @@ def console_site(
     """
     app = Console(services, authenticator, rates).app()
     return Site(PREFIX, app, MAX_LINE_BYTES, MAX_REQUESTS, REQUEST_SECONDS)
-
-
-_REST_SECONDS: Final = 0.01
-"""The pause after each page."""
 
 
 class Console:
@@ -153,7 +145,7 @@ class Console:
                 app.router.add_route(route.method, f"/{route.path}", self._handler(route))
         return app
 
-    def _handler(self, route: Route) -> _Handler:
+    def _handler(self, route: Route) -> Handler:
         async def answer(request: web.Request) -> web.StreamResponse:
             try:
                 principal = self._identify(request)
@@ -363,27 +355,24 @@ class Console:
             ),
         )
         return web.Response(
-            body=body,
-            status=view.status,
-            content_type="text/html",
-            charset="utf-8",
+            body=body, status=view.status, content_type="text/html", charset="utf-8"
         )
 
     def _attention(self, request: web.Request, principal: Principal) -> tuple[str, ...]:
         """Return the notices for the banner. Health has its own list."""
-        is_health = request.path == url("health")
-        may_know = Role.READ in principal.rights.roles
-        return tuple(problems(self._services)) if may_know and not is_health else ()
+        if Role.READ not in principal.rights.roles or request.path == url("health"):
+            return ()
+        return tuple(problems(self._services))
 
     @web.middleware
-    async def _with_headers(self, request: web.Request, handler: _Handler) -> web.StreamResponse:
+    async def _with_headers(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         try:
             self._check_request(request)
             response = await handler(request)
         except web.HTTPRedirection as error:
             response = _redirect(error.headers["Location"], error.status)
         except web.HTTPException as error:
-            text = _EXPLAINED.get(error.status, "")
+            text = _EXPLANATIONS.get(error.status, "")
             response = await self._message(request, error.status, text)
         except Exception as error:  # the boundary: every error becomes a page
             error_status = to_status(error)

@@ -18,7 +18,8 @@ from queuegate_server.admin.headers import media_type
 MAX_FIELDS: Final = 50
 READ_SECONDS: Final = 15.0
 """The time limit for receiving a form."""
-_DRAINED: Final = 4
+_DRAIN_FACTOR: Final = 4
+"""A form is read to its end if it is at most this many times too large."""
 _PIECE_BYTES: Final = 8 * 1024
 """The amount of a form that is unescaped per step."""
 _MAX_PART_HEADERS: Final = 4 * 1024
@@ -109,14 +110,14 @@ async def _read(request: web.Request, most: int, steps: Steps) -> bytes:
     browser reads the response.
     """
     size, body = 0, bytearray()
-    if (request.content_length or 0) <= most * _DRAINED:
+    if (request.content_length or 0) <= most * _DRAIN_FACTOR:
         try:
             async with asyncio.timeout(READ_SECONDS):
                 async for chunk in request.content.iter_any():
                     size += len(chunk)
                     if size <= most:
                         body += chunk
-                    elif size > most * _DRAINED:
+                    elif size > most * _DRAIN_FACTOR:
                         break
                     # The event loop decrypts the next piece.
                     await steps.step()

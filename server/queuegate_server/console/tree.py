@@ -18,7 +18,7 @@ LEVEL: Final = 100
 """The number of children of one queue on a page."""
 MANY_LEVELS: Final = 10
 """The number of children shown per level if further levels are open."""
-MAX_FOUND: Final = 100
+MAX_MATCHES: Final = 100
 """The maximum number of queues in a search result."""
 _CHUNK: Final = 5_000
 """The number of paths searched without a pause: 1 ms."""
@@ -143,7 +143,7 @@ async def search(partition: Partition, text: str) -> tuple[list[str], bool]:
             if not number % _CHUNK:
                 await asyncio.sleep(PAUSE_SECONDS)
             if wanted in path.lower():
-                if len(matches) == MAX_FOUND:
+                if len(matches) == MAX_MATCHES:
                     return matches, True
                 matches.append(path)
     return matches, False

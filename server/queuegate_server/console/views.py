@@ -16,7 +16,6 @@ from queuegate_server.observe.counters import LookupCounters
 from queuegate_server.policystore.reloader import Reloader
 from queuegate_server.rpc.access_service import AccessServicer
 from queuegate_server.rpc.authentication import Principal
-from queuegate_server.rpc.policy_service import PolicyServicer
 from queuegate_server.rpc.user_group_service import UserGroupServicer
 from queuegate_server.settings.callers import Role
 from queuegate_server.settings.model import Settings
@@ -39,7 +38,6 @@ class Services:
     engine: Engine
     access: AccessServicer
     user_groups: UserGroupServicer
-    policies: PolicyServicer
     reloader: Reloader
     resolvers: ResolverManager
     lookups: LookupCounters
@@ -106,7 +104,7 @@ class View(NamedTuple):
     template: str
     title: str
     model: object
-    """The data for the template, as `page`."""
+    """The data for the template, as `page`: an object, or a dictionary whose keys are names."""
     status: int = 200
 
 

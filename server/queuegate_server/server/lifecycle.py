@@ -174,7 +174,6 @@ def _console(settings: Settings, parts: ServerParts, metrics: Callable[[], bytes
             engine=parts.core.engine,
             access=parts.access,
             user_groups=parts.user_groups,
-            policies=parts.policies,
             reloader=parts.core.reloader,
             resolvers=parts.core.resolvers,
             lookups=parts.core.lookups,

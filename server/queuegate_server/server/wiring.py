@@ -51,7 +51,6 @@ class ServerParts:
     core: DecisionCore
     access: AccessServicer
     user_groups: UserGroupServicer
-    policies: PolicyServicer
     server: Server
     health: health.HealthServicer
     draining: asyncio.Event
@@ -154,7 +153,6 @@ def build_server(
         core=core,
         access=access,
         user_groups=user_groups,
-        policies=policies,
         server=server,
         health=health_servicer,
         draining=draining,

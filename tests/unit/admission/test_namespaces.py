@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from queuegate_server.admission.namespaces import ApiServer, CachedNamespaces, NamespaceUnknown
+from queuegate_server.admission.namespaces import ApiServer, NamespaceCache, NamespaceError
 from tests.support.fakes.kubernetes_api import KubernetesApi
 
 
@@ -19,12 +19,12 @@ class Source:
         self.asked = 0
         self.failing = False
         self.now = 0.0
-        self.cached = CachedNamespaces(self.fetch, lambda: self.now)
+        self.cached = NamespaceCache(self.fetch, lambda: self.now)
 
     def fetch(self, namespace: str) -> Mapping[str, str]:
         self.asked += 1
         if self.failing:
-            raise NamespaceUnknown("down")
+            raise NamespaceError("down")
         return {namespace: str(self.asked)}
 
 
@@ -45,7 +45,7 @@ async def test_an_old_answer_serves_while_none_can_be_had() -> None:
     source.now = 599
     assert await source.cached.annotations("a") == {"a": "1"}
     source.now = 601
-    with pytest.raises(NamespaceUnknown):
+    with pytest.raises(NamespaceError):
         await source.cached.annotations("a")
     source.failing = False
     assert await source.cached.annotations("a") == {"a": "4"}
@@ -60,7 +60,7 @@ async def test_all_who_ask_at_once_are_answered_by_one_question() -> None:
         gate.wait(60)
         return {"x": "y"}
 
-    cached = CachedNamespaces(fetch, lambda: 0.0)
+    cached = NamespaceCache(fetch, lambda: 0.0)
     waiting = [asyncio.create_task(cached.annotations("a")) for _ in range(50)]
     await asyncio.sleep(0)
     waiting[0].cancel()
@@ -82,17 +82,17 @@ async def test_a_question_without_an_end_holds_no_review_up() -> None:
         return {"of": namespace}
 
     now = 0.0
-    cached = CachedNamespaces(fetch, lambda: now, lookup_seconds=0.1)
+    cached = NamespaceCache(fetch, lambda: now, lookup_seconds=0.1)
     try:
         async with asyncio.timeout(60):
             while True:
-                with contextlib.suppress(NamespaceUnknown):
+                with contextlib.suppress(NamespaceError):
                     await cached.annotations("a")
                     break
             hanging = True
             now = 31.0
             assert await cached.annotations("a") == {"of": "a"}
-            with pytest.raises(NamespaceUnknown, match="did not respond within"):
+            with pytest.raises(NamespaceError, match="did not respond within"):
                 await cached.annotations("b")
     finally:
         gate.set()
@@ -112,17 +112,17 @@ def test_the_api_server_is_asked(api: KubernetesApi, tmp_path: Path) -> None:
     server.fetch("../../pods?x=#")
     assert api.asked[-1] == "..%2F..%2Fpods%3Fx%3D%23"
     api.failing = True
-    with pytest.raises(NamespaceUnknown, match="the API server responded with status 500"):
+    with pytest.raises(NamespaceError, match="the API server responded with status 500"):
         server.fetch("dev")
     api.failing = False
     api.babbling = True
-    with pytest.raises(NamespaceUnknown, match="cannot be reached"):
+    with pytest.raises(NamespaceError, match="cannot be reached"):
         server.fetch("dev")
     api.babbling = False
     (tmp_path / "account/token").write_text("wrong")
-    with pytest.raises(NamespaceUnknown, match="the API server responded with status 401"):
+    with pytest.raises(NamespaceError, match="the API server responded with status 401"):
         server.fetch("dev")
-    with pytest.raises(NamespaceUnknown, match="cannot be reached"):
+    with pytest.raises(NamespaceError, match="cannot be reached"):
         ApiServer("https://127.0.0.1:1", tmp_path / "account").fetch("dev")
-    with pytest.raises(NamespaceUnknown, match="cannot be reached"):
+    with pytest.raises(NamespaceError, match="cannot be reached"):
         ApiServer(api.url, tmp_path / "nowhere").fetch("dev")

@@ -105,10 +105,10 @@ def test_a_very_deep_queue() -> None:
 
 
 async def test_search_is_bounded_and_says_so() -> None:
-    queues = partition(*(f"root.team{number}" for number in range(tree.MAX_FOUND + 1)))
+    queues = partition(*(f"root.team{number}" for number in range(tree.MAX_MATCHES + 1)))
     assert await tree.search(queues, "TEAM42") == (["root.team42"], False)
     found, has_more = await tree.search(queues, "team")
-    assert len(found) == tree.MAX_FOUND
+    assert len(found) == tree.MAX_MATCHES
     assert has_more
     assert await tree.search(queues, "nothing") == ([], False)
 
