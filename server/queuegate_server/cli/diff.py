@@ -7,7 +7,6 @@ from typing import NamedTuple, NoReturn
 
 import click
 
-from queuegate.cli.documents import to_json
 from queuegate.policy.acl import EMPTY, Acl
 from queuegate.policy.acl import parse as parse_acl
 from queuegate.policy.created_queues import Creator, QueueCreation, TemplateKind
@@ -137,21 +136,23 @@ def diff(
         raise click.UsageError(message, click.get_current_context())
     before, after = _loaded(old, new, options, None)
     entries = list(_differences(before, after))
-    if output == findings.TEXT:
-        for each in entries:
-            click.echo(str(each))
-    elif output == findings.JSON:
-        differences = [
-            {"partition": each.partition, "queue": each.queue, "change": each.change}
-            for each in entries
-        ]
-        click.echo(to_json({"old": old, "new": new, "differences": differences}))
-    else:
-        diagnostics = [
+    findings.write(
+        output,
+        "diff",
+        (
             Diagnostic(*_place(each, before, after), Severity.WARNING, str(each), queue=each.queue)
             for each in entries
-        ]
-        findings.write(output, "diff", diagnostics, {})
+        ),
+        text=map(str, entries),
+        document={
+            "old": old,
+            "new": new,
+            "differences": [
+                {"partition": each.partition, "queue": each.queue, "change": each.change}
+                for each in entries
+            ],
+        },
+    )
     sys.exit(EXIT_NO if entries else 0)
 
 
@@ -160,18 +161,19 @@ def _show_people(
 ) -> NoReturn:
     """Print who gains and who loses access, and exit."""
     failed = sum(each.fails(fail_on) for each in access_changes)
-    if output == findings.TEXT:
-        for each in access_changes:
-            click.echo(printable(str(each)))
-    elif output == findings.JSON:
-        changes = [each.document() for each in access_changes]
-        click.echo(
-            to_json({"old": old.name, "new": new.name, "changes": changes, "failed": failed})
-        )
-    elif output == findings.MARKDOWN:
-        click.echo("\n".join(markdown(access_changes, fail_on)))
-    else:
-        findings.write(output, "diff", [each.diagnostic(fail_on) for each in access_changes], {})
+    findings.write(
+        output,
+        "diff",
+        (each.diagnostic(fail_on) for each in access_changes),
+        text=(printable(str(each)) for each in access_changes),
+        markdown=markdown(access_changes, fail_on),
+        document={
+            "old": old.name,
+            "new": new.name,
+            "changes": [each.document() for each in access_changes],
+            "failed": failed,
+        },
+    )
     sys.exit(EXIT_NO if failed else 0)
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict
 from importlib.metadata import version
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Final
 from urllib.parse import quote
 
@@ -51,11 +52,11 @@ def _output_option(
             command(output=output, **arguments)
         except Failure as failure:
             name = click.get_current_context().info_name or ""
+            if output in {TEXT, MARKDOWN}:
+                raise
+            write(output, name, failure.diagnostics, more={"error": {"message": failure.message}})
             if output == JSON:
-                write(output, name, failure.diagnostics, {"error": {"message": failure.message}})
                 sys.exit(failure.exit_code)
-            if output not in {TEXT, MARKDOWN}:
-                write(output, name, failure.diagnostics, {})
             raise
 
     return with_output
@@ -68,27 +69,38 @@ def code(text: str) -> str:
 
 
 def write(
-    output: str, command: str, diagnostics: Iterable[Diagnostic], more: Mapping[str, Any]
+    output: str,
+    command: str,
+    diagnostics: Iterable[Diagnostic],
+    *,
+    text: Iterable[str] | None = None,
+    markdown: Iterable[str] = (),
+    document: Mapping[str, Any] | None = None,
+    more: Mapping[str, Any] = MappingProxyType({}),
 ) -> None:
-    """Write diagnostics to standard output.
+    """Write the findings of a command to standard output.
 
     Args:
         output: The format.
         command: The name of the command, used as the rule in SARIF.
-        diagnostics: The diagnostics.
-        more: Additional members of a JSON document.
+        diagnostics: The findings.
+        text: The lines for people; None for the diagnostics.
+        markdown: The lines of the table for a pull request.
+        document: The JSON document; None for the diagnostics.
+        more: Additional members of a JSON document of diagnostics.
     """
     if output == TEXT:
-        for diagnostic in diagnostics:
-            click.echo(str(diagnostic))
+        lines = map(str, diagnostics) if text is None else text
+    elif output == MARKDOWN:
+        lines = markdown
     elif output == "github":
-        for diagnostic in diagnostics:
-            click.echo(_annotation(command, diagnostic))
+        lines = (_annotation(command, each) for each in diagnostics)
     elif output == JSON:
-        document = {"diagnostics": [asdict(each) for each in diagnostics], **more}
-        click.echo(to_json(document))
+        lines = [to_json(document or {"diagnostics": [*map(asdict, diagnostics)], **more})]
     else:
-        click.echo(to_json(_sarif(command, diagnostics)))
+        lines = [to_json(_sarif(command, diagnostics))]
+    for line in lines:
+        click.echo(line)
 
 
 def _annotation(command: str, diagnostic: Diagnostic) -> str:
@@ -98,10 +110,12 @@ def _annotation(command: str, diagnostic: Diagnostic) -> str:
         properties |= {"line": str(diagnostic.line), "col": str(diagnostic.column)}
     properties["title"] = f"queuegate {command}"
     written = ",".join(f"{key}={_escaped(value, ':,')}" for key, value in properties.items())
-    text = (
-        f"{diagnostic.message} ({diagnostic.remedy})" if diagnostic.remedy else diagnostic.message
-    )
-    return f"::{diagnostic.severity} {written}::{_escaped(text)}"
+    return f"::{diagnostic.severity} {written}::{_escaped(_message(diagnostic))}"
+
+
+def _message(diagnostic: Diagnostic) -> str:
+    remedy = f" ({diagnostic.remedy})" if diagnostic.remedy else ""
+    return f"{diagnostic.message}{remedy}"
 
 
 def _escaped(text: str, more: str = "") -> str:
@@ -126,13 +140,10 @@ def _result(command: str, diagnostic: Diagnostic) -> dict[str, Any]:
     place: dict[str, Any] = {"artifactLocation": {"uri": _uri(diagnostic.file)}}
     if diagnostic.line:
         place["region"] = {"startLine": diagnostic.line, "startColumn": diagnostic.column}
-    text = (
-        f"{diagnostic.message} ({diagnostic.remedy})" if diagnostic.remedy else diagnostic.message
-    )
     return {
         "ruleId": command,
         "level": "error" if diagnostic.severity is Severity.ERROR else "warning",
-        "message": {"text": text},
+        "message": {"text": _message(diagnostic)},
         "locations": [{"physicalLocation": place}],
     }
 

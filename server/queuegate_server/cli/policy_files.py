@@ -363,11 +363,11 @@ def _report(
             continue
         diagnostics = list(result)
         if output == findings.TEXT:
-            findings.write(output, command, diagnostics, {})
+            findings.write(output, command, diagnostics)
         all_diagnostics += diagnostics
     counts = _counts(files, all_diagnostics)
     if output != findings.TEXT:
-        findings.write(output, command, all_diagnostics, counts)
+        findings.write(output, command, all_diagnostics, more=counts)
     click.echo(_summary(counts), err=True)
     if not is_readable:
         return EXIT_FAILURE

@@ -51,11 +51,9 @@ def policy_test(folders: tuple[str, ...], junit: Path | None, output: str) -> No
         ran += outcomes
     failures = [failure for each in ran for failure, _ in each.failures]
     checks = sum(each.checks for each in ran)
+    summary = f"{_count(len(ran), 'test')}, {_count(checks, 'check')}: {len(failures)} failed"
     counts = {"tests": len(ran), "checks": checks, "failed": len(failures)}
-    if output == findings.TEXT:
-        click.echo(f"{_count(len(ran), 'test')}, {_count(checks, 'check')}: {len(failures)} failed")
-    else:
-        findings.write(output, "test", failures, counts)
+    findings.write(output, "test", failures, text=[summary], more=counts)
     if junit is not None:
         _write_junit(junit, ran)
     sys.exit(EXIT_NO if failures else 0)

@@ -7,7 +7,6 @@ from typing import Any
 
 import click
 
-from queuegate.cli.documents import to_json
 from queuegate.cli.terminal import colours_for
 from queuegate.policy.worlds import ClosedWorld, World
 from queuegate_server.analysis.policy_file import PolicyFile
@@ -21,7 +20,7 @@ from queuegate_server.cli.command import (
     reading_options,
     resolver_types_option,
 )
-from queuegate_server.cli.findings import MARKDOWN, code
+from queuegate_server.cli.findings import code
 from queuegate_server.cli.users_from import read_users, users_from_option
 from queuegate_server.formats.acl_positions import Place
 from queuegate_server.formats.claims import load_claims
@@ -91,36 +90,30 @@ def prove(
         raise Failure.of(str(error), error.diagnostics) from None
     for note in prover.notes:
         click.echo(f"note: {printable(note)}", err=True)
-    _write(output, name, proofs, prover)
+    findings.write(
+        output,
+        "prove",
+        (_diagnostic(name, each) for each in proofs if each.refutation),
+        text=_lines(name, proofs),
+        markdown=_markdown(proofs),
+        document={"claims": [_document(name, each, prover) for each in proofs]},
+    )
     sys.exit(EXIT_NO if any(each.refutation for each in proofs) else 0)
 
 
-def _write(output: str, file: str, proofs: list[Proof], prover: Prover) -> None:
-    refuted = [each for each in proofs if each.refutation]
-    if output == findings.TEXT:
-        _print(file, proofs)
-        plural = "" if len(proofs) == 1 else "s"
-        click.echo(f"{len(proofs)} claim{plural}: {len(refuted)} refuted")
-    elif output == findings.JSON:
-        click.echo(to_json({"claims": [_document(file, each, prover) for each in proofs]}))
-    elif output == MARKDOWN:
-        click.echo("\n".join(_markdown(proofs)))
-    else:
-        diagnostics = [_diagnostic(file, each) for each in refuted]
-        findings.write(output, "prove", diagnostics, {})
-
-
-def _print(file: str, proofs: list[Proof]) -> None:
+def _lines(file: str, proofs: list[Proof]) -> Iterator[str]:
     colours = colours_for(sys.stdout)
     for each in proofs:
         verdict = colours.bad("refuted") if each.refutation else colours.good("proved")
         place = f"{file}:{each.stated.line}:{each.stated.column}"
-        click.echo(f"{printable(place)}: {verdict}: {printable(each.stated.text)}")
+        yield f"{printable(place)}: {verdict}: {printable(each.stated.text)}"
         for shown in each.shown:
-            click.echo(printable(f"  {shown.place}: {shown.text}"))
+            yield printable(f"  {shown.place}: {shown.text}")
             if shown.note:
-                click.echo(printable(f"  note: {shown.note}"))
-            click.echo(f"  $ {printable(shown.command)}")
+                yield printable(f"  note: {shown.note}")
+            yield f"  $ {printable(shown.command)}"
+    refuted = sum(bool(each.refutation) for each in proofs)
+    yield f"{len(proofs)} claim{'' if len(proofs) == 1 else 's'}: {refuted} refuted"
 
 
 def _document(file: str, proof: Proof, prover: Prover) -> Mapping[str, Any]:
