@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from queuegate_server.identity.members import MemberListing
     from queuegate_server.identity.resolver import Outcome, Resolver
-    from queuegate_server.server.offline import OfflineServices
+    from queuegate_server.server.offline import Substitute
     from queuegate_server.settings.model import Settings
 
 _TIMEOUT: Final = 30.0
@@ -44,45 +44,31 @@ _NO_MEMBERS: Final = "pass the server's settings with --config"
 
 
 class OfflineClient(ClientMethods):
-    """A client that decides from files, with the methods of the real one."""
+    """A client that decides in this process, with the methods of the real one."""
 
     def __init__(
         self,
-        policy: str | None,
-        config: str | None,
-        timeout: float | None,
-        reading: Mapping[tuple[str, ...], str] = MappingProxyType({}),
-        resolved: Sequence[str] | None = None,
+        settings: "Settings",
+        substitute: "Substitute",
+        timeout: float | None = None,
+        *,
+        without_groups: str = "",
     ) -> None:
-        """Read the files.
+        """Load the policy.
 
         Args:
-            policy: The scheduler's file, or None for the one that the settings name.
-            config: The settings of the server, or None for its defaults, without any directory.
+            settings: The settings of the server.
+            substitute: Returns the resolver to use instead of those of a type.
             timeout: The time limit of a call in seconds.
-            reading: Settings for reading the file, by key.
-            resolved: The groups that resolvers return for every user, or None to ask the resolvers.
+            without_groups: The message if the groups of a user are needed but not known; empty for
+                the server's.
 
         Raises:
-            RequestRejected: The server's code is not installed, or a file is invalid.
+            CannotServe: The policy is not valid.
         """
-        # The command itself reports what a server would log, except for failed lookups.
-        logging.getLogger("queuegate_server").setLevel(logging.ERROR)
-        if config is not None:
-            lookups = logging.getLogger("queuegate_server.identity")
-            lookups.setLevel(logging.WARNING)
-            lookups.handlers = [_StderrHandler()]
-        try:
-            channel = _InProcessChannel(
-                _settings(policy, config, reading),
-                has_settings=config is not None,
-                resolved=resolved,
-            )
-        except ModuleNotFoundError as error:
-            if (error.name or "queuegate").startswith("queuegate."):
-                raise
-            message = f"deciding without a server needs the server's code ({error.name} is missing)"
-            raise RequestRejected(f"{message}: pip install 'queuegate[server]'") from None
+        channel = _InProcessChannel(settings, substitute, without_groups)
+        self.snapshot: Final = channel.snapshot
+        """The policy."""
         plan = ChannelPlan(parse("unix:/offline"), None, [], timeout or _TIMEOUT)
         super().__init__(BlockingCalls(plan, cast("grpc.Channel", channel)))
 
@@ -93,22 +79,69 @@ class OfflineClient(ClientMethods):
         self._calls.close()
 
 
+def offline_client(
+    policy: str | None,
+    config: str | None,
+    timeout: float | None,
+    reading: Mapping[tuple[str, ...], str] = MappingProxyType({}),
+    resolved: Sequence[str] | None = None,
+) -> OfflineClient:
+    """Return a client that decides from files.
+
+    Args:
+        policy: The scheduler's file, or None for the one that the settings name.
+        config: The settings of the server, or None for its defaults, without any directory.
+        timeout: The time limit of a call in seconds.
+        reading: Settings for reading the file, by key.
+        resolved: The groups that resolvers return for every user, or None to ask the resolvers.
+
+    Raises:
+        RequestRejected: The server's code is not installed, or a file is invalid.
+    """
+    # The command itself reports what a server would log, except for failed lookups.
+    logging.getLogger("queuegate_server").setLevel(logging.ERROR)
+    if config is not None:
+        lookups = logging.getLogger("queuegate_server.identity")
+        lookups.setLevel(logging.WARNING)
+        lookups.handlers = [_StderrHandler()]
+    try:
+        from queuegate_server.identity.resolver import KnownUser, LookupFailure
+        from queuegate_server.server.offline import CannotServe
+        from queuegate_server.settings.load import SettingsError
+    except ModuleNotFoundError as error:
+        if (error.name or "queuegate").startswith("queuegate."):
+            raise
+        message = f"deciding without a server needs the server's code ({error.name} is missing)"
+        raise RequestRejected(f"{message}: pip install 'queuegate[server]'") from None
+    unknown = StaticDirectory(lambda _: LookupFailure(_NO_GROUPS))
+    known = StaticDirectory(lambda _: KnownUser(tuple(resolved or ())))
+
+    def substitute(kind: str) -> "Resolver | None":
+        if resolved is not None:
+            return known
+        return None if config is not None or kind in _ASK_NOBODY else unknown
+
+    try:
+        settings = _settings(policy, config, reading)
+        message = _NO_GROUPS if config is None else ""
+        return OfflineClient(settings, substitute, timeout, without_groups=message)
+    except (SettingsError, CannotServe) as error:
+        raise RequestRejected(str(error), reason=INVALID_CONFIGURATION) from None
+
+
 def _settings(
     policy: str | None, config: str | None, reading: Mapping[tuple[str, ...], str]
 ) -> "Settings":
-    """Return the settings of a server with these options. Raises RequestRejected."""
-    from queuegate_server.settings.load import SettingsError, load_settings
+    """Return the settings of a server with these options. Raises SettingsError."""
+    from queuegate_server.settings.load import load_settings
     from queuegate_server.settings.source_map import Override
 
     options = [] if policy is None else [Override("--policy", ("policy", "path"), policy)]
     for key, value in reading.items():
         options.append(Override(f"--{key[-1].replace('_', '-')}", key, value))
-    try:
-        if config is None:
-            return load_settings(options=options)
-        return load_settings(Path(config), os.environ, options)
-    except SettingsError as error:
-        raise RequestRejected(str(error), reason=INVALID_CONFIGURATION) from None
+    if config is None:
+        return load_settings(options=options)
+    return load_settings(Path(config), os.environ, options)
 
 
 class _StderrHandler(logging.Handler):
@@ -119,74 +152,44 @@ class _StderrHandler(logging.Handler):
             sys.stderr.write(f"{escape(line)}\n")
 
 
-class _NoDirectory:
-    """Replaces directories: nothing is opened."""
+class StaticDirectory:
+    """A resolver that takes the place of directories: a function answers."""
 
     is_local = True
 
+    def __init__(self, outcome_of: "Callable[[str], Outcome]") -> None:
+        """Answer with the outcome of a function of the user."""
+        self._outcome_of = outcome_of
+
     async def open(self) -> None:
-        pass
+        """Do nothing."""
 
     async def close(self) -> None:
-        pass
+        """Do nothing."""
+
+    async def resolve(self, user: str) -> "Outcome":
+        """Return the outcome for a user."""
+        return self._outcome_of(user)
 
     async def members(self, listing: "MemberListing") -> None:
+        """Give up: members of groups are not known."""
         listing.give_up(_NO_MEMBERS)
-
-
-class _FixedGroups(_NoDirectory):
-    """Gives every user the same groups."""
-
-    def __init__(self, groups: Sequence[str]) -> None:
-        self._groups = tuple(groups)
-
-    async def resolve(self, _user: str) -> "Outcome":
-        from queuegate_server.identity.resolver import KnownUser
-
-        return KnownUser(self._groups)
-
-
-class _EmptyDirectory(_NoDirectory):
-    """Knows no user."""
-
-    async def resolve(self, _user: str) -> "Outcome":
-        from queuegate_server.identity.resolver import LookupFailure
-
-        return LookupFailure(_NO_GROUPS)
 
 
 class _InProcessChannel:
     """The subset of `grpc.Channel` that the stubs of unary calls need."""
 
-    def __init__(
-        self, settings: "Settings", *, has_settings: bool, resolved: Sequence[str] | None
-    ) -> None:
-        """Load the policy. Raises RequestRejected."""
-        from queuegate_server.server.offline import CannotServe, OfflineServices
+    def __init__(self, settings: "Settings", substitute: "Substitute", without_groups: str) -> None:
+        """Load the policy. Raises CannotServe."""
+        from queuegate_server.server.offline import OfflineServices
 
         self._runner = asyncio.Runner()
-        self._has_settings = has_settings
-
-        unknown, known = _EmptyDirectory(), _FixedGroups(resolved or ())
-
-        def substitute(kind: str) -> "Resolver | None":
-            if resolved is not None:
-                return known
-            return None if has_settings or kind in _ASK_NOBODY else unknown
-
-        async def load() -> "OfflineServices":
-            services = OfflineServices(settings, substitute)
-            try:
-                await services.load()
-            except CannotServe as error:
-                await services.close()
-                raise RequestRejected(str(error), reason="INVALID_CONFIGURATION") from None
-            return services
-
+        self._without_groups = without_groups
+        self._services = OfflineServices(settings, substitute)
         try:
-            self._services = self._runner.run(load())
+            self.snapshot = self._runner.run(self._services.load())
         except BaseException:
-            self._runner.close()
+            self.close()
             raise
 
     def unary_unary(
@@ -224,6 +227,6 @@ class _InProcessChannel:
             raise DeadlineExceeded(f"no answer within {seconds:g} s") from None
         except Exception as error:
             failure = _errors.from_item(to_status(error).proto)
-        if isinstance(failure, GroupsUnavailable) and not self._has_settings:
-            raise GroupsUnavailable(_NO_GROUPS, code=failure.code, reason=failure.reason)
+        if isinstance(failure, GroupsUnavailable) and self._without_groups:
+            raise GroupsUnavailable(self._without_groups, code=failure.code, reason=failure.reason)
         raise failure

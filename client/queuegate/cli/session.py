@@ -94,7 +94,7 @@ class Session:
         Raises ValueError, OSError and RequestRejected.
         """
         if self.is_offline:
-            from queuegate.cli.offline import OfflineClient  # noqa: PLC0415
+            from queuegate.cli.offline import offline_client  # noqa: PLC0415
 
             name = partition_name(self.of_partition)
             reading = {
@@ -103,7 +103,7 @@ class Session:
                 ("policy", "yarn_site"): self.yarn_site,
             }
             values = {key: value for key, value in reading.items() if value is not None}
-            return OfflineClient(
+            return offline_client(
                 self.policy, self.config, self.timeout, values, self.resolved_group
             )
         # Imported late, together with gRPC, so that incorrect usage and --help are reported

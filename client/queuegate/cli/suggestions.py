@@ -16,7 +16,7 @@ _MAX_COMPARED: Final = 2_000
 
 
 def similar_queue(
-    client: "ClientMethods", asked: Check, evaluated_queue: str, timeout: float
+    client: "ClientMethods", asked: Check, evaluated_queue: str, timeout: float | None = None
 ) -> str:
     """Return the existing queue with the path most similar to the requested one; empty if none.
 
@@ -27,7 +27,7 @@ def similar_queue(
         client: The client that asked.
         asked: The question.
         evaluated_queue: The nearest existing ancestor. Only queues below it are suggested.
-        timeout: The time limit in seconds.
+        timeout: The time limit in seconds; None: the client's default.
     """
     try:
         queues = client.get_policy(asked.partition, evaluated_queue, timeout=timeout).queues

@@ -1,6 +1,5 @@
 """`queuegate-server test`: runs tests of policies."""
 
-import asyncio
 import logging
 import sys
 from collections.abc import Iterable, Iterator
@@ -43,7 +42,7 @@ def policy_test(folders: tuple[str, ...], junit: Path | None, output: str) -> No
     logging.getLogger("queuegate_server").setLevel(logging.ERROR)
     ran: list[Outcome] = []
     for file in _files(folders):
-        outcomes, notes = asyncio.run(run_file(file))
+        outcomes, notes = run_file(file)
         if output == findings.TEXT:
             _print(file, outcomes)
         for note in notes:

@@ -2,26 +2,25 @@
 
 import time
 from collections.abc import Collection, Iterator
-from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
-from queuegate import _requests, _responses
 from queuegate._types import Check, ExplainedGroups, GroupsOrigin
 from queuegate.cli import render
-from queuegate.cli.suggestions import most_similar
+from queuegate.cli.offline import OfflineClient, StaticDirectory
+from queuegate.cli.suggestions import similar_queue
 from queuegate.cli.terminal import Colours
+from queuegate.exceptions import QueuegateError
 from queuegate.policy.decision import Access
 from queuegate.policy.names import partition_name
-from queuegate.v1 import access_pb2, policy_pb2
 from queuegate_server.cli.command import Failure, read_or_fail
 from queuegate_server.engine import Snapshot
 from queuegate_server.formats.diagnostics import Diagnostic, Severity, has_errors, quoted
 from queuegate_server.formats.policy_tests import Expectation, PolicyTests, load_tests
 from queuegate_server.identity import resolver
 from queuegate_server.identity.registry import DEFAULT_TYPE
-from queuegate_server.rpc.errors import to_status
-from queuegate_server.server.offline import CannotServe, OfflineServices
+from queuegate_server.server.offline import CannotServe
 from queuegate_server.settings.load import SettingsError, load_settings
 from queuegate_server.settings.model import Settings
 from queuegate_server.settings.source_map import Override
@@ -40,7 +39,7 @@ class Outcome:
     """The failures, each with an explanation of the decision."""
 
 
-async def run_file(file: Path) -> tuple[list[Outcome], list[str]]:
+def run_file(file: Path) -> tuple[list[Outcome], list[str]]:
     """Run the tests of a file. Also return notes for people. Raises Failure."""
     data, name = read_or_fail(file)
     tests, diagnostics = load_tests(data, name)
@@ -51,21 +50,25 @@ async def run_file(file: Path) -> tuple[list[Outcome], list[str]]:
         path = str(file.parent / tests.policy)
         options = [Override(f"{name}: policy", ("policy", "path"), path)]
     config = file.parent / tests.config if tests.config else None
+
+    def outcome_of(user: str) -> resolver.Outcome:
+        if (groups := tests.users.get(user)) is None:
+            return resolver.NoSuchUser("the user has no value in `users`")
+        return resolver.KnownUser(groups)
+
+    directory = StaticDirectory(outcome_of)
+    try:
+        settings = load_settings(config, options=options)
+        client = OfflineClient(settings, lambda _: directory)
+    except (SettingsError, CannotServe) as error:
+        raise Failure.of(f"{name}: the policy cannot be loaded:", error.diagnostics) from None
     outcomes = []
-    async with AsyncExitStack() as opened:
-        try:
-            settings = load_settings(config, options=options)
-            users = _Users(tests)
-            services = OfflineServices(settings, lambda _: users)
-            opened.push_async_callback(services.close)
-            snapshot = await services.load()
-        except (SettingsError, CannotServe) as error:
-            raise Failure.of(f"{name}: the policy cannot be loaded:", error.diagnostics) from None
-        without = frozenset(_without_resolver(settings, snapshot))
+    with client:
+        without = frozenset(_without_resolver(settings, client.snapshot))
         for test in tests.tests:
             start = time.perf_counter()
             results = [
-                await _failure(services, name, each, _given_groups(tests, each, without))
+                _failure(client, name, each, _given_groups(tests, each, without))
                 for each in test.expectations
             ]
             seconds = time.perf_counter() - start
@@ -103,23 +106,19 @@ def _given_groups(
     return (tests.users.get(expected.user) or None) if is_without else None
 
 
-async def _failure(
-    services: OfflineServices, file: str, expected: Expectation, groups: tuple[str, ...] | None
+def _failure(
+    client: OfflineClient, file: str, expected: Expectation, groups: tuple[str, ...] | None
 ) -> tuple[Diagnostic, list[str]] | None:
     """Return how a decision differs from the expected one; None if it does not."""
     shown: list[str] = []
+    options: dict[str, Any] = {
+        "partition": expected.partition,
+        "access": Access(expected.access),
+        "groups": groups,
+        "real_user": expected.real_user,
+    }
     try:
-        asked = Check(
-            expected.user,
-            expected.queue,
-            expected.partition,
-            Access(expected.access),
-            groups=groups,
-            real_user=expected.real_user,
-        )
-        request = _requests.check(asked).SerializeToString()
-        data = await services.call("CheckQueueAccess", request)
-        decision = _responses.decision(access_pb2.CheckQueueAccessResponse.FromString(data))
+        decision = client.check(expected.user, expected.queue, **options)
         wanted = {"allowed": expected.allowed, **expected.more}
         differences = [
             f"{key} is {_written(getattr(decision, key))}, expected {_written(value)}"
@@ -127,34 +126,24 @@ async def _failure(
             if getattr(decision, key) != value
         ]
         if differences:
-            request = _requests.explain(asked).SerializeToString()
-            data = await services.call("ExplainQueueAccess", request)
-            full = _responses.explanation(access_pb2.ExplainQueueAccessResponse.FromString(data))
+            asked = Check(expected.user, expected.queue, **options)
+            full = client.explain(expected.user, expected.queue, **options)
             full = replace(full, groups=_of_file(full.groups))
-            meant = await _meant(services, asked, decision.evaluated_queue)
+            meant = ""
+            if decision.evaluated_queue:
+                meant = similar_queue(client, asked, decision.evaluated_queue)
             lines = render.explanation(asked, full, Colours(on=False), meant)
             shown = "\n".join(lines).split("\n")
-    except ValueError as error:
-        differences = [str(error)]
-    except Exception as error:
-        status = to_status(error)
-        differences = [f"{status.code.name}: {status.proto.message}"]
+    except QueuegateError as error:
+        differences = [f"{error.code}: {error.message}"]
         if groups:
             differences.append("partition without a resolver: the request gives the groups")
+    except ValueError as error:
+        differences = [str(error)]
     if not differences:
         return None
     message = f"{expected.user} {expected.access} {expected.queue}: {'; '.join(differences)}"
     return Diagnostic(file, expected.line, expected.column, Severity.ERROR, message), shown
-
-
-async def _meant(services: OfflineServices, asked: Check, evaluated_queue: str) -> str:
-    """Return the queue to suggest; empty if the requested one exists."""
-    if not evaluated_queue:
-        return ""
-    request = _requests.policy(asked.partition, evaluated_queue).SerializeToString()
-    data = await services.call("GetPolicy", request)
-    queues = policy_pb2.GetPolicyResponse.FromString(data).queues
-    return most_similar(asked.queue, evaluated_queue, [queue.path for queue in queues])
 
 
 def _of_file(groups: ExplainedGroups) -> ExplainedGroups:
@@ -167,25 +156,3 @@ def _of_file(groups: ExplainedGroups) -> ExplainedGroups:
 
 def _written(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value) or "empty"
-
-
-class _Users:
-    """Resolves the users of a test file."""
-
-    is_local = True
-
-    def __init__(self, tests: PolicyTests) -> None:
-        self._users = tests.users
-
-    async def open(self) -> None:
-        """Do nothing."""
-
-    async def close(self) -> None:
-        """Do nothing."""
-
-    async def resolve(self, user: str) -> resolver.Outcome:
-        """Return the groups from the file."""
-        groups = self._users.get(user)
-        if groups is None:
-            return resolver.NoSuchUser("the user has no value in `users`")
-        return resolver.KnownUser(groups)

@@ -10,7 +10,7 @@ from click.testing import CliRunner, Result
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from queuegate.cli.offline import OfflineClient
+from queuegate.cli.offline import offline_client
 from queuegate.exceptions import InvalidArgument
 from queuegate_server.cli.policy_test import policy_test
 
@@ -173,7 +173,7 @@ def test_a_test_generated_from_any_decision_passes(
 ) -> None:
     groups = {user: [*found, "other"] for user, _, _, found in asked}
     tests = []
-    with OfflineClient("queues.yaml", None, 60) as client:
+    with offline_client("queues.yaml", None, 60) as client:
         for user, queue, access, _ in asked:
             decision = client.check(user, queue, access=access, groups=groups[user])  # type: ignore[arg-type]
             tests.append(
@@ -201,7 +201,7 @@ def test_a_test_generated_from_any_decision_passes(
 @pytest.mark.parametrize("user", ["CORP\\jdoe", "auth0|62f", "ann b", "9x"])
 def test_names_that_a_request_with_groups_cannot_have(folder: Path, user: str) -> None:
     """Without a resolver, a server knows these groups from requests only, and refuses them."""
-    with OfflineClient("queues.yaml", None, 60) as client:
+    with offline_client("queues.yaml", None, 60) as client:
         with pytest.raises(InvalidArgument) as refused:
             client.check(user, "root.a", groups=["g1"])
         assert client.check(user, "root.b").allowed
