@@ -5,10 +5,10 @@ Durations and sizes are written as people write them: `30s`, `250ms`, `1h30m`, `
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Annotated, Final
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict
 from pydantic_core import PydanticCustomError
 
 KIB: Final = 1024
@@ -29,6 +29,16 @@ _NUMBER: Final = r"[0-9]{1,15}(?:\.[0-9]{1,9})?"
 _DURATION: Final = re.compile(rf"(?:{_NUMBER}(?:ms|s|m|h|d))+|{_NUMBER}")
 _DURATION_PART: Final = re.compile(rf"({_NUMBER})(ms|s|m|h|d)?")
 _SIZE: Final = re.compile(rf"({_NUMBER})(B|kB|MB|GB|KiB|MiB|GiB)?")
+
+
+def parsed_by(parse: Callable[[str], object]) -> AfterValidator:
+    """Return a validator for texts that a function parses. The function raises ValueError."""
+
+    def check(text: str) -> str:
+        parse(text)
+        return text
+
+    return AfterValidator(check)
 
 
 class Section(BaseModel):

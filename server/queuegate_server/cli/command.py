@@ -1,6 +1,7 @@
 """Code shared by the commands of `queuegate-server`: failures, options, and reading files."""
 
 import functools
+import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final, Self
@@ -137,3 +138,20 @@ def unreadable(file: str | Path, error: OSError) -> Diagnostic:
     """Return the diagnostic of a file that cannot be read."""
     message = f"cannot be read: {error.strerror or error}"
     return Diagnostic(shown_name(file), 0, 0, Severity.ERROR, message, remedy(error))
+
+
+def write_file(
+    file: Path, text: str, remedy: str, *, mode: int = 0o666, force: bool = False
+) -> None:
+    """Write a new file, or with `force` overwrite one. Raises Failure.
+
+    `remedy` completes the message about a file that exists.
+    """
+    flags = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | (os.O_TRUNC if force else os.O_EXCL)
+    try:
+        with os.fdopen(os.open(file, flags, mode), "w", encoding="utf-8") as stream:
+            stream.write(text)
+    except FileExistsError:
+        raise Failure(f"{file}: exists; {remedy}") from None
+    except OSError as error:
+        raise Failure(f"{file}: cannot be written: {error.strerror or error}") from None

@@ -1,9 +1,10 @@
 """`queuegate-server diff`: compares the users and groups that the ACLs of two policies let in."""
 
+import re
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import NamedTuple, NoReturn
+from typing import Final, NamedTuple, NoReturn
 
 import click
 
@@ -12,6 +13,8 @@ from queuegate.policy.acl import parse as parse_acl
 from queuegate.policy.created_queues import Creator, QueueCreation, TemplateKind
 from queuegate.policy.decision import Access
 from queuegate.policy.queue import Queue
+from queuegate.policy.reach import SubjectKind
+from queuegate.policy.worlds import Subject
 from queuegate_server.analysis.access_changes import (
     ANY,
     GAIN,
@@ -22,7 +25,6 @@ from queuegate_server.analysis.access_changes import (
 )
 from queuegate_server.analysis.policy_file import PolicyFile
 from queuegate_server.cli import EXIT_NO, findings, policies
-from queuegate_server.cli.access_changes import markdown, parse_allowed
 from queuegate_server.cli.command import (
     STDIN,
     Failure,
@@ -34,6 +36,8 @@ from queuegate_server.cli.users_from import read_users, users_from_option
 from queuegate_server.formats.acl_positions import AclKey, Place
 from queuegate_server.formats.diagnostics import Diagnostic, Severity, printable, quoted
 from queuegate_server.formats.registry import FormatOptions
+
+_ALLOWED: Final = re.compile(r"(?:(user|group|proxy):(.+)|everyone):(root(?:\..+)?)")
 
 
 class Difference(NamedTuple):
@@ -52,6 +56,21 @@ class Difference(NamedTuple):
         """Return the change as a line of text."""
         queue = f", queue {quoted(self.queue)}" if self.queue else ""
         return f"partition {quoted(self.partition)}{queue}: {self.change}"
+
+
+def _allowed_gains(
+    _: click.Context, __: click.Parameter, values: tuple[str, ...]
+) -> tuple[AllowedGain, ...]:
+    """Return the values of `--allow-gain`. Raises click.BadParameter."""
+    gains = []
+    for value in values:
+        match = _ALLOWED.fullmatch(value)
+        if match is None:
+            message = f"{value!r} is not SUBJECT:QUEUE: write for example group:ml:root.ml"
+            raise click.BadParameter(message)
+        kind = SubjectKind(match[1]) if match[1] else SubjectKind.EVERYONE
+        gains.append(AllowedGain(Subject(kind, match[2] or "*"), match[3]))
+    return tuple(gains)
 
 
 @click.command()
@@ -75,7 +94,7 @@ class Difference(NamedTuple):
     "allowed",
     multiple=True,
     metavar="SUBJECT:QUEUE",
-    callback=parse_allowed,
+    callback=_allowed_gains,
     help="With --people: an intended gain, at the queue and below, such as"
     " group:ml:root.ml, user:sue:root or everyone:root.open. Repeatable.",
 )
@@ -166,7 +185,7 @@ def _show_people(
         "diff",
         (each.diagnostic(fail_on) for each in access_changes),
         text=(printable(str(each)) for each in access_changes),
-        markdown=markdown(access_changes, fail_on),
+        markdown=_markdown(access_changes, fail_on),
         document={
             "old": old.name,
             "new": new.name,
@@ -175,6 +194,25 @@ def _show_people(
         },
     )
     sys.exit(EXIT_NO if failed else 0)
+
+
+def _markdown(changes: Iterable[AccessChange], fail_on: str) -> Iterator[str]:
+    """Yield the lines of a Markdown table for a pull request comment."""
+    rows = [*changes]
+    if not rows:
+        yield "Nobody gains or loses access to a queue."
+        return
+    yield "| | queue | access | gain | lose | queues below |"
+    yield "|---|---|---|---|---|---|"
+    for each in rows:
+        mark = "❌" if each.fails(fail_on) else "✅"
+        cells = (
+            findings.code(side.in_words("")[1:]) if side else ""
+            for side in (each.gained, each.lost)
+        )
+        below = f"{each.below}" + (f" (+ {each.partly_below} partly)" if each.partly_below else "")
+        queue = findings.code(f"{each.partition}: {each.queue}")
+        yield f"| {mark} | {queue} | {each.access} | {' | '.join(cells)} | {below} |"
 
 
 def _place(difference: Difference, old: PolicyFile, new: PolicyFile) -> Place:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 
+from queuegate_server.cli import EXIT_NO
 from queuegate_server.cli.command import Failure, config_option, overrides_option
 from queuegate_server.formats.diagnostics import printable
 from queuegate_server.identity.registry import CHAIN
@@ -23,8 +24,6 @@ from queuegate_server.identity.resolvers.ldap.instrumentation import LdapStatist
 from queuegate_server.identity.resolvers.ldap.options import LdapOptions
 from queuegate_server.settings.load import SettingsError, load_settings
 from queuegate_server.settings.model import Settings
-
-_FAILED = 1
 
 
 @click.command("ldap-check")
@@ -47,7 +46,7 @@ def ldap_check(config: Path, user: str, resolver: str | None, overrides: tuple[s
     if not options.verify_certificate:
         click.echo("WARNING: verify_certificate is off: anyone can impersonate the directory")
     os.environ.setdefault("LDAPNOINIT", "1")
-    raise SystemExit(0 if asyncio.run(_check(options, user)) else _FAILED)
+    raise SystemExit(0 if asyncio.run(_check(options, user)) else EXIT_NO)
 
 
 @click.command("ldap-presets")
@@ -75,14 +74,12 @@ def _chosen(settings: Settings, name: str | None) -> tuple[str, LdapOptions]:
     if not known:
         raise Failure("the settings contain no resolver of type ldap")
     names = ", ".join(known)
-    configured = settings.resolvers.get(name or "")
+    if name is None:
+        raise Failure(f"choose a resolver of type ldap with --resolver: {names}")
+    configured = settings.resolvers.get(name)
     if configured is not None and configured.type == CHAIN:
         raise Failure(f"{name} is a chain: choose one of its resolvers, of type ldap: {names}")
-    if name is not None:
-        raise Failure(
-            f"--resolver {name}: there is no such resolver of type ldap; choose from {names}"
-        )
-    raise Failure(f"choose a resolver of type ldap with --resolver: {names}")
+    raise Failure(f"--resolver {name}: there is no such resolver of type ldap; choose from {names}")
 
 
 async def _check(options: LdapOptions, user: str) -> bool:

@@ -15,16 +15,7 @@ from queuegate_server.settings.source_map import Override
 
 
 def load(file: str, options: FormatOptions, config: Path | None = None) -> PolicyFile:
-    """Load a policy.
-
-    Args:
-        file: The name of the file, or `-` for standard input.
-        options: How it is read.
-        config: The settings that say so instead, if they are given.
-
-    Raises:
-        Failure: The policy cannot be read or is invalid.
-    """
+    """Load a policy from a file, or from standard input if its name is `-`; see `parse`."""
     if config is not None and file == STDIN:
         raise Failure("-: not allowed with --config, where a policy must be a file")
     return parse(*read_or_fail(file), None, options, config)
@@ -33,17 +24,17 @@ def load(file: str, options: FormatOptions, config: Path | None = None) -> Polic
 def parse(
     data: bytes, name: str, format_name: str | None, options: FormatOptions, config: Path | None
 ) -> PolicyFile:
-    """Load a policy from text that has been read; see `load`.
+    """Load a policy from text.
 
     Args:
         data: The text.
         name: The name of the file.
         format_name: The format, or None to detect it.
-        options: How it is read.
-        config: The settings that say so instead, if they are given.
+        options: How the text is read, unless settings say so.
+        config: The file of the settings, if there is one.
 
     Raises:
-        Failure: The policy or the settings are invalid.
+        Failure: The policy or the settings are invalid, or cannot be read.
     """
     stated = None if config is None else settings(config, name)
     options = options if stated is None else reading_options_of(stated)
@@ -56,22 +47,13 @@ def parse(
         for each in loaded.partitions
         if stated is not None and not stated.partition(each).trust_provided_groups
     )
-    return PolicyFile(
-        name,
-        data,
-        format_name,
-        options,
-        loaded.partitions,
-        str(config) if config else "",
-        distrusting,
-    )
+    named = str(config) if config else ""
+    return PolicyFile(name, data, format_name, options, loaded.partitions, named, distrusting)
 
 
 def settings(config: Path, policy: str | None = None) -> Settings:
-    """Return the settings of a server that serves a policy, or without a policy, those that it
-    names.
-
-    Raises Failure.
+    """Return the settings of a server, with a policy instead of those that they name if one is
+    given. Raises Failure.
     """
     options = [] if policy is None else [Override(policy, ("policy", "path"), policy)]
     try:
@@ -81,14 +63,9 @@ def settings(config: Path, policy: str | None = None) -> Settings:
 
 
 def reading_options_of(config: Settings, source: PolicySource | None = None) -> FormatOptions:
-    """Return the options with which a server with these settings reads its policy.
+    """Return the options with which a server reads one of its policies, by default the first.
 
-    Args:
-        config: The settings.
-        source: One of its policies, or None for the first.
-
-    Raises:
-        Failure: The `yarn_site` of the policy cannot be read.
+    Raises Failure if the `yarn_site` of the policy cannot be read.
     """
     source = source or config.sources[0]
     return FormatOptions(

@@ -24,6 +24,7 @@ from queuegate_server.cli.command import (
     resolver_types_option,
     shown_name,
     unreadable,
+    write_file,
 )
 from queuegate_server.cli.findings import output_option
 from queuegate_server.cli.start_checks import (
@@ -264,7 +265,10 @@ def convert(
         click.echo(str(diagnostic), err=True)
     if not result.text:
         sys.exit(EXIT_FAILURE)
-    _write(result.text, output, force=force)
+    if output is None:
+        click.echo(result.text, nl=False)
+    else:
+        write_file(output, result.text, "--force overwrites it", force=force)
     for remark in result.remarks:
         click.echo(f"note: {remark}", err=True)
     sys.exit(EXIT_NO if result.lost else 0)
@@ -384,17 +388,3 @@ def _summary(counts: Mapping[str, int]) -> str:
         f"{number} {noun.removesuffix('s') if number == 1 else noun}"
         for noun, number in counts.items()
     )
-
-
-def _write(text: str, output: Path | None, *, force: bool) -> None:
-    if output is None:
-        click.echo(text, nl=False)
-        return
-    try:
-        with output.open("w" if force else "x", encoding="utf-8") as stream:
-            stream.write(text)
-    except FileExistsError:
-        raise Failure(f"{output}: exists; --force overwrites it") from None
-    except OSError as error:
-        message = f"{output}: cannot be written: {error.strerror or error}"
-        raise Failure(message) from None

@@ -1,7 +1,6 @@
 """`queuegate-server token`."""
 
 import hashlib
-import os
 import re
 import secrets
 from pathlib import Path
@@ -9,7 +8,7 @@ from typing import Final
 
 import click
 
-from queuegate_server.cli.command import FILE, Failure
+from queuegate_server.cli.command import FILE, write_file
 
 TOKEN_BYTES: Final = 32
 
@@ -42,17 +41,6 @@ def token(name: str, output: Path | None) -> None:
         click.echo(f"token, shown only once: {value}")
         click.echo(f"line for callers.token_file: {line}")
         return
-    _write(output, value)
+    remedy = "name a new file, or remove this one first"
+    write_file(output, f"{value}\n", remedy, mode=0o600)
     click.echo(line)
-
-
-def _write(file: Path, value: str) -> None:
-    """Write a secret to a new file that only its owner can read. Raises Failure."""
-    try:
-        descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-        with os.fdopen(descriptor, "w", encoding="ascii") as stream:
-            stream.write(f"{value}\n")
-    except FileExistsError:
-        raise Failure(f"{file}: exists; name a new file, or remove this one first") from None
-    except OSError as error:
-        raise Failure(f"{file}: cannot be written: {error.strerror or error}") from None

@@ -7,7 +7,7 @@ from typing import Annotated, Final
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
-from queuegate_server.config_fields import Section
+from queuegate_server.config_fields import Section, parsed_by
 from queuegate_server.settings.listeners import FilePath
 
 MAX_NAME_LENGTH: Final = 256
@@ -109,12 +109,6 @@ def certificate_name(name: str) -> str:
     return name.lower() if kind == "dns:" else name
 
 
-def _checked_name(name: str) -> str:
-    """Return the name unchanged: names that are equal in lower case are still to be found."""
-    certificate_name(name)
-    return name
-
-
 def _unique(named: Mapping[str, Rights]) -> Mapping[str, Rights]:
     """Return names with DNS names in lower case. Raises ValueError if one is listed twice."""
     canonical: dict[str, Rights] = {}
@@ -134,7 +128,7 @@ class Callers(Section):
     unix: LocalRights = LocalRights()
     """Callers over a Unix socket; its file mode admits them."""
     certificates: Annotated[
-        Mapping[Annotated[str, AfterValidator(_checked_name)], Rights], AfterValidator(_unique)
+        Mapping[Annotated[str, parsed_by(certificate_name)], Rights], AfterValidator(_unique)
     ] = Field(default_factory=dict)
     """Callers by a name in their client certificate: spiffe://…, uri:…, dns:…, cn:…, subject:…."""
     token_file: FilePath | None = None

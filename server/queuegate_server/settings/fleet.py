@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field, model_validator
 
-from queuegate_server.config_fields import Duration, Section
+from queuegate_server.config_fields import Duration, Section, parsed_by
 from queuegate_server.files.safe_open import read_regular
 from queuegate_server.settings.listeners import FilePath, HostPort, parse_host_port
 
@@ -83,11 +83,6 @@ def _host(text: str, default_port: int) -> HostPort:
         raise ValueError(f"does not name a host and a port: {_FORMS}") from None
 
 
-def _check_url(url: str) -> str:
-    parse_store_url(url)
-    return url
-
-
 def _check_readable(path: Path) -> Path:
     if not _content(path).strip():
         raise ValueError("the file is empty")
@@ -129,7 +124,7 @@ SecretFile = Annotated[FilePath, AfterValidator(_check_secret)]
 class Fleet(Section):
     """Servers that share users' groups and invalidations."""
 
-    url: Annotated[str, AfterValidator(_check_url)] | None = None
+    url: Annotated[str, parsed_by(parse_store_url)] | None = None
     """Redis or Valkey: redis://host:port/database, rediss://… (TLS), unix:///path,
     redis+sentinel://host:port,host:port/SERVICE, redis+cluster://host:port,host:port. Unset: the
     server belongs to no fleet."""

@@ -1,6 +1,6 @@
-"""Limits on calls and connections, and the maximum duration of a drain."""
+"""Limits on calls, connections and gates, and the maximum duration of a drain."""
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field
 
@@ -65,3 +65,16 @@ class Drain(Section):
     delay: Annotated[Duration, Field(ge=0, le=3600)] = 0.0
     """How long new calls are still accepted after health reports NOT_SERVING, so that a load
     balancer can notice."""
+
+
+class Sync(Section):
+    """Limits for callers of SyncService."""
+
+    local_decisions: Literal["forbid", "report"] = "forbid"
+    """Whether gates may decide on their own while this server keeps an audit log. report: they keep
+    each decision on disk until it is in the audit log. Without an audit log they always may."""
+    streams: int = Field(1000, ge=0, le=1_000_000)
+    """The maximum number of open streams of SyncService."""
+    streams_per_caller: int = Field(500, ge=1, le=1_000_000)
+    """How many of them one caller may open, to leave room for others. All gates with the same
+    token, or the same name in their certificates, are one caller."""

@@ -13,7 +13,7 @@ from typing import Annotated, Final, NamedTuple, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
-from queuegate_server.config_fields import Section
+from queuegate_server.config_fields import Section, parsed_by
 
 MAX_SOCKET_PATH_BYTES: Final = 107
 MAX_PORT: Final = 65_535
@@ -143,11 +143,6 @@ def file_path(value: object) -> object:
 FilePath = Annotated[Path, BeforeValidator(file_path)]
 
 
-def _address(text: str) -> str:
-    parse_address(text)
-    return text
-
-
 def _account(value: object) -> object:
     """Convert a number to text, as an environment variable would hold it."""
     return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
@@ -171,7 +166,7 @@ class ListenerTls(Section):
 class Listener(Section):
     """An address to serve on. In the file, a plain address is also valid."""
 
-    address: Annotated[str, AfterValidator(_address)]
+    address: Annotated[str, parsed_by(parse_address)]
     """host:port, [ipv6]:port or unix:/path."""
     tls: ListenerTls | None = None
     """For TCP: serve with TLS 1.2 or newer."""

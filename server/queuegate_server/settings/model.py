@@ -23,10 +23,9 @@ from queuegate_server.identity.registry import (
 )
 from queuegate_server.settings.callers import Callers
 from queuegate_server.settings.fleet import Fleet
-from queuegate_server.settings.limits import Drain, Limits
+from queuegate_server.settings.limits import Drain, Limits, Sync
 from queuegate_server.settings.listeners import DEFAULT_LISTENERS, FileMode, FilePath, ListenerList
 from queuegate_server.settings.observability import Audit, Console, Log, Ops, Tracing, lower
-from queuegate_server.settings.sync import Sync
 
 
 def _partition_name(name: str) -> str:

@@ -28,44 +28,28 @@ KeyPath = tuple[str, ...]
 Location = tuple[str | int, ...]
 
 _SECTION: Final = "must be a section of keys and values"
-_LIST: Final = "must be a list"
-_NUMBER: Final = "must be a whole number"
-_TEXT: Final = "must be text"
 OPTION: Final = "--"
 SET: Final = f"{OPTION}set"
 """The option that sets any key."""
 _MESSAGES: Final = {
-    "bool_parsing": "must be true or false",
-    "bool_type": "must be true or false",
-    "dict_type": _SECTION,
-    "mapping_type": _SECTION,
-    "model_type": _SECTION,
-    "enum": "must be {expected}",
-    "literal_error": "must be {expected}",
+    **dict.fromkeys(("bool_parsing", "bool_type"), "must be true or false"),
+    **dict.fromkeys(("dict_type", "mapping_type", "model_type"), _SECTION),
+    **dict.fromkeys(("enum", "literal_error"), "must be {expected}"),
+    **dict.fromkeys(("finite_number", "float_parsing", "float_type"), "must be a number"),
+    **dict.fromkeys(("int_from_float", "int_parsing", "int_type"), "must be a whole number"),
+    **dict.fromkeys(("list_type", "tuple_type"), "must be a list"),
+    **dict.fromkeys(("path_type", "string_type"), "must be text"),
     "extra_forbidden": "unknown key",
-    "finite_number": "must be a number",
-    "float_parsing": "must be a number",
-    "float_type": "must be a number",
     "greater_than": "must be more than {gt}",
     "greater_than_equal": "must be at least {ge}",
     "less_than": "must be less than {lt}",
     "less_than_equal": "must be at most {le}",
-    "int_from_float": _NUMBER,
-    "int_parsing": _NUMBER,
-    "int_type": _NUMBER,
-    "list_type": _LIST,
-    "tuple_type": _LIST,
     "missing": "is required",
-    "path_type": _TEXT,
     "string_pattern_mismatch": "must match the pattern {pattern}",
-    "string_type": _TEXT,
     "too_short": "must not be empty",
 }
 """Messages by pydantic error type. They never quote a value of a file or a variable, which may be a
 secret under the wrong key."""
-_WITHOUT_VALUE: Final = ("extra_forbidden", "missing")
-"""Error types that do not concern a value."""
-
 _BOUNDS: Final = ("gt", "ge", "lt", "le")
 _WRITERS: Final[dict[Any, Callable[[float], str]]] = {
     seconds: written_duration,
@@ -183,7 +167,8 @@ def error_in(origin: str, message: str, remedy: str = "") -> Diagnostic:
 
 def locate(error: ErrorDetails, source_map: SourceMap, tree: Mapping[str, object]) -> Diagnostic:
     """Return a pydantic error as a diagnostic, with our own message if there is one."""
-    location = _without_tags(error["loc"], tree, is_missing=error["type"] == "missing")
+    unknown, is_missing = error["type"] == "extra_forbidden", error["type"] == "missing"
+    location = _without_tags(error["loc"], tree, is_missing=is_missing)
     template = _MESSAGES.get(error["type"])
     # Our own validators put a more specific message into the context.
     specific = error.get("ctx", {}).get("message")
@@ -199,12 +184,11 @@ def locate(error: ErrorDetails, source_map: SourceMap, tree: Mapping[str, object
         )
     else:
         message = error["msg"].replace("Input should ", "must ", 1).removeprefix("Value error, ")
-    unknown = error["type"] == "extra_forbidden"
     remedy = _known_keys(location, tree) if unknown else ""
     if template == _SECTION and (keys := sorted(_fields_at(location, tree))):
         remedy = f"known keys are {', '.join(keys)}"
     value = error["input"]
-    if error["type"] in _WITHOUT_VALUE or (template is None and not isinstance(value, str)):
+    if unknown or is_missing or (template is None and not isinstance(value, str)):
         value = None
     return source_map.diagnostic(location, message, remedy, at_key=unknown, value=value)
 
