@@ -118,7 +118,7 @@ def test_the_person_on_call(
             return [main([*server_options, *tls, *each.split()]) for each in asked]
 
         # The last two need the role admin. Without Redis, there is no fleet to show.
-        assert statuses(on_call) == [1, 0, 0, 0]
+        assert statuses(on_call) == [2, 0, 0, 0]
         assert "the server belongs to no fleet" in capsys.readouterr().err
         assert statuses(scheduler)[1:] == [0, 2, 2]
         assert "this call needs the role admin" in capsys.readouterr().err
