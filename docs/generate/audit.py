@@ -8,7 +8,7 @@ from docs.generate.markdown import code, page, table
 from queuegate.policy.decision import NO_MATCH, Decision, Reason
 from queuegate.v1 import access_pb2
 from queuegate.v1.user_group_information_pb2 import UserGroupInformation
-from queuegate_server.decisions.records import DecidedCheck, Record, Report
+from queuegate_server.decisions.log import DecidedCheck, Record, Report
 from queuegate_server.rpc.call_log import question_of
 
 _INTRODUCTION: Final = """\

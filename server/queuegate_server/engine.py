@@ -1,13 +1,13 @@
-"""Decides queries on the policy that is served: the one core behind all services.
+"""Decides queries on the served policy: the one core behind all services.
 
-A caller takes the snapshot once, when a call begins, and validates its queries against it, so
-that each call sees one policy revision however long it takes.
+A caller takes the snapshot once, when a call begins, and validates its queries against it, so each
+call sees one policy revision however long it takes.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import ClassVar, Generic, NamedTuple, TypeVar
+from typing import ClassVar, Final, Generic, NamedTuple, TypeVar
 
 from queuegate.policy.applications import ApplicationDecision
 from queuegate.policy.decide import decide, evaluated_instead
@@ -21,20 +21,23 @@ from queuegate_server.identity.group_resolver import GroupResolver, Resolution
 from queuegate_server.identity.resolver import KnownUser, LookupFailure, NoSuchUser
 
 E = TypeVar("E", Explanation, ApplicationDecision)
+_MAX_NAMED_PARTITIONS: Final = 10
 
 
 class NotReady(Exception):
     """No policy has been loaded yet."""
+
+    def __init__(self) -> None:
+        super().__init__("no policy has been loaded yet")
 
 
 class UnknownPartition(Exception):
     """The policy has no partition of that name."""
 
     def __init__(self, name: str, known: Collection[str]) -> None:
-        """Keep the requested name and the names of all partitions."""
-        super().__init__(name)
-        self.name = name
-        self.known = tuple(sorted(known))
+        names = ", ".join(sorted(known)[:_MAX_NAMED_PARTITIONS]) or "none"
+        more = ", ..." if len(known) > _MAX_NAMED_PARTITIONS else ""
+        super().__init__(f"partition {name!r} does not exist; partitions are: {names}{more}")
 
 
 class GroupsUnavailable(Exception):
@@ -43,24 +46,21 @@ class GroupsUnavailable(Exception):
     message: ClassVar = "groups are needed and resolver {!r} is unavailable; see the server's log"
 
     def __init__(self, resolver: str, retry_after: float) -> None:
-        """Keep the seconds until the resolver of that name is asked again.
-
-        The reason, which may name hosts and accounts, is left to the log.
-        """
+        """`retry_after`: seconds. The reason, which may name hosts and accounts, is only logged."""
         super().__init__(self.message.format(resolver))
         self.resolver = resolver
         self.retry_after = retry_after
 
 
 class TooManyLookups(GroupsUnavailable):
-    """The resolver was not asked because it already has too many lookups to do."""
+    """The resolver already has too many lookups to do."""
 
     message = "groups are needed and resolver {!r} has too many lookups"
 
 
 @dataclass(frozen=True, slots=True)
 class ServedPartition:
-    """A partition that is being served: its queues and the resolver of its users' groups."""
+    """A served partition: its queues and the resolver of its users' groups."""
 
     partition: Partition
     groups: GroupResolver
@@ -82,12 +82,12 @@ class Snapshot:
     def find(self, partition: str) -> ServedPartition:
         """Return the partition of a requested name; raise UnknownPartition."""
         served = self.served.get(partition or DEFAULT_PARTITION)
-        if served is not None:
-            return served
-        found = self.policy.partition(partition)
-        if found is None:
-            raise UnknownPartition(partition, self.served)
-        return self.served[found.name]
+        if served is None:
+            other = self.policy.partition(partition)
+            if other is None:
+                raise UnknownPartition(partition, self.served)
+            served = self.served[other.name]
+        return served
 
 
 class Query(NamedTuple):
@@ -95,8 +95,7 @@ class Query(NamedTuple):
 
     user: str
     groups: Sequence[str] | None
-    """The groups that the request asserts, which may be none, if they are trusted; None to look
-    them up."""
+    """The trusted groups in the request, which may be none; None to look them up."""
     served: ServedPartition
     path: str
     """The full queue path, as the partition spells paths."""
@@ -117,11 +116,11 @@ class ApplicationQuery(NamedTuple):
 
 
 class Verdict(NamedTuple):
-    """A decision, and what it was made with."""
+    """A decision and its grounds."""
 
     decision: Decision
     entry: CacheEntry | None
-    """The cache entry whose groups it used; None if it used none."""
+    """The cache entry whose groups it used, if it used any."""
     evaluated_queue: str = ""
     """The nearest existing ancestor of a queue that does not exist; empty if the queue exists."""
 
@@ -145,18 +144,14 @@ class ExplainResult(NamedTuple, Generic[E]):
     groups: Sequence[str]
     resolver: str
     detail: str
-    """Why the user is unknown, for people; empty otherwise."""
+    """Why the user is unknown; empty otherwise."""
 
 
 class Engine:
     """Holds the current snapshot and decides queries."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
-        """Start without a snapshot.
-
-        Args:
-            clock: A monotonic clock, in seconds.
-        """
+        """Start without a snapshot. `clock` returns monotonic seconds."""
         self._clock = clock
         self._snapshot: Snapshot | None = None
         self._on_swap: list[Callable[[Snapshot], None]] = []
@@ -175,10 +170,10 @@ class Engine:
             callback(snapshot)
 
     def on_swap(self, callback: Callable[[Snapshot], None]) -> None:
-        """Call back with the snapshot that is served, if there is one, and with each later one.
+        """Call back with the served snapshot, if there is one, and with each later one.
 
-        Everything derived from the replaced snapshot must be dropped then, or the replaced
-        policy stays in memory.
+        Whatever is derived from a replaced snapshot must be dropped then, or its policy stays in
+        memory.
         """
         self._on_swap.append(callback)
         if self._snapshot is not None:
@@ -201,10 +196,7 @@ class Engine:
         return None if entry is None else self._decide_with(query, entry)
 
     def check_application(self, query: ApplicationQuery) -> Decision | None:
-        """Do for an application what `check` does for a queue, by the same rules.
-
-        Raises GroupsUnavailable.
-        """
+        """Decide about an application as `check` does about a queue. Raises GroupsUnavailable."""
         decision = query.judge(query.groups).decision
         if decision is not None:
             return decision
@@ -215,15 +207,12 @@ class Engine:
         return UNKNOWN_USER if groups is None else _final(query.judge(groups).decision)
 
     async def resolve_and_check(self, query: Query) -> Verdict:
-        """Look the user's groups up, and decide with them: the work that `check` leaves.
-
-        Raises GroupsUnavailable.
-        """
+        """Look up the user's groups, and decide with them. Raises GroupsUnavailable."""
         resolution = await query.served.groups.resolve(query.user)
         return self._decide_with(query, resolution.entry)
 
     async def explain(self, query: Query) -> ExplainResult[Explanation]:
-        """Decide as `check` does, and show the evaluated ACLs. Raises GroupsUnavailable."""
+        """Decide as `check` does, with the evaluation. Raises GroupsUnavailable."""
         partition = query.served.partition
         return await self._explain(
             query,
@@ -235,17 +224,11 @@ class Engine:
     async def explain_application(
         self, query: ApplicationQuery
     ) -> ExplainResult[ApplicationDecision]:
-        """Decide as `check_application` does, and show the evaluated lists.
-
-        Raises GroupsUnavailable.
-        """
+        """Decide as `check_application` does, with the evaluation. Raises GroupsUnavailable."""
         return await self._explain(query, query.judge)
 
     async def groups(self, query: Query) -> Sequence[str]:
-        """Return the groups of the user, looked up if need be; none if the user does not exist.
-
-        Raises GroupsUnavailable.
-        """
+        """Return the user's groups, none for an unknown user. Raises GroupsUnavailable."""
         resolution = await query.served.groups.resolve(query.user)
         return self._groups(query.served, resolution.entry) or ()
 
@@ -285,7 +268,7 @@ class Engine:
         return Verdict(decision, entry, evaluated_instead(served.partition, path, decision))
 
     def _groups(self, served: ServedPartition, entry: CacheEntry) -> Sequence[str] | None:
-        """Return the groups, or None if the user definitely does not exist."""
+        """Return the groups, or None if the user does not exist."""
         outcome = entry.outcome
         if isinstance(outcome, KnownUser):
             return outcome.groups

@@ -5,20 +5,17 @@ from collections.abc import Callable
 from typing import Final
 
 ROUNDING: Final = 1e-6
-"""Seconds by which an event may come early, so that after the time that `wait` returns there is a
-token."""
+"""Seconds by which an event may come early, so that a token is there once `wait` has elapsed."""
 
 _BURST_SECONDS: Final = 0.1
 _BURST_CALLS: Final = 32
-"""For how long, and how many in a row, calls may exceed the target before that is an overload."""
+"""Calls that exceed the target for this long, and so many in a row, are an overload."""
 _OVERLOAD_DIVISOR: Final = 8
 _RECOVERY_SECONDS: Final = 1.0
-"""An overload is over when no call has exceeded the target for this long."""
+"""An overload ends when no call has exceeded the target for this long."""
 _PROBE_SECONDS: Final = 60.0
-"""After this long an overload is assumed to be over. Refusals can prolong it, because callers that
-retry at once look like an overload. If there still is one, fewer than one answer in a hundred is
-late until it is detected again.
-"""
+"""An overload is assumed to end after this long, because callers that retry at once can prolong it.
+If it has not ended, less than 1 % of the answers are late until it is detected again."""
 
 
 class TokenBucket:
@@ -58,18 +55,14 @@ class TokenBucket:
 class CoDel:
     """Controlled delay (RFC 8289) for calls, with a longer memory.
 
-    A queue that a burst has filled is worked off, and all its calls are answered. A standing
-    queue makes every answer late, so under overload the target shrinks to an eighth: calls that
-    have waited for longer are refused, and the others are answered at once. The memory is longer
-    than CoDel's because refused callers, unlike dropped TCP segments, need not slow down.
+    All calls of a queue that a burst has filled are answered. A standing queue makes every answer
+    late, so under overload the target shrinks to an eighth: calls that have waited for longer are
+    refused, and the others are answered promptly. The memory is longer than CoDel's because
+    refused callers, unlike dropped TCP segments, need not slow down.
     """
 
     def __init__(self, target: float) -> None:
-        """Start without an overload.
-
-        Args:
-            target: The acceptable waiting time, in seconds.
-        """
+        """Start without an overload. `target` is the acceptable waiting time in seconds."""
         self._target = target
         self._late = 0
         self._late_since = 0.0
@@ -78,8 +71,7 @@ class CoDel:
         self._is_overloaded = False
 
     def admit(self, waited: float, now: float) -> bool:
-        """Return whether to answer a call or to refuse it. Must be called once for each call, in
-        the order of their turns.
+        """Return whether to answer a call. Must be called for each call, in the order of turns.
 
         Args:
             waited: How long the call has waited, in seconds.
@@ -107,19 +99,16 @@ class CoDel:
 
 
 class ByteBudget:
-    """Counts bytes that are held for others. Once it is spent, nothing new begins; work that began
-    before may exceed it.
-    """
+    """Counts held bytes. Work that began before the budget was spent may exceed it."""
 
     def __init__(self, limit: int) -> None:
-        """Start with nothing taken; `limit` is in bytes."""
         self._limit = limit
         self.taken = 0
         """How many bytes are held."""
 
     @property
     def is_spent(self) -> bool:
-        """Whether as many bytes are held as may be."""
+        """Whether the limit is reached."""
         return self.taken >= self._limit
 
     @property
@@ -132,5 +121,5 @@ class ByteBudget:
         self.taken += size
 
     def give_back(self, size: int) -> None:
-        """Count bytes no longer."""
+        """Stop counting bytes."""
         self.taken -= size

@@ -1,5 +1,5 @@
-"""Builds what decides, from the settings: the policies and the groups of users, what other
-processes share, the audit log and the counters. Nothing runs yet, and nothing knows gRPC.
+"""Builds the parts that decide from the settings: policies, users' groups, what processes share,
+the audit log and the counters. Nothing runs yet, and nothing knows gRPC.
 """
 
 import os
@@ -25,7 +25,6 @@ from queuegate_server.sync.event_log import SERVER_BYTES
 from queuegate_server.sync.hub import SyncHub
 
 if TYPE_CHECKING:
-    from queuegate_server.fleet.join import FleetBuilder
     from queuegate_server.fleet.member import FleetMember
     from queuegate_server.fleet.sharing import GroupSharing
 
@@ -36,9 +35,9 @@ class WorkerIdentity:
 
     index: int
     server: bytes
-    """Identifies the server that they are."""
+    """Identifies the server that they form."""
     agree_on_revision: Callable[[str, int], Awaitable[int]]
-    """As for a Reloader."""
+    """See Reloader."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +68,7 @@ def build_core(
     around: Callable[[str, Resolver], Resolver] | None = None,
     resolver_type: Callable[[str], ResolverType] = registry.resolver_type,
 ) -> DecisionCore:
-    """Build what decides, on the running event loop.
+    """Build what decides, on the running event loop. Raises CannotAudit.
 
     Args:
         settings: The settings that the service started with.
@@ -77,17 +76,19 @@ def build_core(
         worker: For one of several workers, which have an audit log each.
         around: Wraps each resolver, given its name.
         resolver_type: Returns the type of a name, or raises BadResolverType.
-
-    Raises:
-        CannotAudit: The audit log is not usable.
     """
     audit = open_audit_log(
         current.audit if worker is None else current.audit.of_worker(worker.index)
     )
     lookups = LookupCounters()
-    # A lease must not outlast a machine that is suspended.
-    clock = boottime if settings.fleet.is_on else time.monotonic
-    builder = _fleet_builder(settings, worker, clock)
+    clock = time.monotonic
+    builder = None
+    if settings.fleet.is_on:
+        from queuegate_server.fleet.join import FleetBuilder  # noqa: PLC0415 - needs the extra
+
+        clock = boottime  # a lease must not outlast a machine that is suspended
+        index = None if worker is None else worker.index
+        builder = FleetBuilder(settings.fleet, index, clock, time.time)
     lease = EndlessLease() if builder is None else builder.session.lease
     engine = Engine(clock)
     resolvers = ResolverManager(
@@ -130,14 +131,3 @@ def build_core(
         fleet=fleet,
         sharing=None if builder is None else builder.sharing,
     )
-
-
-def _fleet_builder(
-    settings: Settings, worker: WorkerIdentity | None, clock: Callable[[], float]
-) -> "FleetBuilder | None":
-    """Return what builds this process's part of a fleet; None without a fleet."""
-    if not settings.fleet.is_on:
-        return None
-    from queuegate_server.fleet.join import FleetBuilder  # noqa: PLC0415 - needs the extra
-
-    return FleetBuilder(settings.fleet, None if worker is None else worker.index, clock, time.time)

@@ -1,27 +1,71 @@
-"""Counts each decision, and writes those that are due to the audit log.
+"""Counts decisions, and writes those that are due to the audit log.
 
-A decision is counted by the number of its reason, which also says whether it was allowed; ERROR
-stands for a check that could not be decided. Counting is an increment in a list, because responses
-from the cache must cost next to nothing.
+Decisions are counted by the number of their reason. An increment in a list must do, because
+responses from the cache must cost next to nothing.
 """
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from datetime import UTC, datetime
 from types import MappingProxyType
-from typing import Final
+from typing import Any, Final, NamedTuple
 
-from queuegate.policy.decision import OUTCOMES, Reason
-from queuegate_server.decisions.records import DecidedCheck, Record
+from queuegate.policy.decision import OUTCOMES, Decision, Reason
 from queuegate_server.observe.audit import AuditLog
 
+Record = dict[str, Any]
 ERROR: Final = 0
 """Stands for the reason of a check that could not be decided."""
 NUMBERS: Final[Mapping[Reason, int]] = MappingProxyType(
     {reason: number for number, reason in enumerate(OUTCOMES, ERROR + 1)}
 )
-"""The numbers by which decisions are counted."""
 GRANTS: Final = (False, *(outcome.grants for outcome in OUTCOMES.values()))
-"""By number: whether access is granted."""
+"""Whether access is granted, by number."""
+
+
+class Report(NamedTuple):
+    """The gate that made and reported a decision."""
+
+    gate: str
+    received: float
+    """When the report arrived, in wall-clock seconds of this server."""
+    stale: bool
+    """Whether the gate decided without a lease."""
+
+
+class DecidedCheck(NamedTuple):
+    """A decision about a question, or why there is none."""
+
+    method: str
+    time: float
+    """When, in wall-clock seconds."""
+    caller: str
+    question: Record
+    """The fields of the record that state the question; none if the request was not readable."""
+    outcome: Decision | str
+    """The decision, or the reason of the error."""
+    revision: int = 0
+    """The revision of the policy that decided."""
+    report: Report | None = None
+
+    def record(self) -> Record:
+        """Return the record."""
+        record: Record = {"time": _moment(self.time), "caller": self.caller, "method": self.method}
+        record |= self.question
+        outcome = self.outcome
+        if isinstance(outcome, str):
+            return record | {"decision": "error", "reason": outcome}
+        record["decision"] = "allowed" if outcome.allowed else "denied"
+        record["reason"] = str(outcome.reason)
+        record["matched_queue"] = outcome.matched_queue
+        record["matched_name"] = outcome.matched_subject
+        record["revision"] = self.revision
+        if self.report is not None:
+            record["decided_by"] = self.report.gate
+            record["received"] = _moment(self.report.received)
+            if self.report.stale:
+                record["stale"] = True
+        return record
 
 
 class AuditUnavailable(Exception):
@@ -30,7 +74,6 @@ class AuditUnavailable(Exception):
     retry_after = 1.0
 
     def __init__(self) -> None:
-        """Set the message."""
         super().__init__(
             "the decision is withheld because it cannot be written to the audit log; retry later"
         )
@@ -40,12 +83,7 @@ class DecisionLog:
     """Counts decisions, and records them if there is an audit log."""
 
     def __init__(self, audit: AuditLog | None = None, *, allowed: bool = False) -> None:
-        """Start with all counts at 0.
-
-        Args:
-            audit: The audit log, or None if there is none.
-            allowed: Whether decisions that allow are also recorded.
-        """
+        """Start with all counts at 0; `allowed`: whether granted access is recorded as well."""
         self._audit = audit
         self.counts = [0] * len(GRANTS)
         """Decisions by the number of their reason."""
@@ -63,12 +101,7 @@ class DecisionLog:
         return sum(reasons.count(number) for number, is_due in enumerate(self.is_due) if is_due)
 
     def count(self, reasons: bytes, errors: Iterable[str]) -> None:
-        """Count decisions.
-
-        Args:
-            reasons: The number of the reason of each.
-            errors: The reasons of those that are errors.
-        """
+        """Count decisions by the numbers of their reasons, and errors by their reasons."""
         for number in range(len(self.counts)):
             self.counts[number] += reasons.count(number)
         self._errors.update(errors)
@@ -86,21 +119,21 @@ class DecisionLog:
         Args:
             checks: Returns all decisions; called in the thread that writes.
             due: How many of them are due.
-            size: About how many bytes it holds until then.
+            size: The approximate number of bytes that it holds until then.
 
         Raises:
             AuditUnavailable: The records may not have been written.
         """
-        if self._audit is None:
-            return
-        if not await self._audit.append(lambda: self._records(checks()), due, size):
+        if self._audit is not None and not await self._audit.append(
+            lambda: self._records(checks()), due, size
+        ):
             raise AuditUnavailable
 
     async def record_report(
         self, checks: Callable[[], Iterable[DecidedCheck]], due: int, size: int
     ) -> None:
-        """Record decisions that a gate reports, as `record` does. If half of the buffer is full,
-        the gate must wait: it keeps its decisions, and others have no other place for theirs.
+        """Record decisions that a gate reports, as `record` does. If the buffer is half full, the
+        gate must wait, because it can keep its decisions, and other callers cannot.
         """
         if self._audit is not None and self._audit.is_half_full:
             raise AuditUnavailable
@@ -119,3 +152,8 @@ class DecisionLog:
             outcome = each.outcome
             if isinstance(outcome, str) or self.is_due[NUMBERS[outcome.reason]]:
                 yield each.record()
+
+
+def _moment(time: float) -> str:
+    moment = datetime.fromtimestamp(time, UTC).isoformat(timespec="microseconds")
+    return moment.replace("+00:00", "Z")

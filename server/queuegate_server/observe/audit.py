@@ -1,7 +1,7 @@
-"""The audit log: records as JSON lines, written in batches by a thread.
+"""The audit log: records as JSON lines, built and written in batches by a thread.
 
-The thread builds and writes the records. Calls wait for the write under the policy `block`, but not
-under `drop`. The buffer and each wait are bounded.
+Calls wait for the write under the policy `block`, but not under `drop`. The buffer and each wait
+are bounded.
 """
 
 import asyncio
@@ -23,8 +23,7 @@ _LOG = logging.getLogger("queuegate_server.audit")
 ENTRY_OVERHEAD_BYTES: Final = 512
 """The memory that a buffered entry takes in addition to its contents."""
 MAX_GROUP_BYTES: Final = 1_048_576
-"""The size written at once, but at least one entry: the buffer may hold more than the disk or the
-file has room for."""
+"""The size written at once: the buffer may hold more than the disk or the file has room for."""
 WRITE_TIMEOUT: Final = 2.0
 SYNC_INTERVAL: Final = 1.0
 RETRY_INTERVAL: Final = 0.5
@@ -38,7 +37,7 @@ Records = Callable[[], Iterable[Mapping[str, Any]]]
 
 
 class CannotAudit(Exception):
-    """Raised if the audit log cannot be opened. The message gives the reason and the remedy."""
+    """The audit log cannot be opened; the message gives the reason and the remedy."""
 
 
 class _Entry(NamedTuple):
@@ -66,7 +65,6 @@ class AuditLog:
     """Buffers the records of an event loop, and writes them in a thread."""
 
     def __init__(self, settings: Audit, target: Target) -> None:
-        """Start the thread. `target` receives the lines."""
         self.counts = AuditCounts()
         self._settings = settings
         self._blocks = settings.when_unwritable == "block"
@@ -93,16 +91,13 @@ class AuditLog:
         return self.counts.waiting_bytes > self._settings.buffer // 2
 
     async def append(self, records: Records, number: int, size: int) -> bool:
-        """Append records.
+        """Append records. Return False if they may not have been written, under the policy `block`:
+        the buffer is full, or the write failed or took longer than WRITE_TIMEOUT.
 
         Args:
             records: Builds the records. Called once, in the thread.
             number: The number of records that it builds.
             size: The approximate number of bytes that it holds until then.
-
-        Returns:
-            False under the policy `block` if the records may not have been written: the buffer is
-            full, the write failed, or it took longer than WRITE_TIMEOUT.
         """
         size += ENTRY_OVERHEAD_BYTES
         written = self._loop.create_future() if self._blocks else None
@@ -240,10 +235,7 @@ class AuditLog:
 
 
 def open_audit_log(settings: Audit) -> AuditLog | None:
-    """Open the audit log on the running event loop, or return None if nothing is recorded.
-
-    Raises CannotAudit.
-    """
+    """Open the audit log, if there is one, on the running event loop. Raises CannotAudit."""
     path = settings.path
     if path is None or not settings.is_on:
         return None
@@ -269,12 +261,9 @@ def _complete(outcomes: Iterable[tuple[_Entry, bool]]) -> None:
 
 
 def _lines(entry: _Entry) -> bytes | None:
-    """Return records as ASCII lines, in which no name can end a line.
-
-    Returns None if they cannot be built, which is a bug and must not end the thread.
-    """
+    """Return records as ASCII, so that no name can end a line; None if they cannot be built."""
     try:
         return b"".join(_encode(record).encode() + b"\n" for record in entry.records())
-    except Exception:
+    except Exception:  # a bug, which must not end the thread
         _LOG.exception("unexpected error")
         return None

@@ -62,22 +62,18 @@ class StandardOutput:
 
 
 class AuditFile:
-    """A file that only this process writes.
-
-    It is reopened after being moved or deleted, so that other programs can rotate it.
-    """
+    """A file that only this process writes, reopened when another program moves or deletes it."""
 
     def __init__(self, path: Path, max_size: int, keep: int, *, syncs: bool = True) -> None:
         """Open the file, creating it with mode 0640 if necessary.
+
+        Raises OSError; BlockingIOError if another process writes the file.
 
         Args:
             path: The file.
             max_size: The size at which it is rotated, in bytes.
             keep: The number of rotated files to keep. `path.1` is the newest.
             syncs: Whether to force a file to disk before opening the next one.
-
-        Raises:
-            OSError: The file cannot be opened; BlockingIOError if another process writes it.
         """
         self._path = path
         self._max_size = max_size
@@ -189,9 +185,8 @@ def _lock(descriptor: int) -> bool:
 
 
 def _remove_torn_record(descriptor: int) -> bool:
-    """Remove an incomplete record at the end. Its call was never answered.
-
-    Returns whether the file still ends in an incomplete line, which is not a record.
+    """Remove an incomplete record, whose call was never answered, at the end of the file. Return
+    whether the file still ends in an incomplete line.
     """
     start, tail = _tail(descriptor)
     if not tail or tail.endswith(b"\n"):
@@ -211,10 +206,7 @@ def _tail(descriptor: int) -> tuple[int, bytes]:
 
 
 def split_lines(lines: bytes, max_bytes: int) -> Iterator[bytes]:
-    """Split lines into pieces that a pipe accepts atomically, so that workers' lines do not mix.
-
-    A line longer than `max_bytes` is a separate piece.
-    """
+    """Split lines into pieces that a pipe accepts atomically, except for longer single lines."""
     begin = 0
     while len(lines) - begin > max_bytes:
         end = lines.rfind(b"\n", begin, begin + max_bytes) + 1 or lines.find(b"\n", begin) + 1

@@ -35,7 +35,7 @@ def newest_records(
     number: int,
     markers: Sequence[bytes] = (b"",),
 ) -> NewestRecords:
-    """Search an audit log and its rotated files backwards from the end. Blocks.
+    """Search an audit log and its rotated files backwards from the end. Blocks. Raises OSError.
 
     Args:
         path: The current file.
@@ -43,9 +43,6 @@ def newest_records(
         matches: Returns whether a record matches.
         number: The maximum number of records to return.
         markers: Lines that contain none of these are skipped, which is faster.
-
-    Raises:
-        OSError: The file cannot be read.
     """
     records: list[Mapping[str, Any]] = []
     budget = MAX_READ_BYTES

@@ -15,9 +15,7 @@ LOOKUP_BUCKETS: Final = (
     0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0,
 )  # fmt: skip
 INITIAL_CODES: Final = ("OK", "INTERNAL", "RESOURCE_EXHAUSTED", "UNAVAILABLE", "UNKNOWN")
-"""Statuses exported before their first call, because Prometheus sees no increase in a series that
-appears.
-"""
+"""Statuses exported before their first call: Prometheus sees no increase in a new series."""
 OUTCOMES: Final = ("found", "no_such_user", "could_not_ask")
 
 
@@ -69,7 +67,6 @@ class ResolverCounters:
     """The lookups of one resolver."""
 
     def __init__(self) -> None:
-        """Start at zero."""
         self.outcomes = dict.fromkeys(OUTCOMES, 0)
         self.durations = Histogram(LOOKUP_BUCKETS)
 
@@ -90,7 +87,6 @@ class LookupCounters:
     """The lookups of all resolvers, including resolvers no longer in use."""
 
     def __init__(self) -> None:
-        """Create counters without resolvers."""
         self.resolvers: dict[tuple[str, str], ResolverCounters] = {}
         """By the resolver's name and the place of its definition."""
 

@@ -1,8 +1,4 @@
-"""Samples log lines, so that an outage does not fill the disk.
-
-A failing directory makes thousands of calls per second fail with the same line. The first lines of
-each second are logged, and the others are counted.
-"""
+"""Samples log lines: an outage, with thousands of equal ones a second, must not fill the disk."""
 
 import asyncio
 import contextlib
@@ -52,14 +48,12 @@ class _Window:
 
 
 class LogSampler(logging.Filter):
-    """Passes the first few equal warnings of each second, and counts the others.
+    """Passes the first few equal warnings of each second, and counts the others. Thread-safe.
 
-    The count becomes the field `suppressed` of the next such line. If there is none, it is logged
-    as a separate line. Thread-safe.
+    The count becomes the field `suppressed` of the next such line, or a line of its own.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        """Create a sampler. `clock` returns monotonic seconds."""
         super().__init__()
         self._clock = clock
         self._windows: dict[_Key, _Window] = {}
@@ -79,10 +73,7 @@ class LogSampler(logging.Filter):
         return False
 
     def suppresses(self, name: str, level: int, message: str, fields: Mapping[str, object]) -> bool:
-        """Return whether a line would be suppressed now, and count it if so.
-
-        Building a line costs more than most refused calls, so callers ask first.
-        """
+        """Return, without building a line, whether it is suppressed; count it if so."""
         key = _key(name, level, message, fields)
         with self._lock:
             window = self._windows.get(key)

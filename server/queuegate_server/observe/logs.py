@@ -1,11 +1,10 @@
 """Structured logs on stderr: JSON, or readable lines on a terminal.
 
 Until a server has announced its addresses, lines below a warning are held back, so that people read
-the announcement first.
+the announcement first. If nobody reads stderr, lines are dropped and counted.
 
 The rest of the server logs through the standard `logging` module, with constant messages and fields
-in `extra`; only this module knows structlog. If nobody reads stderr, lines are dropped and counted,
-so that a blocked log does not block the server.
+in `extra`; only this module knows structlog.
 """
 
 import logging
@@ -63,14 +62,13 @@ MAX_HELD_LINES: Final = 1_000
 
 
 class StderrHandler(logging.StreamHandler[TextIO]):
-    """Writes lines to stderr, and drops them while stderr accepts none.
+    """Writes lines to stderr, and drops and counts them while stderr accepts none. Thread-safe.
 
-    The first dropped line waits for WRITE_TIMEOUT_MS. The number of dropped lines is logged as soon
-    as stderr accepts lines again. Thread-safe.
+    The first dropped line waits for WRITE_TIMEOUT_MS. The count is logged once stderr accepts
+    lines.
     """
 
     def __init__(self) -> None:
-        """Write to the current stderr."""
         super().__init__(sys.stderr)
         self._lost = 0
         self._torn = False
@@ -106,9 +104,7 @@ class StderrHandler(logging.StreamHandler[TextIO]):
 
 
 def configure(level: str, form: str, *, worker: int | None = None, hold_back: bool = False) -> None:
-    """Send all logs of the process to stderr. A later call replaces an earlier one.
-
-    Text is escaped in both forms, so that a value cannot forge a line.
+    """Send all logs of the process to stderr, escaped. A later call replaces an earlier one.
 
     Args:
         level: The name of a logging level, in lower case.
@@ -205,10 +201,7 @@ def _lines_were_lost(count: int) -> logging.LogRecord:
 
 
 def _escape(_logger: object, _name: str, event: MutableMapping[str, Any]) -> Any:
-    """Escape the message and tracebacks, which the console form prints unchanged.
-
-    Lines of a traceback are indented as well, so that none looks like a log line.
-    """
+    """Escape the message, and escape and indent tracebacks, so that no line can be forged."""
     event["event"] = printable(str(event.get("event", "")))
     for key in ("exception", "stack"):
         if event.get(key):
@@ -218,9 +211,8 @@ def _escape(_logger: object, _name: str, event: MutableMapping[str, Any]) -> Any
 
 
 def _wrap(_logger: object, _name: str, text: str) -> str:
-    """Wrap a line at blanks to the width of the terminal. A traceback below it is unchanged.
-
-    Continuation lines are indented, so that none looks like a log line.
+    """Wrap a line, but no traceback, at blanks to the width of the terminal. Continuation lines are
+    indented, so that none looks like a log line.
     """
     try:
         columns = os.get_terminal_size(sys.stderr.fileno()).columns or _COLUMNS

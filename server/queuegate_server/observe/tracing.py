@@ -7,6 +7,8 @@ names of users, groups or queues.
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, Final
 
@@ -23,10 +25,9 @@ if TYPE_CHECKING:
     from opentelemetry.sdk.trace import TracerProvider
     from opentelemetry.trace import Span
 
-_Call = Callable[[bytes, grpc.aio.ServicerContext[bytes, bytes]], Awaitable[bytes]]
-_Stream = Callable[
-    [AsyncIterator[bytes], grpc.aio.ServicerContext[bytes, bytes]], AsyncIterator[bytes]
-]
+_Call = grpc.aio.ServicerContext[bytes, bytes]
+_Unary = Callable[[bytes, _Call], Awaitable[bytes]]
+_Stream = Callable[[AsyncIterator[bytes], _Call], AsyncIterator[bytes]]
 
 _EXPORT_SECONDS: Final = 5
 _CLOSE_SECONDS: Final = 3.0
@@ -73,11 +74,11 @@ class Tracer:
         self._propagator = TraceContextTextMapPropagator()
         self._tracer = self._provider.get_tracer("queuegate")
 
-    def unary(self, method: str, handler: _Call) -> _Call:
+    def unary(self, method: str, handler: _Unary) -> _Unary:
         """Record a span for a unary call."""
         describe = self._server_span(method)
 
-        async def traced(data: bytes, context: grpc.aio.ServicerContext[bytes, bytes]) -> bytes:
+        async def traced(data: bytes, context: _Call) -> bytes:
             with describe(context):
                 return await handler(data, context)
 
@@ -87,9 +88,7 @@ class Tracer:
         """Record a span for a stream."""
         describe = self._server_span(method)
 
-        async def traced(
-            requests: AsyncIterator[bytes], context: grpc.aio.ServicerContext[bytes, bytes]
-        ) -> AsyncIterator[bytes]:
+        async def traced(requests: AsyncIterator[bytes], context: _Call) -> AsyncIterator[bytes]:
             with describe(context):
                 async for response in handler(requests, context):
                     yield response
@@ -106,16 +105,12 @@ class Tracer:
             async with asyncio.timeout(_CLOSE_SECONDS):
                 await AbandonableThreadPool(1, "tracing").run("", self._provider.shutdown)
 
-    def _server_span(
-        self, method: str
-    ) -> Callable[
-        [grpc.aio.ServicerContext[bytes, bytes]], contextlib.AbstractContextManager[None]
-    ]:
+    def _server_span(self, method: str) -> Callable[[_Call], AbstractContextManager[None]]:
         service, _, name = method.rpartition(".")
         attributes = {"rpc.system": "grpc", "rpc.service": service, "rpc.method": name}
 
         @contextlib.contextmanager
-        def span_of(context: grpc.aio.ServicerContext[bytes, bytes]) -> Iterator[None]:
+        def span_of(context: _Call) -> Iterator[None]:
             span = self._tracer.start_span(
                 f"{service}/{name}",
                 context=self._parent(context),
@@ -133,7 +128,7 @@ class Tracer:
 
         return span_of
 
-    def _parent(self, context: "grpc.aio.ServicerContext[bytes, bytes]") -> "Context":
+    def _parent(self, context: _Call) -> "Context":
         carrier = {
             key: value
             for key, value in context.invocation_metadata() or ()
@@ -167,13 +162,13 @@ class Tracer:
             span.end()
 
 
+@dataclass(frozen=True, slots=True)
 class _TracedResolver:
     """A resolver whose lookups have spans. Its other methods, required or not, are unchanged."""
 
-    def __init__(self, name: str, resolver: Resolver, tracer: Tracer) -> None:
-        self._name = name
-        self._resolver = resolver
-        self._tracer = tracer
+    _name: str
+    _resolver: Resolver
+    _tracer: Tracer
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._resolver, name)

@@ -1,7 +1,7 @@
 """The access log: one line for each call, and the status of calls that fail.
 
-Callers may send a request id and a trace context. Both are logged, and the id is returned with
-errors, so only well-formed ones are accepted.
+The request id and trace context of callers are logged, and the id is returned with errors, so only
+well-formed ones are accepted.
 """
 
 import logging

@@ -33,7 +33,7 @@ MAX_PAGE_SIZE: Final = 10_000
 _CHUNK: Final = 100
 """Queues that are listed without a pause."""
 _RECORD_BYTES: Final = 256
-"""About the size of an audit record, which is more than its part of a request with columns."""
+"""The approximate size of an audit record, which exceeds its share of a request with columns."""
 
 
 class AccessServicer(ApplicationServicer):
@@ -56,8 +56,8 @@ class AccessServicer(ApplicationServicer):
             decisions: Counts and records decisions.
             queue: Admits long calls.
             clock: The monotonic clock of the group caches.
-            lease: How long the group caches may be used; None: always.
-            freshness: Knows the changes that checks may demand; None: there are none.
+            lease: How long the group caches may be used; None for always.
+            freshness: Knows the changes that checks may demand.
         """
         super().__init__(engine, decisions, queue)
         self._freshness = freshness or Freshness()
@@ -85,10 +85,7 @@ class AccessServicer(ApplicationServicer):
         return response.response
 
     async def _read_check(self, data: bytes, *, trusted: bool) -> tuple[Snapshot, Query]:
-        """Return the query of a check, and the snapshot that decides it.
-
-        Raises NotCaughtUp, and what validation raises.
-        """
+        """Return the query of a check, and the snapshot that decides it."""
         if len(data) <= MAX_SHORT_REQUEST:
             request = wire.parse(_Check, data)
             if request.HasField("at_least"):
@@ -124,9 +121,7 @@ class AccessServicer(ApplicationServicer):
     async def _decide(
         self, checks: Sequence[bytes], slot: Slot, behind: set[Change], *, trusted: bool
     ) -> list[CheckResponse]:
-        """Return the results of checks, decided on the snapshot of now. The changes that they
-        demand, and that this server does not know of, are added to `behind`.
-        """
+        """Return the results of checks; add missing changes that they demand to `behind`."""
         snapshot = self._engine.snapshot
         budget = wire.search_budget()
 
@@ -243,9 +238,7 @@ class AccessServicer(ApplicationServicer):
     async def _usable(
         self, query: Query, first: int, limit: int, slot: Slot
     ) -> list[tuple[str, Decision]]:
-        """Return at most `limit` of the queues at or below the path of the query that the user may
-        use, each with its decision, beginning with the queue at the index `first`.
-        """
+        """Return up to `limit` queues that the user may use, beginning at the index `first`."""
         user, given, served, above, access, real_user = query
         paths = served.partition.paths
         groups = given

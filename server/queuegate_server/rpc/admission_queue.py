@@ -1,7 +1,7 @@
-"""Admits long calls one at a time, and sheds them if they would have to wait for too long.
+"""Admits long calls one at a time, and sheds them if they would wait too long.
 
-If fifty batches were decided a chunk at a time in turn, each would take fifty times as long.
-Single checks do not queue: they are decided between two chunks of a long call.
+If fifty batches took turns after each chunk, each would take fifty times as long. Single checks do
+not queue: they are decided between two chunks of a long call.
 """
 
 import asyncio
@@ -18,23 +18,22 @@ from queuegate_server.throttling import ByteBudget, CoDel
 T = TypeVar("T")
 
 MAX_SHORT_REQUEST: Final = 16 * 1024
-"""Bytes. Work on a longer request is done in a thread, by one such call at a time."""
+"""Bytes. Longer requests are worked on in a thread, one at a time."""
 STEP_SECONDS: Final = 0.0005
-"""For how long a call computes before it lets single checks be decided."""
+"""How long a call computes before single checks are decided."""
 _MAX_HOLD_SECONDS: Final = 0.02
-"""For how long a call may compute before it yields the slot to others."""
+"""How long a call may compute before it yields the slot to others."""
 _MAX_PENALTY_SECONDS: Final = 0.1
-"""For how much longer a call that has failed keeps the slot, at most."""
+"""The maximum time for which a failed call keeps the slot."""
 MAX_REQUESTS: Final = 64 * MIB
-"""Bytes of requests that may wait or be worked on before no more long calls are admitted."""
+"""Bytes of waiting or running requests at which no more long calls are admitted."""
 _SECONDS_PER_BYTE: Final = 5e-9
 """More than gRPC needs to receive and unpack a byte of a request."""
 _MAX_BUSY_SECONDS: Final = 0.01
 """After this much computing, by one call or several, the next `pause` sleeps."""
 _MAX_PREEMPTED: Final = 4
-"""While this many preempted calls wait to go on, no new call begins."""
+"""While this many preempted calls wait, no new call begins."""
 _RETRY_SECONDS: Final = 1.0
-"""The retry delay that shed calls are given."""
 
 
 class _Waiter(NamedTuple):
@@ -46,8 +45,8 @@ _Line = deque[_Waiter]
 
 
 class AdmissionQueue:
-    """Gives out one slot for long calls: to new calls, messages of streams, and calls that were
-    preempted, by round robin, each of the three first in, first out.
+    """Grants one slot to long calls: in turn to a new call, a message of a stream, and a preempted
+    call, each of the three first in, first out.
     """
 
     def __init__(
@@ -62,27 +61,25 @@ class AdmissionQueue:
         Args:
             clock: A monotonic clock, in seconds.
             max_wait: The target of CoDel: how many seconds a call may wait for its slot.
-            refused: Where shed calls are counted, as `waited`, `unread` or `bytes`.
-            unread: The bytes of answers that are not written yet; while the budget is spent, no
-                call is admitted.
+            refused: Counts shed calls, as `waited`, `unread` or `bytes`.
+            unread: The bytes of unwritten answers; no call is admitted while the budget is spent.
         """
         self.clock = clock
         self._codel = CoDel(max_wait)
         self.unread = unread
         self.requests = ByteBudget(MAX_REQUESTS)
-        """The bytes of requests that wait or are worked on; while it is spent, no call waits."""
+        """The bytes of waiting or running requests; while it is spent, calls are refused."""
         self._refused = refused
         self._is_taken = False
         self._busy_since = clock()
         self._lines: tuple[_Line, ...] = (deque(), deque(), deque())
         self._calls, self._streams, self.preempted = self._lines
         self._next = 0
-        # One thread, also if calls are cancelled while it works for them.
+        # One thread, even if calls are cancelled while it works for them.
         self.thread = ThreadPoolExecutor(1, "requests")
 
     async def in_turn(self, request: bytes, work: Callable[[], T]) -> T:
-        """Do work whose cost grows with the request, such as parsing it: at once if the request is
-        short, otherwise in its turn.
+        """Do work whose cost grows with the request, in its turn if the request is long.
 
         Raises Overloaded if the call is shed, and what the work raises.
         """
@@ -96,9 +93,7 @@ class AdmissionQueue:
         return Slot(self, self._calls, len(request), may_be_shed=True)
 
     def for_stream(self, request: bytes) -> "Slot":
-        """Return the slot of a message on a stream, which is not shed for its wait: its caller
-        sends no more meanwhile.
-        """
+        """Return the slot of a message on a stream, which is not shed: streams wait for answers."""
         return Slot(self, self._streams, len(request), may_be_shed=False)
 
     @property
@@ -126,14 +121,14 @@ class AdmissionQueue:
         try:
             await turn
         except asyncio.CancelledError:
-            # A slot that was granted in the meantime must be passed on.
+            # If the slot has just been granted, pass it on.
             if turn.done() and not turn.cancelled() and turn.exception() is None:
                 self.release()
             raise
 
     async def pause(self) -> None:
-        """Let other work run; every 10 ms, sleep. Without the sleep, gRPC's threads get so little
-        of the processor that new calls wait there, where nothing sheds them, for up to 0.5 s.
+        """Let other work run, and sleep every 10 ms: otherwise gRPC's threads get so little
+        processor time that new calls wait there, where nothing sheds them, for up to 0.5 s.
         """
         if self.clock() - self._busy_since < _MAX_BUSY_SECONDS:
             await asyncio.sleep(0)
@@ -171,20 +166,7 @@ class AdmissionQueue:
 class Slot:
     """The slot of one call, held within `async with`."""
 
-    __slots__ = (
-        "_clock",
-        "_is_held",
-        "_line",
-        "_may_be_shed",
-        "_pausing",
-        "_queue",
-        "_since",
-        "_size",
-        "_step_end",
-    )
-
     def __init__(self, queue: AdmissionQueue, line: _Line, size: int, *, may_be_shed: bool) -> None:
-        """Wait in a line of the queue when entered; the request has `size` bytes."""
         self._queue = queue
         self._clock = queue.clock
         self._line = line
@@ -218,8 +200,8 @@ class Slot:
             self.release()
 
     async def penalize(self) -> None:
-        """Release the slot of a call that has failed, but only after more time than its request has
-        cost: callers repeat at once what is refused at once, and others must get their share.
+        """Release the slot of a failed call, but only after more time than the call has cost:
+        callers whose calls fail at once repeat them at once, and others must get their share.
         """
         if self._is_held:
             cost = 2 * (self._clock() - self._since) + self._size * _SECONDS_PER_BYTE
@@ -229,13 +211,13 @@ class Slot:
                 self.release()
 
     def release(self) -> None:
-        """Give the slot up: a call that waits for something else must not hold it."""
+        """Release the slot, which a call must not hold while it waits for something else."""
         if self._is_held:
             self._is_held = False
             self._queue.release()
 
     async def run(self, request: bytes, work: Callable[[], T]) -> T:
-        """Do work on a request, or on a part of it: in a thread if that is long."""
+        """Do work on a request or a part of it, in a thread if that is long."""
         if len(request) <= MAX_SHORT_REQUEST:
             return work()
         return await asyncio.get_running_loop().run_in_executor(self._queue.thread, work)
@@ -255,7 +237,7 @@ class Slot:
                     await self.pause()
 
     async def pause(self) -> None:
-        """Let single checks be decided, and after 20 ms other long calls as well."""
+        """Let single checks be decided, and after 20 ms other long calls."""
         held_for = self._clock() - self._since
         if self._is_held and self._queue.has_waiters and held_for >= _MAX_HOLD_SECONDS:
             self.release()

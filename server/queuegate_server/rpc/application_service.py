@@ -48,7 +48,6 @@ class ApplicationServicer:
     """The methods of AccessService that are about applications."""
 
     def __init__(self, engine: Engine, decisions: CallLog, queue: AdmissionQueue) -> None:
-        """Use an engine, the log that counts and records decisions, and the queue of long calls."""
         self._engine = engine
         self._decisions = decisions
         self._queue = queue
@@ -87,7 +86,7 @@ class ApplicationServicer:
         Args:
             method: The name of the method.
             data: The request.
-            read: Returns its query, and the snapshot that decides.
+            read: Returns the snapshot that decides, and the query.
             explain: Decides the query.
             message: Returns the response, given the query, the result and the policy's revision.
         """
@@ -159,9 +158,7 @@ class ApplicationServicer:
 def _query(
     request: access_pb2.CheckApplicationAccessRequest, snapshot: Snapshot, *, trusted: bool
 ) -> ApplicationQuery:
-    """Return the query of a check, with all lists of names split; raises as
-    `validation.query` does.
-    """
+    """Return the query of a check; raises as `validation.query` does."""
     violations: validation.Violations = []
     served = validation.find_partition(request.partition, snapshot, violations)
     user, groups = validation.user_and_groups(request.user, served, violations)

@@ -18,7 +18,7 @@ from queuegate_server.settings.listeners import Listener
 
 
 class CallContext(Protocol):
-    """What a call shows of its caller; that of gRPC has more."""
+    """The part of gRPC's context that identifies a caller."""
 
     def invocation_metadata(self) -> Any:
         """Return the headers, pairs of a name in lower case and a value."""
@@ -85,11 +85,11 @@ class Authenticator:
         tokens: TokenFile | None,
         wall: Callable[[], float],
     ) -> None:
-        """Know the callers of the settings.
+        """Identify the callers in the settings.
 
         Args:
             settings: The rights of callers.
-            listeners: The listeners, which say what a caller can present.
+            listeners: Determine which credentials a caller can present.
             tokens: The known tokens, if there are any.
             wall: A wall clock in seconds, by which certificates expire.
         """
@@ -162,9 +162,7 @@ class Authenticator:
         )
 
     def certificate_expiry(self, context: CallContext) -> float:
-        """Return when the certificate that a caller has presented expires, in Unix seconds;
-        infinity without a certificate, and 0 if the time cannot be read.
-        """
+        """Return when the caller's certificate expires, in Unix seconds; infinity without one."""
         certificate = self._certificate(context.auth_context())
         return peer_certificate(certificate).not_after if certificate else math.inf
 
@@ -188,9 +186,7 @@ class Authenticator:
         return principal
 
     def _certificate(self, auth_context: Mapping[str, Iterable[bytes]]) -> bytes:
-        """Return the verified certificate of a connection, empty without one. Either the
-        connection or the TLS session that it resumes may be older than its expiry.
-        """
+        """Return the verified certificate of a connection, which may have expired since, or b""."""
         if not self._with_certificates:
             return b""
         return next(iter(auth_context.get(_CERTIFICATE, ())), b"")
@@ -213,10 +209,7 @@ class Authenticator:
 
 
 def _bearer_token(context: CallContext) -> str | None:
-    """Return the bearer token of a call, None if it has no authorization header.
-
-    Raises Unauthenticated for any other credential.
-    """
+    """Return the bearer token of a call, or None. Raises Unauthenticated for other credentials."""
     headers = [
         value for key, value in context.invocation_metadata() or () if key == "authorization"
     ]

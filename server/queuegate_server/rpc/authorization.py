@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from dataclasses import dataclass
 from functools import partial
 from types import MappingProxyType
 from typing import Final
@@ -40,13 +41,11 @@ ROLES: Final[Mapping[str, Role]] = MappingProxyType(
         for method in methods
     }
 )
-"""The role that each call needs, by the full name of its method; a method without a role cannot
-be served. The health service is open to everyone and not listed.
-"""
+"""The role that each method requires. A method without a role cannot be served; only the health
+service, which is open to everyone, needs none."""
 
 
-# The methods of servicers: they take what a caller sent, and in `trusted` whether the groups that
-# the caller asserts are used.
+# The methods of servicers. Their parameter `trusted` says whether asserted groups may be used.
 UnaryMethod = Callable[..., Awaitable[bytes]]
 StreamMethod = Callable[..., AsyncIterator[bytes]]
 
@@ -57,13 +56,7 @@ class RateLimiter:
     """
 
     def __init__(self, rate: float, burst: int, clock: Callable[[], float]) -> None:
-        """Start with full buckets.
-
-        Args:
-            rate: Calls per second that a caller may make.
-            burst: Calls that a caller may make at once after a pause.
-            clock: A monotonic clock, in seconds.
-        """
+        """Allow `rate` calls per second, and `burst` calls at once, by a monotonic clock."""
         full = partial(TokenBucket, rate, burst, clock)
         self._calls: defaultdict[str, TokenBucket] = defaultdict(full)
         self.reports: defaultdict[str, TokenBucket] = defaultdict(full)
@@ -78,13 +71,13 @@ class RateLimiter:
         bucket.charge()
 
 
+@dataclass(frozen=True, slots=True)
 class Authorizer:
     """Lets permitted calls through to the servicers."""
 
-    def __init__(self, authenticator: Authenticator, rates: RateLimiter | None = None) -> None:
-        """Use what identifies callers, and their rate limits if there are any."""
-        self._authenticator = authenticator
-        self._rates = rates
+    authenticator: Authenticator
+    rates: RateLimiter | None = None
+    """The rate limits of callers, if there are any."""
 
     def unary(self, method: str, serve: UnaryMethod) -> Unary:
         """Guard a unary method. Raises KeyError if it has no role."""
@@ -92,8 +85,8 @@ class Authorizer:
 
         async def guarded(data: bytes, context: Context) -> bytes:
             principal = self._admit(role, context)
-            if self._rates is not None:
-                self._rates.acquire(principal.name)
+            if self.rates is not None:
+                self.rates.acquire(principal.name)
             if role is Role.ADMIN:
                 access_log.log_admin_call(method, context)
             return await serve(data, trusted=principal.rights.assert_groups)
@@ -101,24 +94,22 @@ class Authorizer:
         return guarded
 
     def stream(self, method: str, serve: StreamMethod) -> Stream:
-        """Guard a streaming method, whose opening counts as a call.
-
-        A stream ends with its next message once the rights of its caller have changed, or its
-        certificate has expired.
+        """Guard a streaming method, whose opening counts as a call. A stream ends with the next
+        message after the rights of its caller have changed, or its certificate has expired.
         """
         role = ROLES[method]
 
         async def guarded(requests: AsyncIterator[bytes], context: Context) -> AsyncIterator[bytes]:
-            version = self._authenticator.version
+            version = self.authenticator.version
             principal = self._admit(role, context)
-            expiry = self._authenticator.certificate_expiry(context)
-            if self._rates is not None:
-                self._rates.acquire(principal.name)
+            expiry = self.authenticator.certificate_expiry(context)
+            if self.rates is not None:
+                self.rates.acquire(principal.name)
 
             def check_rights() -> None:
                 nonlocal version
-                now = self._authenticator.version
-                if version != now or self._authenticator.is_past(expiry):
+                now = self.authenticator.version
+                if version != now or self.authenticator.is_past(expiry):
                     version = now
                     if self._admit(role, context) != principal:
                         raise Draining("the rights of the caller have changed: open a new stream")
@@ -137,11 +128,8 @@ class Authorizer:
             await access_log.abort(method, context, error)
 
     def _admit(self, role: Role, context: Context) -> Principal:
-        """Return the caller, which becomes the current principal, if it has the role.
-
-        Raises Unauthenticated and PermissionDenied.
-        """
-        principal = self._authenticator.identify(context)
+        """Return the caller, now the principal. Raises Unauthenticated and PermissionDenied."""
+        principal = self.authenticator.identify(context)
         set_current_principal(principal)
         principal.require(role)
         return principal

@@ -27,7 +27,7 @@ _ERROR: Final = access_pb2.CheckResult.ERROR_FIELD_NUMBER
 
 
 class CheckSteps(NamedTuple, Generic[Q, V]):
-    """The steps that decide a check, by its request and its index in the batch."""
+    """The steps that decide a check, given its request or its index in the batch."""
 
     cached: Callable[[bytes], CheckResponse | None]
     read: Callable[[int], Q]
@@ -53,7 +53,7 @@ async def decide_each(
         requests: The bytes of each check.
         results: The results so far, in the same order.
         steps: How a check is decided.
-        slot: The slot of the call, which is held. It is released during lookups.
+        slot: The slot of the call, which is held, and released during lookups.
     """
     cached, read, check, resolve, respond = steps
     waiting: list[tuple[int, Q]] = []
@@ -97,13 +97,7 @@ async def for_each(
     work: Callable[[T], Awaitable[None]],
     pause_if_due: Callable[[], Awaitable[None]],
 ) -> None:
-    """Do work that may wait for lookups for each item, MAX_LOOKUPS items at a time.
-
-    Args:
-        items: The items.
-        work: Takes an item.
-        pause_if_due: Called after each item; lets other work run.
-    """
+    """Do work for each item, MAX_LOOKUPS at a time, and let other work run after each item."""
     remaining = iter(items)
 
     async def worker() -> None:
@@ -131,14 +125,11 @@ def error_reasons(results: Sequence[CheckResponse]) -> list[str]:
 
 
 def encode(results: Sequence[CheckResponse], reasons: bytes) -> bytes:
-    """Return the response to a batch, of either kind: their results have the same fields.
+    """Return the response to a batch of queues or applications, whose results have the same fields,
+    given the results and their reasons.
 
-    An error that several checks have is sent once: an outage of the directory would otherwise make
-    the response many times as long as the request.
-
-    Args:
-        results: The result of each check.
-        reasons: Their reasons.
+    An error of several checks is sent once: an outage of the directory would otherwise make the
+    response many times as long as the request.
     """
     if ERROR not in reasons:
         return b"".join([result.batch_result for result in results])  # type: ignore[union-attr]

@@ -15,8 +15,14 @@ from queuegate.policy.decision import Decision
 from queuegate.policy.names import partition_name
 from queuegate.v1 import access_pb2, status_pb2, sync_pb2
 from queuegate.v1.user_group_information_pb2 import UserGroupInformation
-from queuegate_server.decisions.log import NUMBERS, AuditUnavailable, DecisionLog
-from queuegate_server.decisions.records import DecidedCheck, Record, Report
+from queuegate_server.decisions.log import (
+    NUMBERS,
+    AuditUnavailable,
+    DecidedCheck,
+    DecisionLog,
+    Record,
+    Report,
+)
 from queuegate_server.rpc import validation, wire
 from queuegate_server.rpc.authentication import current_caller
 from queuegate_server.rpc.errors import UnreadableRequest, reason_name
@@ -40,7 +46,6 @@ class CallLog:
     """
 
     def __init__(self, decisions: DecisionLog, wall: Callable[[], float]) -> None:
-        """Use the log of decisions, and a wall clock in seconds."""
         self._decisions = decisions
         self._is_due = decisions.is_due
         self._counts = decisions.counts
@@ -86,12 +91,12 @@ class CallLog:
         """Count the decisions of a batch, and record those that are due.
 
         Args:
-            method: The name of the method in the contract.
+            method: The name of the method.
             request: The bytes of the request.
             response: The bytes of the response, with the decisions of columns.
-            reasons: The number of the reason of each check, as the log of decisions counts them.
-            errors: Why checks failed, by the reason in the ErrorInfo in lower case.
-            size: How many bytes the records take at least, if that is more than the messages.
+            reasons: The number of the reason of each check.
+            errors: The reasons of the errors, as in their ErrorInfo, in lower case.
+            size: The size of the records, if they are larger than the messages.
         """
         if due := self.due(reasons):
             size = max(size, len(request) + len(response))
@@ -101,13 +106,7 @@ class CallLog:
     async def reported(
         self, gate: str, decisions: Sequence[sync_pb2.LocalDecision], size: int
     ) -> None:
-        """Count and record decisions that a gate made.
-
-        Args:
-            gate: The name of the gate's stream.
-            decisions: The decisions, whose reasons exist.
-            size: The size of the message, in bytes.
-        """
+        """Count and record valid decisions of a gate; `size` is that of the message, in bytes."""
         reasons = bytes(NUMBERS[REASON_OF[each.decision.reason]] for each in decisions)
         if due := self.due(reasons):
             checks = partial(_reported_checks, gate, self._wall(), current_caller(), decisions)
@@ -117,9 +116,8 @@ class CallLog:
     async def _record(
         self, method: str, request: bytes, response: bytes, due: int, *, checks: int, size: int
     ) -> None:
-        """Record the decisions in the response to a call that are due.
-
-        All checks of the call count as errors if that fails, because their answers are withheld.
+        """Record the decisions in a response that are due. If that fails, the answers are withheld,
+        and all checks count as errors.
         """
         now, caller = self._wall(), current_caller()
 
@@ -209,9 +207,9 @@ def _decision(message: Any) -> Decision:
 
 
 def question_of(method: str, request: bytes) -> Record:
-    """Return the question of a check as fields of its record; none if the bytes are no check.
+    """Return the question of a check as fields of its record; none if the bytes are not a check.
 
-    Invalid names are cut to the length of valid ones.
+    Invalid names are cut to the maximum length of valid ones.
     """
     kind = f"{method.removeprefix('Batch').removesuffix('Columns')}Request"
     try:

@@ -31,10 +31,9 @@ class ColumnsQuery:
     """A parsed and validated request."""
 
     def __init__(self, request: Request, snapshot: Snapshot, *, trusted: bool) -> None:
-        """Check the request as a whole; raise InvalidRequest.
+        """Check the request as a whole. Raises InvalidRequest.
 
-        Faults of a user, a queue, the partition or the kind of access are found when a check that
-        has them is asked for by `query`, because they are faults of that check only.
+        A faulty user, queue, partition or kind of access only concerns its checks: `query` raises.
         """
         self._request = request
         self._snapshot = snapshot
@@ -42,13 +41,13 @@ class ColumnsQuery:
         users, queues = request.user_indexes[:], request.queue_indexes[:]
         _check_sizes(request, users, queues)
         _check_indexes(request, users, queues)
-        # Each pair is one number, of which distinct ones are found quickest.
+        # As single numbers, distinct pairs are found fastest.
         width = len(request.queues)
         self._width = width
         self._pairs = [user * width + queue for user, queue in zip(users, queues, strict=True)]
         self._distinct = list(dict.fromkeys(self._pairs))
-        # Keys for the response cache. It takes none of more than MAX_REQUEST_BYTES, so longer
-        # texts are cut: a pair of long ones must not take much memory.
+        # Keys for the response cache, which takes at most MAX_REQUEST_BYTES: pairs of longer texts
+        # are cut, so that they take little memory.
         cut = MAX_REQUEST_BYTES + 1
         heads = [
             wire.embedded(_Check.USER_FIELD_NUMBER, user.SerializeToString(deterministic=True))[
@@ -64,8 +63,7 @@ class ColumnsQuery:
         self.distinct: Sequence[bytes] = [
             heads[pair // width] + tails[pair % width] for pair in self._distinct
         ]
-        """The bytes of the CheckQueueAccessRequest of each different pair, as far as they count
-        for the response cache."""
+        """The CheckQueueAccessRequest of each distinct pair, as a key of the response cache."""
         self._users: dict[int, tuple[str, Sequence[str] | None, validation.Violations]] = {}
         self._paths: dict[int, tuple[str, validation.Violations]] = {}
 
@@ -109,33 +107,25 @@ class ColumnsQuery:
         return path, violations
 
 
-def response(found: Sequence[CheckResponse], reasons: bytes, revision: int) -> Response:
-    """Return the response to a request, without the decisions.
-
-    Args:
-        found: The response to each check, in the order of the request.
-        reasons: Their reasons.
-        revision: The revision of the policy that decided.
-    """
+def response(results: Sequence[CheckResponse], reasons: bytes, revision: int) -> Response:
+    """Return the response, without the decisions, given results, reasons and the revision."""
     digits = reasons.translate(_DIGITS)[::-1]
     return Response(
-        allowed=int(digits, 2).to_bytes((len(found) + 7) // 8, "little"),
-        errors=_errors(found, reasons),
+        allowed=int(digits, 2).to_bytes((len(results) + 7) // 8, "little"),
+        errors=_errors(results, reasons),
         policy_revision=revision,
     )
 
 
 async def with_decisions(
-    brief: Response, found: Sequence[CheckResponse], pause: Callable[[], Awaitable[None]]
+    brief: Response, results: Sequence[CheckResponse], pause: Callable[[], Awaitable[None]]
 ) -> bytes:
-    """Return the bytes of a response with the decision of each check added to it. Calls `pause`
-    after every few milliseconds of work.
-    """
+    """Return the bytes of a response with the decisions added. Pauses every few milliseconds."""
     message = Response()
     message.CopyFrom(brief)
     numbers = {b"": 0}
-    for start in range(0, len(found), CHUNK):
-        for each in found[start : start + CHUNK]:
+    for start in range(0, len(results), CHUNK):
+        for each in results[start : start + CHUNK]:
             if each.reason == ERROR:
                 message.decision_indexes.append(0)
             else:
@@ -149,12 +139,12 @@ async def with_decisions(
     return message.SerializeToString()
 
 
-def _errors(found: Sequence[CheckResponse], reasons: bytes) -> list[access_pb2.ColumnsError]:
+def _errors(results: Sequence[CheckResponse], reasons: bytes) -> list[access_pb2.ColumnsError]:
     """Return an error for each different status, with the indexes of the checks it concerns."""
     if ERROR not in reasons:
         return []
     indexes: dict[bytes, list[int]] = {}
-    for index, each in enumerate(found):
+    for index, each in enumerate(results):
         if each.reason == ERROR:
             indexes.setdefault(each.response, []).append(index)
     errors = []
@@ -192,7 +182,6 @@ def _check_indexes(request: Request, users: Sequence[int], queues: Sequence[int]
     ):
         if max(indexes) >= count:
             place = next(place for place, index in enumerate(indexes) if index >= count)
-            violations.append(
-                (f"{field}[{place}]", f"is {indexes[place]}, must be less than {count}")
-            )
+            text = f"is {indexes[place]}, must be less than {count}"
+            violations.append((f"{field}[{place}]", text))
     validation.raise_if(violations)

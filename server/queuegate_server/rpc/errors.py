@@ -6,9 +6,10 @@ and the detail that its code calls for: `BadRequest` or `RetryInfo`.
 
 import logging
 import secrets
+from collections.abc import Mapping
 from functools import lru_cache
 from math import ceil
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 import grpc
 from google.protobuf.any_pb2 import Any as AnyMessage
@@ -28,10 +29,8 @@ DETAILS_TRAILER: Final = "grpc-status-details-bin"
 _PREFIX: Final = "ERROR_REASON_"
 _NOT_READY_RETRY_SECONDS: Final = 1.0
 _RETRY_RESOLUTION: Final = 1 / 64
-"""Seconds. Retry delays are rounded up to it, so that equal statuses can be reused, and in a
-batch sent once."""
+"""Seconds."""
 _MAX_CACHED_STATUSES: Final = 64
-_MAX_NAMED_PARTITIONS: Final = 10
 _MAX_VIOLATIONS: Final = 10
 _LOG = logging.getLogger("queuegate_server.rpc")
 
@@ -40,11 +39,7 @@ class InvalidRequest(Exception):
     """Fields of a request are missing or malformed."""
 
     def __init__(self, violations: list[tuple[str, str]]) -> None:
-        """Keep the first violations; gRPC refuses a status of more than 8 KiB.
-
-        Args:
-            violations: Pairs of a field, as a path from the request, and what is wrong with it.
-        """
+        """Keep the first pairs of a field and its fault: gRPC refuses a status over 8 KiB."""
         self.violations = violations[:_MAX_VIOLATIONS]
         texts = [
             text if field == WHOLE_REQUEST else f"{field}: {text}"
@@ -60,12 +55,10 @@ class UnreadableRequest(InvalidRequest):
 
 
 class Overloaded(Exception):
-    """The request is valid, but the server has too much to do; the message says which bound
-    was reached.
-    """
+    """The server has too much to do; the message says which bound was reached."""
 
     def __init__(self, message: str, retry_after: float = 0.0) -> None:
-        """Keep the message, and the seconds until a retry may succeed (0: unknown)."""
+        """`retry_after`: the seconds until a retry may succeed, 0 if unknown."""
         super().__init__(message)
         self.retry_after = retry_after
 
@@ -74,13 +67,12 @@ class RateLimited(Exception):
     """The caller exceeds its rate."""
 
     def __init__(self, retry_after: float) -> None:
-        """Keep the seconds until the caller may call again."""
         super().__init__("the caller exceeds its rate of calls per second (limits.caller_rate)")
         self.retry_after = retry_after
 
 
 class Draining(Exception):
-    """The server ends a stream that the caller has not ended; the message says why."""
+    """The server ends a stream; the message says why."""
 
 
 class NotCaughtUp(Exception):
@@ -89,7 +81,6 @@ class NotCaughtUp(Exception):
     retry_after = 0.05
 
     def __init__(self, epoch: bytes, sequence: int) -> None:
-        """Keep the change."""
         self.epoch = epoch
         self.sequence = sequence
         super().__init__(
@@ -107,12 +98,22 @@ class PermissionDenied(Exception):
 
 
 class NotConfirmed(Exception):
-    """A worker process did not confirm a call that all workers must carry out; the message
-    names the cause.
-    """
+    """A worker did not confirm a call that all workers must execute; the message says why."""
 
 
-_CODES: Final = {
+_Reason: TypeAlias = errors_pb2.ErrorReason.ValueType
+_KINDS: Final[Mapping[type[Exception], tuple[grpc.StatusCode, _Reason]]] = {
+    InvalidRequest: (grpc.StatusCode.INVALID_ARGUMENT, errors_pb2.ERROR_REASON_INVALID_FIELD),
+    UnreadableRequest: (grpc.StatusCode.INVALID_ARGUMENT, errors_pb2.ERROR_REASON_INVALID_FIELD),
+    UnknownPartition: (grpc.StatusCode.NOT_FOUND, errors_pb2.ERROR_REASON_UNKNOWN_PARTITION),
+    GroupsUnavailable: (
+        grpc.StatusCode.UNAVAILABLE,
+        errors_pb2.ERROR_REASON_RESOLVER_UNAVAILABLE,
+    ),
+    TooManyLookups: (grpc.StatusCode.RESOURCE_EXHAUSTED, errors_pb2.ERROR_REASON_OVERLOADED),
+    NotReady: (grpc.StatusCode.UNAVAILABLE, errors_pb2.ERROR_REASON_NOT_READY),
+    NotConfirmed: (grpc.StatusCode.UNAVAILABLE, errors_pb2.ERROR_REASON_NOT_READY),
+    NotReached: (grpc.StatusCode.UNAVAILABLE, errors_pb2.ERROR_REASON_NOT_READY),
     Overloaded: (grpc.StatusCode.RESOURCE_EXHAUSTED, errors_pb2.ERROR_REASON_OVERLOADED),
     RateLimited: (grpc.StatusCode.RESOURCE_EXHAUSTED, errors_pb2.ERROR_REASON_RATE_LIMITED),
     Draining: (grpc.StatusCode.UNAVAILABLE, errors_pb2.ERROR_REASON_DRAINING),
@@ -124,18 +125,7 @@ _CODES: Final = {
         errors_pb2.ERROR_REASON_CALLER_NOT_PERMITTED,
     ),
 }
-"""Errors whose message is the status message."""
-_REASONS: Final = {
-    InvalidRequest: errors_pb2.ERROR_REASON_INVALID_FIELD,
-    UnreadableRequest: errors_pb2.ERROR_REASON_INVALID_FIELD,
-    UnknownPartition: errors_pb2.ERROR_REASON_UNKNOWN_PARTITION,
-    GroupsUnavailable: errors_pb2.ERROR_REASON_RESOLVER_UNAVAILABLE,
-    TooManyLookups: errors_pb2.ERROR_REASON_OVERLOADED,
-    NotReady: errors_pb2.ERROR_REASON_NOT_READY,
-    NotConfirmed: errors_pb2.ERROR_REASON_NOT_READY,
-    NotReached: errors_pb2.ERROR_REASON_NOT_READY,
-    **{kind: reason for kind, (_, reason) in _CODES.items()},
-}
+_INTERNAL: Final = (grpc.StatusCode.INTERNAL, errors_pb2.ERROR_REASON_INTERNAL)
 
 
 class CallStatus(NamedTuple):
@@ -151,68 +141,37 @@ class CallStatus(NamedTuple):
 
 
 def to_status(error: Exception) -> CallStatus:
-    """Return the status of an error.
+    """Return the status of an error, whose text is its message.
 
-    An unexpected error is logged and becomes INTERNAL; its message holds an id, which the log
-    has too, and nothing else of the error.
+    An unexpected error is logged and becomes INTERNAL, with nothing but an id that the log also
+    contains.
     """
-    known = _CODES.get(type(error))
-    if known is not None:
-        retry_after = getattr(error, "retry_after", 0.0)
-        return _cached_status(*known, str(error), _rounded(retry_after))
-    match error:
-        case InvalidRequest():
-            violations = [
-                error_details_pb2.BadRequest.FieldViolation(field=field, description=text)
-                for field, text in error.violations
-            ]
-            return _status(
-                grpc.StatusCode.INVALID_ARGUMENT,
-                errors_pb2.ERROR_REASON_INVALID_FIELD,
-                str(error),
-                error_details_pb2.BadRequest(field_violations=violations),
-            )
-        case UnknownPartition():
-            names = ", ".join(error.known[:_MAX_NAMED_PARTITIONS]) or "none"
-            more = ", ..." if len(error.known) > _MAX_NAMED_PARTITIONS else ""
-            return _status(
-                grpc.StatusCode.NOT_FOUND,
-                errors_pb2.ERROR_REASON_UNKNOWN_PARTITION,
-                f"partition {error.name!r} does not exist; partitions are: {names}{more}",
-            )
-        case GroupsUnavailable():
-            too_many = isinstance(error, TooManyLookups)
-            return _status(
-                grpc.StatusCode.RESOURCE_EXHAUSTED if too_many else grpc.StatusCode.UNAVAILABLE,
-                _REASONS[type(error)],
-                str(error),
-                _retry_info(_rounded(error.retry_after)),
-            )
-        case NotReady() | NotConfirmed() | NotReached():
-            return _status(
-                grpc.StatusCode.UNAVAILABLE,
-                errors_pb2.ERROR_REASON_NOT_READY,
-                str(error) or "no policy has been loaded yet",
-                _retry_info(_NOT_READY_RETRY_SECONDS),
-            )
-    error_id = secrets.token_hex(8)
-    _LOG.error("unexpected error", exc_info=error, extra={"fault": error_id})
-    return _status(
-        grpc.StatusCode.INTERNAL,
-        errors_pb2.ERROR_REASON_INTERNAL,
-        f"internal error {error_id}; the server's log has the cause",
-    )
+    kind = _KINDS.get(type(error))
+    if kind is None:
+        error_id = secrets.token_hex(8)
+        _LOG.error("unexpected error", exc_info=error, extra={"fault": error_id})
+        return _status(*_INTERNAL, f"internal error {error_id}; the server's log has the cause")
+    if isinstance(error, InvalidRequest):
+        violations = [
+            error_details_pb2.BadRequest.FieldViolation(field=field, description=text)
+            for field, text in error.violations
+        ]
+        details = error_details_pb2.BadRequest(field_violations=violations)
+        return _status(*kind, str(error), details)
+    is_not_ready = kind[1] == errors_pb2.ERROR_REASON_NOT_READY
+    retry_after = _NOT_READY_RETRY_SECONDS if is_not_ready else getattr(error, "retry_after", 0.0)
+    # Rounded up, so that equal statuses can be reused, and in a batch sent once.
+    seconds = ceil(retry_after / _RETRY_RESOLUTION) * _RETRY_RESOLUTION
+    return _cached_status(*kind, str(error), seconds)
 
 
 def reason_name(error: Exception) -> str:
     """Return the reason in the ErrorInfo of an error's status, in lower case."""
-    reason = _REASONS.get(type(error), errors_pb2.ERROR_REASON_INTERNAL)
+    _, reason = _KINDS.get(type(error), _INTERNAL)
     return errors_pb2.ErrorReason.Name(reason).removeprefix(_PREFIX).lower()
 
 
-def _status(
-    code: grpc.StatusCode, reason: errors_pb2.ErrorReason.ValueType, message: str, *details: Message
-) -> CallStatus:
+def _status(code: grpc.StatusCode, reason: _Reason, message: str, *details: Message) -> CallStatus:
     name = errors_pb2.ErrorReason.Name(reason).removeprefix(_PREFIX)
     info = error_details_pb2.ErrorInfo(reason=name, domain=DOMAIN)
     status = status_pb2.Status(code=code.value[0], message=message)
@@ -224,18 +183,10 @@ def _status(
 
 
 @lru_cache(maxsize=_MAX_CACHED_STATUSES)
-def _cached_status(
-    code: grpc.StatusCode, reason: errors_pb2.ErrorReason.ValueType, text: str, seconds: float
-) -> CallStatus:
+def _cached_status(code: grpc.StatusCode, reason: _Reason, text: str, seconds: float) -> CallStatus:
     """Build a status once: a refusal must cost less than an answer."""
-    return _status(code, reason, text, *((_retry_info(seconds),) if seconds else ()))
-
-
-def _rounded(seconds: float) -> float:
-    return ceil(seconds / _RETRY_RESOLUTION) * _RETRY_RESOLUTION
-
-
-def _retry_info(seconds: float) -> error_details_pb2.RetryInfo:
-    info = error_details_pb2.RetryInfo()
-    info.retry_delay.FromNanoseconds(int(seconds * 1e9))
-    return info
+    if not seconds:
+        return _status(code, reason, text)
+    retry = error_details_pb2.RetryInfo()
+    retry.retry_delay.FromNanoseconds(int(seconds * 1e9))
+    return _status(code, reason, text, retry)

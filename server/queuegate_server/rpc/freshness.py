@@ -34,14 +34,9 @@ class Freshness:
     async def ensure(
         self, request: access_pb2.CheckQueueAccessRequest, slot: Slot | None = None
     ) -> None:
-        """Wait a moment for the change that a check with `at_least` demands.
+        """Wait a moment for the change that a check with `at_least` demands, without the slot.
 
-        Args:
-            request: The check.
-            slot: The slot of the call if it has one, which is released meanwhile.
-
-        Raises:
-            NotCaughtUp: The change is still not known.
+        Raises NotCaughtUp if the change is still not known.
         """
         if (change := self.missing(request)) is not None:
             await self.catch_up([change], slot)

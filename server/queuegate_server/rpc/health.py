@@ -1,9 +1,8 @@
 """The standard health service, `grpc.health.v1`, for the server and each of its services.
 
-The library's asyncio servicer is not used, because of its Watch: it writes to a watcher while it
-holds the lock that each change of status needs, so that one watcher who does not read keeps the
-server from ever becoming ready; and the end of one watch takes the notifications from all others
-of the same service.
+The library's asyncio servicer is not used: its Watch writes to a watcher while it holds the lock
+that each change of status needs, so one watcher that does not read keeps the server from becoming
+ready, and the end of one watch stops the notifications of all others of the same service.
 """
 
 import asyncio
@@ -18,17 +17,12 @@ SERVICE: Final[str] = health_pb2.DESCRIPTOR.services_by_name["Health"].full_name
 
 MAX_WATCHES: Final = 50
 """Anyone who can connect may watch, but must not use up the calls of everyone else."""
-_SERVING: Final = health_pb2.HealthCheckResponse.SERVING
-_NOT_SERVING: Final = health_pb2.HealthCheckResponse.NOT_SERVING
-_SERVICE_UNKNOWN: Final = health_pb2.HealthCheckResponse.SERVICE_UNKNOWN
 
 Context = grpc.aio.ServicerContext[health_pb2.HealthCheckRequest, health_pb2.HealthCheckResponse]
 
 
 class HealthServicer(health_pb2_grpc.HealthServicer):  # type: ignore[misc]
-    """Has one status for all services, because they become ready and stop together. Starts with
-    NOT_SERVING.
-    """
+    """Has one status for all services, which become ready and stop together; first NOT_SERVING."""
 
     def __init__(self, services: Sequence[str]) -> None:
         """Know services by their full names, besides the server as a whole."""
@@ -81,9 +75,9 @@ class HealthServicer(health_pb2_grpc.HealthServicer):  # type: ignore[misc]
             self._watches -= 1
 
     def _response(self, service: str) -> health_pb2.HealthCheckResponse:
+        status = "SERVING" if self._is_serving else "NOT_SERVING"
         if service not in self._names:
-            return health_pb2.HealthCheckResponse(status=_SERVICE_UNKNOWN)
-        status = _SERVING if self._is_serving else _NOT_SERVING
+            status = "SERVICE_UNKNOWN"
         return health_pb2.HealthCheckResponse(status=status)
 
     def _notify(self) -> None:

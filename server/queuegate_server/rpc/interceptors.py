@@ -8,6 +8,8 @@ import logging
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Final
 
 import grpc
 import grpc.aio
@@ -21,6 +23,7 @@ Unary = Callable[[bytes, Context], Awaitable[bytes]]
 Stream = Callable[[AsyncIterator[bytes], Context], AsyncIterator[bytes]]
 
 _LOG = logging.getLogger("queuegate_server.rpc")
+_BOUNDS: Final = ("calls", "waited", "incomplete", "unread", "bytes")
 
 
 def end_unary(method: str, counters: MethodCounters, handler: Unary) -> Unary:
@@ -80,19 +83,18 @@ async def _fail(
     counters.end(_code(error, context), time.perf_counter() - start)
 
 
+@dataclass(slots=True, eq=False)
 class ConcurrencyLimiter:
     """Bounds how many unary calls are in progress, and refuses more at once.
 
     gRPC's own bound would also refuse health checks, and give no reason.
     """
 
-    def __init__(self, limit: int) -> None:
-        """Start without calls in progress."""
-        self.limit = limit
-        """The maximum number of calls in progress. Calls beyond a lowered limit continue."""
-        self.running = 0
-        self.refused = dict.fromkeys(("calls", "waited", "incomplete", "unread", "bytes"), 0)
-        """The number of refused calls, by the bound that was reached."""
+    limit: int
+    """The maximum number of calls in progress. Calls beyond a lowered limit continue."""
+    running: int = 0
+    refused: dict[str, int] = field(default_factory=lambda: dict.fromkeys(_BOUNDS, 0))
+    """The number of refused calls, by the bound that was reached."""
 
     def reconfigure(self, limit: int) -> None:
         """Apply another limit from now on."""

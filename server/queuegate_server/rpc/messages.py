@@ -45,13 +45,7 @@ _SEVERITIES: Final = {
 def decision_message(
     decision: Decision, evaluated_queue: str, revision: int
 ) -> access_pb2.CheckQueueAccessResponse:
-    """Return the response to a check.
-
-    Args:
-        decision: The decision.
-        evaluated_queue: As in a Verdict.
-        revision: The revision of the policy that decided.
-    """
+    """Return the response to a check, given the parts of a Verdict and the policy's revision."""
     allowed, reason, matched_queue, matched_subject = decision
     return access_pb2.CheckQueueAccessResponse(
         allowed=allowed,
@@ -105,12 +99,7 @@ def diagnostics(items: Iterable[Diagnostic]) -> list[policy_pb2.Diagnostic]:
 
 
 def grant_message(grant: Grant, nested: Iterable[str] = ()) -> access_pb2.AccessGrant:
-    """Return the message of a grant.
-
-    Args:
-        grant: The grant.
-        nested: The groups between the group of the grant and the user, as in the contract.
-    """
+    """Return the message of a grant; `nested`: the groups between its group and the user."""
     return access_pb2.AccessGrant(
         queue=grant.queue,
         acl=ACCESS_TYPES[grant.acl],

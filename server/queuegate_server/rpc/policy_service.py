@@ -3,6 +3,7 @@
 import asyncio
 import itertools
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
 
@@ -35,37 +36,30 @@ _CONTENT_NAME: Final = ""
 """The file name in diagnostics about a text that was sent."""
 
 
+@dataclass(slots=True, eq=False)
 class PolicyServicer:
     """Answers calls from and to bytes. Its methods are named as in the contract."""
 
-    def __init__(
-        self,
-        engine: Engine,
-        reloader: Reloader,
-        queue: AdmissionQueue,
-        changes: Changes,
-        readiness: Readiness | None = None,
-    ) -> None:
-        """Show the policy of an engine and the state of its reloader; the changes reload it. Long
-        calls wait in the queue. The readiness knows the fleet.
-        """
-        self._changes = changes
-        self._readiness = readiness
-        self._engine = engine
-        self._reloader = reloader
-        self._queue = queue
-        self._validating = asyncio.Lock()
-        self._validations = 0
+    engine: Engine
+    reloader: Reloader
+    queue: AdmissionQueue
+    """Where long calls wait."""
+    changes: Changes
+    """Reloads the policy."""
+    readiness: Readiness | None = None
+    """Knows the fleet."""
+    _validating: asyncio.Lock = field(default_factory=asyncio.Lock, init=False)
+    _validations: int = field(default=0, init=False)
 
     async def GetPolicy(self, data: bytes) -> bytes:
         """Show the policy of a partition."""
-        async with self._queue.for_call(data) as slot:
+        async with self.queue.for_call(data) as slot:
             parse = partial(wire.parse, policy_pb2.GetPolicyRequest, data)
             return await self._policy(await slot.run(data, parse), slot)
 
     async def _policy(self, request: policy_pb2.GetPolicyRequest, slot: Slot) -> bytes:
         violations: validation.Violations = []
-        snapshot = self._engine.snapshot
+        snapshot = self.engine.snapshot
         names = sorted(snapshot.served)
         has_one = len(names) == 1 and not request.partition
         name = names[0] if has_one else request.partition or DEFAULT_PARTITION
@@ -82,7 +76,7 @@ class PolicyServicer:
             partitions=names,
             diagnostics=diagnostics(snapshot.warnings),
         )
-        state = self._reloader.state
+        state = self.reloader.state
         if state.failed_at is not None:
             response.reload_failed_at.CopyFrom(timestamp(state.failed_at))
             response.reload_diagnostics.extend(diagnostics(state.diagnostics))
@@ -98,14 +92,14 @@ class PolicyServicer:
             await slot.pause_if_due()
         templates = iter(creation.templates if creation else ())
         while some := [*itertools.islice(templates, _CHUNK)]:
-            found = [_template(each) for each in some if is_at_or_below(each.path, prefix)]
-            parts.append(policy_pb2.GetPolicyResponse(templates=found).SerializeToString())
+            below = [_template(each) for each in some if is_at_or_below(each.path, prefix)]
+            parts.append(policy_pb2.GetPolicyResponse(templates=below).SerializeToString())
             await slot.pause_if_due()
         return b"".join(parts)
 
     async def ValidatePolicy(self, data: bytes) -> bytes:
         """Validate a configuration, in a child process and one at a time."""
-        request = await self._queue.in_turn(
+        request = await self.queue.in_turn(
             data, partial(wire.parse, policy_pb2.ValidatePolicyRequest, data)
         )
         content = request.content.encode()
@@ -123,17 +117,17 @@ class PolicyServicer:
         try:
             async with self._validating:
                 job = CheckJob(request.format, (File(_CONTENT_NAME, content),), self._acl_names())
-                found = await parser_process.check(job)
+                diagnosed = await parser_process.check(job)
         except OSError as error:
             raise Overloaded(
                 f"the validation process cannot be started: {error.strerror or error}"
             ) from error
         finally:
             self._validations -= 1
-        response = policy_pb2.ValidatePolicyResponse(valid=not has_errors(found))
+        response = policy_pb2.ValidatePolicyResponse(valid=not has_errors(diagnosed))
         parts = [response.SerializeToString()]
-        for start in range(0, len(found), _CHUNK):
-            part = diagnostics(found[start : start + _CHUNK])
+        for start in range(0, len(diagnosed), _CHUNK):
+            part = diagnostics(diagnosed[start : start + _CHUNK])
             parts.append(policy_pb2.ValidatePolicyResponse(diagnostics=part).SerializeToString())
             await asyncio.sleep(0)
         return b"".join(parts)
@@ -141,21 +135,21 @@ class PolicyServicer:
     def _acl_names(self) -> Mapping[str, AclNames]:
         """Return which names the ACLs of the partitions that are served may list."""
         try:
-            served = self._engine.snapshot.served
+            served = self.engine.snapshot.served
         except NotReady:
             return {}
         return {name: each.partition.acl_names for name, each in served.items()}
 
     async def ReloadPolicy(self, data: bytes) -> bytes:
         """Read the configuration again."""
-        request = await self._queue.in_turn(
+        request = await self.queue.in_turn(
             data, partial(wire.parse, policy_pb2.ReloadPolicyRequest, data)
         )
-        done = await self._changes.reload(wait=request.wait)
+        done = await self.changes.reload(wait=request.wait)
         others = [Diagnostic("fleet", 0, 0, Severity.WARNING, each) for each in done.disagreeing]
         return policy_pb2.ReloadPolicyResponse(
             succeeded=done.state.succeeded,
-            revision=self._engine.snapshot.policy.revision,
+            revision=self.engine.snapshot.policy.revision,
             diagnostics=diagnostics((*done.state.diagnostics, *others)),
             cursor=done.cursor,
             waited_out=done.waited_out,
@@ -163,10 +157,10 @@ class PolicyServicer:
 
     async def GetFleet(self, data: bytes) -> bytes:
         """Show the replicas of the fleet."""
-        await self._queue.in_turn(data, partial(wire.parse, policy_pb2.GetFleetRequest, data))
-        if self._readiness is None or self._readiness.fleet is None:
+        await self.queue.in_turn(data, partial(wire.parse, policy_pb2.GetFleetRequest, data))
+        if self.readiness is None or self.readiness.fleet is None:
             return policy_pb2.GetFleetResponse().SerializeToString()
-        view = self._readiness.fleet()
+        view = self.readiness.fleet()
         return policy_pb2.GetFleetResponse(
             replicas=map(_replica, view.replicas),
             connected=view.connected,

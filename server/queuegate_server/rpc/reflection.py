@@ -62,9 +62,7 @@ def add_reflection(servicer: ReflectionServicer, server: Any) -> None:
 
 
 def _add_stable_reflection() -> None:
-    """Add version 1 of reflection, which the library lacks, to protobuf's default pool: on the wire
-    both versions are the same.
-    """
+    """Add version 1 of reflection, which is the same on the wire, to protobuf's default pool."""
     alpha = FileDescriptorProto()
     reflection_pb2.DESCRIPTOR.CopyToProto(alpha)
     text = text_format.MessageToString(alpha)

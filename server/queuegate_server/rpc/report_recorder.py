@@ -2,8 +2,9 @@
 
 import asyncio
 import logging
-from collections import defaultdict
+from collections import Counter
 from collections.abc import Callable, MutableMapping
+from dataclasses import dataclass, field
 from typing import Final
 
 from queuegate.v1 import sync_pb2
@@ -28,33 +29,23 @@ _RETRY_SECONDS: Final = 1.0
 _LOG = logging.getLogger("queuegate_server.sync")
 
 
+@dataclass(slots=True, eq=False)
 class ReportRecorder:
     """Takes the reports of all streams. Used from one event loop."""
 
-    def __init__(
-        self,
-        audited: CallLog,
-        rates: RateLimiter | None,
-        counts: MutableMapping[str, int],
-        clock: Callable[[], float],
-    ) -> None:
-        """Record nothing yet.
-
-        Args:
-            audited: Writes the records.
-            rates: The rates of callers; None if they are not limited.
-            counts: Where decisions are counted, as `recorded` or `refused`.
-            clock: A monotonic clock, in seconds.
-        """
-        self._audited = audited
-        self._rates = rates
-        self._counts = counts
-        self._waiting = ByteBudget(MAX_WAITING_BYTES)
-        self._clock = clock
-        self._next_line: dict[str, float] = {}
-        """When the next line about invalid decisions may be logged, by caller."""
-        self._unlogged: defaultdict[str, int] = defaultdict(int)
-        """Invalid decisions since the last line, by caller."""
+    _audited: CallLog
+    """Writes the records."""
+    _rates: RateLimiter | None
+    """The rates of callers, if they are limited."""
+    _counts: MutableMapping[str, int]
+    """Counts decisions, as `recorded` or `refused`."""
+    _clock: Callable[[], float]
+    """A monotonic clock, in seconds."""
+    _waiting: ByteBudget = field(default_factory=lambda: ByteBudget(MAX_WAITING_BYTES))
+    _next_line: dict[str, float] = field(default_factory=dict)
+    """When the next line about invalid decisions may be logged, by caller."""
+    _unlogged: Counter[str] = field(default_factory=Counter)
+    """Invalid decisions since the last line, by caller."""
 
     def record(
         self,
@@ -66,15 +57,13 @@ class ReportRecorder:
         """Start recording the valid decisions of a report; return a task with the confirmation.
 
         All its decisions count against the caller's rate, and delay the caller's next report.
+        Raises Overloaded if too many reports wait.
 
         Args:
             session: The stream that sent it.
             report: The report.
             refused: Its decisions that are not valid.
             size: Its size in bytes.
-
-        Raises:
-            Overloaded: Too many reports wait.
         """
         size += DECISION_BYTES * len(report.decisions)
         if self._waiting.is_spent:

@@ -1,9 +1,8 @@
 """The one cache of decisions: responses by the bytes of their requests.
 
-A response is valid for one snapshot and for one answer to "are this caller's groups trusted?".
-If it used groups, it is valid for as long as the cache entry they came from need not be
-refreshed: the group cache ends an entry (`fresh_until`) the moment the entry is replaced,
-invalidated or evicted, and thus keeps seeing the traffic that it needs for refreshing ahead.
+A response is valid for one snapshot, and for callers whose groups are trusted or for others. If it
+used groups, it is valid until their entry in the group cache must be refreshed, or is replaced,
+invalidated or evicted (`fresh_until`), so the group cache sees enough traffic to refresh ahead.
 Errors are never cached.
 """
 
@@ -21,9 +20,8 @@ from queuegate_server.rpc import wire
 from queuegate_server.rpc.messages import decision_message
 
 MAX_ENTRIES: Final = 65_536
-"""Entries of a generation. The newest two are kept; an entry of the older one that is used moves
-to the newer one, which costs less than an LRU's bookkeeping of each use.
-"""
+"""Entries of a generation. Two are kept, and entries of the older one move to the newer one when
+they are used, which costs less than an LRU."""
 MAX_REQUEST_BYTES: Final = 384
 """Longer requests are not cached, which bounds the cache at about 90 MiB."""
 CHUNK: Final = 10_000
@@ -43,7 +41,7 @@ NO_ENTRY: Final = _NoEntry()
 
 
 class CachedResponse(NamedTuple):
-    """The response to a check: by itself, and framed as a result of a batch."""
+    """The response to a check, alone and framed as a result of a batch."""
 
     response: bytes
     batch_result: bytes
@@ -76,13 +74,7 @@ class ResponseCache:
         max_entries: int = MAX_ENTRIES,
         lease: CacheLease | None = None,
     ) -> None:
-        """Start empty.
-
-        Args:
-            clock: The monotonic clock of the group caches.
-            max_entries: The size of a generation.
-            lease: The lease of the group caches; all responses are dropped when it ends.
-        """
+        """Start empty. `clock` and `lease` are those of the group caches."""
         self._lease = lease or EndlessLease()
         self._lease.on_end(self._drop)
         self._clock = clock
@@ -143,9 +135,7 @@ class ResponseCache:
     def put(
         self, snapshot: Snapshot, request: bytes, verdict: Verdict, *, trusted: bool
     ) -> CachedResponse:
-        """Return the response to a request, and cache it unless another snapshot is being served
-        by now.
-        """
+        """Return the response to a request, and cache it unless its snapshot has been replaced."""
         decision, entry, evaluated_queue = verdict
         response = _encode(decision, evaluated_queue, snapshot.policy.revision)
         if entry is not None:
@@ -178,9 +168,6 @@ def cacheable(response: bytes, decision: Decision) -> CachedResponse:
 
 @lru_cache(maxsize=16_384)
 def _encode(decision: Decision, evaluated_queue: str, revision: int) -> CachedResponse:
-    """Encode a decision that used no groups of the cache.
-
-    Many requests have equal decisions: a queue, the reason, and the entry of the ACL that matched.
-    """
+    """Encode a decision that used no groups of the cache. Many requests have equal decisions."""
     response = decision_message(decision, evaluated_queue, revision).SerializeToString()
     return cacheable(response, decision)

@@ -50,9 +50,7 @@ class SyncServicer:
     """Whether callers may decide on their own."""
 
     async def Sync(self, requests: AsyncIterator[bytes], *, trusted: bool) -> AsyncIterator[bytes]:
-        """Send policies, groups and changes until the caller ends its side, or the server drains,
-        which raises Draining.
-        """
+        """Send policies, groups and changes until the caller ends the stream; raise Draining."""
         if self.hub.streams >= self.max_streams:
             raise Overloaded(f"{self.max_streams} streams are open, which is the limit")
         caller = current_caller()
@@ -159,9 +157,7 @@ class _Stream:
         return not self._session.has_released
 
     def look_up_again(self) -> None:
-        """Look up users whose groups became invalid before they were sent, and continue lookups
-        that had to wait for room in the send buffer.
-        """
+        """Look up users whose groups became outdated unsent, or had to wait for room."""
         outdated, self._session.outdated = self._session.outdated, []
         self._add_wanted(outdated)
         self._start_lookups()
@@ -182,9 +178,7 @@ class _Stream:
     def _record(
         self, report: sync_pb2.SyncReport, refused: list[sync_pb2.RefusedDecision], size: int
     ) -> None:
-        """Record a report. Raises Overloaded if the previous one is not confirmed, and what
-        `check_recording` raises.
-        """
+        """Record a report. Raises Overloaded if the previous report is not confirmed."""
         self.check_recording()
         if self._recording is not None and not self._recording.done():
             raise Overloaded("a report must wait until the previous one is confirmed")

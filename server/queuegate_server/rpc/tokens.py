@@ -11,7 +11,7 @@ from queuegate_server.files.watcher import BadFile, Files, WatchedValue
 from queuegate_server.settings.callers import TOKEN_NAME
 
 MAX_TOKENS: Final = 1_000
-"""A call's token is compared with every one of them."""
+"""The token of a call is compared with each of them."""
 MIN_LENGTH: Final = 32
 """Characters. Shorter ones are not random enough for a hash without salt."""
 _READ_SECONDS: Final = 10.0
@@ -35,21 +35,16 @@ class TokenFile(WatchedValue[tuple[bytes, ...], Hashes]):
         return frozenset(name for name, _ in self.value)
 
     def name_of(self, token: str) -> str | None:
-        """Return the name of a token, None if it is not valid. Takes equally long for every
-        token of one length.
-        """
+        """Return the name of a valid token, in a time that only depends on the token's length."""
         digest = hashlib.sha256(token.encode(errors="replace")).digest()
-        found = None
-        for name, known in self.value:
-            if hmac.compare_digest(digest, known):
-                found = name
-        return found if len(token) >= MIN_LENGTH else None
+        names = [name for name, known in self.value if hmac.compare_digest(digest, known)]
+        return names[-1] if names and len(token) >= MIN_LENGTH else None
 
 
 def parse(content: bytes, path: Path) -> Hashes:
-    """Return names and hashes: a line `name:sha256-in-hex` each, `#` begins a comment.
+    """Return names, each of which may have several tokens, and hashes; `#` begins a comment.
 
-    A name may have several tokens, so that one can take over from another. Raises BadFile.
+    Raises BadFile.
     """
     hashes: dict[bytes, str] = {}
     for number, line in enumerate(content.decode("utf-8-sig", "replace").splitlines(), start=1):

@@ -1,5 +1,6 @@
 """UserGroupService: the groups of users, resolved and invalidated."""
 
+from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
@@ -14,27 +15,26 @@ from queuegate_server.sync.changes import Changes
 MAX_USERS: Final = 10_000
 
 
+@dataclass(frozen=True, slots=True)
 class UserGroupServicer:
     """Answers calls from and to bytes. Its methods are named as in the contract."""
 
-    def __init__(self, engine: Engine, queue: AdmissionQueue, changes: Changes) -> None:
-        """Use the resolvers of the engine's snapshot and the queue of long calls; the changes
-        invalidate groups.
-        """
-        self._changes = changes
-        self._engine = engine
-        self._queue = queue
+    engine: Engine
+    queue: AdmissionQueue
+    """Where long calls wait."""
+    changes: Changes
+    """Invalidates groups."""
 
     async def ResolveUserGroups(self, data: bytes) -> bytes:
         """Resolve the groups of a user."""
-        request = await self._queue.in_turn(
+        request = await self.queue.in_turn(
             data, partial(wire.parse, user_groups_pb2.ResolveUserGroupsRequest, data)
         )
         violations: validation.Violations = []
         validation.check_name("partition", request.partition, violations)
         validation.required_name("user", request.user, violations)
         validation.raise_if(violations)
-        resolver = self._engine.snapshot.find(request.partition).groups
+        resolver = self.engine.snapshot.find(request.partition).groups
         resolution = await resolver.resolve(request.user, bypass_cache=request.bypass_cache)
         entry = resolution.entry
         outcome = entry.outcome
@@ -54,7 +54,7 @@ class UserGroupServicer:
 
     async def InvalidateUserGroups(self, data: bytes) -> bytes:
         """Drop the cached groups of users, or of all users."""
-        request = await self._queue.in_turn(
+        request = await self.queue.in_turn(
             data, partial(wire.parse, user_groups_pb2.InvalidateUserGroupsRequest, data)
         )
         violations: validation.Violations = []
@@ -65,8 +65,8 @@ class UserGroupServicer:
             for index, user in enumerate(request.users):
                 validation.required_name(f"users[{index}]", user, violations)
         validation.raise_if(violations)
-        partition = self._engine.snapshot.find(request.partition).partition.name
-        done = await self._changes.invalidate(partition, tuple(request.users), wait=request.wait)
+        partition = self.engine.snapshot.find(request.partition).partition.name
+        done = await self.changes.invalidate(partition, tuple(request.users), wait=request.wait)
         return user_groups_pb2.InvalidateUserGroupsResponse(
             dropped=done.dropped, cursor=done.cursor, waited_out=done.waited_out
         ).SerializeToString()

@@ -1,14 +1,14 @@
 """The users who may use a queue: the groups of its ACLs are expanded, and each user is checked.
 
-The ACLs of a queue name users and groups. The resolver lists the members of the groups, and each
-user on a page is then decided as a check is: a user whom a check denies is not shown, and a user
-who cannot be decided is shown as not confirmed.
+Each user on a page is decided as a check is. Users whom a check denies are left out, and users who
+cannot be checked are shown as not confirmed.
 """
 
 import asyncio
 import base64
 import binascii
 import bisect
+import contextlib
 import hashlib
 import heapq
 import time
@@ -23,7 +23,7 @@ from queuegate.policy.decision import NO_MATCH, Access, Decision
 from queuegate.policy.reach import EffectiveAcl, Grant, SubjectKind, effective_acl
 from queuegate.v1 import access_pb2
 from queuegate_server.engine import Engine, GroupsUnavailable, Query, Snapshot
-from queuegate_server.identity.members import GroupMembers, MemberListing
+from queuegate_server.identity.members import MemberListing
 from queuegate_server.rpc.admission_queue import Slot
 from queuegate_server.rpc.batch import for_each
 from queuegate_server.rpc.errors import InvalidRequest
@@ -54,7 +54,7 @@ class _UserGrant(NamedTuple):
 
     grant: Grant
     nested: tuple[str, ...]
-    """As in GroupMembers."""
+    """See GroupMembers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,13 +71,13 @@ class _Candidates:
 
     def grants(self, user: str, acl: EffectiveAcl) -> list[_UserGrant]:
         """Return the entries of the ACL that let a user in."""
-        found = [
+        grants = [
             _UserGrant(acl.grant(SubjectKind.GROUP, group), self.members.groups[group].users[user])
             for group in self.groups.get(user, ())
         ]
         if user in acl.users:
-            found.append(_UserGrant(acl.grant(SubjectKind.USER, user), ()))
-        return found
+            grants.append(_UserGrant(acl.grant(SubjectKind.USER, user), ()))
+        return grants
 
     def __len__(self) -> int:
         return len(self.names) + sum(len(each.users) for each in self.members.groups.values())
@@ -86,21 +86,9 @@ class _Candidates:
 class UserLister:
     """Lists the users of queues, by pages."""
 
-    def __init__(
-        self,
-        engine: Engine,
-        clock: Callable[[], float],
-        wall: Callable[[], float] = time.time,
-    ) -> None:
-        """Start with nothing kept.
-
-        Args:
-            engine: Decides about each user.
-            clock: A monotonic clock, in seconds.
-            wall: The wall clock, in seconds.
-        """
+    def __init__(self, engine: Engine, clock: Callable[[], float]) -> None:
+        """Start with nothing kept. `clock` returns monotonic seconds."""
         self._engine = engine
-        self._wall = wall
         self._kept: TTLCache[tuple[int, str, str, Access], _Candidates] = TTLCache(
             MAX_KEPT, KEPT_SECONDS, timer=clock, getsizeof=len
         )
@@ -109,15 +97,9 @@ class UserLister:
     async def page(
         self, query: UsersQuery, snapshot: Snapshot, slot: Slot
     ) -> access_pb2.ListUsersResponse:
-        """Return a page of users.
+        """Return a page of users, decided on a snapshot. The slot is released during lookups.
 
-        Args:
-            query: The question.
-            snapshot: The snapshot that decides.
-            slot: The slot of the call, which is released during lookups.
-
-        Raises:
-            InvalidRequest: The page token belongs to another policy or to another question.
+        Raises InvalidRequest if the page token belongs to another policy or another question.
         """
         partition, path, access = query.served.partition, query.path, query.access
         after = _after(query, snapshot)
@@ -137,8 +119,7 @@ class UserLister:
             grant_message(acl.grant(SubjectKind.PROXY, name)) for name in sorted(acl.proxies)
         )
         response.groups_may_be_asserted = bool(acl.groups and query.served.trust_provided_groups)
-        revision = snapshot.policy.revision
-        candidates = await self._candidates(query, acl, revision, slot)
+        candidates = await self._candidates(query, acl, snapshot.policy.revision, slot)
         _note_missing(response, acl, candidates.members)
         if candidates.expanded_at is not None:
             response.directory_as_of.CopyFrom(timestamp(candidates.expanded_at))
@@ -167,7 +148,7 @@ class UserLister:
     async def _candidates(
         self, query: UsersQuery, acl: EffectiveAcl, revision: int, slot: Slot
     ) -> _Candidates:
-        """Return the candidates: read now for the first page, and kept for the others."""
+        """Return the candidates, which are read for the first page and kept for the others."""
         key = revision, query.served.partition.name, query.path, query.access
         kept = self._kept.get(key) if query.page_token else None
         if kept is not None:
@@ -175,13 +156,13 @@ class UserLister:
         members = MemberListing(acl.groups)
         expanded_at = None
         if acl.groups:
-            expanded_at = self._wall()
+            expanded_at = time.time()
             slot.release()
             await query.served.groups.members(members)
             await slot.reacquire()
         groups: dict[str, list[str]] = {}
-        for group, found in members.groups.items():
-            async for user in _paced(found.users, slot):
+        for group, listed in members.groups.items():
+            async for user in _paced(listed.users, slot):
                 groups.setdefault(user, []).append(group)
         names = await _sorted(groups.keys() | acl.users.keys(), slot)
         candidates = _Candidates(names, groups, members, expanded_at)
@@ -192,9 +173,7 @@ class UserLister:
     async def _decide(
         self, query: UsersQuery, names: Sequence[str], slot: Slot
     ) -> dict[str, Decision | str]:
-        """Return the decision about each user, or why there is none. Users for whom the time did
-        not suffice are left out.
-        """
+        """Return the decision about each user that is checked in time, or why there is none."""
         decided: dict[str, Decision | str] = {}
 
         async def decide(name: str) -> None:
@@ -208,11 +187,9 @@ class UserLister:
             except GroupsUnavailable as error:
                 decided[name] = str(error)
 
-        try:
+        with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(CONFIRM_SECONDS):
                 await for_each(names, decide, slot.pause_if_due)
-        except TimeoutError:
-            pass
         return decided
 
 
@@ -222,11 +199,10 @@ _NOT_DECIDED: Final = f"not all users on the page were checked within {CONFIRM_S
 def _user(
     name: str, outcome: Decision | str, grants: Sequence[_UserGrant]
 ) -> access_pb2.ListedUser:
-    """Return a user with the grants, the one that decides first: that of the user's own name, or
-    else of the nearest queue. Of several groups there, a check names the first of the user's.
+    """Return a user with the grants, the decisive one first: that of the user's own name, or else
+    of the nearest queue. If several groups are listed there, the decision names one.
     """
-    is_confirmed = isinstance(outcome, Decision)
-    decisive = outcome.matched_subject if isinstance(outcome, Decision) else ""
+    decisive, detail = ("", outcome) if isinstance(outcome, str) else (outcome.matched_subject, "")
     ordered = sorted(
         grants,
         key=lambda each: (
@@ -240,25 +216,22 @@ def _user(
         user=name,
         via=[grant_message(each.grant, each.nested) for each in ordered[:MAX_GRANTS]],
         further=max(0, len(grants) - MAX_GRANTS),
-        confirmed=is_confirmed,
-        detail="" if isinstance(outcome, Decision) else outcome,
+        confirmed=isinstance(outcome, Decision),
+        detail=detail,
     )
 
 
 def _note_missing(
     response: access_pb2.ListUsersResponse, acl: EffectiveAcl, members: MemberListing
 ) -> None:
-    """Say in a response which groups are not expanded, and why."""
-
-    def missing() -> Iterable[tuple[str, GroupMembers]]:
-        return ((name, group) for name, group in members.groups.items() if group.missing)
-
-    for name, group in sorted(missing()):
-        response.complete = False
+    """Add to a response which groups are not expanded, and why."""
+    missing = {name: group.missing for name, group in members.groups.items() if group.missing}
+    response.complete = not missing
+    for name, reason in sorted(missing.items()):
         response.unexpanded_groups.add(
-            grant=grant_message(acl.grant(SubjectKind.GROUP, name)), detail=group.missing
+            grant=grant_message(acl.grant(SubjectKind.GROUP, name)), detail=reason
         )
-    reasons = dict.fromkeys(group.missing for _, group in missing())
+    reasons = dict.fromkeys(missing.values())
     response.incomplete.extend(list(reasons)[:_MAX_REASONS])
     if len(reasons) > _MAX_REASONS:
         response.incomplete.append(f"and {len(reasons) - _MAX_REASONS} more reasons")
@@ -289,9 +262,7 @@ def _after(query: UsersQuery, snapshot: Snapshot) -> str:
 
 
 def _bound_to(query: UsersQuery, snapshot: Snapshot) -> bytes:
-    """Return hashes of the policy, by content so that every worker and replica with the same
-    policy takes the token, and of the question.
-    """
+    """Return hashes of the question and of the policy's content, which all replicas share."""
     question = f"{query.served.partition.name}\0{query.path}\0{query.access}"
     return b"".join(
         hashlib.sha256(text.encode()).digest()[:_HASH_BYTES]

@@ -75,11 +75,7 @@ def query(request: _QueueRequest, snapshot: Snapshot, *, trusted: bool) -> Query
 def list_query(
     request: access_pb2.ListQueuesRequest, snapshot: Snapshot, *, trusted: bool
 ) -> tuple[Query, str]:
-    """Return the query of a list request and the path after which its page begins.
-
-    The query's path is the prefix; both paths are empty if the request has none. Raises as
-    `query` does.
-    """
+    """Return the query of a list request, with its prefix as path, and the path before its page."""
     violations: Violations = []
     served = find_partition(request.partition, snapshot, violations)
     user, groups = user_and_groups(request.user, served, violations)
@@ -121,19 +117,17 @@ def users_query(request: access_pb2.ListUsersRequest, snapshot: Snapshot) -> Use
 
 
 def is_user_name_of_request(name: str) -> bool:
-    """Return whether a request can name a user so."""
+    """Return whether a request can name this user."""
     violations: Violations = []
     required_name("user.user", name, violations)
-    # Directories may use bytes that are not UTF-8, which Python holds as lone surrogates.
+    # Python holds bytes of directories that are not UTF-8 as lone surrogates.
     return not violations and not any("\ud800" <= char <= "\udfff" for char in name)
 
 
 def believed(
     groups: Sequence[str] | None, served: ServedPartition, *, trusted: bool
 ) -> Sequence[str] | None:
-    """Return the groups of a request if both the partition and the caller's rights allow them to
-    be used; None to look them up.
-    """
+    """Return the groups of a request if the partition and the caller's rights allow their use."""
     return groups if trusted and served.trust_provided_groups else None
 
 
@@ -179,9 +173,7 @@ def user_and_groups(
     served: ServedPartition | None,
     violations: Violations,
 ) -> tuple[str, Sequence[str] | None]:
-    """Check and return the user and the asserted groups, None if it asserts nothing, of a request
-    to a partition (None: its name is malformed).
-    """
+    """Check and return the user and the asserted groups, if any, of a request to a partition."""
     user = information.user
     required_name("user.user", user, violations)
     asserted = information.groups
@@ -211,7 +203,7 @@ def user_and_groups(
 
 
 def queue(field: str, text: str, served: ServedPartition | None, violations: Violations) -> str:
-    """Check a queue path; return it as its partition (None: an unknown one) spells paths."""
+    """Check a queue path; return it as its partition, if that is known, spells paths."""
     if not text:
         violations.append((field, "is required"))
         return ""

@@ -1,8 +1,7 @@
 """Requests as bytes: parsing that names the field at fault, and splitting a batch into items.
 
-Handlers get the bytes of a request and not the message, for two reasons: text that is not UTF-8
-then gets an answer that names its field, and the items of a batch can be looked up in the
-response cache without a message for each.
+Handlers get bytes instead of messages, so that the answer to text that is not UTF-8 names the
+field, and the items of a batch can be looked up in the response cache without a message for each.
 """
 
 import contextlib
@@ -36,21 +35,19 @@ _MAX_UINT64: Final = 2**64 - 1
 _MAX_TAG_BYTES: Final = 5
 _MAX_TAG: Final = 2**32 - 1
 _MAX_FIELDS: Final = 4 * MAX_BATCH
-"""Fields of a batch that is split here: far more than any batch needs, and each costs time."""
+"""Fields of a batch that is split here: far more than any batch needs."""
 _MAX_SEARCHED_FIELDS: Final = 2_000
-"""Fields, on all levels together, among which those at fault are searched for."""
+"""Fields, on all levels together, that are searched for faults."""
 _MAX_VIOLATIONS: Final = 100
 _MAX_SPLIT_BYTES: Final = 2 * 1024 * 1024
-"""A longer message may hold far too many items, so it is split item by item."""
+"""Longer messages may hold far too many items, and are split item by item."""
 _CONTINUATION: Final = 0x80
 _SPENT: Final = object()
 _NOT_A_MESSAGE: Final = "the bytes are not a message of this type"
 
 
 class _Items(Protocol):
-    """A message with `repeated bytes items = 1`, as which any message whose first field is a
-    repeated message can be read. protobuf splits it far faster than Python could.
-    """
+    """A message with `repeated bytes items = 1`, with which protobuf splits batches quickly."""
 
     @property
     def items(self) -> list[bytes]: ...
@@ -75,7 +72,7 @@ _ITEMS: Final = _items_class()
 
 
 Budget = Iterator[None]
-"""As many items as fields may still be read."""
+"""Has an item for each field that may still be read."""
 
 
 def search_budget() -> Budget:
@@ -95,11 +92,8 @@ def parse(message: type[M], data: bytes, budget: Budget | None = None) -> M:
 
 
 def first_field_items(data: bytes) -> list[bytes]:
-    """Return the bytes of each item of a message's repeated field 1, at most one more than a
-    batch may have.
-
-    Other fields are skipped, as protobuf skips unknown ones. Raises InvalidRequest if the bytes
-    are not such a message.
+    """Return the bytes of the items of a message's repeated field 1, at most MAX_BATCH + 1; skip
+    other fields. Raises InvalidRequest if the bytes are not such a message.
     """
     if len(data) > _MAX_SPLIT_BYTES:
         return _items_one_by_one(data)
@@ -120,14 +114,8 @@ def batch_items(data: bytes) -> list[bytes]:
 
 
 def bound_fields(message: type[Message], data: bytes, most: int) -> None:
-    """Raise InvalidRequest if the messages in a message have too many fields together.
-
-    protobuf builds an object for each item, which may take a hundred times its bytes.
-
-    Args:
-        message: The type of the message.
-        data: Its bytes.
-        most: How many fields its own messages may have, together with its own.
+    """Raise InvalidRequest if a message, given its type, and the messages in it have more than
+    `most` fields together: protobuf's object for an item may take a hundred times its bytes.
     """
     if len(data) <= most:
         return
@@ -167,7 +155,7 @@ def _items_one_by_one(data: bytes) -> list[bytes]:
 
 
 def _fields(data: bytes, budget: Budget) -> Iterator[tuple[int, int, int | bytes]]:
-    """Yield number, wire type and value of each field; skip groups, a deprecated kind of field.
+    """Yield number, wire type and value of each field, except groups, which are deprecated.
 
     Raises InvalidRequest for what protobuf refuses, and when the budget is spent.
     """
@@ -218,11 +206,8 @@ def _varint(data: bytes, position: int) -> tuple[int, int]:
 
 def _violations(message: type[Message], data: bytes, budget: Budget) -> list[tuple[str, str]]:
     descriptor = cast("Descriptor", message.DESCRIPTOR)
-    found = [
-        (path, "must be UTF-8")
-        for path in itertools.islice(_not_utf8(descriptor, data, "", budget), _MAX_VIOLATIONS)
-    ]
-    return found or [(WHOLE_REQUEST, _NOT_A_MESSAGE)]
+    paths = itertools.islice(_not_utf8(descriptor, data, "", budget), _MAX_VIOLATIONS)
+    return [(path, "must be UTF-8") for path in paths] or [(WHOLE_REQUEST, _NOT_A_MESSAGE)]
 
 
 def _not_utf8(descriptor: Descriptor, data: bytes, prefix: str, budget: Budget) -> Iterator[str]:

@@ -1,8 +1,8 @@
 """Child processes that compute or wait on behalf of this one, within limits.
 
 They are started in a thread with `subprocess.Popen`, which uses vfork. asyncio and uvloop fork on
-the event loop's thread and run gRPC's fork handlers there. In these handlers a child can hang
-before it executes its program, and the whole server hangs with it.
+the event loop's thread and run gRPC's fork handlers there, in which the child and the whole server
+can hang.
 """
 
 import math
@@ -13,7 +13,7 @@ import threading
 from asyncio import timeout
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from queuegate_server.runtime.threads import AbandonableThreadPool
@@ -22,7 +22,7 @@ _READ_BYTES: Final = 1 << 18
 
 
 class OutputTooLong(Exception):
-    """Raised when a child was killed because its output exceeded the limit."""
+    """The child was killed because its output exceeded the limit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,14 +59,12 @@ async def run(
 ) -> ChildResult:
     """Run a program, which is killed when its time is up or the caller is cancelled.
 
-    Once this function has returned or raised, this process no longer uses the descriptors. The
-    program's standard error is discarded.
+    This process no longer uses the descriptors afterwards. Standard error is discarded.
 
     Args:
         command: The path of the program, and its arguments.
         limits: The bounds of the child.
-        text: Parts of its standard input. The program must read all input before it writes more
-            than a pipe holds.
+        text: Parts of its standard input, all of which it must read before it fills a pipe.
         environment: The child's environment; None for a copy of this process's.
         pass_fds: Descriptors that the child inherits under the same numbers.
 
@@ -100,21 +98,16 @@ async def run(
         threads.close()
 
 
+@dataclass(slots=True)
 class _Child:
     """A child process, run by a thread. The event loop may kill it."""
 
-    def __init__(
-        self,
-        start: Callable[[], subprocess.Popen[bytes]],
-        limits: ProcessLimits,
-        text: Iterable[bytes],
-    ) -> None:
-        self._start = start
-        self._limits = limits
-        self._text = text
-        self._lock = threading.Lock()
-        self._process: subprocess.Popen[bytes] | None = None
-        self._is_killed = False
+    _start: Callable[[], subprocess.Popen[bytes]]
+    _limits: ProcessLimits
+    _text: Iterable[bytes]
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _process: subprocess.Popen[bytes] | None = None
+    _is_killed: bool = False
 
     def run(self) -> ChildResult:
         with self._lock:

@@ -1,5 +1,4 @@
-"""A server's event loop, its signal handlers, and the watchdog that ends the process when the loop
-hangs.
+"""A server's event loop, its signal handlers, and a watchdog that ends the process if it hangs.
 
 A server whose loop hangs answers nothing, not even SIGTERM. Only when the process ends can a
 supervisor, Kubernetes or systemd replace it.
@@ -19,8 +18,8 @@ from typing import Final, Self
 
 _LOG = logging.getLogger("queuegate_server.runtime.event_loop")
 PAUSE_SECONDS: Final = 0.001
-"""The sleep between two steps of long work on the event loop. After `sleep(0)`, the next step would
-start before gRPC's threads, which may share the core, have handed over the next call."""
+"""The sleep between two steps of long work. After `sleep(0)`, the next step would start before
+gRPC's threads, which may share the core, have handed over the next call."""
 STOP_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 STALL_SECONDS: Final = 60.0
 HANG_SECONDS: Final = 300.0
@@ -29,18 +28,16 @@ _MESSAGE: Final = b"The event loop has not run for a long time; this process end
 
 
 class LoopWatchdog:
-    """Ends the process with SIGABRT, and the stacks of all threads on standard error, when the
-    running loop hangs. A context manager.
+    """A context manager that prints all stacks and ends the process with SIGABRT if the loop hangs.
 
-    A thread counts its wake-ups since the loop last ran, so time during which the whole process was
-    stopped does not count. If code that never returns holds the interpreter lock, that thread
-    cannot run either, and a timer in C ends the process with exit status 1.
+    A thread counts its wake-ups since the loop last ran, so time for which the process was stopped
+    does not count. If hanging code holds the interpreter lock, that thread cannot run either, and a
+    timer in C ends the process with exit status 1.
     """
 
     def __init__(
         self, stall_seconds: float = STALL_SECONDS, hang_seconds: float = HANG_SECONDS
     ) -> None:
-        """Set how long the loop may hang, and how long all threads may."""
         self._interval = stall_seconds / CHECKS
         self._hang_seconds = hang_seconds
         self._beats = 0
@@ -48,14 +45,12 @@ class LoopWatchdog:
         self._output = _standard_error()
 
     def __enter__(self) -> Self:
-        """Start watching the running loop."""
         self._loop = asyncio.get_running_loop()
         self._beat()
         threading.Thread(target=self._watch, name="watchdog", daemon=True).start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Stop watching."""
         self._timer.cancel()
         self._stop.set()
 
@@ -104,8 +99,8 @@ def handle_signals(
 ) -> None:
     """Make SIGTERM and SIGINT set `stop`, and SIGHUP set `reload`.
 
-    A second SIGTERM or SIGINT calls `kill`, if given, and ends the process immediately. Without
-    `kill`, this works even while the event loop is blocked.
+    A second SIGTERM or SIGINT ends the process immediately: after `kill`, if given, and otherwise
+    even while the event loop is blocked.
     """
     loop = asyncio.get_running_loop()
 
@@ -144,9 +139,7 @@ async def run_on(event: asyncio.Event, work: Callable[[], Awaitable[None]]) -> N
 
 
 def _standard_error() -> int:
-    """Return a duplicate of standard error, non-blocking where possible: the process must end even
-    if nobody reads a full pipe.
-    """
+    """Duplicate standard error, non-blocking if possible: nobody may be reading a full pipe."""
     try:
         return os.open("/proc/self/fd/2", os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_APPEND)
     except OSError:  # a socket

@@ -15,10 +15,9 @@ _STANDARD_ERROR: Final = 2
 _M_MMAP_THRESHOLD: Final = -3
 YOUNG_OBJECTS: Final = 1_000
 MIDDLE_COLLECTIONS: Final = 10
-"""The number of young collections before one of the middle generation, which then has 10 000
-objects and takes 1 to 5 ms."""
+"""Young collections before one of the middle generation, of 10 000 objects in 1 to 5 ms."""
 FULL_COLLECTIONS: Final = 10_000
-"""The number of middle collections before a full one: practically never."""
+"""Middle collections before a full one: practically never."""
 _SWITCH_SECONDS: Final = 0.001
 _MIB: Final = 1 << 20
 NEEDED_FILES: Final = 64
@@ -35,50 +34,36 @@ _NEEDED: Final = (
 
 
 class TooFewResources(Exception):
-    """Raised if the system grants less than a server needs. The message gives the resource and the
-    amount.
-    """
+    """The system grants less than a server needs; the message names the resource and the amount."""
 
 
 def open_standard_streams() -> None:
-    """Open closed standard streams on the null device.
-
-    Otherwise a connection could get one of their numbers, and messages or audit records would be
-    written to it.
-    """
+    """Open closed standard streams on the null device, or a connection could get their numbers."""
     while (descriptor := os.open(os.devnull, os.O_RDWR)) <= _STANDARD_ERROR:
         pass
     os.close(descriptor)
 
 
 def drop_unwritten_output() -> None:
-    """Discard text that could not be written to the standard streams.
-
-    Otherwise the interpreter tries to write it again at exit, fails, and exits with status 120
-    (Python 3.13.5).
+    """Discard text that could not be written to the standard streams: the interpreter would retry
+    at exit, and exit with status 120 (Python 3.13.5).
     """
     sys.stdout = os.fdopen(os.dup(1), "w")
     sys.stderr = os.fdopen(os.dup(_STANDARD_ERROR), "w")
 
 
 def raise_file_limit() -> None:
-    """Raise the limit on open files to the hard limit.
-
-    The usual soft limit, 1024, is meant for programs that use `select`.
-    """
+    """Raise the limit on open files, usually 1024 for programs with `select`, to the hard limit."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     with contextlib.suppress(OSError, ValueError):
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 def check_limits() -> None:
-    """Check that the system grants what a server needs.
+    """Raise TooFewResources if the system grants less than a server needs: its libraries would
+    crash, or it would start without serving anything.
 
-    With less, its libraries crash, or it starts without serving anything. Must be called before the
-    libraries are imported, and after `raise_file_limit`.
-
-    Raises:
-        TooFewResources: A limit is too low.
+    Must be called before the libraries are imported, and after `raise_file_limit`.
     """
     files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if files != resource.RLIM_INFINITY and files < NEEDED_FILES:
@@ -97,7 +82,7 @@ def check_limits() -> None:
 
 
 def _check_threads() -> None:
-    """Start as many threads as a server needs, since users and containers have limits."""
+    """Start as many threads as a server needs: users and containers have limits."""
     end = threading.Event()
     threads: list[threading.Thread] = []
     try:
@@ -129,12 +114,11 @@ def warn_if_fewer_files_than(connections: int) -> None:
 
 
 def configure_gc() -> None:
-    """Set the thresholds of the cyclic garbage collector for the lifetime of the process.
+    """Make the cyclic garbage collector visit practically only young objects.
 
-    A collection visits every object of its generations while all threads wait: 0.15 s with a
-    million cached users. No long-lived object here is part of a cycle, so the collector visits only
-    young objects, which are few, and the served policy is permanently exempt. Objects outside
-    cycles are freed as usual, as soon as nothing refers to them.
+    A collection stops all threads while it visits its generations: 0.15 s with a million cached
+    users. No long-lived object here is part of a cycle, and objects outside cycles are freed as
+    soon as nothing refers to them.
     """
     gc.set_threshold(YOUNG_OBJECTS, MIDDLE_COLLECTIONS, FULL_COLLECTIONS)
 
@@ -142,9 +126,9 @@ def configure_gc() -> None:
 def shorten_thread_switches() -> None:
     """Make a computing thread release the interpreter lock to others after 1 ms instead of 5.
 
-    The event loop requests the lock several times during each call. With 5 ms, the p99 of single
-    checks alongside 4 MiB application checks, which are parsed in a thread, was 55 to 110 ms
-    instead of 29 to 43. The throughput of single checks is the same.
+    The event loop requests the lock several times per call. With 5 ms, the p99 of single checks
+    beside 4 MiB application checks, which are parsed in a thread, was 55 to 110 ms instead of 29 to
+    43, at the same throughput.
     """
     sys.setswitchinterval(_SWITCH_SECONDS)
 
@@ -152,11 +136,9 @@ def shorten_thread_switches() -> None:
 def return_freed_memory() -> None:
     """Make glibc return blocks of 128 KiB and more to the system as soon as they are freed.
 
-    By default, when the first large block is freed, glibc starts to keep all blocks up to that
-    size.
+    By default, once a large block is freed, glibc keeps all blocks up to that size.
     """
-    # Where Python comes with libffi 3.5, this import opens a file, which must not get the number of
-    # a standard stream.
+    # With libffi 3.5, this opens a file, which must not get the number of a standard stream.
     import ctypes  # noqa: PLC0415
 
     with contextlib.suppress(AttributeError, OSError):  # another libc

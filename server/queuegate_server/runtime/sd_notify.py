@@ -37,10 +37,7 @@ class Notifier:
         self._send("STOPPING=1")
 
     async def keep_alive(self) -> None:
-        """Report twice per watchdog interval that the event loop runs, until cancelled.
-
-        Returns immediately if there is no watchdog.
-        """
+        """Report twice per watchdog interval, if there is one, that the event loop runs."""
         while self._watchdog is not None:
             self._send("WATCHDOG=1")
             await asyncio.sleep(self._watchdog / 2)

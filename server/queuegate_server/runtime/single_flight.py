@@ -40,8 +40,7 @@ Work = Callable[[Flight], Coroutine[Any, Any, T]]
 class SingleFlight(Generic[T]):
     """Runs `work(flight)` in a separate task that callers join.
 
-    Cancelling a caller neither stops the work nor affects other callers. The work limits its own
-    time, so that no caller's deadline applies to the others.
+    Cancelling a caller affects neither the work nor other callers. The work limits its own time.
     """
 
     def __init__(
@@ -51,12 +50,12 @@ class SingleFlight(Generic[T]):
         *,
         has_tasks: bool = True,
     ) -> None:
-        """Create an instance without work.
+        """Create an instance without work in progress.
 
         Args:
-            work: The work for a key, unless a caller gives other work.
+            work: The usual work for a key.
             clock: A monotonic clock, in seconds.
-            has_tasks: Whether the work may suspend. Work that never does needs no task.
+            has_tasks: Whether the work may suspend; otherwise it needs no task.
         """
         self._work: Work[T] | None = work
         """None once closed. Otherwise this object and the owner of the work would form a cycle."""
@@ -71,14 +70,9 @@ class SingleFlight(Generic[T]):
         return self._joinable(key) is not None
 
     def start(self, key: str, work: Work[T] | None = None) -> asyncio.Task[T]:
-        """Start new work for the key, which later callers join.
+        """Start new work for the key, which later callers join; `work` replaces the usual work.
 
-        Args:
-            key: The key.
-            work: The work to run instead of the usual work.
-
-        Raises:
-            FlightCancelled: After `close`.
+        Raises FlightCancelled after `close`.
         """
         flight, running = self._begin(key, work)
         task = asyncio.get_running_loop().create_task(running)
@@ -92,7 +86,7 @@ class SingleFlight(Generic[T]):
         Args:
             key: The key.
             alone: Start this work in any case.
-            max_age: Do not join work that began this many seconds ago or earlier.
+            max_age: The age in seconds from which work is not joined.
 
         Raises:
             FlightCancelled: The work was cancelled by `close`.

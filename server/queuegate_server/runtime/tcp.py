@@ -8,10 +8,7 @@ from typing import Final
 
 
 class CannotListen(Exception):
-    """Raised if an address is in use or not local, or its certificate is unusable.
-
-    The message names the remedy.
-    """
+    """An address is in use or not local, or its certificate unusable; the message has a remedy."""
 
 
 _REMEDIES: Final = {
@@ -22,7 +19,7 @@ _REMEDIES: Final = {
 
 
 class UnusableFile(CannotListen):
-    """Raised if a file that belongs to an address is unusable. The message names its key."""
+    """A file that belongs to an address is unusable; the message names its key."""
 
 
 def open_tcp(host: str, port: int) -> socket.socket:
@@ -39,13 +36,10 @@ def open_tcp(host: str, port: int) -> socket.socket:
 
 
 def reserve_tcp(host: str, port: int) -> socket.socket:
-    """Return a socket that reserves a port for processes that share it.
+    """Return a socket that reserves a port, chosen by the system if 0, for processes that share it.
 
-    With port 0, the system chooses one. The socket does not listen, so it gets no connections.
-
-    Raises:
-        CannotListen: The address cannot be bound, or another process listens there and would share
-            the port.
+    It does not listen, and gets no connections. Raises CannotListen, including if another process
+    listens there, which would share the port.
     """
     check_free(host, port)
     with _listen_errors(host, port):
@@ -53,10 +47,8 @@ def reserve_tcp(host: str, port: int) -> socket.socket:
 
 
 def check_free(host: str, port: int) -> None:
-    """Raise CannotListen if another process listens on one of the addresses of a name.
-
-    gRPC would bind only the other addresses, and clients that connect by name could reach either
-    server.
+    """Raise CannotListen if another process listens on an address of a name: gRPC would bind only
+    the others, and clients could reach either server.
     """
     # gRPC uses both of these for localhost, regardless of its resolution on the machine.
     hosts = ("127.0.0.1", "::1") if host == "localhost" else (host,)

@@ -14,19 +14,18 @@ _Job = tuple[Future[Any], Callable[[], Any]]
 
 
 class StillRunning(Exception):
-    """Raised if an earlier call for the same key was abandoned and has not returned."""
+    """An earlier call for the same key was abandoned and has not returned."""
 
 
 class AllThreadsHang(Exception):
-    """Raised if every thread is occupied by an abandoned call that has not returned."""
+    """Every thread is occupied by an abandoned call that has not returned."""
 
 
 class AbandonableThreadPool:
-    """A pool of at most `limit` daemon threads, started on demand.
+    """A pool of at most `limit` daemon threads, started on demand, for which exit does not wait.
 
-    Unlike with a ThreadPoolExecutor, the process does not wait for them at exit. If a caller is
-    cancelled before its call has begun, the call is skipped. Otherwise its thread is lost until the
-    call returns.
+    If a caller is cancelled before its call has begun, the call is skipped. Otherwise its thread is
+    lost until the call returns.
     """
 
     def __init__(self, limit: int, name: str) -> None:
@@ -44,8 +43,8 @@ class AbandonableThreadPool:
         """Call a function in a thread, and return its result or raise its exception.
 
         Args:
-            key: Identifies calls that hang together: while an abandoned one still runs, no other
-                thread is risked for the same key. None gives the call a unique key.
+            key: While an abandoned call still runs, no other thread is risked for the same key;
+                None for a unique key.
             function: Called without arguments.
 
         Raises:

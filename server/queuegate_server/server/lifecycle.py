@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from queuegate.policy.tree import Policy
@@ -31,7 +31,6 @@ class CannotStart(Exception):
     """The first policy is not valid."""
 
     def __init__(self, diagnostics: tuple[Diagnostic, ...]) -> None:
-        """Keep the diagnostics."""
         super().__init__(f"{len(diagnostics)} diagnostics")
         self.diagnostics = diagnostics
 
@@ -52,8 +51,8 @@ async def serve(
             returns the lines to print.
         current: The settings after reloads, if this worker was started after a SIGHUP.
         read_settings: Reads the settings again on SIGHUP.
-        worker: For one of several workers, which listens only after the policy has been loaded;
-            the supervisor prints the lines.
+        worker: Of several workers, each listens once it has loaded the policy, and the supervisor
+            prints the lines.
 
     Raises:
         CannotListen: An address or a file is not usable.
@@ -133,13 +132,9 @@ def _addresses(settings: Settings, worker: WorkerClient | None) -> list[ListenAd
 async def _open_admin_port(
     settings: Settings, parts: ServerParts, worker: WorkerClient | None
 ) -> "tuple[Callable[[], bytes], AdminServer | None]":
-    """Open the operations port if an address is configured, unless the supervisor serves it.
+    """Open the operations port, if it is configured and the supervisor does not serve it.
 
-    Returns:
-        A function that writes the metrics, and the server of the port; None if it is not open.
-
-    Raises:
-        CannotListen: The address is not usable.
+    Returns a function that writes the metrics, and the server. Raises CannotListen.
     """
     if settings.ops.listen is None:
         return bytes, None
@@ -193,12 +188,12 @@ def _console(settings: Settings, parts: ServerParts, metrics: Callable[[], bytes
     )
 
 
+@dataclass(frozen=True, slots=True)
 class _OwnProcess:
     """The content of the operations port of a single process."""
 
-    def __init__(self, readiness: Readiness, metrics: Callable[[], bytes]) -> None:
-        self._readiness = readiness
-        self._metrics = metrics
+    _readiness: Readiness
+    _metrics: Callable[[], bytes]
 
     async def readiness(self) -> dict[str, Any]:
         return self._readiness.details()
@@ -222,7 +217,7 @@ async def _close(parts: ServerParts, admin: "AdminServer | None", grace: float |
     parts.health.end_watches()
     parts.draining.set()
     await parts.server.stop(grace)
-    # A successor may rely on this: once this process has ended, no gate decides from its state.
+    # A successor relies on this: when this process has ended, no gate decides from its state.
     await parts.core.sync.leases_ended()
     if parts.core.fleet is not None:
         await parts.core.fleet.close()
@@ -251,9 +246,8 @@ def _appliers(parts: ServerParts, worker: WorkerClient | None) -> Sequence[Apply
 
 
 async def _load_first(parts: ServerParts, stop: asyncio.Event) -> bool:
-    """Join the fleet and load the first policy; return False if asked to stop before it is served.
-
-    Raises CannotStart.
+    """Join the fleet and load the first policy; return False if asked to stop before. Raises
+    CannotStart.
     """
     if parts.core.fleet is not None:
         parts.core.fleet.start()

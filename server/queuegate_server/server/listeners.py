@@ -27,15 +27,12 @@ class Listeners:
     def __init__(
         self, settings: Settings, clock: Callable[[], float], wall: Callable[[], float]
     ) -> None:
-        """Load the tokens.
+        """Load the tokens. Raises CannotListen if a file is not usable.
 
         Args:
             settings: The current settings.
             clock: Monotonic seconds, for rates.
             wall: Unix seconds, for the validity of certificates.
-
-        Raises:
-            CannotListen: A file is not usable.
         """
         self._settings = settings
         callers, limits = settings.callers, settings.limits
@@ -58,11 +55,7 @@ class Listeners:
         """Identifies the callers of the operations port."""
 
     def bind(self, server: Server, addresses: Sequence[ListenAddress]) -> list[str]:
-        """Bind every listener and return the addresses, with the ports in use.
-
-        Raises:
-            CannotListen: An address or a certificate is not usable.
-        """
+        """Bind every listener; return the addresses, with the ports in use. Raises CannotListen."""
         for listener, address in zip(self._settings.listen, addresses, strict=True):
             add_port = server.add_insecure_port
             if (certificate := _credentials(listener)) is not None:

@@ -28,7 +28,6 @@ class CannotServe(Exception):
     """The policy is not valid, or its groups cannot be resolved."""
 
     def __init__(self, diagnostics: tuple[Diagnostic, ...]) -> None:
-        """Keep the diagnostics."""
         super().__init__("\n".join(map(str, diagnostics)))
         self.diagnostics = diagnostics
 
@@ -74,15 +73,8 @@ class OfflineServices:
         return self._core.engine.snapshot
 
     async def call(self, method: str, data: bytes) -> bytes:
-        """Answer a call of a caller that may assert groups.
-
-        Args:
-            method: A method that decides, explains or lists, or `GetPolicy`.
-            data: The request.
-
-        Raises:
-            KeyError: The method needs a server.
-            Exception: An error that `rpc.errors.to_status` turns into the status of a call.
+        """Answer a request, whose caller may assert groups, to a method that decides, explains or
+        lists, or to `GetPolicy`. Raises KeyError for others, and errors for `rpc.errors.to_status`.
         """
         return await self._methods[method](data)
 

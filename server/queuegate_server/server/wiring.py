@@ -76,7 +76,7 @@ def build_server(
         worker: For one of several workers, which share ports and have an audit log each.
 
     Raises:
-        CannotListen: A file beside the listeners is not usable.
+        CannotListen: A file of a listener is not usable.
         CannotAudit: The audit log is not usable.
         TracingNotInstalled: Tracing is enabled and OpenTelemetry is not installed.
     """

@@ -1,9 +1,9 @@
-"""The channel between the supervisor and a worker: a socket pair, with the worker's end as its
+"""The channel between the supervisor and a worker: a socket pair, one end of which is the worker's
 stdin.
 
-A message consists of a four-byte length and JSON. The first message is the worker's start-up data
-from the supervisor; after that, both sides send requests. Every request has a timeout, and the
-memory that one side can make the other use is bounded.
+A message consists of a four-byte length and JSON. The first one is the worker's start-up data;
+after that, both sides send requests. Every request has a timeout, and the memory that one side can
+make the other use is bounded.
 """
 
 import asyncio
@@ -33,9 +33,7 @@ Handler = Callable[[Any], Awaitable[Any]]
 
 
 class ChannelError(Exception):
-    """Raised if the other side is gone, did not answer in time, or refused. The message gives the
-    reason.
-    """
+    """The other side is gone, did not answer in time, or refused; the message gives the reason."""
 
 
 def frame(message: Mapping[str, Any]) -> bytes:
@@ -50,12 +48,12 @@ class Channel:
     """One end of the channel."""
 
     def __init__(self, handlers: Mapping[str, Handler], on_close: Callable[[], object]) -> None:
-        """Create an end.
+        """Create an end that is not open.
 
         Args:
             handlers: Handle the requests of the other side, by name.
-            on_close: Called when this side closes the channel, or the other side is gone or has
-                sent a malformed message.
+            on_close: Called when the channel is closed, by `close`, or because the other side is
+                gone or has sent a malformed message.
         """
         self._handlers = handlers
         self._on_close = on_close
@@ -155,17 +153,15 @@ class Channel:
 
 @dataclass(frozen=True, slots=True)
 class WorkerSpec:
-    """The start-up data of a worker: the first message on its channel, which is its stdin."""
+    """The start-up data of a worker: the first message on its channel."""
 
     index: int
     ports: tuple[int, ...]
     """The port of each address in the settings; 0 for addresses without a port."""
     initial: bytes | None
-    """The contents of the settings file when the supervisor started, so that workers that start
-    later use the same settings. None if there is no file.
-    """
+    """The contents of the settings file, if any, when the supervisor started."""
     current: bytes | None
-    """The contents that the last reload accepted; None if there was no reload."""
+    """The contents that the last reload accepted, if there was one."""
     server: bytes
     """Identifies the server that the worker belongs to; see sync/event_log.py."""
     channel: socket.socket
@@ -203,11 +199,7 @@ class WorkerSpec:
 
 
 def spec_message(
-    index: int,
-    ports: Sequence[int],
-    initial: bytes | None,
-    current: bytes | None,
-    server: bytes,
+    index: int, ports: Sequence[int], initial: bytes | None, current: bytes | None, server: bytes
 ) -> dict[str, Any]:
     """Return the message that `WorkerSpec.receive` expects."""
     return {

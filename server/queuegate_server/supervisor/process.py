@@ -27,7 +27,6 @@ class WorkerProcess:
     def __init__(
         self, index: int, process: asyncio.subprocess.Process, handlers: Mapping[str, Handler]
     ) -> None:
-        """Manage a process; see `start`."""
         self.index = index
         self._process = process
         self.ready = asyncio.Event()
@@ -35,7 +34,7 @@ class WorkerProcess:
         self.lines: Sequence[str] = ()
         """The lines to print at startup."""
         self.failure = ""
-        """The reported reason for a failed start, or the reason why it was killed."""
+        """The reason for a failed start, or for killing it."""
         self.was_silent = False
         """Whether it was killed for not answering."""
         self._closed = asyncio.Event()
@@ -82,8 +81,8 @@ class WorkerProcess:
     async def kill_if_silent(self, seconds: float) -> None:
         """Kill the process if it does not answer for `seconds`, or up to half as long again.
 
-        The process must miss two pings: if this process itself was stopped for a while, for example
-        with its virtual machine, the first ping may time out before its answer is read.
+        It must miss two pings: if this process itself was stopped for a while, for example with its
+        virtual machine, the first ping may time out before its answer is read.
         """
         loop = asyncio.get_running_loop()
         missed = 0
@@ -116,12 +115,7 @@ class WorkerProcess:
         return status
 
     async def ended(self, seconds: float) -> bool:
-        """Return whether the process has ended. If its channel is closed, wait for the end.
-
-        Args:
-            seconds: The time to wait. The channel of a killed process closes a moment before the
-                process ends.
-        """
+        """Return whether the process has ended, at most `seconds` after its channel has closed."""
         if self._closed.is_set():
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(seconds):

@@ -3,9 +3,8 @@
 The service is ready while at least one worker serves, because calls reach that worker. At startup
 it waits for all workers, because a worker that fails to start ends the service.
 
-Counters and histograms of the workers are summed, including the last known values of workers that
-have ended, because counters must not decrease. All other metrics describe a single process and get
-the label `worker`.
+Counters and histograms are summed over the workers, including the last values of workers that have
+ended, because counters must not decrease. Other metrics get the label `worker`.
 """
 
 import asyncio
@@ -53,11 +52,7 @@ class MergedMetrics:
         self._latest[index] = (pid, metrics)
 
     def text(self, answering: Container[int], others: Iterable[Metric] = ()) -> bytes:
-        """Return the sums over all workers, the other metrics of workers that answer now, and
-        others.
-
-        Gauges of a process that hangs or has ended are outdated and therefore omitted.
-        """
+        """Return sums over all workers, gauges of those that answer now, and other metrics."""
         merged = _MergedCollector(others)
         merged.add(self._ended.collect(), summed=True)
         for index, (_, metrics) in sorted(self._latest.items()):
@@ -66,8 +61,7 @@ class MergedMetrics:
                 merged.add(metrics, summed=False, worker=str(index))
         registry = CollectorRegistry(auto_describe=False)
         registry.register(merged)
-        text: bytes = generate_latest(registry)
-        return text
+        return bytes(generate_latest(registry))
 
 
 class _MergedCollector(Collector):
@@ -99,7 +93,6 @@ class ServiceStatus:
     """The readiness and metrics of all workers together."""
 
     def __init__(self, supervisor: Supervisor) -> None:
-        """Report on the workers of a supervisor."""
         self._supervisor = supervisor
         self._merged = MergedMetrics()
         self._scrape: asyncio.Task[bytes] | None = None
@@ -168,10 +161,7 @@ class ServiceStatus:
 
 @asynccontextmanager
 async def serve_admin_port(ops: Ops, supervisor: Supervisor) -> AsyncIterator[None]:
-    """Serve the operations port if an address is configured.
-
-    Raises CannotListen, including for an unusable certificate.
-    """
+    """Serve the operations port if an address is configured. Raises CannotListen."""
     if ops.listen is None:
         yield
         return
@@ -202,13 +192,7 @@ def _certificate(tls: OpsTls | None) -> CertificateReloader | None:
 def worker_metrics(
     configured: int, serving: int, replaced: Mapping[str, int]
 ) -> tuple[Metric, Metric, Metric]:
-    """Return the metrics of the supervisor.
-
-    Args:
-        configured: The configured number of workers.
-        serving: The number of serving workers.
-        replaced: The number of replaced workers by reason.
-    """
+    """Return the metrics of the supervisor, given numbers of workers; `replaced` is by reason."""
     replacements = CounterMetricFamily(
         "queuegate_workers_replaced",
         "Workers that were replaced: ended (on their own), silent (for worker_timeout; killed).",

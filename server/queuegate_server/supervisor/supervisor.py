@@ -1,8 +1,8 @@
 """Supervises several workers that serve on the same ports, without serving itself.
 
-The supervisor starts the workers, replaces workers that end or hang, and passes signals on. It
-relays calls that all workers must execute, and policy revisions that they must agree on. It does
-not import gRPC, so it stays small and no call can affect it.
+The supervisor starts the workers, replaces those that end or hang, and passes signals on. It relays
+calls that all workers must execute, and policy revisions that they must agree on. It does not
+import gRPC, so it stays small and no call can affect it.
 """
 
 import asyncio
@@ -39,7 +39,7 @@ MAX_REVISIONS: Final = 64
 
 
 class WorkerError(Exception):
-    """Raised if a worker fails at startup. The text is the worker's own, or empty if it crashed."""
+    """A worker failed at startup. The text is the worker's own, or empty if it crashed."""
 
 
 class Revisions:
@@ -52,9 +52,8 @@ class Revisions:
     def revision(self, checksum: str, current: int) -> int:
         """Return the revision of a policy for a worker that serves the revision `current`.
 
-        A policy that this worker serves, or that another worker loaded first, keeps its revision. A
-        policy that was served earlier and returns gets a new one. A starting worker (`current` is
-        0) may be the first to load a policy.
+        A policy that this worker serves, or another one loaded first, keeps its revision; a policy
+        that returns gets a new one. A starting worker (0) may be the first to load a policy.
         """
         known = self._by_checksum.get(checksum, 0)
         if known and known >= current and (current or known == self._latest):
@@ -82,7 +81,7 @@ class Supervisor:
             settings: The settings at startup.
             content: The contents of their file, if any.
             announce: Called with the lines to print once all workers serve.
-            read_settings: Reads the settings and the contents of their file again.
+            read_settings: Reads the settings and their file again.
             notifier: Reports the state of the service to systemd.
         """
         self._settings = settings
@@ -152,9 +151,7 @@ class Supervisor:
     async def ask_all(
         self, name: str, *, seconds: float, starting: bool = False
     ) -> dict[int, Any | ChannelError]:
-        """Ask every serving worker and, with `starting`, every starting one. Return the answers, or
-        why there are none.
-        """
+        """Return the answers, or errors, of all serving (or `starting`) workers to a request."""
         workers = [worker for worker in self.workers if starting or worker.ready.is_set()]
         answers = await asyncio.gather(
             *(worker.ask(name, seconds=seconds) for worker in workers), return_exceptions=True
@@ -185,9 +182,7 @@ class Supervisor:
                     await self.stop.wait()
 
     async def _run_once(self, index: int) -> tuple[int, str, str]:
-        """Run a worker. Return its exit status, its failure if reported, and the reason under which
-        its replacement is counted.
-        """
+        """Run a worker. Return its exit status, its failure, and the reason for its replacement."""
 
         async def on_broadcast(value: Any) -> list[str]:
             return await self._broadcast(worker, value)
@@ -227,8 +222,8 @@ class Supervisor:
         return self._revisions.revision(str(value["checksum"]), int(value["current"]))
 
     async def _broadcast(self, sender: WorkerProcess, value: Any) -> list[str]:
-        """Call an RPC method in all other workers. If a worker has ended, its answer is empty,
-        since its successor starts from scratch. Raises ChannelError if a worker does not confirm.
+        """Call an RPC method in all other workers. The answer of a worker that has ended is empty:
+        its successor starts from scratch. Raises ChannelError if a worker does not confirm.
         """
         others = [worker for worker in self.workers if worker is not sender]
         answers = await asyncio.gather(

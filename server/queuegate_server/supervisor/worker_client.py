@@ -5,6 +5,7 @@ import base64
 import inspect
 import logging
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
 from typing import Any, Final
 
 from queuegate.v1 import policy_pb2, user_groups_pb2
@@ -28,7 +29,6 @@ class WorkerClient:
     """A worker's client of its supervisor."""
 
     def __init__(self, spec: WorkerSpec) -> None:
-        """Create the client. `open` connects it."""
         self.spec = spec
         self.stopping = asyncio.Event()
         """Set when the supervisor stops this worker, or is gone."""
@@ -48,12 +48,8 @@ class WorkerClient:
         metrics: Callable[[], str],
         readiness: Callable[[], Mapping[str, Any]],
     ) -> None:
-        """Connect to the supervisor, and start answering its requests.
-
-        Args:
-            reload: Reloads the configuration.
-            metrics: Returns the metrics of this worker in the Prometheus text format.
-            readiness: Returns the readiness of this worker as JSON.
+        """Connect to the supervisor, and start answering its requests: reload the configuration,
+        and return the metrics of this worker, as text for Prometheus, and its readiness, as JSON.
         """
         self._handlers |= {
             "metrics": _answer_with(metrics),
@@ -78,23 +74,15 @@ class WorkerClient:
             _LOG.warning("the workers do not agree on the revision", extra={"error": str(error)})
             return current + 1
 
-    def broadcast(
-        self,
-        name: str,
-        method: Method,
-        merge: Merge,
-        *,
-        timeout: float,
-    ) -> Method:
-        """Return an RPC method that runs in all workers.
+    def broadcast(self, name: str, method: Method, merge: Merge, *, timeout: float) -> Method:
+        """Return an RPC method that runs in all workers, and raises NotConfirmed if one fails.
 
         Args:
             name: The name of the method.
             method: Runs the method in this worker.
-            merge: Combines the responses of this worker and the others. Responses are empty for
-                workers that have ended or do not serve yet.
-            timeout: The seconds in which the other workers must respond. The returned method raises
-                NotConfirmed if one of them fails or takes longer.
+            merge: Combines the responses of this worker and the others, which are empty for workers
+                that have ended or do not serve yet.
+            timeout: The seconds in which the other workers must respond.
         """
         self._methods[name] = method
 
@@ -144,12 +132,12 @@ class WorkerClient:
         return base64.b64encode(response).decode()
 
 
+@dataclass(frozen=True, slots=True)
 class _Broadcasting:
     """A servicer with some methods replaced."""
 
-    def __init__(self, servicer: object, methods: Mapping[str, Method]) -> None:
-        self._servicer = servicer
-        self._methods = methods
+    _servicer: object
+    _methods: Mapping[str, Method]
 
     def __getattr__(self, name: str) -> Any:
         return self._methods.get(name) or getattr(self._servicer, name)
@@ -199,6 +187,5 @@ _BROADCAST: Final = {
     "InvalidateUserGroups": (_sum_dropped, 10.0),
     "ReloadPolicy": (_same_policy, 60.0),
 }
-"""The RPC methods that run in all workers, with the function that merges their responses and the
-timeout for the other workers, in seconds.
+"""RPC methods that run in all workers: how to merge responses, and the others' timeout in seconds.
 """

@@ -17,22 +17,16 @@ from queuegate_server.transports.stalls import MAX_RECEIVING, Context, Stalls
 Responses = AsyncIterator[bytes]
 
 _SPARE_CALLS: Final = 1_000
-"""The number of calls that gRPC accepts beyond our own limit, for health and reflection, and for
-calls being refused, which count until their status is sent. Beyond its bound, gRPC refuses every
-call without our details.
-"""
+"""Calls that gRPC accepts beyond our own limit: health, reflection, and refused calls until their
+status is sent. gRPC's own refusals have no details."""
 _MAX_MESSAGE: Final = 4 * KIB
-"""The maximum size of requests to health and reflection, which are parsed on arrival and need no
-role.
-"""
+"""The maximum size of requests to health and reflection, which are parsed before authorization."""
 _MALFORMED: Final = f"the request has more than {_MAX_MESSAGE} bytes, or is malformed"
 _REGISTERED: Final = frozenset(
     {"/grpc.health.v1.Health/Check", "/queuegate.v1.AccessService/CheckQueueAccess"}
 )
-"""Methods with a separate queue: health checks must be answered regardless of other calls, and a
-flood of long calls must not delay single checks. Streams have one as well: a client may open
-thousands at once, and gRPC drops calls from a queue that is too long.
-"""
+"""Methods with a queue of their own, as streams have: other calls must not delay health and single
+checks, and gRPC drops calls from a queue that is too long, such as thousands of new streams."""
 
 
 def _parser(handler: Any) -> Callable[[bytes, Context], Awaitable[Any]]:
@@ -57,11 +51,7 @@ async def _parsed(
     requests: AsyncIterator[bytes],
     context: Context,
 ) -> AsyncIterator[Any]:
-    """Parse the requests of a stream on demand.
-
-    A generator expression would call `aiter` immediately, and gRPC warns if nothing is read
-    afterwards.
-    """
+    # A generator expression would call `aiter` at once, and gRPC warns if nothing is read then.
     async for request in requests:
         yield await parse(request, context)
 
@@ -89,11 +79,9 @@ def _connection_args(bounds: Connections) -> Iterator[tuple[str, int]]:
     """Yield the channel arguments that bound connections."""
     yield "grpc.max_allowed_incoming_connections", bounds.most
     yield "grpc.max_concurrent_streams", bounds.max_streams
-    # Without room for calls that have ended but are not freed yet, gRPC refuses a quarter of the
-    # calls of a client that respects the bound.
+    # Without room for calls that are not freed yet, gRPC refuses a quarter of a client's calls.
     yield "grpc.http2.max_deallocating_streams", bounds.max_streams + 200
-    # Other connections are read after two calls have begun. Callers that make one call at a time
-    # lose no time.
+    # Then other connections are read. Callers that make one call at a time lose no time.
     yield "grpc.http2.max_requests_per_read", 2
     yield "grpc.server_handshake_timeout_ms", milliseconds(bounds.handshake_timeout)
     # The acknowledgement of the server's settings is part of the handshake.
@@ -120,14 +108,12 @@ def milliseconds(seconds: float) -> int:
 class GrpcioServer:
     """Serves what `grpc.aio.Server` serves, with one queue for most methods.
 
-    `grpc.aio` waits for the next call of each registered method separately, and scans all these
-    waits at every call. That costs about 2 µs per method: with twenty methods, a third of a call's
-    processor time. Therefore only a few methods are registered, and generic handlers serve the
-    others.
+    For every call, `grpc.aio` scans the queues of all registered methods, at about 2 µs each: with
+    twenty, a third of a call's processor time. So only a few are registered, and generic handlers
+    serve the others.
     """
 
     def __init__(self, server: grpc.aio.Server, stalls: Stalls) -> None:
-        """Serve with a grpc.aio server, and end stalled calls."""
         self._server = server
         self._stalls = stalls
         self._sweeping: asyncio.Task[None] | None = None
@@ -155,8 +141,8 @@ class GrpcioServer:
     def _watched(self, handler: Any) -> Any:
         """Return a handler whose calls end if they stall.
 
-        Unary methods are served as methods with a stream of requests, so that their handlers are
-        called before the request arrives. The client sees no difference.
+        Unary methods are served as methods with a stream of requests, which clients do not notice,
+        so that their handlers are called before the request arrives.
         """
         stalls = self._stalls
         parse, serialize = _parser(handler), handler.response_serializer or bytes

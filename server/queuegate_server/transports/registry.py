@@ -17,8 +17,8 @@ if TYPE_CHECKING:  # checking a file needs no gRPC
 GRPC_ENVIRONMENT: Final = {
     # Our own log already contains what gRPC logs to stderr.
     "GRPC_VERBOSITY": "NONE",
-    # From 1.80 on, gRPC listens with its event engine, which passes each call between more threads:
-    # a unary call takes a fifth more processor time.
+    # From 1.80 on, gRPC's event engine passes each call between more threads, which takes a fifth
+    # more processor time.
     "GRPC_EXPERIMENTS": "-event_engine_listener",
 }
 
@@ -54,7 +54,7 @@ def set_grpc_environment(environment: MutableMapping[str, str]) -> None:
 
 
 def choose(wanted: str, listeners: Sequence[Listener], connections: Connections) -> tuple[str, str]:
-    """Return the name of the transport to use, and the reason if it is not the native one.
+    """Return the transport to use, and the reason if it is not the native one.
 
     Raises CannotListen if the requested transport cannot serve the configuration.
     """

@@ -32,10 +32,7 @@ class ListenerCertificate(CertificateReloader):
         *,
         requires_client: bool = True,
     ) -> None:
-        """Load the files of a listener. Errors name its address.
-
-        `check` and `requires_client` are as for CertificateReloader. Raises BadFile.
-        """
+        """Load the files of a listener; see CertificateReloader. Raises BadFile."""
         super().__init__(
             tls.certificate_file,
             tls.key_file,
@@ -50,7 +47,7 @@ class ReloadingCredentials(ListenerCertificate):
     """Credentials for gRPC. New connections get the most recently loaded certificate."""
 
     def __init__(self, tls: ListenerTls, listener: str) -> None:
-        """Load the files of a listener. Errors name its address. Raises BadFile."""
+        """Load the files of a listener. Raises BadFile."""
 
         def check(loaded: ServerCertificate) -> None:
             if not _grpc_supports(loaded):
@@ -70,9 +67,8 @@ class ReloadingCredentials(ListenerCertificate):
     def _next_configuration(self) -> grpc.ServerCertificateConfiguration | None:
         """Return the configuration if it has changed since the last handshake, else None.
 
-        gRPC calls this at each handshake, in its own threads. Replacing a configuration that other
-        handshakes are using may crash the process, so a configuration is returned only if it is
-        new.
+        gRPC calls this at each handshake, in its own threads. Replacing a configuration that is in
+        use by other handshakes may crash the process.
         """
         current = self.value
         if current is self._given:
@@ -94,8 +90,7 @@ def bind(
     Args:
         add_port: The server's method for ports with or without TLS.
         address: The address.
-        socket_mode: The file mode of a Unix socket. Mode, owner and group are set before anybody
-            can connect.
+        socket_mode: The file mode of a Unix socket.
         owner: The owner of a Unix socket, by name or number.
         group: The group of a Unix socket, by name or number.
 
@@ -189,9 +184,7 @@ def _configuration(loaded: ServerCertificate) -> grpc.ServerCertificateConfigura
 
 
 def _grpc_supports(loaded: ServerCertificate) -> bool:
-    """Return whether gRPC can use the key. With other keys that OpenSSL accepts, it silently
-    continues with the previous certificate.
-    """
+    """Return whether gRPC can use the key; with another, it silently keeps the old certificate."""
     from cryptography.exceptions import UnsupportedAlgorithm  # noqa: PLC0415 - only TLS needs it
     from cryptography.hazmat.primitives.asymmetric import ec  # noqa: PLC0415 - as above
     from cryptography.x509.oid import PublicKeyAlgorithmOID  # noqa: PLC0415 - as above

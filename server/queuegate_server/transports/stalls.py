@@ -1,9 +1,8 @@
 """Ends stalled calls: their requests do not arrive, or their answers are not read.
 
-`grpc.aio` keeps such a call in progress until its deadline or the end of its connection, and cannot
-end it earlier: it sends no status while an answer waits, and cannot close a connection. Therefore
-requests that do not arrive are abandoned here, and connections whose clients do not read are shut
-down at the socket.
+`grpc.aio` cannot end such a call before its deadline or the end of its connection: it sends no
+status while an answer waits, and cannot close a connection. So requests that do not arrive are
+abandoned here, and connections whose clients do not read are shut down at the socket.
 """
 
 import asyncio
@@ -15,6 +14,7 @@ import sys
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, MutableMapping
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from typing import Any, Final, NamedTuple, NoReturn
 from urllib.parse import unquote
@@ -28,12 +28,11 @@ Context = grpc.aio.ServicerContext[Any, Any]
 Task = asyncio.Task[Any]
 
 MAX_RECEIVING: Final = 1_000
-"""The maximum number of calls that wait for their requests. A further one ends the oldest: requests
-that do arrive take milliseconds.
-"""
+"""The maximum number of calls that wait for their requests, which should take milliseconds. A
+further one ends the oldest."""
 SWEEP_SECONDS: Final = 1.0
 _PROMPT_SECONDS: Final = 1.0
-"""While too much is unread, an answer that has waited for longer ends its connection."""
+"""The time after which an unread answer ends its connection while too much is unread."""
 _GRACE_SECONDS: Final = 0.05
 """The end of a request and the end of its call may arrive in either order."""
 _ACKNOWLEDGED: Final = slice(120, 128)
@@ -57,26 +56,21 @@ class _Answer(NamedTuple):
     since: float
 
 
+@dataclass(slots=True, eq=False)
 class Stalls:
     """The calls of a `grpc.aio` server that wait for their callers."""
 
-    def __init__(self, seconds: float, unread: ByteBudget, refusal: Refusal) -> None:
-        """Create an instance without calls.
-
-        Args:
-            seconds: The time in which a request must arrive, and an answer must be read.
-            unread: Counts the bytes of answers until they are written.
-            refusal: How calls are refused.
-        """
-        self._seconds = seconds
-        self._unread = unread
-        self._refusal = refusal
-        self._receiving: dict[Task, float] = {}
-        """The start times, oldest first."""
-        self._sending: dict[Task, _Answer] = {}
-        """Oldest first."""
-        self._given_up: dict[Task, bool] = {}
-        """Calls being ended, and whether because there were too many."""
+    _seconds: float
+    """The time in which a request must arrive, and an answer must be read."""
+    _unread: ByteBudget
+    """Counts the bytes of unwritten answers."""
+    _refusal: Refusal
+    _receiving: dict[Task, float] = field(default_factory=dict)
+    """The start times, oldest first."""
+    _sending: dict[Task, _Answer] = field(default_factory=dict)
+    """Oldest first."""
+    _given_up: dict[Task, bool] = field(default_factory=dict)
+    """Calls being ended, and whether because there were too many."""
 
     async def receive(self, context: Context) -> Any:
         """Return the request of a unary call, or end the call."""
@@ -151,8 +145,8 @@ class Stalls:
         )
 
     def _stalled_peers(self, now: float) -> set[str]:
-        """Return the peers to disconnect: all that have not read an answer in time and, while too
-        much is unread, the slow ones with the largest share of it.
+        """Return the peers to disconnect: those that did not read an answer in time and, while too
+        much is unread, slow ones with the most unread bytes.
         """
         stalled: set[str] = set()
         slow: Counter[str] = Counter()
@@ -188,9 +182,7 @@ async def cut(peers: Collection[str]) -> None:
 
 
 def shut_down(peers: Iterable[str]) -> None:
-    """End the TCP connections of peers, as named by gRPC, such as `ipv4:127.0.0.1:1234`.
-    Thread-safe. Peers on Unix sockets have no names, and are left alone.
-    """
+    """End the TCP connections of peers, such as `ipv4:127.0.0.1:1234`. Thread-safe."""
     wanted = {address for peer in peers if (address := _parsed(peer)) is not None}
     for connection in _connections():
         with connection:

@@ -6,8 +6,13 @@ from typing import Any
 import pytest
 
 from queuegate.policy.decision import NO_MATCH, Decision, Reason
-from queuegate_server.decisions.log import NUMBERS, AuditUnavailable, DecisionLog
-from queuegate_server.decisions.records import DecidedCheck, Report
+from queuegate_server.decisions.log import (
+    NUMBERS,
+    AuditUnavailable,
+    DecidedCheck,
+    DecisionLog,
+    Report,
+)
 from queuegate_server.observe.audit import AuditLog
 
 QUESTION = {"user": "ann", "partition": "default", "groups_in_request": 2, "queue": "root.a"}

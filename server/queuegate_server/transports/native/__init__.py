@@ -1,6 +1,4 @@
-"""The pygrpc-native transport, an optional extra that runs HTTP/2 and gRPC in Rust, outside the
-interpreter lock. Only this folder knows the package.
-"""
+"""The pygrpc-native transport, an extra that runs gRPC in Rust. Only this folder knows it."""
 
 import importlib.util
 import os

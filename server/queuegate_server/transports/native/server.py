@@ -1,8 +1,7 @@
 """The server of the native transport.
 
 Unary calls arrive as events of the package's low-level API, and are answered by number. Streams are
-few and long, so they are forwarded to a `grpc.aio` server over a Unix socket in a private folder.
-The `peer()` of a stream is that socket.
+forwarded to a `grpc.aio` server over a Unix socket in a private folder, which is their `peer()`.
 """
 
 import asyncio
@@ -33,9 +32,7 @@ _MAX_EVENTS: Final = 10_000
 _EVENTS_PER_CALLBACK: Final = 64
 """The number of events handled before the event loop does other work."""
 IO_THREADS: Final = 1
-"""One thread carries more calls than the interpreter can answer. With two, each call costs a tenth
-more processor time.
-"""
+"""One thread outpaces the interpreter; with two, a call takes a tenth more processor time."""
 _HEALTH: Final = "/grpc.health."
 _NO_DEADLINE: Final = float(sys.maxsize)
 """The remaining time that gRPC returns for a call without a deadline."""
@@ -53,12 +50,7 @@ class NativeContext:
     __slots__ = ("_code", "_deadline", "_details", "_message", "_trailing", "arrived")
 
     def __init__(self, details: Details, arrived: float) -> None:
-        """Describe a call.
-
-        Args:
-            details: Metadata, peer and remaining seconds, as the transport reports them.
-            arrived: The monotonic time of that report.
-        """
+        """Describe a call, by its metadata, peer and remaining seconds at a monotonic time."""
         self._details = details
         self.arrived = arrived
         remaining = details[2]
@@ -112,7 +104,6 @@ class NativeServer:
     def __init__(
         self, limits: Limits, unread: ByteBudget, refusal: Refusal, *, shares_port: bool
     ) -> None:
-        """Create a server without a port; see `registry.build`."""
         self._stream_server = aio_server(limits, shares_port=shares_port)
         self._max_message = limits.max_message
         self._max_calls = max_calls(limits)
@@ -123,9 +114,7 @@ class NativeServer:
         self._shares_port = shares_port
         self._handlers: dict[str, Handler] = {}
         self._methods: list[tuple[Handler, bool, bool]] = []
-        """By method number: the handler, whether its calls may be shed, and whether its answers may
-        be long.
-        """
+        """By number: the handler, whether its calls may be shed, and its answers may be long."""
         self._tasks: dict[int, asyncio.Task[None]] = {}
         self._front: NativeGrpcFront | None = None
         self._sweeping: asyncio.Task[None] | None = None
@@ -197,16 +186,15 @@ class NativeServer:
     async def stop(self, grace: float | None) -> None:
         """Stop after letting calls in progress finish within `grace` seconds.
 
-        Until then, new calls are also answered: only the end of its connection sends a client
-        elsewhere, so a refused client would only retry here.
+        Until then, new calls are answered: a refused client would retry here, since only the end of
+        its connection sends it elsewhere.
         """
         streams = asyncio.ensure_future(self._stream_server.stop(grace))
         if grace and self._tasks:
             await asyncio.wait(list(self._tasks.values()), timeout=grace)
         await streams
         await self._cancel_calls()
-        # Closing drops responses and ends of streams that have not been sent, and nothing reports
-        # when they have.
+        # Closing drops unsent responses and ends of streams, and nothing reports their sending.
         await asyncio.sleep(_FLUSH_SECONDS)
         self._is_stopping = True
         await self._cancel_calls()

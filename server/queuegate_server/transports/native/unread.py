@@ -1,8 +1,8 @@
 """Tracks long answers of the native transport that callers have not read.
 
-`respond` does not report when an answer is written. However, the transport's metrics count its
-bytes once it is written or its connection has ended, and the kernel knows how many bytes the other
-end of a connection has acknowledged.
+`respond` does not report when an answer is written, but the transport's metrics count its bytes
+once it is written or its connection has ended, and the kernel knows how many bytes a peer
+acknowledged.
 """
 
 from collections.abc import Mapping
@@ -27,7 +27,6 @@ class Unread:
     """Counts the bytes of long answers until they are written."""
 
     def __init__(self, budget: ByteBudget) -> None:
-        """Create a counter without answers."""
         self._budget = budget
         self._unread = self._answered = self._longest = 0
         self._given: dict[str, int] = {}
@@ -44,11 +43,7 @@ class Unread:
         self._given[peer] = self._given.get(peer, 0) + size
 
     def look(self, metrics: Mapping[str, Any]) -> set[str]:
-        """Stop counting answers that have been written.
-
-        Returns the peers to disconnect: while too much is unread, those that have read none of
-        their answers since the last sweep.
-        """
+        """Stop counting written answers; return the peers that stall while too much is unread."""
         long = [each for name, each in metrics["methods"].items() if name not in SHORT_ANSWERS]
         ends = [end for each in long for end in each["status"].values()]
         written = sum(end["sent"]["sum"] for end in ends)
