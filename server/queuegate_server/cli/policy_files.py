@@ -38,6 +38,7 @@ from queuegate_server.cli.users_from import read_users, users_from_option
 from queuegate_server.files.configmap import key_instead
 from queuegate_server.formats.diagnostics import (
     Diagnostic,
+    ParseError,
     Severity,
     has_errors,
     sort_diagnostics,
@@ -52,7 +53,6 @@ from queuegate_server.formats.registry import (
     detect_file_format,
     detect_format,
 )
-from queuegate_server.formats.source_text import ParseError
 from queuegate_server.formats.yarn.convert import convert as convert_to_yunikorn
 from queuegate_server.formats.yarn.schedulers import SCHEDULERS
 from queuegate_server.formats.yunikorn.deciders import other_key

@@ -5,17 +5,15 @@ the file again.
 """
 
 from collections.abc import Mapping
-from contextlib import suppress
 from typing import NamedTuple
 
 from queuegate.policy.chain import CLUSTER
 from queuegate.policy.created_queues import TemplateKind
 from queuegate.policy.decision import Access
 from queuegate.policy.tree import Partition
-from queuegate_server.formats.diagnostics import Diagnostics, Positioned, TooManyErrors
+from queuegate_server.formats.diagnostics import Diagnostics, Positioned
 from queuegate_server.formats.envelope import open_envelope
 from queuegate_server.formats.registry import YUNIKORN, FormatOptions
-from queuegate_server.formats.source_text import ParseError
 from queuegate_server.formats.yaml_reader import read_yaml
 from queuegate_server.formats.yarn.schedulers import SCHEDULERS
 from queuegate_server.formats.yarn.site import read_site
@@ -81,7 +79,7 @@ def acl_positions(
             column = place.column + (indent if not other or other == file else 0)
             positions[key] = Place(other or file, place.line, column)
 
-    with suppress(TooManyErrors, ParseError):
+    with Diagnostics(file):
         data, file, indent, _ = open_envelope(data, file)
         if format_name == YUNIKORN:
             for partition in decode(read_yaml(data, file).root, Diagnostics(file)):

@@ -24,7 +24,7 @@ from queuegate.policy.decision import Access
 from queuegate.policy.reach import SubjectKind
 from queuegate.policy.tree import Partition
 from queuegate.policy.worlds import Exclusion, Inclusion, OpenWorld, Subject
-from queuegate_server.formats.diagnostics import Diagnostics, TooManyErrors, quoted
+from queuegate_server.formats.diagnostics import Diagnostics, quoted
 from queuegate_server.formats.yaml_nodes import Node, ScalarNode
 from queuegate_server.formats.yaml_reader import read_yaml
 from queuegate_server.formats.yunikorn.fields import Fields, Readers
@@ -107,12 +107,10 @@ def load_claims(data: bytes, diagnostics: Diagnostics, file: str) -> ClaimsFile:
     document = read_yaml(data, file)
     for each in document.diagnostics:
         diagnostics.error(each, each.message, each.remedy)
-    try:
-        return (
-            _Reader(diagnostics).file(document.root) if not document.diagnostics else ClaimsFile()
-        )
-    except TooManyErrors:
-        return ClaimsFile()
+    if not document.diagnostics:
+        with diagnostics:
+            return _Reader(diagnostics).file(document.root)
+    return ClaimsFile()
 
 
 class _Reader:

@@ -71,12 +71,30 @@ class Position:
     column: int
 
 
+class ParseError(Exception):
+    """Raised for a text that cannot be parsed beyond some position."""
+
+    def __init__(self, position: Positioned | None, message: str, remedy: str) -> None:
+        super().__init__(message)
+        self.position = position
+        self.message = message
+        self.remedy = remedy
+
+    def diagnostic(self, file: str) -> Diagnostic:
+        """Return the error as a diagnostic of a file."""
+        line, column = (self.position.line, self.position.column) if self.position else (0, 0)
+        return Diagnostic(file, line, column, Severity.ERROR, self.message, self.remedy)
+
+
 class TooManyErrors(Exception):
     """Raised when a file has more errors than are kept, to stop reading it."""
 
 
 class Diagnostics:
-    """The diagnostics of one file. Bounded, so that a hostile file cannot exhaust memory."""
+    """The diagnostics of one file. Bounded, so that a hostile file cannot exhaust memory.
+
+    A `with` block ends at a ParseError, which is added, and at too many errors.
+    """
 
     def __init__(self, file: str) -> None:
         """Create an empty list for a file. `file` is its name in the diagnostics."""
@@ -84,6 +102,17 @@ class Diagnostics:
         self._kept: dict[Severity, list[Diagnostic]] = {severity: [] for severity in Severity}
         self._has_more_errors = False
         self._suppressed_warnings = 0
+
+    def __enter__(self) -> None:
+        """Do nothing."""
+
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> bool:
+        """Add a ParseError, and suppress TooManyErrors."""
+        del kind, traceback
+        if isinstance(error, ParseError):
+            with self:
+                self.error(error.position, error.message, error.remedy)
+        return isinstance(error, ParseError | TooManyErrors)
 
     def error(
         self, position: Positioned | None, message: str, remedy: str, queue: str = ""

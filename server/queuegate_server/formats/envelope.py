@@ -22,8 +22,8 @@ from queuegate_server.files.config_keys import (
     queues_key,
 )
 from queuegate_server.files.safe_open import read_at_most
-from queuegate_server.formats.diagnostics import Diagnostic, Diagnostics, TooManyErrors
-from queuegate_server.formats.source_text import MAX_BYTES, ParseError, split_lines
+from queuegate_server.formats.diagnostics import Diagnostic, Diagnostics, ParseError, TooManyErrors
+from queuegate_server.formats.source_text import MAX_BYTES, split_lines
 from queuegate_server.formats.yaml_nodes import MappingNode, Node, ScalarNode, SequenceNode
 from queuegate_server.formats.yaml_reader import read_documents
 

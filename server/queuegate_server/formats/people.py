@@ -10,8 +10,13 @@ import json
 from collections.abc import Iterator, Mapping
 
 from queuegate.policy.names import CONTROL_CHARACTER
-from queuegate_server.formats.diagnostics import Diagnostics, Position, TooManyErrors, quoted
-from queuegate_server.formats.source_text import ParseError, decode
+from queuegate_server.formats.diagnostics import (
+    Diagnostics,
+    ParseError,
+    Position,
+    quoted,
+)
+from queuegate_server.formats.source_text import decode
 
 People = Mapping[str, tuple[str, ...] | None]
 """The groups of each user, or None if the file only names the user."""
@@ -20,7 +25,7 @@ People = Mapping[str, tuple[str, ...] | None]
 def read_people(data: bytes, diagnostics: Diagnostics) -> People:
     """Return the people in a file, and report invalid lines."""
     people: dict[str, tuple[str, ...] | None] = {}
-    try:
+    with diagnostics:
         text = decode(data)
         rows = _audit_log(text) if text.lstrip().startswith("{") else _table(text)
         for line, user, groups in rows:
@@ -29,10 +34,6 @@ def read_people(data: bytes, diagnostics: Diagnostics) -> People:
                 diagnostics.error(Position(line, 1), fault, "write USER,GROUP,GROUP…")
             elif groups or user not in people:
                 people[user] = groups
-    except ParseError as error:
-        diagnostics.error(error.position, error.message, error.remedy)
-    except TooManyErrors:
-        pass
     return people
 
 

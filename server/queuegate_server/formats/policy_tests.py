@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from queuegate.policy.decision import Access, Reason
 from queuegate.policy.names import similar_name
-from queuegate_server.formats.diagnostics import Diagnostic, Diagnostics, TooManyErrors, quoted
+from queuegate_server.formats.diagnostics import Diagnostic, Diagnostics, quoted
 from queuegate_server.formats.yaml_nodes import MappingNode, Node, ScalarNode
 from queuegate_server.formats.yaml_reader import read_yaml
 from queuegate_server.formats.yunikorn.fields import Fields, Readers
@@ -65,14 +65,12 @@ def load_tests(data: bytes, file: str) -> tuple[PolicyTests, tuple[Diagnostic, .
     `file` is the file name for the diagnostics.
     """
     document = read_yaml(data, file)
-    reader = _Reader(Diagnostics(file))
+    diagnostics = Diagnostics(file)
     tests = PolicyTests("", "", {}, ())
-    try:
-        if not document.diagnostics:
-            tests = reader.file(document.root)
-    except TooManyErrors:
-        pass
-    return tests, (*document.diagnostics, *reader.diagnostics.sorted())
+    if not document.diagnostics:
+        with diagnostics:
+            tests = _Reader(diagnostics).file(document.root)
+    return tests, (*document.diagnostics, *diagnostics.sorted())
 
 
 class _Reader:

@@ -7,9 +7,13 @@ from typing import Final
 
 from queuegate.policy.acl import AclNames
 from queuegate.policy.tree import Partition
-from queuegate_server.formats.diagnostics import Diagnostic, has_errors, sort_diagnostics
+from queuegate_server.formats.diagnostics import (
+    Diagnostic,
+    ParseError,
+    has_errors,
+    sort_diagnostics,
+)
 from queuegate_server.formats.envelope import FORMATS_BY_KEY, Policy, open_envelope
-from queuegate_server.formats.source_text import ParseError
 from queuegate_server.formats.spark_defaults import read_spark_defaults
 from queuegate_server.formats.yarn.deciders import other_deciders
 from queuegate_server.formats.yarn.lint import lint_scheduler, lint_site

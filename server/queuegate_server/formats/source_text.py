@@ -3,7 +3,7 @@
 import re
 from typing import Final
 
-from queuegate_server.formats.diagnostics import Diagnostic, Position, Positioned, Severity
+from queuegate_server.formats.diagnostics import ParseError, Position
 
 MAX_BYTES: Final = 64 * 1024 * 1024
 """The maximum size: three times what 100 000 queues with 1 000 000 ACL entries need."""
@@ -15,21 +15,6 @@ _ASCII: Final = bytes((*b"\t\n\r", *range(0x20, 0x7F)))
 _FORBIDDEN: Final = re.compile(
     "[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]"
 )
-
-
-class ParseError(Exception):
-    """Raised for a text that cannot be parsed beyond some position."""
-
-    def __init__(self, position: Positioned | None, message: str, remedy: str) -> None:
-        super().__init__(message)
-        self.position = position
-        self.message = message
-        self.remedy = remedy
-
-    def diagnostic(self, file: str) -> Diagnostic:
-        """Return the error as a diagnostic of a file."""
-        line, column = (self.position.line, self.position.column) if self.position else (0, 0)
-        return Diagnostic(file, line, column, Severity.ERROR, self.message, self.remedy)
 
 
 def decode(data: bytes) -> str:

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Iterator
-from contextlib import suppress
 from typing import Final
 
 from queuegate.policy.acl import WILDCARD
@@ -12,10 +11,9 @@ from queuegate_server.formats.diagnostics import (
     Diagnostic,
     Diagnostics,
     Position,
-    TooManyErrors,
     quoted,
 )
-from queuegate_server.formats.source_text import ParseError, decode
+from queuegate_server.formats.source_text import decode
 
 _LINE: Final = re.compile(
     r"[ \t\f]*(?P<key>[^\s=:]+)(?:[ \t\f]*[=:]|[ \t\f]|$)[ \t\f]*(?P<value>.*)"
@@ -39,13 +37,8 @@ def read_spark_defaults(
     """
     diagnostics = Diagnostics(file)
     properties: dict[str, str] = {}
-    try:
-        text = decode(data)
-    except ParseError as error:
-        diagnostics.error(error.position, error.message, error.remedy)
-        return {}, diagnostics.sorted()
-    with suppress(TooManyErrors):
-        for position, name, value in _read(text, diagnostics):
+    with diagnostics:
+        for position, name, value in _read(decode(data), diagnostics):
             if name in properties:
                 message = f"{quoted(name)} is already set above; this value replaces that one"
                 diagnostics.warning(position, message, "remove one of them")

@@ -5,7 +5,7 @@ mistakes. All patterns run in linear time because the texts are untrusted.
 """
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -86,9 +86,6 @@ _EMPTY_ENTRY: Final = re.compile(r"^ ?,|,,|, ?\Z")
 """Spaces between commas and names are reported by each format."""
 _SEPARATOR: Final = re.compile("[;\uff0c\u3001\uff1b\u060c\ufe50\ufe51\uff64\u201a&]")
 _QUOTE: Final = re.compile("[\"`\u201c-\u201f\u2018\u201b\xab\xbb]|^[']|[']$|^\u2019|\u2019$")
-_DOMAIN: Final = re.compile(r"[^\\]+\\+([^\\]+)")
-_PRINCIPAL: Final = re.compile(r"([^@/]+)(?:/[^@/]+)?@[A-Z][A-Z0-9-]*(?:\.[A-Z0-9-]+)*")
-_PREFIX: Final = re.compile(r"(?i)(u|g|user|group|users|groups)[:=](.*)")
 _NOBODY_WORDS: Final = frozenset(
     {
         *("-", "--", "none", "nobody", "noone", "no-one", "null", "nil", "nothing", "empty"),
@@ -101,17 +98,6 @@ _EVERYONE_WORDS: Final = frozenset(
         *("true", "yes", "on", "allow"),
     }
 )
-
-
-def suspicious_name(kind: str, name: str, wording: Wording) -> Suspicion | None:
-    """Return why nobody is likely to have a name; None if the name is plausible.
-
-    Args:
-        kind: `user` or `group`.
-        name: An entry of an ACL.
-        wording: The words of the format.
-    """
-    return next(filter(None, (rule(kind, name, wording) for rule in _NAME_RULES)), None)
 
 
 def suspicious_text(text: str, wording: Wording) -> Iterator[Suspicion]:
@@ -195,96 +181,93 @@ def meant_key(key: str, submit: str, admin: str) -> str:
     return admin if "adm" in letters else ""
 
 
-def _invisible(_: str, name: str, __: Wording) -> Suspicion | None:
-    match = _INVISIBLE.search(name)
-    return match and Suspicion(
-        f"{quoted(name)} contains an invisible character, U+{ord(match[0]):04X}",
+class _NameRule(NamedTuple):
+    """Matches suspicious names. Its texts are filled in by `suspicious_name`."""
+
+    pattern: re.Pattern[str]
+    message: str
+    remedy: str
+    may_exist: bool = False
+    only: Wording | None = None
+    """The only format that the rule is for; None for all."""
+
+
+_NAMES: Final = "separate names with commas"
+_IF_NAME: Final = "write {part} if that is the {kind}'s name"
+_NO_SHORT_NAME: Final = '{name} contains a "/", which no short name has: {compared}'
+_NAME_RULES: Final = (
+    _NameRule(
+        _INVISIBLE,
+        "{name} contains an invisible character, U+{code:04X}",
         "retype the name: it is not the name that it appears to be",
-    )
-
-
-def _separator(_: str, name: str, __: Wording) -> Suspicion | None:
-    match = _SEPARATOR.search(name)
-    return match and Suspicion(
-        f'{quoted(name)} is one name: a "{match[0]}" does not separate names',
-        "separate names with commas",
-    )
-
-
-def _bar(_: str, name: str, __: Wording) -> Suspicion | None:
-    if "|" not in name:
-        return None
-    message = f'{quoted(name)} is one name: a "|" does not separate names'
-    return Suspicion(message, "separate names with commas", may_exist=True)
-
-
-def _quotes(_: str, name: str, __: Wording) -> Suspicion | None:
-    if not _QUOTE.search(name):
-        return None
-    message = f"the quotes in {quoted(name)} are part of the name"
-    return Suspicion(message, "remove the quotes, and backslashes before them")
-
-
-def _wildcard(_: str, name: str, __: Wording) -> Suspicion | None:
-    if WILDCARD not in name or name == WILDCARD:
-        return None
-    message = f'the "*" in {quoted(name)} stands for itself: names in ACLs are not patterns'
-    return Suspicion(message, "list each name")
-
-
-def _backslash(kind: str, name: str, wording: Wording) -> Suspicion | None:
-    if "\\" not in name:
-        return None
-    domain = _DOMAIN.fullmatch(name)
-    message = f"the backslash in {quoted(name)} is part of the name: {wording.compared}"
-    remedy = f"write {quoted(domain[1])} if that is the {kind}'s name" if domain else "remove it"
-    return Suspicion(message, remedy, may_exist=domain is not None)
-
-
-def _principal(kind: str, name: str, wording: Wording) -> Suspicion | None:
-    match = _PRINCIPAL.fullmatch(name)
-    return match and Suspicion(
-        f"{quoted(name)} looks like a Kerberos principal: {wording.compared}",
-        f"write {quoted(match[1])} if that is the {kind}'s name",
+    ),
+    _NameRule(
+        _QUOTE,
+        "the quotes in {name} are part of the name",
+        "remove the quotes, and backslashes before them",
+    ),
+    _NameRule(_SEPARATOR, '{name} is one name: a "{text}" does not separate names', _NAMES),
+    _NameRule(
+        re.compile(r"\|"),
+        '{name} is one name: a "|" does not separate names',
+        _NAMES,
         may_exist=True,
-    )
-
-
-def _host(kind: str, name: str, wording: Wording) -> Suspicion | None:
-    if wording is not YARN or "/" not in name:
-        return None
-    message = f'{quoted(name)} contains a "/", which no short name has: {wording.compared}'
-    remedy = f"write {quoted(name.partition('/')[0])} if that is the {kind}'s name"
-    return Suspicion(message, remedy if name[0] != "/" else "write the name alone", may_exist=True)
-
-
-def _prefix(_: str, name: str, __: Wording) -> Suspicion | None:
-    match = _PREFIX.fullmatch(name)
-    return match and Suspicion(
-        f"{quoted(match[0][: -len(match[2]) or None])} in {quoted(name)} is part of the name",
+    ),
+    _NameRule(
+        re.compile(r"\*(?=.)|(?<=.)\*", re.DOTALL),
+        'the "*" in {name} stands for itself: names in ACLs are not patterns',
+        "list each name",
+    ),
+    _NameRule(
+        re.compile(r"^[^\\]+\\+([^\\]+)\Z"),
+        "the backslash in {name} is part of the name: {compared}",
+        _IF_NAME,
+        may_exist=True,
+    ),
+    _NameRule(
+        re.compile(r"\\"), "the backslash in {name} is part of the name: {compared}", "remove it"
+    ),
+    _NameRule(
+        re.compile(r"^([^@/]+)(?:/[^@/]+)?@[A-Z][A-Z0-9-]*(?:\.[A-Z0-9-]+)*\Z"),
+        "{name} looks like a Kerberos principal: {compared}",
+        _IF_NAME,
+        may_exist=True,
+    ),
+    _NameRule(
+        re.compile(r"(?i)^((?:u|g|user|group|users|groups)[:=])(?!.*\n)"),
+        "{part} in {name} is part of the name",
         "write names alone: users, one space, groups",
-    )
-
-
-def _netgroup(_: str, name: str, __: Wording) -> Suspicion | None:
-    if name[:1] not in {"@", "%", "+"}:
-        return None
-    message = f'the "{name[0]}" is part of the name {quoted(name)}: it does not mark a group'
-    return Suspicion(
-        message, f"for a group write {quoted(name[1:])} after the space", may_exist=True
-    )
-
-
-_NAME_RULES: Final[tuple[Callable[[str, str, Wording], Suspicion | None], ...]] = (
-    _invisible,
-    _quotes,
-    _separator,
-    _bar,
-    _wildcard,
-    _backslash,
-    _principal,
-    _prefix,
-    _netgroup,
-    _host,
+    ),
+    _NameRule(
+        re.compile("(?s)^[@%+](.*)"),
+        'the "{first}" is part of the name {name}: it does not mark a group',
+        "for a group write {part} after the space",
+        may_exist=True,
+    ),
+    _NameRule(re.compile("^/"), _NO_SHORT_NAME, "write the name alone", may_exist=True, only=YARN),
+    _NameRule(re.compile("^([^/]*)/"), _NO_SHORT_NAME, _IF_NAME, may_exist=True, only=YARN),
 )
 """The first match applies."""
+
+
+def suspicious_name(kind: str, name: str, wording: Wording) -> Suspicion | None:
+    """Return why nobody is likely to have a name; None if the name is plausible.
+
+    Args:
+        kind: `user` or `group`.
+        name: An entry of an ACL.
+        wording: The words of the format.
+    """
+    for pattern, message, remedy, may_exist, only in _NAME_RULES:
+        if only in {None, wording} and (match := pattern.search(name)):
+            words = {
+                "kind": kind,
+                "name": quoted(name),
+                "text": match[0],
+                "first": name[0],
+                "code": ord(match[0][0]) if match[0] else 0,
+                "part": quoted(match[1]) if match.re.groups else "",
+                "compared": wording.compared,
+            }
+            return Suspicion(message.format(**words), remedy.format(**words), may_exist)
+    return None

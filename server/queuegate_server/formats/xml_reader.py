@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from typing import Final
 from xml.parsers import expat
 
-from queuegate_server.formats.diagnostics import Diagnostics, Position
-from queuegate_server.formats.source_text import MAX_BYTES, ParseError
+from queuegate_server.formats.diagnostics import Diagnostics, ParseError, Position
+from queuegate_server.formats.source_text import MAX_BYTES
 
 MAX_DEPTH: Final = 200
 MAX_ELEMENTS: Final = 2_000_000
@@ -33,10 +33,8 @@ class Element:
 
 def read_xml(data: bytes, diagnostics: Diagnostics) -> Element | None:
     """Return the top element of a document. If it cannot be read, add an error and return None."""
-    try:
+    with diagnostics:
         return _Builder().build(data)
-    except ParseError as error:
-        diagnostics.error(error.position, error.message, error.remedy)
     return None
 
 

@@ -19,12 +19,12 @@ from yaml.tokens import StreamEndToken
 from queuegate_server.formats.diagnostics import (
     Diagnostic,
     Diagnostics,
+    ParseError,
     Position,
     Positioned,
-    TooManyErrors,
     quoted,
 )
-from queuegate_server.formats.source_text import MAX_BYTES, ParseError, decode, split_lines
+from queuegate_server.formats.source_text import MAX_BYTES, decode, split_lines
 from queuegate_server.formats.yaml_nodes import MappingNode, Node, ScalarNode, SequenceNode
 
 MAX_DEPTH: Final = 200
@@ -252,7 +252,7 @@ def read_yaml(data: bytes, file: str) -> YamlDocument:
     diagnostics = Diagnostics(file)
     root = None
     second = None
-    try:
+    with diagnostics:
         text = decode(data)
         with _SyntaxErrors(text):
             get_event = _PARSER(data).get_event
@@ -261,11 +261,6 @@ def read_yaml(data: bytes, file: str) -> YamlDocument:
             _look_ahead(text, builder.ended)
             root = built
             second = _next_document(get_event)
-    except ParseError as error:
-        with suppress(TooManyErrors):
-            diagnostics.error(error.position, error.message, error.remedy)
-    except TooManyErrors:
-        pass
     if isinstance(root, ScalarNode) and root.is_null:
         root = None
     return YamlDocument(root, diagnostics.sorted(), second)

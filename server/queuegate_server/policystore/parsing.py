@@ -23,7 +23,13 @@ from queuegate.policy.acl import AclNames
 from queuegate.policy.names import DEFAULT_PARTITION
 from queuegate.policy.tree import Partition
 from queuegate.policy.yarn_acl import Semantics
-from queuegate_server.formats.diagnostics import Diagnostic, Severity, has_errors, sort_diagnostics
+from queuegate_server.formats.diagnostics import (
+    Diagnostic,
+    ParseError,
+    Severity,
+    has_errors,
+    sort_diagnostics,
+)
 from queuegate_server.formats.registry import (
     YUNIKORN,
     FormatOptions,
@@ -34,7 +40,6 @@ from queuegate_server.formats.registry import (
     load_opened,
     open_policy,
 )
-from queuegate_server.formats.source_text import ParseError
 from queuegate_server.formats.spark_defaults import read_spark_defaults
 from queuegate_server.formats.yarn.load import YarnOptions
 from queuegate_server.formats.yunikorn.deciders import other_key, unasked_partitions

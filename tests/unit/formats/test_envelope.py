@@ -17,7 +17,7 @@ from queuegate.policy.decision import Access
 from queuegate_server.cli.main import command_group
 from queuegate_server.formats import registry, yaml_reader
 from queuegate_server.formats.acl_positions import AclKey, acl_positions
-from queuegate_server.formats.diagnostics import Diagnostics
+from queuegate_server.formats.diagnostics import Diagnostics, ParseError
 from queuegate_server.formats.envelope import Policy, open_envelope
 from queuegate_server.formats.registry import (
     DEFAULT_OPTIONS,
@@ -26,7 +26,7 @@ from queuegate_server.formats.registry import (
     detect_format,
     load_policy,
 )
-from queuegate_server.formats.source_text import MAX_BYTES, ParseError
+from queuegate_server.formats.source_text import MAX_BYTES
 from queuegate_server.policystore import parsing
 
 

@@ -332,4 +332,4 @@ def test_every_format_has_a_linter_and_others_are_refused() -> None:
 
 def test_every_rule_is_listed_once() -> None:
     rules = (*ACL_RULES, *DOCUMENT_RULES)
-    assert len(rules) == len(set(rules)) == 13
+    assert len(rules) == len(set(rules)) == 12

@@ -3,13 +3,14 @@
 import re
 from collections.abc import Iterator
 from itertools import islice
-from typing import Final, NamedTuple
+from typing import Final
 
 from queuegate.policy.acl import WILDCARD
 from queuegate.policy.yarn_acl import TRIMMED, Semantics, describe_difference, parse_yarn
 from queuegate_server.formats.diagnostics import quoted
 from queuegate_server.formats.suspicious_names import (
     YARN,
+    Suspicion,
     is_no_list,
     spelled_in_two_cases,
     suspicious_name,
@@ -24,14 +25,7 @@ _MAX_REPORTED: Final = 3
 """The maximum number of suspicious names in one message."""
 
 
-class Advice(NamedTuple):
-    """A problem with an ACL, and the remedy."""
-
-    message: str
-    remedy: str
-
-
-def advice(text: str, semantics: Semantics) -> Advice | None:
+def advice(text: str, semantics: Semantics) -> Suspicion | None:
     """Return why an ACL is ambiguous, misleading or suspicious, in one message; None if it is fine.
 
     Args:
@@ -40,40 +34,40 @@ def advice(text: str, semantics: Semantics) -> Advice | None:
     """
     whole = is_no_list(text, YARN)
     if whole is not None:
-        return Advice(whole.message, whole.remedy)
+        return whole
     faults = [*islice(_suspicions(text), _MAX_REPORTED), *_ambiguities(text, semantics)]
     if not faults:
         return None
     message = "; ".join(dict.fromkeys(each.message for each in faults))
-    return Advice(message, faults[0].remedy)
+    return Suspicion(message, faults[0].remedy)
 
 
-def _ambiguities(text: str, semantics: Semantics) -> Iterator[Advice]:
+def _ambiguities(text: str, semantics: Semantics) -> Iterator[Suspicion]:
     if _LINE_BREAK_OR_TAB.search(text):
         # The first space of the indentation separates users from groups.
         message = "this ACL contains a line break or tab: spaces after it turn users into groups"
-        yield Advice(message, "write the ACL on one line, directly between the tags")
+        yield Suspicion(message, "write the ACL on one line, directly between the tags")
     elif _BLANK_AT_COMMA.match(text):
         message = "the space beside the comma turns the names after it into groups"
-        yield Advice(message, "remove the space")
+        yield Suspicion(message, "remove the space")
     hadoop = parse_yarn(text, Semantics.HADOOP)
     if WILDCARD in hadoop.users | hadoop.groups:
-        yield Advice("a * among other names is an ordinary name", "write * alone, or remove it")
+        yield Suspicion("a * among other names is an ordinary name", "write * alone, or remove it")
     if differs := describe_difference(text):
         message = (
             f"{quoted(text)} is ambiguous: {differs}; this file is read with semantics {semantics}"
         )
         remedy = "write users, one space, groups, and separate names with commas only"
-        yield Advice(message, remedy)
+        yield Suspicion(message, remedy)
 
 
-def _suspicions(text: str) -> Iterator[Advice]:
-    for each in (*suspicious_text(text, YARN), *spelled_in_two_cases(text)):
-        yield Advice(each.message, each.remedy)
+def _suspicions(text: str) -> Iterator[Suspicion]:
+    yield from suspicious_text(text, YARN)
+    yield from spelled_in_two_cases(text)
     users, _, groups = text.partition(" ")
     for kind, field in (("user", users), ("group", groups)):
         for entry in _SEPARATOR.split(field):
             name = entry.strip(TRIMMED).removeprefix(_PROXY)
             # A name with a space is either ambiguous or a valid Hadoop name.
             if " " not in name and (suspicion := suspicious_name(kind, name, YARN)):
-                yield Advice(suspicion.message, suspicion.remedy)
+                yield suspicion

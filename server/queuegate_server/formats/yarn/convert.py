@@ -5,6 +5,7 @@ Grants that YuniKorn cannot express are left out and reported, so the result nev
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from queuegate.policy.acl import EMPTY, WILDCARD, Acl, AclNames, accepted_names, names_for
@@ -58,7 +59,7 @@ def convert(
     scheduler, diagnostics = load_scheduler(format_name, data, file, options)
     if scheduler is None:
         return Conversion("", (), (), diagnostics)
-    converter = _Converter(scheduler, file, names)
+    converter = _Converter(scheduler, names, Diagnostics(file))
     queues = converter.convert()
     header = [line.format(file=quoted(file), semantics=options.semantics) for line in _HEADER]
     text = write_queues(queues, (*header, *converter.remarks))
@@ -79,12 +80,12 @@ class WrittenQueue(NamedTuple):
     """Whether applications cannot be submitted to it, only to queues below it."""
 
 
+@dataclass(slots=True)
 class _Converter:
-    def __init__(self, scheduler: LoadedScheduler, file: str, names: AclNames) -> None:
-        self.loaded = scheduler
-        self.names = names
-        self.remarks: list[str] = []
-        self.diagnostics = Diagnostics(file)
+    loaded: LoadedScheduler
+    names: AclNames
+    diagnostics: Diagnostics
+    remarks: list[str] = field(default_factory=list)
 
     def convert(self) -> Sequence[WrittenQueue]:
         """Return the queues to write, and report the omissions."""

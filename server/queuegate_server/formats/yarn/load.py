@@ -1,6 +1,5 @@
 """Builds a partition from the files of a YARN cluster: the scheduler's file and yarn-site.xml."""
 
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -12,11 +11,11 @@ from queuegate.policy.yarn_acl import Semantics, parse_yarn
 from queuegate_server.formats.diagnostics import (
     Diagnostic,
     Diagnostics,
-    TooManyErrors,
     has_errors,
     quoted,
 )
-from queuegate_server.formats.yarn.acl_advice import Advice, advice
+from queuegate_server.formats.suspicious_names import Suspicion
+from queuegate_server.formats.yarn.acl_advice import advice
 from queuegate_server.formats.yarn.deciders import other_deciders
 from queuegate_server.formats.yarn.properties import Configuration
 from queuegate_server.formats.yarn.schedulers import SCHEDULERS, SchedulerFile
@@ -104,7 +103,7 @@ def read_scheduler_file(
     format_name: str, data: bytes, diagnostics: Diagnostics, site: Configuration
 ) -> SchedulerFile | None:
     """Return the contents of a file; None if it is unusable or has too many errors."""
-    with suppress(TooManyErrors):
+    with diagnostics:
         return SCHEDULERS[format_name](data, diagnostics, site)
     return None
 
@@ -134,7 +133,7 @@ class _AclReader:
             names = ", ".join(quoted(name) for name in ignored[:_MAX_SHOWN_NAMES])
             message = f"these names in the ACL are invalid and ignored: {names}"
             message += ", …" if len(ignored) > _MAX_SHOWN_NAMES else ""
-            fault = Advice(message, "use valid user and group names")
+            fault = Suspicion(message, "use valid user and group names")
         self._diagnostics.warning(text, fault.message, fault.remedy, path)
         return acl
 

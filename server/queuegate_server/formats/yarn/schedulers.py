@@ -23,11 +23,11 @@ from queuegate_server.formats.yarn.templates import (
     ADMIN,
     PREFIX,
     SUBMIT,
+    TemplateReader,
     Templates,
     is_literal,
     is_template_acl,
     misspelt_template,
-    read_templates,
     template_property,
 )
 from queuegate_server.formats.yarn.templates import is_read as creates_queues
@@ -42,34 +42,20 @@ _OTHER_FAIR_ACLS: Final = frozenset(
 _QUEUE_ELEMENTS: Final = ("queue", "pool")
 _TOP_LEVEL_ELEMENTS: Final = frozenset(
     {
-        *_QUEUE_ELEMENTS,
-        "user",
-        "queueMaxResourcesDefault",
-        "queueMaxAppsDefault",
-        "queueMaxAMShareDefault",
-        "userMaxAppsDefault",
-        "defaultFairSharePreemptionTimeout",
-        "fairSharePreemptionTimeout",
-        "defaultMinSharePreemptionTimeout",
-        "defaultFairSharePreemptionThreshold",
-        "defaultQueueSchedulingPolicy",
-        "defaultQueueSchedulingMode",
-        "queuePlacementPolicy",
-        "queueMaxContainerAllocationDefault",
-        "reservation-agent",
-        "reservation-planner",
-        "reservation-policy",
+        *(*_QUEUE_ELEMENTS, "user", "queuePlacementPolicy", "defaultQueueSchedulingPolicy"),
+        *("queueMaxResourcesDefault", "queueMaxAppsDefault", "queueMaxAMShareDefault"),
+        *("userMaxAppsDefault", "defaultFairSharePreemptionTimeout", "fairSharePreemptionTimeout"),
+        *("defaultMinSharePreemptionTimeout", "defaultFairSharePreemptionThreshold"),
+        *("defaultQueueSchedulingMode", "queueMaxContainerAllocationDefault"),
+        *("reservation-agent", "reservation-planner", "reservation-policy"),
     }
 )
-
 _MAX_DEPTH: Final = 200
 _MAX_QUEUES: Final = 1_000_000
 _OTHER_CAPACITY_ACLS: Final = frozenset(
     {
-        "acl_application_max_priority",
-        "acl_administer_reservations",
-        "acl_list_reservations",
-        "acl_submit_reservations",
+        *("acl_application_max_priority", "acl_administer_reservations"),
+        *("acl_list_reservations", "acl_submit_reservations"),
     }
 )
 
@@ -231,7 +217,7 @@ def _read_capacity_scheduler(
     children = Counter(map(parent_path, paths))
     counts = {path: children[path] for path in paths}
     unlisted = UnlistedQueues(paths, lists, diagnostics)
-    scheduler.templates = read_templates(properties, counts, unlisted, diagnostics)
+    scheduler.templates = TemplateReader(properties, counts, unlisted, diagnostics).read()
     for queue in scheduler.queues:
         queue.is_parent = scheduler.templates.makes_parent(queue.path)
     _check_keys(properties, paths, scheduler.templates.creation, unlisted, diagnostics)

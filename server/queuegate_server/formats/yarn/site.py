@@ -4,7 +4,7 @@ from typing import Final, NamedTuple
 
 from queuegate.policy.acl import WILDCARD
 from queuegate.policy.yarn_acl import Semantics
-from queuegate_server.formats.diagnostics import Diagnostic, Diagnostics, TooManyErrors, quoted
+from queuegate_server.formats.diagnostics import Diagnostic, Diagnostics, quoted
 from queuegate_server.formats.yarn.properties import Configuration, boolean
 from queuegate_server.formats.yarn.variables import Text
 
@@ -42,11 +42,11 @@ def read_site(
         return enforced, ()
     data, file = site
     diagnostics = Diagnostics(file)
-    try:
-        if not configuration.add(data, diagnostics, is_read=_is_read):
-            return enforced, diagnostics.sorted()
-        properties = configuration.read(diagnostics, is_read=_is_read)
-    except TooManyErrors:
+    properties = None
+    with diagnostics:
+        if configuration.add(data, diagnostics, is_read=_is_read):
+            properties = configuration.read(diagnostics, is_read=_is_read)
+    if properties is None:
         return enforced, diagnostics.sorted()
     switch, admins = properties.get(ENABLE), properties.get(ADMINS)
     stated = boolean(switch) if switch else None

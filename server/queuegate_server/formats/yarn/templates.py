@@ -55,16 +55,10 @@ class TemplateEntry:
 
     kind: TemplateKind
     path: str
+    position: Positioned
+    """The position of the first ACL in the file."""
     submit: Text | None = None
     admin: Text | None = None
-
-    @property
-    def position(self) -> Positioned:
-        """The position of an ACL."""
-        acl = self.submit or self.admin
-        if acl is None:
-            raise AssertionError("a template without an ACL is not kept")
-        return acl
 
 
 @dataclass(slots=True, eq=False)
@@ -116,37 +110,18 @@ def template_property(path: str, kind: TemplateKind, access: Access) -> str:
     return f"{PREFIX}{path}.{kind}.{SUBMIT if access is Access.SUBMIT else ADMIN}"
 
 
-def read_templates(
-    properties: Mapping[str, Text],
-    children: Mapping[str, int],
-    unlisted: UnlistedQueues,
-    diagnostics: Diagnostics,
-) -> Templates:
-    """Return the templates in the properties of a file, and report errors in them.
+@dataclass(frozen=True, slots=True)
+class TemplateReader:
+    """Reads the templates in the properties of a file."""
 
-    Args:
-        properties: All properties.
-        children: The number of configured children of each configured queue, by path.
-        unlisted: The properties of unlisted queues.
-        diagnostics: The diagnostics of the file.
-    """
-    return _Reader(properties, children, unlisted, diagnostics).read()
-
-
-class _Reader:
-    def __init__(
-        self,
-        properties: Mapping[str, Text],
-        children: Mapping[str, int],
-        unlisted: UnlistedQueues,
-        diagnostics: Diagnostics,
-    ) -> None:
-        self._properties = properties
-        self._children = children
-        self._unlisted = unlisted
-        self._diagnostics = diagnostics
+    _properties: Mapping[str, Text]
+    _children: Mapping[str, int]
+    """The number of configured children of each configured queue, by path."""
+    _unlisted: UnlistedQueues
+    _diagnostics: Diagnostics
 
     def read(self) -> Templates:
+        """Return the templates, and report errors in them."""
         entries = [*self._entries()]
         default = self._integer(f"{PREFIX}{_FLEXIBLE}.{_DEPTH}", DEFAULT_DEPTH)
         depths = {}
@@ -193,7 +168,7 @@ class _Reader:
                 message = f"queues are nested more than {_MAX_LEVELS} levels deep"
                 self._diagnostics.error(text, message, "flatten the tree")
                 continue
-            entry = entries.setdefault((path, kind), TemplateEntry(kind, path))
+            entry = entries.setdefault((path, kind), TemplateEntry(kind, path, text))
             if name == SUBMIT:
                 entry.submit = text
             else:

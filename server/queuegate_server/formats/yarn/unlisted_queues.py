@@ -6,6 +6,7 @@ once, and the properties of the unlisted queues are counted instead of reported 
 
 from collections import Counter
 from collections.abc import Container, Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Final
 
 from queuegate.policy.names import ROOT, SEPARATOR, parent_path, similar_name
@@ -16,23 +17,16 @@ LIST: Final = "queues"
 _ROOT_LIST: Final = f"{ROOT}{SEPARATOR}{LIST}"
 
 
+@dataclass(frozen=True, slots=True)
 class UnlistedQueues:
     """Reports and counts the properties of unlisted queues."""
 
-    def __init__(
-        self, paths: Container[str], lists: Mapping[str, Positioned], diagnostics: Diagnostics
-    ) -> None:
-        """Create a collection without properties.
-
-        Args:
-            paths: The paths of the listed queues.
-            lists: The property that should list the queues below a path, by path.
-            diagnostics: The diagnostics of the file.
-        """
-        self._paths = paths
-        self._lists = lists
-        self._diagnostics = diagnostics
-        self._ignored: Counter[str] = Counter()
+    _paths: Container[str]
+    """The paths of the listed queues."""
+    _lists: Mapping[str, Positioned]
+    """The property that should list the queues below a path, by path."""
+    _diagnostics: Diagnostics
+    _ignored: Counter[str] = field(default_factory=Counter)
 
     def warning(self, position: Positioned, message: str, remedy: str, path: str) -> None:
         """Add a warning about a property, or count the property if its queue at `path` is unlisted

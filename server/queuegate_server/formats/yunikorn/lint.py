@@ -11,7 +11,6 @@ from queuegate_server.formats.diagnostics import (
     Diagnostic,
     Diagnostics,
     Positioned,
-    TooManyErrors,
     quoted,
 )
 from queuegate_server.formats.source_text import source_lines
@@ -97,18 +96,20 @@ def lint_queues(
         return ()
     # The loader reports these.
     unwanted = Diagnostics("")
-    try:
-        partitions = decode(root, unwanted)
-        acls = list(_listed_acls(partitions, source_lines(data), acl_names, unwanted))
-    except TooManyErrors:
-        return ()
     diagnostics = Diagnostics(file)
-    for listed in acls:
+    document = None
+    with unwanted:
+        partitions = decode(root, unwanted)
+        acls = _listed_acls(partitions, source_lines(data), acl_names, unwanted)
+        document = _Document(partitions, list(acls))
+    if document is None:
+        return ()
+    for listed in document.acls:
         for acl_rule in ACL_RULES:
             for message, remedy in acl_rule(listed):
                 diagnostics.warning(listed.scalar, message, remedy, listed.queue.path)
     for rule in DOCUMENT_RULES:
-        rule(_Document(partitions, acls), diagnostics)
+        rule(document, diagnostics)
     return diagnostics.sorted()
 
 
@@ -152,22 +153,13 @@ def _lost_blank(listed: _ListedAcl) -> _Advice:
         )
 
 
-def _blank_after_comma(listed: _ListedAcl) -> _Advice:
-    """Report a space after a comma, which starts the list of groups."""
+def _blank_at_comma(listed: _ListedAcl) -> _Advice:
+    """Report a space beside a comma, which starts the list of groups."""
+    remedy = "for users remove the space, for groups remove the comma"
     if match := _SPACE_AFTER_COMMA.search(listed.scalar.text):
-        yield (
-            f"the space after the comma turns {quoted(match[1])} into groups",
-            "for users remove the space, for groups remove the comma",
-        )
-
-
-def _blank_before_comma(listed: _ListedAcl) -> _Advice:
-    """Report a space before a comma, which starts the list of groups."""
+        yield f"the space after the comma turns {quoted(match[1])} into groups", remedy
     if match := _SPACE_BEFORE_COMMA.search(listed.scalar.text):
-        yield (
-            f"the space before the comma turns {quoted(match[1])} into a group",
-            "for users remove the space, for groups remove the comma",
-        )
+        yield f"the space before the comma turns {quoted(match[1])} into a group", remedy
 
 
 def _wildcard_in_list(listed: _ListedAcl) -> _Advice:
@@ -310,8 +302,7 @@ def _recovery_queue(document: _Document, diagnostics: Diagnostics) -> None:
 
 ACL_RULES: Final[tuple[Callable[[_ListedAcl], Iterable[tuple[str, str]]], ...]] = (
     _lost_blank,
-    _blank_after_comma,
-    _blank_before_comma,
+    _blank_at_comma,
     _wildcard_in_list,
     _wildcard_with_names,
     _any_group,

@@ -17,7 +17,6 @@ from queuegate.policy.tree import Partition, PartitionBuilder
 from queuegate_server.formats.diagnostics import (
     Diagnostic,
     Diagnostics,
-    TooManyErrors,
     has_errors,
     quoted,
     sort_diagnostics,
@@ -56,7 +55,7 @@ def load_queues(
     if document.second is not None:
         message = "a second YAML document starts here; only the first one is read"
         diagnostics.warning(document.second, message, "put everything into one document")
-    try:
+    with diagnostics:
         partitions = decode(document.root, diagnostics)
         if not partitions and not document.diagnostics and not diagnostics.error_count:
             diagnostics.warning(document.root, NO_PARTITION, "add a partition under partitions")
@@ -79,8 +78,6 @@ def load_queues(
                 )
                 builder.add(queues)
                 built[name] = builder.build()
-    except TooManyErrors:
-        pass
     diagnostics_of_file = (*document.diagnostics, *diagnostics.sorted())
     if has_errors(diagnostics_of_file):
         built = {}

@@ -332,25 +332,9 @@ _DOCUMENT: Final[Readers] = {
 
 SETTINGS_KEYS: Final = frozenset(
     {
-        "audit",
-        "callers",
-        "console",
-        "drain",
-        "fleet",
-        "limits",
-        "listen",
-        "log",
-        "ops",
-        "policies",
-        "policy",
-        "reflection",
-        "resolvers",
-        "sync",
-        "tracing",
-        "transport",
-        "unix_socket_mode",
-        "worker_timeout",
-        "workers",
+        *("audit", "callers", "console", "drain", "fleet", "limits", "listen", "log", "ops"),
+        *("policies", "policy", "reflection", "resolvers", "sync", "tracing", "transport"),
+        *("unix_socket_mode", "worker_timeout", "workers"),
     }
 )
 """The keys of the server's own settings, except `partitions`, which is a list in policies."""
