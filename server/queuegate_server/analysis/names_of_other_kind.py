@@ -24,11 +24,7 @@ def names_of_other_kind(
     """Yield a warning for each list of an ACL with names that exist only in the other list.
 
     A name shared by a user and a group is correct in either list, and an unknown name may belong to
-    somebody missing from `people`.
-
-    Args:
-        policy: The policy.
-        people: The groups of the users of each partition.
+    somebody missing from `people`: the groups of the users of each partition.
     """
     for name, partition in policy.partitions.items():
         users = people.get(name, {}).keys()

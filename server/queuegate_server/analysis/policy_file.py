@@ -50,12 +50,8 @@ class PolicyFile:
         return acl_positions(self.format_name, self.data, self.name, self.options)
 
     def place(self, partition: str, path: str, grant: Grant) -> Place:
-        """Return the position of the ACL behind a grant, or the file alone if it is unknown.
-
-        Args:
-            partition: The name of the partition.
-            path: The path of the queue in the question.
-            grant: The grant.
+        """Return the position of the ACL behind a grant at a path, or the file alone if it is
+        unknown.
         """
         access = grant.acl or Access.ADMIN
         key = acl_key(self.partitions[partition], path, grant.queue, access)

@@ -5,10 +5,7 @@ without that suffix, because large policies exceed the 1 MiB limit of a ConfigMa
 """
 
 import contextlib
-import gzip
-import io
 import stat
-import zlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
@@ -19,7 +16,7 @@ from queuegate_server.files.config_keys import (
     is_compressed,
     queues_key,
 )
-from queuegate_server.files.safe_open import open_regular, read_at_most, read_regular
+from queuegate_server.files.safe_open import gunzip, open_regular, read_at_most, read_regular
 from queuegate_server.files.watcher import file_status
 
 MAX_BYTES: Final = 4 * 1024 * 1024
@@ -108,12 +105,9 @@ def decompress(values: Mapping[str, bytes]) -> Mapping[str, bytes]:
 
 def _decompress(key: str, value: bytes, max_bytes: int) -> bytes:
     try:
-        with gzip.GzipFile(fileobj=io.BytesIO(value)) as stream:
-            text = read_at_most(stream, max_bytes)
-    except EOFError:
-        raise BadCompression(f"{key} is truncated") from None
-    except (gzip.BadGzipFile, zlib.error):
-        raise BadCompression(f"{key} is not in gzip format") from None
+        text = gunzip(value, max_bytes)
+    except (EOFError, ValueError) as error:
+        raise BadCompression(f"{key} {error}") from None
     if len(text) > max_bytes:
         raise BadCompression(f"{key} holds more than {MAX_BYTES} bytes")
     return text

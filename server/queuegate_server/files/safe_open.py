@@ -1,8 +1,11 @@
 """Opens regular files only, so that a pipe in their place cannot block."""
 
 import errno
+import gzip
+import io
 import os
 import stat
+import zlib
 from pathlib import Path
 from typing import BinaryIO, Final, Protocol
 
@@ -64,6 +67,20 @@ def read_at_most(stream: ByteStream, max_bytes: int) -> bytes:
     while part := stream.read(min(_STEP_BYTES, max_bytes + 1 - len(content))):
         content += part
     return bytes(content)
+
+
+def gunzip(data: bytes, max_bytes: int) -> bytes:
+    """Return decompressed data, or `max_bytes` + 1 bytes of longer data.
+
+    Raises EOFError or ValueError, whose messages continue a sentence about the data.
+    """
+    try:
+        with gzip.GzipFile(fileobj=io.BytesIO(data)) as stream:
+            return read_at_most(stream, max_bytes)
+    except EOFError:
+        raise EOFError("is truncated") from None
+    except (gzip.BadGzipFile, zlib.error):
+        raise ValueError("is not in gzip format") from None
 
 
 def remedy(error: OSError) -> str:

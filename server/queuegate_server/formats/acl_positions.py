@@ -47,13 +47,8 @@ class Place(NamedTuple):
 
 
 def acl_key(partition: Partition, path: str, queue: str, access: Access) -> AclKey:
-    """Return the key of an ACL that takes part in a decision.
-
-    Args:
-        partition: The partition of the queue.
-        path: The path of the queue in the question.
-        queue: The path of the queue with the ACL, which may be one that YARN will create.
-        access: The access that the ACL controls.
+    """Return the key of the ACL for an access at `queue`, which takes part in decisions about a
+    path. The queue may be one that YARN will create.
     """
     for created in partition.created_acls(path):
         is_submit = access is Access.SUBMIT

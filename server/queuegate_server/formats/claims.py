@@ -97,13 +97,7 @@ class BadClaim(ValueError):
 
 
 def load_claims(data: bytes, diagnostics: Diagnostics, file: str) -> ClaimsFile:
-    """Return the claims in a text. They are complete only if there is no error.
-
-    Args:
-        data: The text.
-        diagnostics: Receives the errors.
-        file: The file name for the diagnostics.
-    """
+    """Return the claims in the text of a file, which are complete only if there is no error."""
     document = read_yaml(data, file)
     for each in document.diagnostics:
         diagnostics.error(each, each.message, each.remedy)
@@ -182,15 +176,9 @@ class _Reader:
 
 
 def bind(stated: StatedClaim, partition: Partition, old: Callable[[str], Partition]) -> Claim:
-    """Return a claim about a partition.
+    """Return a claim about a partition. `old` returns the same partition of the policy in a file.
 
-    Args:
-        stated: The claim as it is written.
-        partition: The partition.
-        old: Returns the same partition of the policy in a file.
-
-    Raises:
-        BadClaim: A queue is not a path of this partition.
+    Raises BadClaim if a queue is not a path of this partition.
     """
     return _CLAIMS[stated.match.re](_Words(stated.match, partition, old))
 

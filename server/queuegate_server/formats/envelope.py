@@ -6,10 +6,7 @@ Where that is impossible, as with base64, the file name in messages includes the
 
 import base64
 import binascii
-import gzip
-import io
 import re
-import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
@@ -21,7 +18,7 @@ from queuegate_server.files.config_keys import (
     decompressed_key,
     queues_key,
 )
-from queuegate_server.files.safe_open import read_at_most
+from queuegate_server.files.safe_open import gunzip
 from queuegate_server.formats.diagnostics import Diagnostic, Diagnostics, ParseError, TooManyErrors
 from queuegate_server.formats.source_text import MAX_BYTES, split_lines
 from queuegate_server.formats.yaml_nodes import MappingNode, Node, ScalarNode, SequenceNode
@@ -137,12 +134,10 @@ def _may_hold_policy(data: bytes) -> bool:
 
 def _decompressed(data: bytes, max_bytes: int) -> bytes:
     try:
-        with gzip.GzipFile(fileobj=io.BytesIO(data)) as stream:
-            text = read_at_most(stream, max_bytes)
+        text = gunzip(data, max_bytes)
     except EOFError:
-        message = "the compressed file is truncated"
-        raise ParseError(None, message, "copy it again") from None
-    except (gzip.BadGzipFile, zlib.error):
+        raise ParseError(None, "the compressed file is truncated", "copy it again") from None
+    except ValueError:
         message = "the file looks like gzip, but cannot be decompressed"
         raise ParseError(None, message, "compress the policy again") from None
     if len(text) > max_bytes:
@@ -237,24 +232,15 @@ def _sections(document: Node) -> Iterator[_Section]:
                 stack += [(value, depth + 1) for value in reversed(below)]
 
 
-def _chart_values(node: MappingNode) -> Iterator[_Value]:
-    """Yield chart values that are given as one text, as in an Argo CD Application."""
-    value = node.get(_CHART_VALUES)
-    if isinstance(value, ScalarNode) and _KEY.search(value.text.encode()):
-        yield _Value(_CHART_VALUES, value, "", is_binary=False)
-
-
 def _sections_of_object(node: MappingNode, sections: Mapping[str, bool]) -> Iterator[_Section]:
     metadata = node.get("metadata")
     name = _text(metadata.get("name")) if isinstance(metadata, MappingNode) else ""
     texts = [(node.get(section), is_binary) for section, is_binary in sections.items()]
-    group = ""
-    for values, is_binary in texts:
-        if isinstance(values, MappingNode) and not is_binary:
-            group = group or _text(values.get(POLICY_GROUP))
-    for values, is_binary in texts:
-        if isinstance(values, MappingNode):
-            yield _Section(values, name, is_binary, is_chart=False, group=group)
+    mappings = [(each, is_binary) for each, is_binary in texts if isinstance(each, MappingNode)]
+    groups = (_text(each.get(POLICY_GROUP)) for each, is_binary in mappings if not is_binary)
+    group = next(filter(None, groups), "")
+    for values, is_binary in mappings:
+        yield _Section(values, name, is_binary, is_chart=False, group=group)
 
 
 def _values_of(section: _Section, group: str) -> Iterator[_Value]:
@@ -265,8 +251,10 @@ def _values_of(section: _Section, group: str) -> Iterator[_Value]:
         is_chart = key == _CHART_KEY and "partitions:" in _text(value)
         if (plain in wanted or is_chart) and isinstance(value, ScalarNode):
             yield _Value(key, value, section.config_map, section.is_binary)
-    if section.is_chart:
-        yield from _chart_values(section.values)
+    # Chart values may be given as one text, as in an Argo CD Application.
+    text = section.values.get(_CHART_VALUES) if section.is_chart else None
+    if isinstance(text, ScalarNode) and _KEY.search(text.text.encode()):
+        yield _Value(_CHART_VALUES, text, "", is_binary=False)
 
 
 def _queues_key(group: str) -> str:

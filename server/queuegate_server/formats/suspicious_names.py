@@ -166,12 +166,8 @@ def spelled_in_two_cases(text: str) -> Iterator[Suspicion]:
 
 
 def meant_key(key: str, submit: str, admin: str) -> str:
-    """Return the key of an ACL that a similar key probably means; empty if it is not similar.
-
-    Args:
-        key: A key that the format does not know.
-        submit: The key of the submit ACL.
-        admin: The key of the admin ACL.
+    """Return which of the keys `submit` and `admin` of ACLs an unknown key probably means; empty if
+    it is not similar to either.
     """
     letters = re.sub(r"[^a-z]", "", key.lower())
     if "acl" not in letters or "reservation" in letters or "priority" in letters:
@@ -251,12 +247,8 @@ _NAME_RULES: Final = (
 
 
 def suspicious_name(kind: str, name: str, wording: Wording) -> Suspicion | None:
-    """Return why nobody is likely to have a name; None if the name is plausible.
-
-    Args:
-        kind: `user` or `group`.
-        name: An entry of an ACL.
-        wording: The words of the format.
+    """Return why nobody is likely to have a name from an ACL; None if the name is plausible. `kind`
+    is `user` or `group`.
     """
     for pattern, message, remedy, may_exist, only in _NAME_RULES:
         if only in {None, wording} and (match := pattern.search(name)):

@@ -26,14 +26,10 @@ _MAX_REPORTED: Final = 3
 
 
 def advice(text: str, semantics: Semantics) -> Suspicion | None:
-    """Return why an ACL is ambiguous, misleading or suspicious, in one message; None if it is fine.
-
-    Args:
-        text: The ACL.
-        semantics: The semantics of the ACL, for the message.
+    """Return why an ACL is ambiguous, misleading or suspicious, in one message that names the
+    semantics; None if it is fine.
     """
-    whole = is_no_list(text, YARN)
-    if whole is not None:
+    if whole := is_no_list(text, YARN):
         return whole
     faults = [*islice(_suspicions(text), _MAX_REPORTED), *_ambiguities(text, semantics)]
     if not faults:

@@ -21,12 +21,7 @@ class ListReader:
     """Reads lists in the values of one file."""
 
     def __init__(self, data: bytes, file: str) -> None:
-        """Keep the lines of a file.
-
-        Args:
-            data: The contents.
-            file: The file name in its values.
-        """
+        """Keep the lines of a file. `file` is the file name in its values."""
         text = data.decode("utf-8", "replace").removeprefix("\ufeff")
         self._lines = _LINE_BREAK.split(text)
         self._file = file
@@ -66,10 +61,7 @@ class ListReader:
 
 def _begun(entry: Text, text: str, line: int, column: int) -> Text:
     """Return an entry that starts in a piece of text, unless the piece is blank or the entry has
-    already started. A name that spans lines is not joined, and then differs from the entry of the
-    value.
-
-    A name that spans lines is not joined: it differs from the entry of the value then.
+    already started. A name that spans lines is not joined, and differs from the value's entry.
     """
     blanks = len(text) - len(text.lstrip(TRIMMED))
     if entry.text or blanks == len(text):

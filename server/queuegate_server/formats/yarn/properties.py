@@ -51,11 +51,7 @@ class Configuration:
         """Add a file that overrides the previous ones. Return False and add an error if it is not
         such a file.
 
-        Args:
-            data: The contents.
-            diagnostics: The diagnostics of this file.
-            is_read: Selects the properties for which an overridden value in another file is
-                reported.
+        An overridden value in another file is reported if `is_read` selects the property.
         """
         root = read_xml(data, diagnostics)
         if root is None:

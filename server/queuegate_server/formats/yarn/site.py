@@ -30,11 +30,7 @@ def read_site(
     """Return what yarn-site.xml sets, and all diagnostics.
 
     Unset properties have Hadoop's defaults: ACLs are disabled and everyone administers the cluster.
-    Without a file, ACLs are enforced.
-
-    Args:
-        site: The contents and the name of the file.
-        semantics: The semantics of ACLs.
+    Without a file, ACLs are enforced. `site` is the contents and the name of the file.
     """
     configuration = Configuration()
     enforced = Site(acls_enabled=True, admins=NOBODY, configuration=configuration)

@@ -100,13 +100,7 @@ def is_template_acl(name: str) -> bool:
 
 
 def template_property(path: str, kind: TemplateKind, access: Access) -> str:
-    """Return the name of the property that sets an ACL of a template.
-
-    Args:
-        path: The path of the template.
-        kind: Its kind.
-        access: The access that the ACL controls.
-    """
+    """Return the name of the property that sets the ACL for an access in a template."""
     return f"{PREFIX}{path}.{kind}.{SUBMIT if access is Access.SUBMIT else ADMIN}"
 
 

@@ -5,7 +5,7 @@ once, and the properties of the unlisted queues are counted instead of reported 
 """
 
 from collections import Counter
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -50,17 +50,11 @@ class UnlistedQueues:
 
 
 def misspelled_lists(
-    properties: Mapping[str, Text], paths: Iterable[str], prefix: str
+    properties: Mapping[str, Text], paths: Container[str], prefix: str
 ) -> Mapping[str, str]:
     """Return the names of properties that probably misspell a list of queues, by the path of the
-    queue that should have the list.
-
-    Args:
-        properties: All properties.
-        paths: The paths of the listed queues.
-        prefix: The prefix of the names of the scheduler's properties.
+    listed queue that should have the list. The scheduler's properties start with `prefix`.
     """
-    listed = frozenset(paths)
     misspelled: dict[str, str] = {}
     for name in properties:
         above, _, last = name.removeprefix(prefix).rpartition(SEPARATOR)
@@ -71,7 +65,7 @@ def misspelled_lists(
             # Only the root may be misspelled: the queues below it are not known.
             path = ROOT if not above or (SEPARATOR not in above and _is_like(above, ROOT)) else ""
         else:
-            path = above if above in listed and _is_like(last, LIST) else ""
+            path = above if above in paths and _is_like(last, LIST) else ""
         if path:
             misspelled.setdefault(path, name)
     return misspelled

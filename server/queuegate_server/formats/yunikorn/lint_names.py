@@ -24,11 +24,8 @@ _MAX_REPORTED: Final = 100
 def names_to_report(acl: Acl, names: AclNames) -> tuple[tuple[str, str], ...]:
     """Return messages with their remedies about the names that an ACL lists.
 
-    The result is cached because aliases can repeat a long ACL very often.
-
-    Args:
-        acl: The ACL. Equal texts of a partition share one.
-        names: The names that it may list.
+    The result is cached because aliases can repeat a long ACL very often, and equal texts of a
+    partition share one ACL. `names` selects the names that it may list.
     """
     messages = [*_dropped_by_yunikorn(acl, names)] if names is not AclNames.YUNIKORN else []
     if not acl.allows_all:
