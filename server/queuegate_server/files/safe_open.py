@@ -1,14 +1,21 @@
-"""Opens regular files only, so that a pipe in their place cannot block."""
+"""Opens regular files only, so that a pipe in their place cannot block, and warns about files that
+other accounts on this machine may read or change.
+"""
 
+import contextlib
 import errno
 import gzip
 import io
+import logging
 import os
 import stat
 import zlib
 from pathlib import Path
 from typing import BinaryIO, Final, Protocol
 
+PUBLICLY_WRITABLE: Final = stat.S_IWOTH
+PUBLIC: Final = stat.S_IROTH | stat.S_IWOTH
+_LOG = logging.getLogger("queuegate_server.files")
 _STEP_BYTES: Final = 256 * 1024
 _CHECK_PATH: Final = "check the path"
 _CHECK_RIGHTS: Final = "let this process's user read the file and enter its folders"
@@ -86,3 +93,14 @@ def gunzip(data: bytes, max_bytes: int) -> bytes:
 def remedy(error: OSError) -> str:
     """Return the remedy for an error while reading a file."""
     return _REMEDIES.get(error.errno or 0, "check the path")
+
+
+def warn_of_mode(path: Path, forbidden: int) -> None:
+    """Log a warning if the mode of a file has any of these bits set."""
+    with contextlib.suppress(OSError):
+        if path.stat().st_mode & forbidden:
+            _LOG.warning(
+                "any account on this machine can read or change this file:"
+                " remove the permission (chmod o-rw)",
+                extra={"file": str(path)},
+            )

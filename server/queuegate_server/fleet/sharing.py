@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Final
 
-from queuegate_server.files.permissions import PUBLIC, warn_of_mode
+from queuegate_server.files.safe_open import PUBLIC, warn_of_mode
 from queuegate_server.fleet.connection import StoreConnection
 from queuegate_server.fleet.keys import Keys, Signer
 from queuegate_server.fleet.refusals import Refusals

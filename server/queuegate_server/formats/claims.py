@@ -48,6 +48,7 @@ _NAME: Final = r'(?:"[^"]+"|[^\s,"][^\s,]*)'
 _SUBJECT: Final = rf"(?:user|group|proxy):{_NAME}"
 _ACCESS: Final = r"(?:submit|admin)"
 _QUEUE: Final = r'(?:"[^"]+"(?:\.\*\*)?|[^\s"]+)'
+_USE: Final = f"(?P<a>{_ACCESS}) (?P<q>{_QUEUE})"
 
 
 def _form(pattern: str) -> re.Pattern[str]:
@@ -55,17 +56,6 @@ def _form(pattern: str) -> re.Pattern[str]:
     return re.compile(pattern.replace(" ", r"\s+"))
 
 
-_ONLY: Final = _form(
-    rf"only (?P<who>{_SUBJECT}(?:\s*,\s*{_SUBJECT})*) may (?P<a>{_ACCESS}) (?P<q>{_QUEUE})"
-)
-_NOBODY: Final = _form(rf"nobody may (?P<a>{_ACCESS}) (?P<q>{_QUEUE})")
-_BOTH: Final = _form(rf"nobody may (?P<a>{_ACCESS}) both (?P<q>{_QUEUE}) and (?P<r>{_QUEUE})")
-_NEVER: Final = _form(rf"never (?P<who>{_SUBJECT}) (?P<a>{_ACCESS}) (?P<q>{_QUEUE})")
-_EVERYONE: Final = _form(
-    rf"everyone(?: in (?P<who>group:{_NAME}))? may (?P<a>{_ACCESS}) (?P<q>{_QUEUE})"
-)
-_WITHIN: Final = _form(rf"(?P<a>{_ACCESS}) (?P<q>{_QUEUE}) within (?P<b>{_ACCESS}) (?P<r>{_QUEUE})")
-_NO_NEW: Final = _form(r"no new access compared with (?P<file>\S.*)")
 _INCLUSION: Final = _form(rf"(?P<one>{_NAME}|{_SUBJECT}) within (?P<other>{_NAME}|{_SUBJECT})")
 _EXCLUSION: Final = _form(
     rf"(?P<one>{_NAME}|{_SUBJECT}) and (?P<other>{_NAME}|{_SUBJECT}) disjoint"
@@ -130,16 +120,9 @@ class _Reader:
         )
 
     def _claim(self, node: ScalarNode) -> Iterator[StatedClaim]:
-        match = next(
-            (
-                candidate
-                for pattern in _CLAIMS
-                if (candidate := pattern.fullmatch(node.text.strip()))
-            ),
-            None,
-        )
-        if match is not None:
-            yield StatedClaim(node.text.strip(), node.line, node.column, match)
+        text = node.text.strip()
+        if match := next(filter(None, (each.fullmatch(text) for each in _CLAIMS)), None):
+            yield StatedClaim(text, node.line, node.column, match)
             return
         first = node.text.split()[:1]
         similar = [form for form in FORMS if form.split()[:1] == first] or FORMS
@@ -180,32 +163,30 @@ def bind(stated: StatedClaim, partition: Partition, old: Callable[[str], Partiti
 
     Raises BadClaim if a queue is not a path of this partition.
     """
-    return _CLAIMS[stated.match.re](_Words(stated.match, partition, old))
+    return _CLAIMS[stated.match.re](_Words(stated.match.groupdict(), partition, old))
 
 
+@dataclass(frozen=True, slots=True)
 class _Words:
-    """The words of a claim."""
+    """The words of a claim by the name of their group."""
 
-    def __init__(
-        self, match: re.Match[str], partition: Partition, old: Callable[[str], Partition]
-    ) -> None:
-        self._found = match.groupdict()
-        self._partition = partition
-        self._old = old
+    _words: Mapping[str, str]
+    _partition: Partition
+    _old: Callable[[str], Partition]
 
     def uses(self) -> Uses:
-        text = self._found["q"]
+        text = self._words["q"]
         below = text.endswith(AND_BELOW)
         return Uses(
-            Access(self._found["a"]), self._path(text.removesuffix(AND_BELOW)), with_below=below
+            Access(self._words["a"]), self._path(text.removesuffix(AND_BELOW)), with_below=below
         )
 
     def use(self, access: str = "a", queue: str = "q") -> Use:
-        text = self._found[queue]
+        text = self._words[queue]
         if text.endswith(AND_BELOW):
             message = f"{quoted(text)}: this claim accepts only single queues"
             raise BadClaim(f"{message}: write them without {AND_BELOW}")
-        return Use(Access(self._found[access]), self._path(text))
+        return Use(Access(self._words[access]), self._path(text))
 
     def _path(self, text: str) -> str:
         path = self._partition.path(text.strip('"'))
@@ -214,24 +195,32 @@ class _Words:
         return path
 
     def subjects(self) -> frozenset[Subject]:
-        return frozenset(_subject(text) for text in re.findall(_SUBJECT, self._found["who"]))
+        return frozenset(_subject(text) for text in re.findall(_SUBJECT, self._words["who"]))
 
     def subject(self) -> Subject:
-        text = self._found.get("who")
+        text = self._words.get("who")
         return _subject(text) if text else EVERYONE
 
     def old(self) -> Partition:
-        return self._old(self._found["file"].strip('"'))
+        return self._old(self._words["file"].strip('"'))
 
 
 _CLAIMS: Final[Mapping[re.Pattern[str], Callable[[_Words], Claim]]] = {
-    _ONLY: lambda words: Only(words.subjects(), words.uses()),
-    _NOBODY: lambda words: Only(frozenset(), words.uses()),
-    _BOTH: lambda words: NotBoth(words.use(), words.use(queue="r")),
-    _NEVER: lambda words: Never(words.subject(), words.uses()),
-    _EVERYONE: lambda words: Everyone(words.subject(), words.uses()),
-    _WITHIN: lambda words: Within(words.use(), words.use("b", "r")),
-    _NO_NEW: lambda words: NoNewAccess(words.old()),
+    _form(rf"only (?P<who>{_SUBJECT}(?:\s*,\s*{_SUBJECT})*) may {_USE}"): (
+        lambda words: Only(words.subjects(), words.uses())
+    ),
+    _form(f"nobody may {_USE}"): lambda words: Only(frozenset(), words.uses()),
+    _form(rf"nobody may (?P<a>{_ACCESS}) both (?P<q>{_QUEUE}) and (?P<r>{_QUEUE})"): (
+        lambda words: NotBoth(words.use(), words.use(queue="r"))
+    ),
+    _form(f"never (?P<who>{_SUBJECT}) {_USE}"): lambda words: Never(words.subject(), words.uses()),
+    _form(f"everyone(?: in (?P<who>group:{_NAME}))? may {_USE}"): (
+        lambda words: Everyone(words.subject(), words.uses())
+    ),
+    _form(f"{_USE} within (?P<b>{_ACCESS}) (?P<r>{_QUEUE})"): (
+        lambda words: Within(words.use(), words.use("b", "r"))
+    ),
+    _form(r"no new access compared with (?P<file>\S.*)"): lambda words: NoNewAccess(words.old()),
 }
 
 

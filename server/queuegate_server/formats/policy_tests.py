@@ -111,12 +111,9 @@ class _Reader:
         return tuple(group.text for group in groups or ())
 
     def _test(self, node: MappingNode) -> PolicyTest:
+        texts = ("name", "access", "partition", "real_user", *_COMPARED)
         readers: Readers = {
-            key: (key, Fields.text)
-            for key in ("name", "access", "partition", "real_user", *_COMPARED)
-        }
-        readers = {
-            **readers,
+            **{key: (key, Fields.text) for key in texts},
             "user": ("user", self._one_or_more),
             "queue": ("queue", self._one_or_more),
             "allowed": ("allowed", lambda fields, key, value: (fields.boolean(key, value), value)),
@@ -131,9 +128,8 @@ class _Reader:
             self._known_user(user)
         expectations = tuple(self._expectations(values))
         name = _text(values.get("name"))
-        if not name and expectations:
-            first = expectations[0]
-            name = f"{first.user} {first.access} {first.queue}"
+        for first in expectations[:1]:
+            name = name or f"{first.user} {first.access} {first.queue}"
         return PolicyTest(name, node.line, expectations)
 
     def _one_or_more(self, fields: Fields, key: str, node: Node) -> list[ScalarNode]:

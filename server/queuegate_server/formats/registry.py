@@ -144,18 +144,10 @@ def open_policy(data: bytes, file: str, options: FormatOptions = DEFAULT_OPTIONS
 def load_policy(
     format_name: str, data: bytes, file: str, options: FormatOptions = DEFAULT_OPTIONS
 ) -> LoadResult:
-    """Load a policy and report all its errors in one pass.
+    """Load a policy and report all its errors in one pass. A large text takes seconds.
 
-    A large text takes seconds.
-
-    Args:
-        format_name: One of `FORMATS`.
-        data: The text.
-        file: The file name for the diagnostics.
-        options: The settings that apply in addition to the text.
-
-    Raises:
-        ValueError: The format is unknown.
+    `file` is the file name for the diagnostics. Raises ValueError if the format is not one of
+    `FORMATS`.
     """
     _check_format(format_name)
     try:
@@ -168,7 +160,6 @@ def load_opened(
     format_name: str, text: Policy, options: FormatOptions = DEFAULT_OPTIONS
 ) -> LoadResult:
     """Do the same as `load_policy` for text already taken from its envelope."""
-    _check_format(format_name)
     partitions: Mapping[str, Partition]
     if format_name == YUNIKORN:
         partitions, diagnostics = load_queues(
@@ -188,28 +179,22 @@ def lint_policy(
 ) -> list[Diagnostic]:
     """Return warnings about valid but probably unintended content; none for an unreadable text.
 
-    `load_policy` takes the same arguments and reports errors and ignored names.
-
-    Raises:
-        ValueError: The format is unknown.
+    `load_policy` takes the same arguments, raises the same errors, and reports errors and ignored
+    names.
     """
     _check_format(format_name)
     try:
-        return lint_opened(format_name, open_policy(data, file, options), options)
+        return [*_lint(format_name, open_policy(data, file, options), options)]
     except ParseError:
         return []
 
 
-def lint_opened(
-    format_name: str, text: Policy, options: FormatOptions = DEFAULT_OPTIONS
-) -> list[Diagnostic]:
-    """Do the same as `lint_policy` for text already taken from its envelope."""
-    _check_format(format_name)
+def _lint(format_name: str, text: Policy, options: FormatOptions) -> tuple[Diagnostic, ...]:
     if format_name == YUNIKORN:
         warnings = lint_queues(text.data, text.file, acl_names=options.acl_names_of)
     else:
         warnings = lint_scheduler(format_name, text.data, text.file, options.yarn)
-    return list(text.in_file(warnings))
+    return text.in_file(warnings)
 
 
 def check_file(
@@ -223,10 +208,7 @@ def check_file(
     """Return the diagnostics of a file in any of `FILE_FORMATS`, sorted by position.
 
     `with_lint` adds the linter's warnings. The other arguments are as for `load_policy`, except
-    that an empty format is detected.
-
-    Raises:
-        ValueError: The format is unknown.
+    that an empty format is detected. Raises ValueError if the format is unknown.
     """
     return detect_and_check(format_name, data, file, options, with_lint=with_lint)[1]
 
@@ -280,7 +262,7 @@ def _check_opened(
     if not with_lint or has_errors(diagnostics):
         return sort_diagnostics(diagnostics)
     warnings = (
-        *lint_opened(format_name, text, options),
+        *_lint(format_name, text, options),
         *(lint_site(options.yarn) if format_name in SCHEDULERS else ()),
     )
     # The loader and the linter may report the same problem.

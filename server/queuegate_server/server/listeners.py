@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
-from queuegate_server.files.permissions import PUBLIC, PUBLICLY_WRITABLE, warn_of_mode
+from queuegate_server.files.safe_open import PUBLIC, PUBLICLY_WRITABLE, warn_of_mode
 from queuegate_server.files.watcher import BadFile
 from queuegate_server.rpc.authentication import Authenticator
 from queuegate_server.rpc.authorization import Authorizer, RateLimiter

@@ -5,7 +5,7 @@ The keys, values and defaults follow Hadoop's `YarnConfiguration` and `FairSched
 
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import PurePath
-from typing import Final, NamedTuple
+from typing import Final
 
 from queuegate.policy.yarn_acl import TRIMMED
 from queuegate_server.formats.diagnostics import Diagnostic, Diagnostics, quoted
@@ -31,10 +31,8 @@ _SCHEDULER_OF_FORMAT: Final[Mapping[str, str]] = {
 _DEFAULT_SCHEDULER: Final = _SCHEDULER_OF_FORMAT["capacity-scheduler"]
 
 
-class _Finding(NamedTuple):
-    key: str
-    message: str
-    remedy: str
+_Findings = Iterator[tuple[str, str, str]]
+"""Keys with the message about each and the remedy."""
 
 
 def other_deciders(
@@ -70,23 +68,23 @@ def other_deciders(
 
 def _findings(
     value: Callable[[str], str | None], site: Configuration, format_name: str, file: str
-) -> Iterator[_Finding]:
+) -> _Findings:
     authorizer = (value(AUTHORIZER) or "").strip(TRIMMED) or _OWN_AUTHORIZER
     if authorizer != _OWN_AUTHORIZER:
         message = f"{AUTHORIZER} is {quoted(authorizer)}: it decides alone or before the ACLs"
-        yield _Finding(AUTHORIZER, message, "compare its policies with the ACLs of the queues")
+        yield AUTHORIZER, message, "compare its policies with the ACLs of the queues"
     provider = (value(PROVIDER) or "").strip(TRIMMED) or _LOCAL_FILES
     if provider != _LOCAL_FILES:
         message = (
             f"{PROVIDER} is {quoted(provider)}: the ResourceManager reads files from elsewhere"
         )
-        yield _Finding(PROVIDER, message, "serve copies of the files that it reads")
+        yield PROVIDER, message, "serve copies of the files that it reads"
     yield from _scheduler(value(SCHEDULER), format_name, is_set=SCHEDULER in site)
     if format_name != "fair-scheduler":
         yield from _store(value(STORE))
     elif (path := value(ALLOCATIONS)) and _are_other_files(path, file):
         message = f"{ALLOCATIONS} is {quoted(path)}, and this file is {quoted(file)}"
-        yield _Finding(ALLOCATIONS, message, "serve that file, or a copy with its name")
+        yield ALLOCATIONS, message, "serve that file, or a copy with its name"
 
 
 def _are_other_files(path: str, file: str) -> bool:
@@ -97,7 +95,7 @@ def _are_other_files(path: str, file: str) -> bool:
     return name.suffix == ".xml" and PurePath(path).name != name.name
 
 
-def _scheduler(stated: str | None, format_name: str, *, is_set: bool) -> Iterator[_Finding]:
+def _scheduler(stated: str | None, format_name: str, *, is_set: bool) -> _Findings:
     expected = _SCHEDULER_OF_FORMAT.get(format_name)
     if stated is None and is_set:
         return  # It depends on an unknown value, which is reported.
@@ -108,16 +106,16 @@ def _scheduler(stated: str | None, format_name: str, *, is_set: bool) -> Iterato
                 f"{SCHEDULER} is {quoted(scheduler)}, neither the capacity scheduler nor the fair"
             )
             message += " scheduler: their files may have no effect"
-            yield _Finding(SCHEDULER, message, "check which file this scheduler reads")
+            yield SCHEDULER, message, "check which file this scheduler reads"
     elif scheduler != expected:
         message = f"{SCHEDULER} is {quoted(scheduler)}"
         if stated is None:
             message = f"{SCHEDULER} is not set and defaults to the capacity scheduler"
         message += f": the given {format_name}.xml may have no effect"
-        yield _Finding(SCHEDULER, message, f"set it to {expected}, or serve that scheduler's file")
+        yield SCHEDULER, message, f"set it to {expected}, or serve that scheduler's file"
 
 
-def _store(stated: str | None) -> Iterator[_Finding]:
+def _store(stated: str | None) -> _Findings:
     if stated is None or stated == _FILE_STORE:
         return
     message = f"{STORE} is {quoted(stated)}: after its first start the ResourceManager reads the"
@@ -127,4 +125,4 @@ def _store(stated: str | None) -> Iterator[_Finding]:
             f"{STORE} is {quoted(stated)}: changes to queues through its API are not in this file"
         )
     remedy = "serve what its API returns at /ws/v1/cluster/scheduler-conf, or set it to file"
-    yield _Finding(STORE, message, remedy)
+    yield STORE, message, remedy

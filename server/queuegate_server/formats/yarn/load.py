@@ -17,7 +17,6 @@ from queuegate_server.formats.diagnostics import (
 from queuegate_server.formats.suspicious_names import Suspicion
 from queuegate_server.formats.yarn.acl_advice import advice
 from queuegate_server.formats.yarn.deciders import other_deciders
-from queuegate_server.formats.yarn.properties import Configuration
 from queuegate_server.formats.yarn.schedulers import SCHEDULERS, SchedulerFile
 from queuegate_server.formats.yarn.site import NOBODY, read_site
 from queuegate_server.formats.yarn.variables import Text
@@ -59,7 +58,9 @@ def load_scheduler(
     if options.site is not None:
         others = other_deciders(site.configuration, options.site[1], format_name, file)
         site_diagnostics = (*site_diagnostics, *others)
-    scheduler = read_scheduler_file(format_name, data, diagnostics, site.configuration)
+    scheduler = None
+    with diagnostics:
+        scheduler = SCHEDULERS[format_name](data, diagnostics, site.configuration)
     if scheduler is None or diagnostics.error_count or has_errors(site_diagnostics):
         return None, (*diagnostics.sorted(), *site_diagnostics)
     semantics = options.semantics
@@ -85,10 +86,8 @@ def load_scheduler(
             reader.read(text, template.path)
     creation = scheduler.templates.creation
     partition = build_partition(options.partition, "", queues, cluster, creation)
-    return LoadedScheduler(scheduler, partition, cluster), (
-        *diagnostics.sorted(),
-        *site_diagnostics,
-    )
+    loaded = LoadedScheduler(scheduler, partition, cluster)
+    return loaded, (*diagnostics.sorted(), *site_diagnostics)
 
 
 def _and_daemon(admins: Acl, user: str, semantics: Semantics) -> Acl:
@@ -97,15 +96,6 @@ def _and_daemon(admins: Acl, user: str, semantics: Semantics) -> Acl:
     comma = "" if admins.text.startswith(" ") else ","
     listed = parse_yarn(f"{user}{comma}{admins.text}", semantics)
     return listed if listed._replace(text=both.text) == both else both
-
-
-def read_scheduler_file(
-    format_name: str, data: bytes, diagnostics: Diagnostics, site: Configuration
-) -> SchedulerFile | None:
-    """Return the contents of a file; None if it is unusable or has too many errors."""
-    with diagnostics:
-        return SCHEDULERS[format_name](data, diagnostics, site)
-    return None
 
 
 class _AclReader:

@@ -62,16 +62,6 @@ class _ListedAcl:
     lost_blank: bool
     """Whether YAML seems to have dropped the space before a list of groups."""
 
-    @property
-    def has_groups(self) -> bool:
-        """True if the text contains a space, which starts a list of groups."""
-        return " " in self.scalar.text
-
-    @property
-    def blank_at_comma(self) -> bool:
-        """True if a comma next to the space suggests that a single list is meant."""
-        return ", " in self.scalar.text or " ," in self.scalar.text
-
 
 class _Document(NamedTuple):
     partitions: list[PartitionConfig]
@@ -230,12 +220,13 @@ def _group_as_user(document: _Document, diagnostics: Diagnostics) -> None:
         groups.setdefault(name, position)
     users = {name for name, _ in _names_outside_acls(document, "user")}
     for listed in document.different_acls():
-        if listed.has_groups and not listed.blank_at_comma:
+        # A comma next to the space suggests that a single list is meant.
+        if " " in listed.scalar.text and not re.search(", | ,", listed.scalar.text):
             users |= listed.acl.users
             for name in listed.acl.groups:
                 groups.setdefault(name, listed.scalar)
     for listed in document.acls:
-        if listed.has_groups or not users.isdisjoint(listed.acl.users):
+        if " " in listed.scalar.text or not users.isdisjoint(listed.acl.users):
             continue
         misplaced = sorted(listed.acl.users & groups.keys())
         if misplaced and not listed.lost_blank:
@@ -249,10 +240,12 @@ def _spelled_in_two_cases(document: _Document, diagnostics: Diagnostics) -> None
     """Report names that differ only in case and are thus different."""
     for kind in ("user", "group"):
         positions: dict[str, dict[str, Positioned]] = {}
-        for name, position in (
-            *_names_outside_acls(document, kind),
-            *_names_in_acls(document, kind),
-        ):
+        in_acls = (
+            (name, listed.scalar)
+            for listed in document.different_acls()
+            for name in (listed.acl.users if kind == "user" else listed.acl.groups)
+        )
+        for name, position in (*_names_outside_acls(document, kind), *in_acls):
             positions.setdefault(name.lower(), {}).setdefault(name, position)
         for spellings in positions.values():
             (first, position), *others = sorted(
@@ -263,12 +256,6 @@ def _spelled_in_two_cases(document: _Document, diagnostics: Diagnostics) -> None
                 message = f"{kind} {quoted(name)} is spelled {quoted(first)} {where}"
                 remedy = "use one spelling: names that differ in case are different"
                 diagnostics.warning(other, message, remedy)
-
-
-def _names_in_acls(document: _Document, kind: str) -> Iterator[tuple[str, Positioned]]:
-    for listed in document.different_acls():
-        for name in listed.acl.users if kind == "user" else listed.acl.groups:
-            yield name, listed.scalar
 
 
 def _names_outside_acls(document: _Document, kind: str) -> Iterator[tuple[str, Positioned]]:

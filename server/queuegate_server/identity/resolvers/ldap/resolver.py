@@ -5,7 +5,7 @@ import os
 from collections.abc import Collection
 from typing import TYPE_CHECKING
 
-from queuegate_server.files.permissions import PUBLIC, warn_of_mode
+from queuegate_server.files.safe_open import PUBLIC, warn_of_mode
 from queuegate_server.identity.members import CannotListUsers, MemberListing
 from queuegate_server.identity.resolver import LookupFailure, Outcome
 from queuegate_server.identity.resolvers.ldap.instrumentation import LdapStatistics
