@@ -23,13 +23,11 @@ from queuegate_server.formats.acl_positions import Place
 from queuegate_server.formats.diagnostics import Diagnostic, Severity, quoted
 
 GroupsByUser = Mapping[str, tuple[str, ...]]
-"""The groups of each user."""
 
 GAIN: Final = "gain"
 LOSS: Final = "loss"
 ANY: Final = "any"
 _MAX_SHOWN: Final = 10
-"""The maximum number of names of a change in text output."""
 
 
 class AllowedGain(NamedTuple):
@@ -74,12 +72,9 @@ class AccessChange:
     """The people who gain access without permission."""
     lost: AffectedPeople
     below: int
-    """The number of queues below with the same change."""
     partly_below: int
-    """The number of queues below with a part of the change."""
     place: Place
-    """The position of the ACL that makes the change: in the new policy for a gain, in the old one
-    for a loss."""
+    """The ACL that makes the change: in the new policy for a gain, in the old one for a loss."""
 
     def fails(self, on: str) -> bool:
         """Return whether the change matters, given the value of `--fail-on`."""

@@ -12,10 +12,9 @@ from queuegate.policy.tree import Partition
 from queuegate_server.analysis.access_changes import GroupsByUser
 from queuegate_server.analysis.policy_file import PolicyFile
 from queuegate_server.formats.acl_positions import AclKey, Place
-from queuegate_server.formats.diagnostics import Diagnostic, Severity, quoted
+from queuegate_server.formats.diagnostics import Diagnostic, Severity, quoted_names
 
 _MAX_SHOWN: Final = 5
-"""The maximum number of names in one message."""
 
 
 def names_of_other_kind(
@@ -66,9 +65,7 @@ def _advice(
 
 
 def _listed_as(names: frozenset[str], listed: str, existing: str) -> str:
-    shown = ", ".join(map(quoted, sorted(names)[:_MAX_SHOWN]))
+    shown = quoted_names(names, _MAX_SHOWN)
     if len(names) == 1:
         return f"{shown} is listed as a {listed}, but only a {existing} has that name"
-    if len(names) > _MAX_SHOWN:
-        shown += f" and {len(names) - _MAX_SHOWN} more"
     return f"{shown} are listed as {listed}s, but only {existing}s have those names"

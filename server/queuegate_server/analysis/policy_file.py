@@ -21,7 +21,6 @@ from queuegate_server.formats.envelope import open_envelope
 from queuegate_server.formats.registry import YUNIKORN, FormatOptions
 
 STDIN_NAME: Final = "<stdin>"
-"""The name of a policy read from standard input."""
 
 
 @dataclass(frozen=True)
@@ -29,7 +28,6 @@ class PolicyFile:
     """A loaded policy."""
 
     name: str
-    """The file name for diagnostics and commands."""
     data: bytes
     format_name: str
     options: FormatOptions
@@ -50,9 +48,7 @@ class PolicyFile:
         return acl_positions(self.format_name, self.data, self.name, self.options)
 
     def place(self, partition: str, path: str, grant: Grant) -> Place:
-        """Return the position of the ACL behind a grant at a path, or the file alone if it is
-        unknown.
-        """
+        """Return where the ACL behind a grant at a path is written, or the file if unknown."""
         access = grant.acl or Access.ADMIN
         key = acl_key(self.partitions[partition], path, grant.queue, access)
         return self.positions.get(key) or Place(self.name)

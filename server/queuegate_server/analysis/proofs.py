@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 
 from queuegate.policy.claims import Answer, Refutation, Use, Uses, refute
 from queuegate.policy.decide import decide
@@ -56,24 +57,16 @@ class Prover:
         file: str,
         read_old: Callable[[str], PolicyFile],
     ) -> None:
-        """Find the partition that the claims are about.
+        """Find the partition that the claims in a file are about.
 
-        Args:
-            policy: The policy.
-            stated: The claims.
-            file: The name of their file.
-            read_old: Reads the policy of a file that a claim names.
-
-        Raises:
-            CannotProve: The policy has no such partition.
+        `read_old` reads the policy of a file that a claim names. Raises CannotProve if the policy
+        has no such partition.
         """
         self.policy = policy
         self.file = file
         self.notes: list[str] = []
-        """Remarks about queues that do not exist."""
         self._stated = stated
-        self._read_old = read_old
-        self._old: dict[str, PolicyFile] = {}
+        self._read_old = cache(read_old)
         self.partition = self._partition(policy)
 
     def _partition(self, policy: PolicyFile) -> Partition:
@@ -88,22 +81,18 @@ class Prover:
         return partitions[name]
 
     def _old_policy(self, name: str) -> PolicyFile:
-        if name not in self._old:
-            policy = self._old[name] = self._read_old(name)
-            if policy.is_yunikorn is not self.policy.is_yunikorn:
-                raise CannotProve(
-                    f"{policy.name}: one policy is for YuniKorn and the other for YARN"
-                )
-        return self._old[name]
-
-    def _old_partition(self, name: str) -> Partition:
-        return self._partition(self._old_policy(name))
+        policy = self._read_old(name)
+        if policy.is_yunikorn is not self.policy.is_yunikorn:
+            raise CannotProve(f"{policy.name}: one policy is for YuniKorn and the other for YARN")
+        return policy
 
     def proofs(self, world: World) -> Iterator[Proof]:
         """Yield each claim as proved or refuted. Raises CannotProve."""
         for stated in self._stated.claims:
             try:
-                claim = bind(stated, self.partition, self._old_partition)
+                claim = bind(
+                    stated, self.partition, lambda name: self._partition(self._old_policy(name))
+                )
             except BadClaim as error:
                 diagnostic = Diagnostic(
                     self.file, stated.line, stated.column, Severity.ERROR, str(error)

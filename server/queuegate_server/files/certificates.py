@@ -23,14 +23,11 @@ _READ_SECONDS: Final = 10.0
 
 @dataclass(frozen=True, slots=True)
 class ServerCertificate:
-    """A certificate with its matching key, and the authorities for client certificates, if any."""
+    """A certificate, its matching key, and the authorities for clients, if any, in PEM."""
 
     chain: bytes
-    """PEM."""
     key: bytes
-    """PEM."""
     client_ca: bytes | None
-    """PEM."""
     leaf: "Certificate"
     not_before: float
     """The time at which the last certificate of the chain becomes valid, in Unix seconds."""

@@ -28,7 +28,6 @@ V = TypeVar("V")
 
 _LOG = logging.getLogger("queuegate_server.files")
 READ_SECONDS: Final = 30.0
-"""The time limit for reading."""
 MAX_BYTES: Final = 1 << 20
 """The maximum size of a certificate, a key or a token file."""
 _MAX_HUNG_THREADS: Final = 4
@@ -119,7 +118,6 @@ class Content(NamedTuple, Generic[T]):
 
     data: T
     checksum: str
-    """SHA-256 in upper-case hexadecimal."""
 
 
 class _Version(NamedTuple):
@@ -265,9 +263,7 @@ class FileWatcher(Generic[T]):
         return False
 
     def _folders(self) -> dict[Path, tuple[int, int]]:
-        """Return the folders to watch, each with data that distinguishes a new folder from an old
-        one.
-        """
+        """Return the folders to watch, with data that tells a new folder from an old one."""
         folders = {}
         with suppress(OSError):
             for folder in self._source.folders():

@@ -12,7 +12,6 @@ MAX_QUOTED: Final = 100
 MAX_MESSAGE: Final = 1_000
 """The maximum length of a message or a remedy, both of which may quote untrusted text."""
 MAX_PATH: Final = 4_096
-"""The maximum length of a queue path."""
 
 
 class Severity(StrEnum):
@@ -33,7 +32,6 @@ class Diagnostic:
     message: str
     remedy: str = ""
     queue: str = ""
-    """The path of the queue concerned, or empty."""
 
     def __post_init__(self) -> None:
         """Truncate fields that quote too much of the file."""
@@ -191,6 +189,13 @@ def quoted(text: str) -> str:
     """Return text from a file in quotes, on one line and truncated."""
     text = shortened(text, MAX_QUOTED)
     return json.dumps(text, ensure_ascii=not text.isprintable())
+
+
+def quoted_names(names: Iterable[str], most: int) -> str:
+    """Return names in quotes and in order, with the number of those beyond a bound."""
+    first = sorted(names)
+    more = f" and {len(first) - most} more" if len(first) > most else ""
+    return ", ".join(map(quoted, first[:most])) + more
 
 
 def shortened(text: str, most: int) -> str:

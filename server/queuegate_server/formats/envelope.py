@@ -45,7 +45,6 @@ _MAX_LAYERS: Final = 3
 """The maximum nesting of compression: enough for a compressed manifest with a compressed key."""
 _MAX_BLANKS: Final = 1_024
 _MAX_DEPTH: Final = 16
-"""The maximum depth of a manifest or of chart values."""
 _KEYS: Final = "|".join(map(re.escape, (*FORMATS_BY_KEY, _CHART_KEY)))
 _KEY: Final = re.compile(
     rf"""(?:^|[\s{{,])["']?(?:{_KEYS})(?:\.gz)?["']?\s*:(?:\s|"|$)""".encode(), re.MULTILINE
@@ -62,7 +61,6 @@ class Policy(NamedTuple):
 
     data: bytes
     file: str
-    """The file name for messages."""
     indent: int = 0
     """The number of columns that each line was moved to the left."""
     key: str = ""
@@ -79,27 +77,24 @@ class Policy(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class _Value:
-    """A value of a ConfigMap or of chart values that may be a policy."""
-
-    key: str
-    node: ScalarNode
-    config_map: str
-    """The name of the ConfigMap; empty for chart values."""
-    is_binary: bool
-
-
-@dataclass(frozen=True, slots=True)
 class _Section:
     """A mapping that may hold policies: the values of a ConfigMap, or a part of chart values."""
 
     values: MappingNode
     config_map: str
-    """As in `_Value`."""
+    """The name of the ConfigMap; empty for chart values."""
     is_binary: bool
     is_chart: bool
     group: str
     """The policy group; empty if the mapping names none."""
+
+
+class _Value(NamedTuple):
+    """A value that may be a policy."""
+
+    key: str
+    node: ScalarNode
+    section: _Section
 
 
 def open_envelope(data: bytes, file: str, max_bytes: int = MAX_BYTES) -> Policy:
@@ -171,7 +166,7 @@ def _chosen(envelope: Policy) -> Policy | None:
         )
     ]
     # The scheduler lays this ConfigMap over the one with the defaults.
-    values = [value for value in values if value.config_map == CONFIGS] or values
+    values = [each for each in values if each.section.config_map == CONFIGS] or values
     if not values:
         group = flattened or next(iter(groups.values()), "")
         if not (group or any(map(_has_config_map, documents))):
@@ -193,7 +188,7 @@ def _chosen(envelope: Policy) -> Policy | None:
         )
         raise ParseError(different[0].node, message, "put each in a file of its own")
     key = decompressed_key(first.key)
-    if first.is_binary:
+    if first.section.is_binary:
         return Policy(_decoded(first), f"{envelope.file} ({first.key})", key=key)
     return _in_place(envelope, first)._replace(key=key)
 
@@ -250,11 +245,11 @@ def _values_of(section: _Section, group: str) -> Iterator[_Value]:
         plain = decompressed_key(key)
         is_chart = key == _CHART_KEY and "partitions:" in _text(value)
         if (plain in wanted or is_chart) and isinstance(value, ScalarNode):
-            yield _Value(key, value, section.config_map, section.is_binary)
+            yield _Value(key, value, section)
     # Chart values may be given as one text, as in an Argo CD Application.
     text = section.values.get(_CHART_VALUES) if section.is_chart else None
     if isinstance(text, ScalarNode) and _KEY.search(text.text.encode()):
-        yield _Value(_CHART_VALUES, text, "", is_binary=False)
+        yield _Value(_CHART_VALUES, text, section)
 
 
 def _queues_key(group: str) -> str:

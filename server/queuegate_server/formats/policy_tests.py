@@ -32,7 +32,6 @@ class Expectation:
     real_user: str
     allowed: bool
     more: Mapping[str, str]
-    """Other expected fields of the decision, by name."""
     line: int
     column: int
 

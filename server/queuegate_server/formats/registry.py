@@ -29,7 +29,6 @@ SPARK_DEFAULTS: Final = "spark-defaults"
 YARN_SITE: Final = "yarn-site"
 
 FORMATS: Final = frozenset({YUNIKORN, *SCHEDULERS})
-"""The formats of policies."""
 FILE_FORMATS: Final = FORMATS | {SPARK_DEFAULTS, YARN_SITE}
 """The formats of all files that can be checked: policies and the files beside them."""
 
@@ -61,10 +60,8 @@ class FormatOptions:
     resolver_types: frozenset[str] = RESOLVER_TYPES
     """The group resolvers that a YuniKorn partition may name, in addition to YuniKorn's own."""
     yarn: YarnOptions = field(default_factory=YarnOptions)
-    """The settings for the formats of YARN."""
     is_bare: bool = False
-    """Whether to read the text as it is, even if it is an envelope. Schedulers do not open
-    envelopes."""
+    """Whether the text is not in an envelope. Schedulers do not open envelopes."""
 
     def acl_names_of(self, partition: str) -> AclNames:
         """Return the names that the ACLs of a partition may list."""
@@ -98,9 +95,7 @@ def detect_format(data: bytes) -> str:
 
 
 def format_of(text: Policy) -> str:
-    """Return the format that an opened policy appears to have, from the key in its envelope or else
-    from `detect_bare_format`.
-    """
+    """Return the format of an opened policy, by the key in its envelope or its start."""
     return FORMATS_BY_KEY.get(text.key, YUNIKORN) if text.key else detect_bare_format(text.data)
 
 
@@ -221,9 +216,7 @@ def detect_and_check(
     *,
     with_lint: bool,
 ) -> tuple[str, list[Diagnostic]]:
-    """Return the format of a file, and the result of `check_file` for the same arguments. The
-    envelope of a policy is opened only once.
-    """
+    """Return the format of a file and what `check_file` returns, opening it only once."""
     if not format_name and _SPARK_PROPERTY.match(data[:_MAX_SNIFFED_BYTES]):
         format_name = SPARK_DEFAULTS
     if format_name == SPARK_DEFAULTS:

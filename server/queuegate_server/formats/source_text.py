@@ -11,7 +11,6 @@ MAX_BYTES: Final = 64 * 1024 * 1024
 _BYTE_ORDER_MARK: Final = "\ufeff"
 _LINE_BREAK: Final = re.compile("\r\n|[\r\n\x85\u2028\u2029]")
 _ASCII: Final = bytes((*b"\t\n\r", *range(0x20, 0x7F)))
-"""The ASCII characters that YAML allows."""
 _FORBIDDEN: Final = re.compile(
     "[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]"
 )

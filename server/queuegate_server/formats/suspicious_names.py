@@ -166,9 +166,7 @@ def spelled_in_two_cases(text: str) -> Iterator[Suspicion]:
 
 
 def meant_key(key: str, submit: str, admin: str) -> str:
-    """Return which of the keys `submit` and `admin` of ACLs an unknown key probably means; empty if
-    it is not similar to either.
-    """
+    """Return the key of an ACL that another key probably means; empty if it is not similar."""
     letters = re.sub(r"[^a-z]", "", key.lower())
     if "acl" not in letters or "reservation" in letters or "priority" in letters:
         return ""

@@ -32,8 +32,7 @@ MAX_DEPTH: Final = 200
 MAX_DOCUMENTS: Final = 10_000
 """The maximum number of documents in a file."""
 MAX_NODES: Final = 5_000_000
-"""The maximum number of keys, values, lists and mappings. The target of an alias counts each
-time."""
+"""The maximum number of nodes. The target of an alias counts each time."""
 
 _MERGE: Final = "<<"
 _VERSION: Final = (1, 1)

@@ -22,13 +22,10 @@ _BLANK_AT_COMMA: Final = re.compile(r"^[^ ]*(?:, | ,)")
 _SEPARATOR: Final = re.compile("[,\n]")
 _PROXY: Final = "~"
 _MAX_REPORTED: Final = 3
-"""The maximum number of suspicious names in one message."""
 
 
 def advice(text: str, semantics: Semantics) -> Suspicion | None:
-    """Return why an ACL is ambiguous, misleading or suspicious, in one message that names the
-    semantics; None if it is fine.
-    """
+    """Return why an ACL is ambiguous or suspicious, in one message; None if it is fine."""
     if whole := is_no_list(text, YARN):
         return whole
     faults = [*islice(_suspicions(text), _MAX_REPORTED), *_ambiguities(text, semantics)]

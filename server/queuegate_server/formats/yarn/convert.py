@@ -17,13 +17,13 @@ from queuegate_server.formats.diagnostics import (
     Positioned,
     Severity,
     quoted,
+    quoted_names,
 )
 from queuegate_server.formats.source_text import MAX_BYTES
 from queuegate_server.formats.yarn.load import LoadedScheduler, YarnOptions, load_scheduler
 
 MAX_LEVELS: Final = 96
-"""The maximum depth of the queue tree. Each level takes two levels of YAML, of which `yaml_reader`
-accepts 200."""
+"""The maximum depth of the tree. A level takes two of the 200 levels of `yaml_reader`."""
 _EVERYONE: Final = Acl(text=WILDCARD, allows_all=True)
 _MAX_SHOWN_NAMES: Final = 20
 _HEADER: Final = (
@@ -42,7 +42,6 @@ class Conversion(NamedTuple):
     lost: tuple[Diagnostic, ...]
     """The parts that cannot be expressed. On their queue and below it, the result grants less."""
     diagnostics: tuple[Diagnostic, ...]
-    """The diagnostics of loading."""
 
 
 def convert(
@@ -136,9 +135,7 @@ class _Converter:
         return True
 
     def _with_cluster_admins(self, own: Acl) -> Acl:
-        """Add the administrators of the cluster to the admin ACL of the root, which grants them
-        everything, as in YARN.
-        """
+        """Add the cluster's administrators, who may do everything in YARN, to those of root."""
         admins, cluster = self.loaded.cluster.admins, self.loaded.cluster
         if admins.is_empty:
             return own
@@ -168,9 +165,7 @@ class _Converter:
             ([f"~{name}" for name in acl.proxies], "YuniKorn has no proxies; {} ACL: {}"),
         ):
             if names:
-                shown = ", ".join(quoted(name) for name in sorted(names)[:_MAX_SHOWN_NAMES])
-                more = len(names) - _MAX_SHOWN_NAMES
-                shown += f" and {more} more" if more > 0 else ""
+                shown = quoted_names(names, _MAX_SHOWN_NAMES)
                 remedy = "rename them, or list others"
                 if names is lost:
                     remedy += _accepting(acl, users, groups)

@@ -31,7 +31,6 @@ class YarnOptions:
     partition: str = DEFAULT_PARTITION
     """The partition name under which the queues are served."""
     semantics: Semantics = Semantics.DOCUMENTED
-    """The semantics of ACLs."""
     site: tuple[bytes, str] | None = None
     """The contents and name of `yarn-site.xml`. Without this file, ACLs are enforced and nobody
     administers the cluster."""
@@ -50,9 +49,7 @@ class LoadedScheduler(NamedTuple):
 def load_scheduler(
     format_name: str, data: bytes, file: str, options: YarnOptions
 ) -> tuple[LoadedScheduler | None, tuple[Diagnostic, ...]]:
-    """Return the partition that a cluster's files define, or None after an error, and all
-    diagnostics.
-    """
+    """Return the partition in a cluster's files, None after an error, and all diagnostics."""
     diagnostics = Diagnostics(file)
     site, site_diagnostics = read_site(options.site, options.semantics)
     if options.site is not None:

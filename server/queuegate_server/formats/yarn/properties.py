@@ -6,7 +6,7 @@ only if they are elements. Included files are not read.
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from queuegate.policy.yarn_acl import TRIMMED
@@ -20,24 +20,21 @@ _IN_PROPERTY: Final = frozenset({"name", "value", "final"})
 _NOTHING: Final[frozenset[str]] = frozenset()
 
 
+@dataclass(slots=True)
 class Configuration:
     """The properties of several files, where later files override earlier ones."""
 
-    def __init__(self) -> None:
-        """Create an empty configuration."""
-        self._values: dict[str, Text] = {}
-        self._final: dict[str, Text] = {}
-        """The final properties by name, without their values."""
-        self._not_plain: dict[str, Element] = {}
-        """By name, the element of the value or the name that contains more than text."""
-        self._files: list[str] = []
+    _values: dict[str, Text] = field(default_factory=dict)
+    _final: dict[str, Text] = field(default_factory=dict)
+    """The final properties by name, without their values."""
+    _not_plain: dict[str, Element] = field(default_factory=dict)
+    """By name, the element of the value or the name that contains more than text."""
+    _files: list[str] = field(default_factory=list)
 
     def copy(self) -> "Configuration":
         """Return a copy that other files can override."""
-        copy = Configuration()
-        copy._values, copy._final = dict(self._values), dict(self._final)
-        copy._not_plain, copy._files = dict(self._not_plain), list(self._files)
-        return copy
+        values, final, not_plain = dict(self._values), dict(self._final), dict(self._not_plain)
+        return Configuration(values, final, not_plain, [*self._files])
 
     def __contains__(self, name: str) -> bool:
         """Return whether a property is set."""

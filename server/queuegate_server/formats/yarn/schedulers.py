@@ -35,7 +35,6 @@ from queuegate_server.formats.yarn.unlisted_queues import LIST, UnlistedQueues, 
 from queuegate_server.formats.yarn.variables import Text
 
 _FAIR_ACLS: Final = {"aclSubmitApps": "submit", "aclAdministerApps": "admin"}
-"""The attributes of `QueueEntry` by element name."""
 _OTHER_FAIR_ACLS: Final = frozenset(
     {"aclAdministerReservations", "aclListReservations", "aclSubmitReservations"}
 )
@@ -77,14 +76,12 @@ class SchedulerFile:
     """The queues of a file, the root first and each queue after its parent."""
 
     submit_name: str
-    """The name of the submit ACL in the file."""
     admin_name: str
     checks_submission_always: bool
     queues: list[QueueEntry] = field(default_factory=list)
     has_short_names: bool = False
     """True if a name without dots refers to the queue of that name anywhere in the tree."""
     templates: Templates = field(default_factory=Templates)
-    """The templates of queues that the scheduler creates."""
 
 
 def _read_fair_scheduler(

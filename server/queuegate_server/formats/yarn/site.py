@@ -21,7 +21,6 @@ class Site(NamedTuple):
     configuration: Configuration
     """All properties, which the capacity scheduler's own file overrides."""
     admins_position: Text | None = None
-    """The value of `yarn.admin.acl`, if set."""
 
 
 def read_site(

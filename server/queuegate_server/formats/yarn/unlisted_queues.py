@@ -22,7 +22,6 @@ class UnlistedQueues:
     """Reports and counts the properties of unlisted queues."""
 
     _paths: Container[str]
-    """The paths of the listed queues."""
     _lists: Mapping[str, Positioned]
     """The property that should list the queues below a path, by path."""
     _diagnostics: Diagnostics

@@ -1,6 +1,4 @@
-"""Finds reasons why YuniKorn may not read a queues.yaml, or why shims never ask about its
-partitions.
-"""
+"""Finds why YuniKorn may not read a queues.yaml, and why shims may not ask about it."""
 
 from collections.abc import Collection, Iterator
 

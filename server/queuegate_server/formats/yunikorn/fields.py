@@ -54,7 +54,6 @@ _NUMBER_WORDS: Final = {
 }
 
 ValueReader = Callable[["Fields", str, Node], Any]
-"""Reads the value of a key."""
 Readers = Mapping[str, tuple[str, ValueReader]]
 """By key, how the value is read, and the attribute of the model that holds it. The attribute is
 empty if only the type of the value is checked."""

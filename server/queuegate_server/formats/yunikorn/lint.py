@@ -66,7 +66,6 @@ class _ListedAcl:
 class _Document(NamedTuple):
     partitions: list[PartitionConfig]
     acls: list[_ListedAcl]
-    """All ACLs in queue order."""
 
     def different_acls(self) -> Iterable[_ListedAcl]:
         """Return the first occurrence of each ACL. Aliases can repeat a long ACL very often."""
@@ -130,7 +129,6 @@ def _listed_acls(
 
 
 _Advice = Iterator[tuple[str, str]]
-"""Messages with their remedies."""
 
 
 def _lost_blank(listed: _ListedAcl) -> _Advice:
@@ -298,10 +296,8 @@ ACL_RULES: Final[tuple[Callable[[_ListedAcl], Iterable[tuple[str, str]]], ...]] 
     _pointless,
     _not_closed,
 )
-"""The rules for one ACL."""
 DOCUMENT_RULES: Final[tuple[Callable[[_Document, Diagnostics], None], ...]] = (
     _group_as_user,
     _recovery_queue,
     _spelled_in_two_cases,
 )
-"""The rules for all names of a document."""

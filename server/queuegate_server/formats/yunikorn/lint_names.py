@@ -6,7 +6,7 @@ from itertools import islice
 from typing import Final
 
 from queuegate.policy.acl import Acl, AclNames, accepted_names
-from queuegate_server.formats.diagnostics import quoted
+from queuegate_server.formats.diagnostics import quoted_names
 from queuegate_server.formats.suspicious_names import (
     YUNIKORN,
     is_no_list,
@@ -15,9 +15,7 @@ from queuegate_server.formats.suspicious_names import (
 )
 
 _MAX_SHOWN: Final = 5
-"""The maximum number of names in one message."""
 _MAX_REPORTED: Final = 100
-"""The maximum number of suspicious names in one ACL."""
 
 
 @lru_cache
@@ -38,17 +36,12 @@ def names_to_report(acl: Acl, names: AclNames) -> tuple[tuple[str, str], ...]:
 def _dropped_by_yunikorn(acl: Acl, names: AclNames) -> Iterator[tuple[str, str]]:
     """Yield messages about names that apply here but not in YuniKorn."""
     users, groups = accepted_names(acl, AclNames.YUNIKORN)
-    dropped = sorted((acl.users - users) | (acl.groups - groups))
-    if not dropped:
-        return
-    shown = ", ".join(map(quoted, dropped[:_MAX_SHOWN]))
-    if len(dropped) > _MAX_SHOWN:
-        shown += f" and {len(dropped) - _MAX_SHOWN} more"
-    it = "it" if len(dropped) == 1 else "them"
-    yield (
-        f"YuniKorn drops {shown} from this ACL: only queuegate accepts {it} (acl_names: {names})",
-        "if YuniKorn itself reads this file, list names that it accepts",
-    )
+    if dropped := (acl.users - users) | (acl.groups - groups):
+        message = f"YuniKorn drops {quoted_names(dropped, _MAX_SHOWN)} from this ACL:"
+        message += (
+            f" only queuegate accepts {'it' if len(dropped) == 1 else 'them'} (acl_names: {names})"
+        )
+        yield message, "if YuniKorn itself reads this file, list names that it accepts"
 
 
 def _unlikely_names(acl: Acl, names: AclNames) -> Iterator[tuple[str, str]]:

@@ -85,9 +85,7 @@ def load_queues(
 
 
 def normalized_name(partition: PartitionConfig) -> str:
-    """Return a partition's name as YuniKorn uses it: `default` if it is empty or `default` in any
-    case.
-    """
+    """Return a partition's name as in YuniKorn: `default` if empty or `default` in any case."""
     name = partition.name.text
     return DEFAULT_PARTITION if not name or name.lower() == DEFAULT_PARTITION else name
 

@@ -82,20 +82,18 @@ def _description(fields: Fields, key: str, node: Node) -> str:
     return text.text if text else ""
 
 
+_SUBJECTS: Final[Readers] = {"users": ("users", Fields.texts), "groups": ("groups", Fields.texts)}
 _LIMIT: Final[Readers] = {
     "limit": ("description", _description),
-    "users": ("users", Fields.texts),
-    "groups": ("groups", Fields.texts),
+    **_SUBJECTS,
     "maxresources": ("max_resources", Fields.text_map),
     "maxapplications": ("max_applications", Fields.count),
 }
 
 
 def _limits(fields: Fields, key: str, node: Node) -> list[Limit]:
-    return [
-        Limit(mapping, **fields.values(mapping, _LIMIT, "a limit"))
-        for mapping in fields.mappings(key, node)
-    ]
+    mappings = fields.mappings(key, node)
+    return [Limit(each, **fields.values(each, _LIMIT, "a limit")) for each in mappings]
 
 
 @dataclass(slots=True, eq=False)
@@ -121,8 +119,7 @@ class QueueConfig:
     path: str
     """The full path in lower case, below `root` even if the document omits the root."""
     parent: "QueueConfig | None"
-    """Children refer to their parent but not vice versa, so that no cycle keeps a document in
-    memory."""
+    """Only children refer to parents, so that no cycle keeps a document in memory."""
     position: MappingNode | None
     name: Name
     submit_acl: ScalarNode | None = None
@@ -230,11 +227,7 @@ _RULE: Final[Readers] = {
         _section(
             Filter,
             "a filter",
-            {
-                "type": ("kind", Fields.text),
-                "users": ("users", Fields.texts),
-                "groups": ("groups", Fields.texts),
-            },
+            {"type": ("kind", Fields.text), **_SUBJECTS},
         ),
     ),
     "parent": ("", _read_later),
@@ -280,8 +273,7 @@ class PartitionConfig:
     position: MappingNode
     name: Name
     queues: list[QueueConfig] = field(default_factory=list)
-    """All queues, the root first and each after its parent; empty if the document has none or they
-    are not a list."""
+    """All queues, the root first and each after its parent; empty without a list of them."""
     rules: list[PlacementRule] = field(default_factory=list)
     limits: list[Limit] = field(default_factory=list)
     node_sort_policy: NodeSortPolicy | None = None
@@ -317,10 +309,8 @@ _PARTITION: Final[Readers] = {
 
 def _partitions(fields: Fields, key: str, node: Node) -> list[PartitionConfig]:
     return [
-        PartitionConfig(
-            mapping, _name(mapping), **fields.values(mapping, _PARTITION, "a partition")
-        )
-        for mapping in fields.mappings(key, node)
+        PartitionConfig(each, _name(each), **fields.values(each, _PARTITION, "a partition"))
+        for each in fields.mappings(key, node)
     ]
 
 

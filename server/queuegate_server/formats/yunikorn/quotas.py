@@ -126,8 +126,7 @@ def _check_sums(
         total = sums.pop(queue, {})
         own = guaranteed.get(queue, {})
         for name, limit in (("guaranteed", own), ("max", maximum.get(queue, {}))):
-            too_much = excess(limit, total)
-            if too_much:
+            if too_much := excess(limit, total):
                 position = queue.resources.position if queue.resources else queue.position
                 message = (
                     f"the children of queue {quoted(queue.path)} are guaranteed more than "
@@ -270,8 +269,7 @@ def _check_amounts(
         message = f"limit {name} limits nothing"
         remedy = "add maxresources or maxapplications"
         diagnostics.error(limit.position, message, remedy, queue.path)
-    too_much = excess(maximum, resources)
-    if too_much:
+    if too_much := excess(maximum, resources):
         message = f"limit {name} allows more resources than the queue: {too_much}"
         diagnostics.error(limit.position, message, "lower maxresources", queue.path)
     if 0 < queue.max_applications.value < applications:
@@ -297,8 +295,7 @@ def _compare(
         return allowed
     who = f"{kind} {quoted(name.text)}"
     whose = "" if same else f'the {kind} "*" '
-    too_much = excess(bound.resources, allowed.resources)
-    if too_much:
+    if too_much := excess(bound.resources, allowed.resources):
         message = f"{who} may use more resources than {whose}in a queue above: {too_much}"
         diagnostics.error(name, message, "lower maxresources here or raise it there", queue)
     if bound.applications and not 0 < allowed.applications <= bound.applications:
