@@ -13,7 +13,6 @@ from google.protobuf.wrappers_pb2 import Int32Value
 
 from queuegate import _errors, _results, _types
 from queuegate._applications import ApplicationExplanation, ApplicationList, ApplicationStep
-from queuegate._requests import ACCESS_TYPES
 from queuegate._types import CheckFailure, Decision
 from queuegate._users import AccessGrant, ListedUser, UnexpandedGroup, UsableQueue, UserPage
 from queuegate.exceptions import ServerError
@@ -30,8 +29,12 @@ class _ProtobufEnum(Protocol):
 
 
 def _names(values: _ProtobufEnum, prefix: str, names: type[_Name]) -> Mapping[int, _Name]:
-    """Map the numbers of an enum of the contract to the members of ours."""
-    return {number: names[name.removeprefix(prefix)] for name, number in values.items()}
+    """Map the numbers of an enum of the contract to the members of ours with the same names."""
+    return {
+        number: names[member]
+        for name, number in values.items()
+        if (member := name.removeprefix(prefix)) in names.__members__
+    }
 
 
 _REASONS: Final = _names(access_pb2.Reason, "REASON_", Reason)
@@ -42,19 +45,13 @@ _RESOLVE_OUTCOMES: Final = _names(
 )
 _SEVERITIES: Final = _names(policy_pb2.Severity, "SEVERITY_", _results.Severity)
 _LISTS: Final = _names(access_pb2.ApplicationList, "APPLICATION_LIST_", ApplicationList)
-_SUBJECT_KINDS: Final[Mapping[int, SubjectKind]] = {
-    access_pb2.SUBJECT_KIND_EVERYONE: SubjectKind.EVERYONE,
-    access_pb2.SUBJECT_KIND_USER: SubjectKind.USER,
-    access_pb2.SUBJECT_KIND_GROUP: SubjectKind.GROUP,
-    access_pb2.SUBJECT_KIND_PROXY: SubjectKind.PROXY,
-}
+_SUBJECT_KINDS: Final = _names(access_pb2.SubjectKind, "SUBJECT_KIND_", SubjectKind)
+_REPLICA_STATES: Final = _names(policy_pb2.ReplicaState, "REPLICA_STATE_", _results.ReplicaState)
+_ACCESSES: Final = _names(access_pb2.AccessType, "ACCESS_TYPE_", Access)
 _HEALTH: Final = {
     1: _results.HealthStatus.SERVING,
     2: _results.HealthStatus.NOT_SERVING,
     3: _results.HealthStatus.SERVICE_UNKNOWN,
-}
-_ACCESSES: Final[Mapping[int, Access]] = {
-    number: Access(access) for access, number in ACCESS_TYPES.items()
 }
 
 
@@ -122,17 +119,17 @@ def results(
         )
     absent = CheckFailure(ServerError("the server omitted a result", code="INTERNAL"))
     failures: dict[int, CheckFailure] = {}
-    found: list[Decision | CheckFailure] = []
+    collected: list[Decision | CheckFailure] = []
     for result in response.results:
-        index, outcome = len(found), result.WhichOneof("outcome")
+        index, outcome = len(collected), result.WhichOneof("outcome")
         if outcome == "decision":
-            found.append(decided(result.decision))
+            collected.append(decided(result.decision))
             continue
         if outcome == "error":
             failures[index] = CheckFailure(_errors.from_item(result.error))
         first = result.same_error_as if outcome == "same_error_as" else index
-        found.append(failures.get(first, absent))
-    return found
+        collected.append(failures.get(first, absent))
+    return collected
 
 
 def explanation(response: access_pb2.ExplainQueueAccessResponse) -> _types.Explanation:
@@ -303,14 +300,6 @@ def reload_result(response: policy_pb2.ReloadPolicyResponse) -> _results.ReloadR
         _cursor(response),
         tuple(response.waited_out),
     )
-
-
-_REPLICA_STATES: Final = {
-    policy_pb2.REPLICA_STATE_FOLLOWING: _results.ReplicaState.FOLLOWING,
-    policy_pb2.REPLICA_STATE_JOINING: _results.ReplicaState.JOINING,
-    policy_pb2.REPLICA_STATE_SILENT: _results.ReplicaState.SILENT,
-    policy_pb2.REPLICA_STATE_STARTING: _results.ReplicaState.STARTING,
-}
 
 
 def fleet(response: policy_pb2.GetFleetResponse) -> _results.FleetInfo:

@@ -85,14 +85,7 @@ def check(session: Session, asked: Check) -> Report:
     """Check whether USER may use QUEUE, such as root.a.b."""
     with session.client() as client:
         started = time.monotonic()
-        answer = client.check(
-            asked.user,
-            asked.queue,
-            partition=asked.partition,
-            access=asked.access,
-            groups=asked.groups,
-            real_user=asked.real_user,
-        )
+        answer = client.check(**asdict(asked))
         meant = _meant(client, session, asked, answer, started)
     status = Exit.OK if answer.allowed else Exit.NO
     return Report(answer, [render.decision(asked, answer, session.colours, meant)], status)
@@ -105,14 +98,7 @@ def explain(session: Session, asked: Check) -> Report:
     """Check, and show the evaluated ACLs and the origin of the groups."""
     with session.client() as client:
         started = time.monotonic()
-        answer = client.explain(
-            asked.user,
-            asked.queue,
-            partition=asked.partition,
-            access=asked.access,
-            groups=asked.groups,
-            real_user=asked.real_user,
-        )
+        answer = client.explain(**asdict(asked))
         meant = _meant(client, session, asked, answer.decision, started)
     status = Exit.OK if answer.decision.allowed else Exit.NO
     return Report(answer, render.explanation(asked, answer, session.colours, meant), status)
