@@ -79,11 +79,11 @@ def results(
     outcomes: list[Decision | CheckFailure] = [absent]
     outcomes += [_responses.decided(each) for each in response.decisions]
     try:
-        found = [outcomes[index] for index in response.decision_indexes]
+        collected = [outcomes[index] for index in response.decision_indexes]
         for error in response.errors:
             failure = CheckFailure(_errors.from_item(error.error))
             for number in error.questions:
-                found[number] = failure
+                collected[number] = failure
     except IndexError:
         raise ServerError("the response does not match the request", code="INTERNAL") from None
-    return found
+    return collected

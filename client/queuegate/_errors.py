@@ -145,8 +145,8 @@ def _local_message(
         case "UNAVAILABLE":
             cause = _ATTEMPT.sub("", details.rpartition("last error: ")[2])
             signs = _TLS_CAUSES if encrypted else _PLAINTEXT_CAUSES
-            found = (text for sign, text in signs.items() if sign in cause.lower())
-            message = next(found, "no server at {address}")
+            messages = (text for sign, text in signs.items() if sign in cause.lower())
+            message = next(messages, "no server at {address}")
             if has_worked and message in (_CLOSED_TLS, _CLOSED_PLAINTEXT):
                 message = _CLOSED
             return f"{message.format(address=address)} ({cause})"

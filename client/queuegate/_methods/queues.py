@@ -106,12 +106,12 @@ class QueueMethods:
         """
         questions = _requests.questions(checks, Check)
         deadline = self._calls.deadline(timeout)
-        found = self._check_columns(questions, deadline)
+        results = self._check_columns(questions, deadline)
         method = self._calls.access.BatchCheckQueueAccess
-        for places, batch in _requests.batches(questions, found):
+        for places, batch in _requests.batches(questions, results):
             response = self._calls.ask(method, batch, deadline)
-            found.update(zip(places, _responses.results(batch, response), strict=True))
-        return [found[place] for place in range(len(questions))]
+            results.update(zip(places, _responses.results(batch, response), strict=True))
+        return [results[place] for place in range(len(questions))]
 
     def _check_columns(
         self, questions: list[Check], deadline: Deadline
@@ -121,17 +121,17 @@ class QueueMethods:
         There are none if the server is too old for columns.
         """
         method = self._calls.access.CheckQueueAccessColumns
-        found: dict[int, Decision | CheckFailure] = {}
+        results: dict[int, Decision | CheckFailure] = {}
         try:
             for places, request in _columns.requests(questions) if self._has_columns else ():
                 response = self._calls.ask(method, request, deadline)
-                found.update(zip(places, _columns.results(request, response), strict=True))
+                results.update(zip(places, _columns.results(request, response), strict=True))
         except QueuegateError as error:
             if error.code != "UNIMPLEMENTED":
                 raise
             self._has_columns = False
             return {}
-        return found
+        return results
 
     def explain(
         self,

@@ -136,8 +136,7 @@ def validate(
     elif are_settings:
         checked = _check_each(files, check_settings)
     else:
-        check = functools.partial(_check_policy_alone, format_name, options)
-        checked = _check_each(files, check)
+        checked = _check_each(files, functools.partial(_check_policy_alone, format_name, options))
     sys.exit(_report("validate", checked, output))
 
 
@@ -294,15 +293,8 @@ def _lint_configured(config: Path) -> Iterator[Checked]:
     for source in settings.sources:
         options = policies.reading_options_of(settings, source)
         texts = policy_files(source)
-        try:
-            data = texts.read()
-        except OSError as error:
-            yield texts.name, error
-        else:
-            yield (
-                texts.name,
-                _check_policy(source.format, options, data, texts.name, with_lint=True),
-            )
+        check = functools.partial(_check_policy, source.format, options, with_lint=True)
+        yield texts.name, _checked(texts.name, texts.read, check)
 
 
 def _check_policy_alone(
@@ -342,12 +334,17 @@ def _check_each(
     """Yield the diagnostics of each file, given its contents and its name."""
     for file in files:
         name = shown_name(file)
-        try:
-            data = read_file(file)
-        except OSError as error:
-            yield name, error
-        else:
-            yield name, check(data, name)
+        yield name, _checked(name, functools.partial(read_file, file), check)
+
+
+def _checked(
+    name: str, read: Callable[[], bytes], check: Callable[[bytes, str], Iterable[Diagnostic]]
+) -> Iterable[Diagnostic] | OSError:
+    try:
+        data = read()
+    except OSError as error:
+        return error
+    return check(data, name)
 
 
 def _report(

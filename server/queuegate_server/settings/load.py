@@ -20,7 +20,7 @@ from queuegate_server.formats.diagnostics import (
     sort_diagnostics,
 )
 from queuegate_server.formats.registry import YUNIKORN, detect_file_format
-from queuegate_server.formats.yaml_nodes import MappingNode, Node, SequenceNode, plain_data
+from queuegate_server.formats.yaml_nodes import MappingNode, SequenceNode, plain_data
 from queuegate_server.formats.yaml_reader import YamlDocument, read_yaml
 from queuegate_server.identity.registry import CHAIN
 from queuegate_server.settings.model import RESOLVER_TYPE, Settings
@@ -125,22 +125,15 @@ def load_with_origins(
         # The values of the file are unknown, so the other sources cannot be validated.
         raise SettingsError(diagnostics)
     source_map = SourceMap(name, document.root, overrides)
-    return _validated(tree, source_map, diagnostics), source_map
-
-
-def _validated(
-    tree: dict[str, Any], source_map: SourceMap, diagnostics: list[Diagnostic]
-) -> Settings:
     tree = _without_nulls(tree)
     diagnostics += _wrong_names(tree, source_map)
     try:
         settings = Settings.model_validate(tree)
     except ValidationError as error:
         diagnostics += (locate(each, source_map, tree) for each in error.errors(include_url=False))
-        raise SettingsError(diagnostics) from None
     if has_errors(diagnostics):
         raise SettingsError(diagnostics)
-    return settings
+    return settings, source_map
 
 
 def _read(file: Path | None, content: bytes | None) -> YamlDocument:
@@ -156,20 +149,17 @@ def _read(file: Path | None, content: bytes | None) -> YamlDocument:
         message = f"the file is larger than {MAX_BYTES // MIB} MiB"
         return YamlDocument(None, (error_in(str(file), message, "is it a policy file?"),))
     document = read_yaml(content, str(file))
-    kind = detect_file_format(content)
-    if kind != YUNIKORN or _is_queues_yaml(document.root):
-        message = f"this is a scheduler file ({kind}), not the settings of queuegate-server"
-        instead = "it is a FILE for validate and lint; other commands take it as --policy"
-        return YamlDocument(None, (error_in(str(file), message, instead),))
-    return document
-
-
-def _is_queues_yaml(root: Node | None) -> bool:
-    return (
+    kind, root = detect_file_format(content), document.root
+    is_queues_yaml = (
         isinstance(root, MappingNode)
         and isinstance(root.get("partitions"), SequenceNode)
         and root.entries.keys() & Settings.model_fields == {"partitions"}
     )
+    if kind != YUNIKORN or is_queues_yaml:
+        message = f"this is a scheduler file ({kind}), not the settings of queuegate-server"
+        instead = "it is a FILE for validate and lint; other commands take it as --policy"
+        return YamlDocument(None, (error_in(str(file), message, instead),))
+    return document
 
 
 def _without_nulls(tree: dict[str, Any], above: str = "") -> dict[str, Any]:

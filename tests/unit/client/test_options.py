@@ -49,7 +49,8 @@ ACCEPTED: list[tuple[str, dict[str, Any]]] = [
         "check alice root.a",
         {
             "method": "check",
-            "given": ("alice", "root.a"),
+            "user": "alice",
+            "queue": "root.a",
             "partition": "default",
             "access": "submit",
             "groups": None,
@@ -73,7 +74,7 @@ ACCEPTED: list[tuple[str, dict[str, Any]]] = [
     ("policy --prefix root", {"method": "get_policy", "given": ("", "root")}),
     ("reload --timeout 60", {"method": "reload", "timeout": 60.0}),
     ("health --service x", {"method": "check_health", "given": ("x",)}),
-    ("check -- -a root", {"given": ("-a", "root")}),
+    ("check -- -a root", {"user": "-a", "queue": "root"}),
     (
         "health --tls-ca c --tls-cert p --tls-key k --tls-server-name n",
         {"tls_ca": "c", "tls_cert": "p", "tls_key": "k", "tls_server_name": "n"},
