@@ -5,7 +5,7 @@ Durations and sizes are written as people write them: `30s`, `250ms`, `1h30m`, `
 
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from typing import Annotated, Final
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict
@@ -45,6 +45,18 @@ class Section(BaseModel):
     """A section of the settings: frozen, and unknown keys are rejected."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+
+def distinct(what: str) -> AfterValidator:
+    """Return a validator that raises ValueError for a list with the same item twice."""
+
+    def check(items: tuple[Hashable, ...]) -> tuple[Hashable, ...]:
+        for position, item in enumerate(items):
+            if item in items[:position]:
+                raise ValueError(f"the {what} {item} is listed twice")
+        return items
+
+    return AfterValidator(check)
 
 
 def seconds(value: object) -> float:

@@ -5,17 +5,19 @@ end of the process waits for them, as it does for lookups of uvloop.
 """
 
 import asyncio
-import ipaddress
-import socket
 from collections.abc import Sequence
-from functools import partial
 from typing import Any, Final
 
 import redis.asyncio
 from redis.asyncio.connection import Connection, SSLConnection
 from redis.asyncio.sentinel import SentinelManagedConnection, SentinelManagedSSLConnection
 
-from queuegate_server.runtime.threads import AbandonableThreadPool, AllThreadsHang, StillRunning
+from queuegate_server.runtime.threads import (
+    AbandonableThreadPool,
+    AllThreadsHang,
+    StillRunning,
+    look_up_host,
+)
 
 _THREADS: Final = AbandonableThreadPool(4, "fleet-lookup")
 
@@ -23,16 +25,9 @@ _THREADS: Final = AbandonableThreadPool(4, "fleet-lookup")
 async def addresses(host: str, port: int) -> Sequence[str]:
     """Return the addresses of a host, at least one. Raises OSError."""
     try:
-        ipaddress.ip_address(host)
-    except ValueError:
-        lookup = partial(socket.getaddrinfo, host, port, type=socket.SOCK_STREAM)
-    else:
-        return [host]
-    try:
-        found = await _THREADS.run(host, lookup)
+        return await look_up_host(_THREADS, host, port)
     except (StillRunning, AllThreadsHang):
         raise OSError(None, f"an earlier lookup of {host} has not returned") from None
-    return [*dict.fromkeys(str(address[0]) for *_, address in found)]
 
 
 class _OwnLookup:

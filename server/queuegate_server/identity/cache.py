@@ -11,13 +11,14 @@ import random
 import sys
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
-from typing import Final, Protocol
+from typing import Final
 
 from cachetools import LRUCache
 
 from queuegate_server.identity.options import CacheOptions
 from queuegate_server.identity.resolver import KnownUser, LookupFailure, NoSuchUser, Outcome
 from queuegate_server.identity.shared import CacheLease, EndlessLease, SharedAnswer
+from queuegate_server.runtime.single_flight import Flight
 
 TTL_JITTER: Final = 0.1
 """Lifetimes are shortened by up to this part, so that entries stored together expire apart."""
@@ -71,22 +72,6 @@ class CacheEntry:
     def end(self) -> None:
         """End the entry for everybody who has it."""
         self.expires_at = self.fresh_until = NEVER
-
-
-class Question(Protocol):
-    """A lookup whose answer is stored."""
-
-    @property
-    def key(self) -> str:
-        """The user."""
-
-    @property
-    def started_at(self) -> float:
-        """When the lookup began, by the monotonic clock."""
-
-    @property
-    def is_outdated(self) -> bool:
-        """Whether the user has been invalidated since, or a later lookup has been answered."""
 
 
 @dataclass(slots=True)
@@ -169,21 +154,22 @@ class GroupCache:
             return self._negative.shard(user).get(user)
 
     def store(
-        self, question: Question, outcome: Outcome, shared: SharedAnswer | None = None
+        self, flight: Flight, outcome: Outcome, shared: SharedAnswer | None = None
     ) -> CacheEntry:
-        """Store the answer of a lookup, unless that is outdated, and return it as an entry.
+        """Store the answer of a lookup, unless the user has been invalidated since, or a later
+        lookup has been answered, and return it as an entry.
 
         A failure never replaces a usable answer.
 
         Args:
-            question: The lookup.
+            flight: The lookup.
             outcome: Its answer.
             shared: The same as another server got it; None: the resolver has just answered.
         """
-        user = question.key
-        if question.is_outdated:
+        user = flight.key
+        if flight.is_outdated:
             self.stats.outdated += 1
-            return self.uncached(user, outcome, shared, started_at=question.started_at)
+            return self.uncached(user, outcome, shared, started_at=flight.started_at)
         if isinstance(outcome, LookupFailure):
             return self._store_failure(user, outcome)
         if isinstance(outcome, KnownUser):
@@ -192,7 +178,7 @@ class GroupCache:
         if entry is None or entry.outcome != outcome:
             entry = CacheEntry(user, outcome)
         # Otherwise decisions that were made with the entry hold again.
-        self._renew(entry, shared, question.started_at)
+        self._renew(entry, shared, flight.started_at)
         self._put(entry)
         return entry
 
@@ -212,12 +198,8 @@ class GroupCache:
     def invalidate(self, users: Collection[str]) -> int:
         """Drop the entries of some users and return how many were usable."""
         now = self.clock()
-        dropped = 0
-        for user in set(users):
-            entry = self._groups.drop(user) or self._negative.drop(user)
-            if entry is not None:
-                dropped += self._end(entry, now)
-        return dropped
+        dropped = [self._groups.drop(user) or self._negative.drop(user) for user in set(users)]
+        return sum(self._end(entry, now) for entry in dropped if entry is not None)
 
     def invalidate_all(self) -> Iterator[int]:
         """Drop all entries, in steps, and yield how many usable ones each step dropped.
@@ -228,8 +210,7 @@ class GroupCache:
         return self._drain([*self._groups.take_all(), *self._negative.take_all()], self.clock())
 
     def _drain(self, shards: "list[_Shard]", now: float) -> Iterator[int]:
-        while shards:
-            shard = shards.pop()
+        for shard in shards:
             while shard:
                 size = min(INVALIDATE_STEP, len(shard))
                 yield sum(self._end(shard.popitem()[1], now) for _ in range(size))
@@ -304,11 +285,11 @@ class GroupCache:
         entry.generation = self.lease.generation
         return entry
 
-    def _shared(self, found: KnownUser) -> KnownUser:
+    def _shared(self, known: KnownUser) -> KnownUser:
         """Return an equal outcome that other entries have: many users have few group lists."""
-        shared = self._shared_groups.get(found.groups)
+        shared = self._shared_groups.get(known.groups)
         if shared is None:
-            shared = KnownUser(tuple(map(sys.intern, found.groups)))
+            shared = KnownUser(tuple(map(sys.intern, known.groups)))
             self._shared_groups[shared.groups] = shared
         return shared
 

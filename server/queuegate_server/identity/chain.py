@@ -18,7 +18,7 @@ class ResolverChain:
     """
 
     def __init__(self, name: str, members: Sequence[GuardedResolver], mode: ChainMode) -> None:
-        """Name the resolvers in the order of asking.
+        """Chain resolvers in the order of asking.
 
         Args:
             name: The chain's name, for people.
@@ -36,7 +36,7 @@ class ResolverChain:
 
     async def resolve(self, user: str) -> Outcome:
         """Look up one user. Never raises."""
-        found: list[KnownUser] = []
+        known: list[KnownUser] = []
         absences: list[str] = []
         for member in self._members:
             outcome = await member.resolve(user)
@@ -48,10 +48,10 @@ class ResolverChain:
                 case KnownUser():
                     if self._mode == "first":
                         return outcome
-                    found.append(outcome)
-        if not found:
+                    known.append(outcome)
+        if not known:
             return NoSuchUser("; ".join(absences))
-        groups = chain.from_iterable(each.groups for each in found)
+        groups = chain.from_iterable(each.groups for each in known)
         return KnownUser(tuple(dict.fromkeys(groups)))
 
     async def members(self, listing: MemberListing) -> None:
@@ -71,17 +71,15 @@ class ResolverChain:
             listing.done(name)
 
     async def all_users(self, limit: int) -> Collection[str]:
-        """Return the names of the users that any of the resolvers knows. Raises CannotListUsers.
-
-        Args:
-            limit: How many there may be.
+        """Return the names of the users that any of the resolvers knows, of whom there may be
+        `limit`. Raises CannotListUsers.
         """
-        found: dict[str, None] = {}
+        users: dict[str, None] = {}
         for member in self._members:
-            found.update(dict.fromkeys(await member.all_users(limit)))
-        if len(found) > limit:
+            users.update(dict.fromkeys(await member.all_users(limit)))
+        if len(users) > limit:
             raise CannotListUsers(f"there are more than {limit} users")
-        return found.keys()
+        return users.keys()
 
 
 class _ChainLoad:

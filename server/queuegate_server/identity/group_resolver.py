@@ -173,10 +173,8 @@ class GroupResolver:
         await self._source.members(listing)
 
     async def all_users(self, limit: int) -> Collection[str]:
-        """Return the names of all users, not from the cache. Raises CannotListUsers.
-
-        Args:
-            limit: How many there may be.
+        """Return the names of all users, not from the cache, of whom there may be `limit`. Raises
+        CannotListUsers.
         """
         return await self._source.all_users(limit)
 
@@ -269,10 +267,8 @@ class GroupResolver:
 
     def _despite_failure(self, entry: CacheEntry, now: float) -> Resolution:
         is_stale = now >= entry.expires_at or entry.generation != self._lease.generation
-        if is_stale:
-            self._cache.stats.stale_hits += 1
-        else:
-            self._cache.stats.hits += 1
+        self._cache.stats.stale_hits += is_stale
+        self._cache.stats.hits += not is_stale
         return Resolution(entry, cached=True, stale=is_stale)
 
     def _outlives_refresh(self, entry: CacheEntry, now: float) -> bool:

@@ -15,7 +15,6 @@ class Lookup:
     """What one flight does. The cache stores no answer of a flight that has been outdated."""
 
     def __init__(self, source: Source, cache: GroupCache, shared: SharedGroups | None) -> None:
-        """Ask `source` for what `shared` does not have; `cache` keeps the answers."""
         self._source = source
         self._cache = cache
         self._shared = shared

@@ -69,10 +69,9 @@ class _OpenResolver(NamedTuple):
 
 
 class UnusableResolver(Exception):
-    """A resolver cannot be used."""
+    """A resolver that a partition uses cannot be used."""
 
     def __init__(self, partition: Partition, key: ResolverKey, message: str, remedy: str) -> None:
-        """Build it from the partition that uses the resolver, the reason and the remedy."""
         super().__init__(message)
         self.partition = partition
         self.key = key
@@ -84,7 +83,6 @@ class UnusableResolvers(Exception):
     """The policy is valid, but groups cannot be resolved as it or the settings ask."""
 
     def __init__(self, unusable: Sequence[UnusableResolver]) -> None:
-        """Build it from the unusable resolvers of all partitions."""
         super().__init__("; ".join(each.message for each in unusable))
         self.unusable = tuple(unusable)
 
@@ -181,12 +179,8 @@ class ResolverManager:
         groups = self._groups.get((partition.name, key))
         if groups is None:
             source = await self._source(partition, key)
-            cache = GroupCache(
-                self._settings.partition(partition.name).cache,
-                self._clock,
-                self._wall,
-                lease=self._lease,
-            )
+            options = self._settings.partition(partition.name).cache
+            cache = GroupCache(options, self._clock, self._wall, lease=self._lease)
             shared = self._shared(partition.name, key, source)
             groups = GroupResolver(source, cache, clock=self._clock, shared=shared)
             self._groups[partition.name, key] = groups

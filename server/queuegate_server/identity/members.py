@@ -1,15 +1,17 @@
 """The members of groups, and all users: what a resolver that can list them returns, and what that
 may cost.
 
-A resolver lists members if it has a method `members`, and users if it has a method `all_users`.
-Lists may hold users who are not in a group, or do not exist, after all: each is looked up before it
-is shown. They must not lack anybody without saying so.
+A resolver that can list members has the method `members` of `Listings`, and may raise ListingLimit:
+the groups that are pending then are incomplete. One that can list users has the method `all_users`,
+which raises CannotListUsers if some may be missing. Both may raise whatever else, never block the
+event loop, and end when cancelled. Lists may hold users who are not in a group, or do not exist,
+after all: each is looked up before it is shown. They must not lack anybody without saying so.
 """
 
 import asyncio
 import logging
 from collections.abc import Collection, Iterable, Mapping
-from typing import Final, Protocol
+from typing import Final
 
 _LOG = logging.getLogger(__name__)
 
@@ -64,13 +66,7 @@ class MemberListing:
         max_members: int = MAX_MEMBERS,
         max_searches: int = MAX_SEARCHES,
     ) -> None:
-        """Start without members.
-
-        Args:
-            groups: The names of the groups, as ACLs list them.
-            max_members: How many memberships may be listed.
-            max_searches: How many requests to a directory may be made.
-        """
+        """List groups by name, within so many memberships and requests to a directory."""
         self.groups: Mapping[str, GroupMembers] = {name: GroupMembers() for name in groups}
         self._max_members = max_members
         self._max_searches = max_searches
@@ -89,12 +85,9 @@ class MemberListing:
         return self._max_members - self._members
 
     def add(self, group: str, user: str, nested: tuple[str, ...] = ()) -> None:
-        """Add a member, unless it is known by a shorter way. Raises ListingLimit.
+        """Add a member (`nested` as in GroupMembers), unless a shorter way is known.
 
-        Args:
-            group: The group.
-            user: The name of the user.
-            nested: As in GroupMembers.
+        Raises ListingLimit.
         """
         users = self.groups[group].users
         known = users.get(user)
@@ -128,12 +121,7 @@ class MemberListing:
         )
 
     def merge(self, other: "MemberListing", source: str) -> None:
-        """Add what another resolver has listed.
-
-        Args:
-            other: Its listing, made by `beside`.
-            source: The name of the resolver, for people.
-        """
+        """Add what the resolver `source` has added to a listing that `beside` has returned."""
         self.searches += other.searches
         for name, group in other.groups.items():
             for user, nested in group.users.items():
@@ -144,33 +132,10 @@ class MemberListing:
                 self.done(name, f"{known}resolver {source!r}: {group.missing}")
 
 
-class MemberSource(Protocol):
-    """A resolver that can list the members of groups."""
-
-    async def members(self, listing: MemberListing) -> None:
-        """Add the members of the groups of a listing, and note each group that is done.
-
-        Never blocks the event loop, and ends when cancelled. May raise ListingLimit and
-        whatever else: the groups that are pending then are incomplete.
-        """
-
-
-class UserSource(Protocol):
-    """A resolver that can list its users."""
-
-    async def all_users(self, limit: int) -> Collection[str]:
-        """Return the names of all users, as requests may spell them.
-
-        Never blocks the event loop, and ends when cancelled. Raises CannotListUsers if some may be
-        missing, also because there are more than `limit`, and may raise whatever else.
-        """
-
-
 class Listings:
     """Lists members and users, within limits, with a resolver that can."""
 
     def __init__(self, name: str, resolver: object) -> None:
-        """Use a resolver that may be a MemberSource and a UserSource."""
         self._name = name
         self._members = getattr(resolver, "members", None)
         self._all_users = getattr(resolver, "all_users", None)
@@ -198,19 +163,12 @@ class Listings:
             listing.give_up(f"the resolver failed: {type(error).__name__}")
 
     async def all_users(self, limit: int) -> Collection[str]:
-        """Return the names of all users.
-
-        Args:
-            limit: How many there may be.
-
-        Raises:
-            CannotListUsers: Some may be missing.
-        """
+        """Return the names of all users, of which there may be `limit`. Raises CannotListUsers."""
         if self._all_users is None:
             raise CannotListUsers(f"the resolver {self._name!r} cannot list its users")
         try:
             async with asyncio.timeout(USERS_SECONDS), self._slots:
-                found: Collection[str] = await self._all_users(limit)
+                users: Collection[str] = await self._all_users(limit)
         except CannotListUsers as error:
             raise CannotListUsers(f"resolver {self._name!r}: {error}") from None
         except TimeoutError:
@@ -220,4 +178,4 @@ class Listings:
             _LOG.error("resolver %r cannot list users", self._name, exc_info=error)
             message = f"the resolver {self._name!r} failed: {type(error).__name__}"
             raise CannotListUsers(message) from error
-        return found
+        return users

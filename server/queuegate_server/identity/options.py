@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field
 
-from queuegate_server.config_fields import DAY_SECONDS, Duration, Section
+from queuegate_server.config_fields import DAY_SECONDS, Duration, Section, distinct
 
 
 class CacheOptions(Section):
@@ -84,9 +84,6 @@ class ResolverOptions(Section):
 def _check_names(names: tuple[str, ...]) -> tuple[str, ...]:
     if len(names) == 1:
         raise ValueError(f"a chain needs at least two resolvers, and this one has only {names[0]}")
-    for position, name in enumerate(names):
-        if name in names[:position]:
-            raise ValueError(f"the resolver {name} is listed twice")
     return names
 
 
@@ -96,9 +93,11 @@ ChainMode = Literal["first", "union"]
 class ChainOptions(Section):
     """Settings of a chain: several resolvers, asked one after the other."""
 
-    resolvers: Annotated[tuple[str, ...], AfterValidator(_check_names)] = Field(
-        min_length=1,
-        description="The names of the other resolvers, in the order in which they are asked.",
+    resolvers: Annotated[tuple[str, ...], AfterValidator(_check_names), distinct("resolver")] = (
+        Field(
+            min_length=1,
+            description="The names of the other resolvers, in the order in which they are asked.",
+        )
     )
     mode: ChainMode = Field(
         "first",

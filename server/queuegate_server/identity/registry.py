@@ -66,13 +66,13 @@ def resolver_type(name: str) -> ResolverType:
     if path is not None:
         module, _, class_name = path.partition(":")
         return cast("ResolverType", getattr(importlib.import_module(module), class_name))
-    found = _entry_points().get(name, [])
-    if not found:
+    points = _entry_points().get(name, [])
+    if not points:
         raise _unknown(name, types())
-    if len(found) > 1:
-        sources = " and ".join(sorted(_distribution(point) for point in found))
+    if len(points) > 1:
+        sources = " and ".join(sorted(_distribution(point) for point in points))
         raise BadResolverType(f"the resolver `{name}` comes from {sources}: remove one")
-    return _checked(found[0])
+    return _checked(points[0])
 
 
 def options_type(name: str) -> type[ResolverOptions | ChainOptions]:
@@ -107,11 +107,11 @@ def _checked(point: EntryPoint) -> ResolverType:
 
 
 def _entry_points() -> dict[str, list[EntryPoint]]:
-    found: dict[str, list[EntryPoint]] = {}
+    points: dict[str, list[EntryPoint]] = {}
     for point in entry_points(group=ENTRY_POINT_GROUP):
         if point.name != CHAIN and point.name not in RESOLVER_TYPES:
-            found.setdefault(point.name, []).append(point)
-    return found
+            points.setdefault(point.name, []).append(point)
+    return points
 
 
 def _distribution(point: EntryPoint) -> str:

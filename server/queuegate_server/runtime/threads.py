@@ -3,10 +3,13 @@
 import asyncio
 import contextlib
 import errno
+import ipaddress
 import queue
+import socket
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
+from functools import partial
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -97,6 +100,24 @@ class AbandonableThreadPool:
         except RuntimeError as error:
             raise OSError(errno.EAGAIN, str(error)) from error
         self._started += 1
+
+
+async def look_up_host(threads: AbandonableThreadPool, host: str, port: int) -> tuple[str, ...]:
+    """Return the IP addresses of a host.
+
+    Raises:
+        OSError: The host has no address, or the name service failed.
+        StillRunning: An earlier lookup of the host is still hanging.
+        AllThreadsHang: All threads are occupied by lookups that hang.
+    """
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        lookup = partial(socket.getaddrinfo, host, port, type=socket.SOCK_STREAM)
+    else:
+        return (host,)
+    addresses = await threads.run(host, lookup)
+    return tuple(dict.fromkeys(str(address[0]) for *_, address in addresses))
 
 
 def _work(jobs: queue.SimpleQueue[_Job | None]) -> None:

@@ -73,7 +73,7 @@ class NssResolver:
     def __init__(
         self, options: NssOptions, look_up: Callable[[str], Outcome] | None = None
     ) -> None:
-        """Build the resolver around the C library, or another blocking lookup."""
+        """Look users up with the C library, or another blocking function."""
         self._threads = AbandonableThreadPool(options.threads, "os-accounts")
         self._look_up = look_up or look_up_account
 
@@ -93,7 +93,7 @@ class NssResolver:
         """List the members of groups in a thread."""
         groups = tuple(listing.groups)
         try:
-            found, missing = await self._threads.run(_LISTING, lambda: group_members(groups))
+            members, missing = await self._threads.run(_LISTING, lambda: group_members(groups))
         except StillRunning:
             listing.give_up("an earlier list of members is still hanging")
             return
@@ -101,7 +101,7 @@ class NssResolver:
             reason = getattr(error, "strerror", None) or "all lookup threads are hanging"
             listing.give_up(f"the host's group database failed: {reason}")
             return
-        for name, users in found.items():
+        for name, users in members.items():
             for user in users:
                 listing.add(name, user)
             listing.done(name, missing)
@@ -109,12 +109,12 @@ class NssResolver:
     async def all_users(self, limit: int) -> Collection[str]:
         """Return the names of the host's accounts, read in a thread. Raises CannotListUsers."""
         try:
-            found = await self._threads.run(_LISTING, account_names)
+            names = await self._threads.run(_LISTING, account_names)
         except (StillRunning, AllThreadsHang):
             raise CannotListUsers("all lookup threads are hanging") from None
-        if len(found) > limit:
+        if len(names) > limit:
             raise CannotListUsers(f"the host has more than {limit} accounts")
-        return found
+        return names
 
     async def close(self) -> None:
         """End the idle threads; those that hang end with the process."""
@@ -126,21 +126,25 @@ def look_up_account(user: str) -> Outcome:
 
     A group without a name goes by its id, as in YuniKorn.
     """
+    name = _encoded(user)
     try:
-        name = user.encode("utf-8", "surrogateescape")
-    except UnicodeEncodeError:
-        return _NO_SUCH_USER
-    # The C library would read no further than to the NUL: another user.
-    if b"\0" in name:
-        return _NO_SUCH_USER
-    try:
-        primary = primary_group(name)
-        if primary is None:
+        primary = None if name is None else primary_group(name)
+        if name is None or primary is None:
             return _NO_SUCH_USER
         ids = dict.fromkeys([primary, *group_ids(name, primary)])
         return KnownUser(tuple(dict.fromkeys(map(_group_text, ids))))
     except OSError as error:
         return LookupFailure(f"the host's user database failed: {error.strerror}")
+
+
+def _encoded(name: str) -> bytes | None:
+    """Return a name for the C library; None if no entry can have it."""
+    try:
+        encoded = name.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        return None
+    # The C library would read no further than to the NUL: another name.
+    return None if b"\0" in encoded else encoded
 
 
 def group_members(
@@ -161,24 +165,20 @@ def group_members(
         # The call holds the interpreter lock, so it must not wait for a directory.
         for account in pwd.getpwall():
             by_primary[account.pw_gid].add(account.pw_name)
-    found: dict[str, set[str]] = {}
-    for name in groups:
-        found[name] = set()
-        try:
-            encoded = name.encode("utf-8", "surrogateescape")
-        except UnicodeEncodeError:
-            continue
-        if b"\0" in encoded:
+    members: dict[str, set[str]] = {name: set() for name in groups}
+    for name, listed in members.items():
+        encoded = _encoded(name)
+        if encoded is None:
             continue
         entry = group_entry(encoded)
         if entry is not None:
             gid, users = entry
-            found[name].update(user.decode("utf-8", "surrogateescape") for user in users)
-            found[name] |= by_primary[gid]
+            listed.update(user.decode("utf-8", "surrogateescape") for user in users)
+            listed.update(by_primary[gid])
         elif name.isascii() and name.isdecimal() and not _has_name(int(name)):
             # A group without a name goes by its id.
-            found[name] |= by_primary[int(name)]
-    return found, others and f"{others}, which may not list all members"
+            listed.update(by_primary[int(name)])
+    return members, others and f"{others}, which may not list all members"
 
 
 def account_names(nsswitch: Path = _NSSWITCH) -> list[str]:
@@ -247,10 +247,8 @@ class _Group(ctypes.Structure):
 
 
 def primary_group(user: bytes) -> int | None:
-    """Return the id of the primary group of a user, None if there is no such user. Blocks.
-
-    Raises:
-        OSError: The database failed.
+    """Return the id of the primary group of a user, None if there is no such user. Blocks, and
+    raises OSError if the database failed.
     """
     entry = _Passwd()
     if _read(_LIBC.getpwnam_r, ctypes.c_char_p(user), entry) is None:
@@ -284,10 +282,8 @@ def group_ids(user: bytes, primary: int) -> list[int]:
 
 
 def group_name(gid: int) -> bytes | None:
-    """Return the name of a group, None if there is no such group. Blocks.
-
-    Raises:
-        OSError: The database failed.
+    """Return the name of a group, None if there is no such group. Blocks, and raises OSError if the
+    database failed.
     """
     entry = _Group()
     texts = _read(_LIBC.getgrgid_r, ctypes.c_uint(gid), entry)
@@ -295,10 +291,8 @@ def group_name(gid: int) -> bytes | None:
 
 
 def group_entry(name: bytes) -> tuple[int, list[bytes]] | None:
-    """Return the id of a group and the users that its entry lists, None if there is none. Blocks.
-
-    Raises:
-        OSError: The database failed.
+    """Return the id of a group and the users that its entry lists, None if there is none. Blocks,
+    and raises OSError if the database failed.
     """
     entry = _Group()
     # The buffer holds the texts; it must live until they are copied.
@@ -314,20 +308,18 @@ def group_entry(name: bytes) -> tuple[int, list[bytes]] | None:
 
 def _read(function: Any, key: Any, entry: _Passwd | _Group) -> "ctypes.Array[ctypes.c_char] | None":
     """Fill in an entry and return the buffer that its texts live in, None if there is no entry.
-
-    Raises:
-        OSError: The database failed.
+    Raises OSError if the database failed.
     """
     size = INITIAL_BUFFER
     status = errno.ERANGE
     while status == errno.ERANGE and size <= MAX_BUFFER:
         buffer = ctypes.create_string_buffer(size)
-        found = ctypes.c_void_p()
+        result = ctypes.c_void_p()
         status = function(
-            key, ctypes.byref(entry), buffer, ctypes.c_size_t(size), ctypes.byref(found)
+            key, ctypes.byref(entry), buffer, ctypes.c_size_t(size), ctypes.byref(result)
         )
         size *= 4
-    if status == 0 and found.value is not None:
+    if status == 0 and result.value is not None:
         return buffer
     if status not in _ABSENT:
         raise OSError(status, os.strerror(status))

@@ -147,9 +147,8 @@ class Bridge(_End):
         self._bytes_before_bind = 0
         self._expected: int | None = None
         """The kind of the reply that `request` waits for."""
-        self._reply: LdapReply | None = None
+        self._reply: asyncio.Future[LdapReply] | None = None
         self._fault: ServerFault | None = None
-        self._waiter: asyncio.Future[None] | None = None
         self._next_step: asyncio.TimerHandle | None = None
         self._at_end: Callable[[], None] | None = None
         """Passes the end of the connection on; None while it has not ended."""
@@ -200,10 +199,10 @@ class Bridge(_End):
             self._end()
 
     def _end(self) -> None:
-        """Pass the end on, and wake `request`."""
+        """Pass the end on, and end `request`."""
         if self._at_end is not None:
             self._at_end()
-        self._wake()
+        self._fail_request()
 
     def _admit(self, head: MessageHead) -> bool:
         return (self.receiver or self).admit(head)
@@ -228,15 +227,15 @@ class Bridge(_End):
         if self._expected != head.operation:
             return True
         self._expected = None
-        self._reply = LdapReply(*read_result(message))
-        self._wake()
+        if self._reply is not None and not self._reply.done():
+            self._reply.set_result(LdapReply(*read_result(message)))
         return False
 
     def close(self, reason: str = "") -> None:
         """Close the connection once everything written has been sent; at once for a reason."""
         if reason:
             self.abort(reason)
-            self._wake()
+            self._fail_request()
         else:
             super().close()
 
@@ -247,14 +246,10 @@ class Bridge(_End):
             message: A request with the message id 1.
             expected: The operation of the reply.
         """
-        self._expected, self._reply = expected, None
-        self._open_transport().write(message)
-        while self._reply is None:
-            if self.lost is not None:
-                raise self._fault or ServerFault(self.lost)
-            self._waiter = asyncio.get_running_loop().create_future()
-            await self._waiter
-        return self._reply
+        transport = self._open_transport()
+        self._expected, self._reply = expected, asyncio.get_running_loop().create_future()
+        transport.write(message)
+        return await self._reply
 
     async def encrypt(self, context: ssl.SSLContext, name: str) -> str:
         """Do the TLS handshake for a name; return protocol and cipher. Raises ServerFault."""
@@ -314,6 +309,6 @@ class Bridge(_End):
             raise self._fault or ServerFault(self.lost or "there is no connection")
         return self.transport
 
-    def _wake(self) -> None:
-        if self._waiter and not self._waiter.done():
-            self._waiter.set_result(None)
+    def _fail_request(self) -> None:
+        if self._reply is not None and not self._reply.done() and self.lost is not None:
+            self._reply.set_exception(self._fault or ServerFault(self.lost))

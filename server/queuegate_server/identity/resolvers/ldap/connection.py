@@ -9,7 +9,7 @@ import os
 import select
 import time
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import ldap
 from ldap.controls import SimplePagedResultsControl
@@ -38,6 +38,15 @@ from queuegate_server.identity.resolvers.ldap.pending import (
 
 _LAST_BYTES_SECONDS: Final = 0.25
 _RESPONSE_CONTROLS: Final = {SimplePagedResultsControl.controlType: SimplePagedResultsControl}
+
+
+class Query(NamedTuple):
+    """What a search asks for."""
+
+    base: str
+    filter_text: str
+    attributes: Sequence[str]
+    scope: int = ldap.SCOPE_SUBTREE
 
 
 class LdapConnection:
@@ -103,10 +112,7 @@ class LdapConnection:
 
     async def search(
         self,
-        base: str,
-        scope: int,
-        filter_text: str,
-        attributes: Sequence[str],
+        query: Query,
         *,
         size_limit: int,
         allowance: Allowance,
@@ -121,11 +127,10 @@ class LdapConnection:
         self.used_at = time.monotonic()
         return await self._request(
             lambda: self._ldap.search_ext(
-                base,
-                scope,
-                filter_text,
-                list(attributes),
-                0,
+                query.base,
+                query.scope,
+                query.filter_text,
+                list(query.attributes),
                 serverctrls=list(controls) or None,
                 timeout=seconds,
                 sizelimit=size_limit,

@@ -78,14 +78,10 @@ class Directory:
             raise CannotListUsers(fault.text) from None
 
     async def examine(self, url: ServerUrl, user: str) -> tuple[Outcome, list[str]]:
-        """Look up one user at one server, on a connection of its own, and within the time that a
-        server has for it.
+        """Look up one user at one server, on a connection of its own, within `lookup_timeout`.
 
-        Returns:
-            The outcome, and notes for people on what may not be as they meant it.
-
-        Raises:
-            LdapFault: The server could not be asked.
+        Returns the outcome, and notes for people on what may not be as they meant it. Raises
+        LdapFault if the server could not be asked.
         """
         if not _is_possible_name(user):
             return _IMPOSSIBLE_NAME, []

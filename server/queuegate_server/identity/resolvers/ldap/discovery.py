@@ -3,12 +3,16 @@
 import asyncio
 import ipaddress
 import re
-import socket
 from typing import TYPE_CHECKING, Final, NamedTuple
 from urllib.parse import urlsplit
 
 from queuegate_server.identity.resolvers.ldap.errors import ServerFault, SetupFault
-from queuegate_server.runtime.threads import AbandonableThreadPool, AllThreadsHang, StillRunning
+from queuegate_server.runtime.threads import (
+    AbandonableThreadPool,
+    AllThreadsHang,
+    StillRunning,
+    look_up_host,
+)
 
 if TYPE_CHECKING:
     import dns.asyncresolver
@@ -83,20 +87,9 @@ def parse_url(text: str) -> ServerUrl:
 
 
 async def resolve_host(host: str, port: int, threads: AbandonableThreadPool) -> tuple[str, ...]:
-    """Return the IP addresses of a host. Raises ServerFault.
-
-    The system's resolver blocks, so it runs in a thread that may be abandoned.
-    """
+    """Return the IP addresses of a host. Raises ServerFault."""
     try:
-        ipaddress.ip_address(host)
-    except ValueError:
-        pass
-    else:
-        return (host,)
-    try:
-        found = await threads.run(
-            host, lambda: socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-        )
+        return await look_up_host(threads, host, port)
     except OSError as error:
         raise ServerFault(
             f"the host name {host} cannot be resolved: {error.strerror}",
@@ -107,7 +100,6 @@ async def resolve_host(host: str, port: int, threads: AbandonableThreadPool) -> 
             f"an earlier attempt to resolve {host} is still hanging",
             "check the DNS of this machine",
         ) from None
-    return tuple(dict.fromkeys(str(entry[4][0]) for entry in found))
 
 
 async def discover_servers(

@@ -99,8 +99,8 @@ _MAX_INFO_CHARS: Final = 200
 
 def message_id(error: Exception) -> int:
     """Return the id of the request that an error of the driver answers, 0 if it is none."""
-    found = _facts(error).get("msgid", 0)
-    return found if isinstance(found, int) and found > 0 else 0
+    number = _facts(error).get("msgid", 0)
+    return number if isinstance(number, int) and number > 0 else 0
 
 
 def to_fault(error: Exception) -> LdapFault:

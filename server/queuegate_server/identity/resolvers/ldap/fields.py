@@ -10,6 +10,7 @@ from typing import Annotated, Final
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
+from queuegate_server.config_fields import distinct, parsed_by
 from queuegate_server.files.safe_open import read_regular
 from queuegate_server.identity.resolvers.ldap.discovery import is_domain, is_host, parse_url
 from queuegate_server.identity.resolvers.ldap.filters import (
@@ -50,54 +51,28 @@ def _is_bind_name(value: str) -> object:
     return value and (is_dn(value) or _LOGIN_NAME.fullmatch(value))
 
 
-def _distinct(what: str) -> AfterValidator:
-    def check(values: tuple[str, ...]) -> tuple[str, ...]:
-        for position, value in enumerate(values):
-            if value in values[:position]:
-                raise ValueError(f"the {what} {value} is listed twice")
-        return values
+def _file(is_valid: Callable[[bytes], object], message: str) -> AfterValidator:
+    def check(file: Path) -> Path:
+        try:
+            content = read_regular(file, _MAX_FILE_BYTES)
+        except OSError as error:
+            raise ValueError(f"the file cannot be read: {error.strerror}") from None
+        if not is_valid(content):
+            raise ValueError(message)
+        return file
 
     return AfterValidator(check)
 
 
-def _check_file(value: Path) -> Path:
-    if not _content(value).strip():
-        raise ValueError("the file is empty")
-    return value
+def _filter(parse: Callable[[str], object], what: str) -> AfterValidator:
+    def check(value: str) -> str:
+        try:
+            parse(enclosed(value))
+        except BadFilter as error:
+            raise ValueError(f"is not a valid {what}: it {error}") from None
+        return enclosed(value)
 
-
-def _check_keytab(value: Path) -> Path:
-    if not _content(value).startswith(_KEYTAB_VERSIONS):
-        raise ValueError("the file is not a keytab")
-    return value
-
-
-def _content(file: Path) -> bytes:
-    try:
-        return read_regular(file, _MAX_FILE_BYTES)
-    except OSError as error:
-        raise ValueError(f"the file cannot be read: {error.strerror}") from None
-
-
-def _check_url(value: str) -> str:
-    parse_url(value)
-    return value
-
-
-def _check_user_filter(value: str) -> str:
-    try:
-        UserFilter(value)
-    except BadFilter as error:
-        raise ValueError(f"is not a valid user filter: it {error}") from None
-    return enclosed(value)
-
-
-def _check_group_filter(value: str) -> str:
-    try:
-        assertions(enclosed(value))
-    except BadFilter as error:
-        raise ValueError(f"is not a valid filter: it {error}") from None
-    return enclosed(value)
+    return AfterValidator(check)
 
 
 def _as_list(value: object) -> object:
@@ -109,7 +84,7 @@ BaseDns = Annotated[
     tuple[BaseDn, ...],
     BeforeValidator(_as_list),
     Field(min_length=1, max_length=16),
-    _distinct("DN"),
+    distinct("DN"),
 ]
 Attribute = Annotated[
     str, _checked(re.compile(_ATTRIBUTE_TYPE).fullmatch, "is not an attribute name")
@@ -117,15 +92,17 @@ Attribute = Annotated[
 Attributes = Annotated[
     tuple[Attribute, ...], BeforeValidator(_as_list), Field(min_length=1, max_length=8)
 ]
-GroupFilter = Annotated[str, AfterValidator(_check_group_filter)]
-UserFilterText = Annotated[str, AfterValidator(_check_user_filter)]
-ReadableFile = Annotated[Path, AfterValidator(_check_file)]
-Keytab = Annotated[Path, AfterValidator(_check_keytab)]
+GroupFilter = Annotated[str, _filter(assertions, "filter")]
+UserFilterText = Annotated[str, _filter(UserFilter, "user filter")]
+ReadableFile = Annotated[Path, _file(bytes.strip, "the file is empty")]
+Keytab = Annotated[
+    Path, _file(lambda content: content.startswith(_KEYTAB_VERSIONS), "the file is not a keytab")
+]
 TicketCache = Annotated[
     str, _checked(_CACHE.fullmatch, "is not a Kerberos ticket cache: write FILE:/path")
 ]
-Url = Annotated[str, AfterValidator(_check_url)]
-Urls = Annotated[tuple[Url, ...], _distinct("URL")]
+Url = Annotated[str, parsed_by(parse_url)]
+Urls = Annotated[tuple[Url, ...], distinct("URL")]
 Domain = Annotated[str, _checked(is_domain, "is not a domain")]
 Host = Annotated[str, _checked(is_host, "is not a host name")]
 BindName = Annotated[str, _checked(_is_bind_name, "must be a DN, user@domain or DOMAIN\\user")]

@@ -182,15 +182,15 @@ class UserFilter:
             values: Returns the values of an attribute of the entry.
             fold: Whether case does not matter in the texts around the name.
         """
-        found: dict[str, None] = {}
+        names: dict[str, None] = {}
         for name in self._names:
             first, *others = (re.escape(_unescape(part)) for part in _PLACEHOLDER.split(name.value))
             pattern = f"{first}(?P<user>.+){'(?P=user)'.join(others)}"
             flags = re.DOTALL | (re.IGNORECASE if fold else 0)
             for value in values(name.attribute):
                 if match := re.fullmatch(pattern, value, flags):
-                    found[match["user"]] = None
-        return tuple(found)
+                    names[match["user"]] = None
+        return tuple(names)
 
     def expected(self, user: str) -> tuple[tuple[str, str], ...]:
         """Return attributes and values; the user's entry has one of these pairs at least."""

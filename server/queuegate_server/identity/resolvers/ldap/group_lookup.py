@@ -4,7 +4,8 @@ Everything raises LdapFault rather than returning a part of the groups.
 """
 
 import logging
-from collections.abc import Coroutine, Iterator, Sequence
+from collections.abc import Coroutine, Iterable, Iterator, Sequence
+from itertools import chain
 from typing import Any, Final, TypeVar
 
 from queuegate.policy.names import CONTROL_CHARACTER
@@ -121,21 +122,19 @@ class GroupLookup:
         nameless: list[str] = []
         attribute = kind.options.member_of_attribute
         values = await self._session.all_values(self._user, attribute)
-        async with self._session.slices() as slices:
-            for value in values:
-                await slices.pause_when_due()
-                dn = decode_value(value)
-                if dn is None:
-                    self._statistics.note_skipped(repr(value[:_MAX_NAME_BYTES]))
-                    continue
-                group = self._add_dn(kind, dn)
-                if group is None:
-                    continue
-                if group.name is None:
-                    nameless.append(dn)
-                else:
-                    self._add_name(group.name, dn)
-                new.append(dn)
+        async for value in self._session.in_steps(values):
+            dn = decode_value(value)
+            if dn is None:
+                self._statistics.note_skipped(repr(value[:_MAX_NAME_BYTES]))
+                continue
+            group = self._add_dn(kind, dn)
+            if group is None:
+                continue
+            if group.name is None:
+                nameless.append(dn)
+            else:
+                self._add_name(group.name, dn)
+            new.append(dn)
         entries = await self._gather(
             [self._session.read("group names", dn, kind.attributes) for dn in nameless]
         )
@@ -148,8 +147,8 @@ class GroupLookup:
     ) -> list[str]:
         """Add the groups that list any of these DNs; return the DNs of those that are new."""
         parts = kind.member_filters(members)
-        found = await self._gather([self._search(kind, step, text) for text in _any_of(parts)])
-        return await self._add_entries(kind, [entry for entries in found for entry in entries])
+        results = await self._gather([self._search(kind, step, text) for text in _any_of(parts)])
+        return await self._add_entries(kind, chain.from_iterable(results))
 
     async def _add_groups_listing_name(self, kind: GroupKind) -> None:
         """Add the groups that list the user's name, and that of the user's gidNumber."""
@@ -161,33 +160,33 @@ class GroupLookup:
             parts.append(f"({_GID}={gid})")
             attributes = (*attributes, _GID)
         text = f"(|{''.join(parts)})"
-        found = await self._search(kind, "group search", text, attributes)
+        entries = await self._search(kind, "group search", text, attributes)
         if gid is not None:
-            found.sort(key=lambda entry: gid.encode() not in entry.values(_GID))
-            if not found or gid.encode() not in found[0].values(_GID):
+            entries.sort(key=lambda entry: gid.encode() not in entry.values(_GID))
+            if not entries or gid.encode() not in entries[0].values(_GID):
                 # Like NSS: a group without a name goes by its number.
                 self._add_name(gid, gid)
-        await self._add_entries(kind, found)
+        await self._add_entries(kind, entries)
 
     async def _add_gid_group(self, kind: GroupKind) -> None:
         """Add the group of the user's gidNumber."""
         gid = _gid(self._user)
         text = f"(&(objectClass=posixGroup)({_GID}={gid}))"
-        found = await self._search_primary_group(kind, text)
-        if found:
-            await self._add_entries(kind, found)
+        entries = await self._search_primary_group(kind, text)
+        if entries:
+            await self._add_entries(kind, entries)
         else:
             self._add_name(gid, gid)
 
     async def _add_ad_primary_group(self, kind: GroupKind) -> list[str]:
         """Add the group of the user's primaryGroupID; return its DN."""
-        found = await self._search_primary_group(kind, _ad_primary_group_filter(self._user))
-        if not found:
+        entries = await self._search_primary_group(kind, _ad_primary_group_filter(self._user))
+        if not entries:
             raise SetupFault(
                 "the user's primary group is not below group_base",
                 "set group_base to the root of the domain, or primary_group: none",
             )
-        return await self._add_entries(kind, found)
+        return await self._add_entries(kind, entries)
 
     async def _add_in_chain(self, kind: GroupKind, above: list[str]) -> None:
         """Add all groups that contain the user or one of these DNs, directly or by nesting."""
@@ -209,10 +208,10 @@ class GroupLookup:
         for _ in range(self._options.nested_depth):
             if not above:
                 return
-            found: list[str] = []
+            next_level: list[str] = []
             for kind in kinds:
-                found += await self._add_groups_with(kind, above, "nested search")
-            above = found
+                next_level += await self._add_groups_with(kind, above, "nested search")
+            above = next_level
         if above:
             self._statistics.depth_reached += 1
             _LOG.warning(
@@ -234,46 +233,42 @@ class GroupLookup:
         filter_text: str,
         attributes: tuple[str, ...] | None = None,
     ) -> list[LdapEntry]:
-        found = await self._session.search(
+        entries = await self._session.search(
             step,
             kind.options.group_base or "",
             f"(&{kind.options.group_filter}{filter_text})",
             attributes or kind.attributes,
             limit=self._options.max_groups,
         )
-        return await self._below_base(kind, found)
+        return await self._below_base(kind, entries)
 
     async def _search_primary_group(self, kind: GroupKind, filter_text: str) -> list[LdapEntry]:
         base = kind.options.group_base or ""
-        found = await self._session.search(
+        entries = await self._session.search(
             "primary group", base, filter_text, kind.attributes, limit=1, advice=_ONE_PRIMARY_GROUP
         )
-        return await self._below_base(kind, found)
+        return await self._below_base(kind, entries)
 
     async def _below_base(self, kind: GroupKind, entries: list[LdapEntry]) -> list[LdapEntry]:
         """Return the entries without those outside of `group_base`, which no search may find."""
         inside: list[LdapEntry] = []
-        async with self._session.slices() as slices:
-            for entry in entries:
-                await slices.pause_when_due()
-                group = kind.parse(entry.dn)
-                if group is None or group.is_below_base:
-                    inside.append(entry)
-                else:
-                    self._statistics.note_outside(entry.dn, "group_base")
+        async for entry in self._session.in_steps(entries):
+            group = kind.parse(entry.dn)
+            if group is None or group.is_below_base:
+                inside.append(entry)
+            else:
+                self._statistics.note_outside(entry.dn, "group_base")
         return inside
 
-    async def _add_entries(self, kind: GroupKind, entries: Sequence[LdapEntry]) -> list[str]:
+    async def _add_entries(self, kind: GroupKind, entries: Iterable[LdapEntry]) -> list[str]:
         """Add groups whose entries were read; return the DNs of those that are new."""
         new: list[str] = []
-        async with self._session.slices() as slices:
-            for entry in entries:
-                await slices.pause_when_due()
-                group = self._add_dn(kind, entry.dn)
-                if group is not None:
-                    new.append(entry.dn)
-                    name = kind.name_in(entry) if group.name is None else group.name
-                    self._add_name(name, entry.dn)
+        async for entry in self._session.in_steps(entries):
+            group = self._add_dn(kind, entry.dn)
+            if group is not None:
+                new.append(entry.dn)
+                name = kind.name_in(entry) if group.name is None else group.name
+                self._add_name(name, entry.dn)
         return new
 
     def _add_dn(self, kind: GroupKind, dn: str) -> GroupDn | None:

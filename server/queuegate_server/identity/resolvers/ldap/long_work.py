@@ -5,15 +5,14 @@ gRPC hands over one call at a time, and each hand-over takes several turns of th
 rest is longer than a step, and the steps of all connections and lookups share the same rests.
 """
 
-import asyncio
 import time
-from typing import Final, Self
+from typing import Final
 
 LONG_BYTES: Final = 65_536
 """The size of an answer from which reading it is long work."""
 STEP_SECONDS: Final = 0.003
 """The duration after which a step ends."""
-_FREE_SECONDS: Final = 0.001
+FREE_SECONDS: Final = 0.001
 """The duration of work that is not split into steps. Most work is shorter."""
 _SHORT_SECONDS: Final = 0.0003
 """The duration of steps that need no rest: those for usual answers."""
@@ -39,39 +38,3 @@ class Turns:
 
 TURNS: Final = Turns()
 """Those of this process."""
-
-
-class WorkSlices:
-    """Splits long work of a lookup into steps. An asynchronous context manager around that work.
-
-    Lookups that share a lock work one after the other, so that the first has its result soon.
-    """
-
-    def __init__(self, lock: asyncio.Lock) -> None:
-        """Create slices. Only the holder of the lock may do long work."""
-        self._lock = lock
-        self._has_lock = False
-
-    async def __aenter__(self) -> Self:
-        """Start working."""
-        self._begin = time.monotonic()
-        self._end = self._begin + _FREE_SECONDS
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        """Let other lookups do long work."""
-        if self._has_lock:
-            self._lock.release()
-
-    async def pause_when_due(self) -> None:
-        """Let other work run if this step has taken long enough."""
-        now = time.monotonic()
-        if now > self._end:
-            wait = TURNS.wait(now - self._begin)
-            if not self._has_lock:
-                await self._lock.acquire()
-                self._has_lock = True
-                wait = TURNS.wait()
-            await asyncio.sleep(wait)
-            self._begin = time.monotonic()
-            self._end = self._begin + STEP_SECONDS

@@ -149,8 +149,8 @@ class MemberLookup:
             else _RDN_ATTRIBUTES
         )
         wanted = "".join(f"({attribute}={escape(name)})" for attribute in attributes)
-        found = await self._search_groups(kind, f"(|{wanted})", _MAX_SAME_NAME)
-        return [group for group in found if group.name == name]
+        groups = await self._search_groups(kind, f"(|{wanted})", _MAX_SAME_NAME)
+        return [group for group in groups if group.name == name]
 
     async def _search_groups(self, kind: GroupKind, filter_text: str, limit: int) -> list[_Group]:
         has_rid = self._options.primary_group == "active_directory" and kind is self._kinds[0]
@@ -160,15 +160,13 @@ class MemberLookup:
             (*kind.attributes, _SID) if has_rid else kind.attributes,
             limit,
         )
-        found: list[_Group] = []
-        async with self._session.slices() as slices:
-            for entry in entries:
-                await slices.pause_when_due()
-                parsed = kind.parse(entry.dn)
-                if parsed is not None and parsed.is_below_base:
-                    name = kind.name_in(entry) if parsed.name is None else parsed.name
-                    found.append(_Group(parsed.key, entry.dn, kind, name or entry.dn, _rid(entry)))
-        return found
+        groups: list[_Group] = []
+        async for entry in self._session.in_steps(entries):
+            parsed = kind.parse(entry.dn)
+            if parsed is not None and parsed.is_below_base:
+                name = kind.name_in(entry) if parsed.name is None else parsed.name
+                groups.append(_Group(parsed.key, entry.dn, kind, name or entry.dn, _rid(entry)))
+        return groups
 
     async def _add_users_of_gid(self, name: str) -> None:
         """Add the users whose gidNumber is that of a group."""
@@ -190,10 +188,9 @@ class MemberLookup:
                 self._listing.add(name, user)
 
     async def _direct_members(self, group: _Group) -> _Direct:
-        found = self._direct.get(group.key)
-        if found is None:
-            found = self._direct[group.key] = await self._read_members(group)
-        return found
+        if group.key not in self._direct:
+            self._direct[group.key] = await self._read_members(group)
+        return self._direct[group.key]
 
     async def _read_members(self, group: _Group) -> _Direct:
         options = group.kind.options
@@ -253,11 +250,9 @@ class MemberLookup:
     async def _parsed(self, values: Iterable[bytes]) -> dict[NormalizedDn, ParsedDn]:
         """Return the DNs among values."""
         dns: dict[NormalizedDn, ParsedDn] = {}
-        async with self._session.slices() as slices:
-            for dn in filter(None, map(decode_value, values)):
-                if parsed := parse_dn(dn):
-                    dns[normalize(parsed)] = parsed
-                await slices.pause_when_due()
+        async for dn in self._session.in_steps(filter(None, map(decode_value, values))):
+            if parsed := parse_dn(dn):
+                dns[normalize(parsed)] = parsed
         return dns
 
     async def _users_at(self, dns: dict[NormalizedDn, ParsedDn]) -> list[str]:
@@ -277,7 +272,7 @@ class MemberLookup:
 
     async def _groups_at(self, dns: dict[NormalizedDn, ParsedDn]) -> list[_Group]:
         """Return those of the entries that are groups which may contain users and groups."""
-        found: list[_Group] = []
+        below_groups: list[_Group] = []
         for kind in self._kinds:
             base = kind.options.group_base
             if base is None or kind.options.groups_from == "member_uid":
@@ -292,8 +287,8 @@ class MemberLookup:
                 groups = await self._search_groups(
                     kind, _any_of(wanted.values()), self._options.max_groups
                 )
-                found += [group for group in groups if _key(group.dn) in wanted]
-        return found
+                below_groups += [group for group in groups if _key(group.dn) in wanted]
+        return below_groups
 
     async def _users_with(self, filter_text: str) -> list[str]:
         entries = await self._search_users(filter_text)
@@ -311,13 +306,11 @@ class MemberLookup:
             limit=max(self._listing.room, 1),
             advice=_ADVICE,
         )
-        below: list[LdapEntry] = []
-        async with self._session.slices() as slices:
-            for entry in entries:
-                if users.base.contains_entry(entry.dn):
-                    below.append(entry)
-                await slices.pause_when_due()
-        return below
+        return [
+            entry
+            async for entry in self._session.in_steps(entries)
+            if users.base.contains_entry(entry.dn)
+        ]
 
     async def _search(
         self,

@@ -50,7 +50,7 @@ class Notes:
             sources = []
         notes: list[str] = []
         for source in sources:
-            with contextlib.suppress(LdapFault, TimeoutError):
+            with contextlib.suppress(LdapFault, TimeoutError), self._session:
                 async with asyncio.timeout(self._session.options.lookup_timeout):
                     notes += [note async for note in source]
         return notes
@@ -79,7 +79,7 @@ class Notes:
         searched = [kind for kind in self._kinds if kind.options.groups_from != "member_of"]
         if not searched:
             return
-        found = await self._session.search_below(
+        entries = await self._session.search_below(
             "user search",
             self._users.base,
             self._users.filter.for_user(user),
@@ -91,7 +91,7 @@ class Notes:
         contexts = root.values("namingContexts") if root else []
         for kind in searched:
             by_name = kind.options.groups_from == "member_uid"
-            members = [user] if by_name else [entry.dn for entry in found]
+            members = [user] if by_name else [entry.dn for entry in entries]
             parts = "".join(kind.member_filters(members))
             for context in filter(None, map(decode_value, contexts)):
                 groups = await self._session.search(
@@ -112,7 +112,7 @@ class Notes:
     async def _missing_attributes(self) -> AsyncIterator[str]:
         for attribute in member_of_attributes(self._session.options):
             try:
-                found = await self._session.search_below(
+                entries = await self._session.search_below(
                     "user search",
                     self._users.base,
                     f"({attribute}=*)",
@@ -122,7 +122,7 @@ class Notes:
                 )
             except LimitExceeded:
                 continue
-            if not found:
+            if not entries:
                 yield (
                     f"no entry below user_base has a value of {attribute}: the server does not "
                     "maintain it (OpenLDAP needs the overlay memberof, which lists only groups "

@@ -70,20 +70,18 @@ async def _known_attributes(connection: LdapConnection) -> frozenset[str] | None
 
 
 async def _read_schema(connection: LdapConnection) -> frozenset[str] | None:
-    session = SearchSession(connection, Allowance(_MAX_ATTRIBUTES))
     known: set[str] = set()
     try:
-        root = await session.read("schema", "", ["subschemaSubentry"])
-        places = root.values("subschemaSubentry") if root else []
-        if len(places) != 1:
-            return None
-        entry = await session.read("schema", places[0].decode(), ["attributeTypes"])
-        if entry is None:
-            return None
-        types = await session.all_values(entry, "attributeTypes", limit=_MAX_ATTRIBUTES)
-        async with session.slices() as slices:
-            for each in types:
-                await slices.pause_when_due()
+        with SearchSession(connection, Allowance(_MAX_ATTRIBUTES)) as session:
+            root = await session.read("schema", "", ["subschemaSubentry"])
+            places = root.values("subschemaSubentry") if root else []
+            if len(places) != 1:
+                return None
+            entry = await session.read("schema", places[0].decode(), ["attributeTypes"])
+            if entry is None:
+                return None
+            types = await session.all_values(entry, "attributeTypes", limit=_MAX_ATTRIBUTES)
+            async for each in session.in_steps(types):
                 known.update(_names(each.decode("utf-8", "replace")))
     except (LdapFault, UnicodeDecodeError):
         # The lookup itself has succeeded.

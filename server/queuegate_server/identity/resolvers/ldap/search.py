@@ -1,13 +1,14 @@
 """The searches of one lookup on one connection: each bounded, and whole or a failure."""
 
 import asyncio
-from collections.abc import Callable, Coroutine, Sequence
+import time
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
 from typing import Any, Final, Self, TypeVar, cast
 
 import ldap
 from ldap.controls import SimplePagedResultsControl
 
-from queuegate_server.identity.resolvers.ldap.connection import LdapConnection
+from queuegate_server.identity.resolvers.ldap.connection import LdapConnection, Query
 from queuegate_server.identity.resolvers.ldap.dn import SearchBase, normalize, parse_dn
 from queuegate_server.identity.resolvers.ldap.entry import RANGE_OPTION, LdapEntry
 from queuegate_server.identity.resolvers.ldap.errors import (
@@ -17,7 +18,7 @@ from queuegate_server.identity.resolvers.ldap.errors import (
     TooManyEntries,
 )
 from queuegate_server.identity.resolvers.ldap.instrumentation import StepName, timed_step
-from queuegate_server.identity.resolvers.ldap.long_work import WorkSlices
+from queuegate_server.identity.resolvers.ldap.long_work import FREE_SECONDS, STEP_SECONDS, TURNS
 from queuegate_server.identity.resolvers.ldap.pending import Allowance, SearchResult
 
 T = TypeVar("T")
@@ -56,6 +57,8 @@ class SearchSession:
         """
         self._connection = connection
         self._allowance = allowance
+        self._works = False
+        """Whether this lookup holds the lock for long work."""
         self.options = connection.options
 
     def __enter__(self) -> Self:
@@ -66,13 +69,35 @@ class SearchSession:
 
     def __exit__(self, *_: object) -> None:
         """Let the connection be closed if nobody else uses it."""
+        self._end_work()
         self._connection.users -= 1
         if not self._connection.users:
             self._connection.quiet.set()
 
-    def slices(self) -> WorkSlices:
-        """Return the slices for work on the results of searches."""
-        return WorkSlices(self._connection.long_work)
+    async def in_steps(self, items: Iterable[T]) -> AsyncIterator[T]:
+        """Yield items to work on, and let other work run whenever a step has taken long enough.
+
+        Lookups on one connection work one after the other, so that the first soon has its result.
+        """
+        begin = time.monotonic()
+        end = begin + FREE_SECONDS
+        for item in items:
+            if (now := time.monotonic()) > end:
+                wait = TURNS.wait(now - begin)
+                if not self._works:
+                    await self._connection.long_work.acquire()
+                    self._works = True
+                    wait = TURNS.wait()
+                await asyncio.sleep(wait)
+                begin = time.monotonic()
+                end = begin + STEP_SECONDS
+            yield item
+        self._end_work()
+
+    def _end_work(self) -> None:
+        if self._works:
+            self._works = False
+            self._connection.long_work.release()
 
     async def search(
         self,
@@ -91,12 +116,13 @@ class SearchSession:
         `limit` are a fault, with this advice.
         """
         allowance = self._next_allowance()
+        query = Query(base, filter_text, attributes, scope)
         with timed_step(step_name, self._connection.server, self._connection.observe) as step:
             try:
                 result = await self._connection.search(
-                    base, scope, filter_text, attributes, size_limit=limit + 1, allowance=allowance
+                    query, size_limit=limit + 1, allowance=allowance
                 )
-                found = await self._whole(result, attributes)
+                entries = await self._whole(result, attributes)
             except TooManyEntries as fault:
                 if fault.received > limit:
                     raise LimitExceeded(limit, advice) from None
@@ -105,12 +131,12 @@ class SearchSession:
                         f"{fault.detail}, after {fault.received} entries",
                         "set page_size, or raise the size limit for the bind account",
                     ) from None
-                found = await self._search_in_pages(base, scope, filter_text, attributes, limit)
-            if len(found) > limit:
+                entries = await self._search_in_pages(query, limit)
+            if len(entries) > limit:
                 raise LimitExceeded(limit, advice)
-            entries = "1 entry" if len(found) == 1 else f"{len(found)} entries"
-            step.detail = f"{entries} for {filter_text} below {base}"
-            return found
+            count = "1 entry" if len(entries) == 1 else f"{len(entries)} entries"
+            step.detail = f"{count} for {filter_text} below {base}"
+            return entries
 
     async def search_below(
         self,
@@ -144,11 +170,9 @@ class SearchSession:
             return results[0]
         # One of the DNs may be below another.
         entries: dict[object, LdapEntry] = {}
-        async with self.slices() as slices:
-            for entry in (entry for result in results for entry in result):
-                parsed = parse_dn(entry.dn)
-                entries.setdefault(normalize(parsed) if parsed else entry.dn, entry)
-                await slices.pause_when_due()
+        async for entry in self.in_steps(entry for result in results for entry in result):
+            parsed = parse_dn(entry.dn)
+            entries.setdefault(normalize(parsed) if parsed else entry.dn, entry)
         if len(entries) > limit:
             raise LimitExceeded(limit, advice)
         return [*entries.values()]
@@ -160,20 +184,19 @@ class SearchSession:
         allowance = self._next_allowance()
         with timed_step(step_name, self._connection.server, self._connection.observe) as step:
             try:
-                result = await self._connection.search(
-                    dn, ldap.SCOPE_BASE, _ANY_ENTRY, attributes, size_limit=2, allowance=allowance
-                )
-                found = await self._whole(result, attributes)
+                query = Query(dn, _ANY_ENTRY, attributes, ldap.SCOPE_BASE)
+                result = await self._connection.search(query, size_limit=2, allowance=allowance)
+                entries = await self._whole(result, attributes)
             except NoSuchEntry:
-                found = []
-            step.detail = f"{dn}: {'read' if found else 'not found'}"
-            if len(found) > 1:
+                entries = []
+            step.detail = f"{dn}: {'read' if entries else 'not found'}"
+            if len(entries) > 1:
                 raise ServerFault(f"the server answered a read of {dn!r:.200} with several entries")
-            if found and not SearchBase(dn, "base").contains_entry(found[0].dn):
+            if entries and not SearchBase(dn, "base").contains_entry(entries[0].dn):
                 raise ServerFault(
-                    f"the server answered a read of {dn!r:.200} with {found[0].dn!r:.200}"
+                    f"the server answered a read of {dn!r:.200} with {entries[0].dn!r:.200}"
                 )
-            return found[0] if found else None
+            return entries[0] if entries else None
 
     async def all_values(
         self,
@@ -225,24 +248,16 @@ class SearchSession:
             connection.is_active_directory = _AD_CAPABILITY in capabilities
         return connection.is_active_directory
 
-    async def _search_in_pages(
-        self, base: str, scope: int, filter_text: str, attributes: Sequence[str], limit: int
-    ) -> list[LdapEntry]:
+    async def _search_in_pages(self, query: Query, limit: int) -> list[LdapEntry]:
         """Return the entries, or more than `limit` of them as soon as there are more."""
-        found: list[LdapEntry] = []
+        entries: list[LdapEntry] = []
         cookie = b""
         size = min(self.options.page_size, limit + 1)
         for _ in range(limit // size + _MORE_PAGES):
             control = SimplePagedResultsControl(criticality=True, size=size, cookie=cookie)
             try:
                 result = await self._connection.search(
-                    base,
-                    scope,
-                    filter_text,
-                    attributes,
-                    size_limit=0,
-                    allowance=self._next_allowance(),
-                    controls=[control],
+                    query, size_limit=0, allowance=self._next_allowance(), controls=[control]
                 )
             except TooManyEntries as fault:
                 raise SetupFault(
@@ -250,12 +265,12 @@ class SearchSession:
                     "raise the size limit for the bind account (slapd: limits … "
                     "size.prtotal=unlimited)",
                 ) from None
-            found += await self._entries(result, attributes)
+            entries += await self._entries(result, query.attributes)
             next_cookie = _page_cookie(result.controls)
             if next_cookie is None:
                 raise ServerFault("the server sent a page without stating whether it is the last")
-            if not next_cookie or len(found) > limit:
-                return found
+            if not next_cookie or len(entries) > limit:
+                return entries
             cookie = next_cookie
         raise ServerFault(
             f"the server sent {limit // size + _MORE_PAGES} pages for a result of at most {limit} "
@@ -279,12 +294,10 @@ class SearchSession:
     async def _entries(self, result: SearchResult, requested: Sequence[str]) -> list[LdapEntry]:
         entries: list[LdapEntry] = []
         names = frozenset(name.partition(RANGE_OPTION)[0].lower() for name in requested)
-        async with self.slices() as slices:
-            for dn, attributes in result.entries:
-                entry = LdapEntry(dn, attributes)
-                entry.check_names(names)
-                entries.append(entry)
-                await slices.pause_when_due()
+        async for dn, attributes in self.in_steps(result.entries):
+            entry = LdapEntry(dn, attributes)
+            entry.check_names(names)
+            entries.append(entry)
         return entries
 
 

@@ -97,7 +97,7 @@ class UserLookup:
         allowance = Allowance(self._options.max_groups, _FEWER_GROUPS)
         with SearchSession(connection, allowance) as session:
             try:
-                found = await session.search_below(
+                entries = await session.search_below(
                     "user search",
                     self._users.base,
                     filter_text,
@@ -108,7 +108,7 @@ class UserLookup:
             except LimitExceeded:
                 self._statistics.ambiguous += 1
                 raise
-            match = self._only_match(found, user)
+            match = self._only_match(entries, user)
             if match is _NO_SUCH_USER:
                 await check_user_filter(connection, self._options)
             if isinstance(match, NoSuchUser):
@@ -136,11 +136,9 @@ class UserLookup:
                 limit=limit,
                 advice=_NARROW,
             )
-            async with session.slices() as slices:
-                for entry in entries:
-                    await slices.pause_when_due()
-                    if users.base.contains_entry(entry.dn):
-                        names.update(dict.fromkeys(self._names_of(entry)))
+            async for entry in session.in_steps(entries):
+                if users.base.contains_entry(entry.dn):
+                    names.update(dict.fromkeys(self._names_of(entry)))
         return [*names]
 
     def _names_of(self, entry: LdapEntry) -> tuple[str, ...]:
@@ -154,11 +152,11 @@ class UserLookup:
         return self._users.names(entry)
 
     def _only_match(
-        self, found: Sequence[LdapEntry], user: str
+        self, entries: Sequence[LdapEntry], user: str
     ) -> tuple[LdapEntry, str] | NoSuchUser:
         """Return the entry of a user, and the name as the entry spells it. Raises SetupFault."""
-        inside = [entry for entry in found if self._is_in_user_base(entry)]
-        if found and not inside:
+        inside = [entry for entry in entries if self._is_in_user_base(entry)]
+        if entries and not inside:
             return _OUTSIDE_BASE
         matching = [
             (entry, name) for entry in inside if (name := self._users.spelling(entry, user))
