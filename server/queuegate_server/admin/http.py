@@ -107,7 +107,7 @@ class AdminServer:
         await self._runner.setup()
         server = self._runner.server
         if server is None:
-            raise AssertionError("set up above")
+            raise AssertionError("the runner has no server")
         self._connections.start(server)
         _LOG.info("operations port is open", extra={"address": self.address})
 
@@ -150,7 +150,7 @@ class AdminServer:
             return await handler(request)
         connection = request.protocol
         if not isinstance(connection, ProbeConnection):
-            raise TypeError("made by probe_connections")
+            raise TypeError("the connection is not a ProbeConnection")
         request[ADMIT] = partial(self._admit, site, connection)
         return await handler(request)
 

@@ -1,1 +1,1 @@
-"""The Kubernetes side: records the creator of a workload as its owner."""
+"""The admission webhook, which records who creates a workload in Kubernetes."""

@@ -219,5 +219,5 @@ def _bounded_warnings(warnings: Sequence[str]) -> list[str]:
     return written
 
 
-def _shortened(text: str, most: int = _MAX_MESSAGE) -> str:
-    return text if len(text) <= most else f"{text[: most - 1]}…"
+def _shortened(text: str, length: int = _MAX_MESSAGE) -> str:
+    return text if len(text) <= length else f"{text[: length - 1]}…"

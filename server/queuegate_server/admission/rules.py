@@ -1,4 +1,4 @@
-"""The rules: who may set the annotation, where it is added, and that it never changes. Pure.
+"""Decides who may set the annotation and where it is added, and keeps it from changing. Pure.
 
 Namespace filters only affect where the annotation is added. It is checked wherever it is present:
 YuniKorn schedules any pod that names it in `schedulerName`, even one without an application ID in a

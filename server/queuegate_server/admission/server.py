@@ -154,7 +154,7 @@ class WebhookServer:
         await self._runner.setup()
         server = self._runner.server
         if server is None:
-            raise AssertionError("set up above")
+            raise AssertionError("the runner has no server")
         self._connections.start(server)
 
     async def close(self) -> None:
@@ -172,7 +172,7 @@ class WebhookServer:
     async def _bounded(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         connection = request.protocol
         if not isinstance(connection, WebhookConnection):
-            raise TypeError("made by WebhookConnections")
+            raise TypeError("the connection is not a WebhookConnection")
         connection.touch()
         self._in_flight += 1
         self._idle.clear()

@@ -177,8 +177,8 @@ class Console:
         if route.method == "POST":
             if turns is not None:
                 turns.check()
-            most, with_files = route.max_form_bytes, turns is not None
-            form = await self._form(request, most, principal.name, with_files=with_files)
+            max_bytes, with_files = route.max_form_bytes, turns is not None
+            form = await self._form(request, max_bytes, principal.name, with_files=with_files)
         if route.role is Role.ADMIN:
             fields = {"caller": principal.name, "path": route.path}
             _LOG.info("administrator page", extra=fields)
@@ -208,14 +208,14 @@ class Console:
         self._services.sign_ins[result] += 1
 
     async def _form(
-        self, request: web.Request, most: int, caller: str, *, with_files: bool = False
+        self, request: web.Request, max_bytes: int, caller: str, *, with_files: bool = False
     ) -> dict[str, str]:
         """Return the fields of a form sent by a page of the console."""
         if not is_own_origin(request):
             raise PermissionDenied("the form was sent by another site")
         try:
-            posted = await posted_fields(request, most, self._form_steps, with_files=with_files)
-            fields = first_values(posted)
+            posted = posted_fields(request, max_bytes, self._form_steps, with_files=with_files)
+            fields = first_values(await posted)
         except ValueError:
             raise web.HTTPBadRequest from None
         session = cookie(request, COOKIE) or ""

@@ -58,13 +58,13 @@ class Steps:
 
 
 async def posted_fields(
-    request: web.Request, most: int, steps: Steps, *, with_files: bool = False
+    request: web.Request, max_bytes: int, steps: Steps, *, with_files: bool = False
 ) -> Fields:
     """Return the fields of a form and their values. The value of a file is its contents.
 
     Args:
         request: The request.
-        most: The maximum size of the body, in bytes.
+        max_bytes: The maximum size of the body, in bytes.
         steps: Shared by all forms.
         with_files: Whether the form may be `multipart/form-data`.
 
@@ -79,7 +79,7 @@ async def posted_fields(
     if request.content_length is None:
         # One-byte chunks take a thousand times as long to read.
         raise web.HTTPLengthRequired
-    body = await _read(request, most, steps)
+    body = await _read(request, max_bytes, steps)
     return await parse(body, steps)
 
 
@@ -105,19 +105,19 @@ def _parser(
     raise web.HTTPUnsupportedMediaType
 
 
-async def _read(request: web.Request, most: int, steps: Steps) -> bytes:
+async def _read(request: web.Request, max_bytes: int, steps: Steps) -> bytes:
     """Return the body. A form that is slightly too large is still read to its end, so that its
     browser reads the response.
     """
     size, body = 0, bytearray()
-    if (request.content_length or 0) <= most * _DRAIN_FACTOR:
+    if (request.content_length or 0) <= max_bytes * _DRAIN_FACTOR:
         try:
             async with asyncio.timeout(READ_SECONDS):
                 async for chunk in request.content.iter_any():
                     size += len(chunk)
-                    if size <= most:
+                    if size <= max_bytes:
                         body += chunk
-                    elif size > most * _DRAIN_FACTOR:
+                    elif size > max_bytes * _DRAIN_FACTOR:
                         break
                     # The event loop decrypts the next piece.
                     await steps.step()
@@ -125,9 +125,9 @@ async def _read(request: web.Request, most: int, steps: Steps) -> bytes:
             raise web.HTTPRequestTimeout from None
         except (OSError, web.RequestPayloadError):  # even if the client has disconnected
             raise ValueError("the body is malformed") from None
-        if size <= most:
+        if size <= max_bytes:
             return bytes(body)
-    raise web.HTTPRequestEntityTooLarge(most, size)
+    raise web.HTTPRequestEntityTooLarge(max_bytes, size)
 
 
 async def _parse_urlencoded(body: bytes, steps: Steps) -> Fields:

@@ -51,12 +51,13 @@ class EvaluatedAcl(NamedTuple):
     queue_url: Url
 
 
-def _why(visit: Visit, failed: GroupsUnavailable) -> str:
+def _explain(visit: Visit, failure: GroupsUnavailable) -> str:
     """Return why there is no decision. Callers of the console may see what Health shows."""
-    cause = (
-        "" if isinstance(failed, TooManyLookups) else failure_of(visit.services, failed.resolver)
-    )
-    return str(failed).replace("; see the server's log", f": {cause}") if cause else str(failed)
+    cause = ""
+    if not isinstance(failure, TooManyLookups):
+        cause = failure_of(visit.services, failure.resolver)
+    text = str(failure)
+    return text.replace("; see the server's log", f": {cause}") if cause else text
 
 
 async def show(visit: Visit) -> View:
@@ -81,10 +82,10 @@ async def show(visit: Visit) -> View:
     elif asked.user or asked.queue:
         try:
             verdict = await _decide(visit, asked, snapshot)
-        except (InvalidRequest, UnknownPartition) as failed:
-            error, status = to_status(failed).proto.message, 400
-        except GroupsUnavailable as failed:
-            unanswered, status = _why(visit, failed), 503
+        except (InvalidRequest, UnknownPartition) as failure:
+            error, status = to_status(failure).proto.message, 400
+        except GroupsUnavailable as failure:
+            unanswered, status = _explain(visit, failure), 503
     served = snapshot.served.get(asked.partition)
     page = {
         "asked": asked,

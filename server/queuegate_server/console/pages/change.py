@@ -76,10 +76,10 @@ async def assess(visit: Visit) -> View:
             assessment = await _assessment(
                 services, sources[source], text, claims, by_people=by_people
             )
-        except ParserError as failed:
-            error = f"The policy cannot be assessed: {failed} ({failed.remedy})"
-        except OSError as failed:
-            error = f"The policy cannot be assessed: {failed.strerror} ({remedy(failed)})"
+        except ParserError as failure:
+            error = f"The policy cannot be assessed: {failure} ({failure.remedy})"
+        except OSError as failure:
+            error = f"The policy cannot be assessed: {failure.strerror} ({remedy(failure)})"
     is_long = len(text) > MAX_SHOWN_TEXT
     return _view(
         services,

@@ -42,10 +42,10 @@ async def show(visit: Visit) -> View:
         try:
             resolution = await _resolution(visit, user, partition)
             rows, following = await _queues(visit, user, partition)
-        except (InvalidRequest, UnknownPartition) as failed:
-            error, status = to_status(failed).proto.message, 400
-        except GroupsUnavailable as failed:
-            queues_error, status = str(failed), 503
+        except (InvalidRequest, UnknownPartition) as failure:
+            error, status = to_status(failure).proto.message, 400
+        except GroupsUnavailable as failure:
+            queues_error, status = str(failure), 503
     page = {
         "user": user,
         "partition": partition,
