@@ -39,14 +39,25 @@ gRPC itself answers some calls before they reach the service, without an `ErrorI
 
 ## Advice for clients
 
-- Retry after `RESOURCE_EXHAUSTED` with `RATE_LIMITED` or `OVERLOADED`, and after `UNAVAILABLE`, at
-  the time that `RetryInfo` gives, or else after a second. For any other error, something must
-  change first: the request, the policy, or the caller's rights.
-- `PERMISSION_DENIED` and `UNAUTHENTICATED` are about the caller, never about the user in the
-  question: the deployment is at fault. A shim should keep the application, ask again, and alert an
-  administrator. If it rejected the application, one wrong setting would reject all applications.
-- Set a deadline. In the clients for Python and Go it is one second by default, within which they
-  retry a call that ended with `UNAVAILABLE` or `CANCELLED` up to three times.
+The clients for Python and Go do this, except for the part of the shim that calls them. For another
+language, start with the example for [Java](../how-to/java.md) or [Node](../how-to/node.md).
+
+- **Grant access only if `allowed` is true.** Treat an answer as an error if its `reason` belongs to
+  the opposite outcome. A `reason` that you do not know changes nothing.
+- **Set a deadline**, such as one second, for each call with its retries.
+- **Retry within the deadline** with gRPC's own retries, after `UNAVAILABLE` and `CANCELLED`: four
+  attempts, the first pause 0.05 s. The server stops retries that would be pointless.
+- **Wait, then ask again** if a call, or a question of a batch, still ends with `UNAVAILABLE`,
+  `CANCELLED`, `DEADLINE_EXCEEDED` or `RESOURCE_EXHAUSTED`: at the time that `RetryInfo` gives, or
+  else after a second. A shim holds the application until then. If a message was too large, send
+  less at once instead.
+- **Wait and alert an administrator** after `PERMISSION_DENIED` and `UNAUTHENTICATED`. They are
+  about the caller, never about the user in the question: if a shim rejected the application, one
+  wrong setting would reject all applications.
+- **Reject the application** after any other error: the request, the policy or the server must
+  change before the same question can be answered.
+- **Raise the limit on responses** for large batches and lists. Most gRPC libraries accept 4 MiB;
+  the clients for Python and Go accept 64 MiB.
 """
 _CAUSES: Final = {
     "RESOURCE_EXHAUSTED": (

@@ -1,12 +1,17 @@
 """The generated pages are those that the code gives."""
 
+import re
 from pathlib import Path
 
+import grpc
 import pytest
 from click.testing import CliRunner
 
 from docs.generate import chart
 from docs.generate.pages import PAGES
+from queuegate._errors import from_item
+from queuegate.exceptions import CouldNotAsk, NotPermitted
+from queuegate.v1.status_pb2 import Status
 from queuegate_server.cli.main import command_group
 from tests.e2e.documentation.reader import CHECKOUT
 
@@ -31,6 +36,23 @@ def test_an_option_with_a_variable_is_not_required(command: str, variable: str) 
     refused = CliRunner().invoke(command_group(), command.split(), env={variable: "/nosuch"})
     assert "Missing option" not in refused.stderr
     assert refused.exit_code == 2
+
+
+def test_the_advice_for_clients_is_what_the_clients_do() -> None:
+    page = PAGES["errors.md"]().replace("\n  ", " ")
+    advice = {
+        kind: set(re.findall(r"`([A-Z_]{5,})`", bullet))
+        for kind, bullet in (
+            (CouldNotAsk, "Wait, then ask again"),
+            (NotPermitted, "Wait and alert an administrator"),
+        )
+        for bullet in re.findall(rf"^- \*\*{bullet}\*\*(.*)$", page, re.MULTILINE)
+    }
+    kinds = {code.name: from_item(Status(code=code.value[0])) for code in grpc.StatusCode}
+    assert advice == {
+        kind: {name for name, error in kinds.items() if isinstance(error, kind)}
+        for kind in (CouldNotAsk, NotPermitted)
+    }
 
 
 def test_the_schema_of_the_helm_chart_is_up_to_date() -> None:
