@@ -18,14 +18,14 @@ from queuegate_server.admission.rules import (
 from queuegate_server.admission.settings import AdmissionSettingsError, read_settings
 from queuegate_server.admission.settings_lint import lint_settings
 from queuegate_server.admission.workloads import UnreadableObject
-from queuegate_server.files.config_keys import (
+from queuegate_server.files.configmap import (
     CONFIGS,
     DEFAULTS,
     POLICY_GROUP,
+    decompress,
     is_compressed,
     queues_key,
 )
-from queuegate_server.files.configmap import decompress
 from queuegate_server.formats.diagnostics import Severity, quoted
 from queuegate_server.formats.registry import YUNIKORN
 from queuegate_server.policystore import parser_process

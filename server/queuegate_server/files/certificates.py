@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger("queuegate_server.files")
 _READ_SECONDS: Final = 10.0
+_NO_CERTIFICATE: Final = "contains no readable PEM certificate"
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +83,7 @@ class CertificateReloader(WatchedValue[tuple[bytes, ...], ServerCertificate]):
         try:
             leaf, *_ = certificates = _parse(chain)
         except ValueError:
-            raise self._no_certificate(self._certificate_file) from None
+            raise BadFile(f"{self._certificate_file}: {_NO_CERTIFICATE}") from None
         loaded = ServerCertificate(
             chain,
             key,
@@ -107,7 +108,7 @@ class CertificateReloader(WatchedValue[tuple[bytes, ...], ServerCertificate]):
             try:
                 context.load_verify_locations(self._client_ca_file)
             except ssl.SSLError:
-                raise self._no_certificate(self._client_ca_file) from None
+                raise BadFile(f"{self._client_ca_file}: {_NO_CERTIFICATE}") from None
         try:
             # With an empty passphrase, OpenSSL does not prompt for one on the terminal.
             context.load_cert_chain(self._certificate_file, self._key_file, password="")
@@ -117,10 +118,6 @@ class CertificateReloader(WatchedValue[tuple[bytes, ...], ServerCertificate]):
                 f" belong to {self._certificate_file} ({error.reason or 'unreadable'})"
             ) from None
         return context
-
-    @staticmethod
-    def _no_certificate(path: Path) -> BadFile:
-        return BadFile(f"{path}: contains no readable PEM certificate")
 
     def _warn_if_invalid(self, loaded: ServerCertificate) -> None:
         fields = {"file": str(self._certificate_file)}

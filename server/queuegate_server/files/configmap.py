@@ -1,4 +1,5 @@
-"""ConfigMaps as mounted by Kubernetes: a folder for each, with a file for each key.
+"""YuniKorn's ConfigMaps: their keys, and the folders on which Kubernetes mounts them, with a file
+for each key.
 
 As in YuniKorn, a key of `binaryData` that ends in `.gz` is compressed and stands for the key
 without that suffix, because large policies exceed the 1 MiB limit of a ConfigMap.
@@ -10,21 +11,43 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from queuegate_server.files.config_keys import (
-    POLICY_GROUP,
-    decompressed_key,
-    is_compressed,
-    queues_key,
+from queuegate_server.files.safe_open import (
+    file_status,
+    gunzip,
+    open_regular,
+    read_at_most,
+    read_regular,
 )
-from queuegate_server.files.safe_open import gunzip, open_regular, read_at_most, read_regular
-from queuegate_server.files.watcher import file_status
 
+DEFAULTS: Final = "yunikorn-defaults"
+"""The ConfigMap that comes with the scheduler."""
+CONFIGS: Final = "yunikorn-configs"
+"""The ConfigMap that administrators edit, whose keys take precedence."""
+POLICY_GROUP: Final = "service.policyGroup"
+"""The key that names the policy group GROUP. The scheduler then reads the key GROUP.yaml."""
+_GZIP: Final = ".gz"
 MAX_BYTES: Final = 4 * 1024 * 1024
 """The maximum size read from a folder. A ConfigMap holds 1 MiB."""
 _MAX_GROUP_BYTES: Final = 253
 """The maximum length of a key."""
 _DATA: Final = "..data"
 _MAX_ATTEMPTS: Final = 5
+
+
+def queues_key(values: Mapping[str, bytes]) -> str:
+    """Return the key with the queues that the scheduler reads."""
+    group = values.get(POLICY_GROUP, b"").decode("utf-8", "replace")
+    return f"{group or 'queues'}.yaml"
+
+
+def is_compressed(key: str) -> bool:
+    """Return whether the value of a key is compressed."""
+    return key.lower().endswith(_GZIP)
+
+
+def decompressed_key(key: str) -> str:
+    """Return the key that a compressed key stands for. Any other key is returned unchanged."""
+    return key[: -len(_GZIP)] if is_compressed(key) else key
 
 
 class ConfigMapFolders:

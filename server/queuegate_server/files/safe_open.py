@@ -65,6 +65,12 @@ def read_regular(path: Path, max_bytes: int) -> bytes:
         return read_at_most(opened, max_bytes)
 
 
+def file_status(path: Path) -> tuple[int, ...]:
+    """Return numbers that identify the version of a file or folder, following links."""
+    status = path.stat()
+    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
+
+
 def read_at_most(stream: ByteStream, max_bytes: int) -> bytes:
     """Return the rest of a stream, or `max_bytes` + 1 bytes of a longer one.
 

@@ -17,7 +17,7 @@ from typing import Final, Generic, NamedTuple, Protocol, TypeVar
 
 import watchfiles
 
-from queuegate_server.files.safe_open import read_regular
+from queuegate_server.files.safe_open import file_status, read_regular
 from queuegate_server.runtime.threads import AbandonableThreadPool, AllThreadsHang
 
 R = TypeVar("R")
@@ -105,12 +105,6 @@ class Files:
             if len(content) > MAX_BYTES:
                 raise OSError(None, f"is larger than {MAX_BYTES} bytes", file.name)
         return contents
-
-
-def file_status(path: Path) -> tuple[int, ...]:
-    """Return numbers that identify the version of a file or folder, following links."""
-    status = path.stat()
-    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
 
 
 class Content(NamedTuple, Generic[T]):

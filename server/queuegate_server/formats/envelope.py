@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
-from queuegate_server.files.config_keys import (
+from queuegate_server.files.configmap import (
     CONFIGS,
     DEFAULTS,
     POLICY_GROUP,
@@ -20,7 +20,7 @@ from queuegate_server.files.config_keys import (
 )
 from queuegate_server.files.safe_open import gunzip
 from queuegate_server.formats.diagnostics import Diagnostic, Diagnostics, ParseError, TooManyErrors
-from queuegate_server.formats.source_text import MAX_BYTES, split_lines
+from queuegate_server.formats.source_text import MAX_BYTES, source_lines, split_lines
 from queuegate_server.formats.yaml_nodes import MappingNode, Node, ScalarNode, SequenceNode
 from queuegate_server.formats.yaml_reader import read_documents
 
@@ -182,10 +182,8 @@ def _chosen(envelope: Policy) -> Policy | None:
     first, *others = values
     different = [each for each in others if each.node.text != first.node.text]
     if different:
-        message = (
-            f"the file contains several policies: {first.key} on line {first.node.line}, and"
-            f" {different[0].key} on line {different[0].node.line}"
-        )
+        message = f"the file contains several policies: {first.key} on line {first.node.line}, and"
+        message += f" {different[0].key} on line {different[0].node.line}"
         raise ParseError(different[0].node, message, "put each in a file of its own")
     key = decompressed_key(first.key)
     if first.section.is_binary:
@@ -272,7 +270,7 @@ def _decoded(value: _Value) -> bytes:
 def _in_place(envelope: Policy, value: _Value) -> Policy:
     """Return a text of a document at its position in the file."""
     text = value.node.text
-    lines = split_lines(envelope.data.decode().removeprefix("\ufeff"))
+    lines = source_lines(envelope.data)
     start = value.node.line - 1
     header = lines[start][value.node.column - 1 :]
     if not header.startswith("|"):

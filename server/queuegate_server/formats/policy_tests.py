@@ -92,9 +92,8 @@ class _Reader:
         values = self._fields.values(mapping, readers, "a file of tests")
         policy, config = (_text(values.get(key)) for key in ("policy", "config"))
         if not policy and not config:
-            self.diagnostics.error(
-                root, "does not name a policy", "write `policy: FILE`, relative to this file"
-            )
+            remedy = "write `policy: FILE`, relative to this file"
+            self.diagnostics.error(root, "does not name a policy", remedy)
         users = values.get("users")
         for name, (_, node) in users.entries.items() if users else ():
             self._users[name] = self._groups(name, node)
@@ -155,9 +154,8 @@ class _Reader:
     def _known_word(self, node: ScalarNode | None, known: Collection[str]) -> None:
         if node is not None and node.text not in known:
             message = f"{quoted(node.text)} is not one of {', '.join(known)}"
-            self.diagnostics.error(
-                node, message, _suggestion(node.text, known) or "use one of them"
-            )
+            remedy = _suggestion(node.text, known) or "use one of them"
+            self.diagnostics.error(node, message, remedy)
 
     def _known_user(self, node: ScalarNode) -> None:
         if node.text not in self._users:

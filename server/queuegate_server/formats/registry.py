@@ -217,10 +217,9 @@ def detect_and_check(
     with_lint: bool,
 ) -> tuple[str, list[Diagnostic]]:
     """Return the format of a file and what `check_file` returns, opening it only once."""
-    if not format_name and _SPARK_PROPERTY.match(data[:_MAX_SNIFFED_BYTES]):
-        format_name = SPARK_DEFAULTS
-    if format_name == SPARK_DEFAULTS:
-        return format_name, list(read_spark_defaults(data, file, with_lint=with_lint)[1])
+    is_spark = not format_name and _SPARK_PROPERTY.match(data[:_MAX_SNIFFED_BYTES])
+    if is_spark or format_name == SPARK_DEFAULTS:
+        return SPARK_DEFAULTS, list(read_spark_defaults(data, file, with_lint=with_lint)[1])
     if format_name == YARN_SITE:
         return format_name, _check_site(data, file, options, with_lint=with_lint)
     if format_name:

@@ -57,9 +57,8 @@ def _read(text: str, diagnostics: Diagnostics) -> Iterator[tuple[Position, str, 
         match = _LINE.fullmatch(line)
         if match is None or (match["key"].startswith("spark.") and "\\" in line and "acls" in line):
             message = f"{quoted(stated)} is not a valid property"
-            diagnostics.error(
-                position, message, "write the name, a space and the value on one line"
-            )
+            remedy = "write the name, a space and the value on one line"
+            diagnostics.error(position, message, remedy)
             continue
         name, value = match["key"], match["value"].strip(TRIMMED)
         try:

@@ -211,10 +211,8 @@ class _Builder:
     def _key(self, node: Node) -> ScalarNode:
         if isinstance(node, ScalarNode) and not node.is_null:
             return node
-        message = (
-            "a key is missing" if isinstance(node, ScalarNode) else "a key is a list or a mapping"
-        )
-        raise ParseError(node, message, "write text before the colon")
+        fault = "missing" if isinstance(node, ScalarNode) else "a list or a mapping"
+        raise ParseError(node, f"a key is {fault}", "write text before the colon")
 
     def _merge(self, mapping: MappingNode, merged: list[Node]) -> None:
         for node in merged:

@@ -7,13 +7,14 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from queuegate.policy.yarn_acl import Semantics
-from queuegate_server.files.config_keys import POLICY_GROUP, queues_key
 from queuegate_server.files.configmap import (
+    POLICY_GROUP,
     BadCompression,
     ConfigMapFolders,
     decompress,
     is_mounted,
     key_instead,
+    queues_key,
 )
 from queuegate_server.files.safe_open import remedy
 from queuegate_server.files.watcher import (

@@ -47,9 +47,8 @@ def _ambiguities(text: str, semantics: Semantics) -> Iterator[Suspicion]:
     if WILDCARD in hadoop.users | hadoop.groups:
         yield Suspicion("a * among other names is an ordinary name", "write * alone, or remove it")
     if differs := describe_difference(text):
-        message = (
-            f"{quoted(text)} is ambiguous: {differs}; this file is read with semantics {semantics}"
-        )
+        message = f"{quoted(text)} is ambiguous: {differs}; this file is read with"
+        message += f" semantics {semantics}"
         remedy = "write users, one space, groups, and separate names with commas only"
         yield Suspicion(message, remedy)
 

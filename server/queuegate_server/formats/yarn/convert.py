@@ -61,7 +61,7 @@ def convert(
     converter = _Converter(scheduler, names, Diagnostics(file))
     queues = converter.convert()
     header = [line.format(file=quoted(file), semantics=options.semantics) for line in _HEADER]
-    text = write_queues(queues, (*header, *converter.remarks))
+    text = _document(queues, (*header, *converter.remarks))
     if len(text) > MAX_BYTES:
         message = f"the queues.yaml would be larger than {MAX_BYTES} bytes"
         diagnostic = Diagnostic(file, 0, 0, Severity.ERROR, message, "flatten or split the tree")
@@ -69,7 +69,7 @@ def convert(
     return Conversion(text, tuple(converter.remarks), converter.diagnostics.sorted(), diagnostics)
 
 
-class WrittenQueue(NamedTuple):
+class _WrittenQueue(NamedTuple):
     """A queue to write, with only names that YuniKorn accepts."""
 
     path: str
@@ -86,7 +86,7 @@ class _Converter:
     diagnostics: Diagnostics
     remarks: list[str] = field(default_factory=list)
 
-    def convert(self) -> Sequence[WrittenQueue]:
+    def convert(self) -> Sequence[_WrittenQueue]:
         """Return the queues to write, and report the omissions."""
         positions = {queue.path: queue.position for queue in self.loaded.file.queues}
         parents = {*map(parent_path, positions)}
@@ -103,7 +103,7 @@ class _Converter:
                     admin = self._with_cluster_admins(admin)
                 submit = self._expressed(submit, "submit", path, positions[path])
                 admin = self._expressed(admin, "admin", path, positions[path])
-            written.append(WrittenQueue(path, submit, admin, path in parents))
+            written.append(_WrittenQueue(path, submit, admin, path in parents))
         if not is_open:
             self._report_templates()
         return written
@@ -214,20 +214,16 @@ def _obstacle(path: str, spellings: Counter[str]) -> tuple[str, str] | None:
     if path.lower() == RECOVERY_QUEUE:
         return "in YuniKorn this is the recovery queue; nobody can submit to it", "rename it"
     if spellings[path.lower()] > 1:
-        message = (
-            f"{quoted(name)} differs from a sibling only in case: in YuniKorn they are one queue"
-        )
-        return message, "rename one of them"
+        message = f"{quoted(name)} differs from a sibling only in case"
+        return f"{message}: in YuniKorn they are one queue", "rename one of them"
     if path.count(SEPARATOR) >= MAX_LEVELS:
         return f"the queue is more than {MAX_LEVELS} levels deep", "flatten the tree"
     return None
 
 
-def write_queues(queues: Sequence[WrittenQueue], remarks: Iterable[str]) -> str:
-    """Return a document with one partition, `default`.
-
-    The queues must be in depth-first order with the root first. Remarks become comments and must be
-    one line each.
+def _document(queues: Sequence[_WrittenQueue], remarks: Iterable[str]) -> str:
+    """Return a document with one partition: the queues in depth-first order, the root first, below
+    remarks of one line each.
     """
     lines = [f"# {remark}" for remark in remarks]
     lines += ["partitions:", "  - name: default", "    queues:"]
@@ -245,11 +241,11 @@ def write_queues(queues: Sequence[WrittenQueue], remarks: Iterable[str]) -> str:
             lines.append(f"{indent}  parent: true")
         for key, acl in (("submitacl", submit), ("adminacl", admin)):
             if not acl.is_empty:
-                lines.append(f"{indent}  {key}: {_quoted(acl_text(acl))}")
+                lines.append(f"{indent}  {key}: {_quoted(_acl_text(acl))}")
     return "\n".join(lines) + "\n"
 
 
-def acl_text(acl: Acl) -> str:
+def _acl_text(acl: Acl) -> str:
     """Return the shortest text of an ACL, with its names sorted."""
     if acl.allows_all:
         return WILDCARD

@@ -55,9 +55,8 @@ def other_deciders(
         try:
             return site.expand(key, ExpansionBudget())
         except VariableError as error:
-            message = (
-                f"{key} may name something other than this file, but its value is unknown: {error}"
-            )
+            message = f"{key} may name something other than this file, but its value is unknown"
+            message += f": {error}"
             diagnostics.warning(site.position(key), message, "write its value instead")
             return None
 
@@ -75,9 +74,8 @@ def _findings(
         yield AUTHORIZER, message, "compare its policies with the ACLs of the queues"
     provider = (value(PROVIDER) or "").strip(TRIMMED) or _LOCAL_FILES
     if provider != _LOCAL_FILES:
-        message = (
-            f"{PROVIDER} is {quoted(provider)}: the ResourceManager reads files from elsewhere"
-        )
+        message = f"{PROVIDER} is {quoted(provider)}: the ResourceManager reads"
+        message += " files from elsewhere"
         yield PROVIDER, message, "serve copies of the files that it reads"
     yield from _scheduler(value(SCHEDULER), format_name, is_set=SCHEDULER in site)
     if format_name != "fair-scheduler":
@@ -102,10 +100,8 @@ def _scheduler(stated: str | None, format_name: str, *, is_set: bool) -> _Findin
     scheduler = stated if stated is not None else _DEFAULT_SCHEDULER
     if expected is None:
         if scheduler not in _SCHEDULER_OF_FORMAT.values():
-            message = (
-                f"{SCHEDULER} is {quoted(scheduler)}, neither the capacity scheduler nor the fair"
-            )
-            message += " scheduler: their files may have no effect"
+            message = f"{SCHEDULER} is {quoted(scheduler)}, neither the capacity scheduler"
+            message += " nor the fair scheduler: their files may have no effect"
             yield SCHEDULER, message, "check which file this scheduler reads"
     elif scheduler != expected:
         message = f"{SCHEDULER} is {quoted(scheduler)}"
@@ -118,11 +114,9 @@ def _scheduler(stated: str | None, format_name: str, *, is_set: bool) -> _Findin
 def _store(stated: str | None) -> _Findings:
     if stated is None or stated == _FILE_STORE:
         return
-    message = f"{STORE} is {quoted(stated)}: after its first start the ResourceManager reads the"
-    message += " queues from that store, not from capacity-scheduler.xml"
+    effect = "after its first start the ResourceManager reads the queues from that store, not from"
+    effect += " capacity-scheduler.xml"
     if stated == _MEMORY_STORE:
-        message = (
-            f"{STORE} is {quoted(stated)}: changes to queues through its API are not in this file"
-        )
+        effect = "changes to queues through its API are not in this file"
     remedy = "serve what its API returns at /ws/v1/cluster/scheduler-conf, or set it to file"
-    yield STORE, message, remedy
+    yield STORE, f"{STORE} is {quoted(stated)}: {effect}", remedy

@@ -242,9 +242,8 @@ def _read_property(element: Element, diagnostics: Diagnostics) -> _Property:
             case _:
                 pass
     if result.name != result.name.strip(TRIMMED):
-        message = (
-            f"Hadoop does not find the name {quoted(result.name)}: it does not trim attributes"
-        )
+        message = f"Hadoop does not find the name {quoted(result.name)}:"
+        message += " it does not trim attributes"
         diagnostics.warning(element, message, "remove the white space around the name")
     result.is_final = final == "true"
     if not result.is_final and final.strip().lower() == "true":

@@ -49,11 +49,8 @@ def read_site(
         message = f"{ENABLE} is not set and defaults to false"
         if switch is not None:
             message = f"{ENABLE} is {quoted(switch.text)}"
-            message += (
-                ""
-                if stated is False
-                else ", which is neither true nor false and so is read as false"
-            )
+            if stated is None:
+                message += ", which is neither true nor false and so is read as false"
         message += ": access is granted to everyone"
         if semantics is Semantics.HADOOP:
             message += ", except that the fair scheduler still checks submission"

@@ -207,9 +207,8 @@ class TemplateReader:
             if -_MAX_INTEGER <= number < _MAX_INTEGER:
                 return number
         message = f"{quoted(key)} is {quoted(text.text)}, which is not a whole number"
-        self._diagnostics.error(
-            text, message, "write a number; Hadoop does not start with this value"
-        )
+        remedy = "write a number; Hadoop does not start with this value"
+        self._diagnostics.error(text, message, remedy)
         return default
 
     def _check_names(self) -> None:

@@ -58,10 +58,8 @@ class AclReader:
         if acl is None:
             acl = self._parsed[scalar.text] = self._parse(scalar.text)
         if isinstance(acl, str):
-            remedy = (
-                "separate names with commas, and users from groups with one space; "
-                "a list of groups alone starts with a space"
-            )
+            remedy = "separate names with commas, and users from groups with one space;"
+            remedy += " a list of groups alone starts with a space"
             if other := is_no_list(scalar.text, YUNIKORN):
                 acl, remedy = f"{acl}: {other.message}", other.remedy
             self._diagnostics.error(scalar, acl, remedy, queue)

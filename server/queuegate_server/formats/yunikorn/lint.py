@@ -3,25 +3,34 @@
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import lru_cache
+from itertools import islice
 from typing import Final, NamedTuple
 
-from queuegate.policy.acl import WILDCARD, Acl, AclNames
-from queuegate.policy.names import RECOVERY_QUEUE, is_group_name, is_user_name
+from queuegate.policy.acl import WILDCARD, Acl, AclNames, accepted_names
+from queuegate.policy.names import RECOVERY_QUEUE
 from queuegate_server.formats.diagnostics import (
     Diagnostic,
     Diagnostics,
     Positioned,
     quoted,
+    quoted_names,
 )
 from queuegate_server.formats.source_text import source_lines
-from queuegate_server.formats.suspicious_names import OTHER_WHITE_SPACE
+from queuegate_server.formats.suspicious_names import (
+    OTHER_WHITE_SPACE,
+    YUNIKORN,
+    is_no_list,
+    suspicious_name,
+    suspicious_text,
+)
 from queuegate_server.formats.yaml_nodes import ScalarNode
 from queuegate_server.formats.yaml_reader import read_yaml
 from queuegate_server.formats.yunikorn.acls import AclReader, dropped_entry
-from queuegate_server.formats.yunikorn.lint_names import names_to_report
 from queuegate_server.formats.yunikorn.load import normalized_name
 from queuegate_server.formats.yunikorn.lost_blanks import has_lost_blank
 from queuegate_server.formats.yunikorn.model import (
+    IS_NAME,
     Filter,
     Limit,
     PartitionConfig,
@@ -32,6 +41,8 @@ from queuegate_server.formats.yunikorn.placement import rule_chain
 
 _SUBMIT: Final = "submitacl"
 _ADMIN: Final = "adminacl"
+_MAX_SHOWN: Final = 5
+_MAX_REPORTED: Final = 100
 _SPACE_AFTER_COMMA: Final = re.compile(r", (.+)")
 _SPACE_BEFORE_COMMA: Final = re.compile(r" ,+([^,]+)")
 
@@ -211,6 +222,41 @@ def _not_closed(listed: _ListedAcl) -> _Advice:
         )
 
 
+@lru_cache
+def _names_to_report(acl: Acl, names: AclNames) -> tuple[tuple[str, str], ...]:
+    """Return messages with their remedies about the names that an ACL lists.
+
+    The result is cached because aliases can repeat a long ACL very often, and equal texts of a
+    partition share one ACL. `names` selects the names that it may list.
+    """
+    messages = [*_dropped_by_yunikorn(acl, names)] if names is not AclNames.YUNIKORN else []
+    if not acl.allows_all:
+        messages += (each[:2] for each in suspicious_text(acl.text, YUNIKORN))
+        if is_no_list(acl.text, YUNIKORN) is None:
+            messages += islice(_unlikely_names(acl, names), _MAX_REPORTED)
+    return tuple(messages)
+
+
+def _dropped_by_yunikorn(acl: Acl, names: AclNames) -> _Advice:
+    """Yield messages about names that apply here but not in YuniKorn."""
+    users, groups = accepted_names(acl, AclNames.YUNIKORN)
+    if dropped := (acl.users - users) | (acl.groups - groups):
+        message = f"YuniKorn drops {quoted_names(dropped, _MAX_SHOWN)} from this ACL:"
+        accepts = f"accepts {'it' if len(dropped) == 1 else 'them'}"
+        message += f" only queuegate {accepts} (acl_names: {names})"
+        yield message, "if YuniKorn itself reads this file, list names that it accepts"
+
+
+def _unlikely_names(acl: Acl, names: AclNames) -> _Advice:
+    """Yield messages about accepted names that nobody is likely to have."""
+    for kind, listed in (("user", acl.users), ("group", acl.groups)):
+        for name in sorted(listed):
+            suspicion = suspicious_name(kind, name, YUNIKORN)
+            # Where an ACL may list names that YuniKorn cannot, user names follow other rules.
+            if suspicion and not (suspicion.may_exist and names is not AclNames.YUNIKORN):
+                yield suspicion.message, suspicion.remedy
+
+
 def _group_as_user(document: _Document, diagnostics: Diagnostics) -> None:
     """Report a user that is a group elsewhere: the leading space may be missing."""
     groups: dict[str, Positioned] = {}
@@ -258,10 +304,9 @@ def _spelled_in_two_cases(document: _Document, diagnostics: Diagnostics) -> None
 
 def _names_outside_acls(document: _Document, kind: str) -> Iterator[tuple[str, Positioned]]:
     """Yield the users or groups of limits and filters, except regular expressions."""
-    is_valid = is_user_name if kind == "user" else is_group_name
     for holder in _holders(document):
         for scalar in (holder.users if kind == "user" else holder.groups) or ():
-            if scalar.text != WILDCARD and is_valid(scalar.text):
+            if scalar.text != WILDCARD and IS_NAME[kind](scalar.text):
                 yield scalar.text, scalar
 
 
@@ -292,7 +337,7 @@ ACL_RULES: Final[tuple[Callable[[_ListedAcl], Iterable[tuple[str, str]]], ...]] 
     _wildcard_with_names,
     _any_group,
     _nobody,
-    lambda listed: names_to_report(listed.acl, listed.names),
+    lambda listed: _names_to_report(listed.acl, listed.names),
     _pointless,
     _not_closed,
 )

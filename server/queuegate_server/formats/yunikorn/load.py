@@ -101,9 +101,8 @@ def _check_partition_names(partitions: list[PartitionConfig], diagnostics: Diagn
         if other is not partition:
             line = (other.name.position or other.position).line
             message = f"partition {quoted(name)} is defined twice, first on line {line}"
-            diagnostics.error(
-                partition.name.position, message, "rename or remove one; case is ignored"
-            )
+            remedy = "rename or remove one; case is ignored"
+            diagnostics.error(partition.name.position, message, remedy)
 
 
 def _read_acls(partition: PartitionConfig, reader: AclReader) -> list[QueueAcls]:
@@ -166,17 +165,14 @@ def _check_queues(partition: PartitionConfig, diagnostics: Diagnostics) -> None:
 
 def _check_root(root: QueueConfig, diagnostics: Diagnostics) -> None:
     if root.name.text != ROOT:
-        message = (
-            f"the top queue is spelled {quoted(root.name.text)}: "
-            "YuniKorn's validator accepts it, but its scheduler does not load it"
-        )
+        message = f"the top queue is spelled {quoted(root.name.text)}: YuniKorn's validator"
+        message += " accepts it, but its scheduler does not load it"
         diagnostics.error(root.name.position, message, f"write {ROOT}", root.path)
     resources = root.resources
     if resources and (resources.guaranteed is not None or resources.maximum is not None):
         message = "the root queue must not have resources"
-        diagnostics.error(
-            resources.position, message, "remove them; the nodes define them", root.path
-        )
+        remedy = "remove them; the nodes define them"
+        diagnostics.error(resources.position, message, remedy, root.path)
 
 
 def _check_name(

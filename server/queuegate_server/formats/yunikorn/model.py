@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
-from queuegate.policy.names import ROOT, SEPARATOR
+from queuegate.policy.names import ROOT, SEPARATOR, is_group_name, is_user_name
 from queuegate_server.formats.diagnostics import Diagnostics
 from queuegate_server.formats.yaml_nodes import MappingNode, Node, ScalarNode, SequenceNode
 from queuegate_server.formats.yunikorn.fields import NO_COUNT, Count, Fields, Readers, ValueReader
@@ -19,6 +19,8 @@ from queuegate_server.formats.yunikorn.fields import NO_COUNT, Count, Fields, Re
 Quantities = dict[str, ScalarNode]
 """The texts of amounts, by resource name."""
 
+IS_NAME: Final = {"user": is_user_name, "group": is_group_name}
+"""The rules for names in limits and filters."""
 _NAMELESS: Final = "?"
 _MAX_PATH_PART: Final = 100
 """The maximum length of a name in a path. Valid queue names are shorter; the limit saves memory for

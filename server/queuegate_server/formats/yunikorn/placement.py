@@ -7,13 +7,14 @@ accepts it.
 """
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Final
 
-from queuegate.policy.names import ROOT, SEPARATOR, is_group_name, is_user_name
+from queuegate.policy.names import ROOT, SEPARATOR
 from queuegate_server.formats.diagnostics import Diagnostics, quoted
 from queuegate_server.formats.yaml_nodes import ScalarNode
 from queuegate_server.formats.yunikorn.model import (
+    IS_NAME,
     Filter,
     PartitionConfig,
     PlacementRule,
@@ -72,22 +73,14 @@ def _check_filter(rule_filter: Filter, diagnostics: Diagnostics) -> None:
     if rule_filter.kind and rule_filter.kind.text.lower() not in _FILTER_TYPES:
         message = f"{quoted(rule_filter.kind.text)} is not a filter type"
         diagnostics.error(rule_filter.kind, message, "write allow or deny; allow is the default")
-    _check_only_entry("user", rule_filter.users, is_user_name, diagnostics)
-    _check_only_entry("group", rule_filter.groups, is_group_name, diagnostics)
+    for kind, entries in (("user", rule_filter.users), ("group", rule_filter.groups)):
+        # YuniKorn does not check longer lists.
+        if entries and len(entries) == 1 and not IS_NAME[kind](entries[0].text):
+            _check_pattern(kind, entries[0], diagnostics)
 
 
-def _check_only_entry(
-    kind: str,
-    entries: list[ScalarNode] | None,
-    is_valid: Callable[[str], bool],
-    diagnostics: Diagnostics,
-) -> None:
-    """Check a list of one entry, which may be a regexp. YuniKorn does not check longer lists."""
-    if entries is None or len(entries) != 1:
-        return
-    entry = entries[0]
-    if is_valid(entry.text):
-        return
+def _check_pattern(kind: str, entry: ScalarNode, diagnostics: Diagnostics) -> None:
+    """Check an entry that is not a name."""
     message = f"{quoted(entry.text)} is neither a {kind} name nor a regular expression"
     remedy = "correct it; regular expressions use Go's syntax (RE2)"
     if not _REGEXP_CHARACTER.search(entry.text):

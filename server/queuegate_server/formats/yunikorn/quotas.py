@@ -9,13 +9,20 @@ builds a parent queue.
 
 import re
 from collections import ChainMap
+from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from queuegate.policy.acl import WHITE_SPACE, WILDCARD
-from queuegate.policy.names import ROOT, is_group_name, is_user_name
-from queuegate_server.formats.diagnostics import Diagnostics, quoted
+from queuegate.policy.names import ROOT
+from queuegate_server.formats.diagnostics import Diagnostics, Positioned, quoted
 from queuegate_server.formats.yaml_nodes import ScalarNode
-from queuegate_server.formats.yunikorn.model import Limit, PartitionConfig, Quantities, QueueConfig
+from queuegate_server.formats.yunikorn.model import (
+    IS_NAME,
+    Limit,
+    PartitionConfig,
+    Quantities,
+    QueueConfig,
+)
 
 Amounts = dict[str, int]
 """Amounts by resource name: bytes, thousandths of a core, or a plain number."""
@@ -28,7 +35,6 @@ _SCALES: Final = {
     **{f"{unit}i": 1024**power for power, unit in enumerate("KMGTPE", start=1)},
 }
 _MILLI: Final = "m"
-_IS_NAME: Final = {"user": is_user_name, "group": is_group_name}
 
 
 def amount(resource: str, text: str) -> int | None:
@@ -128,10 +134,8 @@ def _check_sums(
         for name, limit in (("guaranteed", own), ("max", maximum.get(queue, {}))):
             if too_much := excess(limit, total):
                 position = queue.resources.position if queue.resources else queue.position
-                message = (
-                    f"the children of queue {quoted(queue.path)} are guaranteed more than "
-                    f"its {name}: {too_much}"
-                )
+                message = f"the children of queue {quoted(queue.path)} are guaranteed more"
+                message += f" than its {name}: {too_much}"
                 remedy = f"lower the guaranteed of the children or raise {name}"
                 diagnostics.error(position, message, remedy, queue.path)
         promised = total if is_zero(own) else own
@@ -171,14 +175,13 @@ def check_limits(partition: PartitionConfig, diagnostics: Diagnostics) -> None:
     elif partition.limits and _content(partition.limits) != _content(root.limits):
         position = partition.limits[0].position
         message = "the limits of the partition differ from those of its root queue"
-        diagnostics.error(
-            position, message, "set the limits in only one of the two places", root.path
-        )
+        remedy = "set the limits in only one of the two places"
+        diagnostics.error(position, message, remedy, root.path)
     scopes: dict[QueueConfig | None, _LimitScope] = {}
     for queue in partition.queues:
         scope = scopes.get(queue.parent)
         if queue.limits:
-            scope = _check_queue(queue, scope or ChainMap(), diagnostics)
+            scope = _QueueLimits(queue, scope or ChainMap(), diagnostics).check()
         if queue.has_children and scope:
             scopes[queue] = scope
 
@@ -199,114 +202,94 @@ def _content(limits: list[Limit]) -> list[object]:
     ]
 
 
-def _check_queue(queue: QueueConfig, above: _LimitScope, diagnostics: Diagnostics) -> _LimitScope:
-    """Check the limits of a queue, and return them in front of those above."""
-    maximum: Amounts = {}
-    if queue.name.text != ROOT and queue.resources:
-        # Errors in the queue's own resources are reported elsewhere.
-        maximum = amounts(queue.resources.maximum, Diagnostics(""), queue.path)
-    scope = above.new_child()
-    limited: dict[str, dict[str, ScalarNode]] = {"user": {}, "group": {}}
-    for limit in queue.limits:
-        if not limit.users and not limit.groups:
-            message = f"limit {quoted(limit.description)} applies to no user or group"
-            diagnostics.error(limit.position, message, "add users or groups", queue.path)
-        names = [
-            *(("user", name) for name in limit.users or ()),
-            *(("group", name) for name in limit.groups or ()),
-        ]
-        for kind, name in names:
-            _check_name(kind, name, limited[kind], diagnostics, queue.path)
-        if limit.groups and limited["group"].keys() == {WILDCARD}:
-            message = 'the group "*" is limited, but no group before it is'
-            remedy = "name a group first, or limit the queue instead"
-            diagnostics.error(limited["group"][WILDCARD], message, remedy, queue.path)
-        allowed = _Allowance(
-            _check_amounts(limit, queue, maximum, diagnostics), limit.max_applications.value
-        )
-        for kind, name in names:
-            scope[kind, name.text] = _compare(
-                kind, name, allowed, above, queue=queue.path, diagnostics=diagnostics
-            )
-    return scope
+@dataclass(frozen=True, slots=True)
+class _QueueLimits:
+    """The limits of a queue, compared with those of its ancestors."""
 
+    queue: QueueConfig
+    above: _LimitScope
+    diagnostics: Diagnostics
 
-def _check_name(
-    kind: str,
-    name: ScalarNode,
-    limited: dict[str, ScalarNode],
-    diagnostics: Diagnostics,
-    queue: str,
-) -> None:
-    text = name.text
-    if text != WILDCARD and not _IS_NAME[kind](text):
-        message = f"{quoted(text)} is not a {kind} name"
-        diagnostics.error(name, message, 'correct it, or write "*" for everyone', queue)
-        return
-    first = limited.setdefault(text, name)
-    if first is not name:
-        message = f"{kind} {quoted(text)} is limited twice, first on line {first.line}"
-        diagnostics.error(name, message, "keep one of the two", queue)
-    elif WILDCARD in limited and text != WILDCARD:
-        message = f'{kind} {quoted(text)} is limited after the {kind} "*"'
-        diagnostics.error(name, message, f'put the limit of the {kind} "*" last', queue)
+    def check(self) -> _LimitScope:
+        """Check the limits, and return them in front of those above."""
+        queue, maximum = self.queue, Amounts()
+        if queue.name.text != ROOT and queue.resources:
+            # Errors in the queue's own resources are reported elsewhere.
+            maximum = amounts(queue.resources.maximum, Diagnostics(""), queue.path)
+        scope = self.above.new_child()
+        limited: dict[str, dict[str, ScalarNode]] = {"user": {}, "group": {}}
+        for limit in queue.limits:
+            if not limit.users and not limit.groups:
+                message = f"limit {quoted(limit.description)} applies to no user or group"
+                self._error(limit.position, message, "add users or groups")
+            names = [("user", name) for name in limit.users or ()]
+            names += [("group", name) for name in limit.groups or ()]
+            for kind, name in names:
+                self._check_name(kind, name, limited[kind])
+            if limit.groups and limited["group"].keys() == {WILDCARD}:
+                message = 'the group "*" is limited, but no group before it is'
+                remedy = "name a group first, or limit the queue instead"
+                self._error(limited["group"][WILDCARD], message, remedy)
+            resources = self._check_amounts(limit, maximum)
+            allowed = _Allowance(resources, limit.max_applications.value)
+            for kind, name in names:
+                scope[kind, name.text] = self._compare(kind, name, allowed)
+        return scope
 
+    def _error(self, position: Positioned | None, message: str, remedy: str) -> None:
+        self.diagnostics.error(position, message, remedy, self.queue.path)
 
-def _check_amounts(
-    limit: Limit, queue: QueueConfig, maximum: Amounts, diagnostics: Diagnostics
-) -> Amounts:
-    """Check the amounts that a limit allows, and return the valid amounts of resources."""
-    name = quoted(limit.description)
-    applications, position = limit.max_applications
-    errors_before = diagnostics.error_count
-    resources = amounts(limit.max_resources, diagnostics, queue.path)
-    if limit.max_resources:
-        if is_zero(resources) and diagnostics.error_count == errors_before:
-            message = f"limit {name} allows no resources at all"
-            remedy = "allow more than 0 of a resource"
-            diagnostics.error(limit.position, message, remedy, queue.path)
-    elif not applications:
-        message = f"limit {name} limits nothing"
-        remedy = "add maxresources or maxapplications"
-        diagnostics.error(limit.position, message, remedy, queue.path)
-    if too_much := excess(maximum, resources):
-        message = f"limit {name} allows more resources than the queue: {too_much}"
-        diagnostics.error(limit.position, message, "lower maxresources", queue.path)
-    if 0 < queue.max_applications.value < applications:
-        allowed = queue.max_applications.value
-        message = f"limit {name} allows {applications} applications, the queue only {allowed}"
-        diagnostics.error(position, message, "lower maxapplications", queue.path)
-    return resources
+    def _check_name(self, kind: str, name: ScalarNode, limited: dict[str, ScalarNode]) -> None:
+        text = name.text
+        if text != WILDCARD and not IS_NAME[kind](text):
+            message = f"{quoted(text)} is not a {kind} name"
+            self._error(name, message, 'correct it, or write "*" for everyone')
+            return
+        first = limited.setdefault(text, name)
+        if first is not name:
+            message = f"{kind} {quoted(text)} is limited twice, first on line {first.line}"
+            self._error(name, message, "keep one of the two")
+        elif WILDCARD in limited and text != WILDCARD:
+            message = f'{kind} {quoted(text)} is limited after the {kind} "*"'
+            self._error(name, message, f'put the limit of the {kind} "*" last')
 
+    def _check_amounts(self, limit: Limit, maximum: Amounts) -> Amounts:
+        """Check the amounts that a limit allows, and return the valid amounts of resources."""
+        name = quoted(limit.description)
+        applications, position = limit.max_applications
+        errors_before = self.diagnostics.error_count
+        resources = amounts(limit.max_resources, self.diagnostics, self.queue.path)
+        if limit.max_resources:
+            if is_zero(resources) and self.diagnostics.error_count == errors_before:
+                message = f"limit {name} allows no resources at all"
+                self._error(limit.position, message, "allow more than 0 of a resource")
+        elif not applications:
+            remedy = "add maxresources or maxapplications"
+            self._error(limit.position, f"limit {name} limits nothing", remedy)
+        if too_much := excess(maximum, resources):
+            message = f"limit {name} allows more resources than the queue: {too_much}"
+            self._error(limit.position, message, "lower maxresources")
+        if 0 < (allowed := self.queue.max_applications.value) < applications:
+            message = f"limit {name} allows {applications} applications, the queue only {allowed}"
+            self._error(position, message, "lower maxapplications")
+        return resources
 
-def _compare(
-    kind: str,
-    name: ScalarNode,
-    allowed: _Allowance,
-    above: _LimitScope,
-    *,
-    queue: str,
-    diagnostics: Diagnostics,
-) -> _Allowance:
-    """Report amounts that exceed the limits above, and return the limit for the queues below."""
-    same = above.get((kind, name.text))
-    bound = same or above.get((kind, WILDCARD))
-    if bound is None:
-        return allowed
-    who = f"{kind} {quoted(name.text)}"
-    whose = "" if same else f'the {kind} "*" '
-    if too_much := excess(bound.resources, allowed.resources):
-        message = f"{who} may use more resources than {whose}in a queue above: {too_much}"
-        diagnostics.error(name, message, "lower maxresources here or raise it there", queue)
-    if bound.applications and not 0 < allowed.applications <= bound.applications:
-        message = (
-            f"{who} may run {allowed.applications or 'any number of'} applications, "
-            f"but {whose}only {bound.applications} in a queue above"
-        )
-        remedy = f"set maxapplications from 1 to {bound.applications}"
-        diagnostics.error(name, message, remedy, queue)
-    if not same:
-        return allowed
-    return _Allowance(
-        smaller(allowed.resources, bound.resources), min(allowed.applications, bound.applications)
-    )
+    def _compare(self, kind: str, name: ScalarNode, allowed: _Allowance) -> _Allowance:
+        """Report amounts that exceed limits above, and return the limit for the queues below."""
+        same = self.above.get((kind, name.text))
+        bound = same or self.above.get((kind, WILDCARD))
+        if bound is None:
+            return allowed
+        who = f"{kind} {quoted(name.text)}"
+        whose = "" if same else f'the {kind} "*" '
+        if too_much := excess(bound.resources, allowed.resources):
+            message = f"{who} may use more resources than {whose}in a queue above: {too_much}"
+            self._error(name, message, "lower maxresources here or raise it there")
+        if bound.applications and not 0 < allowed.applications <= bound.applications:
+            message = f"{who} may run {allowed.applications or 'any number of'} applications,"
+            message += f" but {whose}only {bound.applications} in a queue above"
+            self._error(name, message, f"set maxapplications from 1 to {bound.applications}")
+        if not same:
+            return allowed
+        applications = min(allowed.applications, bound.applications)
+        return _Allowance(smaller(allowed.resources, bound.resources), applications)
