@@ -17,7 +17,7 @@ MAX_RETRY_SECONDS: Final = 30.0
 """The longest retry delay of a server that a gate obeys."""
 
 MAX_MESSAGE_BYTES: Final = 4 * 1024 * 1024
-"""Of one message. Parts of policies have about 1 MiB."""
+"""Of one message. Parts of policies have about 256 KiB."""
 MAX_NAME_BYTES: Final = 1_024
 """Of a partition or a group."""
 MAX_PATH_BYTES: Final = 4_096

@@ -178,11 +178,11 @@ class LocalPartition:
         for level in reversed(waiting):
             queue = self._prefix(path, depths[level])
             if depths[level] <= depth:
-                chain = self._levels[level] = Chain(chain, queue, *self._listed(level))
+                chain = self._levels[level] = Chain(chain, queue, *self._tables.listed_names(level))
                 continue
             names = self._names.get(level)
             if names is None:
-                names = self._names[level] = self._listed(level)
+                names = self._names[level] = self._tables.listed_names(level)
             chain = Chain(chain, queue, *names)
         return chain
 
@@ -199,15 +199,6 @@ class LocalPartition:
         if own <= depth:
             self._levels[level] = chain
         return chain
-
-    def _listed(self, level: int) -> tuple[frozenset[str], frozenset[str], frozenset[str]]:
-        """Return the users, the groups and the services that a level lists."""
-        tables, start = self._tables, self._tables.first[level]
-        users = start + tables.users[level]
-        groups = users + tables.groups[level]
-        services = groups + tables.services[level]
-        names = tables.names_between
-        return names(start, users), names(users, groups), names(groups, services)
 
     def _prefix(self, path: str, depth: int) -> str:
         """Return the path of the queue that the first levels of a path name."""

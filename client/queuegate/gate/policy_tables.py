@@ -6,7 +6,8 @@ faults are refused here, so the readers of complete tables need not check them a
 
 from array import array
 from collections.abc import Collection, Mapping, Sized
-from itertools import accumulate, chain, islice
+from itertools import accumulate, chain, count, pairwise
+from operator import gt
 from typing import Final
 
 from queuegate.gate import bounds
@@ -35,12 +36,11 @@ class PolicyTables:
         """Users, groups and services."""
         self.above, self.depth = _numbers(), _numbers()
         """Of each level: the distance to the level above, 0 for an end; the levels of its path."""
-        self.users, self.groups, self.services = _numbers(), _numbers(), _numbers()
-        """How many names each level lists."""
         self.listed = _numbers()
         """Indexes into `names`."""
-        self.first = _numbers()
-        """Of each level: the index in `listed` of its first name."""
+        self.ends = array("I", [0])
+        """Ends of lists in `listed`, after a 0: of the users, the groups and the services of each
+        level. A list begins where the one before it ends."""
         self.reasons: dict[int, Reason] = {}
         """By level: what each end decides."""
         self.submit, self.admin = _numbers(), _numbers()
@@ -57,8 +57,6 @@ class PolicyTables:
         """
         self.created_submit, self.created_admin = _numbers(), _numbers()
         """Of each pattern: 1 more than the level at which its chain begins; 0: ask the server."""
-        self._listed = 0
-        """Names that all levels so far list."""
         self._lengths = _numbers()
         """Of each level: how many levels its chain has."""
         self._ends: list[int] = []
@@ -81,7 +79,7 @@ class PolicyTables:
         """Check what only the complete tables show. Raises ValueError."""
         if not self.paths:
             raise ValueError("the policy has no queues")
-        if self._listed != len(self.listed):
+        if self.ends[-1] != len(self.listed):
             raise ValueError("the levels list more or fewer names than were sent")
         if max(self.depth) > max(chain(self._queue_depths, self._created_depths)):
             raise ValueError("a level belongs to a longer path than any queue has")
@@ -93,42 +91,41 @@ class PolicyTables:
         self._lengths = self._queue_depths = self._created_depths = _numbers()
         self._ends, self._end_reasons = [], []
 
-    def names_between(self, start: int, end: int) -> frozenset[str]:
-        """Return the names that a part of `listed` refers to."""
-        return frozenset(map(self.names.__getitem__, self.listed[start:end]))
+    def listed_names(self, level: int) -> tuple[frozenset[str], frozenset[str], frozenset[str]]:
+        """Return the users, the groups and the services that a level lists."""
+        ends = self.ends[3 * level : 3 * level + 4]
+        users, groups, services = (
+            frozenset(map(self.names.__getitem__, self.listed[start:end]))
+            for start, end in pairwise(ends)
+        )
+        return users, groups, services
 
     def _add_levels(self, rows: sync_pb2.LevelColumns) -> None:
         _check_columns("levels", rows.above, rows.depth, rows.users, rows.groups, rows.services)
-        if max(rows.listed, default=-1) >= len(self.names):
+        # A slice of a column is a list, which is faster to read than the column.
+        listed, above = rows.listed[:], rows.above[:]
+        users, groups, services = rows.users[:], rows.groups[:], rows.services[:]
+        if max(listed, default=-1) >= len(self.names):
             raise ValueError("a level lists a name that does not exist")
         if not _REASONS.keys() >= {*rows.end_reasons}:
             raise ValueError("the end of a chain has a reason that no end has")
-        start = len(self.above)
-        self.above.extend(rows.above)
-        self.depth.extend(rows.depth)
-        self.users.extend(rows.users)
-        self.groups.extend(rows.groups)
-        self.services.extend(rows.services)
-        self.listed.extend(rows.listed)
-        self._end_reasons += rows.end_reasons
-        counts = [
-            *map(
-                sum,
-                zip(self.users[start:], self.groups[start:], self.services[start:], strict=True),
-            )
-        ]
-        if self._listed + sum(counts) > bounds.MAX_LISTED:
+        if self.ends[-1] + sum(users) + sum(groups) + sum(services) > bounds.MAX_LISTED:
             raise ValueError("the levels list more or fewer names than were sent")
-        self.first.extend(islice(accumulate(counts, initial=self._listed), len(counts)))
-        self._listed += sum(counts)
+        start = len(self.above)
+        if any(map(gt, above, count(start))):
+            raise ValueError("a level refers to one before the first")
+        self.above.fromlist(above)
+        self.depth.fromlist(rows.depth[:])
+        self.listed.fromlist(listed)
+        self._end_reasons += rows.end_reasons
+        counts = chain.from_iterable(zip(users, groups, services, strict=True))
+        self.ends.fromlist([*accumulate(counts, initial=self.ends.pop())])
         lengths = self._lengths
-        for index, distance in enumerate(self.above[start:], start):
-            if distance > index:
-                raise ValueError("a level refers to one before the first")
+        for index, distance in enumerate(above, start):
             if distance:
                 lengths.append(lengths[index - distance] + 1)
                 continue
-            if counts[index - start]:
+            if self.ends[3 * index] != self.ends[3 * index + 3]:
                 raise ValueError("the end of a chain lists names")
             lengths.append(1)
             self._ends.append(index)
@@ -143,8 +140,9 @@ class PolicyTables:
         if self._created_depths:
             raise ValueError("a queue follows the queues that will be created")
         paths, depths, queues = self.paths, self._queue_depths, self.queues
+        total = self.path_bytes
         for number, (distance, name) in enumerate(
-            zip(rows.parent, rows.name, strict=True), len(paths)
+            zip(rows.parent[:], rows.name, strict=True), len(paths)
         ):
             above = number - distance
             if not number:
@@ -160,9 +158,15 @@ class PolicyTables:
             if queues.setdefault(path, number) != number:
                 raise ValueError("the policy has a queue twice")
             paths.append(path)
-            self._count_path(path)
-        self.submit.extend(rows.submit)
-        self.admin.extend(rows.admin)
+            size = len(path.encode())
+            total += size
+            if size > bounds.MAX_PATH_BYTES:
+                raise ValueError(f"the path of a queue has more than {bounds.MAX_PATH_BYTES} bytes")
+            if total > bounds.MAX_PATHS_BYTES:
+                raise ValueError(f"the paths have more than {bounds.MAX_PATHS_BYTES} bytes")
+        self.path_bytes = total
+        self.submit.fromlist(rows.submit[:])
+        self.admin.fromlist(rows.admin[:])
 
     def _add_created(self, rows: sync_pb2.CreatedQueueColumns) -> None:
         _check_columns("created queues", rows.parent, rows.name, rows.submit, rows.admin)
@@ -182,14 +186,6 @@ class PolicyTables:
             depths.append(depth + 1)
         self.created_submit.extend(rows.submit)
         self.created_admin.extend(rows.admin)
-
-    def _count_path(self, path: str) -> None:
-        size = len(path.encode())
-        self.path_bytes += size
-        if size > bounds.MAX_PATH_BYTES:
-            raise ValueError(f"the path of a queue has more than {bounds.MAX_PATH_BYTES} bytes")
-        if self.path_bytes > bounds.MAX_PATHS_BYTES:
-            raise ValueError(f"the paths have more than {bounds.MAX_PATHS_BYTES} bytes")
 
 
 def _check_columns(table: str, *columns: Sized) -> None:

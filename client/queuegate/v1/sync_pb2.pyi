@@ -872,7 +872,7 @@ class PolicyPart(_message.Message):
     """The name of the partition."""
     first: _builtins.bool
     """Whether this is the first part. Other parts have only `partition`, `last`, `names` and tables. A
-    part has about 1 MiB.
+    part has about 256 KiB.
     """
     last: _builtins.bool
     """Whether this is the last part: the policy then takes effect."""

@@ -12,7 +12,7 @@ from queuegate_server.runtime.event_loop import PAUSE_SECONDS
 from queuegate_server.sync.compiler import ChainCompiler, queue_naming
 from queuegate_server.sync.session import ShippedPolicy
 
-MAX_PART_BYTES: Final = 1024 * 1024
+MAX_PART_BYTES: Final = 256 * 1024
 
 
 async def ship(snapshot: Snapshot) -> Mapping[str, ShippedPolicy]:

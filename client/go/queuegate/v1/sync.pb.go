@@ -1623,7 +1623,7 @@ type PolicyPart struct {
 	// The name of the partition.
 	Partition string `protobuf:"bytes,1,opt,name=partition,proto3" json:"partition,omitempty"`
 	// Whether this is the first part. Other parts have only `partition`, `last`, `names` and tables. A
-	// part has about 1 MiB.
+	// part has about 256 KiB.
 	First bool `protobuf:"varint,2,opt,name=first,proto3" json:"first,omitempty"`
 	// Whether this is the last part: the policy then takes effect.
 	Last bool `protobuf:"varint,3,opt,name=last,proto3" json:"last,omitempty"`

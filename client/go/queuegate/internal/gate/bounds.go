@@ -12,7 +12,7 @@ const (
 	maxTransfer = 120 * time.Second
 	maxRetry    = 30 * time.Second // the longest retry delay of a server that a gate obeys
 
-	maxMessageBytes = 4 << 20 // of one message; parts of policies have about 1 MiB
+	maxMessageBytes = 4 << 20 // of one message; parts of policies have about 256 KiB
 	maxNameBytes    = 1_024   // of the name of a partition or a group
 	maxPathBytes    = 4_096   // of the path of a queue
 	maxEpochBytes   = 16
