@@ -217,7 +217,7 @@ class Settings(Section):
             raise _error_at(("workers",), message)
         if self.console.enabled and (message := self._console_fault()):
             raise _error_at(("console", "enabled"), message)
-        listeners = (*self.listen, self.ops.listener)
+        listeners = (*self.listen, self.ops.listener if self.console.enabled else None)
         if self.callers.certificates and not any(
             each and each.tls and each.tls.client_ca_file for each in listeners
         ):

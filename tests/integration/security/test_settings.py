@@ -67,6 +67,13 @@ from queuegate_server.settings.load import SettingsError, load_settings
                 " tls.client_ca_file for an address of listen, or remove the certificates"
             ),
         ),
+        (
+            (
+                "callers: {certificates: {'cn:a': {}}}\nops: {listen: '127.0.0.1:1', tls:"
+                " {certificate_file: c, key_file: k, client_ca_file: a}}"
+            ),
+            "1:11: error: callers.certificates: callers cannot present certificates",
+        ),
         ("policy: {path: a}\npolicies: [{path: b}]", ":2:1: error: policies: set either policy"),
         ("workers: 2\nlisten: 'unix:/x'", ":1:10: error: workers: several workers cannot listen"),
         (
