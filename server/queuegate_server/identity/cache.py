@@ -86,29 +86,18 @@ class Occupancy:
 
 @dataclass(slots=True)
 class CacheStats:
-    """Counts since the cache was built."""
+    """Counts since the cache was built, which `server/metric_families.py` describes."""
 
     hits: int = 0
-    """The groups were known."""
     negative_hits: int = 0
-    """The user was known not to exist."""
     failure_hits: int = 0
-    """The resolver was known to be unavailable."""
     stale_hits: int = 0
-    """Expired groups were used because the resolver could not be asked."""
     misses: int = 0
-    """The caller had to wait for the resolver."""
     refreshes: int = 0
-    """Lookups of users whose groups were known: ahead of their expiry, or after it."""
     invalidated: int = 0
-    """Entries dropped on request."""
     outdated: int = 0
-    """Answers that were not stored because the user was invalidated, or asked for again,
-    after the lookup had started."""
     groups: Occupancy = field(default_factory=Occupancy)
-    """Users whose groups are known."""
     negative: Occupancy = field(default_factory=Occupancy)
-    """Names of no user, and names that could not be looked up."""
 
 
 class GroupCache:

@@ -90,20 +90,16 @@ class _ChainLoad:
 
     @property
     def capacity(self) -> int:
-        """How many refreshes may run at this moment."""
         return min(load.capacity for load in self._loads)
 
     @property
     def waiting(self) -> int:
-        """How many lookups are queued."""
         return sum(load.waiting for load in self._loads)
 
     def wait(self) -> float:
-        """Return in how many seconds the next refresh may start; 0 if now."""
         return max(load.wait() for load in self._loads)
 
     def acquire(self) -> bool:
-        """Count a refresh if it may start now, and return whether it may."""
         if self.wait() > 0:
             return False
         for load in self._loads:

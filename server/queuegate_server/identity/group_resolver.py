@@ -22,6 +22,7 @@ import contextlib
 import math
 import time
 from collections.abc import Callable, Collection
+from functools import partial
 from typing import Final, NamedTuple
 
 from queuegate_server.identity.cache import CacheEntry, CacheStats, GroupCache
@@ -33,6 +34,8 @@ from queuegate_server.identity.resolver import GroupSource, KnownUser, LookupFai
 from queuegate_server.identity.shared import SharedGroups
 from queuegate_server.runtime.single_flight import FlightCancelled, SingleFlight
 
+REFRESH_LIFE: Final = 0.5
+"""A refresh takes the answer of another server that lives for this part of a lifetime at least."""
 STALE_COPY_SECONDS: Final = 15.0
 """For how long another process may use a copy of groups while the resolver cannot be asked."""
 _NO_LIMIT: Final = contextlib.nullcontext()
@@ -234,7 +237,7 @@ class GroupResolver:
     async def _ask(self, user: str) -> Resolution:
         """Return the answer of the resolver itself."""
         try:
-            entry = await self._flights.join(user, alone=self._lookup.ask)
+            entry = await self._flights.join(user, alone=partial(self._lookup.run, min_life=None))
         except FlightCancelled:
             entry = self._cache.uncached(user, _GIVEN_UP)
         return Resolution(entry, cached=False, stale=False)
@@ -332,4 +335,5 @@ class GroupResolver:
         if self._clock() < entry.fresh_until and entry.generation == self._lease.generation:
             return None
         self._cache.stats.refreshes += 1
-        return self._flights.start(user, self._lookup.refresh)
+        min_life = self._cache.options.positive_ttl * REFRESH_LIFE
+        return self._flights.start(user, partial(self._lookup.run, min_life=min_life))

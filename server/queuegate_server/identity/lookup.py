@@ -1,14 +1,9 @@
 """A lookup: asks what other servers know, then the resolver, and stores the answer."""
 
-from typing import Final
-
 from queuegate_server.identity.cache import CacheEntry, GroupCache
 from queuegate_server.identity.resolver import LookupFailure, Source
 from queuegate_server.identity.shared import SharedAnswer, SharedGroups
 from queuegate_server.runtime.single_flight import Flight
-
-REFRESH_LIFE: Final = 0.5
-"""A refresh takes the answer of another server that lives for this part of a lifetime at least."""
 
 
 class Lookup:
@@ -44,11 +39,3 @@ class Lookup:
         if publish is not None:
             publish(SharedAnswer(outcome, entry.resolved_at_wall, entry.expires_at_wall))
         return entry
-
-    async def refresh(self, flight: Flight) -> CacheEntry:
-        """Look up a user whose groups are known."""
-        return await self.run(flight, self._cache.options.positive_ttl * REFRESH_LIFE)
-
-    async def ask(self, flight: Flight) -> CacheEntry:
-        """Ask the resolver itself."""
-        return await self.run(flight, None)

@@ -37,7 +37,7 @@ class Questions:
     def __init__(self, cache: GroupCache) -> None:
         self.cache = cache
         self._lookup = Lookup(self, cache, None)
-        self._flights = SingleFlight(self._lookup.ask, cache.clock)
+        self._flights = SingleFlight(self._lookup.run, cache.clock)
         self._outcome: Outcome = DOWN
 
     @property
@@ -56,7 +56,7 @@ class Questions:
     def answer(self, flight: Flight, outcome: Outcome) -> CacheEntry:
         """Answer a question, with nothing in between."""
         self._outcome = outcome
-        asking = self._lookup.ask(flight)
+        asking = self._lookup.run(flight)
         try:
             asking.send(None)
         except StopIteration as done:

@@ -10,7 +10,7 @@ import socket
 import ssl
 import time
 from functools import partial
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, cast
+from typing import TYPE_CHECKING, Final, Protocol, cast
 
 from queuegate_server.identity.resolvers.ldap.certificates import certificate_advice
 from queuegate_server.identity.resolvers.ldap.discovery import ServerUrl
@@ -19,6 +19,7 @@ from queuegate_server.identity.resolvers.ldap.long_work import LONG_BYTES, STEP_
 from queuegate_server.identity.resolvers.ldap.messages import (
     BIND_RESPONSE,
     MAX_CONTROL_MESSAGE_BYTES,
+    LdapReply,
     MalformedMessage,
     MessageHead,
     MessageReader,
@@ -39,14 +40,6 @@ SASL_EXTERNAL_REQUEST: Final = (
     bytes.fromhex("3018 0201 01 6013 0201 03 0400 a30c 0408") + b"EXTERNAL" + bytes.fromhex("0400")
 )
 """A bind request of LDAP version 3 with message id 1, without a name and with empty credentials."""
-
-
-class LdapReply(NamedTuple):
-    """The answer of a server to StartTLS or to a SASL bind."""
-
-    code: int
-    """The result code: 0 is success."""
-    text: str
 
 
 class MessageReceiver(Protocol):
@@ -228,7 +221,7 @@ class Bridge(_End):
             return True
         self._expected = None
         if self._reply is not None and not self._reply.done():
-            self._reply.set_result(LdapReply(*read_result(message)))
+            self._reply.set_result(read_result(message))
         return False
 
     def close(self, reason: str = "") -> None:

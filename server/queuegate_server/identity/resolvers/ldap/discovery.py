@@ -1,6 +1,7 @@
 """Addresses of servers: their URLs, the IP addresses of a host, and the servers of a domain."""
 
 import asyncio
+import contextlib
 import ipaddress
 import re
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -48,11 +49,8 @@ def is_domain(text: str) -> bool:
 
 def is_host(text: str) -> bool:
     """Return whether a text is an IP address, or can be the name of a host."""
-    try:
+    with contextlib.suppress(ValueError):
         ipaddress.ip_address(text)
-    except ValueError:
-        pass
-    else:
         return True
     try:
         # What the system's resolver and TLS do with names in other scripts.

@@ -88,13 +88,12 @@ class SearchBase:
 
     def contains(self, dn: NormalizedDn) -> bool:
         """Return whether such a search may find an entry with this DN."""
-        return any(self._is_below(dn, base) for base in self._bases)
-
-    def _is_below(self, dn: NormalizedDn, base: NormalizedDn) -> bool:
-        depth = len(dn) - len(base)
-        if depth < 0 or dn[depth:] != base:
-            return False
-        return self.scope == "sub" or depth == (1 if self.scope == "one" else 0)
+        return any(
+            (depth := len(dn) - len(base)) >= 0
+            and dn[depth:] == base
+            and (self.scope == "sub" or depth == (1 if self.scope == "one" else 0))
+            for base in self._bases
+        )
 
     def contains_entry(self, dn: str) -> bool:
         """Return the same for a text, which may be no DN."""

@@ -70,27 +70,20 @@ class StepCount:
 
 @dataclass(slots=True)
 class LdapStatistics:
-    """Counts since the resolver was created, for metrics."""
+    """Counts since the resolver was created, which `server/metric_families.py` describes."""
 
     steps: dict[tuple[str, str], StepCount] = field(default_factory=dict)
     """By server and step."""
     retried: int = 0
-    """Lookups that were repeated on another connection."""
     ambiguous: int = 0
-    """Lookups that matched several users."""
+    depth_reached: int = 0
     other_spelling: int = 0
-    """Lookups that matched only entries whose name is spelled differently."""
-    skipped_names: int = 0
-    """Groups without a readable name."""
     outside_base: int = 0
-    """Entries that a server returned although they are outside of `user_base` or `group_base`."""
+    skipped_names: int = 0
     other_base: int = 0
     """Values of attributes that list groups of users, of groups outside of `group_base`."""
     other_base_example: str = ""
     """One of them."""
-    depth_reached: int = 0
-    """Lookups that still found groups at the level `nested_depth`, and left out those above."""
-
     log_rate: TokenBucket = field(
         default_factory=lambda: TokenBucket(_LINES_A_SECOND, _FIRST_LINES, time.monotonic)
     )
@@ -114,7 +107,5 @@ class LdapStatistics:
         """Count a step."""
         count = self.steps.setdefault((step.server, step.name), StepCount())
         count.seconds += step.seconds
-        if step.fault:
-            count.failed += 1
-        else:
-            count.succeeded += 1
+        count.failed += bool(step.fault)
+        count.succeeded += not step.fault

@@ -5,9 +5,8 @@ by groups in groups, and by primary groups. A list may hold users whom a lookup 
 would not put there, since the result of that lookup is what counts.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice
-from typing import Final, NamedTuple, TypeVar
+from collections.abc import Iterable, Sequence
+from typing import Final, NamedTuple
 
 import ldap
 
@@ -25,8 +24,6 @@ from queuegate_server.identity.resolvers.ldap.filters import escape
 from queuegate_server.identity.resolvers.ldap.group_kind import GroupKind, decode_value
 from queuegate_server.identity.resolvers.ldap.search import SearchSession
 from queuegate_server.identity.resolvers.ldap.user_lookup import Users
-
-T = TypeVar("T")
 
 _CHUNK: Final = 100
 """DNs whose entries one search reads."""
@@ -56,7 +53,7 @@ class _Group(NamedTuple):
     """In Active Directory, the number by which users name it as their primary group."""
 
 
-class _Direct(NamedTuple):
+class _DirectMembers(NamedTuple):
     """The direct members of a group."""
 
     users: tuple[str, ...]
@@ -79,7 +76,7 @@ class MemberLookup:
         self._kinds = tuple(kinds)
         self._user_search = users
         self._listing = listing
-        self._direct: dict[str, _Direct] = {}
+        self._direct: dict[str, _DirectMembers] = {}
         self._users: dict[NormalizedDn, tuple[str, ...]] = {}
         """The names in the entries of users; none where a DN is not that of a user."""
         nested = {"off": 0, "walk": self._options.nested_depth, "in_chain": _MAX_DEPTH}
@@ -187,16 +184,16 @@ class MemberLookup:
             for user in await self._users_with(f"({_GID}={escape(number)})"):
                 self._listing.add(name, user)
 
-    async def _direct_members(self, group: _Group) -> _Direct:
+    async def _direct_members(self, group: _Group) -> _DirectMembers:
         if group.key not in self._direct:
             self._direct[group.key] = await self._read_members(group)
         return self._direct[group.key]
 
-    async def _read_members(self, group: _Group) -> _Direct:
+    async def _read_members(self, group: _Group) -> _DirectMembers:
         options = group.kind.options
         if options.groups_from == "member_uid":
             names = map(decode_value, await self._values(group))
-            return _Direct(tuple(filter(None, names)), (), "")
+            return _DirectMembers(tuple(filter(None, names)), (), "")
         users: list[str] = []
         by_member_of = options.groups_from == "member_of" and self._options.nested != "in_chain"
         if by_member_of:
@@ -207,8 +204,8 @@ class MemberLookup:
         missing = ""
         if not by_member_of or self._depth:
             values = await self._values(group)
-            for chunk in _chunks(values, _CHUNK):
-                dns = await self._parsed(chunk)
+            for start in range(0, len(values), _CHUNK):
+                dns = await self._parsed(values[start : start + _CHUNK])
                 searchable = {key: dn for key, dn in dns.items() if _rdn_filter(dn)}
                 if len(searchable) < len(dns):
                     missing = _UNREADABLE_DN
@@ -216,7 +213,7 @@ class MemberLookup:
                     users += await self._users_at(searchable)
                 if self._depth:
                     groups += await self._groups_at(searchable)
-        return _Direct(tuple(dict.fromkeys(users)), tuple(groups), missing)
+        return _DirectMembers(tuple(dict.fromkeys(users)), tuple(groups), missing)
 
     async def _values(self, group: _Group) -> list[bytes]:
         """Return the values of the attributes in which a group lists its members."""
@@ -355,9 +352,3 @@ def _rid(entry: LdapEntry) -> int | None:
     """Return the last number of a group's SID (MS-DTYP 2.4.2)."""
     sids = entry.values(_SID)
     return int.from_bytes(sids[0][-_RID_BYTES:], "little") if sids else None
-
-
-def _chunks(items: Iterable[T], size: int) -> Iterator[list[T]]:
-    remaining = iter(items)
-    while chunk := list(islice(remaining, size)):
-        yield chunk

@@ -64,6 +64,14 @@ class MessageHead(NamedTuple):
     """In bytes, the head included."""
 
 
+class LdapReply(NamedTuple):
+    """The result of a request."""
+
+    code: int
+    """The result code: 0 is success."""
+    text: str
+
+
 class MessageReader:
     """Cuts a stream into messages."""
 
@@ -207,13 +215,13 @@ def dn_bytes(entry: bytes) -> int:
     return _operation_part(entry)[1]
 
 
-def read_result(message: bytes) -> tuple[int, str]:
-    """Return the result code and the text of a message that has a result and was checked."""
+def read_result(message: bytes) -> LdapReply:
+    """Return the result in a message that has one and was checked."""
     at, length = _operation_part(message)
     code = int.from_bytes(message[at : at + length], "big", signed=True)
     at, length = _content(message, at + length + 1)
     at, length = _content(message, at + length + 1)
-    return code, message[at : at + length].decode("utf-8", "replace")
+    return LdapReply(code, message[at : at + length].decode("utf-8", "replace"))
 
 
 def _operation_part(message: bytes) -> tuple[int, int]:

@@ -12,7 +12,7 @@ from queuegate_server.identity.resolvers.ldap.connection import LdapConnection
 from queuegate_server.identity.resolvers.ldap.errors import LdapFault
 from queuegate_server.identity.resolvers.ldap.group_kind import GroupKind, decode_value
 from queuegate_server.identity.resolvers.ldap.group_lookup import member_of_attributes
-from queuegate_server.identity.resolvers.ldap.instrumentation import LdapStatistics, LdapStep
+from queuegate_server.identity.resolvers.ldap.instrumentation import LdapStatistics
 from queuegate_server.identity.resolvers.ldap.pending import Allowance
 from queuegate_server.identity.resolvers.ldap.search import LimitExceeded, SearchSession
 from queuegate_server.identity.resolvers.ldap.user_lookup import Users
@@ -41,7 +41,8 @@ class Notes:
 
     async def about(self, user: str, outcome: Outcome, look_up: LookUp) -> list[str]:
         """Return the notes on a lookup. A search that fails only leaves its notes out."""
-        self._connection.observe = _ignore
+        # No lookup of a server takes these steps.
+        self._connection.observe = lambda _step: None
         if isinstance(outcome, NoSuchUser):
             sources = [self._domain_part(user, look_up)]
         elif isinstance(outcome, KnownUser):
@@ -129,10 +130,6 @@ class Notes:
                     "that were written after it was enabled), or the bind account may not read it; "
                     "groups_from: member_dn searches the groups instead"
                 )
-
-
-def _ignore(_step: LdapStep) -> None:
-    """Hide a step that no lookup of a server takes."""
 
 
 def _outside(count: int, example: str) -> str:
