@@ -31,7 +31,7 @@ _DURATION_PART: Final = re.compile(rf"({_NUMBER})(ms|s|m|h|d)?")
 _SIZE: Final = re.compile(rf"({_NUMBER})(B|kB|MB|GB|KiB|MiB|GiB)?")
 
 
-def parsed_by(parse: Callable[[str], object]) -> AfterValidator:
+def check_with(parse: Callable[[str], object]) -> AfterValidator:
     """Return a validator for texts that a function parses. The function raises ValueError."""
 
     def check(text: str) -> str:

@@ -59,9 +59,13 @@ class Session:
             groups: The values of `--group`; None without any, empty for `--no-groups`.
         """
         # An empty value usually comes from an unset variable in a script.
-        if empty := self._given(*COMMON, *_FILES, *_READING, value=""):
+        if empty := self._select(*COMMON, *_FILES, *_READING, value=""):
             yield f"{_written(empty)} must not be empty"
-        files, server, reading = self._given(*_FILES), self._given(*_SERVER), self._given(*_READING)
+        files, server, reading = (
+            self._select(*_FILES),
+            self._select(*_SERVER),
+            self._select(*_READING),
+        )
         if files and server:
             yield f"{_written(server)}: not allowed with {_written(files)}: no server is involved"
         if reading and self.config is not None:
@@ -78,7 +82,7 @@ class Session:
             message = f"not allowed with {other}: the resolver is asked only without it"
             yield f"--resolved-group: {message}"
 
-    def _given(self, *names: str, value: str | None = None) -> list[str]:
+    def _select(self, *names: str, value: str | None = None) -> list[str]:
         """Return the options that are given, or that have a value."""
         given = [(name, getattr(self, name)) for name in names]
         return [name for name, own in given if own is not None and value in {None, own}]

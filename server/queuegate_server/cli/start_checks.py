@@ -100,7 +100,7 @@ def _check(
     except SettingsError as error:
         return [*error.diagnostics], None
     unreadable_keys = {
-        location: _located(source_map, location, f"{path} {fault.message}", fault.remedy)
+        location: source_map.diagnostic(location, f"{path} {fault.message}", fault.remedy)
         for location, path in _files(settings)
         if (fault := _read_fault(path, is_folder=location[-1] in _FOLDERS)) is not None
     }
@@ -113,15 +113,9 @@ def _check(
     return sort_diagnostics(diagnostics), None if is_policy_missing else settings
 
 
-def _located(
-    source_map: SourceMap,
-    location: Location,
-    message: str,
-    remedy: str = "",
-    severity: Severity = Severity.ERROR,
-) -> Diagnostic:
+def _warning(source_map: SourceMap, location: Location, message: str, remedy: str) -> Diagnostic:
     diagnostic = source_map.diagnostic(location, message, remedy)
-    return dataclasses.replace(diagnostic, severity=severity)
+    return dataclasses.replace(diagnostic, severity=Severity.WARNING)
 
 
 def _files(settings: Settings) -> Iterator[tuple[Location, Path]]:
@@ -166,7 +160,7 @@ def _listener_faults(
     try:
         choose(settings.transport, settings.listen, settings.limits.connections)
     except CannotListen as error:
-        yield _located(source_map, ("transport",), str(error))
+        yield source_map.diagnostic(("transport",), str(error))
     location: Location = ("callers", "token_file")
     if settings.callers.token_file and location not in unreadable_keys:
         from queuegate_server.rpc.tokens import TokenFile  # noqa: PLC0415 - slow, as below
@@ -174,13 +168,13 @@ def _listener_faults(
         try:
             names = TokenFile(settings.callers.token_file).names
         except BadFile as error:
-            yield _located(source_map, location, str(error))
+            yield source_map.diagnostic(location, str(error))
         else:
             for name in settings.callers.tokens.keys() - names:
                 message = f"{settings.callers.token_file} has no line for this name"
                 remedy = f"create one with `queuegate-server token {name}`"
                 place = ("callers", "tokens", name)
-                yield _located(source_map, place, message, remedy, Severity.WARNING)
+                yield _warning(source_map, place, message, remedy)
     for above, tls in _certificates(settings):
         keys = [(*above, key) for key, _ in tls]
         if not any(key in unreadable_keys for key in keys):
@@ -192,7 +186,7 @@ def _listener_faults(
                 text = str(error)
                 faulty = (key for key, path in tls if text.startswith(f"{path}: "))
                 location = (*above, next(faulty, "certificate_file"))
-                yield _located(source_map, location, text)
+                yield source_map.diagnostic(location, text)
 
 
 def _contradictions(settings: Settings, source_map: SourceMap) -> Iterator[Diagnostic]:
@@ -202,4 +196,4 @@ def _contradictions(settings: Settings, source_map: SourceMap) -> Iterator[Diagn
         if isinstance(resolver.options, ResolverOptions):
             for key, message in resolver.options.contradictions().items():
                 place = ("resolvers", name, key)
-                yield _located(source_map, place, message, remedy, Severity.WARNING)
+                yield _warning(source_map, place, message, remedy)

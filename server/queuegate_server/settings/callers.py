@@ -7,7 +7,7 @@ from typing import Annotated, Final
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
-from queuegate_server.config_fields import Section, parsed_by
+from queuegate_server.config_fields import Section, check_with
 from queuegate_server.settings.listeners import FilePath
 
 MAX_NAME_LENGTH: Final = 256
@@ -128,7 +128,7 @@ class Callers(Section):
     unix: LocalRights = LocalRights()
     """Callers over a Unix socket; its file mode admits them."""
     certificates: Annotated[
-        Mapping[Annotated[str, parsed_by(certificate_name)], Rights], AfterValidator(_unique)
+        Mapping[Annotated[str, check_with(certificate_name)], Rights], AfterValidator(_unique)
     ] = Field(default_factory=dict)
     """Callers by a name in their client certificate: spiffe://…, uri:…, dns:…, cn:…, subject:…."""
     token_file: FilePath | None = None

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field, model_validator
 
-from queuegate_server.config_fields import Duration, Section, parsed_by
+from queuegate_server.config_fields import Duration, Section, check_with
 from queuegate_server.files.safe_open import read_regular
 from queuegate_server.settings.listeners import FilePath, HostPort, parse_host_port
 
@@ -124,7 +124,7 @@ SecretFile = Annotated[FilePath, AfterValidator(_check_secret)]
 class Fleet(Section):
     """Servers that share users' groups and invalidations."""
 
-    url: Annotated[str, parsed_by(parse_store_url)] | None = None
+    url: Annotated[str, check_with(parse_store_url)] | None = None
     """Redis or Valkey: redis://host:port/database, rediss://… (TLS), unix:///path,
     redis+sentinel://host:port,host:port/SERVICE, redis+cluster://host:port,host:port. Unset: the
     server belongs to no fleet."""

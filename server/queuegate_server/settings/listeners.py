@@ -13,7 +13,7 @@ from typing import Annotated, Final, NamedTuple, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
-from queuegate_server.config_fields import Section, parsed_by
+from queuegate_server.config_fields import Section, check_with
 
 MAX_SOCKET_PATH_BYTES: Final = 107
 MAX_PORT: Final = 65_535
@@ -166,7 +166,7 @@ class ListenerTls(Section):
 class Listener(Section):
     """An address to serve on. In the file, a plain address is also valid."""
 
-    address: Annotated[str, parsed_by(parse_address)]
+    address: Annotated[str, check_with(parse_address)]
     """host:port, [ipv6]:port or unix:/path."""
     tls: ListenerTls | None = None
     """For TCP: serve with TLS 1.2 or newer."""

@@ -6,7 +6,7 @@ from typing import Annotated, Final, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
-from queuegate_server.config_fields import KIB, MIB, Section, Size, parsed_by
+from queuegate_server.config_fields import KIB, MIB, Section, Size, check_with
 from queuegate_server.settings.listeners import (
     FilePath,
     Listener,
@@ -61,7 +61,7 @@ class OpsTls(ListenerTls):
 class Ops(Section):
     """The operations port: probes, Prometheus metrics and the console."""
 
-    listen: Annotated[str, parsed_by(parse_host_port)] | None = None
+    listen: Annotated[str, check_with(parse_host_port)] | None = None
     """host:port or [ipv6]:port. If unset, there is no operations port."""
     tls: OpsTls | None = None
     """Serve the port with TLS 1.2 or newer; probes then need https."""

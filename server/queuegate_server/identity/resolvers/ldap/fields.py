@@ -10,7 +10,7 @@ from typing import Annotated, Final
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
-from queuegate_server.config_fields import distinct, parsed_by
+from queuegate_server.config_fields import check_with, distinct
 from queuegate_server.files.safe_open import read_regular
 from queuegate_server.identity.resolvers.ldap.discovery import is_domain, is_host, parse_url
 from queuegate_server.identity.resolvers.ldap.filters import (
@@ -101,7 +101,7 @@ Keytab = Annotated[
 TicketCache = Annotated[
     str, _checked(_CACHE.fullmatch, "is not a Kerberos ticket cache: write FILE:/path")
 ]
-Url = Annotated[str, parsed_by(parse_url)]
+Url = Annotated[str, check_with(parse_url)]
 Urls = Annotated[tuple[Url, ...], distinct("URL")]
 Domain = Annotated[str, _checked(is_domain, "is not a domain")]
 Host = Annotated[str, _checked(is_host, "is not a host name")]
