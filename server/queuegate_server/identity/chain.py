@@ -71,8 +71,9 @@ class ResolverChain:
             listing.done(name)
 
     async def all_users(self, limit: int) -> Collection[str]:
-        """Return the names of the users that any of the resolvers knows, of whom there may be
-        `limit`. Raises CannotListUsers.
+        """Return the names of at most `limit` users whom any of the resolvers knows.
+
+        Raises CannotListUsers.
         """
         users: dict[str, None] = {}
         for member in self._members:

@@ -176,9 +176,7 @@ class GroupResolver:
         await self._source.members(listing)
 
     async def all_users(self, limit: int) -> Collection[str]:
-        """Return the names of all users, not from the cache, of whom there may be `limit`. Raises
-        CannotListUsers.
-        """
+        """Return the names of at most `limit` users, not from the cache. Raises CannotListUsers."""
         return await self._source.all_users(limit)
 
     def invalidate(self, users: Collection[str]) -> int:

@@ -129,7 +129,7 @@ class CircuitBreaker:
 
     @property
     def state(self) -> CircuitState:
-        """The state at this moment."""
+        """The current state."""
         if self._open_until is None:
             return CircuitState.CLOSED
         if self._clock() < self._open_until:
@@ -138,7 +138,7 @@ class CircuitBreaker:
 
     @property
     def refuses(self) -> bool:
-        """Whether a lookup would be refused at this moment."""
+        """Whether a lookup would be refused now."""
         state = self.state
         return state is CircuitState.OPEN or (state is CircuitState.HALF_OPEN and self._probing)
 
@@ -276,7 +276,7 @@ class ResolverLoad:
 
     @property
     def capacity(self) -> int:
-        """How many refreshes may run at this moment.
+        """How many refreshes may run now.
 
         Most lookups are left to users about whom nothing is known, and while the circuit breaker
         is open nobody is refreshed.
@@ -347,7 +347,7 @@ class GuardedResolver:
             await self._listings.members(listing)
 
     async def all_users(self, limit: int) -> Collection[str]:
-        """Return the names of all users, of which there may be `limit`. Raises CannotListUsers."""
+        """Return the names of at most `limit` users. Raises CannotListUsers if there are more."""
         return await self._listings.all_users(limit)
 
     async def open(self) -> None:

@@ -18,7 +18,7 @@ class Lookup:
         """Take the answer of another server; otherwise ask the resolver, and share its answer.
 
         Args:
-            flight: Whom to look up.
+            flight: The lookup.
             min_life: How long another server's answer must live, in seconds; None: ask the resolver
                 in any case.
         """

@@ -286,7 +286,7 @@ def _definition(
     try:
         if key.defined_in == "settings":
             configured = settings.resolvers[key.name]
-            # Members of a chain are no chains.
+            # Chains cannot be nested.
             options = cast("ResolverOptions", configured.options)
             return find_type(configured.type), options
         resolver_type = find_type(key.name)

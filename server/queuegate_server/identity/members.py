@@ -163,7 +163,7 @@ class Listings:
             listing.give_up(f"the resolver failed: {type(error).__name__}")
 
     async def all_users(self, limit: int) -> Collection[str]:
-        """Return the names of all users, of which there may be `limit`. Raises CannotListUsers."""
+        """Return the names of at most `limit` users. Raises CannotListUsers if there are more."""
         if self._all_users is None:
             raise CannotListUsers(f"the resolver {self._name!r} cannot list its users")
         try:

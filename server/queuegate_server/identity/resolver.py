@@ -74,7 +74,7 @@ class Load(Protocol):
 
     @property
     def capacity(self) -> int:
-        """How many refreshes may run at this moment; 0 while the source must not be asked."""
+        """How many refreshes may run now; 0 while the source must not be asked."""
 
     @property
     def waiting(self) -> int:

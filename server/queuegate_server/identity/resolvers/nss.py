@@ -196,7 +196,7 @@ def _has_name(gid: int) -> bool:
 
 
 def _other_sources(nsswitch: Path) -> str:
-    """Return which sources of users and groups may not show all of them, as the begin of a
+    """Return which sources of users and groups may not show all of them, as the beginning of a
     sentence; empty if there are none.
     """
     try:

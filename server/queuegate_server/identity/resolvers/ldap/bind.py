@@ -158,7 +158,7 @@ async def _bind_with_ticket(descriptor: int, host: str, options: LdapOptions) ->
     libkrb5 talks to the KDC within the bind and waits for it without a limit, and the driver
     holds Python's lock meanwhile: in a thread, that would stop the whole server. So a child
     inherits libldap's end of the socket pair for the bind, and is killed when its time is over or
-    this call is cancelled. The bind belongs to the connection: this process goes on with it.
+    this call is cancelled. The bind belongs to the connection, which this process then uses.
     """
     seconds = math.ceil(options.connect_timeout) + 1
     try:

@@ -70,7 +70,7 @@ class BadSecrets(ValueError):
 def read_secrets(folder: Path) -> dict[str, Any]:
     """Return the resolver's options for the keys in a directory. Blocks. Raises BadSecrets.
 
-    Values are trimmed. As in YuniKorn, optional values that are no boolean mean false. The
+    Values are trimmed. As in YuniKorn, optional values that are not booleans mean false. The
     password stays in its file, TRIMMED_FILE, and is trimmed when it is read.
     """
     try:

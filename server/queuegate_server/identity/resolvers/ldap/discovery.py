@@ -104,7 +104,7 @@ async def discover_servers(
     domain: str,
     *,
     encrypted: bool,
-    timeout: float,  # noqa: ASYNC109 - the library is given it, too
+    timeout: float,  # noqa: ASYNC109 - passed on to the library
     resolver: "dns.asyncresolver.Resolver | None" = None,
 ) -> tuple[ServerUrl, ...]:
     """Return the servers that a domain's SRV records (RFC 2782) name, the best first.

@@ -41,7 +41,7 @@ def long_dn(length: int) -> SetupFault:
 
 
 def parse_dn(text: str) -> ParsedDn | None:
-    """Return the components of a DN, the last one of the text last; None if it is no DN.
+    """Return the components of a DN, the last one of the text last; None if it is not a DN.
 
     Raises SetupFault if it is too long to be parsed.
     """

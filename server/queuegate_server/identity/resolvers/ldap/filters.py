@@ -58,7 +58,7 @@ def assertions(text: str) -> tuple[Assertion, ...]:
 
 
 def missing_attributes(text: str, known: frozenset[str]) -> tuple[str, ...]:
-    """Return the attributes because of which a filter matches no entry at all.
+    """Return the attributes that keep a filter from matching any entry.
 
     A comparison with an attribute that the schema does not have is neither true nor false
     (RFC 4511, 4.5.1.7). It makes a conjunction undefined, and a disjunction only if no other part
@@ -142,7 +142,7 @@ class UserFilter:
     """A filter with placeholders for the user's name."""
 
     def __init__(self, text: str) -> None:
-        """Parse a filter. Raises BadFilter, also if no comparison names the user."""
+        """Parse a filter. Raises BadFilter, including when no comparison names the user."""
         self._parts = _PLACEHOLDER.split(enclosed(text))
         if len(set(_PLACEHOLDER.findall(text))) > 1:
             raise BadFilter("mixes %s and {user}; use one of them")

@@ -36,7 +36,7 @@ class GroupKind:
         """Describe a kind; `lower_case`: whether to convert the names of its groups."""
         self.options = options
         self._apply_case = str.lower if lower_case else str
-        # Every group has a DN, which most often contains the name.
+        # Every group has a DN, which usually contains the name.
         self.attributes: tuple[str, ...] = (
             (options.group_name_attribute,) if options.group_name_from == "attribute" else ("1.1",)
         )
@@ -48,7 +48,7 @@ class GroupKind:
         self._parse_and_cache = lru_cache(maxsize=_MAX_CACHED_DNS)(parse)
 
     def parse(self, dn: str) -> GroupDn | None:
-        """Return a group by its DN; None if the text is no DN, or that of the root.
+        """Return a group by its DN; None if the text is not a DN, or is the empty DN of the root.
 
         Raises SetupFault if it is too long.
         """

@@ -43,7 +43,7 @@ StepObserver = Callable[[LdapStep], None]
 
 @contextmanager
 def timed_step(name: StepName, server: str, observe: StepObserver) -> Iterator[LdapStep]:
-    """Time a step and report it, also if it fails or is cancelled."""
+    """Time a step and report it, even if it fails or is cancelled."""
     step = LdapStep(name, server)
     start = time.perf_counter()
     try:

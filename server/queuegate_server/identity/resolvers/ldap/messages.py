@@ -19,7 +19,7 @@ EXTENDED_RESPONSE: Final = 0x78
 MAX_MESSAGE_BYTES: Final = 64 * 2**20
 """The most that any message may take."""
 MAX_CONTROL_MESSAGE_BYTES: Final = 65_536
-"""The same for a message that is no entry: a result code with its text, referrals and controls."""
+"""The same for a message other than an entry: a result code with its text, referrals, controls."""
 
 _SEQUENCE: Final = 0x30
 _SET: Final = 0x31
@@ -44,7 +44,7 @@ _SMALLEST_CONTENT: Final = 5
 
 
 class MalformedMessage(ServerFault):
-    """A server sent bytes that are no message of LDAP."""
+    """A server sent bytes that are not an LDAP message."""
 
     def __init__(self, reason: str = "") -> None:
         detail = "the server sent an answer that is not LDAP"
@@ -329,7 +329,7 @@ class _Check:
                 raise MalformedMessage
 
     def _texts(self, at: int, end: int) -> None:
-        """Check values, of which there may be very many."""
+        """Check values; there may be very many."""
         message = self._message
         left = self._max_elements - self.elements
         while at < end:

@@ -315,7 +315,7 @@ class LdapOptions(GroupOptions, ResolverOptions):
         }
 
     def contradictions(self) -> Mapping[str, str]:
-        """Return time limits that never count, because that of the whole lookup ends first."""
+        """Return time limits that never apply, because the whole lookup ends first."""
         limits = {
             "connect_timeout": self.connect_timeout,
             "operation_timeout": self.operation_timeout,

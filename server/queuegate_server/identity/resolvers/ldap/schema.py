@@ -1,6 +1,6 @@
 """Whether a directory knows the attributes that the settings name.
 
-A comparison with an attribute that its schema does not have matches nothing, and is no error: a
+A comparison with an attribute that its schema does not have matches nothing and is not an error: a
 misspelled filter would look like a user who does not exist, or has no groups. So the schema is read
 once for each connection, when a lookup finds nobody or nothing, if the bind account may read it.
 """

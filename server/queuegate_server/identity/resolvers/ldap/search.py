@@ -303,7 +303,7 @@ class SearchSession:
 
 def _page_cookie(controls: Sequence[Any]) -> bytes | None:
     """Return the cookie to request the next page with: empty after the last page, None if the
-    result is no page.
+    result is not a page.
     """
     for control in controls:
         if isinstance(control, SimplePagedResultsControl):
@@ -315,7 +315,7 @@ async def gather(calls: Sequence[Coroutine[Any, Any, T]], at_once: int) -> list[
     """Return the results of all calls in order; the first failure ends the other calls.
 
     Args:
-        calls: The calls, each of which makes one request after the other.
+        calls: The calls, each of which makes its requests one after another.
         at_once: How many may run at the same time.
     """
     if len(calls) == 1:

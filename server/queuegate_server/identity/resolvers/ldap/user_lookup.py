@@ -92,7 +92,7 @@ class UserLookup:
         once a user has a value, or after the warning."""
 
     async def look_up(self, user: str, connection: LdapConnection) -> Outcome:
-        """Look up one user. Raises LdapFault, also if two entries match the user."""
+        """Look up one user. Raises LdapFault, including when two entries match the user."""
         filter_text = self._users.filter.for_user(user)
         allowance = Allowance(self._options.max_groups, _FEWER_GROUPS)
         with SearchSession(connection, allowance) as session:
@@ -122,7 +122,7 @@ class UserLookup:
         return KnownUser(groups)
 
     async def list_users(self, limit: int, connection: LdapConnection) -> list[str]:
-        """Return the names of all users, of which there may be `limit`. Raises LdapFault."""
+        """Return the names of at most `limit` users. Raises LdapFault if there are more."""
         users = self._users
         names: dict[str, None] = {}
         with SearchSession(
