@@ -122,12 +122,15 @@ class Partition:
             return queue
         if path in self.short_names:
             return Queue(QueueAcls(path, EMPTY, EMPTY), acl.parse)
-        return next(iter(self.created(path)), None) or self._configured(path)
+        created = self.created(path)
+        return created[0] if created else self._configured(path)
 
     def created(self, path: str) -> list[Queue]:
         """Return the queues that the scheduler creates for a submission to a path, starting with
         that queue. Empty if the queue exists or would not be created.
         """
+        if self.creation is None:
+            return []
         return [
             Queue(QueueAcls(each.path, each.submit_acl, each.admin_acl), self._parse_created)
             for each in self.created_acls(path)
