@@ -1,6 +1,6 @@
 """Both clients, call by call: the same questions must give the same answers."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from typing import Any
 
@@ -311,6 +311,23 @@ async def test_wrong_arguments_are_refused_before_anything_is_sent(
         assert caught.value.code == "INVALID_ARGUMENT"
         (violation,) = caught.value.violations
         assert str(caught.value) == f"{violation.field} {violation.description}"
+
+
+@pytest.mark.parametrize(
+    ("method", "arguments"),
+    [("list_users", ("root",)), ("reload", ()), ("validate", ("partitions: []",))],
+)
+async def test_slow_calls_have_longer_time_limits(
+    server: ScriptedServer,
+    connect: Callable[..., Ask],
+    script: Script,
+    method: str,
+    arguments: tuple[str, ...],
+) -> None:
+    await connect(server.address)(method, *arguments)
+    limits = [call.seconds_left or 0 for call in script.calls]
+    assert limits
+    assert all(5 < limit <= 31 for limit in limits)  # gRPC rounds up
 
 
 async def test_the_time_limit_goes_to_the_server(ask: Ask, script: Script) -> None:

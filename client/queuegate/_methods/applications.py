@@ -59,7 +59,8 @@ class ApplicationMethods:
             >>> application = queuegate.SparkApplication(
             ...     {"spark.acls.enable": "true", "spark.ui.view.acls": "ann"}, spark_user="bob"
             ... )
-            >>> (client.check_application("ann", "view", application)).allowed
+            >>> decision = client.check_application("ann", "view", application)
+            >>> decision.allowed
             True
         """
         question = ApplicationCheck(

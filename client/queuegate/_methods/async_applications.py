@@ -62,7 +62,8 @@ class AsyncApplicationMethods:
             >>> application = queuegate.SparkApplication(
             ...     {"spark.acls.enable": "true", "spark.ui.view.acls": "ann"}, spark_user="bob"
             ... )
-            >>> (await client.check_application("ann", "view", application)).allowed
+            >>> decision = await client.check_application("ann", "view", application)
+            >>> decision.allowed
             True
         """
         question = ApplicationCheck(

@@ -90,7 +90,8 @@ class AsyncServerMethods:
             TypeError: An argument has the wrong type.
 
         Example:
-            >>> (await client.invalidate(["nobody-asked-about-this-user"])).dropped
+            >>> result = await client.invalidate(["nobody-asked-about-this-user"])
+            >>> result.dropped
             0
         """
         requests = _requests.invalidations(users, partition, wait=wait)
@@ -169,7 +170,8 @@ class AsyncServerMethods:
             QueuegateError: There is no answer. The subclass says why.
 
         Example:
-            >>> [replica.name for replica in (await client.get_fleet()).replicas]
+            >>> fleet = await client.get_fleet()
+            >>> [replica.name for replica in fleet.replicas]
             []
         """
         deadline = self._calls.deadline(timeout)

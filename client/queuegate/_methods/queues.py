@@ -44,7 +44,7 @@ class QueueMethods:
             real_user: The service that acts for the user, if any: YARN's ACLs may grant access
                 to all users that it acts for.
             at_least: A change, from the result of `invalidate` or `reload`, that the answer must
-                take into account. A server that does not know it raises ServerUnavailable.
+                take into account. If the server does not know it, the call raises NotCaughtUp.
             timeout: The time limit in seconds; None: the client's default.
 
         Returns:
@@ -80,9 +80,9 @@ class QueueMethods:
         results. A server whose limits.max_message is below 4 MiB may reject a request with
         MessageTooLarge.
 
-        Invalid arguments are never a CheckFailure: a Check with, for example, an empty user name
-        raises ValueError when it is created. If `checks` is lazy, a note on the exception names
-        the index.
+        A Check that can never be sent, for example with an empty user name, is not a CheckFailure:
+        it raises InvalidArgument when it is created. If `checks` is lazy, a note on the exception
+        names the index.
 
         Args:
             checks: The questions.
@@ -279,7 +279,7 @@ class QueueMethods:
         partition: str = "default",
         access: AccessName = Access.SUBMIT,
         page_size: int = 0,
-        timeout: float | None = None,
+        timeout: float = 30.0,
     ) -> Iterator[UserPage]:
         """List the users who may use a queue, page by page.
 
@@ -292,7 +292,8 @@ class QueueMethods:
             partition: The partition of the queue.
             access: The kind of access.
             page_size: The number of users on a page, at most 1 000; 0: the server's default.
-            timeout: The time limit of each page, in seconds; None: the client's default.
+            timeout: The time limit of each page, in seconds. Expanding groups takes seconds, so the
+                default is longer than for other calls.
 
         Returns:
             The pages, each of which is requested when it is needed.

@@ -87,7 +87,8 @@ class ServerMethods:
             TypeError: An argument has the wrong type.
 
         Example:
-            >>> (client.invalidate(["nobody-asked-about-this-user"])).dropped
+            >>> result = client.invalidate(["nobody-asked-about-this-user"])
+            >>> result.dropped
             0
         """
         requests = _requests.invalidations(users, partition, wait=wait)
@@ -166,7 +167,8 @@ class ServerMethods:
             QueuegateError: There is no answer. The subclass says why.
 
         Example:
-            >>> [replica.name for replica in (client.get_fleet()).replicas]
+            >>> fleet = client.get_fleet()
+            >>> [replica.name for replica in fleet.replicas]
             []
         """
         deadline = self._calls.deadline(timeout)
