@@ -52,7 +52,7 @@ type InvalidateOptions struct {
 }
 
 // Invalidate drops the cached groups of some users, so that the next decision resolves them again.
-// If an error comes after a part of the users, the response is about that part.
+// If an error occurs after some of the users, the response is about those.
 func (c *Client) Invalidate(
 	ctx context.Context, users []string, options InvalidateOptions,
 ) (*queuegatev1.InvalidateUserGroupsResponse, error) {
@@ -84,7 +84,7 @@ func (c *Client) Invalidate(
 	return total, nil
 }
 
-// InvalidateAll does what Invalidate does, for all users of a partition.
+// InvalidateAll drops the cached groups of all users of a partition, as Invalidate does.
 func (c *Client) InvalidateAll(
 	ctx context.Context, options InvalidateOptions,
 ) (*queuegatev1.InvalidateUserGroupsResponse, error) {

@@ -27,7 +27,7 @@ const (
 	maxColumnNames     = 10_000
 )
 
-// A Result is a decision, or why there is none. One with an error grants nothing, and is not a denial.
+// A Result is a decision, or an error if there is none. An error grants nothing, and is not a denial.
 type Result struct {
 	Decision
 	// Err is the error that a call about this question alone would have returned.
@@ -38,9 +38,9 @@ var omitted = Result{Err: contractViolated("the server omitted a result")}
 
 // CheckMany checks many questions at once and returns the results in the order of the questions.
 //
-// A request carries up to 4 MiB: 10 000 questions, or 20 000 of one partition and access that
-// repeat users and queues. If several requests are needed, each is answered by one revision of
-// the policy; if one of them fails, there are no results. Nothing is asked if a question can
+// A request carries up to 4 MiB: 10 000 questions, or 20 000 that share a partition and an access
+// and repeat users and queues. If several requests are needed, each is answered with one revision
+// of the policy; if one of them fails, there are no results. Nothing is asked if a question can
 // never be sent, for example because its user is empty.
 func (c *Client) CheckMany(ctx context.Context, questions []Check) ([]Result, error) {
 	if err := validateAll(questions, (*Check).faults); err != nil {

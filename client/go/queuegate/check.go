@@ -37,8 +37,8 @@ type Check struct {
 	// RealUser is the service that acts for the user, if any: YARN's ACLs may list it as ~name.
 	RealUser string
 	// AtLeast is a change, from the result of [Client.Invalidate] or [Client.Reload], that the answer
-	// must take into account. A server that does not know of it ends the question with
-	// [ErrNotCaughtUp]; a [Gate] always asks the server. Nil: none. Not for Explain.
+	// must take into account. If the server does not know it, the error is
+	// [ErrNotCaughtUp]. A [Gate] always asks the server. Nil: none. Not for Explain.
 	AtLeast *queuegatev1.Cursor
 }
 
@@ -59,7 +59,7 @@ type Decision struct {
 	// were evaluated instead; empty if the queue exists, and for the recovery queue and
 	// applications.
 	EvaluatedQueue string
-	// Stale is true if a [Gate] decided from state that its lease does not cover any more.
+	// Stale is true if a [Gate] decided without a lease.
 	Stale bool
 }
 
@@ -73,7 +73,7 @@ func (c *Client) Check(ctx context.Context, question Check) (Decision, error) {
 	return decisionOf(response)
 }
 
-// Explain does what Check does, and returns the evaluated ACLs and the origin of the groups.
+// Explain checks as Check does, and also returns the evaluated ACLs and the origin of the groups.
 func (c *Client) Explain(
 	ctx context.Context, question Check,
 ) (*queuegatev1.ExplainQueueAccessResponse, error) {

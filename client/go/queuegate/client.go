@@ -14,7 +14,7 @@ import (
 )
 
 // A Client asks one queuegate server. Goroutines can and should share one: all its calls use one
-// connection, which is opened at the first call and reopened when it is lost.
+// connection, which is opened on the first call and reopened if it is lost.
 type Client struct {
 	plan       plan
 	connection *grpc.ClientConn
@@ -28,7 +28,7 @@ type Client struct {
 	hasWorked  atomic.Bool // the server has answered, so the TLS settings are right
 }
 
-// New makes a client. It does not connect yet. An error says which field of config is wrong, or
+// New creates a client. It does not connect yet. An error says which field of config is invalid, or
 // which of its files cannot be read.
 func New(config Config) (*Client, error) {
 	plan, err := newPlan(config)
@@ -50,8 +50,8 @@ func New(config Config) (*Client, error) {
 	}, nil
 }
 
-// Close closes the connection. Calls under way and later ones end with [ErrClosed]. Closing again
-// does nothing.
+// Close closes the connection. Pending and later calls end with [ErrClosed]. Closing it again does
+// nothing.
 func (c *Client) Close() error {
 	if c.closed.Swap(true) {
 		return nil

@@ -28,13 +28,14 @@ const (
 	retryBufferBytes = 5 << 20
 )
 
-// Config says how a client connects. The zero value is the default of each field.
+// Config configures a client. The zero value is the default of each field.
 type Config struct {
 	// Address is HOST:PORT, [IPV6]:PORT or unix:/PATH. Empty: the environment variable
 	// QUEUEGATE_ADDRESS, or else 127.0.0.1:50051.
 	Address string
 	// Timeout is the time limit of calls whose context has no deadline. It includes retries and
-	// further pages. Zero: 1 s; for Reload and Validate always 30 s.
+	// further pages. Zero: 1 s. Reload, Validate and each page of ListUsers always have 30 s, and
+	// an invalidation with Wait has 15 s.
 	Timeout time.Duration
 	// TLS has the TLS settings. Nil: from the variables QUEUEGATE_CA_FILE,
 	// QUEUEGATE_CERTIFICATE_FILE, QUEUEGATE_KEY_FILE and QUEUEGATE_SERVER_NAME, or plaintext if
@@ -45,10 +46,10 @@ type Config struct {
 	// Empty: the variable QUEUEGATE_TOKEN_FILE. A token is only sent over TLS or within this
 	// machine.
 	TokenFile string
-	// Retry says how often and when to retry.
+	// Retry configures retries.
 	Retry Retry
 	// DialOptions are for interceptors, stats handlers and anything else that gRPC offers. They take
-	// precedence over the options of the client.
+	// precedence over the client's own options.
 	DialOptions []grpc.DialOption
 }
 
@@ -65,10 +66,10 @@ type TLS struct {
 	ServerName string
 }
 
-// Retry says how to retry calls that fail with UNAVAILABLE, or with CANCELLED by a server that is
-// shutting down. All calls can be repeated safely; a retry never exceeds the time limit.
+// Retry configures retries of calls that fail with UNAVAILABLE, or with CANCELLED from a server that is
+// shutting down, within their time limit. All calls are idempotent, so retrying them is safe.
 //
-// Each wait is jittered around the backoff. A delay that the server requests
+// Each wait is the backoff with jitter. A delay that the server requests
 // (grpc-retry-pushback-ms) is respected. While most calls fail, none is retried.
 type Retry struct {
 	// Attempts is the maximum number of attempts, 1 (no retries) to 5. Zero: 4.

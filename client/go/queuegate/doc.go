@@ -6,7 +6,7 @@
 //		return err
 //	}
 //	defer client.Close()
-//	decision, err := client.Check(ctx, queuegate.Check{User: "alice", Queue: "root.research"})
+//	decision, err := client.Check(ctx, queuegate.Check{User: "sue", Queue: "root.analytics.reports"})
 //	if err != nil {
 //		return err // no answer, which is neither a yes nor a no
 //	}
@@ -18,8 +18,8 @@
 //
 // The deadline of the context is the time limit of a call. Without one, it is [Config.Timeout].
 //
-// A [Gate] decides in its own process, in less than a microsecond and also while the
-// server is away for a while, from a copy of the policy that the server keeps current.
+// A [Gate] decides in the calling process, in less than a microsecond and even while the server
+// restarts, from a copy of the policy that the server keeps current.
 //
 // Explanations, lists of users, policies and other reports are messages of the contract. Package
 // queuegatev1, in the folder v1, has them, and the generated stubs.

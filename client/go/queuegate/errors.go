@@ -42,7 +42,7 @@ var (
 	// ErrServerUnavailable: the server cannot be reached, has no policy yet (the reason is
 	// NOT_READY) or is shutting down (DRAINING). It is an ErrCouldNotAsk.
 	ErrServerUnavailable = fmt.Errorf("%w: server unavailable", ErrCouldNotAsk)
-	// ErrNotCaughtUp: the server does not know of the change in [Check.AtLeast]: another server
+	// ErrNotCaughtUp: the server does not know the change in [Check.AtLeast]: another server
 	// reported it, or this one before it was restarted. It is an ErrServerUnavailable.
 	ErrNotCaughtUp = fmt.Errorf("%w: not caught up", ErrServerUnavailable)
 	// ErrGroupsUnavailable: the answer depends on the groups of the user, and the server could
@@ -62,7 +62,7 @@ var (
 	errCanceled         = fmt.Errorf("%w: %w", ErrCouldNotAsk, context.Canceled)
 )
 
-// An Error is why a call has no answer, for [errors.As].
+// An Error says why a call has no answer, for [errors.As].
 type Error struct {
 	// Kind is one of the Err values, which [errors.Is] finds.
 	Kind error
@@ -74,7 +74,7 @@ type Error struct {
 	Reason string
 	// Message describes the failure, for people.
 	Message string
-	// RetryAfter is the time after which the server suggests a retry. Zero: it does not.
+	// RetryAfter is the time after which the server suggests asking again. Zero: it suggests none.
 	RetryAfter time.Duration
 	// Violations are the fields that were rejected.
 	Violations []Violation

@@ -17,54 +17,53 @@ import (
 	"github.com/queuegate/queuegate/client/go/queuegate/internal/policy"
 )
 
-// GateConfig says how a gate connects and decides.
+// GateConfig configures a gate. The zero value is the default of each field.
 type GateConfig struct {
-	// Config says how it connects, as a client does.
+	// Config configures the connection, as for a client.
 	Config
-	// Name is what the server calls the gate, at most 256 bytes. Empty: the host and the process.
+	// Name is the name of the gate on the server, at most 256 bytes. Empty: the host and process ID.
 	Name string
-	// Partitions are those whose policies the gate holds, at most 10 000. None: all. One that the server
-	// does not have is logged once, and held as soon as the server has it.
+	// Partitions are those whose policies the gate holds, at most 10 000. None: all. A partition that
+	// the server does not have is logged once, and used as soon as the server has it.
 	Partitions []string
 	// Stale is how long the gate decides without a lease while it cannot reach the server; after that,
-	// calls fail. Such decisions have Stale set, and may predate a change that an invalidation waited
-	// for. Zero: not at all.
+	// calls fail. Such decisions have Stale set, and may predate a change that a call has waited for.
+	// Zero: not at all.
 	Stale time.Duration
-	// OnChange is called after the gate has begun to decide from another policy, in a goroutine of
-	// its own. Calls do not overlap; one may stand for several changes. A panic in it ends the
-	// process, as in every goroutine.
+	// OnChange is called in its own goroutine after the gate has switched to another policy. Calls do
+	// not overlap, and one may cover several changes. As in any goroutine, a panic ends the process.
 	OnChange func()
-	// Outbox is a folder on a local disk for decisions that the server's audit log does not have
-	// yet, at most 64 MiB. Each gate needs its own. Empty: the gate does not decide where the server
-	// demands reports.
+	// Outbox is a folder on a local disk in which decisions, at most 64 MiB, wait for the server's
+	// audit log, if the server requires reports. Each gate needs its own. Empty: the gate asks such a
+	// server.
 	Outbox string
 }
 
-// GateState says whether a gate decides itself.
+// GateState is whether a gate decides on its own.
 type GateState string
 
 // The states of a gate.
 const (
-	// GateConnecting: it has no policy yet, or drops what it has; the server is asked.
+	// GateConnecting: it has no policy yet, or has dropped it, and asks the server.
 	GateConnecting = GateState(gate.Connecting)
 	// GateLive: it decides.
 	GateLive = GateState(gate.Live)
-	// GateExpired: its lease has ended; the server is asked, or old state is used if
-	// [GateConfig.Stale] allows it.
+	// GateExpired: its lease has ended. It asks the server, or uses old state if [GateConfig.Stale]
+	// allows that.
 	GateExpired = GateState(gate.Expired)
-	// GateForbidden: the server does not let it decide, and is asked.
+	// GateForbidden: the server does not let it decide, so it asks the server.
 	GateForbidden = GateState(gate.Forbidden)
-	// GateClosed: it has been closed.
+	// GateClosed: it is closed.
 	GateClosed = GateState(gate.Closed)
 )
 
 // A Gate decides in this process, from a copy of the policy that its server keeps current. Its caller
 // needs the role sync.
 //
-// A question that it cannot decide goes over the network: if the decision needs groups that the gate
-// does not hold, and always while it has no lease. Because of the lease, no gate decides from old state
-// any more once an invalidation or a reload that waits for gates has returned. A lease ends at most
-// 5 s after the server was last heard.
+// It sends a question to the server if it does not hold the groups that the decision needs, and sends
+// every question while it has no lease. Because of the lease, no gate decides from old state once an
+// invalidation or a reload with Wait has returned. A lease ends at most 5 s after the server was last
+// heard from.
 //
 // Check, CheckMany and ListQueues decide. For other calls, use the gate's [Gate.Client].
 type Gate struct {
@@ -73,8 +72,8 @@ type Gate struct {
 	outbox *gate.Outbox // nil: there is none
 }
 
-// NewGate makes a gate, which connects in the background. An error says which field of config is
-// wrong, or which of its files cannot be read.
+// NewGate creates a gate, which connects in the background. An error says which field of config is
+// invalid, or which of its files cannot be read.
 func NewGate(config GateConfig) (*Gate, error) {
 	if config.Name == "" {
 		host, _ := os.Hostname() // without it, the process will do
@@ -140,34 +139,34 @@ const (
 	maxGateName   = 256
 )
 
-// Client returns the client that asks when the gate cannot decide, for all other calls. It always asks
-// the server. Close the gate, and not its client.
+// Client returns the client of the gate, for all other calls. It always asks the server. Close the
+// gate, not its client.
 func (g *Gate) Client() *Client { return g.client }
 
-// State says whether the gate decides itself.
+// State returns whether the gate decides on its own.
 func (g *Gate) State() GateState { return GateState(g.gate.State()) }
 
-// Decided returns how many questions were decided in this process.
+// Decided returns how many questions the gate has decided.
 func (g *Gate) Decided() uint64 { return g.gate.Decided() }
 
-// Resets returns how often the server has reset the gate: had it drop its lease and its groups.
+// Resets returns how often the server has reset the gate, which drops its lease and groups.
 func (g *Gate) Resets() uint64 { return g.gate.Resets() }
 
-// OutboxCounts say what happened to the decisions that a gate must report, since it was created.
+// OutboxCounts are what became of the decisions that a gate must report, since it was created.
 type OutboxCounts struct {
 	// WaitingBytes is the size of all files in the outbox.
 	WaitingBytes int64
 	// Confirmed decisions are in the server's audit log.
 	Confirmed uint64
-	// NotKept decisions found no room, or could not be written: the server was asked instead.
+	// NotKept decisions did not fit, or could not be written: the server was asked instead.
 	NotKept uint64
-	// Rejected decisions are not accepted by the server. They are in the file rejected.
+	// Rejected decisions were not accepted by the server. They are in the file rejected.
 	Rejected uint64
 	// Damaged files could not be read completely. A copy of each has the suffix .damaged.
 	Damaged uint64
 }
 
-// OutboxCounts says what happened to the decisions that must be reported; zero without an outbox.
+// OutboxCounts returns what became of the decisions that must be reported; zero without an outbox.
 func (g *Gate) OutboxCounts() OutboxCounts {
 	if g.outbox == nil {
 		return OutboxCounts{}
@@ -211,8 +210,8 @@ func (g *Gate) CheckMany(ctx context.Context, questions []Check) ([]Result, erro
 	return results, nil
 }
 
-// Close gives up the lease, so that no call waits for this gate, and closes its connection. Calls under
-// way and later ones end with [ErrClosed]. Closing again does nothing.
+// Close gives up the lease, so that no call waits for this gate, and closes its connection. Pending and
+// later calls end with [ErrClosed]. Closing it again does nothing.
 func (g *Gate) Close() error {
 	g.gate.Close()
 	if g.outbox != nil {

@@ -101,11 +101,11 @@ type UserListing struct {
 }
 
 // ListUsers lists the users who may use a queue, page by page. The server expands the groups in
-// the ACLs of the queue, and decides a check of each user on a page.
+// the ACLs of the queue, and then checks each user on a page.
 //
-// Look at Complete: if it is false, users are missing. A policy that changes between two pages is
-// an [ErrInvalidArgument]: start again. An error ends the pages. Without a deadline in the context
-// each page takes up to 30 s.
+// Look at Complete: if it is false, users may be missing. If the policy changes between two pages,
+// the error is [ErrInvalidArgument]: start again. An error ends the pages. Without a deadline in the
+// context, each page takes up to 30 s.
 func (c *Client) ListUsers(
 	ctx context.Context, listing UserListing,
 ) iter.Seq2[*queuegatev1.ListUsersResponse, error] {

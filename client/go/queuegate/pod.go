@@ -33,7 +33,7 @@ type podOptions struct {
 // warning in the log. An empty key stands for the one in the environment variable USER_LABEL_KEY,
 // or else for [LegacyUserLabel].
 //
-// Anybody who may create a pod can write any name there. YuniKorn 1.9 calls the label unsupported,
+// Anyone who may create a pod can write any name there. YuniKorn 1.9 calls the label unsupported,
 // and later versions do not read it.
 func LegacyLabel(key string) PodOption {
 	key = cmp.Or(key, os.Getenv(labelKeyVariable), LegacyUserLabel)
@@ -71,7 +71,7 @@ func PodOwner(annotations, labels map[string]string, options ...PodOption) UserI
 // annotation over the label queue; empty values are ignored. [ProvidedQueue] turns the name into a
 // path. The result is empty for a pod that names no queue: another placement rule then selects one.
 //
-// YuniKorn places an application by the first of its pods, and a later pod with the same application
+// YuniKorn places an application according to its first pod, and a later pod with the same application
 // ID joins it, whichever queue that pod names.
 func PodQueue(annotations, labels map[string]string, parent string) string {
 	return ProvidedQueue(cmp.Or(labels[QueueKey], annotations[QueueKey], labels[oldQueueLabel]), parent)
