@@ -275,8 +275,7 @@ class _ScriptedConnection:
         self.long_work = asyncio.Lock()
         # The schema takes no answer: no lookup depends on it unless it finds nothing.
         self.schema_lock = asyncio.Lock()
-        self.has_asked_for_schema = True
-        self.known_attributes: frozenset[str] | None = None
+        self.known_attributes: frozenset[str] = frozenset()
         self.users = 0
         self.quiet = asyncio.Event()
         self._answers = iter(answers)

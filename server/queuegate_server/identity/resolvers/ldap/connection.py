@@ -75,9 +75,8 @@ class LdapConnection:
         self.is_active_directory: bool | None = None
         """None until the server has been asked."""
         self.schema_lock = asyncio.Lock()
-        self.has_asked_for_schema = False
         self.known_attributes: frozenset[str] | None = None
-        """The attributes of the server's schema; None if they are not known."""
+        """The attributes of the server's schema: None until it is read, none if it cannot be."""
         self._pending = PendingRequests(self._abandon, self.close, self._hear)
         self._slots = asyncio.Semaphore(options.max_in_flight)
         self._max_requests = options.max_in_flight + options.max_queued

@@ -316,10 +316,7 @@ class LdapOptions(GroupOptions, ResolverOptions):
 
     def contradictions(self) -> Mapping[str, str]:
         """Return time limits that never apply, because the whole lookup ends first."""
-        limits = {
-            "connect_timeout": self.connect_timeout,
-            "operation_timeout": self.operation_timeout,
-        }
+        limits = self.model_dump(include={"connect_timeout", "operation_timeout"})
         return {
             key: f"{key} ({seconds:g} s) is not shorter than lookup_timeout "
             f"({self.lookup_timeout:g} s), so a lookup ends before it can give up on a server "
@@ -332,13 +329,10 @@ class LdapOptions(GroupOptions, ResolverOptions):
     def group_kinds(self) -> tuple[GroupOptions, ...]:
         """How groups of each kind are found, the first kind first."""
         base = {"group_base": self.group_base}
-        return (
-            self,
-            *(
-                each if each.group_base else each.model_copy(update=base)
-                for each in self.more_groups
-            ),
+        more = (
+            each if each.group_base else each.model_copy(update=base) for each in self.more_groups
         )
+        return (self, *more)
 
     @property
     def _uses_tls(self) -> bool:

@@ -27,7 +27,7 @@ _IS_SCHEMA: Final = "objectclass"
 async def check_user_filter(connection: LdapConnection, options: LdapOptions) -> None:
     """Raise SetupFault if no user can match `user_filter`, for the schema of the server."""
     known = await _known_attributes(connection)
-    if known is not None and (missing := missing_attributes(options.user_filter, known)):
+    if known and (missing := missing_attributes(options.user_filter, known)):
         raise SetupFault(
             f"the directory's schema has no attribute {' or '.join(missing)}, so user_filter finds "
             "nobody",
@@ -38,7 +38,7 @@ async def check_user_filter(connection: LdapConnection, options: LdapOptions) ->
 async def check_groups(connection: LdapConnection, options: LdapOptions) -> None:
     """Raise SetupFault if no group can be found, for the schema of the server."""
     known = await _known_attributes(connection)
-    if known is None:
+    if not known:
         return
     in_chain = options.nested == "in_chain"
     missing = [_missing_for_groups(kind, known, in_chain=in_chain) for kind in options.group_kinds]
@@ -60,33 +60,32 @@ def _missing_for_groups(
     return missing_attributes(f"(&{kind.group_filter}(|{members}))", known)
 
 
-async def _known_attributes(connection: LdapConnection) -> frozenset[str] | None:
-    """Return the names of all attributes, in lower case; None if the schema cannot be read."""
+async def _known_attributes(connection: LdapConnection) -> frozenset[str]:
+    """Return the names of all attributes, in lower case; none if the schema cannot be read."""
     async with connection.schema_lock:
-        if not connection.has_asked_for_schema:
+        if connection.known_attributes is None:
             connection.known_attributes = await _read_schema(connection)
-            connection.has_asked_for_schema = True
-    return connection.known_attributes
+        return connection.known_attributes
 
 
-async def _read_schema(connection: LdapConnection) -> frozenset[str] | None:
+async def _read_schema(connection: LdapConnection) -> frozenset[str]:
     known: set[str] = set()
     try:
         with SearchSession(connection, Allowance(_MAX_ATTRIBUTES)) as session:
             root = await session.read("schema", "", ["subschemaSubentry"])
             places = root.values("subschemaSubentry") if root else []
             if len(places) != 1:
-                return None
+                return frozenset()
             entry = await session.read("schema", places[0].decode(), ["attributeTypes"])
             if entry is None:
-                return None
+                return frozenset()
             types = await session.all_values(entry, "attributeTypes", limit=_MAX_ATTRIBUTES)
             async for each in session.in_steps(types):
                 known.update(_names(each.decode("utf-8", "replace")))
     except (LdapFault, UnicodeDecodeError):
         # The lookup itself has succeeded.
-        return None
-    return frozenset(known) if _IS_SCHEMA in known else None
+        return frozenset()
+    return frozenset(known) if _IS_SCHEMA in known else frozenset()
 
 
 def _names(description: str) -> list[str]:

@@ -305,10 +305,8 @@ def _page_cookie(controls: Sequence[Any]) -> bytes | None:
     """Return the cookie to request the next page with: empty after the last page, None if the
     result is not a page.
     """
-    for control in controls:
-        if isinstance(control, SimplePagedResultsControl):
-            return bytes(control.cookie)
-    return None
+    pages = (each for each in controls if isinstance(each, SimplePagedResultsControl))
+    return next((bytes(page.cookie) for page in pages), None)
 
 
 async def gather(calls: Sequence[Coroutine[Any, Any, T]], at_once: int) -> list[T]:
