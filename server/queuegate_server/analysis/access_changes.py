@@ -97,9 +97,8 @@ class AccessChange:
 
     def in_words_below(self) -> str:
         """Return the number of queues that inherit the change, as text."""
-        whole = f"; {_queues_inherit(self.below)} it" if self.below else ""
-        part = f"; {_queues_inherit(self.partly_below)} part of it" if self.partly_below else ""
-        return whole + part
+        counts = ((self.below, "it"), (self.partly_below, "part of it"))
+        return "".join(f"; {_queues_inherit(count)} {what}" for count, what in counts if count)
 
     def document(self) -> dict[str, Any]:
         """Return the change as JSON data."""
@@ -129,11 +128,8 @@ def access_changes(
 ) -> Iterator[AccessChange]:
     """Yield the changes of all partitions, by partition, access and queue.
 
-    Args:
-        old: The policy before.
-        new: The policy after.
-        directories: The people of each partition; None to compare names.
-        allowed: The intended gains.
+    `directories` has the people of each partition, and is None to compare names. `allowed` are the
+    intended gains.
     """
     for name in sorted({*old.partitions, *new.partitions}):
         empty = build_partition(name, "", ())
@@ -196,33 +192,24 @@ class _Change:
         )
 
     def _side(self, selection: Selection) -> AffectedPeople:
-        names = selection.names
+        names, everyone = selection.names, selection.everyone
         if self.directory is None:
-            subjects = () if selection.everyone else tuple(sorted(names))
-            but = tuple(sorted(names)) if selection.everyone else ()
-            return AffectedPeople(selection.everyone, subjects, but)
-        if selection.everyone:
+            listed = tuple(sorted(names))
+            subjects, but = ((), listed) if everyone else (listed, ())
+            return AffectedPeople(everyone, subjects, but)
+        if everyone:
             names = frozenset(self.directory) - names
-        subjects = tuple(
-            sorted(
-                written(SubjectKind.PROXY, name[1:])
-                if name.startswith("~")
-                else written(SubjectKind.USER, name)
-                for name in names
-            )
-        )
-        return AffectedPeople(selection.everyone, subjects, ())
+        services = {name for name in names if name.startswith("~")}
+        affected = [written(SubjectKind.USER, name) for name in names - services]
+        affected += [written(SubjectKind.PROXY, name[1:]) for name in services]
+        return AffectedPeople(everyone, tuple(sorted(affected)), ())
 
     def _person(self, name: str) -> Person:
         """Return a person to whom a name of a change applies."""
         kind, _, subject = name.partition(":")
-        match SubjectKind(kind):
-            case SubjectKind.USER:
-                return Person(subject, (self.directory or {}).get(subject, ()))
-            case SubjectKind.GROUP:
-                return Person("", (subject,))
-            case _:
-                return Person("", (), subject)
+        if kind == SubjectKind.USER:
+            return Person(subject, (self.directory or {}).get(subject, ()))
+        return Person("", (subject,)) if kind == SubjectKind.GROUP else Person("", (), subject)
 
     def _place(self, gained: AffectedPeople, lost: AffectedPeople) -> Place:
         side, policy, partition = (

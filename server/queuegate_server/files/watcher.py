@@ -278,16 +278,10 @@ class WatchedValue(Generic[T, V]):
         parse: Callable[[T], V],
         seconds: float = READ_SECONDS,
     ) -> None:
-        """Read and parse for the first time. Blocks for at most `seconds`.
+        """Read and parse for the first time. Blocks for at most `seconds`, the limit for reading.
 
-        Args:
-            source: The files.
-            parse: Called in a thread. An exception means that the contents are unusable.
-            seconds: The time limit for reading.
-
-        Raises:
-            BadFile: The files cannot be read.
-            Exception: Any exception of `parse`.
+        `parse` is called in a thread; an exception means that the contents are unusable. Raises
+        BadFile if the files cannot be read, and any exception of `parse`.
         """
         self._parse = parse
         self._watcher = FileWatcher(source, seconds)

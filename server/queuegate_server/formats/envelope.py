@@ -98,16 +98,10 @@ class _Value(NamedTuple):
 
 
 def open_envelope(data: bytes, file: str, max_bytes: int = MAX_BYTES) -> Policy:
-    """Return the policy in an envelope. Any other text is returned unchanged.
+    """Return the policy in an envelope; any other text is returned unchanged. Messages show `file`.
 
-    Args:
-        data: The contents of a file.
-        file: The name that messages show.
-        max_bytes: The maximum size after decompression.
-
-    Raises:
-        ParseError: The envelope cannot be opened, holds several policies, or holds more than
-            `max_bytes`.
+    Raises ParseError if the envelope cannot be opened, holds several policies, or holds more than
+    `max_bytes` after decompression.
     """
     opened = Policy(data, file)
     for _ in range(_MAX_LAYERS):

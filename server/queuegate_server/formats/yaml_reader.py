@@ -264,16 +264,10 @@ def read_yaml(data: bytes, file: str) -> YamlDocument:
 
 
 def read_documents(data: bytes, diagnostics: Diagnostics) -> list[Node]:
-    """Return the non-empty documents of a UTF-8 text.
+    """Return the non-empty documents of a UTF-8 text, and add an error for each repeated key.
 
-    Args:
-        data: The text.
-        diagnostics: Receives an error for each repeated key.
-
-    Raises:
-        ParseError: A document cannot be understood, or the documents are too many or too large in
-            total.
-        TooManyErrors: Too many keys are repeated.
+    Raises ParseError if a document cannot be understood, or the documents are too many or too large
+    in total, and TooManyErrors if too many keys are repeated.
     """
     text = decode(data)
     get_event = _PARSER(data).get_event

@@ -38,13 +38,8 @@ _Findings = Iterator[tuple[str, str, str]]
 def other_deciders(
     site: Configuration, site_file: str, format_name: str = "", file: str = ""
 ) -> tuple[Diagnostic, ...]:
-    """Return warnings about settings that take precedence over a scheduler's file or supplement it.
-
-    Args:
-        site: The properties of yarn-site.xml.
-        site_file: Its name.
-        format_name: The format of the scheduler's file; empty if no such file is known.
-        file: The name of the scheduler's file.
+    """Return warnings about settings of yarn-site.xml that take precedence over a scheduler's file or
+    supplement it. `format_name` and `file` are empty if no such file is known.
     """
     diagnostics = Diagnostics(site_file)
 

@@ -63,16 +63,10 @@ class ExpansionBudget:
 
 
 def expand(name: str, properties: Mapping[str, Text], budget: ExpansionBudget, files: str) -> str:
-    """Return the value of a property with its variables replaced.
+    """Return the value of a property with its variables replaced. `properties` has all properties
+    by name, as written, and `files` says in messages where they come from.
 
-    Args:
-        name: The name of a property that is set.
-        properties: All properties by name, as written.
-        budget: The number of characters that all values together may still expand to.
-        files: The origin of the properties, for messages.
-
-    Raises:
-        VariableError: A variable is unknown or recursive, or the value becomes too long.
+    Raises VariableError if a variable is unknown or recursive, or the value becomes too long.
     """
     values = [properties[name]]
     text = values[0].text
