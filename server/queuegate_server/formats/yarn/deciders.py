@@ -38,8 +38,8 @@ _Findings = Iterator[tuple[str, str, str]]
 def other_deciders(
     site: Configuration, site_file: str, format_name: str = "", file: str = ""
 ) -> tuple[Diagnostic, ...]:
-    """Return warnings about settings of yarn-site.xml that take precedence over a scheduler's file or
-    supplement it. `format_name` and `file` are empty if no such file is known.
+    """Return warnings about settings in yarn-site.xml that override or extend a scheduler's file.
+    `format_name` and `file` are empty if no such file is known.
     """
     diagnostics = Diagnostics(site_file)
 
