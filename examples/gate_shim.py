@@ -1,4 +1,4 @@
-"""A scheduler shim that decides in its own process, and keeps deciding while the server is away.
+"""A scheduler shim that decides in its own process, and keeps deciding while the server restarts.
 
 It reads one application per line, user and queue, and prints its verdict and who decided:
 
@@ -21,7 +21,7 @@ def verdict(gate: queuegate.Gate, user: str, queue: str) -> str:
     except queuegate.NotPermitted as error:
         # The shim lacks a credential or a role. Rejecting every application would be wrong.
         return f"wait: {error}"
-    except (queuegate.QueuegateError, ValueError) as error:
+    except queuegate.QueuegateError as error:
         return f"reject: {error}"
     who = "the gate" if gate.decided > before else "the server"
     return f"{'admit' if decision else 'reject'}: {decision.reason}, decided by {who}"

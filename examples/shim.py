@@ -21,7 +21,7 @@ def verdict(client: queuegate.Client, user: str, queue: str) -> str:
     except queuegate.NotPermitted as error:
         # The shim lacks a credential or a role. Rejecting every application would be wrong.
         return f"wait: {error}"
-    except (queuegate.QueuegateError, ValueError) as error:
+    except queuegate.QueuegateError as error:
         return f"reject: {error}"
     if not decision:
         return f"reject: {user} may not submit to {queue} ({decision.reason})"
