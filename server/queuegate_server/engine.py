@@ -41,7 +41,7 @@ class UnknownPartition(Exception):
 
 
 class GroupsUnavailable(Exception):
-    """The decision depends on groups, and the resolver could not be asked."""
+    """The decision depends on groups, and the resolver is unavailable."""
 
     message: ClassVar = "groups are needed and resolver {!r} is unavailable; see the server's log"
 
@@ -109,7 +109,7 @@ class ApplicationQuery(NamedTuple):
 
     user: str
     groups: Sequence[str] | None
-    """As in Query."""
+    """See Query."""
     served: ServedPartition
     judge: Callable[[Sequence[str] | None], ApplicationDecision]
     """Decides, given the groups of the user, or None while they are not known."""
@@ -164,7 +164,7 @@ class Engine:
         return self._snapshot
 
     def serve(self, snapshot: Snapshot) -> None:
-        """Serve another snapshot from now on."""
+        """Replace the snapshot."""
         self._snapshot = snapshot
         for callback in self._on_swap:
             callback(snapshot)

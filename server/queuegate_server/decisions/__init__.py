@@ -1,1 +1,1 @@
-"""What decides, without gRPC: how its parts are built, and what is recorded of its decisions."""
+"""The parts that decide, without gRPC, and the log of decisions."""

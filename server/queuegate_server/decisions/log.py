@@ -1,7 +1,7 @@
 """Counts decisions, and writes those that are due to the audit log.
 
-Decisions are counted by the number of their reason. An increment in a list must do, because
-responses from the cache must cost next to nothing.
+Counting a decision increments the number of its reason in a list, because responses from the cache
+must cost next to nothing.
 """
 
 from collections import Counter
@@ -88,7 +88,7 @@ class DecisionLog:
         self.counts = [0] * len(GRANTS)
         """Decisions by the number of their reason."""
         self.is_due = tuple(audit is not None and (allowed or not grants) for grants in GRANTS)
-        """By number: whether a decision must be recorded."""
+        """Whether a decision must be recorded, by number."""
         self._errors: Counter[str] = Counter()
 
     @property

@@ -110,7 +110,7 @@ class AccessServicer(ApplicationServicer):
                 behind: set[Change] = set()
                 results = await self._decide(checks, slot, behind, trusted=trusted)
                 if behind and await self._freshness.catch_up(behind, slot):
-                    # All of them again: the changes may include another policy.
+                    # Decide all checks again: the changes may include another policy.
                     results = await self._decide(checks, slot, set(), trusted=trusted)
             except Exception as error:
                 await slot.penalize()
@@ -205,7 +205,7 @@ class AccessServicer(ApplicationServicer):
         )
 
     async def ListQueues(self, data: bytes, *, trusted: bool) -> bytes:
-        """List the existing queues that the user may use, by pages."""
+        """List the existing queues that the user may use, a page at a time."""
         async with self._queue.for_call(data) as slot:
             request = await slot.run(data, partial(wire.parse, access_pb2.ListQueuesRequest, data))
             snapshot = self._engine.snapshot
@@ -226,7 +226,7 @@ class AccessServicer(ApplicationServicer):
         return response.SerializeToString()
 
     async def ListUsers(self, data: bytes) -> bytes:
-        """List the users who may use a queue, by pages."""
+        """List the users who may use a queue, a page at a time."""
         async with self._queue.for_call(data) as slot:
             request = await slot.run(data, partial(wire.parse, access_pb2.ListUsersRequest, data))
             snapshot = self._engine.snapshot
@@ -273,7 +273,7 @@ async def _add_via(
     page: Sequence[tuple[str, Decision]],
     slot: Slot,
 ) -> None:
-    # By decision: most queues inherit that of a queue above.
+    # Once for each decision: most queues inherit that of a queue above.
     grants: dict[Decision, access_pb2.AccessGrant] = {}
     for number, (path, decision) in enumerate(page, 1):
         message = grants.get(decision)

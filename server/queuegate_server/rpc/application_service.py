@@ -117,7 +117,7 @@ class ApplicationServicer:
     def _steps(
         self, checks: Sequence[bytes], *, trusted: bool
     ) -> CheckSteps[ApplicationQuery, Decision]:
-        """Return the steps that decide the checks of a batch on the snapshot of now."""
+        """Return the steps that decide the checks of a batch on the current snapshot."""
         snapshot = self._engine.snapshot
         budget = wire.search_budget()
 
@@ -200,7 +200,7 @@ def _application(
     served: ServedPartition | None,
     violations: validation.Violations,
 ) -> tuple[Application, str]:
-    """Return the application and the queue that it is to be moved to, if it is."""
+    """Return the application and, for a move, its target queue."""
     stated = request.application
     queue = validation.queue("application.queue", stated.queue, served, violations)
     validation.required_name("application.owner", stated.owner, violations)

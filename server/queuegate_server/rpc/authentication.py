@@ -34,7 +34,7 @@ _BEARER: Final = "bearer "
 _TOKEN: Final = "token:"  # noqa: S105 - the beginning of a name
 _CERTIFICATE: Final = "x509_pem_cert"
 _SUBJECT: Final = "x509_subject"
-"""In the form of RFC 2253, which escapes control characters, a NUL included."""
+"""In the form of RFC 2253, which escapes control characters, including NUL."""
 _LOOPBACK: Final = ("ipv4:127.", "ipv6:%5B::1%5D:", "ipv6:[::1]:")
 
 
@@ -65,7 +65,7 @@ _PRINCIPAL: ContextVar[Principal | None] = ContextVar("principal", default=None)
 
 
 def set_current_principal(principal: Principal) -> None:
-    """Make a principal the current one for as long as a call is answered."""
+    """Make a principal the current one for the rest of a call."""
     _PRINCIPAL.set(principal)
 
 
@@ -105,7 +105,7 @@ class Authenticator:
         self.reconfigure(settings)
 
     def reconfigure(self, settings: Callers) -> None:
-        """Apply other rights from now on; the token file stays."""
+        """Apply new rights; the token file stays the same."""
         self._changes += 1
         self._loopback = Principal("loopback", settings.loopback)
         self._unix = Principal("unix", settings.unix)
@@ -121,7 +121,7 @@ class Authenticator:
         self._by_socket = (
             self._unix if self._has_sockets else self._loopback if self._is_local else None
         )
-        # Where all callers are the same principal, calls need not be inspected.
+        # If all callers are the same principal, calls need not be inspected.
         can_differ = self._tokens or self._with_certificates or not self._is_local
         self._sole = (
             None

@@ -1,4 +1,4 @@
-"""Authorization: whether a caller has the role that a call needs, and keeps to its rate."""
+"""Authorization: whether a caller has the role for a call, and respects its rate."""
 
 from collections import defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
@@ -121,7 +121,7 @@ class Authorizer:
         return guarded
 
     async def admit_or_abort(self, method: str, role: Role, context: Context) -> None:
-        """Guard a servicer of a library: end the call with a status if the role is missing."""
+        """Guard a library's servicer: end calls without the role with a status."""
         try:
             self._admit(role, context)
         except Exception as error:  # the boundary: every error becomes a status

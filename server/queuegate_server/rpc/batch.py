@@ -1,7 +1,7 @@
 """Decides the checks of a batch or of columns, and encodes the results of a batch.
 
 Checks are decided while the request holds the slot of the admission queue, unless they wait for a
-directory. These are decided without the slot, a few at a time.
+directory. Those are decided without the slot, a few at a time.
 """
 
 import asyncio
@@ -35,7 +35,7 @@ class CheckSteps(NamedTuple, Generic[Q, V]):
     check: Callable[[Q], V | None]
     """Returns None if groups must be looked up first."""
     resolve: Callable[[Q], Awaitable[V]]
-    """Does so, and decides."""
+    """Looks them up, and decides."""
     respond: Callable[[bytes, V], CheckResponse]
 
 

@@ -1,7 +1,7 @@
 """Checks as columns: users and queues are given once, checks as pairs of their indexes.
 
 A pair is the same check as a CheckQueueAccessRequest with its user and queue, so it is decided by
-the batch runner, and cached under the bytes of that request.
+the steps of a batch, and cached under the bytes of that request.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -24,7 +24,7 @@ Response = access_pb2.CheckQueueAccessColumnsResponse
 
 _Check = access_pb2.CheckQueueAccessRequest
 _DIGITS: Final = bytes(b"01"[grants] for grants in GRANTS).ljust(256, b"0")
-"""By reason: the digit that says whether access is allowed."""
+"""The digit that says whether access is allowed, by the number of the reason."""
 
 
 class ColumnsQuery:

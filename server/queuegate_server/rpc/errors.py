@@ -23,7 +23,7 @@ from queuegate_server.sync.changes import NotReached
 
 DOMAIN: Final = "queuegate"
 WHOLE_REQUEST: Final = "request"
-"""Stands for the field in a violation that concerns no single field."""
+"""Stands for the field in a violation of the request as a whole."""
 DETAILS_TRAILER: Final = "grpc-status-details-bin"
 
 _PREFIX: Final = "ERROR_REASON_"
@@ -51,7 +51,7 @@ class InvalidRequest(Exception):
 
 
 class UnreadableRequest(InvalidRequest):
-    """The bytes of a request are not a message; parsing them again is of no use."""
+    """The bytes of a request are not a message; parsing them again is useless."""
 
 
 class Overloaded(Exception):

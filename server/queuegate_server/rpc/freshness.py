@@ -24,7 +24,7 @@ class Freshness:
     has_seen: HasSeen = lambda _epoch, _sequence: False
     """Returns whether this server knows of a change."""
     follow: CatchUp | None = None
-    """Waits a moment for changes; None: nothing brings changes of others."""
+    """Waits a moment for changes; None if this server is alone."""
 
     def missing(self, request: access_pb2.CheckQueueAccessRequest) -> Change | None:
         """Return the change that a check with `at_least` demands if it is not known."""

@@ -25,7 +25,7 @@ class HealthServicer(health_pb2_grpc.HealthServicer):  # type: ignore[misc]
     """Has one status for all services, which become ready and stop together; first NOT_SERVING."""
 
     def __init__(self, services: Sequence[str]) -> None:
-        """Know services by their full names, besides the server as a whole."""
+        """Report on services, given by their full names, and on the server as a whole."""
         self._names = ("", *services)
         self._is_serving = False
         self._is_draining = False
@@ -38,7 +38,7 @@ class HealthServicer(health_pb2_grpc.HealthServicer):  # type: ignore[misc]
         self._notify()
 
     def end_watches(self) -> None:
-        """End all watches once they have sent the last status; end new ones likewise."""
+        """End all watches, including new ones, once they have sent the last status."""
         self._is_draining = True
         self._notify()
 

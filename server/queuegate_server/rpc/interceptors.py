@@ -97,7 +97,7 @@ class ConcurrencyLimiter:
     """The number of refused calls, by the bound that was reached."""
 
     def reconfigure(self, limit: int) -> None:
-        """Apply another limit from now on."""
+        """Apply a new limit."""
         self.limit = limit
 
     def unary(self, handler: Unary) -> Unary:
@@ -125,7 +125,7 @@ class ConcurrencyLimiter:
 def _code(error: BaseException, context: Context) -> str:
     """Return the status code of a call that raised: `abort` has set it unless it was cancelled."""
     if isinstance(error, asyncio.CancelledError | GeneratorExit):
-        # Without a deadline None, contrary to the type.
+        # None without a deadline, contrary to the type.
         remaining: float | None = context.time_remaining()
         is_late = remaining is not None and remaining <= 0
         return "DEADLINE_EXCEEDED" if is_late else "CANCELLED"

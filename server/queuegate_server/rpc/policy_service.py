@@ -29,11 +29,11 @@ from queuegate_server.sync.changes import Changes
 MAX_CONTENT_BYTES: Final = 2 * 1024 * 1024
 """Twice what a ConfigMap holds."""
 MAX_VALIDATIONS: Final = 16
-"""Validations that run, one at a time, or wait."""
+"""The maximum number of validations, of which one runs and the others wait."""
 _CHUNK: Final = 100
 """Queues or diagnostics that are converted without a pause."""
 _CONTENT_NAME: Final = ""
-"""The file name in diagnostics about a text that was sent."""
+"""The file name in diagnostics about the text in a request."""
 
 
 @dataclass(slots=True, eq=False)
@@ -133,7 +133,7 @@ class PolicyServicer:
         return b"".join(parts)
 
     def _acl_names(self) -> Mapping[str, AclNames]:
-        """Return which names the ACLs of the partitions that are served may list."""
+        """Return the names that ACLs of the served partitions may list."""
         try:
             served = self.engine.snapshot.served
         except NotReady:

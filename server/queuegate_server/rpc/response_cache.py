@@ -66,7 +66,7 @@ CheckResponse = CachedResponse | FailedCheck
 
 
 class ResponseCache:
-    """The responses of one snapshot, by trust and request."""
+    """The responses of one snapshot, by the trust in the caller and the request."""
 
     def __init__(
         self,
@@ -83,7 +83,7 @@ class ResponseCache:
         self._generations = _empty()
 
     def reset(self, snapshot: Snapshot) -> None:
-        """Drop all responses, and cache those of another snapshot from now on."""
+        """Drop all responses, and cache those of a new snapshot."""
         self._snapshot = snapshot
         self._drop()
 

@@ -23,7 +23,7 @@ class _Registers(Protocol):
 
 class Interceptors(NamedTuple):
     """The interceptors of all services. Outermost first: the tracer, the counter with the status of
-    errors, the concurrency limiter, the authorizer. So refusals end as other errors do, and
+    errors, the concurrency limiter, the authorizer. Thus refusals end as other errors do, and
     counters and spans see how a call ended.
     """
 
@@ -36,7 +36,7 @@ class Interceptors(NamedTuple):
 def register(
     server: _Registers, service: ServiceDescriptor, servicer: object, interceptors: Interceptors
 ) -> None:
-    """Serve every method of a service by the servicer's method of the same name.
+    """Serve every method of a service with the servicer's method of the same name.
 
     Messages are passed as bytes. A method's parameters say what it gets: `trusted`, whether the
     groups that its caller asserts are used; `room`, which the method enters while it waits. A unary

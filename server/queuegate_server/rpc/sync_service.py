@@ -1,4 +1,4 @@
-"""SyncService: keeps callers that decide by themselves current."""
+"""SyncService: keeps callers that decide on their own up to date."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable
@@ -41,7 +41,7 @@ class SyncServicer:
     recorder: ReportRecorder | None
     """Takes the reports of callers; None if there is no audit log."""
     draining: asyncio.Event
-    """Ends streams."""
+    """Set when streams must end."""
     clock: Callable[[], float]
     """The monotonic clock of the group caches."""
     max_streams: int

@@ -35,15 +35,15 @@ T = TypeVar("T")
 DEFAULT_PAGE_SIZE: Final = 500
 MAX_PAGE_SIZE: Final = 1_000
 MAX_GRANTS: Final = 10
-"""Entries of ACLs that are shown for one user."""
+"""The maximum number of ACL entries shown for one user."""
 CONFIRM_SECONDS: Final = 10.0
 """How long the users of one page are checked."""
 KEPT_SECONDS: Final = 60.0
 """How long the members of groups are kept for further pages."""
 MAX_KEPT: Final = 200_000
-"""Memberships that are kept."""
+"""The maximum number of memberships that are kept."""
 _CHUNK: Final = 500
-"""Names that are worked on without a pause."""
+"""Names that are processed without a pause."""
 _HASH_BYTES: Final = 8
 _MAX_TOKEN: Final = 4_096
 _MAX_REASONS: Final = 10
@@ -64,7 +64,7 @@ class _Candidates:
     names: Sequence[str]
     """Sorted."""
     groups: dict[str, list[str]]
-    """By user: the listed groups that contain the user."""
+    """The listed groups that contain a user, by user."""
     members: MemberListing
     expanded_at: float | None
     """Wall-clock seconds; None if no group had to be expanded."""
@@ -84,7 +84,7 @@ class _Candidates:
 
 
 class UserLister:
-    """Lists the users of queues, by pages."""
+    """Lists the users of queues, a page at a time."""
 
     def __init__(self, engine: Engine, clock: Callable[[], float]) -> None:
         """Start with nothing kept. `clock` returns monotonic seconds."""
@@ -131,7 +131,7 @@ class UserLister:
         for name in names:
             grants[name] = candidates.grants(name, acl)
             await slot.pause_if_due()
-        # They may be large, and checks can take long.
+        # The candidates may be large, and checks can take long.
         del candidates
         slot.release()
         decided = await self._decide(query, names, slot)

@@ -19,7 +19,7 @@ MAX_GROUPS: Final = 10_000
 MAX_QUEUE_BYTES: Final = 4_096
 
 Violations = list[tuple[str, str]]
-"""Pairs of a field, as a path from the request, and what is wrong with it."""
+"""Pairs of a field, as a path from the request, and its fault."""
 
 ACCESS: Final[Mapping[int, Access]] = {
     access_pb2.ACCESS_TYPE_SUBMIT: Access.SUBMIT,
@@ -99,7 +99,7 @@ class UsersQuery(NamedTuple):
     """The full queue path, as the partition spells paths."""
     access: Access
     page_size: int
-    """As in the request."""
+    """The number in the request."""
     page_token: str
 
 

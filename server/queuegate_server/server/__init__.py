@@ -1,1 +1,1 @@
-"""One server process: put together, started, reloaded and stopped."""
+"""One server process: how it is composed, started, reloaded and stopped."""

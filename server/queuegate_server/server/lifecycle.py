@@ -51,8 +51,8 @@ async def serve(
             returns the lines to print.
         current: The settings after reloads, if this worker was started after a SIGHUP.
         read_settings: Reads the settings again on SIGHUP.
-        worker: Of several workers, each listens once it has loaded the policy, and the supervisor
-            prints the lines.
+        worker: For one of several workers, which listens once it has loaded the policy; the
+            supervisor prints the lines.
 
     Raises:
         CannotListen: An address or a file is not usable.

@@ -1,8 +1,4 @@
-"""Prometheus metrics of this process.
-
-They are read, at each scrape, from counters that the server keeps anyway, so that a call only
-increments a number.
-"""
+"""Prometheus metrics of this process, read at each scrape from counters that calls increment."""
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, get_args

@@ -1,4 +1,4 @@
-"""The services without a server: commands decide in their own process, by the same code."""
+"""The services without a server: commands decide in their own process, with the same code."""
 
 import time
 from collections import Counter
@@ -33,7 +33,7 @@ class CannotServe(Exception):
 
 
 Substitute = Callable[[str], Resolver | None]
-"""Returns the resolver that takes the place of those of a type; None to keep them."""
+"""Returns a substitute for the resolvers of a type, or None to keep them."""
 
 
 class OfflineServices:
