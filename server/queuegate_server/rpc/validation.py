@@ -65,8 +65,8 @@ def query(request: _QueueRequest, snapshot: Snapshot, *, trusted: bool) -> Query
     user, groups = user_and_groups(request.user, served, violations)
     path = queue("queue", request.queue, served, violations)
     access = access_kind(request.access, violations)
-    real_user = request.real_user
-    check_name("real_user", real_user, violations)
+    if real_user := request.real_user:
+        check_name("real_user", real_user, violations)
     if violations or served is None or access is None:
         raise InvalidRequest(violations)
     return Query(user, believed(groups, served, trusted=trusted), served, path, access, real_user)
