@@ -38,7 +38,7 @@ from queuegate_server.rpc import (
 )
 from queuegate_server.server import wiring
 from queuegate_server.settings import callers, listeners, load
-from queuegate_server.sync import compiler, event_log, session
+from queuegate_server.sync import change_log, compiler, session
 from queuegate_server.transports import stalls
 
 _INTRODUCTION: Final = """\
@@ -240,7 +240,7 @@ def _gates() -> list[tuple[str, str]]:
         ),
         (
             "Changes that a gate may miss while disconnected; after more, it starts over",
-            _count(event_log.MAX_EVENTS),
+            _count(change_log.MAX_CHANGES),
         ),
         ("How long a gate decides after its last answered ping", f"{session.LEASE:g} s"),
         ("Users whose groups a gate keeps", _count(replica.MAX_USERS)),

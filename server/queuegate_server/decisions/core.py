@@ -20,13 +20,13 @@ from queuegate_server.observe.audit import AuditLog, open_audit_log
 from queuegate_server.observe.counters import LookupCounters
 from queuegate_server.policystore.reloader import Reloader
 from queuegate_server.settings.model import Settings
+from queuegate_server.sync.change_log import SERVER_BYTES
 from queuegate_server.sync.changes import Changes, LocalChanges
-from queuegate_server.sync.event_log import SERVER_BYTES
 from queuegate_server.sync.hub import SyncHub
 
 if TYPE_CHECKING:
+    from queuegate_server.fleet.join import GroupSharing
     from queuegate_server.fleet.member import FleetMember
-    from queuegate_server.fleet.sharing import GroupSharing
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +116,7 @@ def build_core(
     changes = local = LocalChanges(engine, reloader, hub)
     fleet: FleetMember | None = None
     if builder is not None:
-        fleet, changes = builder.join(engine, local, hub)
+        fleet, changes = builder.join(local)
     return DecisionCore(
         clock=clock,
         lease=lease,

@@ -1,5 +1,4 @@
-"""Tracks the other replicas, and decides when none of them can still decide from the state before a
-change.
+"""Tracks the other replicas, and waits until none of them decides from the state before a change.
 
 A replica renews its lease only after it has applied every event that Redis had when Redis took the
 heartbeat. So a lease that covers the state before a change was requested before the change was
@@ -11,9 +10,10 @@ begins), or a fail-over lost the status. Until the leases from before a new hist
 unknown replicas may exist.
 """
 
-import itertools
 import math
 from collections.abc import Callable, Iterable, Mapping
+from itertools import combinations, groupby
+from operator import attrgetter
 from typing import Final, NamedTuple
 
 from queuegate_server.fleet.events import ReplicaStatus
@@ -25,8 +25,7 @@ from queuegate_server.sync.session import LEASE as GATE_LEASE
 LEASES_TIMEOUT: Final = LEASE + CLOCK_MARGIN + GATE_LEASE + GATE_MARGIN
 """Seconds after a heartbeat for which a replica or a gate of it may decide without changes."""
 ISOLATION_TIMEOUT: Final = ISOLATED_MAX_AGE + CLOCK_MARGIN
-"""Seconds after a change for which a replica that is cut off, or a gate of it, may use groups that
-it has looked up before."""
+"""Seconds after a change for which a replica that is cut off, or its gates, may use old groups."""
 HEARTBEAT_TIMEOUT: Final = LEASE + CLOCK_MARGIN
 """Seconds without a heartbeat after which a replica does not follow the fleet."""
 EVICTION_TIMEOUT: Final = 600.0
@@ -34,15 +33,15 @@ EVICTION_TIMEOUT: Final = 600.0
 TOMBSTONE_LIFETIME: Final = 60.0
 """Seconds for which the status of a replica that has stopped stays in Redis, so that all see it."""
 MAX_TOMBSTONES: Final = 1_000
-"""Replicas that no longer count whose last statuses are remembered."""
+_NAME: Final = attrgetter("status.name")
 
 
 class Peer(NamedTuple):
-    """Another replica."""
+    """Another replica. Times are those of the own clock."""
 
     status: ReplicaStatus
     seen_at: float
-    """When its newest status was first seen, on the own clock: it was written before."""
+    """When its newest status was first seen."""
     known_since: float
     """When the first of its statuses was seen."""
 
@@ -52,27 +51,25 @@ class Peer(NamedTuple):
 
 
 class _Tombstone(NamedTuple):
-    """The last status of a replica that no longer counts."""
-
     serial: int
     remove_at: float
-    """When its status can be removed from Redis."""
+    """When all have seen the last status."""
 
 
 class Peers:
     """The other replicas of the fleet, as far as their statuses have been seen."""
 
     def __init__(self, instance: str, name: str) -> None:
-        """Know none yet, but the identity of the own process and the name of this replica."""
+        """Know none yet, only the process and the name of this replica."""
         self.instance: Final = instance
-        self._own_name = name
+        self.own_name: Final = name
         self._peers: dict[str, Peer] = {}
         self._epoch = b""
         self._began_by = -math.inf
         self._incomplete_at = -math.inf
-        """When an answer of Redis lacked statuses: there may be replicas that were not seen."""
+        """When an answer of Redis lacked statuses, so that unknown replicas may exist."""
         self._tombstones: dict[str, _Tombstone] = {}
-        """Those of replicas that no longer count, the newest last."""
+        """The last statuses of replicas that no longer count, the newest last."""
 
     def merge(
         self,
@@ -82,31 +79,25 @@ class Peers:
         epoch: bytes = b"",
         is_complete: bool = True,
     ) -> list[ReplicaStatus]:
-        """Take in the statuses that Redis has.
-
-        A status that is missing proves nothing: Redis may have been emptied.
+        """Take in the statuses that Redis has. A missing one proves nothing: Redis may have been
+        emptied. Return those to remove: their replicas no longer count, and all have seen it.
 
         Args:
             statuses: The statuses.
             now: The time on the own clock, after they were read.
             epoch: Identifies the history that Redis had; empty if it had none.
-            is_complete: Whether Redis has returned all statuses. If not, barriers wait for replicas
-                that are not known, as after the beginning of a history.
-
-        Returns:
-            The statuses that can be removed: their replicas no longer count, and all have seen it.
+            is_complete: Whether Redis has returned all statuses. If not, barriers wait for unknown
+                replicas, as after the beginning of a history.
         """
-        read = [status for status in statuses if status.instance != self.instance]
+        others = [status for status in statuses if status.instance != self.instance]
         if not is_complete:
             self._incomplete_at = now
         if epoch and epoch != self._epoch:
             self._epoch, self._began_by = epoch, now
-        for status in read:
+        for status in others:
             if epoch and status.epoch == epoch.hex():
                 self._began_by = min(self._began_by, now - status.epoch_age)
-        for status in read:
-            tombstone = self._tombstones.get(status.instance)
-            if tombstone is not None and status.serial <= tombstone.serial:
+            if self._is_buried(status):
                 continue
             self._tombstones.pop(status.instance, None)
             known = self._peers.get(status.instance)
@@ -116,33 +107,32 @@ class Peers:
         self._evict(now)
         return [
             status
-            for status in read
-            if (tombstone := self._tombstones.get(status.instance)) is not None
-            and status.serial <= tombstone.serial
-            and now >= tombstone.remove_at
+            for status in others
+            if self._is_buried(status) and now >= self._tombstones[status.instance].remove_at
         ]
 
+    def _is_buried(self, status: ReplicaStatus) -> bool:
+        tombstone = self._tombstones.get(status.instance)
+        return tombstone is not None and status.serial <= tombstone.serial
+
     def _evict(self, now: float) -> None:
-        """Forget replicas that have stopped, have been replaced or have been silent for long."""
+        """Bury replicas that have stopped, have been replaced or have been silent for long."""
         for instance, peer in [*self._peers.items()]:
-            status = peer.status
-            is_evicted = now >= peer.seen_at + EVICTION_TIMEOUT or self._is_replaced(peer, now)
-            if status.has_left or is_evicted:
-                remove_at = now if is_evicted else now + TOMBSTONE_LIFETIME
-                self._tombstones[instance] = _Tombstone(status.serial, remove_at)
+            is_gone = now >= peer.seen_at + EVICTION_TIMEOUT or self._is_replaced(peer, now)
+            if peer.status.has_left or is_gone:
+                remove_at = now if is_gone else now + TOMBSTONE_LIFETIME
+                self._tombstones[instance] = _Tombstone(peer.status.serial, remove_at)
                 del self._peers[instance]
         while len(self._tombstones) > MAX_TOMBSTONES:
             del self._tombstones[next(iter(self._tombstones))]
 
     def began_by(self, epoch: bytes, now: float) -> float:
-        """Return a time on the own clock at which a history had begun, and since when the statuses
-        of all replicas are known; now if that is not known.
-        """
+        """Return a time by which a history had begun and all statuses were known; else now."""
         return max(self._began_by, self._incomplete_at) if epoch == self._epoch else now
 
     def follows(self, epoch: bytes, now: float) -> bool | None:
         """Return whether a replica follows a history: it has sent a heartbeat since it was first
-        seen. None while one may, which has yet to send another heartbeat.
+        seen. None while a replica that may has yet to send another heartbeat.
         """
         named = [peer for peer in self._peers.values() if peer.status.epoch == epoch.hex()]
         if any(peer.seen_at > peer.known_since for peer in named):
@@ -154,28 +144,22 @@ class Peers:
         return self._peers
 
     def duplicate_names(self) -> list[str]:
-        """Return the names that several running replicas have. A replica that another process has
-        replaced sends no more heartbeats, so it does not count.
-        """
+        """Return the names that several replicas have which still send heartbeats."""
         running = [peer for peer in self._peers.values() if peer.seen_at > peer.known_since]
-        names = {peer.status.name for peer in running if peer.status.name == self._own_name}
-        by_name: dict[str, list[Peer]] = {}
-        for peer in running:
-            by_name.setdefault(peer.status.name, []).append(peer)
-        names |= {
+        return [
             name
-            for name, peers in by_name.items()
-            for one, other in itertools.combinations(peers, 2)
-            if min(one.seen_at, other.seen_at) > max(one.known_since, other.known_since)
-        }
-        return sorted(names)
+            for name, peers in groupby(sorted(running, key=_NAME), _NAME)
+            if name == self.own_name
+            or any(
+                min(one.seen_at, other.seen_at) > max(one.known_since, other.known_since)
+                for one, other in combinations(peers, 2)
+            )
+        ]
 
     def _is_replaced(self, peer: Peer, now: float) -> bool:
-        """Return whether another process of the same name has followed, perhaps this one, and no
-        lease is left.
-        """
+        """Return whether no lease is left, and another process of the same name has followed."""
         return now >= peer.seen_at + LEASES_TIMEOUT and (
-            peer.status.name == self._own_name
+            peer.status.name == self.own_name
             or any(
                 other.status.name == peer.status.name and other.seen_at > peer.seen_at
                 for other in self._peers.values()
@@ -184,7 +168,7 @@ class Peers:
 
 
 class FleetBarrier:
-    """Waits for the replicas whose callers or gates may still decide without a change."""
+    """Waits for the replicas that may still decide without a change, or whose gates may."""
 
     def __init__(
         self,
@@ -196,16 +180,15 @@ class FleetBarrier:
         leases_timeout: float = LEASES_TIMEOUT,
         isolation_timeout: float = ISOLATION_TIMEOUT,
     ) -> None:
-        """Wait for all replicas but this one, also for unknown ones.
+        """Wait for all other replicas, including unknown ones.
 
         Args:
             peers: Must have merged the statuses that Redis had when it appended the event.
             event: The change.
             now: The time on the own clock, after the event was appended.
             has_event: Returns whether the history that this replica has applied contains an event.
-            leases_timeout: Seconds after a heartbeat for which a replica, or a gate of it, may
-                decide.
-            isolation_timeout: Seconds after the event for which one that is cut off may.
+            leases_timeout: As LEASES_TIMEOUT.
+            isolation_timeout: As ISOLATION_TIMEOUT.
         """
         self._peers = peers
         self.event: Final = event
@@ -229,7 +212,7 @@ class FleetBarrier:
         self.failed: list[str] = []
         """The names of replicas that could not carry out the change."""
         self.reached = 1
-        """How many replicas have carried it out, this one included."""
+        """How many replicas have carried it out, including this one."""
 
     @property
     def relies_on_leases(self) -> bool:
@@ -238,46 +221,43 @@ class FleetBarrier:
 
     def next_end(self, now: float, extra: float = 0.0) -> float | None:
         """Return when the next lease ends that has to be waited for; None if there is none.
-
-        Args:
-            now: The time on the own clock.
-            extra: Seconds that the change itself takes, for replicas that are not silent.
+        Replicas that are not silent get extra seconds for the change itself.
         """
         ends = [self._unknown_until] if now < self._unknown_until else []
         for instance, until in [*self._waiting.items()]:
             peer = self._peers.all().get(instance)
-            if peer is None:  # it has stopped, with all its leases
+            if peer is None:  # it has stopped, and has no lease left
                 del self._waiting[instance]
                 continue
             end = until + extra
             if peer.is_silent(now):
                 # It may have renewed its lease while the change took its time.
                 end = max(until, peer.seen_at + self._leases_timeout) if extra else until
-            confirmed = self._confirmed(peer.status)
-            if confirmed is None and now < end:
+            gates = self._confirmation(peer.status)
+            if gates is None and now < end:
                 ends.append(end)
                 continue
             del self._waiting[instance]
-            if confirmed is None:
+            if gates is None:
                 self.unconfirmed.append(peer.status.name)
                 self.waited_out.append(f"replica {peer.status.name}")
                 continue
             self.reached += 1
-            self.waited_out += [f"{gate} (replica {peer.status.name})" for gate in confirmed]
+            self.waited_out += [f"{gate} (replica {peer.status.name})" for gate in gates]
             if self.event.nonce.hex() in peer.status.failed:
                 self.failed.append(peer.status.name)
         return min(ends, default=None)
 
-    def _confirmed(self, status: ReplicaStatus) -> list[str] | None:
+    def _confirmation(self, status: ReplicaStatus) -> list[str] | None:
         """Return the gates that a replica has waited out; None if it has not confirmed."""
         if status.epoch != self.event.epoch.hex():
             return None
-        confirmed = status.confirmed.get(self.event.nonce.hex())
-        if confirmed is not None:
-            return [*confirmed]
+        gates = status.confirmed.get(self.event.nonce.hex())
+        if gates is not None:
+            return [*gates]
         through = status.confirmed_through
         if through is None or through[0] < self.event.sequence:
             return None
-        # Its number alone might be that of an event which Redis has lost since.
+        # The number alone might be that of an event which Redis has lost since.
         position = LogPosition(self.event.epoch, through[0], bytes.fromhex(through[1]))
         return [] if position == self.event or self._has_event(position) else None

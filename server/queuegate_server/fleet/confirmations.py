@@ -34,8 +34,7 @@ class Confirmations:
     def __init__(self) -> None:
         """Confirm nothing."""
         self.through: tuple[int, str] | None = None
-        """The event up to which all changes are confirmed: its number, and its nonce in
-        hexadecimal."""
+        """The event up to which all changes are confirmed, as in `ReplicaStatus`."""
         self._confirmed: dict[bytes, _Confirmation] = {}
         """By nonce, the oldest first."""
         self._bytes = 0
@@ -53,18 +52,11 @@ class Confirmations:
     def add(
         self, nonce: bytes, waited_out: Sequence[str], now: float, *, has_failed: bool = False
     ) -> None:
-        """Confirm a change.
-
-        Args:
-            nonce: Identifies its event.
-            waited_out: The names of gates whose leases were waited out.
-            now: The time, in seconds.
-            has_failed: Whether the change could not be carried out.
-        """
+        """Confirm the change of the event with this nonce, or that it could not be carried out."""
         more = len(waited_out) - MAX_NAMED
         names = [*waited_out[:MAX_NAMED], *([f"{more} more"] if more > 0 else [])]
-        self._confirmed[nonce] = added = _Confirmation(now, names, has_failed)
-        self._bytes += added.size
+        self._confirmed[nonce] = confirmation = _Confirmation(now, names, has_failed)
+        self._bytes += confirmation.size
         self.expire(now)
 
     def add_through(self, event: LogPosition) -> None:
@@ -79,7 +71,7 @@ class Confirmations:
         self._bytes = 0
 
     def expire(self, now: float) -> None:
-        """Leave out confirmations that nobody waits for any more, and the oldest of too many."""
+        """Leave out confirmations that nobody waits for, and the oldest if there are too many."""
         for nonce, each in [*self._confirmed.items()]:
             if each.at > now - CONFIRMED_SECONDS and self._bytes <= MAX_CONFIRMED_BYTES:
                 break

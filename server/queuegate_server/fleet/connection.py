@@ -1,7 +1,6 @@
 """The connection of a replica to Redis or Valkey: one server, sentinels or a cluster.
 
-Nothing here is tried again: each command has a time budget, and its caller knows what to do
-without Redis.
+Nothing is tried again here: each command has a time budget, and its caller can do without Redis.
 """
 
 import asyncio
@@ -9,6 +8,7 @@ import hashlib
 import logging
 import math
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -21,9 +21,8 @@ from redis.exceptions import NoScriptError, RedisError
 from redis.maint_notifications import MaintNotificationsConfig
 
 from queuegate_server.files.safe_open import read_regular
-from queuegate_server.fleet.name_lookup import look_up_names
+from queuegate_server.fleet.driver import adapt
 from queuegate_server.fleet.refusals import Refusals, refusal, unreachable
-from queuegate_server.fleet.replies import bound_replies
 from queuegate_server.fleet.transport_probe import transport_mistake
 from queuegate_server.runtime.threads import AbandonableThreadPool
 from queuegate_server.settings.fleet import MAX_SECRET_BYTES, Fleet
@@ -33,19 +32,18 @@ _LOG = logging.getLogger("queuegate_server.fleet.connection")
 CONNECT_TIMEOUT: Final = 2.0
 MAX_CONNECTIONS: Final = 32
 LATE_TIMER_TOLERANCE: Final = 0.002
-"""A timer that fires this much too late shows that the process was busy, so Redis may not be to
-blame."""
+"""Seconds. A later timer shows that the process was busy, so Redis may not be to blame."""
 MAX_EXTENSIONS: Final = 20
-"""How many times a budget starts again because the process was busy."""
+"""How often a budget starts again because the process was busy."""
 PROBE_INTERVAL: Final = 5.0
 """Seconds between two attempts to find out why no connection is answered."""
 
 
 class StoreUnavailable(Exception):
-    """A command got no answer in time, or an error. Redis may have executed it all the same."""
+    """A command got an error, or no answer in time. Redis may still have executed it."""
 
 
-class StoreRefused(StoreUnavailable):
+class StoreRefusal(StoreUnavailable):
     """Redis refuses a command, or `fleet.url` is wrong: an operator has to change something."""
 
 
@@ -61,15 +59,9 @@ class Script:
 class StoreConnection:
     """Runs commands on Redis. Used from one event loop."""
 
-    def __init__(self, fleet: Fleet, tag: str, refusals: Refusals | None = None) -> None:
-        """Connect to nothing yet.
-
-        Args:
-            fleet: The settings, with a URL.
-            tag: The hash tag that all keys share, which names the node of a cluster.
-            refusals: Where commands are noted that Redis refuses.
-        """
-        self._refusals = Refusals() if refusals is None else refusals
+    def __init__(self, fleet: Fleet, tag: str, refusals: Refusals) -> None:
+        """Connect to nothing yet. All keys share this hash tag, which names a node of a cluster."""
+        self._refusals = refusals
         self.tag: Final = tag
         self._fleet = fleet
         self._threads = AbandonableThreadPool(2, "fleet")
@@ -82,15 +74,7 @@ class StoreConnection:
         """What is wrong with `fleet.url`, while no connection is answered."""
 
     async def execute(self, *command: str | bytes | float, seconds: float) -> Any:
-        """Run a command.
-
-        Args:
-            command: Its name and arguments.
-            seconds: The time budget. For a command that blocks, longer than it blocks.
-
-        Raises:
-            StoreUnavailable: There was no answer in time, or an error.
-        """
+        """Run a command within a budget that exceeds its blocking time. Raises StoreUnavailable."""
         return await self._guarded(lambda: self._run(*command), str(command[0]), seconds)
 
     async def run_script(
@@ -127,16 +111,8 @@ class StoreConnection:
         return answers
 
     async def warm(self, count: int, *, seconds: float) -> None:
-        """Open connections, so that the budgets of later commands do not include that.
-
-        Args:
-            count: How many to open.
-            seconds: The time budget.
-
-        Raises:
-            StoreUnavailable: They could not be opened.
-        """
-        # Each command that is under way has a connection of its own.
+        """Open connections, so that later budgets do not include that. Raises StoreUnavailable."""
+        # Each command in progress has its own connection.
         answers = await asyncio.gather(
             *(self.execute("PING", seconds=seconds) for _ in range(count)), return_exceptions=True
         )
@@ -145,11 +121,10 @@ class StoreConnection:
                 raise answer
 
     def reconnect(self) -> None:
-        """Leave all connections; what is under way on them fails.
-
-        Call it when Redis does not answer: sentinels or the cluster may have replaced the server,
-        which the driver does not notice while a connection to it is left. A sentinel that hangs
-        uses up the whole budget, so another one is asked first from now on.
+        """Abandon all connections, whose commands fail, because Redis does not answer: sentinels or
+        the cluster may have replaced the server, which the driver does not notice while it has a
+        connection to it. A sentinel that hangs uses up the whole budget, so another one is asked
+        first from now on.
         """
         task = asyncio.create_task(_close(self._client, *self._sentinels))
         self._closing.add(task)
@@ -178,14 +153,7 @@ class StoreConnection:
     async def _guarded(
         self, run: Callable[[], Awaitable[Any]], command: str, seconds: float, key: str = ""
     ) -> Any:
-        """Run within a budget. Raises StoreUnavailable.
-
-        Args:
-            run: Sends the command.
-            command: Its name, for people.
-            seconds: The budget.
-            key: Tells it from others of the same name.
-        """
+        """Run a command, which the key tells from others. Raises StoreUnavailable."""
         task = asyncio.ensure_future(run())
         try:
             is_done = await _done_within(task, seconds)
@@ -199,18 +167,16 @@ class StoreConnection:
         except Exception as error:  # some of the driver's errors are no RedisError
             if sentence := refusal(command, error):
                 self._refusals.add(key or command, sentence)
-                raise StoreRefused(sentence) from error
+                raise StoreRefusal(sentence) from error
             raise self._unanswered(unreachable(error)) from error
         self._refusals.discard(key or command)
         self._mistake = ""
         return answer
 
     def _unanswered(self, text: str) -> StoreUnavailable:
-        """Return the error for a command without an answer. Begin to find out whether `fleet.url`
-        is wrong about TLS: later errors will say so.
-        """
+        """Return the error of a command, and find out whether `fleet.url` is wrong about TLS."""
         if self._mistake:
-            return StoreRefused(self._mistake)
+            return StoreRefusal(self._mistake)
         now = asyncio.get_running_loop().time()
         if self._probe is None and now >= self._probed_at + PROBE_INTERVAL:
             self._probed_at = now
@@ -228,81 +194,71 @@ class StoreConnection:
         self,
     ) -> tuple["redis.asyncio.Redis | redis.asyncio.RedisCluster", Sequence[redis.asyncio.Redis]]:
         fleet, address = self._fleet, self._address
-        encryption: dict[str, Any] = {
-            "ssl": True,
-            "ssl_ca_certs": _text(fleet.ca_file),
-            "ssl_certfile": _text(fleet.cert_file),
-            "ssl_keyfile": _text(fleet.key_file),
-        }
         common: dict[str, Any] = {
             "socket_timeout": None,
             "socket_connect_timeout": CONNECT_TIMEOUT,
             "protocol": 2,
             "retry": Retry(NoBackoff(), 0),
             "maint_notifications_config": MaintNotificationsConfig(enabled=False),
-            **(encryption if address.tls else {}),
         }
+        if address.tls:
+            files = {
+                "ssl_ca_certs": fleet.ca_file,
+                "ssl_certfile": fleet.cert_file,
+                "ssl_keyfile": fleet.key_file,
+            }
+            common["ssl"] = True
+            common |= {name: str(path) for name, path in files.items() if path is not None}
         options = common | {
             "credential_provider": self._credentials(fleet.username, fleet.password_file),
             "max_connections": MAX_CONNECTIONS,
         }
         if address.path:
             options["unix_socket_path"] = address.path
+        client: redis.asyncio.Redis | redis.asyncio.RedisCluster
+        sentinels: Sequence[redis.asyncio.Redis] = ()
         match address.kind:
             case "cluster":
                 nodes = [redis.asyncio.cluster.ClusterNode(*each) for each in address.hosts]
-                cluster = redis.asyncio.RedisCluster(startup_nodes=nodes, **options)
-                bound_replies(cluster)
-                look_up_names(cluster)
-                return cluster, ()
+                client = redis.asyncio.RedisCluster(startup_nodes=nodes, **options)
             case "sentinel":
-                of_sentinels = common | {
-                    "credential_provider": self._credentials(None, fleet.sentinel_password_file)
-                }
+                provider = self._credentials(None, fleet.sentinel_password_file)
+                of_sentinels = common | {"credential_provider": provider}
                 sentinel = Sentinel(address.hosts, sentinel_kwargs=of_sentinels)  # type: ignore[no-untyped-call]
-                client: redis.asyncio.Redis = sentinel.master_for(
-                    address.service, db=address.database, **options
-                )
-                bound_replies(client, *sentinel.sentinels)
-                look_up_names(client, *sentinel.sentinels)
-                return client, sentinel.sentinels
+                client = sentinel.master_for(address.service, db=address.database, **options)
+                sentinels = sentinel.sentinels
             case "single":
                 if address.hosts:
                     options["host"], options["port"] = address.hosts[0]
-                single = redis.asyncio.Redis(db=address.database, **options)
-                bound_replies(single)
-                look_up_names(single)
-                return single, ()
+                client = redis.asyncio.Redis(db=address.database, **options)
+        adapt(client, *sentinels)
+        return client, sentinels
 
-    def _credentials(self, username: str | None, password_file: Path | None) -> "_FromFile | None":
-        if password_file is None:
-            return None
-        return _FromFile(username, password_file, self._threads)
+    def _credentials(self, username: str | None, file: Path | None) -> "_FileCredentials | None":
+        return None if file is None else _FileCredentials(username, file, self._threads)
 
 
-class _FromFile(CredentialProvider):
-    """What a connection presents to Redis; the password is read for each."""
+@dataclass
+class _FileCredentials(CredentialProvider):
+    """What a connection presents to Redis; the password is read again for each."""
 
-    def __init__(
-        self, username: str | None, password_file: Path, threads: AbandonableThreadPool
-    ) -> None:
-        self._username = username
-        self._password_file = password_file
-        self._threads = threads
+    username: str | None
+    password_file: Path
+    threads: AbandonableThreadPool
 
     def get_credentials(self) -> tuple[str] | tuple[str, str]:
         """Read the password; blocks. Raises OSError, or ValueError for a file without one."""
-        content = read_regular(self._password_file, MAX_SECRET_BYTES)
+        content = read_regular(self.password_file, MAX_SECRET_BYTES)
         try:
             password = content.removesuffix(b"\n").removesuffix(b"\r").decode()
         except UnicodeDecodeError:  # whose text quotes a byte of the password
-            raise ValueError(f"{self._password_file} is not UTF-8") from None
+            raise ValueError(f"{self.password_file} is not UTF-8") from None
         if not password:
-            raise ValueError(f"{self._password_file} contains no password")
-        return (self._username, password) if self._username else (password,)
+            raise ValueError(f"{self.password_file} contains no password")
+        return (self.username, password) if self.username else (password,)
 
     async def get_credentials_async(self) -> Any:
-        return await self._threads.run("password", self.get_credentials)
+        return await self.threads.run("password", self.get_credentials)
 
 
 async def _close(*clients: redis.asyncio.Redis | redis.asyncio.RedisCluster) -> None:
@@ -315,10 +271,7 @@ async def _close(*clients: redis.asyncio.Redis | redis.asyncio.RedisCluster) -> 
 
 
 async def _done_within(task: "asyncio.Future[Any]", seconds: float) -> bool:
-    """Wait for a task, and return whether it was done in time.
-
-    While the event loop is late itself, an answer that has come has not been read yet.
-    """
+    """Return whether a task is done in time. If the loop is late, an answer may wait to be read."""
     loop = asyncio.get_running_loop()
     for _ in range(MAX_EXTENSIONS):
         due = loop.time() + seconds
@@ -328,7 +281,3 @@ async def _done_within(task: "asyncio.Future[Any]", seconds: float) -> bool:
         if loop.time() < due + LATE_TIMER_TOLERANCE:
             return False
     return False
-
-
-def _text(path: Any) -> str | None:
-    return None if path is None else str(path)

@@ -1,7 +1,7 @@
 """The events of a fleet and the statuses of its replicas, as they are written to Redis.
 
-Each carries a MAC under a key that only replicas have. That of an event covers its place in the
-order, too, so that nobody else can move, replace or leave out one.
+Each carries a MAC under a key that only replicas have. That of an event also covers its place in
+the order, so that nobody else can move, replace or leave out one.
 """
 
 import json
@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Final, Literal, NamedTuple
 
 from queuegate_server.fleet.keys import MAC_BYTES, LogPosition, Signer
-from queuegate_server.sync.event_log import MAX_INVALIDATED
+from queuegate_server.sync.change_log import MAX_INVALIDATED
 
 MAX_STATUS_BYTES: Final = 64 * 1024
 MAX_NAMES_BYTES: Final = 16 * 1024
@@ -21,11 +21,11 @@ EntryId = tuple[int, int]
 """The number of an event, and 0; others have written entries with other ids."""
 
 
-class Malformed(Exception):
+class MalformedValue(Exception):
     """A value is not one that a replica of this fleet has written."""
 
 
-class MalformedEntry(Malformed):
+class MalformedEntry(MalformedValue):
     """An entry of the stream is not an event that a replica of this fleet has written."""
 
     def __init__(self, entry_id: EntryId, fault: str) -> None:
@@ -37,36 +37,28 @@ class MalformedEntry(Malformed):
 class Change(NamedTuple):
     """Something that all replicas must do."""
 
-    kind: Literal["forget", "reload"]
-    """As it is written: invalidate groups, or read the policy again. A replica that does not know
-    the kind of an event joins again, and then counts as having carried it out: it has invalidated
-    all groups, and has read its policy.
-    """
+    kind: Literal["invalidate", "reload"]
+    """A replica that does not know the kind of an event joins again, and so carries it out: it
+    invalidates all groups, and reads its policy."""
     partition: str = ""
     users: frozenset[str] = frozenset()
-    """Whose groups are invalid; empty for all of the partition."""
+    """The users whose groups are invalid; empty for all of the partition."""
     is_awaited: bool = False
-    """Whether the replicas must confirm that no gate of theirs decides from the state before."""
+    """Whether replicas must confirm that none of their gates decides from the state before."""
 
     @property
     def is_reload(self) -> bool:
-        """Whether the policy must be read again; else groups are invalid."""
+        """Whether the policy must be read again; if not, groups are invalid."""
         return self.kind == "reload"
-
-    def of_all_users(self) -> "Change":
-        """Return the invalidation of all users of the partition."""
-        return self._replace(users=frozenset())
 
     @classmethod
     def invalidate(cls, partition: str, users: Collection[str], *, is_awaited: bool) -> "Change":
-        """Return that groups are invalid; those of all users if too many are named."""
+        """Return the invalidation of users; that of all users if too many are named."""
         named = frozenset(users)
-        if (
-            len(named) > MAX_INVALIDATED
-            or sum(len(name.encode()) for name in named) > MAX_NAMES_BYTES
-        ):
+        size = sum(len(name.encode()) for name in named)
+        if len(named) > MAX_INVALIDATED or size > MAX_NAMES_BYTES:
             named = frozenset()
-        return cls("forget", partition, named, is_awaited)
+        return cls("invalidate", partition, named, is_awaited)
 
 
 class Event(NamedTuple):
@@ -101,7 +93,7 @@ def decode_event(
             raise MalformedEntry(entry_id, "was not written by a replica of this fleet")
         value = json.loads(content)
         change = Change(**value | {"users": frozenset(value["users"])})
-        if change.kind not in ("forget", "reload"):
+        if change.kind not in ("invalidate", "reload"):
             raise MalformedEntry(entry_id, "has a type that this version does not support")
     except (KeyError, ValueError, TypeError) as error:
         raise MalformedEntry(entry_id, "cannot be read") from error
@@ -118,10 +110,9 @@ class LogState(NamedTuple):
     statuses: "Sequence[ReplicaStatus]"
     has_appended: bool = False
     is_complete: bool = True
-    """Whether it has the statuses of all replicas; not if somebody else has written too many."""
+    """Whether it has the statuses of all replicas: not if somebody else has written too many."""
     clock: tuple[float, float] | None = None
-    """How far the wall clock of this replica is ahead of that of Redis, in seconds: at least, and
-    at most."""
+    """As in `ReplicaStatus`."""
 
 
 @dataclass(frozen=True)
@@ -129,24 +120,21 @@ class ReplicaStatus:
     """What a replica reports about itself with each heartbeat."""
 
     instance: str
-    """Identifies the process, at random."""
+    """Identifies the process."""
     name: str
     serial: int
-    """The number of this status: a later one has a higher number."""
+    """The number of this status: later ones have higher numbers."""
     version: str = ""
     epoch: str = ""
-    """The history that it follows, in hexadecimal; empty while it follows none."""
+    """The history that it follows, in hexadecimal, or empty."""
     epoch_age: float = 0.0
-    """For how many seconds at least there has been this history."""
+    """Seconds for which this history has existed, at least."""
     sequence: int = 0
     """The number of the newest event that it has applied."""
     confirmed_through: tuple[int, str] | None = None
-    """An event, by its number and its nonce in hexadecimal. All changes up to it are confirmed,
-    because the replica began to follow after it had dropped everything older; None until its gates
-    have done so, too."""
+    """The number of an event and its nonce in hexadecimal: all changes up to it are confirmed."""
     confirmed: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    """The nonces of changes that neither it nor any of its gates decides without, each with the
-    gates that were waited out."""
+    """The nonces of confirmed changes, each with the gates that were waited out."""
     failed: Sequence[str] = field(default_factory=list)
     """The nonces of changes that it could not carry out: its policy file is not valid."""
     revision: int = 0
@@ -158,9 +146,8 @@ class ReplicaStatus:
     problem: str = ""
     """What Redis refuses it, as a sentence."""
     is_starting: bool = False
-    """Whether it has just been started and follows no history yet."""
     has_left: bool = False
-    """Whether this is its last status: it has stopped, and no lease of it or of a gate is left."""
+    """Whether it has stopped, and no lease of it or of a gate is left."""
 
 
 _STATUS_FIELDS: Final = frozenset(ReplicaStatus.__dataclass_fields__)
@@ -173,10 +160,10 @@ def encode_status(signer: Signer, status: ReplicaStatus) -> bytes:
 
 
 def decode_status(signer: Signer, data: bytes) -> ReplicaStatus:
-    """Return a status that was read. Raises Malformed."""
+    """Return a status that was read. Raises MalformedValue."""
     mac, content = data[:MAC_BYTES], data[MAC_BYTES:]
     if len(data) > MAX_STATUS_BYTES or not signer.is_valid(mac, content):
-        raise Malformed("a status was not written by a replica of this fleet")
+        raise MalformedValue("a status was not written by a replica of this fleet")
     try:
         written: dict[str, Any] = json.loads(content)
         # A later version may write more fields.
@@ -187,4 +174,4 @@ def decode_status(signer: Signer, data: bytes) -> ReplicaStatus:
             known["clock"] = (float(clock[0]), float(clock[1]))
         return ReplicaStatus(**known)
     except (ValueError, TypeError, LookupError) as error:
-        raise Malformed(f"a status cannot be read: {error}") from error
+        raise MalformedValue(f"a status cannot be read: {error}") from error

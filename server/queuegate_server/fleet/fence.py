@@ -1,48 +1,40 @@
 """Refuses shared groups that a change has invalidated: in Redis, and in gates that come from
 another replica.
 
-Groups of other replicas are judged by the events that were applied. A change by this replica drops
-groups before its event is applied; until then, old groups must not come back.
+Groups of other replicas are judged by the events that were applied. A change by this replica
+invalidates groups before its event is applied; until then, old groups must not come back.
 """
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from queuegate.v1 import cursor_pb2, sync_pb2
 from queuegate_server.fleet.keys import LogPosition
 from queuegate_server.fleet.replica_log import ReplicaLog
-from queuegate_server.sync.event_log import StateChange
+from queuegate_server.sync.change_log import StateChange
 from queuegate_server.sync.session import NOTHING_KEPT, KeptGroups
 
 
+@dataclass(eq=False)
 class PendingInvalidation:
     """A change whose event has yet to be applied here: no shared groups of its users are used."""
 
-    def __init__(self, partition: str, users: Collection[str]) -> None:
-        """Cover some users of a partition; all of them if none is named."""
-        self.event: LogPosition | None = None
-        """The event of the change; None while it has not been appended."""
-        self.invalidated: Final = StateChange(partition, frozenset(users))
+    invalidated: StateChange
+    event: LogPosition | None = None
+    """The event of the change; None while it has not been appended."""
 
     def covers(self, partition: str, user: str) -> bool:
         """Return whether the groups of a user are refused."""
-        users = self.invalidated.users
-        return partition == self.invalidated.partition and (not users or user in users)
+        name, users = self.invalidated
+        return partition == name and (not users or user in users)
 
 
 class OrderFence:
-    """Implements `shared_groups.Fence` and `sync.session.FleetEvents` from the events that this
-    replica has applied.
-    """
+    """Implements `shared_groups.Fence` and `FleetEvents` from the events that were applied."""
 
     def __init__(self, log: ReplicaLog, unsent: Collection[object]) -> None:
-        """Know of no pending change.
-
-        Args:
-            log: The events that were applied.
-            unsent: The changes of this replica that wait to be sent to Redis. Until they are, no
-                shared groups are used.
-        """
+        """Know of no pending change. While there are unsent changes, no shared groups are used."""
         self._log: Final = log
         self._unsent = unsent
         self._pending: set[PendingInvalidation] = set()
@@ -60,27 +52,19 @@ class OrderFence:
 
     @property
     def cursor(self) -> cursor_pb2.Cursor | None:
-        """The newest event that was applied, as callers know it; None while groups cannot be
-        judged.
-        """
+        """The position as callers know it."""
         position = self.position
         return None if position is None else position.cursor
 
     def kept_groups(
         self, request: sync_pb2.SyncOpen, fingerprints: Mapping[str, bytes]
     ) -> KeptGroups:
-        """Return the groups that a caller may keep, as `FleetEvents` describes.
-
-        What it holds was valid at its fleet cursor. It is still valid if this replica knows all
-        events since then, none of them invalidates the user, and both replicas use the same
-        resolver settings.
+        """Return the groups that a caller may keep, as `FleetEvents` describes. They were valid at
+        its fleet cursor, and still are if this replica knows all events since then, none of them
+        invalidates the user, and both replicas use the same resolver settings.
         """
-        held = {each.partition: each.resolver_fingerprint for each in request.held}
-        kept = {
-            name
-            for name, fingerprint in fingerprints.items()
-            if fingerprint and held.get(name) == fingerprint
-        }
+        theirs = {each.partition: each.resolver_fingerprint for each in request.held}
+        kept = {name for name, own in fingerprints.items() if own and theirs.get(name) == own}
         if not request.HasField("fleet_cursor") or not kept:
             return NOTHING_KEPT
         events = self.since(request.fleet_cursor)
@@ -89,9 +73,7 @@ class OrderFence:
         return KeptGroups(sorted(kept), [event for event in events if event.partition in kept])
 
     def since(self, cursor: cursor_pb2.Cursor) -> Sequence[StateChange] | None:
-        """Return what has been invalidated since an event; None while groups from then cannot be
-        judged.
-        """
+        """Return the changes since an event; None while groups from then cannot be judged."""
         events = self._log.since(LogPosition.of_cursor(cursor.epoch, cursor.sequence))
         if events is None or self._unsent:
             return None
@@ -99,27 +81,25 @@ class OrderFence:
 
     def begin(self, partition: str, users: Collection[str]) -> PendingInvalidation:
         """Accept no groups of these users (none named: of the partition) from now on."""
-        pending = PendingInvalidation(partition, users)
+        pending = PendingInvalidation(StateChange(partition, frozenset(users)))
         self._pending = {*self._unapplied(), pending}
         return pending
 
     def end(self, pending: PendingInvalidation, event: LogPosition | None = None) -> None:
-        """Accept groups again: at once, or as soon as an event has been applied."""
+        """Accept groups again: now, or as soon as an event has been applied."""
         if event is None:
             self._pending.discard(pending)
         else:
             pending.event = event
 
     def _unapplied(self) -> Collection[PendingInvalidation]:
-        if self._pending:
-            self._pending = {each for each in self._pending if not self._is_over(each)}
+        """Return the changes whose event has not been applied, and may still be."""
+        position = self._log.position
+        if position is not None:
+            self._pending = {
+                each
+                for each in self._pending
+                if each.event is None
+                or (each.event.epoch == position.epoch and not self._log.has_applied(each.event))
+            }
         return self._pending
-
-    def _is_over(self, pending: PendingInvalidation) -> bool:
-        """Return whether the event of a change has been applied, or belongs to another history."""
-        position, event = self._log.position, pending.event
-        return (
-            event is not None
-            and position is not None
-            and (event.epoch != position.epoch or self._log.has_applied(event))
-        )

@@ -31,15 +31,7 @@ class Follower:
         clock: Callable[[], float],
         wake: Callable[[], None],
     ) -> None:
-        """Follow nothing yet.
-
-        Args:
-            session: Decides.
-            stream: The events in Redis.
-            local: Carries changes out in this process and its gates.
-            clock: A clock that keeps running while the machine is suspended, in seconds.
-            wake: Has a heartbeat sent soon.
-        """
+        """Follow nothing yet; `wake` has a heartbeat sent soon."""
         self._session = session
         self._stream = stream
         self._local = local
@@ -77,11 +69,10 @@ class Follower:
         """Follow a history from now on."""
         if join.missed is None:
             for partition in [*self._local.partitions]:
-                await self._local.drop_groups(partition, ())
-        else:
-            for change in (event.change for event in join.missed):
-                if not change.is_reload:
-                    await self._local.drop_groups(change.partition, change.users)
+                await self._local.invalidate_cache(partition, ())
+        for event in join.missed or ():
+            if not event.change.is_reload:
+                await self._local.invalidate_cache(event.change.partition, event.change.users)
         must_reload = self._session.join(join)
         self._following.set()
         confirmation = self._confirm_join(join.head, must_reload=must_reload)
@@ -89,9 +80,7 @@ class Follower:
         _LOG.info("following the fleet", extra={"sequence": join.head.sequence})
 
     async def stop(self, loss: Loss) -> None:
-        """Log that events are missing, and begin another history if need be. Raises
-        StoreUnavailable.
-        """
+        """Log a loss, and begin another history if need be. Raises StoreUnavailable."""
         _LOG.warning(
             "stopped following the fleet, so cached groups are looked up again: %s", loss.cause
         )
@@ -101,21 +90,14 @@ class Follower:
 
     async def catch_up(self, changes: Collection[tuple[bytes, int]]) -> None:
         """Wait until changes have taken effect here, for 50 ms at most."""
-        until = self._clock() + CATCH_UP_SECONDS
         missing = {LogPosition.of_cursor(*each) for each in changes}
-        while (left := until - self._clock()) > 0:
-            missing = {each for each in missing if not self._session.log.has_applied(each)}
-            if not missing:
-                return
-            applied = self._applied
-            try:
-                async with asyncio.timeout(left):
-                    await applied.wait()
-            except TimeoutError:
-                return
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(CATCH_UP_SECONDS):
+                while not all(map(self._session.log.has_applied, missing)):
+                    await self._applied.wait()
 
     async def close(self) -> None:
-        """End what is being carried out."""
+        """Cancel what is being carried out."""
         for task in self._work:
             task.cancel()
         await asyncio.gather(*self._work, return_exceptions=True)
@@ -151,7 +133,6 @@ class Follower:
         self._wake()
 
     async def _reload(self, event: Event) -> None:
-        """Read the policy again, and report it."""
         try:
             has_failed = not (await self._local.read_policy()).succeeded
         except CannotShip:  # gates have no policy then, and ask
@@ -172,7 +153,7 @@ class Follower:
         self._local.invalidate_gates()
 
     def _start_reload(self, work: Coroutine[Any, Any, None]) -> None:
-        """Start a reload. A join that comes before its end reloads again."""
+        """Start a reload. A join before its end reloads again."""
         self._session.unfinished_reloads += 1
         self._start(work).add_done_callback(self._reload_ended)
 

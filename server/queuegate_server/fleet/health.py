@@ -1,4 +1,10 @@
-"""Builds the view of the fleet from the statuses that a replica has seen, and names mistakes."""
+"""Builds the view of the fleet from the statuses that a replica has seen, and names mistakes in the
+settings of replicas.
+
+Shared groups carry the time at which they expire, by the clock of the replica that looked them up,
+so clocks must not differ too much. Each replica compares its clock with that of Redis. Because an
+answer takes time, that yields an interval: the least and the most that its clock can be ahead.
+"""
 
 import logging
 import math
@@ -6,14 +12,20 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from queuegate_server.fleet.barrier import HEARTBEAT_TIMEOUT, Peer, Peers
-from queuegate_server.fleet.clocks import Clock, ClockWatch
 from queuegate_server.fleet.events import ReplicaStatus
 from queuegate_server.fleet.keys import LogPosition
+from queuegate_server.fleet.shared_groups import CLOCK_SKEW
 from queuegate_server.fleet.view import FleetView, ReplicaState, ReplicaView
 
 _LOG = logging.getLogger("queuegate_server.fleet")
 FOREIGN_STATUS_SECONDS: Final = 60.0
 """For how long a status with another secret counts as a mistake after it was written."""
+SETTLING_SECONDS: Final = HEARTBEAT_TIMEOUT
+"""How long clocks must differ before that counts: after a fail-over, replicas have compared theirs
+with the clocks of two servers, until all have sent another heartbeat."""
+
+Clock = tuple[float, float]
+"""Seconds by which a clock is ahead of that of Redis: at least, and at most."""
 
 
 def fleet_view(
@@ -26,26 +38,36 @@ def fleet_view(
     mistakes: Sequence[str],
     cause: str = "",
 ) -> FleetView:
-    """Return the fleet as a replica sees it.
+    """Return the fleet as a replica with this status sees it.
 
     Args:
-        own: The status of the replica that looks.
+        own: The status.
         peers: The other replicas.
-        newest: The newest event that is known; None while the replica follows no history.
+        newest: The newest event that is known; None while it follows no history.
         now: The time on its own clock, in seconds.
         has_asked: Whether its first heartbeat was answered or has failed.
-        mistakes: Mistakes in the settings of replicas, in sentences.
+        mistakes: As in the view.
         cause: Why it cannot use Redis; empty if it can.
     """
     statuses = [(own, 0.0), *((peer.status, now - peer.seen_at) for peer in peers.values())]
-    replicas = [
-        _replica_view(
-            *(status, silent, newest),
+    is_cut_off = bool(cause) and (has_asked or not own.is_starting)
+    replicas = []
+    for status, silent in statuses:
+        is_silent = silent >= HEARTBEAT_TIMEOUT or (status is own and is_cut_off)
+        state = "silent" if is_silent else _state(status, newest)
+        behind = 0 if newest is None else newest.sequence - status.sequence
+        view = ReplicaView(
+            name=status.name,
+            state=state,
             is_self=status is own,
-            is_cut_off=status is own and bool(cause) and (has_asked or not own.is_starting),
+            version=status.version,
+            lag=max(0, behind) if state in {"following", "silent"} else 0,
+            revision=status.revision,
+            checksum=status.checksum,
+            gates=status.gates,
+            silent_seconds=silent,
         )
-        for status, silent in statuses
-    ]
+        replicas.append(view)
     refused = [
         f"replica {status.name}: {status.problem}"
         for status, silent in statuses
@@ -54,38 +76,67 @@ def fleet_view(
     return FleetView(sorted(replicas), [*refused, *mistakes], cause)
 
 
+def _state(status: ReplicaStatus, newest: LogPosition | None) -> ReplicaState:
+    """Return the state of a replica that sends heartbeats."""
+    if status.epoch and (newest is None or status.epoch == newest.epoch.hex()):
+        return "following"
+    return "starting" if status.is_starting else "joining"
+
+
+class ClockWatch:
+    """Watches for replicas whose clocks differ too much. Used from one event loop."""
+
+    def __init__(self) -> None:
+        """Know of no difference."""
+        self._names: tuple[str, str] | None = None
+        self._since = math.inf
+        self._sentence = ""
+
+    def update(self, clocks: Mapping[str, Clock | None], now: float) -> None:
+        """Take in the clocks of replicas that send heartbeats by name; None if not known."""
+        known = {name: clock for name, clock in clocks.items() if clock is not None}
+        late = min(known, key=lambda name: known[name][1], default="")
+        early = max(known, key=lambda name: known[name][0], default="")
+        seconds = known[early][0] - known[late][1] if known else 0.0
+        names = (late, early) if seconds > CLOCK_SKEW else None
+        if names != self._names:
+            self._names, self._since = names, now
+            self._sentence = (
+                f"the clocks of the replicas {late} and {early} differ by at least {seconds:.0f} s,"
+                f" and sharing groups tolerates at most {CLOCK_SKEW:g} s: synchronize the "
+                "clocks of their machines, for example with NTP"
+            )
+
+    def mistake(self, now: float) -> str:
+        """Return a sentence if clocks have differed for a while; else empty."""
+        is_settled = self._names is not None and now >= self._since + SETTLING_SECONDS
+        return self._sentence if is_settled else ""
+
+
 class Mistakes:
     """Mistakes in the settings of replicas, in sentences, and those that were logged."""
 
-    def __init__(self, name: str) -> None:
-        """Know of none yet, at a replica with this name."""
-        self._name = name
+    def __init__(self, peers: Peers) -> None:
+        """Know of none yet."""
+        self._peers = peers
         self._clocks = ClockWatch()
         self._rejected = 0
         self._foreign_until = -math.inf
         self._warned_of: Sequence[str] = ()
 
-    def compare_clocks(self, peers: Peers, own: Clock | None, now: float) -> None:
-        """Compare the clocks of the replicas that send heartbeats with the own one, when an answer
-        has come.
-        """
-        running = [each for each in peers.all().values() if not each.is_silent(now)]
+    def compare_clocks(self, own: Clock | None, now: float) -> None:
+        """Compare the clocks of the replicas that send heartbeats with the own one."""
+        running = [each for each in self._peers.all().values() if not each.is_silent(now)]
         clocks = {each.status.name: each.status.clock for each in running}
-        self._clocks.update(clocks | {self._name: own}, now)
+        self._clocks.update(clocks | {self._peers.own_name: own}, now)
 
-    def all(self, peers: Peers, rejected: int, now: float) -> Sequence[str]:
-        """Return the mistakes that are known.
-
-        Args:
-            peers: The other replicas.
-            rejected: How many statuses have been written with another secret.
-            now: The time on the own clock, in seconds.
-        """
+    def all(self, rejected: int, now: float) -> Sequence[str]:
+        """Return the known mistakes, given how many statuses have another secret, and the time."""
         if rejected > self._rejected:
             self._rejected, self._foreign_until = rejected, now + FOREIGN_STATUS_SECONDS
         mistakes = [
             f"several running replicas are named {name}: give each its own fleet.replica"
-            for name in peers.duplicate_names()
+            for name in self._peers.duplicate_names()
         ]
         if now < self._foreign_until:
             mistakes.append(
@@ -96,37 +147,10 @@ class Mistakes:
             mistakes.append(clocks)
         return mistakes
 
-    def warn(self, peers: Peers, rejected: int, now: float) -> None:
+    def warn(self, rejected: int, now: float) -> None:
         """Log mistakes that were not there before."""
-        mistakes = self.all(peers, rejected, now)
+        mistakes = self.all(rejected, now)
         for each in mistakes:
             if each not in self._warned_of:
                 _LOG.warning("%s", each)
         self._warned_of = mistakes
-
-
-def _replica_view(
-    status: ReplicaStatus,
-    silent: float,
-    newest: LogPosition | None,
-    *,
-    is_self: bool,
-    is_cut_off: bool,
-) -> ReplicaView:
-    state: ReplicaState = "following"
-    if silent >= HEARTBEAT_TIMEOUT or is_cut_off:
-        state = "silent"
-    elif not status.epoch or (newest is not None and status.epoch != newest.epoch.hex()):
-        state = "starting" if status.is_starting else "joining"
-    behind = 0 if newest is None else newest.sequence - status.sequence
-    return ReplicaView(
-        name=status.name,
-        state=state,
-        is_self=is_self,
-        version=status.version,
-        lag=max(0, behind) if state in {"following", "silent"} else 0,
-        revision=status.revision,
-        checksum=status.checksum,
-        gates=status.gates,
-        silent_seconds=silent,
-    )

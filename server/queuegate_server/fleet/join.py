@@ -5,22 +5,64 @@ from collections.abc import Callable
 from importlib.metadata import version
 from typing import Final
 
-from queuegate_server.engine import Engine
+from queuegate_server.files.safe_open import PUBLIC, warn_of_mode
 from queuegate_server.fleet.changes import FleetChanges
 from queuegate_server.fleet.connection import StoreConnection
-from queuegate_server.fleet.keys import Keys
+from queuegate_server.fleet.keys import Keys, Signer
 from queuegate_server.fleet.member import FleetMember
 from queuegate_server.fleet.refusals import Refusals
 from queuegate_server.fleet.session import FleetSession
-from queuegate_server.fleet.sharing import GroupSharing
+from queuegate_server.fleet.shared_groups import GroupCounts, PartitionGroups, ValueCodec
 from queuegate_server.fleet.stream import Stream
+from queuegate_server.fleet.value_store import BatchingStore
 from queuegate_server.settings.fleet import Fleet
 from queuegate_server.sync.changes import LocalChanges
-from queuegate_server.sync.hub import SyncHub
+
+
+class GroupSharing:
+    """The shared groups of all partitions."""
+
+    def __init__(
+        self,
+        fleet: Fleet,
+        session: FleetSession,
+        refusals: Refusals,
+        *,
+        clock: Callable[[], float],
+        wall: Callable[[], float],
+    ) -> None:
+        """Connect to nothing yet. Both clocks, also that of the lease, are in seconds."""
+        for path in fleet.secrets:
+            warn_of_mode(path, PUBLIC)
+        self._keys = Keys(fleet.prefix)
+        # Its own connections: a value must not wait behind an event, nor an event behind values.
+        connection = StoreConnection(fleet, self._keys.tag, refusals)
+        self.store: Final = BatchingStore(connection, fleet.read_timeout)
+        self.counts: Final = GroupCounts()
+        self._signer = Signer(fleet.secret(), "groups")
+        self._session = session
+        self._clock = clock
+        self._wall = wall
+
+    def of_partition(self, partition: str, resolver: str) -> PartitionGroups:
+        """Return the shared groups of a partition, given the settings of its resolver as text."""
+        return PartitionGroups(
+            self.store,
+            ValueCodec(self._signer, self._keys, partition, resolver, self._wall),
+            fence=self._session.fence,
+            lease=self._session.lease,
+            counts=self.counts,
+            clock=self._clock,
+        )
+
+    @property
+    def is_active(self) -> bool:
+        """Whether groups are shared: Redis answers, and this replica follows the events."""
+        return self.store.is_available and self._session.fence.position is not None
 
 
 class FleetBuilder:
-    """First builds what caches and gates refer to, then the replica around them."""
+    """Builds what caches and gates refer to, and then the replica around them."""
 
     def __init__(
         self,
@@ -29,44 +71,22 @@ class FleetBuilder:
         clock: Callable[[], float],
         wall: Callable[[], float],
     ) -> None:
-        """Build the session and the shared groups.
-
-        Args:
-            fleet: The settings, with a URL.
-            worker: The number of the worker, each of which is a replica; None if there is one
-                process.
-            clock: The clock of the leases, in seconds.
-            wall: The wall clock, in seconds.
-        """
+        """Build the session and the shared groups. Each worker, by its number, is a replica."""
         name = fleet.replica_name if worker is None else f"{fleet.replica_name}/{worker}"
         self.session: Final = FleetSession(
             os.urandom(8).hex(), name, clock(), version=version("queuegate")
         )
         self._refusals = Refusals()
         self.sharing: Final = GroupSharing(
-            *(fleet, self.session, self._refusals), clock=clock, wall=wall
+            fleet, self.session, self._refusals, clock=clock, wall=wall
         )
         self._fleet = fleet
         self._clock = clock
 
-    def join(
-        self, engine: Engine, local: LocalChanges, hub: SyncHub
-    ) -> tuple[FleetMember, FleetChanges]:
-        """Return a replica, which joins the fleet when it is started, and the changes in all
-        replicas.
-
-        Args:
-            engine: Has the policy.
-            local: Carries changes out in this process and its gates.
-            hub: The gates.
-        """
+    def join(self, local: LocalChanges) -> tuple[FleetMember, FleetChanges]:
+        """Return a replica, which joins when it is started, and the changes in all replicas."""
         keys = Keys(self._fleet.prefix)
-        store = StoreConnection(self._fleet, keys.tag, self._refusals)
-        member = FleetMember(
-            *(self.session, Stream(store, keys, self._fleet.secret()), self._refusals),
-            engine=engine,
-            local=local,
-            hub=hub,
-            clock=self._clock,
-        )
+        connection = StoreConnection(self._fleet, keys.tag, self._refusals)
+        stream = Stream(connection, keys, self._fleet.secret())
+        member = FleetMember(self.session, stream, self._refusals, local, self._clock)
         return member, FleetChanges(member, local, self._clock)

@@ -33,7 +33,7 @@ class LogPosition(NamedTuple):
 
     @property
     def cursor(self) -> cursor_pb2.Cursor:
-        """The point as callers know it. The epoch of the cursor names the event, too."""
+        """The point as callers know it. The epoch of the cursor also names the event."""
         return cursor_pb2.Cursor(epoch=self.epoch + self.nonce, sequence=self.sequence)
 
 
@@ -45,12 +45,15 @@ class Keys:
         self.tag: Final = "{" + prefix + "}"
         self.epoch: Final = f"{self.tag}:epoch"
         self.sequence: Final = f"{self.tag}:seq"
-        self.events: Final = f"{self.tag}:events"
         self.head: Final = f"{self.tag}:head"
         """The nonce of the newest event."""
+        self.events: Final = f"{self.tag}:events"
         self.replicas: Final = f"{self.tag}:replicas"
         self.turn: Final = f"{self.tag}:turn"
         """Names the writer who appends the next event, for a moment."""
+        event = self.epoch, self.sequence, self.head, self.events
+        self.state: Final = (*event, self.replicas, self.turn)
+        """In the order in which scripts take them."""
         self.absent: Final = f"{self.tag}:absent"
         """Never exists: commands are tried on it."""
 
@@ -67,12 +70,7 @@ class Signer:
     """Computes and verifies the MACs of one kind of value."""
 
     def __init__(self, secret: bytes, purpose: str) -> None:
-        """Derive a key of its own for a purpose.
-
-        Args:
-            secret: The fleet's secret.
-            purpose: The kind of value, so that one is never taken for another.
-        """
+        """Derive a key from the fleet's secret for one kind of value, which no other kind has."""
         self._key = hmac.digest(secret, f"queuegate fleet 1: {purpose}".encode(), "sha256")
 
     def mac(self, *parts: bytes) -> bytes:
@@ -85,5 +83,5 @@ class Signer:
 
 
 def framed(parts: Sequence[bytes]) -> bytes:
-    """Return parts as one text that no other parts have: each with its length before it."""
+    """Return parts as one text that no other parts have: each after its length."""
     return b"".join(len(part).to_bytes(8) + part for part in parts)

@@ -1,18 +1,19 @@
 """This process as one replica of a fleet: the I/O around `FleetSession`.
 
 It sends a heartbeat every half second, carries out what the session asks for, appends changes, and
-tries the commands that only changes and shared groups need, so that a refusal is known before.
-Without Redis the replica works alone, until it can follow the events again. What it looks up
-meanwhile it uses for a few seconds only, because no invalidation by others reaches it.
+tries the commands that only changes and shared groups need, so that a refusal is known early.
+Without Redis the replica works alone until it can follow the events again. It uses what it looks up
+meanwhile for only a few seconds, because no invalidation by others reaches it.
 """
 
 import asyncio
 import logging
 import re
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Final
 
-from queuegate_server.engine import Engine, NotReady
+from queuegate_server.fleet import steps
 from queuegate_server.fleet.connection import StoreUnavailable
 from queuegate_server.fleet.events import Change, LogState, ReplicaStatus
 from queuegate_server.fleet.follower import Follower
@@ -21,35 +22,25 @@ from queuegate_server.fleet.keys import LogPosition
 from queuegate_server.fleet.refusals import PROBE_INTERVAL, Refusals
 from queuegate_server.fleet.replica_log import HEARTBEAT_INTERVAL
 from queuegate_server.fleet.session import FleetSession
-from queuegate_server.fleet.steps import (
-    Append,
-    Heartbeat,
-    Loss,
-    NewestEvents,
-    NewHistory,
-    OwnState,
-    UnsentChanges,
-)
 from queuegate_server.fleet.stream import Stream
 from queuegate_server.fleet.view import FleetView
 from queuegate_server.sync.changes import LocalChanges
-from queuegate_server.sync.hub import SyncHub
 
 _LOG = logging.getLogger("queuegate_server.fleet")
 APPEND_SECONDS: Final = 2.0
 TURN_POLL_SECONDS: Final = 0.002
 MAX_PROBLEM: Final = 600
-"""Characters of what it reports that Redis refuses it."""
+"""Characters of its status about what Redis refuses."""
 _NUMBERS: Final = re.compile("[0-9]+")
 """What may differ between two errors of one cause: ports, seconds."""
 
 
-class NotAppended(StoreUnavailable):
+class AppendFailure(StoreUnavailable):
     """Redis answers, but others append all the time, or the event log is being rebuilt."""
 
 
-class _NotAskedYet(StoreUnavailable):
-    """The first heartbeat is still under way."""
+class _NoAnswerYet(StoreUnavailable):
+    """The first heartbeat is still in progress."""
 
 
 class FleetMember:
@@ -60,34 +51,20 @@ class FleetMember:
         session: FleetSession,
         stream: Stream,
         refusals: Refusals,
-        *,
-        engine: Engine,
         local: LocalChanges,
-        hub: SyncHub,
         clock: Callable[[], float],
     ) -> None:
-        """Follow nothing yet.
-
-        Args:
-            session: Decides what to do.
-            stream: The events and statuses in Redis.
-            refusals: What Redis refuses this replica.
-            engine: Has the policy.
-            local: Carries changes out in this process and its gates.
-            hub: The gates.
-            clock: A clock that keeps running while the machine is suspended, in seconds.
-        """
+        """Follow nothing yet. The clock runs while the machine is suspended, and is in seconds."""
         self.session: Final = session
         self.stream: Final = stream
-        self.error: StoreUnavailable | None = _NotAskedYet("Redis has not answered yet")
+        self.error: StoreUnavailable | None = _NoAnswerYet("Redis has not answered yet")
         """Why Redis is unavailable; None if it has answered the last heartbeat."""
         self._refusals = refusals
-        self._engine = engine
-        self._hub = hub
+        self._local = local
         self._clock = clock
         self._logged = ""
         """The error that was logged last; empty while Redis can be used."""
-        self._mistakes: Final = Mistakes(session.name)
+        self._mistakes: Final = Mistakes(session.peers)
         self._wake = asyncio.Event()
         self._answered = asyncio.Event()
         self.follower: Final = Follower(session, stream, local, clock, self._wake.set)
@@ -95,24 +72,16 @@ class FleetMember:
 
     def start(self) -> None:
         """Start to follow the fleet."""
-        self._tasks = [
-            asyncio.create_task(self._heartbeats()),
-            asyncio.create_task(self.follower.run()),
-            asyncio.create_task(self._probes()),
-        ]
-
-    @property
-    def is_reachable(self) -> bool:
-        """Whether Redis has answered the last heartbeat."""
-        return self.error is None
+        loops = self._heartbeats(), self.follower.run(), self._probes()
+        self._tasks = [asyncio.create_task(each) for each in loops]
 
     def view(self) -> FleetView:
         """Return the fleet as this replica sees it."""
         now, session = self._clock(), self.session
         return fleet_view(
             *(self.status, session.peers.all(), session.log.newest, now),
-            has_asked=not isinstance(self.error, _NotAskedYet),
-            mistakes=self._mistakes.all(session.peers, self.stream.rejected, now),
+            has_asked=not isinstance(self.error, _NoAnswerYet),
+            mistakes=self._mistakes.all(self.stream.rejected, now),
             cause="" if self.error is None else str(self.error),
         )
 
@@ -123,7 +92,8 @@ class FleetMember:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await self.follower.close()
         self.session.leave()
-        last = self._next_heartbeat()  # with the history, whose age a successor relies on
+        # With the history, whose age a successor relies on.
+        last = self.session.heartbeat(self._clock(), self._own_state())
         self.session.lease.end()
         try:
             await self.stream.heartbeat(last.status)
@@ -141,10 +111,8 @@ class FleetMember:
         return self.session.log.has_applied(LogPosition.of_cursor(epoch, sequence))
 
     async def heartbeat(self) -> None:
-        """Send a heartbeat now, and wait until Redis has answered one that was sent after this
-        call, or cannot be reached.
-        """
-        for _ in range(2):  # one may be under way
+        """Wait until Redis has answered a heartbeat sent after this call, or cannot be reached."""
+        for _ in range(2):  # one may be in progress
             answered = self._answered
             self._wake.set()
             await answered.wait()
@@ -162,21 +130,18 @@ class FleetMember:
         head: LogPosition | None = None,
         seconds: float = APPEND_SECONDS,
     ) -> LogPosition:
-        """Append a change that has taken effect here.
+        """Append a change that has taken effect here. Raises AppendFailure if it was certainly not
+        appended, or StoreUnavailable.
 
         Args:
             change: The change.
-            nonce: Identifies its event; a new one if it is empty.
+            nonce: Identifies its event; empty for a new one.
             head: The event after which to append it first; None: the newest that is known.
-            seconds: How long it may take while others append as well.
-
-        Raises:
-            NotAppended: It was certainly not appended.
-            StoreUnavailable: That is not known.
+            seconds: How long it may take while others also append.
         """
         nonce, until = nonce or self.session.new_nonce(), self._clock() + seconds
-        request: Append | LogPosition | None = self.session.append(change, nonce, head)
-        while isinstance(request, Append) and self._clock() < until:
+        request: steps.Append | LogPosition | None = self.session.append(change, nonce, head)
+        while isinstance(request, steps.Append) and self._clock() < until:
             if request.has_next_turn:
                 await asyncio.sleep(TURN_POLL_SECONDS)
             answer = await self.stream.append(request.head, change, nonce)
@@ -186,7 +151,7 @@ class FleetMember:
             return request
         self.session.not_appended(nonce)
         self._wake.set()
-        raise NotAppended("the event log of the fleet is being rebuilt, or very busy")
+        raise AppendFailure("the event log of the fleet is being rebuilt, or very busy")
 
     async def _heartbeats(self) -> None:
         while True:
@@ -194,27 +159,26 @@ class FleetMember:
             try:
                 await self._beat()
                 self._set_error(None)
-                self._mistakes.warn(self.session.peers, self.stream.rejected, self._clock())
+                self._mistakes.warn(self.stream.rejected, self._clock())
+                pause = self.session.pause
             except StoreUnavailable as error:
                 self._set_error(error)
-                self.session.pause = self.session.pause or HEARTBEAT_INTERVAL
+                pause = self.session.pause or HEARTBEAT_INTERVAL
             except Exception:
                 _LOG.exception("unexpected error in a heartbeat of the fleet")
-                self.session.pause = self.session.pause or HEARTBEAT_INTERVAL
+                pause = HEARTBEAT_INTERVAL
             self._answered.set()
             self._answered = asyncio.Event()
             self.session.lease.end_if_expired(self._clock())
-            try:
-                async with asyncio.timeout(self.session.pause):
+            with suppress(TimeoutError):
+                async with asyncio.timeout(pause):
                     await self._wake.wait()
-            except TimeoutError:
-                pass
 
     async def _probes(self) -> None:
-        """Find out now and then, while Redis answers, which commands it refuses."""
+        """Check regularly, while Redis answers, which commands it refuses."""
         while True:
             await asyncio.sleep(PROBE_INTERVAL)
-            if self.is_reachable:
+            if self.error is None:
                 await self._probe()
 
     async def _probe(self) -> None:
@@ -223,33 +187,28 @@ class FleetMember:
         except StoreUnavailable as error:  # a refusal is noted; without an answer, heartbeats fail
             _LOG.debug("could not test the Redis commands: %s", error)
 
-    def _next_heartbeat(self) -> Heartbeat:
-        return self.session.heartbeat(self._clock(), self._own_state())
-
     async def _beat(self) -> None:
         """Report this replica, and take the next step. Raises StoreUnavailable."""
-        heartbeat = self._next_heartbeat()
+        heartbeat = self.session.heartbeat(self._clock(), self._own_state())
         answer = await self.stream.heartbeat(heartbeat.status)
-        removable = self._merge(answer)
-        if removable or self.stream.has_unsigned:
-            await self.stream.remove_replicas(removable)
+        await self.stream.remove_replicas(self._merge(answer))
         match self.session.heartbeat_answered(heartbeat, answer, self._clock()):
-            case NewHistory() as history:
+            case steps.NewHistory() as history:
                 await self._begin(history)
-            case Loss() as loss:
+            case steps.Loss() as loss:
                 await self.follower.stop(loss)
-            case UnsentChanges(head):
+            case steps.UnsentChanges(head):
                 await self._send_unsent(head)
-            case NewestEvents() as request:
+            case steps.NewestEvents() as request:
                 await self._join(request)
 
     def _merge(self, answer: LogState) -> list[ReplicaStatus]:
         now = self._clock()
         removable = self.session.merge(answer, now)
-        self._mistakes.compare_clocks(self.session.peers, answer.clock, now)
+        self._mistakes.compare_clocks(answer.clock, now)
         return removable
 
-    async def _begin(self, history: NewHistory) -> None:
+    async def _begin(self, history: steps.NewHistory) -> None:
         if history.cause:
             _LOG.warning("all replicas look up their cached groups again: %s", history.cause)
         else:
@@ -262,30 +221,26 @@ class FleetMember:
         pending = self.session.fence.begin(change.partition, change.users)
         event = None
         try:
-            event = await self.append(change, nonce, head=head, seconds=HEARTBEAT_INTERVAL)
-        except NotAppended:
-            pass
+            with suppress(AppendFailure):
+                event = await self.append(change, nonce, head=head, seconds=HEARTBEAT_INTERVAL)
         finally:
             if event is None:
                 self.session.keep_unsent(change, nonce)
             self.session.fence.end(pending, event)
 
-    async def _join(self, request: NewestEvents) -> None:
+    async def _join(self, request: steps.NewestEvents) -> None:
         """Follow the history that Redis has. Raises StoreUnavailable."""
         await self._probe()
         answer = self.session.read(request, await self.stream.recent(request.head))
-        if isinstance(answer, NewHistory):
+        if isinstance(answer, steps.NewHistory):
             await self._begin(answer)
         elif answer is not None:
             await self.follower.join(answer)
 
-    def _own_state(self) -> OwnState:
-        problem = "; ".join(self._refusals.sentences)[:MAX_PROBLEM]
-        try:
-            policy = self._engine.snapshot.policy
-        except NotReady:
-            return OwnState(gates=self._hub.streams, problem=problem)
-        return OwnState(policy.revision, policy.checksum, self._hub.streams, problem)
+    def _own_state(self) -> steps.OwnState:
+        policy, problem = self._local.policy, "; ".join(self._refusals.sentences)[:MAX_PROBLEM]
+        served = (0, "") if policy is None else (policy.revision, policy.checksum)
+        return steps.OwnState(*served, self._local.gates, problem)
 
     def _set_error(self, error: StoreUnavailable | None) -> None:
         if error is None:

@@ -1,7 +1,7 @@
-"""The commands that Redis refuses: which, why, and what an operator should do.
+"""The commands that Redis refuses, why, and what an operator should do.
 
-A replica works alone, follows nothing or shares nothing while Redis refuses a command: by its ACL,
-by a renamed command, as a replica that takes no writes, or for want of memory.
+A replica works alone, follows nothing or shares nothing while Redis refuses a command: because of
+its ACL, a renamed command, a replica that takes no writes, or a lack of memory.
 """
 
 import logging
@@ -24,15 +24,15 @@ _INNER_COMMAND: Final = re.compile(r"command of a script ([A-Z]+): (.*)", re.DOT
 _NOISE: Final = re.compile(r"(?:,? with args beginning with| script: [0-9a-f]{40}).*", re.DOTALL)
 _AUTHENTICATION: Final = "correct fleet.username and fleet.password_file"
 _REMEDIES: Final[Mapping[str, str]] = {
-    r"NOPERM|(?i:no permissions?|can't run this command|can't access)": "grant the account in"
-    " fleet.username the rights listed in the fleet guide",
+    r"NOPERM(ISSION)?|(?i:no permissions?|can't run this command|can't access)": "grant the account"
+    " in fleet.username the rights listed in the fleet guide",
     r"(?i:unknown (redis )?command)": "a fleet needs Redis 6.2 or newer, or Valkey, without renamed"
     " commands",
     r"NOAUTH|(?i:authentication required|unauthenticated|already authenticated)": "Redis requires"
     " a password: set fleet.password_file, and fleet.username unless the account is `default`",
     r"WRONGPASS|(?i:invalid (username|password)|authentication)": _AUTHENTICATION,
-    r"OOM|(?i:maxmemory|out of memory)": "give Redis more memory, and set maxmemory-policy"
-    " volatile-ttl",
+    r"OOM|OUTOFMEMORY|(?i:maxmemory|out of memory)": "give Redis more memory, and set"
+    " maxmemory-policy volatile-ttl",
     r"READONLY|(?i:read only replica)": "fleet.url must name the master, or the sentinels that know"
     " it",
     r"MISCONF|(?i:unable to persist)": "Redis cannot write to its disk: see the Redis log",
@@ -41,11 +41,11 @@ _REMEDIES: Final[Mapping[str, str]] = {
     r"MOVED|ASK|CROSSSLOT|CLUSTERDOWN|(?i:cluster is down)": "for a cluster, fleet.url must begin"
     " with redis+cluster:// or rediss+cluster://",
     r"WRONGTYPE": "another client has overwritten a key of the fleet: delete it",
-    r"LOADING|BUSY|(?i:busy running)": "wait until Redis has loaded its data, or its script has"
-    " ended",
+    r"(BUSY)?LOADING|BUSY|(?i:busy running)": "wait until Redis has loaded its data, or its script"
+    " has ended",
     r"(?i:DB index)": "correct the database number at the end of fleet.url",
 }
-"""By whole words of an error: codes as Redis writes them, and parts of sentences."""
+"""By whole words: codes of Redis, names of the driver's exceptions, parts of their sentences."""
 _UNREACHABLE: Final[Mapping[str, str]] = {
     r"No master found.*AuthenticationError": "the sentinels require a password: set or correct"
     " fleet.sentinel_password_file",
@@ -55,24 +55,10 @@ _UNREACHABLE: Final[Mapping[str, str]] = {
     r"Cluster mode is not enabled": "fleet.url must begin with redis:// or rediss://",
 }
 """Remedies for errors of the driver, by a part of their text."""
-_BY_CODE: Final = {
-    "MovedError": "MOVED",
-    "AskError": "ASK",
-    "ReadOnlyError": "READONLY",
-    "OutOfMemoryError": "OOM",
-    "NoPermissionError": "NOPERM",
-    "ClusterDownError": "CLUSTERDOWN",
-    "BusyLoadingError": "LOADING",
-}
 
 
 def refusal(command: str, error: BaseException) -> str:
-    """Return a sentence about a command that Redis has refused; empty if the error is another one.
-
-    Args:
-        command: The name of the command that was sent.
-        error: What the driver has raised.
-    """
+    """Return a sentence if an error of the driver is a refusal of this command; else empty."""
     if not isinstance(error, ResponseError | AuthenticationError | BusyLoadingError):
         return ""
     text = str(error)
@@ -80,7 +66,7 @@ def refusal(command: str, error: BaseException) -> str:
     if inner is not None:
         command, text = inner[1], inner[2]
     kind = type(error).__name__
-    remedy = _remedy(_REMEDIES, f"{_BY_CODE.get(kind, '')} {text}")
+    remedy = _remedy(_REMEDIES, f"{kind.removesuffix('Error').upper()} {text}")
     if not remedy and isinstance(error, AuthenticationError):
         remedy = _AUTHENTICATION
     sentence = f"Redis refuses {command} ({kind}: {shown(text)})"
@@ -102,9 +88,7 @@ def _remedy(remedies: Mapping[str, str], text: str) -> str:
 
 
 def shown(text: str) -> str:
-    """Return an error of Redis without the arguments of the command, control characters and
-    excessive length.
-    """
+    """Return an error of Redis without arguments, control characters and excessive length."""
     text = _NOISE.sub("", text.partition(" : <")[0])[:MAX_TEXT]  # the driver appends its pool
     return "".join(each if each.isprintable() else " " for each in text).strip()
 
@@ -116,7 +100,7 @@ class Refusals:
         """Know of none; measure time by a clock, in seconds."""
         self._clock = clock
         self._refused: dict[str, tuple[str, float]] = {}
-        """A sentence for each command, and when it was refused last."""
+        """A sentence for each command, and when it was last refused."""
 
     @property
     def sentences(self) -> Sequence[str]:
@@ -136,11 +120,7 @@ class Refusals:
         self._refused.pop(command, None)
 
     def note_probe(self, errors: Mapping[str, str]) -> None:
-        """Note which of the commands that were tried are refused.
-
-        Args:
-            errors: The error of each command; an empty text if it was carried out.
-        """
+        """Note the error of each command that was tried; empty if it was carried out."""
         for command, error in errors.items():
             if error:
                 self.add(f"probe {command}", refusal(command, ResponseError(error)))

@@ -1,17 +1,17 @@
-"""A replica's copy of the fleet's event log, and its lease: until when its cache may answer.
+"""A replica's copy of the fleet's events, and its lease: until when its cache may answer.
 
-Pure: answers of Redis and times come in. Everything that does not fit into the order of events is
-one thing, a gap: the stream was trimmed, Redis was emptied or restored, another history has begun.
+Pure: answers of Redis and times come in. Everything that does not fit into the order of events is a
+gap: the stream was trimmed, Redis was emptied or restored, another history has begun.
 """
 
 import math
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from queuegate_server.fleet.events import Event
 from queuegate_server.fleet.keys import LogPosition
-from queuegate_server.sync.event_log import EPOCH_BYTES, EventLog, StateChange
+from queuegate_server.sync.change_log import ChangeLog, StateChange
 
 LEASE: Final = 2.0
 """Seconds for which a replica's cache may answer after it sent a heartbeat."""
@@ -32,25 +32,20 @@ class ReplicaLog:
         """Start without following a history."""
         self.lease_until = -math.inf
         """When the cache must stop answering, on the replica's own clock."""
-        self._position: LogPosition | None = None
+        self.position: LogPosition | None = None
+        """The newest event that was applied; None while no history is followed."""
         self._ahead: dict[int, LogPosition] = {}
-        """Events that are known to exist but have not been applied yet, by their numbers."""
+        """Events that are known to exist but have not been applied, by their numbers."""
         self._last_known: Sequence[LogPosition] = ()
-        """The events that were known when this replica stopped following: the newest that was
-        applied, and those ahead of it."""
+        """The position when this replica stopped following, and the events ahead of it."""
         self._abandoned_histories: deque[bytes] = deque(maxlen=MAX_ABANDONED_HISTORIES)
         """The epochs of histories after which this replica has followed another one."""
-        self._events = EventLog(bytes(EPOCH_BYTES))
+        self._changes = ChangeLog()
+        """The newest events that were applied, by their numbers."""
         self._nonces: deque[bytes] = deque()
-        """The nonces of the events in the log, preceded by the nonce of the event before them."""
+        """The nonces of these events, preceded by that of the event before them."""
         self._pending: tuple[int, float] | None = None
-        """The head in the newest heartbeat answer, and when that heartbeat was sent; None once all
-        events up to the head have been applied."""
-
-    @property
-    def position(self) -> LogPosition | None:
-        """The newest event that was applied; None while no history is followed."""
-        return self._position
+        """The newest head that is not applied, and when its heartbeat was sent."""
 
     def has_lost_events(self, events: list[Event], head: LogPosition) -> bool:
         """Return whether a history lacks an event that this replica knew before it lost the order.
@@ -58,17 +53,12 @@ class ReplicaLog:
         A Redis promoted in a fail-over may lack events on which a barrier has relied: outdated
         groups in it would look valid. If its log has since grown beyond the events that are read,
         such groups are refused because they are too old. A Redis restored from a backup may have a
-        history that had ended: it lacks all events of those that followed.
-
-        Args:
-            events: The newest events of the history, up to the head.
-            head: The newest event.
+        history that had ended, without the events of those that followed.
         """
         if head.epoch in self._abandoned_histories:
             return True
         nonces = {head.sequence: head.nonce}
-        for event in events:
-            nonces[event.position.sequence - 1] = event.previous
+        nonces |= {event.position.sequence - 1: event.previous for event in events}
         return any(
             known.sequence > head.sequence or nonces.get(known.sequence, known.nonce) != known.nonce
             for known in self._last_known
@@ -76,15 +66,9 @@ class ReplicaLog:
         )
 
     def missed(self, events: list[Event], head: LogPosition) -> Sequence[Event] | None:
-        """Return the events that this replica has not applied because it had lost the order.
-
-        Args:
-            events: The newest events of the history, up to the head.
-            head: The newest event.
-
-        Returns:
-            The events in their order; None if they do not lead from the newest event that was
-            applied to the head: others may have been missed.
+        """Return the events that this replica has not applied because it had lost the order. None
+        if the newest ones do not lead from the last that was applied to the head: others may have
+        been missed.
         """
         if not self._last_known or self._last_known[0].epoch != head.epoch:
             return None
@@ -98,43 +82,38 @@ class ReplicaLog:
         return missed if before == last.nonce else None
 
     def follow(self, events: list[Event], head: LogPosition, sent_at: float) -> None:
-        """Begin to follow a history. Call it after the groups that the missed events invalidate
-        have been dropped, and after the cache lease has ended.
+        """Begin to follow a history, after the missed events were carried out and the cache lease
+        has ended.
 
         Args:
-            events: The newest events of the history, up to the head, which tell whether values
-                of other replicas are still valid. Events that do not fit are left out.
+            events: The newest events up to the head, which tell whether values of other replicas
+                are still valid. Those that do not fit are left out.
             head: The newest event.
             sent_at: When the head was asked for.
         """
         if self._last_known and self._last_known[0].epoch != head.epoch:
             self._abandoned_histories.append(self._last_known[0].epoch)
         known = _contiguous_suffix(events, head)
-        self._events = EventLog(head.epoch, start=head.sequence - len(known))
+        self._changes = ChangeLog(head.sequence - len(known))
         self._nonces = deque((known[0].previous if known else head.nonce,))
         for event in known:
             self._note(event)
-        self._position = head
-        self._ahead = {}
-        self._pending = None
+        self.position, self._ahead, self._pending = head, {}, None
         self.lease_until = sent_at + LEASE
 
     def lose(self) -> None:
-        """Follow no history any more."""
-        if self._position is not None:
-            self._last_known = (self._position, *self._ahead.values())
-        self._position = self._pending = None
-        self._ahead = {}
+        """Stop following."""
+        if self.position is not None:
+            self._last_known = (self.position, *self._ahead.values())
+        self.position, self._ahead, self._pending = None, {}, None
         self.lease_until = -math.inf
 
     def apply(self, event: Event) -> bool:
-        """Take the next event, whose change has been carried out. Return False for a gap: the
-        event does not follow the one before.
-        """
+        """Take the next event, which has been carried out. Return False if it does not fit."""
         if not self.fits(event):
             return False
         self._note(event)
-        self._position = event.position
+        self.position = event.position
         self._ahead.pop(event.position.sequence, None)
         if self._pending is not None and event.position.sequence >= self._pending[0]:
             self.lease_until = max(self.lease_until, self._pending[1] + LEASE)
@@ -142,81 +121,75 @@ class ReplicaLog:
         return True
 
     def fits(self, event: Event) -> bool:
-        """Return whether an event is the one after that which was applied last."""
+        """Return whether an event follows the one that was applied last."""
         return self._is_next(event) and not self.shows_loss(event)
 
     def shows_loss(self, event: Event) -> bool:
-        """Return whether an event has the place of one that Redis has lost, or follows it."""
-        if self._position is None or not self._is_next(event):
+        """Return whether an event has the number of one that Redis has lost, or follows it."""
+        if self.position is None or not self._is_next(event):
             return False
         known = self._ahead.get(event.position.sequence, event.position)
-        return event.previous != self._position.nonce or known != event.position
+        return event.previous != self.position.nonce or known != event.position
 
     def _is_next(self, event: Event) -> bool:
-        position = self._position
-        return (
-            position is not None
-            and event.position.epoch == position.epoch
-            and event.position.sequence == position.sequence + 1
-        )
+        number = event.position.sequence
+        return self._follows(event.position) and number == self._changes.head + 1
+
+    def _follows(self, event: LogPosition) -> bool:
+        """Return whether the history of an event is followed."""
+        return self.position is not None and event.epoch == self.position.epoch
 
     def contains(self, event: LogPosition) -> bool:
-        """Return whether the history has an event; one that has not been applied yet is looked for
-        by its number only.
-        """
+        """Return whether the history has an event; one ahead may be known only by its number."""
         newest = self.newest
-        if self._position is None or newest is None or event.epoch != newest.epoch:
+        if newest is None or event.epoch != newest.epoch or event.sequence > newest.sequence:
             return False
-        if event.sequence > self._position.sequence:
-            known = self._ahead.get(event.sequence, event)
-            return event.sequence <= newest.sequence and known == event
-        return self._nonce(event.sequence) == event.nonce
+        if event.sequence <= self._changes.head:
+            return self.has_event(event)
+        return self._ahead.get(event.sequence, event) == event
 
     def has_event(self, event: LogPosition) -> bool:
         """Return whether an event is one of those that were applied and are remembered."""
-        position = self._position
+        return self._follows(event) and self._nonce(event.sequence) == event.nonce
+
+    def has_applied(self, event: LogPosition) -> bool:
+        """Return whether an event has been applied, and not another one with its number. If it is
+        no longer remembered, the number is enough: after a loss of events, this replica has read
+        those that are remembered, or started with an empty cache.
+        """
         return (
-            position is not None
-            and event.epoch == position.epoch
-            and self._nonce(event.sequence) == event.nonce
+            self._follows(event)
+            and event.sequence <= self._changes.head
+            and self._nonce(event.sequence) in (None, event.nonce)
         )
 
     def note_known(self, event: LogPosition) -> None:
         """Note that an event exists, because this replica has appended it or Redis has named it."""
-        position = self._position
-        if (
-            position is not None
-            and event.epoch == position.epoch
-            and event.sequence > position.sequence
-        ):
+        if self._follows(event) and event.sequence > self._changes.head:
             # If it has another nonce than before, Redis has lost one: then no event fits.
             self._ahead.setdefault(event.sequence, event)
 
     @property
     def newest(self) -> LogPosition | None:
         """The newest event that is known to exist; None while no history is followed."""
-        return self._ahead[max(self._ahead)] if self._ahead else self._position
+        return self._ahead[max(self._ahead)] if self._ahead else self.position
 
     def heartbeat_answered(self, head: LogPosition, known: LogPosition, sent_at: float) -> bool:
-        """Extend the lease, at once or when the events up to the head have been applied.
+        """Extend the lease, at once or when the events up to the head have been applied. Return
+        False for a gap: history was lost.
 
         Args:
-            head: The newest event, by Redis.
+            head: The newest event in Redis.
             known: The newest event that was known to exist when the heartbeat was sent.
             sent_at: When it was sent, on the replica's own clock.
-
-        Returns:
-            False for a gap: history was lost.
         """
-        position = self._position
         if (
-            position is None
-            or head.epoch != position.epoch
+            not self._follows(head)
             or head.sequence < known.sequence
             or (head.sequence == known.sequence and head.nonce != known.nonce)
         ):
             return False
-        if head.sequence > position.sequence:
+        if head.sequence > self._changes.head:
             self._pending = (head.sequence, sent_at)
             self.note_known(head)
             return self._ahead[head.sequence] == head
@@ -226,43 +199,26 @@ class ReplicaLog:
         return True
 
     def accepts(self, partition: str, user: str, since: LogPosition) -> bool:
-        """Return whether groups of a user that another replica looked up at a position are valid.
-
-        They are if this replica knows all events since then, and none of them invalidates the user.
-        """
-        return self.has_event(since) and self._events.is_valid(partition, user, since.sequence)
+        """Return whether groups from a position are valid: no event since then invalidates them."""
+        return self.has_event(since) and self._changes.is_valid(partition, user, since.sequence)
 
     def since(self, position: LogPosition) -> Sequence[StateChange] | None:
         """Return the changes after an event; None if some of them are not remembered."""
-        return self._events.since(position.sequence) if self.has_event(position) else None
-
-    def has_applied(self, event: LogPosition) -> bool:
-        """Return whether an event has been applied, and not another one with its number.
-
-        For events that are no longer remembered, the number decides: a loss of events was followed
-        by the events that are remembered, or by a start of this replica with an empty cache.
-        """
-        position = self._position
-        return (
-            position is not None
-            and event.epoch == position.epoch
-            and event.sequence <= position.sequence
-            and self._nonce(event.sequence) in (None, event.nonce)
-        )
+        return self._changes.since(position.sequence) if self.has_event(position) else None
 
     def _note(self, event: Event) -> None:
         change = event.change
         if change.is_reload:
-            self._events.policy_changed()
+            self._changes.policy_changed()
         else:
-            self._events.invalidate(change.partition, change.users)
+            self._changes.invalidate(change.partition, change.users)
         self._nonces.append(event.position.nonce)
-        while len(self._nonces) > self._events.head - self._events.tail + 1:
+        while len(self._nonces) > self._changes.head - self._changes.tail + 1:
             self._nonces.popleft()
 
     def _nonce(self, sequence: int) -> bytes | None:
         """Return the nonce of an event that is remembered, or that is the one before those."""
-        index = sequence - self._events.tail
+        index = sequence - self._changes.tail
         return self._nonces[index] if 0 <= index < len(self._nonces) else None
 
 
@@ -276,3 +232,40 @@ def _contiguous_suffix(events: list[Event], head: LogPosition) -> list[Event]:
         known.append(event)
         expected = LogPosition(head.epoch, expected.sequence - 1, event.previous)
     return known[::-1]
+
+
+class ReplicaLease:
+    """Implements `identity.shared.CacheLease` for all caches of a replica. The end is compared with
+    the clock at each use, not only by a timer: a process that was stopped for a while must not
+    answer first and notice later.
+    """
+
+    __slots__ = ("_on_end", "ends_at", "generation", "max_age")
+
+    def __init__(self, max_age: float = math.inf) -> None:
+        """Start with a lease that does not end."""
+        self.ends_at = math.inf
+        """When the lease ends, by the monotonic clock of the caches."""
+        self.max_age = max_age
+        """As `CacheLease` describes: less while an invalidation would not reach this server."""
+        self.generation = 0
+        """How many leases have ended. An answer belongs to the lease in which it was asked for."""
+        self._on_end: list[Callable[[], None]] = []
+
+    def on_end(self, callback: Callable[[], None]) -> None:
+        """Call back whenever a lease ends, before anything is answered."""
+        self._on_end.append(callback)
+
+    def end_if_expired(self, now: float) -> bool:
+        """End the lease if it has expired, and return whether it has."""
+        if now < self.ends_at:
+            return False
+        self.end()
+        return True
+
+    def end(self) -> None:
+        """End the lease: everything that is cached must be asked for again before it is used."""
+        self.ends_at = math.inf
+        self.generation += 1
+        for callback in self._on_end:
+            callback()

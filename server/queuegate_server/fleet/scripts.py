@@ -2,7 +2,7 @@
 
 Anyone who can write to Redis can store anything under the keys of a fleet. So scripts bound the
 values and bytes that they return, cut a value that is too large one byte above the limit, and
-delete keys of the wrong type. Scripts on the state take the keys in the order of `Stream`.
+delete keys of the wrong type. Scripts on the state take the keys as `Keys.state` has them.
 """
 
 from typing import Final
@@ -17,8 +17,7 @@ MAX_STATUSES: Final = 2_000
 """Statuses in one answer."""
 MAX_STATUSES_BYTES: Final = 2 * 1024 * 1024
 MAX_ENTRY_BYTES: Final = 128 * 1024
-"""Larger entries were written by somebody else. The names in an event take 16 KiB at most, and
-several times as much in JSON."""
+"""The names in an event take at most 16 KiB, and several times as much in JSON."""
 MAX_ENTRY_ITEMS: Final = 16
 """Names and values of fields in an entry."""
 _MAX_INSTANCE_BYTES: Final = 64
@@ -32,8 +31,8 @@ local function call(...)
   return answer
 end
 local function is_of_another_type(key, kind)
-  local found = call('TYPE', key).ok
-  return found ~= kind and found ~= 'none'
+  local actual = call('TYPE', key).ok
+  return actual ~= kind and actual ~= 'none'
 end
 local function text(key, most)
   return call('GETRANGE', key, 0, most)
@@ -148,7 +147,7 @@ return 1
 )
 """Begin another history. Arguments: the epoch that it replaces, and its own."""
 
-DROP: Final = Script(
+REMOVE: Final = Script(
     _CALLS
     + """
 for index = 1, #ARGV, 2 do

@@ -8,45 +8,33 @@ messages, losses and restarts (`tests/resilience/fleet/`).
 import math
 import os
 from collections.abc import Callable
+from functools import partial
 from typing import Final
 
+from queuegate_server.fleet import steps
 from queuegate_server.fleet.barrier import FleetBarrier, Peers
 from queuegate_server.fleet.confirmations import Confirmations
 from queuegate_server.fleet.events import Change, Event, LogState, MalformedEntry, ReplicaStatus
 from queuegate_server.fleet.fence import OrderFence
 from queuegate_server.fleet.keys import NONCE_BYTES, LogPosition
-from queuegate_server.fleet.lease import ReplicaLease
-from queuegate_server.fleet.replica_log import HEARTBEAT_INTERVAL, ISOLATED_MAX_AGE, ReplicaLog
-from queuegate_server.fleet.steps import (
-    Append,
-    Heartbeat,
-    Join,
-    Loss,
-    NewestEvents,
-    NewHistory,
-    OwnState,
-    Receipt,
-    UnsentChanges,
+from queuegate_server.fleet.replica_log import (
+    HEARTBEAT_INTERVAL,
+    ISOLATED_MAX_AGE,
+    ReplicaLease,
+    ReplicaLog,
 )
 
 CLEANING_INTERVAL: Final = 0.05
-"""Seconds between two heartbeats while somebody else has written more statuses than one answer has:
-each of them removes some."""
+"""Seconds between two heartbeats while there are too many statuses: each removes some."""
 JOIN_POLL_SECONDS: Final = 0.05
 """Seconds between two heartbeats while this replica finds out whether others run."""
 STARTING_SECONDS: Final = 10.0
-"""How long a replica that does not follow the fleet reports that it is starting. It joins within a
-few seconds unless something prevents it."""
+"""How long a replica that follows no events reports that it is starting. Joining takes less."""
 MAX_EXPECTED: Final = 10_000
-"""Own events that may still arrive. If there are more, the oldest are applied like events of
-others."""
+"""Own events that may still arrive. Beyond that, the oldest are applied like those of others."""
 MAX_UNSENT: Final = 1_000
-"""Changes that wait until Redis can be reached again; instead of more, all users are
-invalidated."""
-
-
-def _random_nonce() -> bytes:
-    return os.urandom(NONCE_BYTES)
+"""Changes that wait until Redis can be reached. Beyond that, all users are invalidated."""
+_random_nonce: Final = partial(os.urandom, NONCE_BYTES)
 
 
 class FleetSession:
@@ -68,17 +56,16 @@ class FleetSession:
             name: The name of the replica, for people.
             now: The time on the replica's own clock, in seconds.
             version: The version of queuegate.
-            new_nonce: Returns what identifies another event.
+            new_nonce: Returns a nonce.
         """
         self.name: Final = name
         self.log: Final = ReplicaLog()
         self.peers: Final = Peers(instance, name)
-        self.lease: Final = ReplicaLease()
+        self.lease: Final = ReplicaLease(max_age=ISOLATED_MAX_AGE)
         """The lease of all caches of this replica."""
         self.confirmations: Final = Confirmations()
         self.unsent: Final[dict[Change, bytes]] = {}
-        """Changes that took effect here while Redis could not be reached, and the nonces of their
-        events."""
+        """Changes that took effect while Redis could not be reached, and their nonces."""
         self.fence: Final = OrderFence(self.log, self.unsent)
         self.new_nonce: Final = new_nonce
         self.pause = 0.0
@@ -88,7 +75,7 @@ class FleetSession:
         self.applied = 0
         """Events of other replicas that were carried out."""
         self.unfinished_reloads = 0
-        """Reloads that events, or a join, have started."""
+        """Reloads that events or a join have started."""
         self.certified_at = -math.inf
         """When the newest heartbeat was sent whose answer fits the order of events."""
         self._version = version
@@ -99,17 +86,17 @@ class FleetSession:
         self._begun = b""
         """The epoch of the history that this replica has begun."""
         self._own: dict[bytes, None] = {}
+        """The nonces of its events that may still arrive."""
         self._malformed: tuple[MalformedEntry, bytes, float] | None = None
         """The entry because of which it stopped, in which history, and when it was read."""
         self.lease.on_end(self._lease_ended)
-        self.lease.max_age = ISOLATED_MAX_AGE
 
     @property
     def has_followed(self) -> bool:
         """Whether this replica has followed the fleet since its start."""
         return self.log.position is not None or self.gaps > 0
 
-    def status(self, now: float, own: OwnState) -> ReplicaStatus:
+    def status(self, now: float, own: steps.OwnState) -> ReplicaStatus:
         """Return this replica as it would be reported now."""
         position = self.log.position
         age = 0.0 if position is None else now - self.peers.began_by(position.epoch, now)
@@ -130,11 +117,11 @@ class FleetSession:
             has_left=self._has_left,
         )
 
-    def heartbeat(self, now: float, own: OwnState) -> Heartbeat:
+    def heartbeat(self, now: float, own: steps.OwnState) -> steps.Heartbeat:
         """Return a heartbeat, whose status is newer than those before."""
         self._serial += 1
         self.confirmations.expire(now)
-        return Heartbeat(self.status(now, own), self.log.newest, now)
+        return steps.Heartbeat(self.status(now, own), self.log.newest, now)
 
     def leave(self) -> None:
         """Report that this replica has stopped, and no lease of it or of a gate is left."""
@@ -142,40 +129,32 @@ class FleetSession:
 
     def merge(self, answer: LogState, now: float) -> list[ReplicaStatus]:
         """Take in the statuses in any answer; return those that can be removed from Redis."""
-        self._clock = answer.clock
-        return self.peers.merge(
-            answer.statuses, now, epoch=answer.epoch, is_complete=answer.is_complete
-        )
+        self._clock, is_complete = answer.clock, answer.is_complete
+        return self.peers.merge(answer.statuses, now, epoch=answer.epoch, is_complete=is_complete)
 
     def heartbeat_answered(
-        self, heartbeat: Heartbeat, answer: LogState, now: float
-    ) -> NewHistory | Loss | UnsentChanges | NewestEvents | None:
-        """Take the answer to a heartbeat, whose statuses were merged.
-
-        Args:
-            heartbeat: The heartbeat.
-            answer: What Redis had.
-            now: The time on the own clock, after the answer arrived.
-        """
+        self, heartbeat: steps.Heartbeat, answer: LogState, now: float
+    ) -> steps.NewHistory | steps.Loss | steps.UnsentChanges | steps.NewestEvents | None:
+        """Take the answer to a heartbeat, whose statuses were merged; return the next step."""
         self.pause = HEARTBEAT_INTERVAL if answer.is_complete else CLEANING_INTERVAL
         head, known = answer.head, heartbeat.known
         if self.log.position is None or known is None:
             return self._approach(answer, heartbeat.sent_at, now)
         if head is None or not self.log.heartbeat_answered(head, known, heartbeat.sent_at):
             must_begin = head is None or head.epoch == known.epoch
-            return self._stop("Redis has lost events", answer.epoch if must_begin else None)
+            return self.stop("Redis has lost events", answer.epoch if must_begin else None)
         self._extend_lease()
         self.certified_at = heartbeat.sent_at
         return self._send_unsent(head) if self.unsent else None
 
     def _approach(
         self, answer: LogState, sent_at: float, now: float
-    ) -> NewHistory | UnsentChanges | NewestEvents | None:
+    ) -> steps.NewHistory | steps.UnsentChanges | steps.NewestEvents | None:
         """Take an answer while no history is followed."""
         head = answer.head
         if head is None:
             self.pause = 0.0
-            return NewHistory(answer.epoch)
+            return steps.NewHistory(answer.epoch)
         if not self.has_followed and head.epoch != self._begun:
             # The history may have been restored from a backup while no replica ran, and lack
             # invalidations. This replica has just started, so it cannot know.
@@ -185,14 +164,16 @@ class FleetSession:
                 return None
             if not is_followed:
                 self.pause = 0.0
-                return NewHistory(head.epoch)
-        return self._send_unsent(head) if self.unsent else NewestEvents(head, sent_at)
+                return steps.NewHistory(head.epoch)
+        return self._send_unsent(head) if self.unsent else steps.NewestEvents(head, sent_at)
 
     def has_begun(self, epoch: bytes) -> None:
         """Note the epoch of a history that this replica has begun, unless another was faster."""
         self._begun = epoch
 
-    def read(self, request: NewestEvents, events: list[Event]) -> NewHistory | Join | None:
+    def read(
+        self, request: steps.NewestEvents, events: list[Event]
+    ) -> steps.NewHistory | steps.Join | None:
         """Take the newest events of the history that Redis has."""
         head = request.head
         if self.unsent:
@@ -202,36 +183,33 @@ class FleetSession:
         cause = "Redis has lost events" if self.log.has_lost_events(events, head) else stray
         if cause:
             self.pause = 0.0
-            return NewHistory(head.epoch, str(cause))
-        return Join(events, head, request.sent_at, self.log.missed(events, head))
+            return steps.NewHistory(head.epoch, str(cause))
+        return steps.Join(events, head, request.sent_at, self.log.missed(events, head))
 
-    def join(self, join: Join) -> bool:
+    def join(self, join: steps.Join) -> bool:
         """Follow a history from now on; return whether the policy must be read again before
         `confirm_through`: what a join confirms includes reloads that are not finished.
         """
-        # Groups that this replica looked up alone may be from before an event. Gates drop
-        # all groups, also those that they were sent before the missed events were known.
+        # Groups that this replica looked up alone may be from before an event. Gates invalidate
+        # all groups, including those that they were sent before the missed events were known.
         self.lease.end()
         self.log.follow(join.events, join.head, join.sent_at)
         self._extend_lease()
         return self.unfinished_reloads > 0 or join.has_reload
 
-    def receive(self, event: Event) -> Receipt | Loss | None:
-        """Take the next event; None if this replica follows no history any more."""
+    def receive(self, event: Event) -> steps.Receipt | steps.Loss | None:
+        """Take the next event; return None if this replica no longer follows a history."""
         if not self.log.fits(event):
             # Replicas that have never seen a lost event would not notice.
             begin = event.position.epoch if self.log.shows_loss(event) else None
-            return None if self.log.position is None else self._stop("events are missing", begin)
-        nonce = event.position.nonce
-        is_own = nonce in self._own
-        self._own.pop(nonce, None)
+            return None if self.log.position is None else self.stop("events are missing", begin)
+        is_own = event.position.nonce in self._own
+        self._own.pop(event.position.nonce, None)
         pending = self.fence.begin(event.change.partition, event.change.users)
-        return Receipt(event, is_own, pending)
+        return steps.Receipt(event, is_own, pending)
 
-    def apply(self, receipt: Receipt) -> bool:
-        """Count an event that was carried out as applied; return False if the lease has ended
-        meanwhile.
-        """
+    def apply(self, receipt: steps.Receipt) -> bool:
+        """Count an event as applied; return False if the lease has ended meanwhile."""
         self.fence.end(receipt.pending)
         if not self.log.apply(receipt.event):
             return False
@@ -240,35 +218,23 @@ class FleetSession:
         return True
 
     def confirm_through(self, head: LogPosition) -> bool:
-        """Confirm all changes up to the event at which this replica has joined; return whether it
-        still follows that history.
-        """
+        """Confirm all changes up to a join; return whether its history is still followed."""
         if not self.log.has_applied(head):
             return False
         self.confirmations.add_through(head)
         return True
 
-    def stop(self, cause: str) -> Loss:
-        """Stop following: an event cannot be applied."""
-        return self._stop(cause, None)
-
-    def malformed(self, error: MalformedEntry, epoch: bytes, now: float) -> Loss | None:
-        """Take an entry that is not an event.
-
-        Args:
-            error: Names the entry.
-            epoch: The history that was followed when it was asked for.
-            now: When it was read.
-        """
+    def malformed(self, error: MalformedEntry, epoch: bytes, now: float) -> steps.Loss | None:
+        """Take an entry that is not an event, asked for in this history and read at this time."""
         position = self.log.position
         if position is None or position.epoch != epoch:
-            return None  # the reader waited for events of the history before
+            return None  # the reader waited for events of the previous history
         self._malformed = error, epoch, now
-        return self._stop(str(error), None)
+        return self.stop(str(error))
 
-    def _pop_stray_entry(self, request: NewestEvents) -> MalformedEntry | None:
-        """Return, once, a malformed entry after the newest event: this replica would read it again
-        and again. Replicas append no entry without making it the newest event.
+    def _pop_stray_entry(self, request: steps.NewestEvents) -> MalformedEntry | None:
+        """Return, once, a malformed entry after the newest event, which would be read repeatedly.
+        Replicas append no entry without making it the newest event.
         """
         if self._malformed is None:
             return None
@@ -279,13 +245,13 @@ class FleetSession:
         is_stray = epoch == request.head.epoch and entry.entry_id > (request.head.sequence, 0)
         return entry if is_stray else None
 
-    def _stop(self, cause: str, begin: bytes | None) -> Loss:
+    def stop(self, cause: str, begin: bytes | None = None) -> steps.Loss:
+        """Stop following, because of a loss or because an event cannot be applied."""
         self.lease.end()
         self.pause = 0.0
-        return Loss(cause, begin)
+        return steps.Loss(cause, begin)
 
     def _lease_ended(self) -> None:
-        """Follow no history from now on."""
         self.lease.max_age = ISOLATED_MAX_AGE
         if self.log.position is not None:
             self.gaps += 1
@@ -300,16 +266,9 @@ class FleetSession:
 
     def append(
         self, change: Change, nonce: bytes, head: LogPosition | None = None
-    ) -> Append | None:
-        """Return the request that appends a change which has taken effect here.
-
-        Args:
-            change: The change.
-            nonce: Identifies its event.
-            head: The event to append it after; None: the newest that is known.
-
-        Returns:
-            The request; None while no history is followed.
+    ) -> steps.Append | None:
+        """Return the request to append a change that has taken effect here, after the newest known
+        event unless another is given; None while no history is followed.
         """
         head = self.log.newest if head is None else head
         if head is None:
@@ -317,13 +276,13 @@ class FleetSession:
         self._own[nonce] = None
         if len(self._own) > MAX_EXPECTED:
             del self._own[next(iter(self._own))]
-        return Append(head, change, nonce)
+        return steps.Append(head, change, nonce)
 
-    def append_answered(self, request: Append, answer: LogState) -> Append | LogPosition | None:
-        """Take an answer whose statuses were merged.
-
-        Returns:
-            The event, if it was appended; the request to try again; None if the history has ended.
+    def append_answered(
+        self, request: steps.Append, answer: LogState
+    ) -> steps.Append | LogPosition | None:
+        """Take an answer whose statuses were merged; return the event if it was appended, the
+        request to try again, or None if the history has ended.
         """
         before, head = request.head, answer.head
         if head is None or head.epoch != before.epoch or head.sequence < before.sequence:
@@ -344,35 +303,28 @@ class FleetSession:
             changes = [*self.unsent]
             self.unsent.clear()
             for each in changes:
-                self.keep_unsent(each if each.is_reload else each.of_all_users())
+                self.keep_unsent(each._replace(users=frozenset()))
 
     def keep_unsent(self, change: Change, nonce: bytes = b"") -> None:
         """Keep a change that could not be sent, and the nonce with which that was tried."""
         self.unsent.setdefault(change, nonce or self.new_nonce())
 
     def pop_unsent(self) -> tuple[Change, bytes]:
-        """Return the oldest unsent change, and its nonce. It is no longer kept: the same may be
-        added while it is being sent, and must then be sent again.
+        """Return the oldest unsent change, and its nonce. It is no longer kept: if the same change
+        is added while it is being sent, it must be sent again.
         """
         change = next(iter(self.unsent))
         return change, self.unsent.pop(change)
 
     def barrier(self, event: LogPosition, now: float, **timeouts: float) -> FleetBarrier:
-        """Return what to wait for after a change of this replica was appended, as `FleetBarrier`
-        describes.
-        """
+        """Return what to wait for after a change was appended, as `FleetBarrier` describes."""
         return FleetBarrier(self.peers, event, now, has_event=self.log.has_event, **timeouts)
 
     def has_reached_all(self, barrier: FleetBarrier, now: float, seconds: float = 0.0) -> bool:
-        """Return whether no other replica decides from the state before a change.
-
-        Leases have ended only if all of them were asked for before the event was appended, to a
-        Redis that still has it: a heartbeat must have been answered that was sent after their end.
-
-        Args:
-            barrier: Waits for the change.
-            now: The time on the own clock.
-            seconds: How long the change itself takes.
+        """Return whether no other replica decides from the state before a change, which itself
+        takes some seconds. Leases have ended only if all of them were requested before the event
+        was appended, to a Redis that still has it: a heartbeat sent after their end must have been
+        answered.
         """
         if barrier.next_end(now, seconds) is not None:
             return False
@@ -381,6 +333,6 @@ class FleetSession:
         barrier.ended_at = min(barrier.ended_at, now)
         return self.certified_at >= barrier.ended_at and self.log.contains(barrier.event)
 
-    def _send_unsent(self, head: LogPosition) -> UnsentChanges:
+    def _send_unsent(self, head: LogPosition) -> steps.UnsentChanges:
         self.pause = 0.0
-        return UnsentChanges(head)
+        return steps.UnsentChanges(head)

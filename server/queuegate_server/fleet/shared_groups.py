@@ -1,13 +1,12 @@
 """The groups of users that replicas share through Redis.
 
 A value carries the position in the fleet's order of events that its writer had applied before it
-asked the resolver. The reader decides whether it still holds: it accepts a value only if it knows
-all events since then, and none of them invalidates the user. So an answer from before an
-invalidation is never used after it, however slow the lookup or the write was, and whoever stored
-it.
+asked the resolver. The reader accepts it only if it knows all events since then, and none of them
+invalidates the user. So an answer from before an invalidation is never used after it, however slow
+the lookup or the write was, and whoever stored it.
 
-A replica that finds no value locks the lookup. The others wait a moment for its answer, so three
-replicas that need a user at the same time make one lookup.
+A replica that finds no value locks the lookup. The others wait a moment for its answer, so replicas
+that need a user at the same time make one lookup.
 """
 
 import asyncio
@@ -15,10 +14,10 @@ import contextlib
 import json
 from collections.abc import Callable
 from functools import partial
-from typing import Final, NamedTuple, Protocol
+from typing import Final, Protocol
 
 from queuegate_server.fleet.keys import MAC_BYTES, Keys, LogPosition, Signer
-from queuegate_server.fleet.lease import ReplicaLease
+from queuegate_server.fleet.replica_log import ReplicaLease
 from queuegate_server.identity.resolver import KnownUser, NoSuchUser
 from queuegate_server.identity.shared import SharedAnswer
 
@@ -34,7 +33,7 @@ LOCK_SECONDS: Final = 0.1
 WAIT_SECONDS: Final = 0.05
 """How long they wait for its answer before they ask the resolver themselves."""
 POLL_SECONDS: Final = 0.002
-"""The first pause between two looks for it; each is twice as long as the one before."""
+"""The first pause between two attempts to read it; each is twice as long as the one before."""
 
 
 class Fence(Protocol):
@@ -48,20 +47,19 @@ class Fence(Protocol):
         """Return whether groups that were looked up at a position are still valid."""
 
 
-class Refused(Exception):
+class ValueUnavailable(Exception):
+    """A value could not be read in time."""
+
+
+class InvalidValue(Exception):
     """A value must not be used; the argument is the cause, as in the metrics."""
-
-
-class _Value(NamedTuple):
-    position: LogPosition
-    answer: SharedAnswer
 
 
 class ValueStore(Protocol):
     """Redis, as far as values need it."""
 
     async def get(self, key: str) -> bytes | None:
-        """Return the value of a key; None if there is none. Raises ValueUnavailable."""
+        """Return the value of a key, or None. Raises ValueUnavailable."""
 
     async def lock(self, key: str, seconds: float) -> bool:
         """Create a key for some seconds; return False if it exists. Raises ValueUnavailable."""
@@ -71,13 +69,12 @@ class ValueStore(Protocol):
 
 
 class GroupCounts:
-    """What became of shared groups, since the start."""
+    """Reads of shared groups since the start, by result, and refused values by cause."""
 
     def __init__(self) -> None:
         """Start at zero."""
         self.reads: Final = dict.fromkeys(("hit", "miss", "unavailable"), 0)
         self.refused: Final = dict.fromkeys(("mac", "format", "settings", "expired", "outdated"), 0)
-        """By cause."""
 
 
 class PartitionGroups:
@@ -93,18 +90,9 @@ class PartitionGroups:
         counts: GroupCounts,
         clock: Callable[[], float],
     ) -> None:
-        """Build it.
-
-        Args:
-            store: Where the values are.
-            codec: Writes and reads values of this partition.
-            fence: The order of events.
-            lease: The lease of all caches, without which the order is not known to be complete.
-            counts: Where reads are counted.
-            clock: The clock of the lease, in seconds.
-        """
+        """Share nothing yet. The clock is that of the lease of all caches, in seconds."""
         self.resolver_fingerprint: Final = codec.resolver_fingerprint
-        """The resolver fingerprint."""
+        """As `SharedGroups` describes."""
         self._store = store
         self._codec = codec
         self._fence = fence
@@ -134,21 +122,19 @@ class PartitionGroups:
         def make() -> bytes | None:
             try:
                 self._check_order(user, position)
-            except Refused:
+            except InvalidValue:
                 return None
             return self._codec.encode(key, position, answer)
 
         self._store.put(key, make, answer.expires_at - answer.resolved_at)
 
     async def _find(self, user: str) -> SharedAnswer | None:
-        """Return an answer that another replica has got or is about to get; None if it is left to
-        this one. Raises ValueUnavailable.
-        """
+        """Return the answer of another replica, or None to ask here. Raises ValueUnavailable."""
         if self._position() is None:
             raise ValueUnavailable
         try:
             answer = await self._read(user)
-        except Refused as refused:
+        except InvalidValue as refused:
             self._counts.refused[str(refused)] += 1
             answer = None
         position = self._position()
@@ -159,27 +145,25 @@ class PartitionGroups:
         return await self._await_locked(user)
 
     async def _await_locked(self, user: str) -> SharedAnswer | None:
-        """Return what another replica looks up; None if it takes too long. Raises
-        ValueUnavailable.
-        """
+        """Return what another replica looks up; None if it is late. Raises ValueUnavailable."""
         answer, pause, left = None, POLL_SECONDS, WAIT_SECONDS
         while answer is None and left > 0:
             await asyncio.sleep(min(pause, left))
             left -= pause
             pause *= 2
-            with contextlib.suppress(Refused):
+            with contextlib.suppress(InvalidValue):
                 answer = await self._read(user)
         return answer
 
     async def _read(self, user: str) -> SharedAnswer | None:
-        """Return the answer in Redis; None if there is none. Raises Refused, ValueUnavailable."""
+        """Return the answer in Redis, or None. Raises InvalidValue, ValueUnavailable."""
         key = self._codec.key(user)
         raw = await self._store.get(key)
         if raw is None:
             return None
-        value = self._codec.decode(key, raw)
-        self._check_order(user, value.position)
-        return value.answer
+        position, answer = self._codec.decode(key, raw)
+        self._check_order(user, position)
+        return answer
 
     def _position(self) -> LogPosition | None:
         # A process that was stopped for a while learns here that its lease has ended.
@@ -187,15 +171,10 @@ class PartitionGroups:
         return self._fence.position
 
     def _check_order(self, user: str, position: LogPosition) -> None:
-        """Raise Refused if groups from a position may not hold any more."""
-        if self._position() is None or not self._fence.accepts(
-            self._codec.partition, user, position
-        ):
-            raise Refused("outdated")
-
-
-class ValueUnavailable(Exception):
-    """A value could not be read in time."""
+        """Raise InvalidValue if groups from a position may not hold any more."""
+        partition = self._codec.partition
+        if self._position() is None or not self._fence.accepts(partition, user, position):
+            raise InvalidValue("outdated")
 
 
 class ValueCodec:
@@ -209,16 +188,7 @@ class ValueCodec:
         resolver: str,
         wall: Callable[[], float],
     ) -> None:
-        """Build it.
-
-        Args:
-            signer: Computes the codes of values.
-            keys: The names of keys.
-            partition: The partition.
-            resolver: The settings of its resolver as text. Answers of a resolver with other
-                settings are refused.
-            wall: The wall clock, in seconds.
-        """
+        """Refuse answers of a resolver whose settings, as text, are different."""
         self.partition: Final = partition
         self._signer = signer
         self._keys = keys
@@ -237,37 +207,35 @@ class ValueCodec:
     def encode(self, key: str, position: LogPosition, answer: SharedAnswer) -> bytes | None:
         """Return the value of a key; None if it is too large to be shared."""
         outcome = answer.outcome
-        content = json.dumps(
-            [
-                FORMAT,
-                self.resolver_fingerprint.hex(),
-                position.epoch.hex(),
-                position.sequence,
-                position.nonce.hex(),
-                answer.resolved_at,
-                answer.expires_at,
-                outcome.groups if isinstance(outcome, KnownUser) else outcome.detail,
-            ],
-            separators=(",", ":"),
-        ).encode()
+        fields = (
+            FORMAT,
+            self.resolver_fingerprint.hex(),
+            position.epoch.hex(),
+            position.sequence,
+            position.nonce.hex(),
+            answer.resolved_at,
+            answer.expires_at,
+            outcome.groups if isinstance(outcome, KnownUser) else outcome.detail,
+        )
+        content = json.dumps(fields, separators=(",", ":")).encode()
         if len(content) > MAX_VALUE_BYTES:
             return None
         return self._signer.mac(key.encode(), content) + content
 
-    def decode(self, key: str, value: bytes) -> _Value:
-        """Return the content of a value. Raises Refused."""
+    def decode(self, key: str, value: bytes) -> tuple[LogPosition, SharedAnswer]:
+        """Return the position and the answer of a value. Raises InvalidValue."""
         content = value[MAC_BYTES:]
         if not self._signer.is_valid(value[:MAC_BYTES], key.encode(), content):
-            raise Refused("mac")
+            raise InvalidValue("mac")
         fields = json.loads(content)
         if fields[0] != FORMAT:
-            raise Refused("format")
+            raise InvalidValue("format")
         fingerprint, epoch, sequence, nonce, resolved_at, expires_at, outcome = fields[1:]
         if fingerprint != self.resolver_fingerprint.hex():
-            raise Refused("settings")
+            raise InvalidValue("settings")
         now = self._wall()
         if expires_at <= now or resolved_at > now + CLOCK_SKEW:
-            raise Refused("expired")
-        found = NoSuchUser(outcome) if isinstance(outcome, str) else KnownUser(tuple(outcome))
+            raise InvalidValue("expired")
+        groups = NoSuchUser(outcome) if isinstance(outcome, str) else KnownUser(tuple(outcome))
         position = LogPosition(bytes.fromhex(epoch), sequence, bytes.fromhex(nonce))
-        return _Value(position, SharedAnswer(found, resolved_at, expires_at))
+        return position, SharedAnswer(groups, resolved_at, expires_at)

@@ -4,10 +4,10 @@ remembers what has to be removed.
 
 import asyncio
 import hashlib
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
-from queuegate_server.fleet.events import Malformed, ReplicaStatus, decode_status
+from queuegate_server.fleet.events import MalformedValue, ReplicaStatus, decode_status
 from queuegate_server.fleet.keys import Signer
 
 STEP_STATUSES: Final = 50
@@ -24,7 +24,7 @@ class StatusReader:
     def __init__(self, signer: Signer) -> None:
         """Verify statuses with a signer."""
         self.rejected = 0
-        """How many that no replica of this fleet has written were found since the first answer."""
+        """How many statuses have been written with another secret since the first answer."""
         self._signer = signer
         self._written: dict[str, tuple[int, bytes]] = {}
         """The statuses in the newest answer as they were written, and their numbers."""
@@ -34,28 +34,18 @@ class StatusReader:
 
     @property
     def known(self) -> Sequence[str]:
-        """The replicas that Redis is to return first: if somebody else has written very many
-        statuses, one answer does not have all.
-        """
+        """The replicas to return first, in case one answer does not have all statuses."""
         return [*self._written][:MAX_KNOWN]
-
-    @property
-    def has_removable(self) -> bool:
-        """Whether there are statuses that no replica has written and that have to be removed."""
-        return bool(self._removable)
 
     async def read(
         self, lengths: bytes, content: bytes, *, is_complete: bool
     ) -> list[ReplicaStatus]:
-        """Return the statuses in an answer.
+        """Return the statuses in an answer. Raises ValueError.
 
         Args:
             lengths: The length of each field and of its value, in decimal digits.
             content: The fields and values, one after the other.
             is_complete: Whether the answer has all that Redis has.
-
-        Raises:
-            ValueError: The lengths are not those of the content.
         """
         statuses: list[ReplicaStatus] = []
         written = {} if is_complete else dict(self._written)
@@ -68,9 +58,9 @@ class StatusReader:
                 await asyncio.sleep(PAUSE_SECONDS)
             try:
                 status = decode_status(self._signer, value)
-                # Anybody may copy the status of a replica into other fields.
+                # Anyone may copy the status of a replica into other fields.
                 is_written = status.instance.encode() == name
-            except Malformed:
+            except MalformedValue:
                 is_written = False
             if not is_written:
                 unsigned[name] = _sha1(value)
@@ -84,8 +74,8 @@ class StatusReader:
         return statuses
 
     def removal(self, statuses: Iterable[ReplicaStatus]) -> Sequence[str | bytes]:
-        """Return the arguments that remove statuses of replicas, unless they have been written
-        again, and those that no replica has written.
+        """Return the arguments that remove these statuses, unless they were written again, and some
+        that no replica has written.
         """
         arguments: list[str | bytes] = []
         for status in statuses:
@@ -98,16 +88,14 @@ class StatusReader:
         return arguments
 
     def _take_in(self, unsigned: dict[bytes, str], *, is_complete: bool) -> None:
-        """Count the statuses that no replica has written, and choose those to be removed.
-
-        Replicas with another secret, by mistake, write theirs with each heartbeat. They are left
-        alone, so that the mistake can be named on both sides.
+        """Count the statuses that no replica has written, and choose those to remove. Those of
+        replicas with another secret, by mistake, change with each heartbeat and are left alone, so
+        that the mistake can be named on both sides.
         """
-        before = self._unsigned
-        if before is not None:
+        before = self._unsigned or {}
+        if self._unsigned is not None:
             self.rejected += sum(before.get(each) != digest for each, digest in unsigned.items())
-        known: Collection[tuple[bytes, str]] = () if before is None else before.items()
-        stale = unsigned.items() if not is_complete else unsigned.items() & known
+        stale = unsigned.items() & before.items() if is_complete else unsigned.items()
         self._removable = dict(stale)
         self._unsigned = unsigned
 

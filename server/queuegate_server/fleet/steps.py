@@ -9,7 +9,7 @@ from queuegate_server.fleet.keys import LogPosition
 
 
 class OwnState(NamedTuple):
-    """What a replica reports about itself apart from the order of events."""
+    """What a replica reports about itself, except the order of events."""
 
     revision: int = 0
     checksum: str = ""
@@ -34,16 +34,15 @@ class NewHistory(NamedTuple):
     before: bytes
     """The epoch of the history to replace; empty if there is none."""
     cause: str = ""
-    """What is wrong with the one before, if anything: log it."""
+    """What is wrong with that history, if anything: log it."""
 
 
 class Loss(NamedTuple):
-    """This replica has stopped following the fleet; log it, and begin another history if `begin` is
-    its epoch, as `NewHistory.before`.
-    """
+    """Work: log that this replica has stopped following the fleet."""
 
     cause: str
     begin: bytes | None = None
+    """The epoch of the history to replace, if one must be."""
 
 
 class UnsentChanges(NamedTuple):
@@ -68,13 +67,12 @@ class Join(NamedTuple):
     head: LogPosition
     sent_at: float
     missed: Sequence[Event] | None
-    """The events that were not applied; None if they are not known: invalidate all groups. An ended
-    lease is not enough: while the resolver fails, groups of an earlier lease are used as stale
-    groups."""
+    """The events that were not applied; None if they are unknown: invalidate all groups. An ended
+    lease is not enough: groups of an earlier lease are stale groups while the resolver fails."""
 
     @property
     def has_reload(self) -> bool:
-        """Whether the policy may have to be read again because of events that were missed."""
+        """Whether the missed events may require reading the policy again."""
         return self.missed is None or any(each.change.is_reload for each in self.missed)
 
 
@@ -85,7 +83,7 @@ class Append(NamedTuple):
     change: Change
     nonce: bytes
     has_next_turn: bool = False
-    """Whether another writer has the turn: try again in a moment."""
+    """Whether another writer has the turn: wait a moment."""
 
 
 class Receipt(NamedTuple):

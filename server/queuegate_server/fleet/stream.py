@@ -1,15 +1,15 @@
 """The commands for the fleet's events and statuses in Redis, without any decisions.
 
 An event is appended only after the event that its writer took for the newest. So its MAC covers its
-place, and the numbers have no holes. A writer that finds another event in that place gets the next
+place, and the numbers have no gaps. A writer that finds another event in that place gets the next
 turn, so that replicas near Redis do not keep out one that is far away. If somebody else has added
-an entry with a higher number, Redis accepts no event any more: another history begins.
+an entry with a higher number, Redis accepts no more events, and another history begins.
 """
 
 import asyncio
 import os
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from queuegate_server.fleet import scripts
@@ -18,7 +18,7 @@ from queuegate_server.fleet.events import (
     Change,
     Event,
     LogState,
-    Malformed,
+    MalformedValue,
     ReplicaStatus,
     decode_event,
     encode_change,
@@ -49,36 +49,18 @@ COMMAND_BUDGET: Final = 2.0
 class Stream:
     """The fleet's keys in Redis. All coroutines raise StoreUnavailable."""
 
-    def __init__(
-        self,
-        store: StoreConnection,
-        keys: Keys,
-        secret: bytes,
-        wall: Callable[[], float] = time.time,
-    ) -> None:
-        """Use a connection, the names of keys, the fleet's secret, and a wall clock."""
+    def __init__(self, store: StoreConnection, keys: Keys, secret: bytes) -> None:
+        """Use a connection, the names of keys, and the fleet's secret."""
         self._store = store
-        self._keys = (
-            *(keys.epoch, keys.sequence, keys.head, keys.events, keys.replicas),
-            keys.turn,
-        )
-        self._events = keys.events
-        self._replicas = keys.replicas
-        self._absent = keys.absent
+        self._keys = keys
         self._event_signer = Signer(secret, "event")
         self._status_signer = Signer(secret, "status")
         self._statuses = StatusReader(self._status_signer)
-        self._wall = wall
 
     @property
     def rejected(self) -> int:
         """How many statuses have been written with another secret since the first answer."""
         return self._statuses.rejected
-
-    @property
-    def has_unsigned(self) -> bool:
-        """Whether Redis has statuses to remove that no replica of this fleet has written."""
-        return self._statuses.has_removable
 
     async def heartbeat(
         self, status: ReplicaStatus, *, seconds: float = HEARTBEAT_BUDGET
@@ -92,26 +74,16 @@ class Stream:
             raise
 
     async def begin(self, before: bytes) -> bytes:
-        """Begin another history in the place of one, unless another replica already has.
-
-        Args:
-            before: The epoch of the history to replace; b"" if there is none.
-
-        Returns:
-            The epoch of the new history, which is the current one only if no replica was faster.
+        """Begin another history in the place of the one with this epoch, which may be empty. Return
+        its epoch, which is the current one only if no replica was faster.
         """
-        epoch = os.urandom(EPOCH_BYTES)
-        args = (before, epoch)
-        await self._store.run_script(scripts.BEGIN, self._keys, args, seconds=COMMAND_BUDGET)
+        epoch, keys = os.urandom(EPOCH_BYTES), self._keys.state
+        await self._store.run_script(scripts.BEGIN, keys, (before, epoch), seconds=COMMAND_BUDGET)
         return epoch
 
     async def append(self, head: LogPosition, change: Change, nonce: bytes) -> LogState:
-        """Append a change, if an event is still the newest, and no other writer has the next turn.
-
-        Args:
-            head: The event that is taken for the newest.
-            change: The change.
-            nonce: Identifies the new event, and its writer in the turns: try again with the same.
+        """Append a change if `head` is still the newest event, and no other writer has the next
+        turn. The nonce identifies the event and its writer: try again with the same.
         """
         position = LogPosition(head.epoch, head.sequence + 1, nonce)
         content = encode_change(change)
@@ -124,17 +96,15 @@ class Stream:
         return await self._ask(scripts.APPEND, args, COMMAND_BUDGET)
 
     async def read_after(self, position: LogPosition) -> list[Event]:
-        """Return the events after one; if there are none, wait a moment for the next. Raises
-        Malformed.
-        """
+        """Return the events after one, or wait a moment for the next. Raises MalformedValue."""
         after = f"{position.sequence}-0"
-        entries = await self._entries("XRANGE", f"({after}", "+", READ_AT_ONCE, MAX_PAGE_BYTES)
+        entries = await self._entries("XRANGE", f"({after}", "+", READ_AT_ONCE)
         if not entries:
             # A command that waits cannot bound its answer: it returns one entry, and the
             # connection gives up one that is too large, which a script then finds.
             answer = await self._store.execute(
                 *("XREAD", "COUNT", 1, "BLOCK", int(BLOCK_SECONDS * 1_000)),
-                *("STREAMS", self._events, after),
+                *("STREAMS", self._keys.events, after),
                 seconds=BLOCK_SECONDS + HEARTBEAT_BUDGET,
             )
             entries = answer[0][1] if answer else []
@@ -149,10 +119,10 @@ class Stream:
         newest_first: list[Event] = []
         last, count, left = head.sequence, READ_AT_ONCE, MAX_RECENT_BYTES
         while left > 0 and clock() < until:
-            page = await self._entries("XREVRANGE", f"{last}-0", "-", count, MAX_PAGE_BYTES)
+            page = await self._entries("XREVRANGE", f"{last}-0", "-", count)
             try:
                 newest_first += await self._decoded(head.epoch, page)
-            except Malformed:
+            except MalformedValue:
                 break
             if not page:
                 break
@@ -162,22 +132,16 @@ class Stream:
         return newest_first[::-1]
 
     async def remove_replicas(self, statuses: Iterable[ReplicaStatus]) -> None:
-        """Remove statuses that the newest answer had, unless they have been written again, and some
-        of those that no replica has written.
-        """
+        """Remove these statuses, and some of those that no replica of this fleet has written."""
         if args := self._statuses.removal(statuses):
-            keys = (self._replicas,)
-            await self._store.run_script(scripts.DROP, keys, args, seconds=COMMAND_BUDGET)
+            keys = (self._keys.replicas,)
+            await self._store.run_script(scripts.REMOVE, keys, args, seconds=COMMAND_BUDGET)
 
     async def probe(self) -> Mapping[str, str]:
-        """Try the commands that a replica needs, but not with every heartbeat: they change nothing.
-
-        Returns:
-            For each, why Redis refuses it; an empty text if it does not.
-        """
+        """Try the commands that not every heartbeat needs, and return the error of each, or ""."""
         # EVAL is one of them: a script that another replica has sent is run by its hash.
         answer = await self._store.execute(
-            *("EVAL", scripts.PROBE.text, 1, self._absent), seconds=HEARTBEAT_BUDGET
+            *("EVAL", scripts.PROBE.text, 1, self._keys.absent), seconds=HEARTBEAT_BUDGET
         )
         try:
             errors = [error.decode(errors="replace") for error in answer]
@@ -193,23 +157,19 @@ class Stream:
         self, script: Script, args: Sequence[str | bytes | float], seconds: float
     ) -> LogState:
         """Run a script that returns the state of Redis, with the statuses of known replicas."""
-        args, before = (*args, *self._statuses.known), self._wall()
-        answer = await self._store.run_script(script, self._keys, args, seconds=seconds)
-        after = self._wall()
+        args, before = (*args, *self._statuses.known), time.time()
+        answer = await self._store.run_script(script, self._keys.state, args, seconds=seconds)
+        after = time.time()
         try:
             return await self._state(answer, before, after)
         except (ValueError, TypeError) as error:
             raise StoreUnavailable("a script returned an unexpected reply") from error
 
-    async def _entries(
-        self, command: str, first: str, last: str, count: int, size: int
-    ) -> Sequence[Any]:
-        """Return entries of the stream: as many as are not larger than a size together, and one at
-        least.
-        """
-        args = (command, first, last, count, size)
+    async def _entries(self, command: str, first: str, last: str, count: int) -> Sequence[Any]:
+        """Return at least one entry of the stream, and no more than fit into MAX_PAGE_BYTES."""
+        args = (command, first, last, count, MAX_PAGE_BYTES)
         entries: Sequence[Any] = await self._store.run_script(
-            scripts.READ_EVENTS, (self._events,), args, seconds=COMMAND_BUDGET
+            scripts.READ_EVENTS, (self._keys.events,), args, seconds=COMMAND_BUDGET
         )
         return entries
 

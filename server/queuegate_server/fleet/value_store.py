@@ -7,6 +7,7 @@ import logging
 import math
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from itertools import islice
 from typing import Final
 
 from queuegate_server.fleet.connection import StoreConnection, StoreUnavailable
@@ -17,21 +18,19 @@ from queuegate_server.fleet.shared_groups import MAX_VALUE_BYTES, ValueUnavailab
 _LOG = logging.getLogger("queuegate_server.fleet.value_store")
 
 MAX_READS: Final = 4
-"""Reads under way, each on a connection of its own."""
+"""Batches that are read at the same time, each on its own connection."""
 READ_BATCH: Final = 64
 MAX_READ_BYTES: Final = 1024 * 1024
-"""The size of the values in a batch. Both bounds keep turns of the event loop short; values that
-exceed this one are looked up instead."""
+"""Bytes in a batch; other users are looked up. Both bounds keep the event loop responsive."""
 WRITE_BUDGET: Final = 5.0
 WRITE_BATCH: Final = 128
 MAX_UNWRITTEN: Final = 10_000
 """Values that may wait to be written; more are not shared."""
 MAX_FAILURES: Final = 3
-"""Failed reads in a row after which the circuit opens: no values are read or written until Redis
-answers again."""
+"""Failed reads in a row after which no values are read or written until Redis answers again."""
 RECONNECT_INTERVAL: Final = 0.5
 FREQUENT: Final = 5.0
-"""Seconds between two openings of the circuit below which it stays open for a moment."""
+"""If the circuit opens again within this many seconds, it stays open for a moment."""
 CONNECT_BUDGET: Final = 5.0
 PROBE_MILLISECONDS: Final = 1
 """The lifetime of a key that is created to find out whether Redis permits it."""
@@ -41,20 +40,15 @@ class BatchingStore:
     """Values in Redis. Used from one event loop."""
 
     def __init__(self, connection: StoreConnection, read_timeout: float) -> None:
-        """Read nothing yet: `open` connects.
-
-        Args:
-            connection: The connection to Redis, used for values only.
-            read_timeout: How long a caller waits for a value, in seconds.
-        """
+        """Read nothing until `open`. Callers wait `read_timeout` seconds for a value."""
         self.is_available = False
         """Whether Redis is asked."""
         self.circuit_openings = 0
         """How often the circuit has opened since the start."""
         self.failed_reads = 0
-        """Commands that read values and failed, or took too long."""
+        """Reads that failed or took too long."""
         self.writes: Final = dict.fromkeys(("written", "outdated", "dropped", "failed"), 0)
-        """Values by what became of them."""
+        """Values by result."""
         self._connection = connection
         self._read_timeout = read_timeout
         self._reads: _Batch = {}
@@ -72,31 +66,15 @@ class BatchingStore:
         self._connecting = asyncio.create_task(self._connect())
 
     async def get(self, key: str) -> bytes | None:
-        """Return the value of a key; None if there is none.
-
-        Raises:
-            ValueUnavailable: Redis is left alone, or does not answer in time.
-        """
+        """Return the value of a key, or None. Raises ValueUnavailable."""
         return await self._ask("GET", key)
 
     async def lock(self, key: str, seconds: float) -> bool:
-        """Create a key unless it exists; return whether it was created. Raises ValueUnavailable, as
-        `get` does.
-
-        Args:
-            key: The key.
-            seconds: After which it is deleted.
-        """
+        """Create a key unless it exists; return whether it was. Raises ValueUnavailable."""
         return await self._ask("SET", key, int(seconds * 1000)) is not None
 
     def put(self, key: str, make: Callable[[], bytes | None], seconds: float) -> None:
-        """Store a value soon, unless too many wait.
-
-        Args:
-            key: The key.
-            make: Returns the value right before it is sent; None if it must not be stored.
-            seconds: After which it is deleted.
-        """
+        """Store a value soon, unless too many wait, as `ValueStore` describes."""
         if not self.is_available or len(self._unwritten) >= MAX_UNWRITTEN:
             self.writes["dropped"] += 1
             return
@@ -105,7 +83,7 @@ class BatchingStore:
             self._writing = asyncio.create_task(self._write())
 
     async def close(self) -> None:
-        """Read and write nothing any more."""
+        """Stop reading and writing."""
         self.is_available = False
         tasks = {each for each in (self._connecting, self._writing) if each} | self._reading
         for task in tasks:
@@ -128,10 +106,10 @@ class BatchingStore:
         return await future
 
     def _flush(self) -> None:
-        """Send the reads that wait, as far as connections are free."""
+        """Send waiting reads while connections are free."""
         self._flush_scheduled = False
         while self._reads and len(self._reading) < MAX_READS:
-            commands = [command for command, _ in zip(self._reads, range(READ_BATCH), strict=False)]
+            commands = [*islice(self._reads, READ_BATCH)]
             batch = {command: self._reads.pop(command) for command in commands}
             task = asyncio.create_task(self._read(batch))
             self._reading.add(task)
@@ -149,7 +127,7 @@ class BatchingStore:
             self.failed_reads += 1
             self._failures += 1
             _fail(batch)
-            # The reads that wait for a connection have waited for as long.
+            # The reads that wait for a connection have waited as long.
             self._give_up_reads()
             if self._failures >= MAX_FAILURES:
                 self._open_circuit(error)
@@ -167,13 +145,12 @@ class BatchingStore:
         self, commands: "Sequence[_Command]", seconds: float
     ) -> "Mapping[_Command, bytes | None]":
         """Read values and create locks; return the answers. Raises StoreUnavailable."""
-        gets = [each for each in commands if each[0] == "GET"]
-        locks = [each for each in commands if each[0] == "SET"]
-        keys = [str(each[1]) for each in (*gets, *locks)]
-        most = MAC_BYTES + MAX_VALUE_BYTES
-        args = (len(gets), most, MAX_READ_BYTES, *(each[2] for each in locks))
+        ordered = sorted(commands, key=lambda command: command[0])  # GET before SET
+        locks = [each[2] for each in ordered if each[0] == "SET"]
+        keys = [str(each[1]) for each in ordered]
+        args = (len(keys) - len(locks), MAC_BYTES + MAX_VALUE_BYTES, MAX_READ_BYTES, *locks)
         answers = await self._connection.run_script(READ_VALUES, keys, args, seconds=seconds)
-        return dict(zip((*gets, *locks), answers, strict=True))
+        return dict(zip(ordered, answers, strict=True))
 
     def _give_up_reads(self) -> None:
         reads, self._reads = self._reads, {}
@@ -202,13 +179,12 @@ class BatchingStore:
                 await self._connection.pipeline(commands, seconds=WRITE_BUDGET)
         except StoreUnavailable as error:
             self.writes["failed"] += len(commands)
-            if self.is_available:
-                self._open_circuit(error)
+            self._open_circuit(error)
         else:
             self.writes["written"] += len(commands)
 
     def _open_circuit(self, error: StoreUnavailable) -> None:
-        """Read and write no values until Redis answers again."""
+        """Stop reading and writing values until Redis answers again."""
         if not self.is_available:
             return
         _LOG.warning("group sharing is paused until Redis answers again: %s", error)
@@ -217,7 +193,7 @@ class BatchingStore:
         self._connecting = asyncio.create_task(self._connect())
 
     async def _connect(self) -> None:
-        """Wait until Redis answers on as many connections as are used."""
+        """Wait until Redis answers on all connections."""
         was_logged = self.circuit_openings > 0
         if was_logged:
             # A master that was replaced still answers, but takes no values.

@@ -56,30 +56,26 @@ class FleetView(NamedTuple):
         return not self.problems and all(each.state != "starting" for each in self.replicas)
 
     def _states(self) -> Iterator[str]:
-        own = [each.name for each in self.replicas if each.is_self]
-        if any(each.is_self and each.state == "silent" for each in self.replicas):
+        silent = [each for each in self.replicas if each.state == "silent"]
+        if own := [each for each in silent if each.is_self]:
             # What it saw of the others is old.
-            yield f"replica {', '.join(own)} cannot use Redis and works alone: {self.cause}"
+            yield f"replica {_names(own)} cannot use Redis and works alone: {self.cause}"
             return
-        silent = [
-            each.name for each in self.replicas if each.state == "silent" and not each.is_self
-        ]
         if silent:
             yield (
-                f"replicas that send no heartbeats: {', '.join(silent)}: they have stopped, or"
+                f"replicas that send no heartbeats: {_names(silent)}: they have stopped, or"
                 " cannot reach Redis"
             )
-        joining = [each.name for each in self.replicas if each.state == "joining"]
-        if joining:
-            yield f"replicas that do not follow the fleet yet: {', '.join(joining)}"
+        if joining := [each for each in self.replicas if each.state == "joining"]:
+            yield f"replicas that do not follow the fleet yet: {_names(joining)}"
 
     def _policies(self) -> Iterator[str]:
-        without = [
-            each.name
-            for each in self.replicas
-            if each.state in {"following", "joining"} and not each.checksum
-        ]
-        if without:
-            yield f"replicas that have not loaded their policy yet: {', '.join(without)}"
+        awake = [each for each in self.replicas if each.state in {"following", "joining"}]
+        if without := [each for each in awake if not each.checksum]:
+            yield f"replicas that have not loaded their policy yet: {_names(without)}"
         if len(self.checksums - {""}) > 1:
             yield "the replicas serve different policies: compare their files"
+
+
+def _names(replicas: Sequence[ReplicaView]) -> str:
+    return ", ".join(each.name for each in replicas)

@@ -157,9 +157,9 @@ class _Stream:
         return not self._session.has_released
 
     def look_up_again(self) -> None:
-        """Look up users whose groups became outdated unsent, or had to wait for room."""
-        outdated, self._session.outdated = self._session.outdated, []
-        self._add_wanted(outdated)
+        """Look up users whose groups became invalid unsent, or had to wait for room."""
+        invalidated, self._session.invalidated = self._session.invalidated, []
+        self._add_wanted(invalidated)
         self._start_lookups()
 
     def check_recording(self) -> None:

@@ -9,7 +9,7 @@ from queuegate.v1 import sync_pb2
 from queuegate_server.rpc import validation, wire
 from queuegate_server.rpc.errors import WHOLE_REQUEST, InvalidRequest
 from queuegate_server.rpc.messages import REASON_OF
-from queuegate_server.sync.event_log import EPOCH_BYTES
+from queuegate_server.sync.change_log import EPOCH_BYTES
 
 MAX_NAME_BYTES: Final = 256
 MAX_PARTITIONS: Final = 10_000

@@ -68,5 +68,5 @@ class UserGroupServicer:
         partition = self.engine.snapshot.find(request.partition).partition.name
         done = await self.changes.invalidate(partition, tuple(request.users), wait=request.wait)
         return user_groups_pb2.InvalidateUserGroupsResponse(
-            dropped=done.dropped, cursor=done.cursor, waited_out=done.waited_out
+            dropped=done.invalidated, cursor=done.cursor, waited_out=done.waited_out
         ).SerializeToString()

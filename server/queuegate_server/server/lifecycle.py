@@ -224,7 +224,7 @@ async def _close(parts: ServerParts, admin: "AdminServer | None", grace: float |
     parts.core.sync.close()
     await parts.core.resolvers.close()
     if parts.core.sharing is not None:
-        await parts.core.sharing.close()
+        await parts.core.sharing.store.close()
     if parts.tracer is not None:
         await parts.tracer.close()
     if parts.core.audit is not None:
@@ -252,7 +252,7 @@ async def _load_first(parts: ServerParts, stop: asyncio.Event) -> bool:
     if parts.core.fleet is not None:
         parts.core.fleet.start()
     if parts.core.sharing is not None:
-        parts.core.sharing.open()
+        parts.core.sharing.store.open()
     loading = asyncio.create_task(parts.core.reloader.reload())
     stopping = asyncio.create_task(stop.wait())
     await asyncio.wait({loading, stopping}, return_when=asyncio.FIRST_COMPLETED)

@@ -163,7 +163,7 @@ class WorkerSpec:
     current: bytes | None
     """The contents that the last reload accepted, if there was one."""
     server: bytes
-    """Identifies the server that the worker belongs to; see sync/event_log.py."""
+    """Identifies the server that the worker belongs to; see sync/change_log.py."""
     channel: socket.socket
     """The worker's end of the channel. `report` uses it after the event loop has stopped."""
 

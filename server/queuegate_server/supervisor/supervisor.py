@@ -22,7 +22,7 @@ from queuegate_server.settings.model import Settings
 from queuegate_server.settings.reload import SettingsReader, with_changes
 from queuegate_server.supervisor.channel import ChannelError, spec_message
 from queuegate_server.supervisor.process import WorkerProcess
-from queuegate_server.sync.event_log import SERVER_BYTES
+from queuegate_server.sync.change_log import SERVER_BYTES
 
 _LOG = logging.getLogger("queuegate_server.supervisor")
 STEADY_SECONDS: Final = 10.0

@@ -1,8 +1,8 @@
 """Waits until no caller decides from the state before a change.
 
-A caller does so no more once it has applied the change, be it on its next stream; once it has given
-up its leases; or once the leases have ended that were granted before the change was sent to it.
-Later leases do not matter: their pongs follow the change on the same stream (`session.py`).
+A caller stops deciding from the old state when it has applied the change, has released its leases,
+or every lease granted before the change was sent has expired. Later leases do not matter: their
+pongs follow the change on the same stream (`session.py`).
 """
 
 from collections.abc import Iterator
@@ -12,14 +12,13 @@ from queuegate_server.sync.session import CLOCK_MARGIN, LEASE, Session
 
 EARLIER_PROCESS: Final = "callers of the previous process"
 
-
-Caller = tuple[str, bytes]
-"""The name of a principal, and which state of a gate."""
+_Caller = tuple[str, bytes]
+"""The name of a principal, and the instance of a gate."""
 
 
 class _Lease(NamedTuple):
     name: str
-    caller: Caller
+    caller: _Caller
     until: float
     session: Session | None
     """None if the stream has ended."""
@@ -34,18 +33,15 @@ class _Lease(NamedTuple):
 
 
 def _lease(session: Session) -> _Lease:
-    return _Lease(session.name, _caller(session), session.lease_until, session)
-
-
-def _caller(session: Session) -> Caller:
-    return session.caller, session.instance
+    caller = session.caller, session.instance
+    return _Lease(session.name, caller, session.lease_until, session)
 
 
 class Leases:
     """The streams whose callers may still hold a lease. Used from one event loop."""
 
     def __init__(self, now: float) -> None:
-        """Start at a monotonic time in seconds, when no earlier process grants leases any more."""
+        """Start at a monotonic time in seconds, when no earlier process grants leases."""
         self._started = now
         self._open: dict[Session, None] = {}
         self._closed: list[_Lease] = []
@@ -69,17 +65,17 @@ class Leases:
         return len(self._open)
 
     def barrier(self, sequence: int, now: float) -> "Barrier":
-        """Return what to wait for after a change that was just added to the event log."""
+        """Return what to wait for after a change that was just added to the log."""
         earlier = self._started + LEASE + CLOCK_MARGIN
         return Barrier(self, sequence, self._granted(now), earlier if now < earlier else None)
 
-    def newest(self, caller: Caller) -> Session | None:
-        """Return the newest open stream of a caller that says which are its streams."""
-        of_caller = (each for each in reversed(self._open) if _caller(each) == caller)
-        return next(of_caller, None) if caller[1] else None
+    def newest(self, caller: _Caller) -> Session | None:
+        """Return the newest open stream of a caller that identifies itself."""
+        streams = (x for x in reversed(self._open) if (x.caller, x.instance) == caller)
+        return next(streams, None) if caller[1] else None
 
     def last_end(self, now: float) -> float | None:
-        """Return when the last lease ends that was granted; None if all have ended."""
+        """Return when the last lease ends; None if all have ended."""
         return max((each.until for each in self._granted(now)), default=None)
 
     def _granted(self, now: float) -> list[_Lease]:
@@ -93,15 +89,7 @@ class Barrier:
     def __init__(
         self, leases: Leases, sequence: int, waiting: list[_Lease], earlier: float | None
     ) -> None:
-        """Remember until when to wait for each stream.
-
-        Args:
-            leases: Know the streams that are open.
-            sequence: The number of the change.
-            waiting: The streams, and when their leases end.
-            earlier: When the leases end that an earlier process of this server granted; None if
-                they have.
-        """
+        """Wait for some of the leases, and until those of an earlier process of this server end."""
         self._leases = leases
         self._sequence = sequence
         self._waiting = waiting
@@ -110,10 +98,8 @@ class Barrier:
         """The names of callers whose lease ended before they had applied the change."""
 
     def next_end(self, now: float) -> float | None:
-        """Return when a lease ends that still has to be waited for; None if there is none: nobody
-        decides from the state before the change any more.
-
-        One lease is waited for after the other, so that a confirmation costs little.
+        """Return when a lease ends that has to be waited for; None if nobody decides from the state
+        before the change. Leases are waited for one by one, so that a confirmation costs little.
         """
         while self._waiting:
             last = self._waiting[-1]

@@ -7,6 +7,7 @@ carries them out in all replicas.
 from collections.abc import Collection, Sequence
 from typing import NamedTuple, Protocol
 
+from queuegate.policy.tree import Policy
 from queuegate.v1 import cursor_pb2
 from queuegate_server.engine import Engine, NotReady
 from queuegate_server.policystore.reloader import Reloader, ReloadState
@@ -20,11 +21,11 @@ class NotReached(Exception):
 class InvalidationResult(NamedTuple):
     """The result of an invalidation."""
 
-    dropped: int
-    """How many cached answers this process dropped."""
+    invalidated: int
+    """How many cached answers of this process were invalidated."""
     cursor: cursor_pb2.Cursor
     waited_out: Sequence[str] = ()
-    """The callers, and the replicas, whose lease ended before they had confirmed."""
+    """The callers and replicas whose lease ended before they had confirmed."""
 
 
 class ReloadResult(NamedTuple):
@@ -45,15 +46,8 @@ class Changes(Protocol):
     async def invalidate(
         self, partition: str, users: Collection[str], *, wait: bool
     ) -> InvalidationResult:
-        """Invalidate the groups of users, or of all users of the partition if none is named.
-
-        Args:
-            partition: The name of the partition.
-            users: The users.
-            wait: Whether to wait until nobody decides from the groups any more.
-
-        Raises:
-            NotReached: Not all replicas could be reached.
+        """Invalidate the groups of users, or of all users of the partition if none is named. If
+        told to, wait until nobody decides from them. Raises NotReached.
         """
 
     async def reload(self, *, wait: bool) -> ReloadResult:
@@ -73,35 +67,33 @@ class LocalChanges:
         self, partition: str, users: Collection[str], *, wait: bool
     ) -> InvalidationResult:
         """Invalidate groups, as `Changes` describes."""
-        dropped = await self.invalidate_groups(partition, users)
-        cursor = self._hub.cursor(self._hub.log.head)
-        return InvalidationResult(dropped, cursor, await self.gates_follow() if wait else ())
+        invalidated = await self.invalidate_groups(partition, users)
+        cursor = self._hub.cursor
+        return InvalidationResult(invalidated, cursor, await self.gates_follow() if wait else ())
 
     async def reload(self, *, wait: bool) -> ReloadResult:
         """Read the policy again, as `Changes` describes."""
         state = await self.read_policy()
-        cursor = self._hub.cursor(self._hub.log.head)
+        cursor = self._hub.cursor
         return ReloadResult(state, cursor, await self.gates_follow() if wait else ())
 
     async def invalidate_groups(self, partition: str, users: Collection[str]) -> int:
-        """Drop the cached groups of users, or of all, here and in the gates; return how many were
-        cached here.
-        """
-        dropped = await self.drop_groups(partition, users)
+        """Invalidate groups here and in the gates; return how many were cached here."""
+        invalidated = await self.invalidate_cache(partition, users)
         # Gates may still have the policy of a partition that this server no longer serves.
         self._hub.invalidate(partition, users)
-        return dropped
+        return invalidated
 
-    async def drop_groups(self, partition: str, users: Collection[str]) -> int:
-        """Drop them here only."""
+    async def invalidate_cache(self, partition: str, users: Collection[str]) -> int:
+        """Invalidate groups here only; return how many were cached."""
         if partition not in self.partitions:
             return 0
         groups = self._engine.snapshot.served[partition].groups
         return groups.invalidate(users) if users else await groups.invalidate_all()
 
     def invalidate_gates(self) -> None:
-        """Have gates drop all groups."""
-        # Until another policy has been shipped, gates still decide by the one before.
+        """Invalidate all groups in the gates only."""
+        # Until another policy has been shipped, gates still use the previous one.
         for partition in {*self.partitions, *self._hub.shipped}:
             self._hub.invalidate(partition)
 
@@ -112,15 +104,23 @@ class LocalChanges:
         return state
 
     async def gates_follow(self) -> Sequence[str]:
-        """Wait until no gate decides from the state before now; return the names of those whose
-        lease ended before they had confirmed.
-        """
+        """Wait until no gate decides from the state before now, as `SyncHub.barrier` describes."""
         return await self._hub.barrier(self._hub.log.head)
 
     @property
     def partitions(self) -> Collection[str]:
         """The partitions that are served."""
+        return () if self.policy is None else self._engine.snapshot.served
+
+    @property
+    def policy(self) -> Policy | None:
+        """The policy that is served; None until it is loaded."""
         try:
-            return self._engine.snapshot.served
+            return self._engine.snapshot.policy
         except NotReady:
-            return ()
+            return None
+
+    @property
+    def gates(self) -> int:
+        """How many gates are connected."""
+        return self._hub.streams

@@ -1,11 +1,13 @@
-"""Compiles the ACLs of a partition into the tables from which gates decide.
+"""Compiles the ACLs of partitions into the tables from which gates decide, and these into messages.
 
-The tables hold the chains of `policy/chain.py`. They are written in an order that depends only on
-the policy, so equal policies have equal tables on all replicas and after a restart. The work is
-done in steps, and keeps only the chains that the queues below will extend.
+The tables hold the chains of `policy/chain.py`. Their order depends only on the policy, so equal
+policies have equal tables on all replicas and after a restart. The work is done in steps, and keeps
+only the chains that queues below will extend.
 """
 
-from collections.abc import Generator, Iterable, Iterator, Sequence
+import asyncio
+import hashlib
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from heapq import merge
 from itertools import islice
 from typing import Any, Final, NamedTuple, TypeAlias
@@ -13,14 +15,18 @@ from typing import Any, Final, NamedTuple, TypeAlias
 from queuegate.policy.acl import Acl, AclNames
 from queuegate.policy.chain import CLUSTER, Chain, ChainEnd, own_level
 from queuegate.policy.created_queues import ANY_NAME, QueueCreation
-from queuegate.policy.decision import Access, Decision, Reason
+from queuegate.policy.decision import RULES, Access, Decision, Reason
 from queuegate.policy.names import ROOT, SEPARATOR, parent_path
 from queuegate.policy.queue import Queue
 from queuegate.policy.tree import Partition
 from queuegate.v1 import access_pb2, sync_pb2
+from queuegate_server.engine import ServedPartition, Snapshot
+from queuegate_server.runtime.event_loop import PAUSE_SECONDS
+from queuegate_server.sync.session import ShippedPolicy
 
+MAX_PART_BYTES: Final = 256 * 1024
 MAX_PATTERNS: Final = 10_000
-"""If it takes more patterns to describe the queues that the scheduler will create, gates ask."""
+"""If more are needed to describe the queues that the scheduler will create, gates ask."""
 _STEP_QUEUES: Final = 250
 """Queues in one step, which takes about 5 ms."""
 _STEP_TEXT: Final = 65_536
@@ -62,7 +68,7 @@ class Link(NamedTuple):
 
 
 class QueueLinks(NamedTuple):
-    """The chains of a queue, and its number in the table."""
+    """The number of a queue in the table, and its chains."""
 
     number: int
     submit: Link
@@ -89,20 +95,16 @@ class ChainCompiler:
     """Compiles one partition, once."""
 
     def __init__(self, partition: Partition) -> None:
-        """Start before the first step.
-
-        Args:
-            partition: The partition, whose ACLs are parsed but not kept.
-        """
+        """Start before the first step. The ACLs of the partition are parsed but not kept."""
         self._partition = partition
         self._names = NameTable()
         self._levels = 0
         self._queues = 0
         """Queues and patterns in the table."""
         self._links: dict[str, QueueLinks] = {}
-        """By path: those queues that have queues below them."""
+        """The configured queues that have queues below them, by path."""
         self._parents: dict[str, QueueLinks] = {}
-        """By pattern: those queues that will be created above others."""
+        """The queues that will be created above others, by pattern."""
         self._lists: list[frozenset[str]] = []
         """The names of the levels in the current step, in the order of the table."""
         self._level_rows: list[tuple[int, ...]] = []
@@ -180,11 +182,7 @@ class ChainCompiler:
                 yield from self._finish_step()
 
     def _link_created(self, created: Sequence[Queue]) -> QueueLinks:
-        """Append the chains of a queue that will be created.
-
-        Args:
-            created: The queue, then those that will be created above it, upwards.
-        """
+        """Append the chains of a queue that will be created; those above it follow it, upwards."""
         links = self._links[parent_path(created[-1].path)]
         for queue in reversed(created[1:]):
             if queue.path not in self._parents:
@@ -292,3 +290,46 @@ class ChainCompiler:
 def _columns(names: Sequence[str], rows: Sequence[tuple[Any, ...]]) -> dict[str, Any]:
     """Return rows by column. Without rows, there are no columns."""
     return dict(zip(names, zip(*rows, strict=True), strict=False))
+
+
+async def ship(snapshot: Snapshot) -> Mapping[str, ShippedPolicy]:
+    """Return the policy of each partition of a snapshot as messages; other work runs meanwhile."""
+    revision = snapshot.policy.revision
+    return {name: await _ship(served, revision) for name, served in snapshot.served.items()}
+
+
+async def _ship(served: ServedPartition, revision: int) -> ShippedPolicy:
+    partition = served.partition
+    head = sync_pb2.PolicyPart(
+        first=True,
+        naming=queue_naming(partition),
+        use_given_groups=served.trust_provided_groups,
+        rules=RULES,
+    )
+    digest = hashlib.sha256(head.SerializeToString(deterministic=True))
+    unchanged = sync_pb2.PolicyPart(unchanged=True, last=True)
+    unchanged.MergeFrom(head)
+    parts: list[sync_pb2.PolicyPart] = [head]
+    size = 0
+    for rows in ChainCompiler(partition).steps():
+        data = rows.SerializeToString(deterministic=True)
+        digest.update(data)
+        if size + len(data) > MAX_PART_BYTES:
+            parts.append(sync_pb2.PolicyPart())
+            size = 0
+        parts[-1].MergeFrom(rows)
+        size += len(data)
+        await asyncio.sleep(PAUSE_SECONDS)
+    for part in (head, unchanged):
+        part.revision, part.checksum = revision, digest.digest()
+        part.resolver_fingerprint = served.groups.resolver_fingerprint
+    parts[-1].last = True
+    for part in (*parts, unchanged):
+        part.partition = partition.name
+    return ShippedPolicy(
+        head.checksum,
+        revision,
+        [sync_pb2.SyncResponse(policy=part) for part in parts],
+        sync_pb2.SyncResponse(policy=unchanged),
+        head.resolver_fingerprint,
+    )

@@ -4,19 +4,18 @@ import asyncio
 import logging
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping
-from types import MappingProxyType
 from typing import Final
 
 from queuegate.v1 import cursor_pb2, sync_pb2
 from queuegate_server.engine import Engine, Snapshot
 from queuegate_server.identity.shared import CacheLease, EndlessLease
 from queuegate_server.sync.barrier import Leases
-from queuegate_server.sync.event_log import EventLog
+from queuegate_server.sync.change_log import GateLog
+from queuegate_server.sync.compiler import ship
 from queuegate_server.sync.session import FleetEvents, Session, ShippedPolicy, SyncRights
-from queuegate_server.sync.shipping import ship
 
 LAG_SECONDS: Final = 15.0
-"""After as many seconds, and then as often, a gate that does not confirm a change is logged."""
+"""Log a gate that has not confirmed a change after this long, and again at this interval."""
 _LOG = logging.getLogger("queuegate_server.sync")
 _KINDS: Final = [
     field.name for field in sync_pb2.SyncResponse.DESCRIPTOR.oneofs_by_name["message"].fields
@@ -27,14 +26,8 @@ class CannotShip(Exception):
     """The policy that is served cannot be sent to gates."""
 
 
-_NOTHING: Final[Mapping[str, ShippedPolicy]] = MappingProxyType({})
-
-
 class SyncHub:
-    """Passes changes to streams, and waits until the changes have taken effect in all callers.
-
-    Used from one event loop.
-    """
+    """Passes changes to streams, and waits until callers have applied them. For one event loop."""
 
     def __init__(
         self,
@@ -44,16 +37,10 @@ class SyncHub:
         lease: CacheLease | None = None,
         fleet_events: FleetEvents | None = None,
     ) -> None:
-        """Follow the policy of an engine.
-
-        Args:
-            engine: Its snapshots are shipped.
-            clock: A monotonic clock, in seconds.
-            server: Identifies the server in 8 bytes.
-            lease: The lease of the group caches, which covers those of gates; None: it never ends.
-            fleet_events: The events of the fleet that the server belongs to; None without one.
+        """Ship the snapshots of an engine. Eight bytes identify the server. The lease of the group
+        caches also covers gates; without a fleet, it never ends. The clock is in seconds.
         """
-        self.log: Final = EventLog(server)
+        self.log: Final = GateLog(server)
         self.leases: Final = Leases(clock())
         self.sent: Final = dict.fromkeys((*_KINDS, "reset"), 0)
         """Messages to callers, by kind; `reset` is an `opened` that is not resumed."""
@@ -65,25 +52,20 @@ class SyncHub:
         self._clock = clock
         self._engine = engine
         self._served: Snapshot | None = None
-        self._resolved_anew: set[str] = set()
-        """Partitions whose groups end with the policy that is about to be sent."""
-        self._shipped: Mapping[str, ShippedPolicy] = _NOTHING
+        self._new_resolvers: set[str] = set()
+        """Partitions whose groups become invalid with the policy that is about to be sent."""
+        self.shipped: Mapping[str, ShippedPolicy] = {}
+        """The policies by partition. Empty until a stream has been opened."""
         self._lease = lease or EndlessLease()
         self._can_ship = True
         self._shipping: asyncio.Task[None] | None = None
         self._streams: Counter[str] = Counter()
-        self._parts: frozenset[int] = frozenset()
         self._encoded: dict[int, bytes] = {}
-        """The parts of shipped policies as bytes, by the identity of their messages."""
+        """The parts of shipped policies by the identity of their messages; empty until sent."""
         self._wake_streams: dict[Session, Callable[[], None]] = {}
         self._applied = asyncio.Event()
         self._lag_timer: asyncio.TimerHandle | None = None
         engine.on_swap(self._swapped)
-
-    @property
-    def shipped(self) -> Mapping[str, ShippedPolicy]:
-        """The policies by partition. Empty until a stream has been opened."""
-        return self._shipped
 
     @property
     def may_decide(self) -> bool:
@@ -93,23 +75,15 @@ class SyncHub:
     async def open_session(
         self, rights: SyncRights, caller: str, wake: Callable[[], None]
     ) -> Session:
-        """Return the state of a new stream, once there are policies to send.
-
-        Args:
-            rights: What the caller may do.
-            caller: Its name.
-            wake: Called when there is a change to send.
-
-        Raises:
-            NotReady: There is no policy yet.
-            CannotShip: The policy cannot be sent.
+        """Return the state of a caller's new stream, once there are policies to send. `wake` is
+        called when there is a change. Raises NotReady, CannotShip.
         """
         _ = self._engine.snapshot
         if self._shipping is None:
             self._shipping = asyncio.create_task(self._ship())
         self._streams[caller] += 1
         try:
-            await self._settle()
+            await self.policy_shipped()
         except BaseException:
             self._streams[caller] -= 1
             raise
@@ -119,45 +93,45 @@ class SyncHub:
         return session
 
     def close_session(self, session: Session) -> None:
-        """End a stream. Its lease may go on."""
+        """End a stream, whose lease may last longer."""
         self._streams[session.caller] -= 1
         del self._wake_streams[session]
         self.leases.remove(session, self._clock())
         self.applied()  # it may have given up its lease
 
     async def leases_ended(self) -> None:
-        """Wait until all leases have ended that were granted; no stream is open any more."""
+        """Wait until all leases have ended. Call it when no stream is open."""
         now = self._clock()
         if (end := self.leases.last_end(now)) is not None:
             _LOG.info("waiting for gate leases to expire", extra={"seconds": round(end - now, 1)})
             await asyncio.sleep(end - now)
 
     def applied(self) -> None:
-        """Let barriers see that a caller has confirmed changes."""
+        """Wake the barriers: a caller has confirmed changes."""
         self._applied.set()
         self._applied = asyncio.Event()
 
     def invalidate(self, partition: str, users: Collection[str] = ()) -> int:
-        """Have all callers drop the groups of these users, or of all users of the partition.
-
-        Returns the number of the change.
-        """
+        """Invalidate groups in all gates, as `ChangeLog.invalidate` describes."""
         sequence = self.log.invalidate(partition, users)
         self._wake()
         return sequence
 
     async def policy_shipped(self) -> int:
-        """Wait until callers are sent the policy that is served; return the number of the newest
-        change. Raises CannotShip.
+        """Wait until the served policy has been shipped, if streams were ever opened; return the
+        number of the newest change. Raises CannotShip.
         """
-        await self._settle()
+        while (task := self._shipping) is not None:
+            if not task.done():
+                await asyncio.wait((task,))
+            if task is self._shipping:  # the engine has not swapped meanwhile
+                task.result()
+                break
         return self.log.head
 
     async def barrier(self, sequence: int) -> list[str]:
-        """Wait until no caller decides from the state before a change.
-
-        Returns:
-            The names of callers whose lease ended before they had applied it.
+        """Wait until no caller decides from the state before a change; return the names of callers
+        whose lease ended before they had applied it.
         """
         barrier = self.leases.barrier(sequence, self._clock())
         while (end := barrier.next_end(self._clock())) is not None:
@@ -186,18 +160,17 @@ class SyncHub:
         return self._streams[caller]
 
     def encoded(self, response: sync_pb2.SyncResponse) -> bytes:
-        """Return a message as bytes; a part of a policy is encoded once for all callers."""
-        known = self._encoded.get(id(response))
-        if known is not None:
-            return known
-        data = response.SerializeToString()
-        if id(response) in self._parts:
-            self._encoded[id(response)] = data
+        """Return a message as bytes. A part of a policy is encoded once for all callers."""
+        key = id(response)
+        data = self._encoded.get(key) or response.SerializeToString()
+        if key in self._encoded:
+            self._encoded[key] = data
         return data
 
-    def cursor(self, sequence: int) -> cursor_pb2.Cursor:
-        """Return a change as callers know it."""
-        return cursor_pb2.Cursor(epoch=self.log.epoch, sequence=sequence)
+    @property
+    def cursor(self) -> cursor_pb2.Cursor:
+        """The newest change as callers know it."""
+        return cursor_pb2.Cursor(epoch=self.log.epoch, sequence=self.log.head)
 
     def close(self) -> None:
         """Ship nothing any more."""
@@ -220,15 +193,6 @@ class SyncHub:
             loop = asyncio.get_running_loop()
             self._lag_timer = loop.call_later(LAG_SECONDS, self._log_lagging)
 
-    async def _settle(self) -> None:
-        """Wait until the policy that is served has been shipped, if streams were ever opened."""
-        while (task := self._shipping) is not None:
-            if not task.done():
-                await asyncio.wait((task,))
-            if task is self._shipping:  # no other policy is served meanwhile
-                task.result()
-                return
-
     def _swapped(self, snapshot: Snapshot) -> None:
         before, self._served = self._served, snapshot
         if self._shipping is None:
@@ -236,7 +200,7 @@ class SyncHub:
         for name, served in {} if before is None else before.served.items():
             now = snapshot.served.get(name)
             if now is None or now.groups is not served.groups:
-                self._resolved_anew.add(name)
+                self._new_resolvers.add(name)
         self._shipping.cancel()
         self._shipping = asyncio.create_task(self._ship())
 
@@ -251,14 +215,13 @@ class SyncHub:
             )
             raise CannotShip from error
         self._can_ship = True
-        self._shipped = shipped
-        self._parts = frozenset(id(part) for each in shipped.values() for part in each.parts)
-        self._encoded = {}
-        # At once: a caller that gets the one gets the other. It drops the groups first, and keeps
-        # deciding from the policy before, without groups, until the new one is complete.
-        for name in sorted(self._resolved_anew):
+        self.shipped = shipped
+        self._encoded = {id(part): b"" for each in shipped.values() for part in each.parts}
+        # Both at once: a caller first invalidates the groups, and keeps deciding from the previous
+        # policy, without groups, until the new one is complete.
+        for name in sorted(self._new_resolvers):
             self.log.invalidate(name)
-        self._resolved_anew.clear()
+        self._new_resolvers.clear()
         self.log.policy_changed()
         self._wake()
 

@@ -1,4 +1,4 @@
-"""One caller's stream: which messages it is owed, and until when it may use old state.
+"""One caller's stream: the messages that it is owed, and the end of its lease.
 
 Pure: messages and times come in, messages come out. `rpc/sync_service.py` moves them.
 """
@@ -9,7 +9,7 @@ from typing import Final, NamedTuple, Protocol
 
 from queuegate.policy.decision import RULES
 from queuegate.v1 import cursor_pb2, sync_pb2
-from queuegate_server.sync.event_log import MAX_INVALIDATED, POLICY_CHANGED, EventLog, StateChange
+from queuegate_server.sync.change_log import MAX_INVALIDATED, POLICY_CHANGED, GateLog, StateChange
 
 LEASE: Final = 5.0
 """Seconds that a caller may decide after it sent a ping."""
@@ -26,7 +26,7 @@ class ShippedPolicy(NamedTuple):
     parts: Sequence[sync_pb2.SyncResponse]
     """The whole policy."""
     unchanged: sync_pb2.SyncResponse
-    """For a caller that holds a policy with this checksum, of whatever revision."""
+    """For a caller that has a policy with this checksum, of any revision."""
     resolver_fingerprint: bytes = b""
     """Empty if the groups are not shared."""
 
@@ -36,11 +36,11 @@ class InvalidSync(Exception):
 
 
 class Policies(Protocol):
-    """The policies to send. They change only when the event log says so."""
+    """The policies to send. They change only together with the log."""
 
     @property
     def may_decide(self) -> bool:
-        """False while the policy that the server decides by cannot be sent."""
+        """Whether gates may decide: not while the policy that is served cannot be sent."""
 
     @property
     def shipped(self) -> Mapping[str, ShippedPolicy]:
@@ -48,21 +48,19 @@ class Policies(Protocol):
 
 
 class SyncRights(NamedTuple):
-    """The decisions that a caller may make by itself."""
+    """The decisions that a caller may make on its own."""
 
     local_decisions: bool
-    """Decide."""
     assert_groups: bool
-    """Use groups that are given in a question."""
+    """Use groups that a request gives."""
     report_decisions: bool = False
     """Decide only if it reports each decision."""
 
 
 class KeptGroups(NamedTuple):
-    """Groups that a caller holds and that may decide again."""
+    """Groups that a caller has and may keep using."""
 
     partitions: Sequence[str] = ()
-    """The partitions whose groups these are."""
     events: Sequence[StateChange] = ()
     """The changes that make some of them invalid."""
 
@@ -75,20 +73,15 @@ class FleetEvents(Protocol):
 
     @property
     def cursor(self) -> cursor_pb2.Cursor | None:
-        """The newest event that was applied: its invalidations are in the event log of this server,
-        but a reload may not have been carried out yet. None while groups of other replicas cannot
-        be judged.
+        """The newest event whose invalidations are in the log of this server, though a reload may
+        not have been carried out; None while groups of other replicas cannot be judged.
         """
 
     def kept_groups(
         self, request: sync_pb2.SyncOpen, fingerprints: Mapping[str, bytes]
     ) -> KeptGroups:
-        """Return the groups that a caller may keep when it comes from another replica.
-
-        Args:
-            request: The first message of the caller.
-            fingerprints: The resolver fingerprint of each partition that the caller gets; empty if
-                its groups are not shared.
+        """Return the groups that a caller may keep when it comes from another replica, given its
+        first message and the resolver fingerprint of each partition that it gets.
         """
 
 
@@ -104,33 +97,25 @@ class Session:
 
     def __init__(
         self,
-        log: EventLog,
+        log: GateLog,
         policies: Policies,
         rights: SyncRights,
         caller: str = "",
         fleet_events: FleetEvents | None = None,
     ) -> None:
-        """Start before the first message.
-
-        Args:
-            log: The changes of this server.
-            policies: The policies to send.
-            rights: What the caller may do.
-            caller: The name of the caller.
-            fleet_events: The events of the fleet that the server belongs to; None without one.
-        """
+        """Start before the first message of a caller."""
         self.name = ""
         self.caller: Final = caller
         self.instance = b""
-        """Identifies the state of the caller, over all its streams; empty if it does not say."""
+        """Identifies the caller's state across its streams; empty if it does not say."""
         self.applied = 0
-        """All changes up to this one decide in the caller."""
+        """The caller has applied all changes up to this one."""
         self.lease_until = 0.0
-        """When the leases that were granted so far have ended, on the server's clock."""
+        """When the last lease that was granted ends, on the server's clock."""
         self.has_released = False
-        """Whether the caller has given up its leases: it decides no more."""
+        """Whether the caller has given up its leases, and no longer decides."""
         self._behind: tuple[int, float] | None = None
-        self.outdated: list[tuple[str, str]] = []
+        self.invalidated: list[tuple[str, str]] = []
         """Partitions and users whose offered groups became invalid before they were sent."""
         self._log = log
         self._policies = policies
@@ -140,35 +125,24 @@ class Session:
         self._is_open = False
         self._is_draining = False
         self._sent: dict[str, tuple[bytes, int]] = {}
-        """Checksums and revisions of the policies that the caller holds, or that are on their
-        way. The revision of one that is not confirmed yet is 0."""
+        """Checksums and revisions (0: not confirmed) of policies that the caller has or is sent."""
         self._position = 0
-        """All changes up to this one have been handed out, or wait in `_changes`."""
+        """All changes up to this one have been sent, or wait in `_changes`."""
         self._changes: deque[sync_pb2.SyncResponse | str] = deque()
-        """Messages to send. The name of a partition stands for the removal of its policy: a caller
-        may claim to hold many."""
+        """Messages to send. A name, of which there may be many, stands for a policy's removal."""
         self._sent_cursor: cursor_pb2.Cursor | None = None
         """The fleet cursor of the newest checkpoint."""
         self._ping: tuple[int, float] | None = None
         self._groups: deque[OfferedGroups] = deque()
         self.offered_bytes = 0
-        """The size of the groups that wait to be sent."""
+        """Bytes of the groups that wait to be sent."""
         self._confirmed: sync_pb2.SyncReported | None = None
 
     def receive(
         self, request: sync_pb2.SyncRequest, now: float
     ) -> sync_pb2.SyncWant | sync_pb2.SyncReport | None:
-        """Take a message of the caller.
-
-        Args:
-            request: The message.
-            now: The monotonic time at which it arrived, in seconds.
-
-        Returns:
-            The message, if it asks for the groups of users or reports decisions.
-
-        Raises:
-            InvalidSync: The message has no place here.
+        """Take a message of the caller, which arrived at a monotonic time in seconds. Return it if
+        it asks for the groups of users or reports decisions. Raises InvalidSync.
         """
         kind = request.WhichOneof("message")
         if (kind == "open") is self._is_open:
@@ -193,16 +167,16 @@ class Session:
         return None
 
     def note_change(self, now: float) -> None:
-        """Note that there is a change, at a monotonic time in seconds."""
+        """Note that the log has a change that was added now, in monotonic seconds."""
         if self._is_open and self._behind is None:
             self._behind = (self._log.head, now)
 
     def lag(self, now: float) -> float:
-        """Return for how many seconds the caller has not confirmed a change; 0 if it has all."""
+        """Return how long a change has not been confirmed, in seconds; 0 if all have been."""
         return 0.0 if self._behind is None else now - self._behind[1]
 
     def drain(self) -> None:
-        """Grant no more leases, and have the caller give up those that it has."""
+        """Grant no more leases, and have the caller release those that it has."""
         if self.lease_until and not self._is_draining:
             draining = sync_pb2.SyncResponse(draining=sync_pb2.SyncDraining())
             self._changes.appendleft(draining)
@@ -210,23 +184,21 @@ class Session:
 
     @property
     def offered(self) -> int:
-        """How many users' groups wait to be sent."""
+        """The number of users whose groups wait to be sent."""
         return len(self._groups)
 
     def confirm(self, report: sync_pb2.SyncReported) -> None:
-        """Confirm a report: the audit log has its decisions."""
+        """Confirm a report, whose decisions the audit log has."""
         self._confirmed = report
 
     def offer(self, offered: OfferedGroups) -> None:
-        """Send the groups of a user, unless they become invalid before."""
+        """Send the groups of a user, unless they become invalid first."""
         self._groups.append(offered)
         self.offered_bytes += offered.groups.ByteSize()
 
     def next_response(self) -> sync_pb2.SyncResponse | None:
-        """Return the next message to the caller; None if there is none for now.
-
-        All changes come before a pong: a lease must not cover state from before a change that
-        the caller has not been sent.
+        """Return the next message to the caller, or None. All changes come before a pong: a lease
+        must not cover the state before a change that the caller has not been sent.
         """
         if not self._is_open:
             return None
@@ -247,7 +219,7 @@ class Session:
             self.offered_bytes -= groups.ByteSize()
             if self._log.is_valid(groups.partition, groups.user, since):
                 return sync_pb2.SyncResponse(user_groups=groups)
-            self.outdated.append((groups.partition, groups.user))
+            self.invalidated.append((groups.partition, groups.user))
         return None
 
     @property
@@ -270,9 +242,8 @@ class Session:
         elif self._fleet_events is None:
             self._reset()
         else:
-            fingerprints = {
-                name: policy.resolver_fingerprint for name, policy in self._wanted().items()
-            }
+            wanted = self._wanted().items()
+            fingerprints = {name: policy.resolver_fingerprint for name, policy in wanted}
             self._reset(self._fleet_events.kept_groups(request, fingerprints))
 
     def _note_applied(self, sequence: int, now: float) -> None:
@@ -283,7 +254,7 @@ class Session:
             self._behind = None if self.applied == self._log.head else (self._log.head, now)
 
     def _reset(self, kept: KeptGroups = NOTHING_KEPT) -> None:
-        """Have the caller drop its state, except these groups and policies that are confirmed."""
+        """Have the caller drop its state, except these groups and confirmed policies."""
         self._position = self._log.head
         self._groups.clear()
         self.offered_bytes = 0
@@ -294,7 +265,7 @@ class Session:
 
     def _collect_changes(self) -> None:
         if self._position == self._log.head:
-            # A change of this server becomes an event of the fleet after it was sent.
+            # A change of this server becomes an event of the fleet only after it was sent.
             if self._ping is not None and self._fleet_cursor not in (None, self._sent_cursor):
                 self._changes.append(self._checkpoint())
             return
@@ -316,7 +287,7 @@ class Session:
                 self._changes.append(sync_pb2.SyncResponse(forget=forget))
 
     def _add_policies(self) -> None:
-        """Send the policies that differ from those the caller holds, then a checkpoint."""
+        """Send the policies that differ from those of the caller, then a checkpoint."""
         self._remove_policies()
         for partition, policy in self._wanted().items():
             checksum, revision = self._sent.get(partition, (b"", 0))
@@ -328,7 +299,7 @@ class Session:
         self._changes.append(self._checkpoint())
 
     def _remove_policies(self) -> None:
-        """Have the caller drop the policies of partitions that it does not get."""
+        """Have the caller drop the policies of partitions that it no longer gets."""
         removed = self._sent.keys() - self._wanted().keys()
         for partition in removed:
             del self._sent[partition]

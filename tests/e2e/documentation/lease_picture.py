@@ -13,7 +13,7 @@ from bench.charts import WIDTH, Axis, document, element, text
 from queuegate.gate.session import GateSession
 from queuegate.v1 import sync_pb2
 from queuegate_server.sync.barrier import Leases
-from queuegate_server.sync.event_log import SERVER_BYTES, EventLog
+from queuegate_server.sync.change_log import SERVER_BYTES, GateLog
 from queuegate_server.sync.session import LEASE, Session, SyncRights
 from tests.resilience.protocol.gate_model import VersionPolicies, VersionReplica
 
@@ -124,7 +124,7 @@ class Run(NamedTuple):
 
 def play() -> Run:
     """Have a server change its policy while the connection of its second gate is bad."""
-    log, policies = EventLog(bytes(SERVER_BYTES)), VersionPolicies(0)
+    log, policies = GateLog(bytes(SERVER_BYTES)), VersionPolicies(0)
     leases = Leases(START - 2 * LEASE)
 
     def stream() -> Session:

@@ -11,6 +11,7 @@ import trustme
 
 from queuegate_server.fleet.connection import Script, StoreConnection, StoreUnavailable
 from queuegate_server.fleet.keys import Keys
+from queuegate_server.fleet.refusals import Refusals
 from queuegate_server.settings.fleet import Fleet
 from tests.support.eventually import eventually
 from tests.support.servers.free_ports import free_port
@@ -25,7 +26,7 @@ async def connected(tmp_path: Path, url: str, **options: object) -> AsyncIterato
     secret = tmp_path / "secret"
     secret.write_text("s" * 32)
     fleet = Fleet.model_validate({"url": url, "secret_file": secret, **options})
-    connection = StoreConnection(fleet, KEYS.tag)
+    connection = StoreConnection(fleet, KEYS.tag, Refusals())
     try:
         yield connection
     finally:

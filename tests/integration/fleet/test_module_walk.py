@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from queuegate_server.fleet.join import GroupSharing
 from queuegate_server.fleet.keys import LogPosition
+from queuegate_server.fleet.refusals import Refusals
 from queuegate_server.fleet.session import FleetSession
-from queuegate_server.fleet.sharing import GroupSharing
 from queuegate_server.identity.cache import GroupCache
 from queuegate_server.identity.group_resolver import GroupResolver
 from queuegate_server.identity.guarded_resolver import GuardedResolver
@@ -23,7 +24,7 @@ from tests.support.module_walk import ModuleWalk
 from tests.support.servers.redis_server import RedisServer, running_redis
 
 MOST = 20
-OF_REDIS = {"fleet.connection", "fleet.refusals", "fleet.replies"}
+OF_REDIS = {"fleet.connection", "fleet.driver", "fleet.refusals"}
 """The Redis driver and what surrounds it: a task of the store sends the reads of many lookups."""
 
 
@@ -50,8 +51,8 @@ async def test_a_cold_lookup_in_a_fleet_passes_few_modules(
     )
     session = FleetSession("id", "a", 0.0)
     session.log.follow([], LogPosition(b"e" * 16, 0, b""), 0.0)
-    sharing = GroupSharing(settings, session, clock=time.monotonic, wall=time.time)
-    sharing.open()
+    sharing = GroupSharing(settings, session, Refusals(), clock=time.monotonic, wall=time.time)
+    sharing.store.open()
     await wait_until(lambda: sharing.store.is_available)
     async with fake_directory(answer) as directory:
         options = LdapOptions.model_validate(
@@ -83,4 +84,4 @@ async def test_a_cold_lookup_in_a_fleet_passes_few_modules(
         assert len(of_identity) == len(set(of_identity))
         await groups.close()
         await resolver.close()
-    await sharing.close()
+    await sharing.store.close()

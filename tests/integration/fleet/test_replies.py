@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from queuegate_server.fleet.connection import StoreUnavailable
-from queuegate_server.fleet.replies import MAX_REPLY_BYTES, MAX_REPLY_DEPTH, MAX_REPLY_ITEMS
+from queuegate_server.fleet.driver import MAX_REPLY_BYTES, MAX_REPLY_DEPTH, MAX_REPLY_ITEMS
 from tests.integration.fleet.test_connection import connected
 
 TOO_LARGE = {

@@ -12,6 +12,7 @@ from queuegate_server.fleet import stream as module
 from queuegate_server.fleet.connection import StoreConnection
 from queuegate_server.fleet.events import Change, ReplicaStatus
 from queuegate_server.fleet.keys import Keys, LogPosition, Signer
+from queuegate_server.fleet.refusals import Refusals
 from queuegate_server.fleet.stream import READ_AT_ONCE, Stream
 from queuegate_server.settings.fleet import Fleet
 from tests.support.servers.redis_server import RedisServer, running_redis
@@ -56,7 +57,7 @@ async def redis(tmp_path: Path) -> AsyncIterator[Redis]:
     secret.write_bytes(SECRET)
     with running_redis(tmp_path) as server:
         settings = Fleet.model_validate({"url": server.url, "secret_file": secret})
-        stream = Stream(StoreConnection(settings, KEYS.tag), KEYS, settings.secret())
+        stream = Stream(StoreConnection(settings, KEYS.tag, Refusals()), KEYS, settings.secret())
         await stream.begin(b"")
         yield Redis(server, stream)
         await stream.close()

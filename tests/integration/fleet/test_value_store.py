@@ -10,10 +10,11 @@ import pytest
 
 from queuegate_server.fleet import value_store
 from queuegate_server.fleet.connection import StoreConnection
+from queuegate_server.fleet.join import GroupSharing
 from queuegate_server.fleet.keys import Keys
+from queuegate_server.fleet.refusals import Refusals
 from queuegate_server.fleet.session import FleetSession
 from queuegate_server.fleet.shared_groups import ValueUnavailable
-from queuegate_server.fleet.sharing import GroupSharing
 from queuegate_server.fleet.value_store import MAX_FAILURES, BatchingStore
 from queuegate_server.settings.fleet import Fleet
 from tests.support.fakes.loop import run_ready_callbacks, wait_until
@@ -36,7 +37,7 @@ async def opened(
     secret = tmp_path / "secret"
     secret.write_text("s" * 32)
     fleet = Fleet.model_validate({"url": url or server.url, "secret_file": secret})
-    store = BatchingStore(StoreConnection(fleet, KEYS.tag), read_timeout)
+    store = BatchingStore(StoreConnection(fleet, KEYS.tag, Refusals()), read_timeout)
     store.open()
     try:
         yield store
@@ -225,6 +226,6 @@ def test_secrets_that_every_account_may_read_are_logged(
     secret.chmod(0o644)
     settings = Fleet.model_validate({"url": "redis://127.0.0.1:1", "secret_file": secret})
     session = FleetSession("id", "a", 0.0)
-    sharing = GroupSharing(settings, session, clock=lambda: 0.0, wall=lambda: 0.0)
+    sharing = GroupSharing(settings, session, Refusals(), clock=lambda: 0.0, wall=lambda: 0.0)
     assert not sharing.is_active
     assert [getattr(each, "file", None) for each in caplog.records] == [str(secret)]

@@ -1,6 +1,6 @@
 """A gate that moves between the replicas of a fleet, as a state that can be copied and compared.
 
-The protocol is the real one: `GateSession`, `Session`, `EventLog` and `Leases`, and `FleetSession`.
+The protocol is the real one: `GateSession`, `Session`, `GateLog` and `Leases`, and `FleetSession`.
 Modelled are connections, lookups, the order of events in Redis, and that a barrier waits for every
 replica; `world.py` has the leases of replicas and a Redis that fails. The groups of
 the one user and the policy are version numbers.
@@ -17,7 +17,7 @@ from queuegate_server.fleet.keys import LogPosition
 from queuegate_server.fleet.session import FleetSession
 from queuegate_server.fleet.steps import Join, NewestEvents, OwnState, Receipt
 from queuegate_server.sync.barrier import Barrier, Leases
-from queuegate_server.sync.event_log import EventLog
+from queuegate_server.sync.change_log import GateLog
 from queuegate_server.sync.session import LEASE, Session, SyncRights
 from tests.resilience.protocol.gate_model import (
     PARTITION,
@@ -54,7 +54,7 @@ class Replica:
     def start(self, events: list[Event], head: LogPosition, now: float) -> None:
         """Start a process, which follows the fleet."""
         self.starts += 1
-        self.events = EventLog(b"replica no. %02d%02d" % (self.index, self.starts))
+        self.events = GateLog(b"replica no. %02d%02d" % (self.index, self.starts))
         self.leases = Leases(now)
         self.session = FleetSession("ab"[self.index], "ab"[self.index], now)
         self.session.join(Join(events, head, now, None))

@@ -16,7 +16,7 @@ from queuegate_server.fleet.keys import LogPosition
 from queuegate_server.fleet.replica_log import LEASE, ReplicaLog
 from queuegate_server.fleet.session import FleetSession
 from queuegate_server.fleet.steps import Join
-from queuegate_server.sync.event_log import StateChange
+from queuegate_server.sync.change_log import StateChange
 from queuegate_server.sync.session import NOTHING_KEPT, KeptGroups, Session
 from tests.resilience.fleet import moving_gates
 from tests.resilience.fleet.world import OLD, Bounds

@@ -7,7 +7,7 @@ from dataclasses import replace
 from queuegate.gate.session import GateSession
 from queuegate.v1 import sync_pb2
 from queuegate_server.sync.barrier import Barrier, Leases
-from queuegate_server.sync.event_log import EventLog
+from queuegate_server.sync.change_log import GateLog
 from queuegate_server.sync.session import CLOCK_MARGIN, LEASE, Session
 from tests.resilience.protocol.world import Bounds, Parts
 
@@ -66,7 +66,7 @@ class TakesAllGatesForOne(Session):
         self.instance = b"any"
 
 
-class SendsOutdatedGroups(EventLog):
+class SendsOutdatedGroups(GateLog):
     """Does not notice that groups became invalid while they were looked up."""
 
     def is_valid(self, partition: str, user: str, since: int) -> bool:
@@ -141,7 +141,7 @@ class TakesAllGatesForOneParts(Parts):
 
 
 class SendsOutdatedGroupsParts(Parts):
-    event_log = SendsOutdatedGroups
+    log = SendsOutdatedGroups
 
 
 class NoClockMarginParts(Parts):

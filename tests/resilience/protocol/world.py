@@ -13,7 +13,7 @@ from typing import Final
 
 from queuegate.gate.session import GateSession
 from queuegate_server.sync.barrier import Barrier, Leases
-from queuegate_server.sync.event_log import EventLog
+from queuegate_server.sync.change_log import GateLog
 from queuegate_server.sync.session import Session, SyncRights
 from tests.resilience.protocol.gate_model import (
     PARTITION,
@@ -74,7 +74,7 @@ class Parts:
 
     gate_session: type[GateSession] = GateSession
     session: type[Session] = Session
-    event_log: type[EventLog] = EventLog
+    log: type[GateLog] = GateLog
     leases: type[Leases] = Leases
 
 
@@ -112,7 +112,7 @@ class World(Clocks):
             self.act("server receives", index, parts)
 
     def _start(self, parts: type[Parts], now: float) -> None:
-        self.log = parts.event_log(b"process no. %02d%02d" % (self.server, self.restarts))
+        self.log = parts.log(b"process no. %02d%02d" % (self.server, self.restarts))
         self.leases = parts.leases(now)
         self.policies = VersionPolicies(self.policy)
 

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Callable, Collection
 
-from queuegate_server.fleet.lease import ReplicaLease
+from queuegate_server.fleet.replica_log import ReplicaLease
 from queuegate_server.identity.cache import GroupCache
 from queuegate_server.identity.group_resolver import GroupResolver, Resolution
 from queuegate_server.identity.guarded_resolver import GuardedResolver

@@ -9,7 +9,7 @@ import pytest
 
 from queuegate.gate import bounds, outbox, reflector, replica, session, silence
 from queuegate_server.rpc import sync_validation, validation
-from queuegate_server.sync import event_log, shipping
+from queuegate_server.sync import change_log, compiler
 from queuegate_server.sync import session as server
 
 GO: Final = Path("client/go/queuegate")
@@ -86,10 +86,10 @@ def test_a_gate_believes_no_longer_lease_than_the_server_grants() -> None:
     assert bounds.MAX_LEASE_SECONDS == server.LEASE
     assert bounds.MIN_PING_SECONDS < server.PING_INTERVAL < bounds.MAX_PING_SECONDS
     assert bounds.MAX_DIGEST_BYTES == sync_validation.MAX_DIGEST_BYTES
-    assert bounds.MAX_EPOCH_BYTES == event_log.EPOCH_BYTES
+    assert bounds.MAX_EPOCH_BYTES == change_log.EPOCH_BYTES
     assert bounds.MAX_ANNOUNCED_BYTES < sync_validation.MAX_PARTITION_CHARACTERS
     assert bounds.MAX_PARTITIONS == sync_validation.MAX_PARTITIONS
     assert bounds.MAX_REFUSED == sync_validation.MAX_REPORTED
-    assert bounds.MAX_FORGOTTEN >= event_log.MAX_INVALIDATED
-    assert bounds.MAX_MESSAGE_BYTES > 2 * shipping.MAX_PART_BYTES
+    assert bounds.MAX_FORGOTTEN >= change_log.MAX_INVALIDATED
+    assert bounds.MAX_MESSAGE_BYTES > 2 * compiler.MAX_PART_BYTES
     assert bounds.MAX_PATH_BYTES == validation.MAX_QUEUE_BYTES

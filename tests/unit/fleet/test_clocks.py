@@ -2,7 +2,7 @@
 
 import pytest
 
-from queuegate_server.fleet.clocks import SETTLING_SECONDS, Clock, ClockWatch
+from queuegate_server.fleet.health import SETTLING_SECONDS, Clock, ClockWatch
 
 
 @pytest.mark.parametrize(

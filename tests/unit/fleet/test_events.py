@@ -7,7 +7,7 @@ import pytest
 from queuegate_server.fleet.events import (
     MAX_NAMES_BYTES,
     Change,
-    Malformed,
+    MalformedValue,
     ReplicaStatus,
     decode_event,
     decode_status,
@@ -16,7 +16,7 @@ from queuegate_server.fleet.events import (
     event_parts,
 )
 from queuegate_server.fleet.keys import LogPosition, Signer
-from queuegate_server.sync.event_log import MAX_INVALIDATED
+from queuegate_server.sync.change_log import MAX_INVALIDATED
 
 SIGNER = Signer(b"s" * 32, "event")
 POSITION = LogPosition(b"e" * 16, 7, b"nonce")
@@ -37,9 +37,9 @@ def test_an_event_is_read_as_it_was_written() -> None:
 @pytest.mark.parametrize("field", [b"id", b"previous", b"event", b"mac"])
 def test_an_event_of_somebody_else_is_refused(field: bytes) -> None:
     for value in (b"", b"x", fields()[field] + b" "):
-        with pytest.raises(Malformed):
+        with pytest.raises(MalformedValue):
             decode_event(SIGNER, POSITION.epoch, (7, 0), fields() | {field: value})
-    with pytest.raises(Malformed):
+    with pytest.raises(MalformedValue):
         decode_event(
             SIGNER, POSITION.epoch, (7, 0), {k: v for k, v in fields().items() if k != field}
         )
@@ -53,7 +53,7 @@ def test_an_event_cannot_be_moved_or_taken_to_another_fleet() -> None:
         (Signer(b"t" * 32, "event"), POSITION.epoch, (7, 0)),
         (Signer(b"s" * 32, "status"), POSITION.epoch, (7, 0)),
     ):
-        with pytest.raises(Malformed):
+        with pytest.raises(MalformedValue):
             decode_event(signer, epoch, place, fields())
 
 
@@ -73,7 +73,7 @@ def test_an_event_of_a_later_version_is_not_taken_for_carried_out() -> None:
     content = b'{"kind":"drain","partition":"","users":[],"is_awaited":false}'
     mac = SIGNER.mac(*event_parts(POSITION, b"previous", content))
     written = {b"id": POSITION.nonce, b"previous": b"previous", b"event": content, b"mac": mac}
-    with pytest.raises(Malformed):
+    with pytest.raises(MalformedValue):
         decode_event(SIGNER, POSITION.epoch, (POSITION.sequence, 0), written)
 
 
@@ -101,8 +101,8 @@ def test_a_status_is_read_as_it_was_written_and_not_otherwise() -> None:
         is None
     )
     for changed in (b"", data[:-1], data + b" ", b"x" * 40):
-        with pytest.raises(Malformed):
+        with pytest.raises(MalformedValue):
             decode_status(SIGNER, changed)
     unknown = b'{"surprise":1}'
-    with pytest.raises(Malformed):
+    with pytest.raises(MalformedValue):
         decode_status(SIGNER, SIGNER.mac(unknown) + unknown)

@@ -10,8 +10,8 @@ from queuegate_server.fleet.connection import StoreUnavailable
 from queuegate_server.fleet.events import Change, Event
 from queuegate_server.fleet.keys import LogPosition
 from queuegate_server.fleet.session import FleetSession
+from queuegate_server.sync.change_log import POLICY_CHANGED, StateChange
 from queuegate_server.sync.changes import NotReached
-from queuegate_server.sync.event_log import POLICY_CHANGED, StateChange
 
 EPOCH = b"e" * 16
 HEAD = LogPosition(EPOCH, 7, b"nonce 7")

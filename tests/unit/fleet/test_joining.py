@@ -45,7 +45,7 @@ class Parts:
     def invalidate_gates(self) -> None:
         self.gates_dropped += 1
 
-    async def drop_groups(self, _partition: str, _users: object) -> int:
+    async def invalidate_cache(self, _partition: str, _users: object) -> int:
         return 0
 
     async def read_policy(self) -> Any:

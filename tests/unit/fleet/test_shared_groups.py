@@ -6,13 +6,13 @@ from collections.abc import AsyncIterator, Callable
 import pytest
 
 from queuegate_server.fleet.keys import Keys, Signer
-from queuegate_server.fleet.lease import ReplicaLease
+from queuegate_server.fleet.replica_log import ReplicaLease
 from queuegate_server.fleet.shared_groups import (
     CLOCK_SKEW,
     MAX_VALUE_BYTES,
     GroupCounts,
+    InvalidValue,
     PartitionGroups,
-    Refused,
     ValueCodec,
 )
 from queuegate_server.identity.resolver import KnownUser, NoSuchUser
@@ -355,10 +355,10 @@ def test_values_are_bound_in_time_and_size() -> None:
             if is_valid:
                 assert codec.decode(KEY, value) == (position, answer)
             else:
-                with pytest.raises(Refused, match="expired"):
+                with pytest.raises(InvalidValue, match="expired"):
                     codec.decode(KEY, value)
     large = SharedAnswer(KnownUser(("g" * MAX_VALUE_BYTES,)), clock.now, clock.now + 60)
     assert codec.encode(KEY, position, large) is None
     content = b"[2]"
-    with pytest.raises(Refused, match="format"):
+    with pytest.raises(InvalidValue, match="format"):
         codec.decode(KEY, signer.mac(KEY.encode(), content) + content)

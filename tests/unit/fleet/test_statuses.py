@@ -31,14 +31,13 @@ async def test_what_no_replica_has_written_is_removed_if_it_stays() -> None:
     reader = StatusReader(SIGNER)
     both = answer(GARBAGE, written(A))
     assert await reader.read(*both, is_complete=True) == [A]
-    assert not reader.has_removable
+    assert reader.removal([]) == []
     assert await reader.read(*both, is_complete=True) == [A]
-    assert reader.has_removable
     assert reader.removal([]) == [GARBAGE[0], sha1(GARBAGE[1])]
     assert reader.removal([]) == []
     other = (GARBAGE[0], b"\1" * 40)
     assert await reader.read(*answer(other), is_complete=True) == []
-    assert not reader.has_removable
+    assert reader.removal([]) == []
     assert reader.rejected == 1
 
 

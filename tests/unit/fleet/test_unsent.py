@@ -8,7 +8,7 @@ import pytest
 from queuegate_server.fleet.connection import StoreUnavailable
 from queuegate_server.fleet.events import Change, LogState
 from queuegate_server.fleet.keys import LogPosition
-from queuegate_server.fleet.member import APPEND_SECONDS, FleetMember, NotAppended
+from queuegate_server.fleet.member import APPEND_SECONDS, AppendFailure, FleetMember
 from queuegate_server.fleet.refusals import Refusals
 from queuegate_server.fleet.session import MAX_UNSENT, FleetSession
 
@@ -19,13 +19,7 @@ def cut_off(stream: object = None, clock: Callable[[], float] = lambda: 0.0) -> 
     """Return a replica that is never started."""
     unused = cast("Any", None)
     return FleetMember(
-        FleetSession("id", "a", clock()),
-        cast("Any", stream),
-        Refusals(),
-        engine=unused,
-        local=unused,
-        hub=unused,
-        clock=clock,
+        FleetSession("id", "a", clock()), cast("Any", stream), Refusals(), unused, clock
     )
 
 
@@ -52,7 +46,7 @@ async def test_a_change_waits_while_others_append_all_the_time(
     before = dict(member.session.unsent)
 
     async def append(*_: object, **__: float) -> LogPosition:
-        raise NotAppended
+        raise AppendFailure
 
     monkeypatch.setattr(member, "append", append)
     await member._send_unsent(HEAD)
@@ -62,7 +56,7 @@ async def test_a_change_waits_while_others_append_all_the_time(
 async def test_events_that_were_not_appended_are_not_expected() -> None:
     member = cut_off()
     for _ in range(100):
-        with pytest.raises(NotAppended):
+        with pytest.raises(AppendFailure):
             await member.append(Change("reload"))
     assert not member.session._own
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from queuegate_server.sync.barrier import EARLIER_PROCESS, Leases
-from queuegate_server.sync.event_log import EventLog
+from queuegate_server.sync.change_log import GateLog
 from queuegate_server.sync.session import CLOCK_MARGIN, LEASE, Session, ShippedPolicy, SyncRights
 from tests.support.sync_stream import sync_request
 
@@ -23,7 +23,7 @@ class Streams:
     """The leases of a server, and its changes."""
 
     def __init__(self) -> None:
-        self.log = EventLog(b"12345678")
+        self.log = GateLog(b"12345678")
         self.leases = Leases(START)
 
     def open(

@@ -14,7 +14,7 @@ from queuegate.policy.queue import QueueAcls
 from queuegate.policy.tree import Partition, PartitionBuilder, build_partition
 from queuegate.v1 import sync_pb2
 from queuegate_server.engine import ServedPartition
-from queuegate_server.sync import compiler, shipping
+from queuegate_server.sync import compiler
 from queuegate_server.sync.compiler import ChainCompiler
 from tests.support.compiled_policies import local_partition
 from tests.support.generators.policies import policy_text, random_queues
@@ -24,12 +24,12 @@ DIGEST = """
 import asyncio, sys
 from queuegate_server.formats.registry import load_policy
 from queuegate_server.engine import ServedPartition
-from queuegate_server.sync import shipping
+from queuegate_server.sync import compiler
 from tests.support.snapshots import groups_named_as_users
 text = sys.stdin.buffer.read()
 partition = load_policy("yunikorn", text, "queues.yaml").partitions["default"]
 served = ServedPartition(partition, groups_named_as_users(), True)
-shipped = asyncio.run(shipping._ship(served, 1))
+shipped = asyncio.run(compiler._ship(served, 1))
 parts = b"".join(part.SerializeToString(deterministic=True) for part in shipped.parts)
 print(shipped.checksum.hex(), parts.hex())
 """
@@ -58,7 +58,7 @@ def test_equal_policies_have_equal_bytes_in_every_process() -> None:
 
 async def checksum(partition: Partition, *, trusts: bool = True) -> bytes:
     served = ServedPartition(partition, groups_named_as_users(), trusts)
-    return (await shipping._ship(served, 1)).checksum
+    return (await compiler._ship(served, 1)).checksum
 
 
 def tree(submit: str, admin: str = "") -> Partition:
@@ -111,12 +111,12 @@ def test_equal_lists_are_written_in_the_same_order_in_one_step_or_several(
 
 async def test_a_large_policy_has_several_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compiler, "_STEP_QUEUES", 50)
-    monkeypatch.setattr(shipping, "MAX_PART_BYTES", 2_000)
+    monkeypatch.setattr(compiler, "MAX_PART_BYTES", 2_000)
     queues = [QueueAcls("root", parse(""), parse(""))]
     queues += [QueueAcls(f"root.q{each}", parse(f"u{each}"), parse("")) for each in range(500)]
     partition = build_partition("default", "", queues)
     served = ServedPartition(partition, groups_named_as_users(), True)
-    shipped = await shipping._ship(served, 7)
+    shipped = await compiler._ship(served, 7)
     assert len(shipped.parts) > 3
     assert all(part.ByteSize() < 4_000 for part in shipped.parts)
     tables = PolicyTables()

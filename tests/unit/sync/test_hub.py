@@ -11,9 +11,9 @@ from queuegate.policy.tree import Policy, build_partition
 from queuegate_server.engine import Engine, NotReady, ServedPartition, Snapshot
 from queuegate_server.identity.group_resolver import GroupResolver
 from queuegate_server.sync import hub as module
+from queuegate_server.sync.compiler import ship
 from queuegate_server.sync.hub import CannotShip, SyncHub
 from queuegate_server.sync.session import Session, ShippedPolicy, SyncRights
-from queuegate_server.sync.shipping import ship
 from tests.support.fakes.clock import ManualClock
 from tests.support.snapshots import groups_named_as_users, zero
 from tests.support.sync_stream import sync_request

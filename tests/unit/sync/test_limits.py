@@ -7,8 +7,8 @@ from queuegate import _channel
 from queuegate.gate import reflector, reporter, session, silence
 from queuegate.policy.decision import RULES
 from queuegate_server.rpc import sync_service, sync_validation
+from queuegate_server.sync import compiler
 from queuegate_server.sync import session as server
-from queuegate_server.sync import shipping
 
 GO = Path(__file__).resolve().parents[3] / "client" / "go" / "queuegate"
 _UNITS = {"": 1, "time.Second": 1, "time.Millisecond": 0.001}
@@ -44,4 +44,4 @@ def test_a_dead_stream_is_noticed_before_its_lease_ends() -> None:
 
 
 def test_parts_of_policies_are_received() -> None:
-    assert 2 * shipping.MAX_PART_BYTES < _channel.MAX_RECEIVE_BYTES
+    assert 2 * compiler.MAX_PART_BYTES < _channel.MAX_RECEIVE_BYTES

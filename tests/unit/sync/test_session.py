@@ -9,7 +9,7 @@ from queuegate.policy.decision import RULES
 from queuegate.v1 import cursor_pb2, sync_pb2, user_groups_pb2
 from queuegate_server.fleet.fence import OrderFence
 from queuegate_server.sync import session as module
-from queuegate_server.sync.event_log import POLICY_CHANGED, EventLog, StateChange
+from queuegate_server.sync.change_log import POLICY_CHANGED, GateLog, StateChange
 from queuegate_server.sync.session import (
     InvalidSync,
     OfferedGroups,
@@ -68,8 +68,8 @@ def kinds(session: Session) -> list[str]:
 
 
 @pytest.fixture
-def log() -> EventLog:
-    return EventLog(b"12345678")
+def log() -> GateLog:
+    return GateLog(b"12345678")
 
 
 @pytest.fixture
@@ -77,28 +77,28 @@ def policies() -> Policies:
     return Policies(default=1, gpu=1)
 
 
-def opened(log: EventLog, policies: Policies, **fields: Any) -> Session:
+def opened(log: GateLog, policies: Policies, **fields: Any) -> Session:
     session = Session(log, policies, RIGHTS)
     assert session.next_response() is None
     session.receive(request("open", **fields), 0)
     return session
 
 
-def test_a_new_caller_gets_everything(log: EventLog, policies: Policies) -> None:
+def test_a_new_caller_gets_everything(log: GateLog, policies: Policies) -> None:
     session = opened(log, policies)
     assert kinds(session) == [
         "opened", "default part", "default part", "gpu part", "gpu part", "checkpoint",
     ]  # fmt: skip
 
 
-def test_a_caller_gets_the_partitions_that_it_names(log: EventLog, policies: Policies) -> None:
+def test_a_caller_gets_the_partitions_that_it_names(log: GateLog, policies: Policies) -> None:
     session = opened(log, policies, partitions=["gpu", "no"])
     assert kinds(session) == ["opened", "gpu part", "gpu part", "checkpoint"]
     log.invalidate("default", ["alice"])
     assert kinds(session) == ["checkpoint"]
 
 
-def test_a_policy_that_the_caller_holds_is_not_sent(log: EventLog, policies: Policies) -> None:
+def test_a_policy_that_the_caller_holds_is_not_sent(log: GateLog, policies: Policies) -> None:
     held = [
         sync_pb2.HeldPolicy(partition="default", checksum=b"1"),
         sync_pb2.HeldPolicy(partition="old", checksum=b"9"),
@@ -109,7 +109,7 @@ def test_a_policy_that_the_caller_holds_is_not_sent(log: EventLog, policies: Pol
     ]  # fmt: skip
 
 
-def test_a_caller_that_resumes_gets_the_changes(log: EventLog, policies: Policies) -> None:
+def test_a_caller_that_resumes_gets_the_changes(log: GateLog, policies: Policies) -> None:
     log.policy_changed()
     held = [sync_pb2.HeldPolicy(partition=name, checksum=b"1") for name in ("default", "gpu")]
     resume = {"epoch": log.epoch, "sequence": log.head}
@@ -125,7 +125,7 @@ def test_a_caller_that_resumes_gets_the_changes(log: EventLog, policies: Policie
 
 
 def test_a_policy_that_the_caller_does_not_get_is_removed_at_once(
-    log: EventLog, policies: Policies
+    log: GateLog, policies: Policies
 ) -> None:
     held = [sync_pb2.HeldPolicy(partition=name, checksum=b"1") for name in ("default", "old")]
     resume = {"epoch": log.epoch, "sequence": log.head}
@@ -137,7 +137,7 @@ def test_a_policy_that_the_caller_does_not_get_is_removed_at_once(
 
 @pytest.mark.parametrize("resume", [{"epoch": b"other", "sequence": 0}, {"sequence": 9}])
 def test_a_caller_of_another_process_starts_anew(
-    log: EventLog, policies: Policies, resume: dict[str, Any]
+    log: GateLog, policies: Policies, resume: dict[str, Any]
 ) -> None:
     session = opened(log, policies, resume={"epoch": log.epoch, **resume})
     first = session.next_response()
@@ -146,7 +146,7 @@ def test_a_caller_of_another_process_starts_anew(
 
 
 def test_a_caller_that_is_too_slow_starts_anew(policies: Policies) -> None:
-    log = EventLog(b"12345678", max_events=2)
+    log = GateLog(b"12345678", max_changes=2)
     session = opened(log, policies)
     kinds(session)
     for _ in range(3):
@@ -193,7 +193,7 @@ def opened_after_a_move(
     Returns:
         The partitions whose groups it keeps, and what it is sent.
     """
-    session = Session(EventLog(b"12345678"), policies, RIGHTS, "", fleet)
+    session = Session(GateLog(b"12345678"), policies, RIGHTS, "", fleet)
     held = [
         sync_pb2.HeldPolicy(partition=name, checksum=b"1", resolver_fingerprint=source)
         for name, source in sources.items()
@@ -246,7 +246,7 @@ def test_a_caller_keeps_no_groups_of_partitions_that_it_does_not_get(policies: P
     assert "forget default sam sue" in sent
 
 
-def test_a_checkpoint_names_the_change_of_the_fleet(log: EventLog, policies: Policies) -> None:
+def test_a_checkpoint_names_the_change_of_the_fleet(log: GateLog, policies: Policies) -> None:
     fleet = ScriptedFleetEvents(*EVENTS.events)
     session = Session(log, policies, RIGHTS, "", fleet)
     session.receive(request("open"), 0)
@@ -262,7 +262,7 @@ def test_a_checkpoint_names_the_change_of_the_fleet(log: EventLog, policies: Pol
 
 
 def test_a_lease_comes_after_the_newest_change_of_the_fleet(
-    log: EventLog, policies: Policies
+    log: GateLog, policies: Policies
 ) -> None:
     """The event of a change of this server is applied after the change was sent."""
     fleet = ScriptedFleetEvents(*EVENTS.events)
@@ -284,7 +284,7 @@ def test_a_lease_comes_after_the_newest_change_of_the_fleet(
     assert answers() == ["pong"], "what it has been sent before is still true"
 
 
-def forgotten(session: Session, log: EventLog, users: Iterable[list[str]]) -> list[str]:
+def forgotten(session: Session, log: GateLog, users: Iterable[list[str]]) -> list[str]:
     kinds(session)
     for names in users:
         log.invalidate("default", names)
@@ -292,7 +292,7 @@ def forgotten(session: Session, log: EventLog, users: Iterable[list[str]]) -> li
 
 
 def test_a_storm_becomes_all_users(
-    log: EventLog, policies: Policies, monkeypatch: pytest.MonkeyPatch
+    log: GateLog, policies: Policies, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "MAX_INVALIDATED", 3)
     few = forgotten(opened(log, policies), log, [["a"], ["b"], ["a", "b"]])
@@ -301,7 +301,7 @@ def test_a_storm_becomes_all_users(
     assert many == ["forget default", "checkpoint"]
 
 
-def test_a_pong_comes_after_all_changes(log: EventLog, policies: Policies) -> None:
+def test_a_pong_comes_after_all_changes(log: GateLog, policies: Policies) -> None:
     session = opened(log, policies)
     session.receive(request("ping", id=7), 100.0)
     log.invalidate("default", ["a"])
@@ -309,7 +309,7 @@ def test_a_pong_comes_after_all_changes(log: EventLog, policies: Policies) -> No
     assert session.lease_until == 100.0 + module.LEASE + module.CLOCK_MARGIN
 
 
-def test_groups_that_were_forgotten_are_not_sent(log: EventLog, policies: Policies) -> None:
+def test_groups_that_were_forgotten_are_not_sent(log: GateLog, policies: Policies) -> None:
     session = opened(log, policies)
     kinds(session)
     for user in ("a", "b"):
@@ -321,7 +321,7 @@ def test_groups_that_were_forgotten_are_not_sent(log: EventLog, policies: Polici
         session.offer(OfferedGroups(groups, log.head))
     log.invalidate("default", ["a"])
     assert kinds(session) == ["forget default a", "checkpoint", "user_groups"]
-    assert session.outdated == [("default", "a")]
+    assert session.invalidated == [("default", "a")]
 
 
 @pytest.mark.parametrize(
@@ -335,7 +335,7 @@ def test_groups_that_were_forgotten_are_not_sent(log: EventLog, policies: Polici
     ],
 )
 def test_messages_that_have_no_place(
-    log: EventLog, policies: Policies, messages: list[sync_pb2.SyncRequest], fault: str
+    log: GateLog, policies: Policies, messages: list[sync_pb2.SyncRequest], fault: str
 ) -> None:
     session = Session(log, policies, RIGHTS)
     *valid, wrong = messages
@@ -345,7 +345,7 @@ def test_messages_that_have_no_place(
         session.receive(wrong, 0)
 
 
-def test_a_caller_that_drains_or_gives_up_gets_no_lease(log: EventLog, policies: Policies) -> None:
+def test_a_caller_that_drains_or_gives_up_gets_no_lease(log: GateLog, policies: Policies) -> None:
     session = opened(log, policies, rules=[RULES])
     kinds(session)
     session.receive(request("ping", id=1), 100.0)
@@ -361,7 +361,7 @@ def test_a_caller_that_drains_or_gives_up_gets_no_lease(log: EventLog, policies:
 
 @pytest.mark.parametrize(("rules", "may"), [([RULES], True), ([RULES + 1], False), ([], False)])
 def test_only_a_caller_that_knows_the_rules_may_decide(
-    log: EventLog, policies: Policies, rules: list[int], *, may: bool
+    log: GateLog, policies: Policies, rules: list[int], *, may: bool
 ) -> None:
     session = opened(log, policies, rules=rules)
     first = session.next_response()
@@ -369,7 +369,7 @@ def test_only_a_caller_that_knows_the_rules_may_decide(
     assert first.opened.local_decisions is may
 
 
-def test_the_size_of_groups_that_wait_is_known(log: EventLog, policies: Policies) -> None:
+def test_the_size_of_groups_that_wait_is_known(log: GateLog, policies: Policies) -> None:
     session = opened(log, policies)
     kinds(session)
     for user in ("a", "b"):

@@ -2,14 +2,14 @@
 
 import pytest
 
-from queuegate_server.sync import event_log
-from queuegate_server.sync.event_log import POLICY_CHANGED, EventLog, StateChange
+from queuegate_server.sync import change_log
+from queuegate_server.sync.change_log import POLICY_CHANGED, GateLog, StateChange
 
 SERVER = b"8 bytes."
 
 
 def test_changes_are_numbered_and_kept() -> None:
-    log = EventLog(SERVER)
+    log = GateLog(SERVER)
     assert log.head == 0
     assert log.policy_changed() == 1
     assert log.invalidate("default", ["a", "b"]) == 2
@@ -23,15 +23,15 @@ def test_changes_are_numbered_and_kept() -> None:
     ("sequence", "kept"), [(-1, False), (0, False), (1, True), (4, True), (5, False)]
 )
 def test_the_oldest_changes_are_dropped(sequence: int, *, kept: bool) -> None:
-    log = EventLog(SERVER, max_events=3)
+    log = GateLog(SERVER, max_changes=3)
     for _ in range(4):
         log.policy_changed()
     assert log.has_all_since(sequence) is kept
 
 
 def test_names_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(event_log, "MAX_NAMES", 5)
-    log = EventLog(SERVER)
+    monkeypatch.setattr(change_log, "MAX_NAMES", 5)
+    log = GateLog(SERVER)
     for users in (["a", "b"], ["c", "d"], ["e"]):
         log.invalidate("default", users)
     assert log.has_all_since(0)
@@ -41,13 +41,13 @@ def test_names_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_many_names_are_all_users() -> None:
-    log = EventLog(SERVER)
-    log.invalidate("default", [str(number) for number in range(event_log.MAX_INVALIDATED + 1)])
+    log = GateLog(SERVER)
+    log.invalidate("default", [str(number) for number in range(change_log.MAX_INVALIDATED + 1)])
     assert log.since(0) == [StateChange("default")]
 
 
 def test_groups_are_valid_until_they_are_forgotten() -> None:
-    log = EventLog(SERVER, max_events=3)
+    log = GateLog(SERVER, max_changes=3)
     log.invalidate("other", ["alice"])
     log.invalidate("default", ["bob"])
     assert log.is_valid("default", "alice", 0)
@@ -62,7 +62,7 @@ def test_groups_are_valid_until_they_are_forgotten() -> None:
 
 
 def test_a_change_is_known_to_its_process_and_to_all_workers() -> None:
-    log, colleague, stranger = EventLog(SERVER), EventLog(SERVER), EventLog(b"another.")
+    log, colleague, stranger = GateLog(SERVER), GateLog(SERVER), GateLog(b"another.")
     log.policy_changed()
     assert log.epoch != colleague.epoch
     assert log.has_seen(log.epoch, 1)
