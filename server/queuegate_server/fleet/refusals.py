@@ -22,7 +22,6 @@ MAX_TEXT: Final = 200
 """Characters of an error of Redis that are shown."""
 _INNER_COMMAND: Final = re.compile(r"command of a script ([A-Z]+): (.*)", re.DOTALL)
 _NOISE: Final = re.compile(r"(?:,? with args beginning with| script: [0-9a-f]{40}).*", re.DOTALL)
-_AUTHENTICATION: Final = "correct fleet.username and fleet.password_file"
 _REMEDIES: Final[Mapping[str, str]] = {
     r"NOPERM(ISSION)?|(?i:no permissions?|can't run this command|can't access)": "grant the account"
     " in fleet.username the rights listed in the fleet guide",
@@ -30,7 +29,8 @@ _REMEDIES: Final[Mapping[str, str]] = {
     " commands",
     r"NOAUTH|(?i:authentication required|unauthenticated|already authenticated)": "Redis requires"
     " a password: set fleet.password_file, and fleet.username unless the account is `default`",
-    r"WRONGPASS|(?i:invalid (username|password)|authentication)": _AUTHENTICATION,
+    r"WRONGPASS|(?i:invalid (username|password)|authentication)": "correct fleet.username and"
+    " fleet.password_file",
     r"OOM|OUTOFMEMORY|(?i:maxmemory|out of memory)": "give Redis more memory, and set"
     " maxmemory-policy volatile-ttl",
     r"READONLY|(?i:read only replica)": "fleet.url must name the master, or the sentinels that know"
@@ -67,8 +67,6 @@ def refusal(command: str, error: BaseException) -> str:
         command, text = inner[1], inner[2]
     kind = type(error).__name__
     remedy = _remedy(_REMEDIES, f"{kind.removesuffix('Error').upper()} {text}")
-    if not remedy and isinstance(error, AuthenticationError):
-        remedy = _AUTHENTICATION
     sentence = f"Redis refuses {command} ({kind}: {shown(text)})"
     return f"{sentence}: {remedy}" if remedy else sentence
 
