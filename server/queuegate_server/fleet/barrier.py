@@ -86,8 +86,7 @@ class Peers:
             statuses: The statuses.
             now: The time on the own clock, after they were read.
             epoch: Identifies the history that Redis had; empty if it had none.
-            is_complete: Whether Redis has returned all statuses. If not, barriers wait for unknown
-                replicas, as after the beginning of a history.
+            is_complete: Whether these are all. If not, barriers wait for unknown replicas.
         """
         others = [status for status in statuses if status.instance != self.instance]
         if not is_complete:
@@ -131,8 +130,8 @@ class Peers:
         return max(self._began_by, self._incomplete_at) if epoch == self._epoch else now
 
     def follows(self, epoch: bytes, now: float) -> bool | None:
-        """Return whether a replica follows a history: it has sent a heartbeat since it was first
-        seen. None while a replica that may has yet to send another heartbeat.
+        """Return whether a replica follows a history and has sent a heartbeat since it was first
+        seen; None while one may still do so.
         """
         named = [peer for peer in self._peers.values() if peer.status.epoch == epoch.hex()]
         if any(peer.seen_at > peer.known_since for peer in named):

@@ -2,17 +2,17 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Coroutine
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final
 
 from queuegate_server.fleet.barrier import FleetBarrier
 from queuegate_server.fleet.connection import StoreUnavailable
 from queuegate_server.fleet.events import Change
 from queuegate_server.fleet.keys import LogPosition
 from queuegate_server.fleet.member import FleetMember
-from queuegate_server.policystore.reloader import ReloadState
 from queuegate_server.sync.changes import InvalidationResult, LocalChanges, NotReached, ReloadResult
 
-T = TypeVar("T")
+if TYPE_CHECKING:
+    from queuegate_server.policystore.reloader import ReloadState
 
 RELOAD_SECONDS: Final = 60.0
 """How long other replicas may take to read the policy."""
@@ -48,31 +48,26 @@ class FleetChanges:
             invalidated += await self._local.invalidate_groups(partition, users)
 
         change = Change.invalidate(partition, users, is_awaited=wait)
-        _, barrier = await self._carry_out(change, invalidate, wait=wait)
+        barrier = await self._carry_out(change, invalidate, wait=wait)
         return InvalidationResult(invalidated, barrier.event.cursor, barrier.waited_out)
 
     async def reload(self, *, wait: bool) -> ReloadResult:
         """Read the policy again, as `queuegate_server.sync.changes.Changes` describes."""
         change = Change("reload", is_awaited=wait)
-        invalid: ReloadState | None = None
+        states: list[ReloadState] = []
 
-        async def reload() -> ReloadState:
-            nonlocal invalid
-            state = await self._local.read_policy()
-            invalid = None if state.succeeded else state
-            return state
+        async def reload() -> None:
+            states.append(await self._local.read_policy())
 
         try:
-            state, barrier = await self._carry_out(
-                change, reload, wait=True, seconds=RELOAD_SECONDS
-            )
+            barrier = await self._carry_out(change, reload, wait=True, seconds=RELOAD_SECONDS)
         except NotReached as error:
-            if invalid is None:
+            if not states or states[-1].succeeded:
                 raise
             # The errors in the files come first: without them, there is nothing to distribute.
-            return ReloadResult(invalid, None, (), [str(error)])
+            return ReloadResult(states[-1], None, (), [str(error)])
         disagreeing = self._disagreeing(barrier)
-        return ReloadResult(state, barrier.event.cursor, barrier.waited_out, disagreeing)
+        return ReloadResult(states[-1], barrier.event.cursor, barrier.waited_out, disagreeing)
 
     def _disagreeing(self, barrier: FleetBarrier) -> list[str]:
         """Return how replicas differ from this one after a reload."""
@@ -97,23 +92,22 @@ class FleetChanges:
     async def _carry_out(
         self,
         change: Change,
-        take_effect: Callable[[], Awaitable[T]],
+        take_effect: Callable[[], Awaitable[None]],
         *,
         wait: bool,
         seconds: float = 0.0,
-    ) -> tuple[T, FleetBarrier]:
+    ) -> FleetBarrier:
         """Carry a change out here by `take_effect`, and in the other replicas, where it takes some
-        seconds; again if Redis loses its event before all of them have confirmed it. Return what
-        `take_effect` returned, and the barrier. Raises NotReached.
+        seconds; again if Redis loses its event before all have confirmed it. Raises NotReached.
         """
         if len(self._work) >= MAX_AT_ONCE:
             raise NotReached("too many changes are in progress, and nothing was changed: try again")
         reached = 1
         try:
             for _ in range(ATTEMPTS):
-                result, barrier = await self._shielded(self._append_effect(change, take_effect))
+                barrier = await self._shielded(self._append_effect(change, take_effect))
                 if not wait or await self._has_reached_all(change, barrier, seconds):
-                    return result, barrier
+                    return barrier
                 reached = max(reached, barrier.reached)
             cause = f"Redis lost the event {ATTEMPTS} times"
         except StoreUnavailable as error:
@@ -121,7 +115,7 @@ class FleetChanges:
         self._member.send_later(change)
         raise self._not_reached(change, reached, cause)
 
-    async def _shielded(self, work: Coroutine[Any, Any, T]) -> T:
+    async def _shielded(self, work: Coroutine[Any, Any, FleetBarrier]) -> FleetBarrier:
         """Finish work even if its call is cancelled: part of it may have taken effect."""
         task = asyncio.create_task(work)
         self._work.add(task)
@@ -134,20 +128,20 @@ class FleetChanges:
             task.exception()  # its caller may be gone
 
     async def _append_effect(
-        self, change: Change, take_effect: Callable[[], Awaitable[T]]
-    ) -> tuple[T, FleetBarrier]:
+        self, change: Change, take_effect: Callable[[], Awaitable[None]]
+    ) -> FleetBarrier:
         """Carry a change out here, and append its event. Raises StoreUnavailable."""
         pending = self._session.fence.begin(change.partition, change.users)
         event = None
         try:
-            result = await take_effect()
+            await take_effect()
             event = await self._append(change)
         except StoreUnavailable:
             self._member.send_later(change)  # here: the caller may be gone
             raise
         finally:
             self._session.fence.end(pending, event)
-        return result, self._session.barrier(event, self._clock())
+        return self._session.barrier(event, self._clock())
 
     async def _append(self, change: Change) -> LogPosition:
         """Append an event. Raises StoreUnavailable."""

@@ -35,11 +35,11 @@ class MalformedEntry(MalformedValue):
 
 
 class Change(NamedTuple):
-    """Something that all replicas must do."""
+    """Something that all replicas must do. One that does not know the kind joins again, and so
+    invalidates all groups and reads its policy.
+    """
 
     kind: Literal["invalidate", "reload"]
-    """A replica that does not know the kind of an event joins again, and so carries it out: it
-    invalidates all groups, and reads its policy."""
     partition: str = ""
     users: frozenset[str] = frozenset()
     """The users whose groups are invalid; empty for all of the partition."""

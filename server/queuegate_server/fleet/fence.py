@@ -53,8 +53,7 @@ class OrderFence:
     @property
     def cursor(self) -> cursor_pb2.Cursor | None:
         """The position as callers know it."""
-        position = self.position
-        return None if position is None else position.cursor
+        return None if self.position is None else self.position.cursor
 
     def kept_groups(
         self, request: sync_pb2.SyncOpen, fingerprints: Mapping[str, bytes]

@@ -38,16 +38,8 @@ def fleet_view(
     mistakes: Sequence[str],
     cause: str = "",
 ) -> FleetView:
-    """Return the fleet as a replica with this status sees it.
-
-    Args:
-        own: The status.
-        peers: The other replicas.
-        newest: The newest event that is known; None while it follows no history.
-        now: The time on its own clock, in seconds.
-        has_asked: Whether its first heartbeat was answered or has failed.
-        mistakes: As in the view.
-        cause: Why it cannot use Redis; empty if it can.
+    """Return the fleet as a replica with this status sees it at a time on its clock, in seconds. It
+    has asked when its first heartbeat was answered or has failed.
     """
     statuses = [(own, 0.0), *((peer.status, now - peer.seen_at) for peer in peers.values())]
     is_cut_off = bool(cause) and (has_asked or not own.is_starting)

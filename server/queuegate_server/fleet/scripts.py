@@ -104,14 +104,9 @@ APPEND: Final = Script(
     _STATE
     + f"""
 local appended = 0
-local turn = text(KEYS[6], {NONCE_BYTES})
-local left = call('PTTL', KEYS[6])
-if turn == ARGV[5] or left < 0 or left > tonumber(ARGV[9]) then
-  turn = ''
-end
-if turn ~= '' then
-  appended = 0
-elseif epoch == ARGV[1] and sequence == ARGV[2] and head == ARGV[3] then
+local turn, left = text(KEYS[6], {NONCE_BYTES}), call('PTTL', KEYS[6])
+local is_free = turn == '' or turn == ARGV[5] or left < 0 or left > tonumber(ARGV[9])
+if is_free and epoch == ARGV[1] and sequence == ARGV[2] and head == ARGV[3] then
   local added = redis.pcall('XADD', KEYS[4], 'MAXLEN', '~', ARGV[8], ARGV[4] .. '-0',
     'id', ARGV[5], 'previous', head, 'event', ARGV[6], 'mac', ARGV[7])
   call('DEL', KEYS[6])
@@ -126,7 +121,7 @@ elseif epoch == ARGV[1] and sequence == ARGV[2] and head == ARGV[3] then
   else
     error('command of a script XADD: ' .. added.err, 0)
   end
-elseif epoch == ARGV[1] then
+elseif is_free and epoch == ARGV[1] then
   call('SET', KEYS[6], ARGV[5], 'PX', ARGV[9])
 end
 local answer = state(11)

@@ -49,14 +49,8 @@ class FleetSession:
         version: str = "",
         new_nonce: Callable[[], bytes] = _random_nonce,
     ) -> None:
-        """Follow nothing yet.
-
-        Args:
-            instance: Identifies the process.
-            name: The name of the replica, for people.
-            now: The time on the replica's own clock, in seconds.
-            version: The version of queuegate.
-            new_nonce: Returns a nonce.
+        """Follow nothing yet. The instance identifies the process; the name of the replica and the
+        version of queuegate are for people. The time is that of the own clock, in seconds.
         """
         self.name: Final = name
         self.log: Final = ReplicaLog()
@@ -322,9 +316,8 @@ class FleetSession:
 
     def has_reached_all(self, barrier: FleetBarrier, now: float, seconds: float = 0.0) -> bool:
         """Return whether no other replica decides from the state before a change, which itself
-        takes some seconds. Leases have ended only if all of them were requested before the event
-        was appended, to a Redis that still has it: a heartbeat sent after their end must have been
-        answered.
+        takes some seconds. Leases have ended only if a heartbeat that was sent after their end was
+        answered by a Redis that still has the event: all were requested before it was appended.
         """
         if barrier.next_end(now, seconds) is not None:
             return False

@@ -40,12 +40,8 @@ class StatusReader:
     async def read(
         self, lengths: bytes, content: bytes, *, is_complete: bool
     ) -> list[ReplicaStatus]:
-        """Return the statuses in an answer. Raises ValueError.
-
-        Args:
-            lengths: The length of each field and of its value, in decimal digits.
-            content: The fields and values, one after the other.
-            is_complete: Whether the answer has all that Redis has.
+        """Return the statuses in an answer, which is complete if it has all that Redis has. The
+        content has the fields and values, whose lengths are in decimal digits. Raises ValueError.
         """
         statuses: list[ReplicaStatus] = []
         written = {} if is_complete else dict(self._written)

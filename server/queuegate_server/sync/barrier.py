@@ -12,13 +12,11 @@ from queuegate_server.sync.session import CLOCK_MARGIN, LEASE, Session
 
 EARLIER_PROCESS: Final = "callers of the previous process"
 
-_Caller = tuple[str, bytes]
-"""The name of a principal, and the instance of a gate."""
-
 
 class _Lease(NamedTuple):
     name: str
-    caller: _Caller
+    caller: tuple[str, bytes]
+    """The name of a principal, and the instance of a gate."""
     until: float
     session: Session | None
     """None if the stream has ended."""
@@ -69,7 +67,7 @@ class Leases:
         earlier = self._started + LEASE + CLOCK_MARGIN
         return Barrier(self, sequence, self._granted(now), earlier if now < earlier else None)
 
-    def newest(self, caller: _Caller) -> Session | None:
+    def newest(self, caller: tuple[str, bytes]) -> Session | None:
         """Return the newest open stream of a caller that identifies itself."""
         streams = (x for x in reversed(self._open) if (x.caller, x.instance) == caller)
         return next(streams, None) if caller[1] else None

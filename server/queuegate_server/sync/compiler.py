@@ -108,12 +108,10 @@ class ChainCompiler:
         self._lists: list[frozenset[str]] = []
         """The names of the levels in the current step, in the order of the table."""
         self._level_rows: list[tuple[int, ...]] = []
-        """Of the current step, as all that follow, in the order of `_LEVEL_COLUMNS`. Plain lists:
-        appending to a message takes longer."""
+        """Of the current step, like all that follow: appending to a message would take longer."""
         self._listed: list[int] = []
         self._end_reasons: list[access_pb2.Reason.ValueType] = []
         self._queue_rows: list[tuple[int, str, int, int]] = []
-        """In the order of `_QUEUE_COLUMNS`, as those of patterns."""
         self._created_rows: list[tuple[int, str, int, int]] = []
         self._text = 0
         """Characters of ACLs."""
@@ -242,9 +240,7 @@ class ChainCompiler:
         return self._levels - 1
 
     def _finish_step(self) -> Iterator[Rows]:
-        """List the names of the levels, sorted, and yield the rows of the current step. Very many
-        names take several steps.
-        """
+        """List the sorted names of the levels, in several steps if needed, and yield the rows."""
         lists, self._lists = self._lists, []
         for names in filter(None, lists):
             if len(names) > _STEP_NAMES:
