@@ -119,25 +119,26 @@ class Follower:
         self._applied.set()
         self._applied = asyncio.Event()
         if receipt.must_reload:
-            self._start_reload(self._reload(event))
+            self._start_reload(self._confirm(event))
         elif receipt.must_confirm:
             self._start(self._confirm(event))
         return True
 
-    async def _confirm(self, event: Event, *, has_failed: bool = False) -> None:
-        """Report a change as soon as no gate decides without it."""
+    async def _confirm(self, event: Event) -> None:
+        """Read the policy again if the change is a reload, and report the change as soon as no gate
+        decides without it.
+        """
+        has_failed = False
+        if event.change.is_reload:
+            try:
+                has_failed = not (await self._local.read_policy()).succeeded
+            except CannotShip:  # gates have no policy then, and ask
+                has_failed = True
         waited_out = await self._local.gates_follow() if event.change.is_awaited else ()
         self._session.confirmations.add(
             event.position.nonce, waited_out, self._clock(), has_failed=has_failed
         )
         self._wake()
-
-    async def _reload(self, event: Event) -> None:
-        try:
-            has_failed = not (await self._local.read_policy()).succeeded
-        except CannotShip:  # gates have no policy then, and ask
-            has_failed = True
-        await self._confirm(event, has_failed=has_failed)
 
     async def _confirm_join(self, head: LogPosition, *, must_reload: bool) -> None:
         """Confirm that neither this replica nor a gate decides from the state before it joined."""

@@ -65,8 +65,7 @@ class StatusReader:
                 written.pop(status.instance, None)
                 written[status.instance] = status.serial, value
         self._take_in(unsigned, is_complete=is_complete)
-        newest = [*written.items()][-MAX_KNOWN:]
-        self._written = written if is_complete else dict(newest)
+        self._written = written if is_complete else dict([*written.items()][-MAX_KNOWN:])
         return statuses
 
     def removal(self, statuses: Iterable[ReplicaStatus]) -> Sequence[str | bytes]:
