@@ -60,7 +60,7 @@ class Peers:
     """The other replicas of the fleet, as far as their statuses have been seen."""
 
     def __init__(self, instance: str, name: str) -> None:
-        """Know none yet, only the process and the name of this replica."""
+        """Start without peers; the identity and the name are those of this replica."""
         self.instance: Final = instance
         self.own_name: Final = name
         self._peers: dict[str, Peer] = {}
@@ -84,7 +84,7 @@ class Peers:
 
         Args:
             statuses: The statuses.
-            now: The time on the own clock, after they were read.
+            now: The time on this replica's clock, after they were read.
             epoch: Identifies the history that Redis had; empty if it had none.
             is_complete: Whether these are all. If not, barriers wait for unknown replicas.
         """
@@ -143,7 +143,7 @@ class Peers:
         return self._peers
 
     def duplicate_names(self) -> list[str]:
-        """Return the names that several replicas have which still send heartbeats."""
+        """Return the names shared by several replicas that still send heartbeats."""
         running = [peer for peer in self._peers.values() if peer.seen_at > peer.known_since]
         return [
             name
@@ -184,7 +184,7 @@ class FleetBarrier:
         Args:
             peers: Must have merged the statuses that Redis had when it appended the event.
             event: The change.
-            now: The time on the own clock, after the event was appended.
+            now: The time on this replica's clock, after the event was appended.
             has_event: Returns whether the history that this replica has applied contains an event.
             leases_timeout: As LEASES_TIMEOUT.
             isolation_timeout: As ISOLATION_TIMEOUT.
@@ -219,7 +219,7 @@ class FleetBarrier:
         return bool(self.waited_out) or self._unknown_until > -math.inf
 
     def next_end(self, now: float, extra: float = 0.0) -> float | None:
-        """Return when the next lease ends that has to be waited for; None if there is none.
+        """Return the end of the next lease to wait for; None if there is none.
         Replicas that are not silent get extra seconds for the change itself.
         """
         ends = [self._unknown_until] if now < self._unknown_until else []

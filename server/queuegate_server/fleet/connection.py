@@ -60,7 +60,7 @@ class StoreConnection:
     """Runs commands on Redis. Used from one event loop."""
 
     def __init__(self, fleet: Fleet, tag: str, refusals: Refusals) -> None:
-        """Connect to nothing yet. All keys share this hash tag, which names a node of a cluster."""
+        """Do not connect yet. All keys share this hash tag, which names a node of a cluster."""
         self._refusals = refusals
         self.tag: Final = tag
         self._fleet = fleet

@@ -34,7 +34,7 @@ class OrderFence:
     """Implements `shared_groups.Fence` and `FleetEvents` from the events that were applied."""
 
     def __init__(self, log: ReplicaLog, unsent: Collection[object]) -> None:
-        """Know of no pending change. While there are unsent changes, no shared groups are used."""
+        """Start without pending changes. While some are unsent, no shared groups are used."""
         self._log: Final = log
         self._unsent = unsent
         self._pending: set[PendingInvalidation] = set()
@@ -79,7 +79,7 @@ class OrderFence:
         return [*events, *(each.invalidated for each in self._unapplied())]
 
     def begin(self, partition: str, users: Collection[str]) -> PendingInvalidation:
-        """Accept no groups of these users (none named: of the partition) from now on."""
+        """Refuse the groups of these users, or of the partition if none is named."""
         pending = PendingInvalidation(StateChange(partition, frozenset(users)))
         self._pending = {*self._unapplied(), pending}
         return pending

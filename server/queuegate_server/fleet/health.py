@@ -79,7 +79,7 @@ class ClockWatch:
     """Watches for replicas whose clocks differ too much. Used from one event loop."""
 
     def __init__(self) -> None:
-        """Know of no difference."""
+        """Start without a difference."""
         self._names: tuple[str, str] | None = None
         self._since = math.inf
         self._sentence = ""
@@ -109,7 +109,7 @@ class Mistakes:
     """Mistakes in the settings of replicas, in sentences, and those that were logged."""
 
     def __init__(self, peers: Peers) -> None:
-        """Know of none yet."""
+        """Start without mistakes."""
         self._peers = peers
         self._clocks = ClockWatch()
         self._rejected = 0
@@ -117,7 +117,7 @@ class Mistakes:
         self._warned_of: Sequence[str] = ()
 
     def compare_clocks(self, own: Clock | None, now: float) -> None:
-        """Compare the clocks of the replicas that send heartbeats with the own one."""
+        """Compare the clocks of the replicas that send heartbeats with this one's."""
         running = [each for each in self._peers.all().values() if not each.is_silent(now)]
         clocks = {each.status.name: each.status.clock for each in running}
         self._clocks.update(clocks | {self._peers.own_name: own}, now)

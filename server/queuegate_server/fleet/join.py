@@ -31,7 +31,7 @@ class GroupSharing:
         clock: Callable[[], float],
         wall: Callable[[], float],
     ) -> None:
-        """Connect to nothing yet. Both clocks, also that of the lease, are in seconds."""
+        """Do not connect yet. `clock`, that of the lease, and `wall` return seconds."""
         for path in fleet.secrets:
             warn_of_mode(path, PUBLIC)
         self._keys = Keys(fleet.prefix)

@@ -83,5 +83,5 @@ class Signer:
 
 
 def framed(parts: Sequence[bytes]) -> bytes:
-    """Return parts as one text that no other parts have: each after its length."""
+    """Return parts as one unambiguous text: each after its length."""
     return b"".join(len(part).to_bytes(8) + part for part in parts)

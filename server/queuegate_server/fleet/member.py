@@ -86,7 +86,7 @@ class FleetMember:
         )
 
     async def close(self) -> None:
-        """Stop, and report that no lease is left: call it when no gate has one any more."""
+        """Stop, and report that no lease is left. Call it once no gate has one."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)

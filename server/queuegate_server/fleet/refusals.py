@@ -95,7 +95,7 @@ class Refusals:
     """The commands that Redis refuses this replica now. One for all connections of a replica."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        """Know of none; measure time by a clock, in seconds."""
+        """Start without refusals; the clock is in seconds."""
         self._clock = clock
         self._refused: dict[str, tuple[str, float]] = {}
         """A sentence for each command, and when it was last refused."""

@@ -1,4 +1,4 @@
-"""A replica's copy of the fleet's events, and its lease: until when its cache may answer.
+"""A replica's copy of the fleet's events, and its lease: how long its cache may answer.
 
 Pure: answers of Redis and times come in. Everything that does not fit into the order of events is a
 gap: the stream was trimmed, Redis was emptied or restored, another history has begun.

@@ -3,7 +3,7 @@
 A value carries the position in the fleet's order of events that its writer had applied before it
 asked the resolver. The reader accepts it only if it knows all events since then, and none of them
 invalidates the user. So an answer from before an invalidation is never used after it, however slow
-the lookup or the write was, and whoever stored it.
+the lookup or the write was, and whichever replica stored it.
 
 A replica that finds no value locks the lookup. The others wait a moment for its answer, so replicas
 that need a user at the same time make one lookup.
@@ -171,7 +171,7 @@ class PartitionGroups:
         return self._fence.position
 
     def _check_order(self, user: str, position: LogPosition) -> None:
-        """Raise InvalidValue if groups from a position may not hold any more."""
+        """Raise InvalidValue if groups from a position may no longer hold."""
         partition = self._codec.partition
         if self._position() is None or not self._fence.accepts(partition, user, position):
             raise InvalidValue("outdated")

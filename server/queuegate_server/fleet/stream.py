@@ -65,7 +65,7 @@ class Stream:
     async def heartbeat(
         self, status: ReplicaStatus, *, seconds: float = HEARTBEAT_BUDGET
     ) -> LogState:
-        """Write the own status; return the newest event and all statuses."""
+        """Write the status of this replica; return the newest event and all statuses."""
         args = (status.instance, encode_status(self._status_signer, status))
         try:
             return await self._ask(scripts.HEARTBEAT, args, seconds)

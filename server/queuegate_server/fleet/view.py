@@ -42,7 +42,7 @@ class FleetView(NamedTuple):
 
     @property
     def checksums(self) -> set[str]:
-        """The checksums of the policies that replicas serve which are not silent."""
+        """The checksums of the policies of replicas that are not silent."""
         return {each.checksum for each in self.replicas if each.state != "silent"}
 
     @property

@@ -96,8 +96,8 @@ class Barrier:
         """The names of callers whose lease ended before they had applied the change."""
 
     def next_end(self, now: float) -> float | None:
-        """Return when a lease ends that has to be waited for; None if nobody decides from the state
-        before the change. Leases are waited for one by one, so that a confirmation costs little.
+        """Return the end of the next lease to wait for; None if nobody decides from the state
+        before the change. Leases are waited for one by one, so a confirmation costs little.
         """
         while self._waiting:
             last = self._waiting[-1]

@@ -173,7 +173,7 @@ class SyncHub:
         return cursor_pb2.Cursor(epoch=self.log.epoch, sequence=self.log.head)
 
     def close(self) -> None:
-        """Ship nothing any more."""
+        """Stop shipping."""
         if self._shipping is not None:
             self._shipping.cancel()
             self._shipping = None
