@@ -48,8 +48,8 @@ class _QueueNamingEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_QueueNami
     """
 
 class QueueNaming(_QueueNaming, metaclass=_QueueNamingEnumTypeWrapper):
-    """How a partition names its queues, and which questions about them have the same answer for
-    everybody. A caller that does not know the value must ask the server.
+    """How a partition names its queues, and which questions no ACL decides. A caller that does not know
+    the value must ask the server.
     """
 
 QUEUE_NAMING_UNSPECIFIED: QueueNaming.ValueType  # 0
@@ -897,8 +897,8 @@ class PolicyPart(_message.Message):
     naming: Global___QueueNaming.ValueType
     """How the partition names its queues."""
     ambiguous_level: _builtins.int
-    """For QUEUE_NAMING_YARN_SHORT_NAMES: the level at which the chains of a name shared by several
-    queues share.
+    """For QUEUE_NAMING_YARN_SHORT_NAMES: the level at which the chain of a name that several queues
+    share begins.
     """
     @_builtins.property
     def names(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:

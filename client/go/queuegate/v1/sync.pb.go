@@ -25,8 +25,8 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// How a partition names its queues, and which questions about them have the same answer for
-// everybody. A caller that does not know the value must ask the server.
+// How a partition names its queues, and which questions no ACL decides. A caller that does not know
+// the value must ask the server.
 type QueueNaming int32
 
 const (
@@ -1645,8 +1645,8 @@ type PolicyPart struct {
 	ResolverFingerprint []byte `protobuf:"bytes,13,opt,name=resolver_fingerprint,json=resolverFingerprint,proto3" json:"resolver_fingerprint,omitempty"`
 	// How the partition names its queues.
 	Naming QueueNaming `protobuf:"varint,15,opt,name=naming,proto3,enum=queuegate.v1.QueueNaming" json:"naming,omitempty"`
-	// For QUEUE_NAMING_YARN_SHORT_NAMES: the level at which the chains of a name shared by several
-	// queues share.
+	// For QUEUE_NAMING_YARN_SHORT_NAMES: the level at which the chain of a name that several queues
+	// share begins.
 	AmbiguousLevel uint32 `protobuf:"varint,16,opt,name=ambiguous_level,json=ambiguousLevel,proto3" json:"ambiguous_level,omitempty"`
 	// The next names of users, groups and services. The parts of a policy form one table; so do their
 	// levels and their queues. An index counts from the first part.
