@@ -88,6 +88,7 @@ OFFLINE: list[tuple[str, int, str, str]] = [
     ),
     ("who-can root.@recovery@", 0, "", "nobody may submit to root.@recovery@"),
     ("who-can submit root.a", 2, "", "is an option: queuegate who-can root.a --access submit\n"),
+    ("who-can root.a submit", 2, "", "is an option: queuegate who-can root.a --access submit\n"),
     (
         "who-can --partition default admin root.a;b --all-pages",
         2,

@@ -22,6 +22,11 @@ CONTEXT: Final = {"help_option_names": ["-h", "--help"]}
 LIST_TIMEOUT: Final = 30.0
 """The default time limit of lists: a policy may have 100 000 queues, and a page of users needs the
 directory."""
+OF_SERVER: Final = (
+    *("admission", "convert", "diff", "ldap-check", "ldap-presets", "lint", "prove", "serve"),
+    *("test", "token", "validate"),
+)
+"""The commands of `queuegate-server`, which may not be installed."""
 _ASKED: Final = (
     *("user", "users", "action", "queue", "access", "partition", "prefix", "owner", "service"),
 )
@@ -50,6 +55,15 @@ class Group(Command, click.Group):
     """The same for the command group."""
 
     command_class = Command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command. The error about a command of `queuegate-server` says so."""
+        if args[0] in OF_SERVER:
+            message = f"{args[0]!r} is a command of the server: queuegate-server {args[0]}"
+            raise click.UsageError(message, ctx)
+        return super().resolve_command(ctx, args)
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the options, then the commands."""

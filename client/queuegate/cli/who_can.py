@@ -32,11 +32,13 @@ class _WhoCan(Command):
     """The command, which used to take the kind of access as its first argument."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Parse the arguments. The old form is refused with a hint to the new one."""
+        """Parse the arguments. The error about a kind of access among them names the option."""
         values, rest, _ = self.make_parser(ctx).parse_args([*args])
-        access = str(values.get("queue"))
-        if access in map(str, Access) and len(rest) == 1:
-            new = f"{ctx.command_path} {shlex.quote(rest[0])} --access {access}"
+        words = {str(values.get("queue")), *rest}
+        access = words & set(map(str, Access))
+        queues = words - access
+        if len(access) == len(queues) == len(rest) == 1:
+            new = f"{ctx.command_path} {shlex.quote(*queues)} --access {access.pop()}"
             raise click.UsageError(f"the kind of access is an option: {new}", ctx)
         return super().parse_args(ctx, args)
 

@@ -47,6 +47,7 @@ def command_group() -> "click.Group":
     import click
 
     from queuegate_server.cli.admission import admission
+    from queuegate_server.cli.command_group import CommandGroup
     from queuegate_server.cli.diff import diff
     from queuegate_server.cli.ldap_check import ldap_check, ldap_presets
     from queuegate_server.cli.policy_files import convert, lint, validate
@@ -68,7 +69,7 @@ def command_group() -> "click.Group":
         ldap_presets,
         token,
     )
-    group = click.Group(
+    group = CommandGroup(
         "queuegate-server",
         commands={command.name or "": command for command in commands},
         help="Serve, validate, lint and compare queue access policies of cluster schedulers.",
