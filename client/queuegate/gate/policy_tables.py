@@ -57,7 +57,7 @@ class PolicyTables:
         """
         self.created_submit, self.created_admin = _numbers(), _numbers()
         """Of each pattern: 1 more than the level at which its chain begins; 0: ask the server."""
-        self._lengths = _numbers()
+        self._lengths: list[int] = []
         """Of each level: how many levels its chain has."""
         self._ends: list[int] = []
         self._end_reasons: list[int] = []
@@ -88,8 +88,8 @@ class PolicyTables:
         self.reasons = dict(
             zip(self._ends, map(_REASONS.__getitem__, self._end_reasons), strict=True)
         )
-        self._lengths = self._queue_depths = self._created_depths = _numbers()
-        self._ends, self._end_reasons = [], []
+        self._queue_depths = self._created_depths = _numbers()
+        self._lengths, self._ends, self._end_reasons = [], [], []
 
     def listed_names(self, level: int) -> tuple[frozenset[str], frozenset[str], frozenset[str]]:
         """Return the users, the groups and the services that a level lists."""
@@ -120,16 +120,16 @@ class PolicyTables:
         self._end_reasons += rows.end_reasons
         counts = chain.from_iterable(zip(users, groups, services, strict=True))
         self.ends.fromlist([*accumulate(counts, initial=self.ends.pop())])
-        lengths = self._lengths
+        lengths, ends = self._lengths, self.ends
         for index, distance in enumerate(above, start):
             if distance:
                 lengths.append(lengths[index - distance] + 1)
                 continue
-            if self.ends[3 * index] != self.ends[3 * index + 3]:
+            if ends[3 * index] != ends[3 * index + 3]:
                 raise ValueError("the end of a chain lists names")
             lengths.append(1)
             self._ends.append(index)
-        if max(lengths, default=0) > bounds.MAX_CHAIN_LEVELS:
+        if max(lengths[start:], default=0) > bounds.MAX_CHAIN_LEVELS:
             raise ValueError(f"a chain has more than {bounds.MAX_CHAIN_LEVELS} levels")
 
     def _add_queues(self, rows: sync_pb2.QueueColumns) -> None:
