@@ -104,9 +104,10 @@ def validate(
 
     FILE may also be a spark-defaults.conf or a yarn-site.xml.
 
-    With --settings, each FILE is a queuegate.yaml. Checks its keys and values, the filters,
-    names and addresses of directories, the files that it names, and whether this machine has
-    what its resolvers need.
+    With --settings, each FILE is a queuegate.yaml, or a manifest with a ConfigMap that has
+    this key, as `kubectl kustomize` and `helm template` print it. Checks its keys and values,
+    the filters, names and addresses of directories, the files that it names, and whether this
+    machine has what its resolvers need.
 
     With --config, checks FILE as `serve --config CONFIG --policy FILE` would, including whether
     the resolvers that its partitions need can work, but without asking a directory. Without

@@ -10,7 +10,13 @@ from typing import Final
 from queuegate_server.cli.command import read_file, unreadable
 from queuegate_server.files.safe_open import open_regular
 from queuegate_server.files.watcher import BadFile
-from queuegate_server.formats.diagnostics import Diagnostic, Severity, sort_diagnostics
+from queuegate_server.formats.diagnostics import (
+    Diagnostic,
+    ParseError,
+    Severity,
+    sort_diagnostics,
+)
+from queuegate_server.formats.envelope import open_settings
 from queuegate_server.formats.registry import YUNIKORN, FormatOptions, load_policy
 from queuegate_server.identity.manager import unusable_resolvers
 from queuegate_server.identity.options import ResolverOptions
@@ -87,8 +93,12 @@ def check_start(config: Path, policies: Sequence[str]) -> Iterator[Checked]:
 
 
 def check_settings(data: bytes, name: str) -> Iterable[Diagnostic]:
-    """Return the diagnostics of a settings file."""
-    return _check(Path(name), data, [], {})[0]
+    """Return the diagnostics of a settings file, or of a manifest that contains the settings."""
+    try:
+        opened = open_settings(data, name)
+    except ParseError as error:
+        return [error.diagnostic(name)]
+    return opened.in_file(_check(Path(opened.file), opened.data, [], {})[0])
 
 
 def _check(

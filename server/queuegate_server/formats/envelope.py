@@ -1,6 +1,6 @@
-"""Extracts the policy from its envelope: a manifest of ConfigMaps, chart values, or gzip.
+"""Extracts a policy or settings from the envelope: a manifest of ConfigMaps, chart values, or gzip.
 
-Everything around the policy is blanked out, so that messages show lines and columns of the file.
+Everything around the text is blanked out, so that messages show lines and columns of the file.
 Where that is impossible, as with base64, the file name in messages includes the key.
 """
 
@@ -31,6 +31,8 @@ FORMATS_BY_KEY: Final[Mapping[str, str]] = {
     "capacity-scheduler.xml": "capacity-scheduler",
 }
 """The keys of ConfigMaps and chart values that hold a policy, with its format."""
+SETTINGS_KEY: Final = "queuegate.yaml"
+"""The key of ConfigMaps that holds the settings of queuegate-server."""
 _CHART_KEY: Final = "configuration"
 """The policy's key in old YuniKorn charts."""
 _CHART_VALUES: Final = "values"
@@ -52,19 +54,20 @@ _KEY: Final = re.compile(
 _PLAIN_POLICY: Final = re.compile(rb"^partitions[ \t]*:", re.MULTILINE)
 """The top-level key of a policy. A comment in a policy may look like an envelope."""
 _CONFIG_MAP: Final = re.compile(rb"""["']?kind["']?\s*:\s*["']?ConfigMap\b""")
+_API_VERSION: Final = re.compile(rb"""(?:^|[\s{,])["']?apiVersion["']?\s*:""")
 _XML_DECLARATION: Final = re.compile(r"<\?xml[^>]*\?>")
 _OTHER_DOCUMENT: Final = re.compile(r"^(?:---|\.\.\.|%)", re.MULTILINE)
 
 
 class Policy(NamedTuple):
-    """The text of a policy."""
+    """The text of a policy, or of settings."""
 
     data: bytes
     file: str
     indent: int = 0
     """The number of columns that each line was moved to the left."""
     key: str = ""
-    """The key that holds the policy; empty if there is no envelope."""
+    """The key that holds the text; empty if there is no envelope."""
 
     def in_file(self, diagnostics: Iterable[Diagnostic]) -> tuple[Diagnostic, ...]:
         """Return diagnostics of the text with the columns that they have in the file."""
@@ -90,7 +93,7 @@ class _Section:
 
 
 class _Value(NamedTuple):
-    """A value that may be a policy."""
+    """A value that may be a policy or settings."""
 
     key: str
     node: ScalarNode
@@ -112,6 +115,45 @@ def open_envelope(data: bytes, file: str, max_bytes: int = MAX_BYTES) -> Policy:
         else:
             break
     return opened
+
+
+def open_settings(data: bytes, file: str) -> Policy:
+    """Return the settings in a manifest with a ConfigMap. Any other text is returned unchanged.
+
+    Args:
+        data: The contents of a file.
+        file: The name that messages show.
+
+    Raises:
+        ParseError: The manifest cannot be read, or does not hold exactly one version of the
+            settings.
+    """
+    envelope = Policy(data, file)
+    if not _API_VERSION.search(data):
+        return envelope
+    diagnostics = Diagnostics(file)
+    try:
+        documents = read_documents(data, diagnostics)
+    except TooManyErrors:  # repeated keys, which the reader of the settings reports
+        return envelope
+    if not any(map(is_manifest, documents)):
+        return envelope
+    values = [
+        _Value(SETTINGS_KEY, value, section)
+        for document in documents
+        for section in _sections(document)
+        if not section.is_chart
+        and isinstance(value := section.values.get(SETTINGS_KEY), ScalarNode)
+    ]
+    if not values:
+        message = f"no ConfigMap here has the key {SETTINGS_KEY}"
+        raise ParseError(None, message, "use the manifest that contains the settings")
+    return _unwrapped(envelope, _only(values, "versions of the settings", diagnostics))
+
+
+def is_manifest(document: Node | None) -> bool:
+    """Return whether a document is an object of Kubernetes."""
+    return isinstance(document, MappingNode) and {"apiVersion", "kind"} <= document.entries.keys()
 
 
 def _may_hold_policy(data: bytes) -> bool:
@@ -169,6 +211,11 @@ def _chosen(envelope: Policy) -> Policy | None:
         if group:
             message += f", which {POLICY_GROUP} names"
         raise ParseError(None, message, "use the file that contains the policy")
+    return _unwrapped(envelope, _only(values, "policies", diagnostics))
+
+
+def _only(values: list[_Value], content: str, diagnostics: Diagnostics) -> _Value:
+    """Return a value that all others equal. Raises ParseError."""
     if diagnostics.error_count:
         # If a key is repeated, Kubernetes may use the other value.
         repeated = diagnostics.sorted()[0]
@@ -176,13 +223,18 @@ def _chosen(envelope: Policy) -> Policy | None:
     first, *others = values
     different = [each for each in others if each.node.text != first.node.text]
     if different:
-        message = f"the file contains several policies: {first.key} on line {first.node.line}, and"
+        message = f"the file contains several {content}: {first.key} on line {first.node.line}, and"
         message += f" {different[0].key} on line {different[0].node.line}"
         raise ParseError(different[0].node, message, "put each in a file of its own")
-    key = decompressed_key(first.key)
-    if first.section.is_binary:
-        return Policy(_decoded(first), f"{envelope.file} ({first.key})", key=key)
-    return _in_place(envelope, first)._replace(key=key)
+    return first
+
+
+def _unwrapped(envelope: Policy, value: _Value) -> Policy:
+    """Return the text of a value. Raises ParseError if it cannot be decoded."""
+    key = decompressed_key(value.key)
+    if value.section.is_binary:
+        return Policy(_decoded(value), f"{envelope.file} ({value.key})", key=key)
+    return _in_place(envelope, value)._replace(key=key)
 
 
 def _has_config_map(document: Node) -> bool:

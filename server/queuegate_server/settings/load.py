@@ -19,6 +19,7 @@ from queuegate_server.formats.diagnostics import (
     quoted,
     sort_diagnostics,
 )
+from queuegate_server.formats.envelope import SETTINGS_KEY, is_manifest
 from queuegate_server.formats.registry import YUNIKORN, detect_file_format
 from queuegate_server.formats.yaml_nodes import MappingNode, SequenceNode, plain_data
 from queuegate_server.formats.yaml_reader import YamlDocument, read_yaml
@@ -150,6 +151,11 @@ def _read(file: Path | None, content: bytes | None) -> YamlDocument:
         return YamlDocument(None, (error_in(str(file), message, "is it a policy file?"),))
     document = read_yaml(content, str(file))
     kind, root = detect_file_format(content), document.root
+    if is_manifest(root):
+        message = "this is a Kubernetes manifest, not the settings of queuegate-server"
+        instead = f"save the value of its key {SETTINGS_KEY} as a file, or check it with"
+        instead += " `queuegate-server validate --settings`, which reads manifests"
+        return YamlDocument(None, (error_in(str(file), message, instead),))
     is_queues_yaml = (
         isinstance(root, MappingNode)
         and isinstance(root.get("partitions"), SequenceNode)
