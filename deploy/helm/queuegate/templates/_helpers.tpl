@@ -99,3 +99,12 @@ values of the part. */}}
   {{- end }}
 {{- end }}
 {{- end -}}
+
+{{/* For the notes. The argument is a list: what waits, and its mounts. */}}
+{{- define "queuegate.waitsForMounts" -}}
+{{- $who := index . 0 -}}
+{{- range index . 1 }}
+
+The {{ $who }} waits for the {{ if .secret }}Secret {{ .secret }}{{ else }}ConfigMap {{ .configMap }}{{ end }}, mounted at {{ .path }}.
+{{- end }}
+{{- end -}}
