@@ -368,7 +368,7 @@ def _application_fault(arguments: dict[str, Any]) -> str:
 
 def _waited(waited_out: tuple[str, ...], state: str) -> list[str]:
     """Return the lines about the gates and replicas that the server waited for."""
-    return [*_waited_out(waited_out), f"no shim or other server uses {state} any more"]
+    return [*_waited_out(waited_out), f"no shim or other server still uses {state}"]
 
 
 def _waited_out(names: tuple[str, ...]) -> list[str]:

@@ -86,9 +86,11 @@ def _remedy(remedies: Mapping[str, str], text: str) -> str:
 
 
 def shown(text: str) -> str:
-    """Return an error of Redis without arguments, control characters and excessive length."""
+    """Return an error of Redis without the arguments of the command, control characters, a final
+    period and excessive length.
+    """
     text = _NOISE.sub("", text.partition(" : <")[0])[:MAX_TEXT]  # the driver appends its pool
-    return "".join(each if each.isprintable() else " " for each in text).strip()
+    return "".join(each if each.isprintable() else " " for each in text).strip().removesuffix(".")
 
 
 class Refusals:

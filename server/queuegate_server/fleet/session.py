@@ -136,7 +136,8 @@ class FleetSession:
             return self._approach(answer, heartbeat.sent_at, now)
         if head is None or not self.log.heartbeat_answered(head, known, heartbeat.sent_at):
             must_begin = head is None or head.epoch == known.epoch
-            return self.stop("Redis has lost events", answer.epoch if must_begin else None)
+            cause = "Redis has lost events" if must_begin else "another history has begun in Redis"
+            return self.stop(cause, answer.epoch if must_begin else None)
         self._extend_lease()
         self.certified_at = heartbeat.sent_at
         return self._send_unsent(head) if self.unsent else None

@@ -33,6 +33,8 @@ def test_replicas_are_shown_and_missed(tmp_path: Path) -> None:
             lambda: re.search(rf"{alone}.*{host}:{port}.*refused", health()) is not None,
             expected=True,
         )
+        assert re.search(r"east this one .*? alone", health()), "as `queuegate fleet` calls it"
+        assert "refused: check that Redis is running" in health()
         _, ready = get_json(ops_address(fleet.servers["east"]), "/readyz")
         assert re.search(f"^r{alone[1:]}.*{port}.*refused", ready["fleet"]["problems"][0])
 

@@ -316,6 +316,7 @@ def test_nobody_has_member_of(
         status, output = run(config, "--user", "alice")
         assert status == 0
         assert "groups (0): none" in output
+        assert "root DSE: read" in output
         note = note_of(output)
         assert "no entry below user_base has a value of memberOf" in note
         assert "overlay memberof" in note

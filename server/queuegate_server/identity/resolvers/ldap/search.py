@@ -189,7 +189,7 @@ class SearchSession:
                 entries = await self._whole(result, attributes)
             except NoSuchEntry:
                 entries = []
-            step.detail = f"{dn}: {'read' if entries else 'not found'}"
+            step.detail = f"{dn or 'root DSE'}: {'read' if entries else 'not found'}"
             if len(entries) > 1:
                 raise ServerFault(f"the server answered a read of {dn!r:.200} with several entries")
             if entries and not SearchBase(dn, "base").contains_entry(entries[0].dn):
