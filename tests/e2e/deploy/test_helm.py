@@ -13,7 +13,9 @@ import jsonschema
 import pytest
 import trustme
 import yaml
+from click.testing import CliRunner
 
+from queuegate_server.cli.policy_files import validate
 from queuegate_server.settings.load import load_settings
 from tests.support.go_toolchain import BUILD_SECONDS
 from tests.support.manifests import (
@@ -417,6 +419,36 @@ def test_notes_name_what_is_installed(chart: Helm, shape: str) -> None:
     secrets = [line.strip() for line in notes.splitlines() if "openssl rand" in line]
     assert bool(secrets) == (shape == "everything")
     assert all(line.startswith("umask 077; ") for line in secrets)
+
+
+def test_rendered_settings_can_be_validated(chart: Helm, tmp_path: Path) -> None:
+    """As on the page about the chart: only files of the cluster are missing."""
+    values = yaml.safe_load(SAMPLES[0])
+    rendered = tmp_path / "rendered.yaml"
+    done = chart.run("template", "queuegate", str(CHART), values=values)
+    rendered.write_text(done.stdout, encoding="utf-8")
+    checked = CliRunner().invoke(validate, ["--settings", str(rendered)])
+    findings = checked.stdout.splitlines()
+    assert findings
+    assert all(f"{rendered}:" in each and "cannot be read" in each for each in findings)
+
+
+def test_notes_name_what_the_mounts_need(chart: Helm) -> None:
+    values = {
+        "server": {
+            "mounts": [
+                {"secret": "queuegate-ldap", "path": "/run/secrets/ldap"},
+                {"configMap": "directory-ca", "path": "/etc/directory"},
+            ]
+        },
+        "webhook": {**CERT_MANAGER, "mounts": [{"secret": "more", "path": "/run/more"}]},
+    }
+    done = chart.run("install", "queuegate", str(CHART), "--dry-run=client", values=values)
+    assert done.returncode == 0, done.stderr
+    notes = done.stdout.partition("NOTES:\n")[2]
+    assert "The server waits for the Secret queuegate-ldap, mounted at /run/secrets/ldap." in notes
+    assert "The server waits for the ConfigMap directory-ca, mounted at /etc/directory." in notes
+    assert "The webhook waits for the Secret more, mounted at /run/more." in notes
 
 
 def test_no_value_is_a_secret(chart: Helm) -> None:

@@ -185,7 +185,7 @@ def test_the_fleet(kustomize: Path, overlay: Path, tmp_path: Path) -> None:
 
 
 def test_the_settings_of_the_fleet_are_checked_before_the_rollout(tmp_path: Path) -> None:
-    settings = yaml.safe_load(blocks("deploy-fleet.md", "yaml")[1])["data"]["queuegate.yaml"]
+    settings = blocks("deploy-fleet.md", "yaml")[1]
     (command,) = [each for each in blocks("deploy-fleet.md", "sh") if "docker run" in each]
     arguments = command.partition("queuegate:0.1.0 ")[2].split()
     page = (PAGES / "deploy-fleet.md").read_text(encoding="utf-8")
