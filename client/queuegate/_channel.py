@@ -291,7 +291,7 @@ def _retry_options(retry: Retry) -> list[tuple[str, Any]]:
         "initialBackoff": f"{retry.initial_backoff:.3f}s",
         "maxBackoff": f"{retry.max_backoff:.3f}s",
         "backoffMultiplier": 2,
-        # CANCELLED is how a call ends that reaches a server while it shuts down.
+        # A call that reaches a server while it shuts down ends with CANCELLED.
         "retryableStatusCodes": ["UNAVAILABLE", "CANCELLED"],
     }
     config = {

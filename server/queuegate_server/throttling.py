@@ -36,7 +36,7 @@ class TokenBucket:
         self._full_at = -math.inf
 
     def wait(self) -> float:
-        """Return in how many seconds the next event may happen; 0 if now."""
+        """Return the seconds until the next event may happen; 0 if it may happen now."""
         seconds = self._full_at - self._clock() - self._tolerance
         return seconds if seconds > ROUNDING else 0.0
 

@@ -103,7 +103,7 @@ class Gate(AsyncGateMethods, Client):
             try:
                 failure = await self._open_stream(self._reflector.opened())
             except asyncio.CancelledError:
-                # That of the stream, or of this task?
+                # Was the stream cancelled, or this task?
                 if self._running.cancelling():
                     raise
                 failure = ServerUnavailable("the stream was cancelled", code="CANCELLED")

@@ -63,7 +63,7 @@ class Decider:
         self._clock = clock
 
     def decide(self, question: Question) -> Decision | None:
-        """Decide a question; None if the server must be asked, also about what is invalid."""
+        """Decide a question; None if the server must be asked, as it is about anything invalid."""
         state = self._replica.state
         try:
             made = state.remembered.get(question)
@@ -119,7 +119,7 @@ class Decider:
 
     def _covered(self, state: State, entry: UserEntry) -> float:
         """Return for how many seconds the lease and the lifetime of the groups still cover a
-        decision; not more than 0 if they do not. Asks for groups again that expire soon.
+        decision; not more than 0 if they do not. Asks again for groups that expire soon.
         """
         until = min(self._session.lease_until, entry.expires_at)
         if state is not self._replica.state:

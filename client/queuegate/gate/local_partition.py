@@ -34,7 +34,7 @@ ANY_USER: Final = sync_pb2.QUEUE_NAMING_YUNIKORN_ANY_USER
 SHORT_NAMES: Final = sync_pb2.QUEUE_NAMING_YARN_SHORT_NAMES
 YUNIKORN: Final = frozenset((sync_pb2.QUEUE_NAMING_YUNIKORN, ANY_USER))
 NAMINGS: Final = YUNIKORN | {sync_pb2.QUEUE_NAMING_YARN, SHORT_NAMES}
-"""What this gate knows. About queues that are named otherwise, it asks."""
+"""The namings that this gate knows. It asks about queues that are named otherwise."""
 
 _RECOVERY: Final = ChainEnd(IN_RECOVERY_QUEUE, ChainIndexes())
 
@@ -81,7 +81,7 @@ class LocalPartition:
         return yarn_queue_path(text)
 
     def accepts_user(self, name: str) -> bool:
-        """Return whether a question with groups may have a user of this name."""
+        """Return whether a question with groups may name this user."""
         if not self._is_yunikorn:
             return True
         return is_user_name(name) or (self._naming == ANY_USER and name != WILDCARD)

@@ -161,7 +161,7 @@ class Outbox:
                 _LOG.exception("%s cannot be removed: another gate would report it again", path)
 
     def reject(self, decisions: Sequence[sync_pb2.LocalDecision], why: str) -> None:
-        """Set decisions aside that the server does not accept; `why` is about the first one. They
+        """Set aside decisions that the server does not accept; `why` is about the first one. They
         are logged together: a server may refuse a thousand at once.
         """
         path = self._folder / _REJECTED

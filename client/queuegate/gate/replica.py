@@ -80,7 +80,7 @@ class PolicySize(NamedTuple):
     """Of the paths of all queues."""
 
     def plus(self, other: "PolicySize", sign: int = 1) -> "PolicySize":
-        """Return the sum; with `sign=-1` the difference."""
+        """Return the sum of both sizes, or with `sign=-1`, their difference."""
         return PolicySize(*(one + sign * two for one, two in zip(self, other, strict=True)))
 
     def check(self) -> None:
@@ -222,7 +222,7 @@ class LocalReplica:
         self._group_bytes = sum(each.size for each in self.users.values())
 
     def drop_policies(self) -> None:
-        """Drop everything that is held, also policies that the server might confirm."""
+        """Drop everything that is held, including policies that the server might confirm."""
         self.reset()
         self.drop_parts()
         self._held.clear()

@@ -86,7 +86,7 @@ class Reporter:
             self._groups.appendleft(group[: len(group) // 2])
 
     def _set_aside(self, refused: Iterable[sync_pb2.RefusedDecision]) -> None:
-        """Set the decisions aside that the server refuses; the others are confirmed."""
+        """Set aside the decisions that the server refuses; the others are confirmed."""
         group = self._groups[0]
         faults = {each.index: each.fault for each in refused if each.index < len(group)}
         if faults:

@@ -16,7 +16,7 @@ from queuegate.policy.decision import RULES
 from queuegate.v1 import cursor_pb2, sync_pb2
 
 WANT_AGAIN: Final = 10.0
-"""Seconds after which the groups of a user are asked for again that have not come."""
+"""Seconds after which groups of a user that have not come are asked for again."""
 MAX_PINGS: Final = 32
 """Pings without an answer, of which more than a few are too old to grant a lease."""
 
@@ -62,7 +62,7 @@ class Replica(Protocol):
         """Drop the parts of a policy that is not complete."""
 
     def drop_policies(self) -> None:
-        """Drop everything that is held, also policies that the server might confirm."""
+        """Drop everything that is held, including policies that the server might confirm."""
 
     def use_rights(self, rights: GateRights) -> None:
         """Decide with these rights, and drop the decisions that were made with others."""
@@ -160,7 +160,7 @@ class GateSession:
 
     @property
     def waiting(self) -> int:
-        """For how many users groups may still come, or are not asked for again yet."""
+        """The number of users whose groups may still come, or are not asked for again yet."""
         return len(self._wanted) + len(self._deferred)
 
     def receive(self, response: sync_pb2.SyncResponse, now: float) -> sync_pb2.SyncRequest | None:

@@ -7,7 +7,7 @@ from queuegate.gate import bounds
 from queuegate.v1 import sync_pb2
 
 SILENCE: Final = 3.0
-"""After as many seconds without a pong or a policy a stream is taken for dead, before the lease
+"""A stream is considered dead after this many seconds without a pong or a policy, before the lease
 ends: the server hangs, or takes no messages."""
 WATCH_SECONDS: Final = 0.5
 """How often to look for dead streams."""
@@ -74,7 +74,7 @@ class SilenceWatch:
             self._last_pong = min(now, self._last_pong + late)
 
     def fault(self, now: float) -> str:
-        """Return why the server is to be left; empty if it is not."""
+        """Return why to leave the server; empty if there is no reason to."""
         # Policies take their time; but a server that sends them without end is of no use.
         if now - self._last_pong > bounds.MAX_TRANSFER_SECONDS:
             seconds = bounds.MAX_TRANSFER_SECONDS

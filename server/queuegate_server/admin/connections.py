@@ -279,7 +279,7 @@ class ProbeConnection(Connection):
             self._open[self] = None
 
     def cut_after(self, seconds: float) -> None:
-        """Abort the connection after some seconds, and not earlier."""
+        """Abort the connection after this many seconds, and no earlier."""
         if self._cut is not None:
             self._cut.cancel()
         self._cut = asyncio.get_running_loop().call_later(seconds, self.cut)

@@ -59,7 +59,7 @@ def open_regular(path: Path) -> BinaryIO:
 def read_regular(path: Path, max_bytes: int) -> bytes:
     """Return the contents of a file, or `max_bytes` + 1 bytes of a larger one.
 
-    Raises OSError, also for anything but a regular file.
+    Raises OSError, including for anything but a regular file.
     """
     with open_regular(path) as opened:
         return read_at_most(opened, max_bytes)

@@ -37,7 +37,7 @@ _NAME: Final = attrgetter("status.name")
 
 
 class Peer(NamedTuple):
-    """Another replica. Times are those of the own clock."""
+    """Another replica. Times are by the clock of this one."""
 
     status: ReplicaStatus
     seen_at: float

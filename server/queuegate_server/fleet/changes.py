@@ -97,8 +97,10 @@ class FleetChanges:
         wait: bool,
         seconds: float = 0.0,
     ) -> FleetBarrier:
-        """Carry a change out here by `take_effect`, and in the other replicas, where it takes some
-        seconds; again if Redis loses its event before all have confirmed it. Raises NotReached.
+        """Carry a change out here by `take_effect`, and in the other replicas, which takes a few
+        seconds; repeat it if Redis loses its event before all have confirmed it.
+
+        Raises NotReached.
         """
         if len(self._work) >= MAX_AT_ONCE:
             raise NotReached("too many changes are in progress, and nothing was changed: try again")

@@ -164,7 +164,7 @@ class StoreConnection:
             raise self._unanswered(f"no answer within {seconds:g} s")
         try:
             answer = task.result()
-        except Exception as error:  # some of the driver's errors are no RedisError
+        except Exception as error:  # some of the driver's errors are not RedisErrors
             if sentence := refusal(command, error):
                 self._refusals.add(key or command, sentence)
                 raise StoreRefusal(sentence) from error

@@ -139,7 +139,7 @@ class ReplicaStatus:
     """The nonces of changes that it could not carry out: its policy file is not valid."""
     revision: int = 0
     checksum: str = ""
-    """Of its policy; empty while it has none."""
+    """The checksum of its policy; empty while it has none."""
     gates: int = 0
     clock: tuple[float, float] | None = None
     """Seconds by which its wall clock is ahead of that of Redis: at least, and at most."""

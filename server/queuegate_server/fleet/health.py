@@ -106,10 +106,10 @@ class ClockWatch:
 
 
 class Mistakes:
-    """Mistakes in the settings of replicas, in sentences, and those that were logged."""
+    """The mistakes found in the settings of replicas, as sentences, and which were logged."""
 
     def __init__(self, peers: Peers) -> None:
-        """Start without mistakes."""
+        """Start with no mistakes found."""
         self._peers = peers
         self._clocks = ClockWatch()
         self._rejected = 0

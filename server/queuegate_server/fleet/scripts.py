@@ -12,7 +12,7 @@ from queuegate_server.fleet.events import MAX_STATUS_BYTES
 from queuegate_server.fleet.keys import EPOCH_BYTES, NONCE_BYTES
 
 MAX_SEQUENCE_DIGITS: Final = 18
-"""Of the number of an event, which must fit into 64 bits."""
+"""The length of the number of an event, which must fit into 64 bits."""
 MAX_STATUSES: Final = 2_000
 """Statuses in one answer."""
 MAX_STATUSES_BYTES: Final = 2 * 1024 * 1024
@@ -98,7 +98,7 @@ call('HSET', KEYS[5], ARGV[1], ARGV[2])
 return state(3)
 """
 )
-"""Write the own status. Arguments: the field and the value, then fields to return first."""
+"""Write a replica's own status. Arguments: the field and the value, then fields to return first."""
 
 APPEND: Final = Script(
     _STATE

@@ -50,7 +50,7 @@ class FleetSession:
         new_nonce: Callable[[], bytes] = _random_nonce,
     ) -> None:
         """Follow nothing yet. The instance identifies the process; the name of the replica and the
-        version of queuegate are for people. The time is that of the own clock, in seconds.
+        version of queuegate are for people. Times are by this replica's own clock, in seconds.
         """
         self.name: Final = name
         self.log: Final = ReplicaLog()
@@ -317,7 +317,7 @@ class FleetSession:
 
     def has_reached_all(self, barrier: FleetBarrier, now: float, seconds: float = 0.0) -> bool:
         """Return whether no other replica decides from the state before a change, which itself
-        takes some seconds. Leases have ended only if a heartbeat that was sent after their end was
+        takes a few seconds. Leases have ended only if a heartbeat that was sent after their end was
         answered by a Redis that still has the event: all were requested before it was appended.
         """
         if barrier.next_end(now, seconds) is not None:

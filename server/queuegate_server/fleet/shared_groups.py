@@ -62,7 +62,7 @@ class ValueStore(Protocol):
         """Return the value of a key, or None. Raises ValueUnavailable."""
 
     async def lock(self, key: str, seconds: float) -> bool:
-        """Create a key for some seconds; return False if it exists. Raises ValueUnavailable."""
+        """Create a key for `seconds`; return False if it exists. Raises ValueUnavailable."""
 
     def put(self, key: str, make: Callable[[], bytes | None], seconds: float) -> None:
         """Store a value soon; `make` returns it, or None if it is outdated by then."""

@@ -13,7 +13,7 @@ class OwnState(NamedTuple):
 
     revision: int = 0
     checksum: str = ""
-    """Of its policy; empty while it has none."""
+    """The checksum of its policy; empty while it has none."""
     gates: int = 0
     problem: str = ""
     """What Redis refuses it, as a sentence."""

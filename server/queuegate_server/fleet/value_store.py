@@ -1,4 +1,4 @@
-"""Reads and writes single values in Redis beside live traffic: in batches, within a few
+"""Reads and writes single values in Redis alongside live traffic: in batches, within a few
 milliseconds or not at all, and not while Redis fails.
 """
 

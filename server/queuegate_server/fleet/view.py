@@ -19,7 +19,7 @@ class ReplicaView(NamedTuple):
     """How many changes it has not applied yet."""
     revision: int
     checksum: str
-    """Of its policy; empty while it has none."""
+    """The checksum of its policy; empty while it has none."""
     gates: int
     silent_seconds: float
     """Since its last heartbeat."""

@@ -1,9 +1,9 @@
 """The group cache of one partition: what the resolver said about its users.
 
 `cachetools` holds the entries in the order of their use. This module adds three outcomes with three
-lifetimes, failures that are remembered beside groups, a bound for users with groups and another one
-for the names without, so that a flood of unknown names evicts no user, and statistics. Groups that
-a caller sent along never enter: one caller's claim must not change another's answer.
+lifetimes, failures that are remembered alongside groups, one bound for users with groups and
+another for names without, so that a flood of unknown names evicts no user, and statistics. Groups
+that a caller sent along never enter: one caller's claim must not change another's answer.
 """
 
 import math

@@ -66,7 +66,7 @@ class GroupResolver:
         clock: Callable[[], float] = time.monotonic,
         shared: SharedGroups | None = None,
     ) -> None:
-        """Build it around a resolver that other partitions may use as well.
+        """Wrap a resolver that other partitions may use as well.
 
         Args:
             source: The resolver, or a chain.

@@ -75,7 +75,7 @@ class ExceptionContainment:
 
 
 class Timeout:
-    """Cancels a lookup that takes longer than some seconds of the event loop's clock."""
+    """Cancels a lookup that exceeds a time limit, by the event loop's clock."""
 
     def __init__(self, name: str, seconds: float, source: Source) -> None:
         self._name = name

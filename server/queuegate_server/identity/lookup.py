@@ -27,7 +27,7 @@ class Lookup:
         if shared is not None:
             known = None if min_life is None else await shared.get(user)
             if known is not None and known.expires_at - cache.wall() >= (min_life or 0.0):
-                # Lookups that started earlier may still replace it: it may be older than they are.
+                # Lookups that started earlier may still replace it: this answer may be even older.
                 return cache.store(flight, known.outcome, known)
             publish = shared.begin(user)
         outcome = await self._source.resolve(user)

@@ -2,10 +2,11 @@
 may cost.
 
 A resolver that can list members has the method `members` of `Listings`, and may raise ListingLimit:
-the groups that are pending then are incomplete. One that can list users has the method `all_users`,
-which raises CannotListUsers if some may be missing. Both may raise whatever else, never block the
-event loop, and end when cancelled. Lists may hold users who are not in a group, or do not exist,
-after all: each is looked up before it is shown. They must not lack anybody without saying so.
+the groups that are still pending are then incomplete. One that can list users has the method
+`all_users`, which raises CannotListUsers if some may be missing. Both may raise anything else,
+never block the event loop, and end when cancelled. A list may hold users who turn out not to be in
+the group, or not to exist: each is looked up before being shown. It must not omit anyone without
+saying so.
 """
 
 import asyncio

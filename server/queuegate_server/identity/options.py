@@ -75,8 +75,8 @@ class ResolverOptions(Section):
     )
 
     def contradictions(self) -> Mapping[str, str]:
-        """Return what settings, which are valid each by itself, cannot mean together, by the key
-        of one of them.
+        """Return how settings that are each valid alone contradict each other, by the key of one
+        of them.
         """
         return {}
 

@@ -66,7 +66,7 @@ class Resolver(Source, Protocol):
         """Get ready to answer, within 30 s. Must not raise because the source is down."""
 
     async def close(self) -> None:
-        """Release everything. Called once, also after `open` has failed; never hangs."""
+        """Release everything. Called once, even if `open` has failed; never hangs."""
 
 
 class Load(Protocol):
@@ -81,7 +81,7 @@ class Load(Protocol):
         """How many lookups are queued."""
 
     def wait(self) -> float:
-        """Return in how many seconds the next refresh may start; 0 if now."""
+        """Return the seconds until the next refresh may start; 0 if it may start now."""
 
     def acquire(self) -> bool:
         """Count a refresh if it may start now, and return whether it may."""

@@ -29,7 +29,7 @@ class SharedGroups(Protocol):
 
     async def get(self, user: str) -> SharedAnswer | None:
         """Return an answer that is valid at this moment; None if there is none. Never raises, and
-        takes some milliseconds at most.
+        takes at most a few milliseconds.
         """
 
     def begin(self, user: str) -> Callable[[SharedAnswer], None] | None:

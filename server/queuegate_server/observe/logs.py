@@ -216,7 +216,7 @@ def _wrap(_logger: object, _name: str, text: str) -> str:
     """
     try:
         columns = os.get_terminal_size(sys.stderr.fileno()).columns or _COLUMNS
-    except (OSError, ValueError):  # closed, or no terminal any more
+    except (OSError, ValueError):  # closed, or no longer a terminal
         columns = _COLUMNS
     line, *traceback = text.split("\n", 1)
     wrapped, used = "", 0

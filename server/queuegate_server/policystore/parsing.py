@@ -67,7 +67,7 @@ class File(NamedTuple):
 
 
 class PolicyText(NamedTuple):
-    """A policy with the files beside it."""
+    """A policy and the files that belong to it, unparsed."""
 
     policy: File
     format: str

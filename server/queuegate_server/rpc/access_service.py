@@ -37,7 +37,7 @@ _RECORD_BYTES: Final = 256
 
 
 class AccessServicer(ApplicationServicer):
-    """Answers calls from and to bytes. Its methods are named as in the contract."""
+    """Answers calls, taking and returning bytes. Its methods have the names in the contract."""
 
     def __init__(
         self,

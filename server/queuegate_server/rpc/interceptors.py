@@ -85,7 +85,7 @@ async def _fail(
 
 @dataclass(slots=True, eq=False)
 class ConcurrencyLimiter:
-    """Bounds how many unary calls are in progress, and refuses more at once.
+    """Bounds how many unary calls are in progress, and refuses further calls immediately.
 
     gRPC's own bound would also refuse health checks, and give no reason.
     """

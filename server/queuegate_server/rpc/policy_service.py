@@ -38,7 +38,7 @@ _CONTENT_NAME: Final = ""
 
 @dataclass(slots=True, eq=False)
 class PolicyServicer:
-    """Answers calls from and to bytes. Its methods are named as in the contract."""
+    """Answers calls, taking and returning bytes. Its methods have the names in the contract."""
 
     engine: Engine
     reloader: Reloader

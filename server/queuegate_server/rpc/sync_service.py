@@ -33,7 +33,7 @@ LOOKUPS: Final = 8
 
 @dataclass(slots=True, eq=False)
 class SyncServicer:
-    """Answers calls from and to bytes. Its methods are named as in the contract."""
+    """Answers calls, taking and returning bytes. Its methods have the names in the contract."""
 
     engine: Engine
     hub: SyncHub

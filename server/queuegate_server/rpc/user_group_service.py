@@ -17,7 +17,7 @@ MAX_USERS: Final = 10_000
 
 @dataclass(frozen=True, slots=True)
 class UserGroupServicer:
-    """Answers calls from and to bytes. Its methods are named as in the contract."""
+    """Answers calls, taking and returning bytes. Its methods have the names in the contract."""
 
     engine: Engine
     queue: AdmissionQueue

@@ -92,7 +92,7 @@ def list_query(
 
 
 class UsersQuery(NamedTuple):
-    """A validated question for the users of a queue."""
+    """A validated question about who may use a queue."""
 
     served: ServedPartition
     path: str

@@ -81,7 +81,7 @@ def _connection_args(bounds: Connections) -> Iterator[tuple[str, int]]:
     yield "grpc.max_concurrent_streams", bounds.max_streams
     # Without room for calls that are not freed yet, gRPC refuses a quarter of a client's calls.
     yield "grpc.http2.max_deallocating_streams", bounds.max_streams + 200
-    # Then other connections are read. Callers that make one call at a time lose no time.
+    # After these, other connections are read. Callers that make one call at a time lose no time.
     yield "grpc.http2.max_requests_per_read", 2
     yield "grpc.server_handshake_timeout_ms", milliseconds(bounds.handshake_timeout)
     # The acknowledgement of the server's settings is part of the handshake.

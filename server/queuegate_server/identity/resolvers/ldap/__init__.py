@@ -17,7 +17,7 @@ entry         an entry, and what a server may send for its attributes
 search        the searches of one lookup: bases, limits, pages, ranges
 user_lookup   the entry of a user, and the list of all users
 schema        whether the directory knows the attributes of the settings
-notes         what `ldap-check` says beside the groups
+notes         what `ldap-check` says besides the groups
 dn            distinguished names, compared; which of them a search may return
 group_kind    groups that are found in one way: their filters and names
 group_lookup  the groups of a user: memberOf, searches, nested groups

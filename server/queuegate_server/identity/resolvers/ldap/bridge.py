@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 _SEND_BUFFER_BYTES: Final = 1 << 20
 _MAX_BYTES_BEFORE_BIND: Final = 4 * MAX_CONTROL_MESSAGE_BYTES
-"""The most that a server may send before anybody is bound. Kerberos takes several answers."""
+"""The most that a server may send before a bind succeeds. Kerberos takes several answers."""
 _MAX_ELEMENTS_BEFORE_BIND: Final = 64
 _FIRST_ID: Final = 1
 SASL_EXTERNAL_REQUEST: Final = (
@@ -86,7 +86,7 @@ class _End(asyncio.Protocol):
             self.peer.release()
 
     def hold(self) -> None:
-        """Stop reading until each call has been followed by one of `release`."""
+        """Stop reading until `release` has been called once for each call of `hold`."""
         self._holds += 1
         if self._holds == 1 and self.transport and not self.transport.is_closing():
             self.transport.pause_reading()
@@ -162,7 +162,7 @@ class Bridge(_End):
             self._end()
 
     def _read_messages(self) -> None:
-        """Check messages for some milliseconds, and the rest after a pause."""
+        """Check messages for a few milliseconds, and the rest after a pause."""
         if self._next_step is not None:
             return
         begin = time.monotonic()

@@ -39,7 +39,7 @@ class Directory:
     def __init__(
         self, options: LdapOptions, statistics: LdapStatistics, observe: StepObserver | None = None
     ) -> None:
-        """Create it closed; every step is reported to `observe`, or else counted."""
+        """Create a closed directory; every step is reported to `observe`, or else counted."""
         self._options = options
         self._statistics = statistics
         self._threads = AbandonableThreadPool(_THREADS, "ldap")

@@ -66,7 +66,7 @@ def normalize(parsed: ParsedDn) -> NormalizedDn:
 
 
 def short_name(attribute: str) -> str:
-    """Return the name, in lower case, that an attribute of DNs has beside its OID and aliases."""
+    """Return the name, in lower case, that an attribute of DNs has besides its OID and aliases."""
     name = attribute.lower()
     return _SHORT_NAMES.get(name, name)
 
@@ -96,6 +96,6 @@ class SearchBase:
         )
 
     def contains_entry(self, dn: str) -> bool:
-        """Return the same for a text, which may be no DN."""
+        """Return the same for a text, which may not be a DN."""
         parsed = parse_dn(dn)
         return parsed is not None and self.contains(normalize(parsed))

@@ -51,9 +51,9 @@ class LdapEntry:
         return ValueRange(start, values, is_last)
 
     def check_names(self, requested: frozenset[str]) -> None:
-        """Raise SetupFault if an attribute came under another name than was requested.
+        """Raise SetupFault if an attribute came under a name other than the requested one.
 
-        To take the attribute for missing would be a wrong answer.
+        Treating the attribute as missing would give a wrong answer.
 
         Args:
             requested: The names of the attributes, in lower case and without ranges.

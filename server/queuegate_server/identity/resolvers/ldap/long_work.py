@@ -17,7 +17,7 @@ FREE_SECONDS: Final = 0.001
 _SHORT_SECONDS: Final = 0.0003
 """The duration of steps that need no rest: those for usual answers."""
 _REST: Final = 2
-"""How many times as long as a step the rest after it is."""
+"""The length of the rest after a step, as a multiple of that of the step."""
 _MAX_REST_SECONDS: Final = 0.1
 
 
@@ -37,4 +37,4 @@ class Turns:
 
 
 TURNS: Final = Turns()
-"""Those of this process."""
+"""The turns of this process."""

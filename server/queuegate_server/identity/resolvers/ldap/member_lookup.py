@@ -35,7 +35,7 @@ _SID: Final = "objectSid"
 _GID: Final = "gidNumber"
 _RID_BYTES: Final = 4
 _RDN_ATTRIBUTES: Final = ("cn", "ou", "uid")
-"""The attributes in which groups are searched whose names are those of their DNs."""
+"""The attributes by which to search for groups whose names are those in their DNs."""
 _NO_BASE: Final = "the resolver has no group_base below which to search for groups"
 _UNREADABLE_DN: Final = "a member has a DN that no filter can contain"
 _ADVICE: Final = "the members of smaller groups can be listed"

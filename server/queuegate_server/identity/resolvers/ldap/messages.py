@@ -174,7 +174,7 @@ def _read_id(data: bytes | bytearray, at: int) -> tuple[int, int]:
 
 
 def _content(data: bytes | bytearray, at: int) -> tuple[int, int]:
-    """Return where the content begins whose length is at a position, and that length."""
+    """Read the length at a position; return where the content begins, and that length."""
     length = data[at]
     at += 1
     if length < _LONG_FORM:

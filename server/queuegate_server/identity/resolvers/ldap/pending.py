@@ -33,7 +33,7 @@ from queuegate_server.identity.resolvers.ldap.messages import (
 _MAX_HELD_BYTES: Final = 64 * 2**20
 """The most that unfinished answers to lookups may take together."""
 _ELEMENT_BYTES: Final = 64
-"""What Python needs for a value, beside its bytes."""
+"""What Python needs for a value, besides its bytes."""
 _MAX_LATE: Final = 1024
 """Abandoned requests that the server may still answer."""
 _MAX_DROPPED: Final = 10_000
@@ -116,12 +116,12 @@ class PendingRequests:
     def __init__(
         self, abandon: Callable[[int], None], close: Callable[[str], None], hear: Callable[[], None]
     ) -> None:
-        """Create it without requests.
+        """Start without requests.
 
         Args:
             abandon: Tells the server that a request has been given up.
             close: Ends the connection for a reason.
-            hear: Is called when the server begins a message, also one that is dropped.
+            hear: Called when the server begins a message, even one that is dropped.
         """
         self._abandon = abandon
         self.close = close

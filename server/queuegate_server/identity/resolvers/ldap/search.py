@@ -148,8 +148,8 @@ class SearchSession:
         limit: int,
         advice: str,
     ) -> list[LdapEntry]:
-        """Return the entries below all DNs of a base that match a filter, each once; also those
-        that the server sent although they are not below it.
+        """Return the entries below all DNs of a base that match a filter, each once, including
+        any that the server sent although they are not below it.
         """
         results = await gather(
             [
@@ -206,7 +206,7 @@ class SearchSession:
         limit: int | None = None,
         advice: str = _RAISE_MAX_GROUPS,
     ) -> list[bytes]:
-        """Return all values of an attribute, also of one that comes in ranges.
+        """Return all values of an attribute, even if it comes in ranges.
 
         Active Directory leaves a long attribute empty and sends `attribute;range=0-1499`; the
         rest is requested until a range ends in `*`. More values than `limit` (None: `max_groups`)
