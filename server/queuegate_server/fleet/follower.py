@@ -43,7 +43,7 @@ class Follower:
         session.lease.on_end(self._lease_ended)
 
     async def run(self) -> None:
-        """Carry out each event of the history that is followed."""
+        """Apply each event of the history that is followed."""
         while True:
             await self._following.wait()
             position = self._session.log.position

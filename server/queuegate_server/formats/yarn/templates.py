@@ -74,7 +74,7 @@ class Templates:
     first kind of template that is used there."""
 
     def makes_parent(self, path: str) -> bool:
-        """Return whether a queue is a parent even without children, since YARN creates them."""
+        """Return whether a queue without children is still a parent: YARN will create some."""
         return any(
             boolean(switch)
             for kind in _SWITCHES

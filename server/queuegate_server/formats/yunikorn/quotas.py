@@ -68,7 +68,7 @@ def amounts(quantities: Quantities | None, diagnostics: Diagnostics, queue: str)
 
 
 def excess(limit: Amounts, wanted: Amounts) -> str:
-    """Return the wanted amounts that exceed the limit, as text; empty if none does."""
+    """Return the requested amounts that exceed the limit, as text; empty if none does."""
     return ", ".join(
         f"{resource} {value}{unit} > {limit[resource]}{unit}"
         for resource, value in wanted.items()
