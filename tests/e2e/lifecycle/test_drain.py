@@ -241,7 +241,9 @@ def test_a_stream_that_keeps_sending_is_never_ended_with_success(start: Start) -
         ended_by_server.set()
         assert caught.value.code() is grpc.StatusCode.UNAVAILABLE
         error = _errors.from_call(caught.value, server.address, 1, encrypted=False)
-        assert error.reason == "DRAINING"
+        # A connection closed with unread pings is reset. On a busy machine, the reset overtakes the
+        # details of the status.
+        assert error.reason in {"DRAINING", ""}
         assert received == sorted(set(received))
         assert ended(server) == 0
 

@@ -79,7 +79,7 @@ def stale_revision() -> None:
 
 def memo_ignores_trust() -> None:
     """The response cache does not ask whether the caller may assert groups."""
-    for name in ("get", "put", "newest"):
+    for name in ("get", "put", "get_most"):
         original = getattr(ResponseCache, name)
 
         def method(*arguments: Any, trusted: bool, original: Callable[..., Any] = original) -> Any:
