@@ -69,7 +69,7 @@ def _unix_target(text: str) -> str:
     if len(path.encode()) > MAX_SOCKET_PATH_BYTES:
         raise ValueError(f"the path of a Unix socket must not exceed {MAX_SOCKET_PATH_BYTES} bytes")
     if "\0" in path or "," in path:
-        # gRPC treats a comma, even an encoded one, as the end of a first address.
+        # gRPC treats a comma, even an encoded one, as the end of the first address.
         raise ValueError("the path of a Unix socket must not contain a comma or NUL")
     return "unix:" + quote(path, safe="/")
 

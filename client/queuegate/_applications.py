@@ -35,10 +35,10 @@ class Application:
 
 @dataclass(frozen=True, slots=True)
 class SparkApplication:
-    """A Spark application. Spark's own rules decide about it."""
+    """A Spark application. Spark's own rules decide who may access it."""
 
     properties: Mapping[str, str] = field(default_factory=dict)
-    """Such as `spark.ui.view.acls`. They override the server's `spark_defaults`."""
+    """Properties such as `spark.ui.view.acls`, which override the server's `spark_defaults`."""
     spark_user: str = ""
     """The user for whom it runs."""
     process_user: str = ""
@@ -77,7 +77,7 @@ class ApplicationCheck:
     partition: str = "default"
     """The partition whose rules apply."""
     groups: Iterable[str] | None = None
-    """Used as given; empty if the user has no groups. None: the server resolves them."""
+    """The user's groups, used as given; empty if there are none. None: the server resolves them."""
     target_queue: str = ""
     """The path of the queue to which the application is to be moved."""
     real_user: str = ""

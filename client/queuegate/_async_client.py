@@ -18,8 +18,8 @@ class Client(AsyncClientMethods):
     all its calls use one connection. Cancelling a task cancels its call. Close a client after
     use, or use it in an `async with` statement.
 
-    Every call raises a subclass of `QueuegateError` if there is no answer, also for invalid
-    arguments, and TypeError for arguments of a wrong type. `timeout` limits the whole call, in
+    Every call raises a subclass of `QueuegateError` if there is no answer, including for invalid
+    arguments, and TypeError for arguments of the wrong type. `timeout` limits the whole call, in
     seconds, including retries and further pages.
 
     Attributes:
@@ -36,7 +36,7 @@ class Client(AsyncClientMethods):
     """
 
     _OWNER: ClassVar = "client"
-    """What errors call this object."""
+    """How errors refer to this object."""
 
     def __init__(
         self,
@@ -58,7 +58,7 @@ class Client(AsyncClientMethods):
             token_file: As for `queuegate.Client`.
             retry: How often and when to retry.
             metadata: As for `queuegate.Client`.
-            interceptors: As for `queuegate.Client`, but of `grpc.aio`.
+            interceptors: As for `queuegate.Client`, but from `grpc.aio`.
 
         Raises:
             RuntimeError: There is no running event loop.

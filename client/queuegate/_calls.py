@@ -46,7 +46,7 @@ class Deadline:
 
 
 class _Calls:
-    """What blocking calls and those for asyncio share."""
+    """The code that blocking and asyncio calls share."""
 
     def __init__(self, plan: ChannelPlan, channel: Any, owner: str) -> None:
         self.has_worked = False
@@ -87,7 +87,7 @@ class _Calls:
 
 class BlockingCalls(_Calls):
     """Blocking calls. Thread-safe. A fork of the process cannot use them: it would read and write
-    on the connection of its parent.
+    on its parent's connection.
     """
 
     _channel: grpc.Channel
@@ -100,7 +100,7 @@ class BlockingCalls(_Calls):
         Args:
             plan: How to connect.
             channel: The channel; None: open one.
-            owner: What errors call the object that makes the calls.
+            owner: How errors refer to the object that makes the calls.
         """
         self._process = os.getpid()
         target, options = plan.address.target, plan.options
@@ -131,7 +131,7 @@ class BlockingCalls(_Calls):
         except grpc.RpcError as error:
             raise self._failure(error, deadline) from error
         except ValueError:
-            if self._is_closed:  # meanwhile
+            if self._is_closed:  # since the call began
                 raise self._closed() from None
             raise
         self.has_worked = True
@@ -140,7 +140,7 @@ class BlockingCalls(_Calls):
     def sync(
         self, requests: Iterator[sync_pb2.SyncRequest], read: Callable[[bytes], _Response]
     ) -> "grpc._CallIterator[_Response]":
-        """Open a stream of SyncService, whose messages are read by a function. Raises ValueError
+        """Open a stream of SyncService, and read its messages with a function. Raises ValueError
         if the client is closed.
         """
         method = self._channel.stream_stream(_SYNC_METHOD, _serialized, read)
@@ -168,7 +168,7 @@ class AsyncCalls(_Calls):
 
         Args:
             plan: How to connect.
-            owner: What errors call the object that makes the calls.
+            owner: How errors refer to the object that makes the calls.
 
         Raises:
             RuntimeError: There is no running event loop.
@@ -216,7 +216,7 @@ class AsyncCalls(_Calls):
         return response
 
     def check_loop(self) -> None:
-        """Raise RuntimeError in another event loop than that of the calls."""
+        """Raise RuntimeError unless called in the event loop that the calls belong to."""
         if asyncio.get_running_loop() is not self._loop:
             raise RuntimeError(
                 f"the {self._owner} belongs to another event loop: create one in each"
@@ -225,7 +225,7 @@ class AsyncCalls(_Calls):
     def sync(
         self, read: Callable[[bytes], _Response]
     ) -> "grpc.aio.StreamStreamCall[sync_pb2.SyncRequest, _Response]":
-        """Open a stream of SyncService, whose messages are read by a function."""
+        """Open a stream of SyncService, and read its messages with a function."""
         method = self._channel.stream_stream(_SYNC_METHOD, _serialized, read)
         return method(metadata=self._plan.metadata)
 

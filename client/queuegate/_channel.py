@@ -55,8 +55,8 @@ _OPTIONS: Final[list[tuple[str, Any]]] = [
     ("grpc.initial_reconnect_backoff_ms", 100),
     ("grpc.max_reconnect_backoff_ms", 2_000),
     # Ignore HTTP proxies of the environment: the server is on this machine or network. The first
-    # option covers grpc_proxy, https_proxy and http_proxy. GRPC_ADDRESS_HTTP_PROXY is a mechanism
-    # of its own, which applies to the addresses of a list: an empty list here overrides
+    # option covers grpc_proxy, https_proxy and http_proxy. GRPC_ADDRESS_HTTP_PROXY is a separate
+    # mechanism, which applies to a list of addresses: an empty list here overrides
     # GRPC_ADDRESS_HTTP_PROXY_ENABLED_ADDRESSES.
     ("grpc.enable_http_proxy", 0),
     ("grpc.address_http_proxy_enabled_addresses", ""),
@@ -76,7 +76,7 @@ Interceptor: TypeAlias = (
     | grpc.StreamUnaryClientInterceptor
     | grpc.StreamStreamClientInterceptor
 )
-"""Of a blocking client."""
+"""An interceptor for a blocking client."""
 _KEY: Final = re.compile(r"[0-9a-z_.-]+")
 _RESERVED: Final = "grpc-"
 _BINARY: Final = "-bin"
@@ -109,9 +109,7 @@ class BearerToken:
         clock: Callable[[], float] = time.monotonic,
         setting: str = "token_file",
     ) -> None:
-        """Read the file, which a setting names. Raises OSError, or ValueError if it contains no
-        token.
-        """
+        """Read the file that a setting names. Raises OSError, or ValueError if it has no token."""
         self._path = Path(path)
         self._setting = setting
         self._clock = clock
@@ -163,19 +161,19 @@ class BearerToken:
 
 @dataclass(frozen=True, slots=True)
 class ChannelPlan:
-    """Everything that is needed to open a channel."""
+    """Everything needed to open a channel."""
 
     address: Address
     credentials: grpc.ChannelCredentials | None
-    """None: plaintext."""
+    """The credentials; None for plaintext."""
     options: list[tuple[str, Any]]
     timeout: float
     """The default time limit of calls, in seconds."""
     token: BearerToken | None = None
     own_metadata: Metadata = field(default=(), repr=False)
-    """That of the program, which may be secret."""
+    """The program's metadata, which may be secret."""
     interceptors: Sequence[Any] = ()
-    """Those of the program, the outermost first."""
+    """The program's interceptors, outermost first."""
 
     @property
     def metadata(self) -> Metadata | None:
@@ -196,7 +194,7 @@ def plan(
     interceptors: Iterable[Any] = (),
     kind: Any = Interceptor,
 ) -> ChannelPlan:
-    """Validate the arguments of a client, whose interceptors are of a kind.
+    """Validate the arguments of a client whose interceptors must be of a given kind.
 
     Raises TypeError, ValueError, or OSError for a file that cannot be read.
     """
@@ -240,7 +238,7 @@ def plan(
 
 
 def _checked(metadata: CallMetadata) -> Metadata:
-    """Return metadata that gRPC can send. Raises TypeError or ValueError, without the values."""
+    """Return metadata that gRPC can send. Raises TypeError or ValueError, never with the values."""
     checked: list[tuple[str, str | bytes]] = []
     try:
         pairs: list[tuple[Any, Any]] = [
@@ -269,7 +267,7 @@ def _checked(metadata: CallMetadata) -> Metadata:
 
 
 def _of_kind(interceptors: Iterable[Any], kind: Any) -> list[Any]:
-    """Return interceptors of a kind. Raises TypeError."""
+    """Return interceptors that are all of a given kind. Raises TypeError."""
     checked = list(interceptors)
     for index, each in enumerate(checked):
         if not isinstance(each, kind):
@@ -306,7 +304,7 @@ def _retry_options(retry: Retry) -> list[tuple[str, Any]]:
 
 
 def _credentials(tls: Tls, settings: Mapping[str, str]) -> grpc.ChannelCredentials:
-    """Read the files, which these settings name. Raises OSError or ValueError."""
+    """Read the files that these settings name. Raises OSError or ValueError."""
     contents = {}
     for name, setting in settings.items():
         file = getattr(tls, name)

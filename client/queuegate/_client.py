@@ -16,8 +16,8 @@ class Client(ClientMethods):
     on the first call and reopened if it is lost. Create clients after a fork, not before: in
     the child, calls raise RuntimeError. Close a client after use, or use it in a `with` statement.
 
-    Every call raises a subclass of `QueuegateError` if there is no answer, also for invalid
-    arguments, and TypeError for arguments of a wrong type. `timeout` limits the whole call, in
+    Every call raises a subclass of `QueuegateError` if there is no answer, including for invalid
+    arguments, and TypeError for arguments of the wrong type. `timeout` limits the whole call, in
     seconds, including retries and further pages.
 
     Attributes:
@@ -34,7 +34,7 @@ class Client(ClientMethods):
     """
 
     _OWNER: ClassVar = "client"
-    """What errors call this object."""
+    """How errors refer to this object."""
 
     def __init__(
         self,
@@ -62,9 +62,9 @@ class Client(ClientMethods):
                 TLS or within this machine.
             retry: How often and when to retry.
             metadata: Sent with each call: pairs of a lowercase key and a str, or bytes if the key
-                ends with `-bin`. A value that changes needs an interceptor.
-            interceptors: Client interceptors of gRPC for each call, the outermost first. Each
-                retry is part of the call that they see.
+                ends with `-bin`. For values that change, use an interceptor.
+            interceptors: gRPC client interceptors for each call, outermost first. Retries happen
+                inside the call that they see.
 
         Raises:
             TypeError: An argument has the wrong type.

@@ -12,20 +12,20 @@ from queuegate.exceptions import ServerError
 from queuegate.v1 import access_pb2
 
 MIN_QUESTIONS: Final = 64
-"""Below it columns save nothing; above it, a third of the time where few names repeat, and nine
-tenths where most do."""
+"""With fewer questions, columns save nothing; with more, they save a third of the time if few names
+repeat, and nine tenths if most do."""
 MIN_MIXED_QUESTIONS: Final = 512
-"""The same if other questions need a batch: an extra request costs as much as 400 questions."""
+"""The minimum if other questions need a batch: an extra request costs as much as 400 questions."""
 MAX_QUESTIONS: Final = 20_000
-"""The limit that keeps the response below the size limit of gRPC, too."""
+"""The maximum number of questions that keeps the response below gRPC's size limit as well."""
 MAX_NAMES: Final = 10_000
 
 
 def requests(
     questions: Sequence[Check],
 ) -> Iterator[tuple[list[int], access_pb2.CheckQueueAccessColumnsRequest]]:
-    """Yield a request for each group of questions of one partition and access, with the indexes
-    of its questions. The remaining questions are better asked in batches.
+    """Yield a request for each group of questions with the same partition and access, with the
+    indexes of its questions. The remaining questions are better asked in batches.
     """
     alike: defaultdict[tuple[str, str], list[int]] = defaultdict(list)
     for place, one in enumerate(questions):
@@ -34,7 +34,7 @@ def requests(
     for group in alike.values():
         if len(group) < (MIN_QUESTIONS if len(group) == len(questions) else MIN_MIXED_QUESTIONS):
             continue
-        # Requests of equal size: a small rest would have as many names as questions.
+        # Requests of equal size: a small remainder would have as many names as questions.
         size = math.ceil(len(group) / math.ceil(len(group) / MAX_QUESTIONS))
         for start in range(0, len(group), size):
             places = group[start : start + size]

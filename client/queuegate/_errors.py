@@ -62,7 +62,7 @@ _TLS_CAUSES: Final = {
     "handshake": _CLOSED_TLS,
     "ssl": _CLOSED_TLS,
 }
-"""Messages to a client that uses TLS, by what gRPC reports, which it does only in words."""
+"""Messages for a client that uses TLS, by gRPC's wording: gRPC reports causes only as text."""
 
 _CLOSED_PLAINTEXT: Final = (
     "{address} closed the connection: if it requires TLS, pass Tls(ca_file=…) or set "
@@ -92,13 +92,13 @@ _TYPES: Final[dict[str, Callable[..., QueuegateError]]] = {
     "RESOURCE_EXHAUSTED": Overloaded,
     "CANCELLED": ServerUnavailable,
 }
-"""Any other code is not part of the contract: ServerError."""
+"""The exceptions by code. Any other code is not part of the contract and becomes ServerError."""
 
 _UNAVAILABLE_TYPES: Final[dict[str, Callable[..., QueuegateError]]] = {
     "RESOLVER_UNAVAILABLE": GroupsUnavailable,
     "NOT_CAUGHT_UP": NotCaughtUp,
 }
-"""The reasons for which a server is unavailable in another sense."""
+"""The exceptions for reasons of UNAVAILABLE that do not mean that the server is unavailable."""
 
 
 def from_call(

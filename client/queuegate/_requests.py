@@ -184,7 +184,7 @@ def application_batches(
 
 
 def demand(request: access_pb2.CheckQueueAccessRequest, at_least: Cursor) -> None:
-    """Demand that the answer takes a change into account. Raises TypeError."""
+    """Require the answer to take a change into account. Raises TypeError."""
     if not isinstance(at_least, Cursor):
         raise TypeError(f"at_least must be a Cursor, not {type(at_least).__name__}")
     request.at_least.epoch = at_least.epoch

@@ -29,7 +29,7 @@ class _ProtobufEnum(Protocol):
 
 
 def _names(values: _ProtobufEnum, prefix: str, names: type[_Name]) -> Mapping[int, _Name]:
-    """Map the numbers of an enum of the contract to the members of ours with the same names."""
+    """Map the numbers of a contract enum to the members of our enum with the same names."""
     return {
         number: names[member]
         for name, number in values.items()
@@ -70,7 +70,7 @@ def decision(
 ) -> Decision:
     """Return the decision about a question.
 
-    Raises ServerError if `allowed` contradicts the reason: then neither can be believed.
+    Raises ServerError if `allowed` contradicts the reason: neither can then be trusted.
     """
     reason = _REASONS.get(response.reason, Reason.UNSPECIFIED)
     outcome = OUTCOMES.get(reason)
@@ -95,7 +95,7 @@ def decision(
 def decided(
     response: access_pb2.CheckQueueAccessResponse | access_pb2.CheckApplicationAccessResponse,
 ) -> Decision | CheckFailure:
-    """Return the result of one question of many, which fails alone."""
+    """Return the result of one of many questions, each of which can fail on its own."""
     try:
         return decision(response)
     except ServerError as error:
@@ -329,7 +329,7 @@ def _replica(replica: policy_pb2.FleetReplica) -> _results.Replica:
 def invalidation(
     responses: Sequence[user_groups_pb2.InvalidateUserGroupsResponse],
 ) -> _results.InvalidationResult:
-    """Return the result of an invalidation that took several calls, or none."""
+    """Return the result of an invalidation that took any number of calls, including none."""
     return _results.InvalidationResult(
         sum(response.dropped for response in responses),
         _cursor(responses[-1]) if responses else None,

@@ -34,13 +34,13 @@ class Resolution:
     resolver: str
     """The name of the resolver."""
     cached: bool
-    """Whether they came from the cache."""
+    """Whether the groups came from the cache."""
     stale: bool
-    """Whether they have expired, and the resolver was unavailable or has not answered yet."""
+    """Whether the groups have expired, and the resolver was unavailable or has not answered yet."""
     resolved_at: datetime | None
-    """In UTC, like all times here."""
+    """When the groups were resolved, in UTC like all times here."""
     expires_at: datetime | None
-    """When they expire from the cache."""
+    """When the cached groups expire."""
     detail: str
     """Why the user is unknown or the resolver unavailable, for people."""
 
@@ -64,13 +64,13 @@ class Diagnostic:
     """An error or a warning about a configuration. Lines and columns start at 1; 0: no location."""
 
     severity: Severity
-    """Whether it keeps the configuration from being served."""
+    """Whether the diagnostic keeps the configuration from being served."""
     line: int
     """The line in the file, from 1."""
     column: int
     """The column in the line, from 1."""
     queue: str
-    """The queue that it concerns, if any."""
+    """The queue concerned, if any."""
     message: str
     """A one-sentence description of the error."""
     remedy: str
@@ -86,13 +86,13 @@ class PolicyQueue:
     path: str
     """The full path."""
     submit_acl: str
-    """Who may submit."""
+    """Who may submit to the queue."""
     admin_acl: str
-    """Who may administer, and submit."""
+    """Who may administer the queue, and submit to it."""
     submit_acl_dropped_names: tuple[str, ...]
     """Names in the submit ACL that the ACL grammar does not accept. They never match."""
     admin_acl_dropped_names: tuple[str, ...]
-    """The same for the admin ACL."""
+    """Such names in the admin ACL."""
     created_levels: int = 0
     """The number of levels of queues that YARN creates below this queue when they are first
     used; 0 if it creates none."""
@@ -103,10 +103,10 @@ class QueueTemplate:
     """The ACLs of queues that YARN's capacity scheduler creates when they are first used."""
 
     path: str
-    """The path of the queues below which it applies; `*` in its last levels stands for any
-    name."""
+    """The path of the queues below which the template applies; `*` in its last levels stands for
+    any name."""
     kind: str
-    """Which new queues it applies to, in the terms of Hadoop's configuration."""
+    """Which new queues the template applies to, in the terms of Hadoop's configuration."""
     submit_acl: str | None
     """The text of the submit ACL; None if the template sets none."""
     admin_acl: str | None
@@ -118,7 +118,7 @@ class PolicyInfo:
     """The policy of a partition that the server is serving."""
 
     source: str
-    """Where it was read from, for display."""
+    """Where the policy was read from, for display."""
     revision: int
     """Starts at 1 when the server starts, and grows by 1 with each reload that changed the
     policy."""
@@ -126,7 +126,7 @@ class PolicyInfo:
     """The SHA-256 of the configuration in upper-case hexadecimal; for several files, the
     SHA-256 of their checksums."""
     loaded_at: datetime | None
-    """When it was loaded."""
+    """When the policy was loaded."""
     queues: tuple[PolicyQueue, ...]
     """Each queue after its parent and before its next sibling."""
     resolver: str
@@ -153,7 +153,7 @@ class Cursor:
     """
 
     epoch: bytes
-    """Identifies the server process that made it."""
+    """Identifies the server process that made the change."""
     sequence: int
     """The number of the change."""
 
@@ -175,7 +175,7 @@ class InvalidationResult:
     cursor: Cursor | None = None
     """The change; None from a server that is too old."""
     waited_out: tuple[str, ...] = ()
-    """With `wait`: gates and replicas that did not confirm, and whose leases have ended."""
+    """With `wait`: the gates and replicas that did not confirm, but whose leases have ended."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,11 +187,11 @@ class ReloadResult:
     revision: int
     """The revision that the server is serving now."""
     diagnostics: tuple[Diagnostic, ...]
-    """Errors and warnings about it."""
+    """Errors and warnings about the configuration."""
     cursor: Cursor | None = None
     """The newest change; None from a server that is too old."""
     waited_out: tuple[str, ...] = ()
-    """With `wait`: gates and replicas that did not confirm, and whose leases have ended."""
+    """With `wait`: the gates and replicas that did not confirm, but whose leases have ended."""
 
     def __bool__(self) -> bool:
         return self.succeeded
@@ -203,14 +203,14 @@ class ReplicaState(StrEnum):
     UNKNOWN = auto()
     """A state that this version of the client does not know."""
     FOLLOWING = auto()
-    """It learns of each invalidation."""
+    """Receives each invalidation."""
     JOINING = auto()
-    """It sends heartbeats but does not follow the fleet; once it does, it looks up all cached
-    groups again."""
+    """Sends heartbeats but does not follow the fleet; once it does, it looks up all cached groups
+    again."""
     SILENT = auto()
-    """It sends no heartbeats: it cannot reach Redis, or it has stopped."""
+    """Sends no heartbeats: it cannot reach Redis, or it has stopped."""
     STARTING = auto()
-    """It was started a moment ago and does not follow the fleet yet."""
+    """Was started a moment ago and does not follow the fleet yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,19 +220,19 @@ class Replica:
     name: str
     """The setting `fleet.replica`."""
     state: ReplicaState
-    """The state."""
+    """The state of the replica."""
     is_self: bool
-    """Whether it is the one that was asked."""
+    """Whether this replica is the one that was asked."""
     version: str
-    """The version of queuegate."""
+    """The version of queuegate that it runs."""
     lag: int
-    """How many changes it has not applied yet."""
+    """The number of changes that it has not applied yet."""
     policy_revision: int
     """The revision of its policy; each replica counts its own."""
     policy_checksum: str
     """The checksum of its policy; empty if it has none yet."""
     gates: int
-    """How many gates are connected to it."""
+    """The number of gates connected to it."""
     silent_seconds: float
     """Seconds since its last heartbeat."""
 
@@ -262,7 +262,7 @@ class ValidationResult:
     valid: bool
     """Whether the configuration can be served."""
     diagnostics: tuple[Diagnostic, ...]
-    """Errors and warnings about it."""
+    """Errors and warnings about the configuration."""
 
     def __bool__(self) -> bool:
         return self.valid

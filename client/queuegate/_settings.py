@@ -7,7 +7,7 @@ from typing import Final, TypeAlias
 FilePath: TypeAlias = str | os.PathLike[str]
 
 MAX_ATTEMPTS: Final = 5
-"""gRPC silently reduces larger numbers to this one."""
+"""The maximum number of attempts. gRPC silently reduces larger numbers to it."""
 
 CA_FILE: Final = "QUEUEGATE_CA_FILE"
 CERTIFICATE_FILE: Final = "QUEUEGATE_CERTIFICATE_FILE"
@@ -19,7 +19,7 @@ TLS_VARIABLES: Final = {
     "certificate_file": CERTIFICATE_FILE,
     "key_file": KEY_FILE,
 }
-"""By the name of the argument of `Tls`."""
+"""The environment variables by argument of `Tls`."""
 
 
 BACKOFF_RANGE_SECONDS: Final = (0.01, 60.0)

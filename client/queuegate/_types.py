@@ -39,7 +39,7 @@ class Check:
     access: AccessName = Access.SUBMIT
     """The kind of access."""
     groups: Iterable[str] | None = None
-    """Used as given; empty if the user has no groups. None: the server resolves them."""
+    """The user's groups, used as given; empty if there are none. None: the server resolves them."""
     real_user: str = ""
     """The service that acts for the user, if any: YARN's ACLs may list it as `~name`."""
 
@@ -65,7 +65,7 @@ class Decision:
     allowed: bool
     """Whether access is granted."""
     reason: Reason
-    """Why."""
+    """Why access is granted or denied."""
     matched_queue: str
     """The queue whose ACL decided; empty if none matched."""
     matched_subject: str
@@ -85,7 +85,7 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class StaleDecision(Decision):
-    """The decision of a gate whose lease had ended, while its server could not be reached."""
+    """The decision of a gate whose lease had ended while its server was unreachable."""
 
     stale: ClassVar[bool] = True
     """Always true."""
@@ -135,20 +135,20 @@ class Step:
 
 
 class GroupsOrigin(StrEnum):
-    """Where the groups of an explained decision come from."""
+    """Where the groups of an explained decision came from."""
 
     UNSPECIFIED = auto()
     """An origin that this version of the client does not know."""
     NOT_NEEDED = auto()
     """The decision does not depend on groups, so they were not resolved."""
     REQUEST = auto()
-    """The request contained them."""
+    """The request contained the groups."""
     RESOLVER = auto()
     """The resolver was asked."""
     CACHE = auto()
-    """The group cache had them."""
+    """The groups were in the cache."""
     STALE_CACHE = auto()
-    """An expired cache entry, because the resolver was unavailable or has not answered yet."""
+    """The cache entry had expired; the resolver was unavailable or has not answered yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +156,7 @@ class ExplainedGroups:
     """How the groups of an explained decision were obtained."""
 
     origin: GroupsOrigin
-    """Where they came from."""
+    """Where the groups came from."""
     groups: tuple[str, ...]
     """The primary group first."""
     resolver: str

@@ -1,4 +1,4 @@
-"""Who may use which queue, and why. All are immutable; none needs gRPC."""
+"""Results about who may use which queue, and why. All are immutable; none needs gRPC."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -45,7 +45,7 @@ class ListedUser:
     """The entries that grant access, at most 10; the first one is the entry that decides a check.
     """
     further: int
-    """How many further entries grant access."""
+    """The number of further entries that grant access."""
     confirmed: bool
     """Whether the server has just decided a check of this user, and allowed it."""
     detail: str
@@ -59,7 +59,7 @@ class UnexpandedGroup:
     grant: AccessGrant
     """Where the group is listed."""
     detail: str
-    """Why, for people."""
+    """Why some members are unknown, for people."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,11 +71,11 @@ class UserPage:
     everyone: bool
     """Whether everyone may use the queue."""
     everyone_via: AccessGrant | None
-    """Why, if everyone may."""
+    """The entry that lets everyone in, if there is one."""
     complete: bool
     """Whether the pages list each user whom a check would allow."""
     incomplete: tuple[str, ...]
-    """Why they do not, for people."""
+    """Why the pages are incomplete, for people."""
     unexpanded_groups: tuple[UnexpandedGroup, ...]
     """The groups whose members are not all known."""
     proxies: tuple[AccessGrant, ...]

@@ -15,7 +15,7 @@ MAX_TIMEOUT: Final = 86_400.0
 """A day, in seconds. gRPC treats much larger values as a deadline that has passed."""
 
 MAX_PAGE_SIZE: Final = 1_000
-"""Users that a server puts on one page at most."""
+"""The maximum number of users that a server puts on one page."""
 
 
 def invalid(name: str, fault: str) -> InvalidArgument:
@@ -52,7 +52,7 @@ def texts(name: str, values: object) -> tuple[str, ...]:
 
 
 def optional_texts(name: str, values: object) -> tuple[str, ...] | None:
-    """Do the same, but return None for None."""
+    """Validate like `texts`, but return None for None."""
     return None if values is None else texts(name, values)
 
 

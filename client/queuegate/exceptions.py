@@ -15,9 +15,9 @@
     │   └── Overloaded           the server is overloaded, or a rate limit is exceeded
     └── ServerError              the server failed, or is not a queuegate server
 
-None of them means "denied", which is an answer. An argument of a wrong type raises TypeError. An
-invalid one, such as an empty user name, raises InvalidArgument, which is also a ValueError, no
-matter whether the client or the server notices.
+None of them means "denied", which is an answer. An argument of the wrong type raises TypeError. An
+invalid argument, such as an empty user name, raises InvalidArgument, which is also a ValueError,
+whether the client or the server detects it.
 """
 
 from collections.abc import Sequence
@@ -84,8 +84,8 @@ class RequestRejected(QueuegateError):
 
 
 class InvalidArgument(RequestRejected, ValueError):
-    """A field of the request is missing or malformed. The client raises this exception itself for
-    what it can never send; other fields are checked by the server.
+    """A field of the request is missing or malformed. The client itself raises this exception for
+    values that it can never send; the server checks all other fields.
 
     Attributes:
         violations: The rejected fields.

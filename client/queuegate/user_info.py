@@ -35,7 +35,7 @@ LABEL_KEY_VARIABLE: Final = "USER_LABEL_KEY"
 QUEUE: Final = "yunikorn.apache.org/queue"
 """The key of the label, and of the annotation, that names the queue."""
 OLD_QUEUE_LABEL: Final = "queue"
-"""The key of the label that names the queue where neither of those is set."""
+"""The key of the label that names the queue if neither of those is set."""
 DEFAULT_USER: Final = "nobody"
 """The owner of a pod that names no user."""
 MAX_BYTES: Final = 256 * 1024
@@ -283,7 +283,7 @@ def _text(member: str, value: object) -> str:
 
 
 def _texts(member: str, value: object, kept: list[str]) -> tuple[str, ...]:
-    """Parse a list of names. `kept` contains those of earlier lists: as in Go, a null element
+    """Parse a list of names. `kept` contains the names from earlier lists: as in Go, a null element
     keeps the earlier element at its index, until a list is empty or null.
     """
     if value is None:

@@ -113,7 +113,7 @@ def _meant(
 ) -> str:
     """Return the queue to suggest to people; empty if the requested one exists.
 
-    This takes another call, for which the caller may lack the role. Documents for programs contain
+    This takes another call, whose role the caller may lack. Documents for programs contain
     no suggestion and skip the call. Both calls share the time limit of the first.
     """
     is_text = session.output in {None, FORMATS[0]}
@@ -249,7 +249,7 @@ def invalidate(
         raise click.UsageError(message, click.get_current_context())
     with session.client() as client:
         names = None if everyone else users
-        # If Redis hangs, the server needs some seconds to report it.
+        # If Redis hangs, the server takes a few seconds to report it.
         timeout = session.timeout or (None if wait else 5.0)
         answer = client.invalidate(names, partition=partition, wait=wait, timeout=timeout)
     document: dict[str, object] = {"dropped": answer.dropped}

@@ -35,7 +35,7 @@ class Exit(IntEnum):
     INTERRUPTED = 130
     """The status that shells report for a process ended by SIGINT."""
     BROKEN_PIPE = 141
-    """The same for SIGPIPE."""
+    """The status that shells report for a process ended by SIGPIPE."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from queuegate_server.settings.model import Settings
 
 _TIMEOUT: Final = 30.0
-"""The time limit of a call in seconds. Directory lookups have their own limits."""
+"""The time limit of a call, in seconds. Directory lookups have their own limits."""
 _ASK_NOBODY: Final = frozenset({"none", "test"})
 """Types of resolvers that give the same answers on every machine."""
 _NO_GROUPS: Final = (
@@ -98,7 +98,7 @@ def offline_client(
     Raises:
         RequestRejected: The server's code is not installed, or a file is invalid.
     """
-    # The command itself reports what a server would log, except for failed lookups.
+    # The command itself reports everything that a server would log, except failed lookups.
     logging.getLogger("queuegate_server").setLevel(logging.ERROR)
     if config is not None:
         lookups = logging.getLogger("queuegate_server.identity")
@@ -153,12 +153,12 @@ class _StderrHandler(logging.Handler):
 
 
 class StaticDirectory:
-    """A resolver that takes the place of directories: a function answers."""
+    """A resolver that answers from a function, in place of directories."""
 
     is_local = True
 
     def __init__(self, outcome_of: "Callable[[str], Outcome]") -> None:
-        """Answer with the outcome of a function of the user."""
+        """Answer with the outcome that a function returns for the user."""
         self._outcome_of = outcome_of
 
     async def open(self) -> None:
@@ -172,7 +172,7 @@ class StaticDirectory:
         return self._outcome_of(user)
 
     async def members(self, listing: "MemberListing") -> None:
-        """Give up: members of groups are not known."""
+        """Report that the members of groups are unknown."""
         listing.give_up(_NO_MEMBERS)
 
 

@@ -30,7 +30,7 @@ OF_SERVER: Final = (
 _ASKED: Final = (
     *("user", "users", "action", "queue", "access", "partition", "prefix", "owner", "service"),
 )
-"""The fields of the question that documents repeat."""
+"""The fields of the question to repeat in documents."""
 _Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 
@@ -52,7 +52,7 @@ class Command(click.Command):
 
 
 class Group(Command, click.Group):
-    """The same for the command group."""
+    """A command group whose help is arranged in the same way."""
 
     command_class = Command
 
@@ -160,7 +160,7 @@ def session_options(function: Callable[..., Report]) -> Callable[..., int]:
 
 
 def session_options_of_list(function: Callable[..., Report]) -> Callable[..., int]:
-    """Do the same for a command that can print a table."""
+    """Do the same as `session_options` for a command that can print a table."""
     return _with_session(function, (*FORMATS, TABLE))
 
 
@@ -247,7 +247,7 @@ files_options: Final = _options(
         " differ.",
     ),
 )
-"""For commands that can decide without a server."""
+"""The options of commands that can decide without a server."""
 groups_options: Final = _options(
     click.option(
         "--group",
@@ -273,7 +273,7 @@ groups_options: Final = _options(
         " repeatable. No directory is queried.",
     ),
 )
-"""About the user's groups."""
+"""The options about the user's groups."""
 
 
 def question(function: Callable[[Session, Check], Report]) -> Callable[..., Report]:

@@ -17,7 +17,7 @@ from queuegate.cli.terminal import escape
 
 FORMATS: Final = ("text", "json", "yaml")
 TABLE: Final = "table"
-"""A format for lists only."""
+"""A format that only lists have."""
 
 _WRITERS: Final = {"json": to_json, "yaml": to_yaml}
 _ASKED_FOR: Final = re.compile(rf"(?:^|\0)(?:-o|--output)[\0=]?({'|'.join(_WRITERS)})(?:\0|$)")
@@ -28,14 +28,14 @@ class Report:
     """The output of a command and its exit status."""
 
     document: Any
-    """For `--output json` and `yaml`: a dataclass, or a mapping of plain values."""
+    """The output for `--output json` and `yaml`: a dataclass, or a mapping of plain values."""
     lines: Iterable[str]
-    """For `--output text`."""
+    """The output for `--output text`."""
     status: Exit = Exit.OK
     problem: Problem | None = None
-    """The problem despite an answer. Overrides the status."""
+    """A problem that exists despite the answer. Overrides the status."""
     note: str = ""
-    """For people, on standard error."""
+    """A note for people, on standard error."""
     table: tuple[Sequence[str], Sequence[Sequence[str]]] | None = None
     """The headings and the rows for `--output table`."""
 
@@ -50,7 +50,7 @@ def answer(
 
     Args:
         ask: The command.
-        question: The fields of the question that documents repeat.
+        question: The fields of the question to repeat in documents.
         output: The format.
         arguments: All arguments of the command, which messages quote.
     """

@@ -218,7 +218,7 @@ def grant_words(grant: AccessGrant) -> str:
 
 
 def place_of(grant: AccessGrant) -> str:
-    """Return the name of the ACL that has an entry."""
+    """Return the name of the ACL that contains an entry."""
     if not grant.queue:
         return "the administrators of the cluster"
     return f"the {grant.acl or 'unknown'} ACL of {escape(grant.queue)}"

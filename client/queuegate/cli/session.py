@@ -53,7 +53,7 @@ class Session:
         return self.policy is not None or self.config is not None
 
     def faults(self, groups: Collection[str] | None) -> Iterator[str]:
-        """Yield how the options are empty or contradict each other.
+        """Yield messages about options that are empty or contradict each other.
 
         Args:
             groups: The values of `--group`; None without any, empty for `--no-groups`.
@@ -83,7 +83,7 @@ class Session:
             yield f"--resolved-group: {message}"
 
     def _select(self, *names: str, value: str | None = None) -> list[str]:
-        """Return the options that are given, or that have a value."""
+        """Return the options that were given, or that have a value."""
         given = [(name, getattr(self, name)) for name in names]
         return [name for name, own in given if own is not None and value in {None, own}]
 

@@ -18,7 +18,7 @@ from queuegate.gate.silence import WATCH_SECONDS
 from queuegate.v1 import sync_pb2
 
 _STREAM_ENDED: Final = (grpc.RpcError, asyncio.InvalidStateError)
-"""How sending fails on a stream that has ended."""
+"""The exceptions raised by sending on a stream that has ended."""
 _Response: TypeAlias = "sync_pb2.SyncResponse | BrokenProtocol"
 _Stream: TypeAlias = "grpc.aio.StreamStreamCall[sync_pb2.SyncRequest, _Response]"
 
@@ -79,7 +79,7 @@ class Gate(AsyncGateMethods, Client):
         self._decide = self._reflector.decider.decide
         self._loop = asyncio.get_running_loop()
         self._woken = asyncio.Event()
-        """Says that there is something to send; each stream has its own."""
+        """Set when there is something to send. Each stream has its own event."""
         self._running = self._loop.create_task(self._follow())
 
     async def close(self) -> None:
@@ -146,10 +146,10 @@ class Gate(AsyncGateMethods, Client):
     async def _send(
         self, stream: _Stream, opened: sync_pb2.SyncRequest, greeted: asyncio.Event
     ) -> None:
-        """Send what is to be sent. Ends with an error if the stream has ended."""
+        """Send messages when they are due. Raises an error if the stream has ended."""
         number, woken = self._reflector.stream, self._woken
         await stream.write(opened)
-        # A write that fails hides the status with which the server refuses a stream.
+        # A failed write would hide the status with which the server refuses a stream.
         await greeted.wait()
         while not self._reflector.is_closed:
             for request in self._reflector.due(number):
@@ -168,4 +168,4 @@ class Gate(AsyncGateMethods, Client):
 
 
 def _nothing() -> None:
-    """Stand for a callback that was not given."""
+    """Do nothing, in place of a callback that was not given."""

@@ -24,8 +24,8 @@ class Gate(GateMethods, Client):
     """A client that decides in this process, from a copy of the policy that its server keeps
     current.
 
-    It sends a question to the server if it does not hold the groups that the decision needs, and
-    sends every question while it has no lease. Because of the lease, no gate decides from old
+    The gate sends a question to the server if it does not hold the groups that the decision needs,
+    and sends every question while it has no lease. Because of the lease, no gate decides from old
     state once `invalidate` or `reload` with `wait` has returned. A lease ends at most 5 s after
     the server was last heard from.
 
@@ -60,18 +60,18 @@ class Gate(GateMethods, Client):
             tls: The TLS settings, as for Client.
             token_file: The file with the bearer token, as for Client.
             retry: How often and when to retry calls.
-            metadata: Sent with each call and with the gate's stream, as for Client.
-            interceptors: As for Client. The gate's stream is intercepted as well, by those for
-                streams in both directions.
+            metadata: Metadata for each call and for the gate's stream, as for Client.
+            interceptors: As for Client. Interceptors for bidirectional streams also intercept the
+                gate's stream.
             name: The name of this gate on the server; empty: the host and process ID.
-            partitions: The partitions whose policies to hold; none: all. A partition that the
+            partitions: The partitions whose policies to hold; all if empty. A partition that the
                 server does not have is logged once, and used as soon as the server has it.
-            stale: For how many seconds the gate decides without a lease while the server is
+            stale: How many seconds the gate decides without a lease while the server is
                 unreachable; after that, calls fail. Such decisions have `stale` set, and may
                 predate a change that a call has waited for.
             outbox: The folder in which decisions wait for the server's audit log, if the server
-                requires reports. Without it, the gate asks such a server. Only one gate can use
-                a folder.
+                requires reports. Without an outbox, the gate sends such a server every question.
+                Only one gate can use a folder.
             on_change: Called in its own thread after the gate has switched to another policy.
                 Calls do not overlap, and one may cover several changes. Exceptions are logged.
 
@@ -101,7 +101,7 @@ class Gate(GateMethods, Client):
             )
             self._decide = self._reflector.decider.decide
             self._woken = threading.Event()
-            """Says that there is something to send; each stream has its own."""
+            """Set when there is something to send. Each stream has its own event."""
             self._stream: grpc.Call | None = None
             self._closing = threading.Event()
             self._changed = threading.Event()
@@ -166,8 +166,8 @@ class Gate(GateMethods, Client):
     def _requests(
         self, woken: threading.Event, opened: sync_pb2.SyncRequest, stream: int
     ) -> Iterator[sync_pb2.SyncRequest]:
-        """Return what is to be sent, as long as this is the stream. Called in a thread of gRPC,
-        which waits in between while the server takes nothing.
+        """Yield messages when they are due, as long as this is the newest stream. Runs in a gRPC
+        thread, which pauses between messages while the server accepts none.
         """
         yield opened
         while woken is self._woken and not self._reflector.is_closed:
@@ -185,7 +185,7 @@ class Gate(GateMethods, Client):
                 stream.cancel()
 
     def _notify(self, on_change: Callable[[], None]) -> None:
-        """Call back in a thread of its own: it may take long, and the lease must go on."""
+        """Run the callback in a separate thread: it may be slow, and must not hold up the lease."""
         while self._changed.wait() and not self._closing.is_set():
             self._changed.clear()
             on_change()

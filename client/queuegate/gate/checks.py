@@ -1,7 +1,7 @@
-"""Whether a message of a server is within the bounds of a gate.
+"""Checks that a server's messages are within a gate's bounds.
 
 A gate trusts its server, but the server may be faulty, or replaced by another program. A message
-beyond the bounds ends the stream: the gate drops its copy and asks.
+that exceeds the bounds ends the stream: the gate drops its copy and asks the server.
 """
 
 from collections.abc import Callable, Collection, Mapping
@@ -13,7 +13,7 @@ from queuegate.gate import bounds
 from queuegate.v1 import sync_pb2, user_groups_pb2
 
 _MAX_UTF8_BYTES: Final = 4
-"""Of one character."""
+"""The maximum number of bytes that a character takes in UTF-8."""
 _MILLIS: Final = 1_000
 _MAX_LEASE: Final = int(bounds.MAX_LEASE_SECONDS * _MILLIS)
 _MAX_PING: Final = int(bounds.MAX_PING_SECONDS * _MILLIS)
@@ -25,13 +25,11 @@ _TABLES: Final = ("levels", "configured_queues", "created_queues")
 
 
 class BrokenProtocol(Exception):
-    """The server has sent a message that breaks the protocol; the text says how."""
+    """Raised for a message from the server that breaks the protocol. The text says how."""
 
 
 def read_response(data: bytes) -> sync_pb2.SyncResponse | BrokenProtocol:
-    """Return the message that a server has sent, or what is wrong with it. gRPC would hide an
-    exception.
-    """
+    """Return a message from a server, or its fault: gRPC would hide an exception."""
     if len(data) > bounds.MAX_MESSAGE_BYTES:
         text = f"a message has {len(data)} bytes; the limit is {bounds.MAX_MESSAGE_BYTES}"
         return BrokenProtocol(text)
@@ -42,15 +40,15 @@ def read_response(data: bytes) -> sync_pb2.SyncResponse | BrokenProtocol:
 
 
 def check(response: sync_pb2.SyncResponse) -> None:
-    """Raise ValueError if a message is beyond the bounds."""
+    """Raise ValueError if a message exceeds the bounds."""
     kind = response.WhichOneof("message")
     if kind is not None and kind in _CHECKS:
         _CHECKS[kind](getattr(response, kind))
 
 
 def has_usable_groups(groups: sync_pb2.UserGroups) -> bool:
-    """Return whether a gate can decide from the answer about a user. If not, it asks about this
-    user: one user with too many groups must not end the stream.
+    """Return whether a gate can decide from the answer about a user. If it cannot, it sends
+    questions about that user to the server: one user with too many groups must not end the stream.
     """
     if groups.outcome == _NOT_FOUND:
         return True
@@ -62,7 +60,7 @@ def has_usable_groups(groups: sync_pb2.UserGroups) -> bool:
 
 
 def text_to_log(text: str) -> str:
-    """Return a text of a server without control characters, and not too long."""
+    """Return a text from a server, with control characters escaped, and truncated if too long."""
     kept = text[: bounds.MAX_TEXT_CHARACTERS]
     if not kept.isprintable():
         kept = "".join(each if each.isprintable() else ascii(each)[1:-1] for each in kept)
@@ -70,7 +68,7 @@ def text_to_log(text: str) -> str:
 
 
 def _is_longer(text: str, limit: int) -> bool:
-    """Return whether a text has more bytes of UTF-8; most texts need not be encoded for that."""
+    """Return whether a text exceeds `limit` bytes in UTF-8. Most texts need not be encoded."""
     return _MAX_UTF8_BYTES * len(text) > limit and len(text.encode()) > limit
 
 

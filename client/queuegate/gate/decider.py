@@ -1,4 +1,4 @@
-"""Decides from a gate's own state, if it may and can."""
+"""Decides from a gate's own state, when it may and can."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import astuple
@@ -15,7 +15,7 @@ from queuegate.policy.decision import OUTCOMES, UNKNOWN_USER, Access
 from queuegate.policy.names import is_at_or_below
 
 _MAX_PLAIN: Final = 256
-"""Characters of names that surely are not too long for the server."""
+"""Names of up to this many characters are certainly not too long for the server."""
 _WITHOUT_GROUPS: Final = frozenset(
     reason for reason, outcome in OUTCOMES.items() if not outcome.depends_on_groups
 )
@@ -28,7 +28,7 @@ _Known = tuple[PolicyCopy, LocalPartition, Access, str, tuple[str, ...] | None]
 """The policy and the queues of the partition, the access, the path, and the given groups, if they
 are used."""
 Report = Callable[[Question, Decision], bool]
-"""Keeps a decision for the server's audit log; returns False if it cannot."""
+"""Keeps a decision for the server's audit log; returns False if it cannot be kept."""
 
 
 class Decider:
@@ -48,14 +48,14 @@ class Decider:
             replica: The state.
             session: The protocol.
             want: Asks the server for the groups of a user, given the partition, the name, and
-                the time until which the gate can do without them.
+                the time by which the gate needs them.
             report: Keeps decisions that must be reported; None if there is no place for them.
             clock: The monotonic clock of the session, in seconds.
         """
         self.grace = 0.0
-        """Seconds after the end of the lease in which old state decides."""
+        """For how many seconds after its lease ends the gate may decide from old state."""
         self.decided = 0
-        """How many questions were decided here, about."""
+        """The approximate number of questions decided here."""
         self._replica = replica
         self._session = session
         self._want = want
@@ -63,7 +63,7 @@ class Decider:
         self._clock = clock
 
     def decide(self, question: Question) -> Decision | None:
-        """Decide a question; None if the server must be asked, as it is about anything invalid."""
+        """Decide a question; None if the server must be asked, as for any invalid question."""
         state = self._replica.state
         try:
             made = state.remembered.get(question)
@@ -78,7 +78,7 @@ class Decider:
             state.remember(question, made)
         decision, entry = made
         lease_until = self._session.lease_until
-        # The clock comes last: this process may have been stopped.
+        # The clock is read last: this process may have been suspended.
         if state is self._replica.state:
             now = self._clock()
             if now < lease_until and now < entry.refresh_at:
@@ -118,8 +118,8 @@ class Decider:
         return decision
 
     def _covered(self, state: State, entry: UserEntry) -> float:
-        """Return for how many seconds the lease and the lifetime of the groups still cover a
-        decision; not more than 0 if they do not. Asks again for groups that expire soon.
+        """Return how many seconds the lease and the lifetime of the groups still cover a decision;
+        0 or less if they do not. Asks again for groups that expire soon.
         """
         until = min(self._session.lease_until, entry.expires_at)
         if state is not self._replica.state:
@@ -163,7 +163,7 @@ class Decider:
         return state.decision(decision, held.revision, instead), entry
 
     def _known(self, state: State, question: Question) -> _Known | None:
-        """Return what a question refers to; None if the gate must not or cannot decide it."""
+        """Return what a question refers to; None if the gate may not or cannot decide it."""
         user, queue, name, access_name, groups, real_user = question
         try:
             is_plain = (names := user + queue + real_user).isprintable()
@@ -186,7 +186,7 @@ class Decider:
         return held, partition, access, path, given if is_used else None
 
     def queues(self, question: Question) -> list[str] | None:
-        """Return the queues at or below that of a question which its user may use; None if the
+        """Return the queues that the user of a question may use, at or below its queue; None if the
         server must be asked.
         """
         state = self._replica.state
@@ -209,7 +209,7 @@ class Decider:
         return [path for path, _ in found]
 
     def _entry(self, partition: str, user: str) -> UserEntry | None:
-        """Return the groups of a user; None if they are not known, and asks for them then."""
+        """Return the groups of a user. If they are not known, ask for them and return None."""
         entry = self._replica.users.get((partition, user))
         if entry is None:
             self._want(partition, user, -inf)
@@ -217,14 +217,16 @@ class Decider:
 
 
 def _find(state: State, name: object) -> PolicyCopy | None:
-    """Return the policy of a partition that is not requested by its own name."""
+    """Return the policy of a partition that is requested by another name than its own."""
     if not (isinstance(name, str) and len(name) <= _MAX_PLAIN and name.isprintable()):
         return None
     return state.find(name)
 
 
 def _given_groups(partition: LocalPartition, user: str, groups: object) -> tuple[str, ...] | None:
-    """Return the groups of a question; None if it has none, or a server might refuse them."""
+    """Return the groups given in a question; None if there are none, or a server might refuse
+    them.
+    """
     if not (isinstance(groups, tuple) and partition.accepts_user(user)):
         return None
     if len(groups) > bounds.MAX_GIVEN_GROUPS:

@@ -34,7 +34,7 @@ ANY_USER: Final = sync_pb2.QUEUE_NAMING_YUNIKORN_ANY_USER
 SHORT_NAMES: Final = sync_pb2.QUEUE_NAMING_YARN_SHORT_NAMES
 YUNIKORN: Final = frozenset((sync_pb2.QUEUE_NAMING_YUNIKORN, ANY_USER))
 NAMINGS: Final = YUNIKORN | {sync_pb2.QUEUE_NAMING_YARN, SHORT_NAMES}
-"""The namings that this gate knows. It asks about queues that are named otherwise."""
+"""The naming rules that this gate knows. With any other rules, it asks the server."""
 
 _RECOVERY: Final = ChainEnd(IN_RECOVERY_QUEUE, ChainIndexes())
 
@@ -50,28 +50,29 @@ class LocalPartition:
             naming: One of NAMINGS.
             tables: The tables.
             ambiguous_level: The level that decides about a short name that several queues share.
-                Raises ValueError if there is no such level.
+
+        Raises ValueError if there is no such level.
         """
         if ambiguous_level >= len(tables.above):
             raise ValueError("ambiguous names refer to a level that does not exist")
         self.name = name
         self.queues = tables.queues
-        """The numbers of queues by path."""
+        """The number of each queue, by path."""
         self._naming = naming
         self._is_yunikorn = naming in YUNIKORN
         self._tables = tables
         self._ambiguous_level = ambiguous_level
         self._indexes = ChainIndexes()
         self._chains: dict[Access, dict[str, Chain]] = {access: {} for access in Access}
-        """By path."""
+        """The chains by path."""
         self._levels: dict[int, Chain] = {}
-        """By level: the chains that belong to queues."""
+        """The chains that belong to queues, by level."""
         self._names: dict[int, tuple[frozenset[str], frozenset[str], frozenset[str]]] = {}
-        """By level: the users, groups and services for queues that will be created. The chains of
+        """The users, groups and services for queues that will be created, by level. The chains of
         different paths share them."""
 
     def path(self, text: str) -> str | None:
-        """Return the canonical path of a queue in this partition; None if the text has none."""
+        """Return the canonical path of a queue in this partition; None if it is not a path."""
         if text in self.queues:
             return text
         if self._is_yunikorn:
@@ -129,8 +130,8 @@ class LocalPartition:
         return "" if self.queues[nearest] in self._tables.created else nearest
 
     def _is_ambiguous(self, path: str) -> bool:
-        """Return whether a path is a short name that several queues share: others begin with the
-        root.
+        """Return whether a path is a short name that several queues share: all other paths begin
+        with the root.
         """
         return SEPARATOR not in path and path != ROOT
 
@@ -166,8 +167,8 @@ class LocalPartition:
         Args:
             level: The level.
             path: The path in question.
-            depth: The number of levels of the path that a queue has. Chains of levels below belong
-                to this path only.
+            depth: The number of levels of the path that belong to a queue. Chains of lower levels
+                belong to this path only.
         """
         above, depths = self._tables.above, self._tables.depth
         waiting: list[int] = []
@@ -201,7 +202,7 @@ class LocalPartition:
         return chain
 
     def _prefix(self, path: str, depth: int) -> str:
-        """Return the path of the queue that the first levels of a path name."""
+        """Return the path of the queue named by the first levels of a path."""
         prefix = SEPARATOR.join(path.split(SEPARATOR)[:depth])
         number = self.queues.get(prefix)
         return prefix if number is None else self._tables.paths[number]

@@ -1,4 +1,4 @@
-"""Decisions on disk, until the server's audit log has them."""
+"""Keeps decisions on disk until the server's audit log has them."""
 
 import errno
 import fcntl
@@ -20,10 +20,10 @@ from queuegate.gate.checks import text_to_log
 from queuegate.v1 import sync_pb2
 
 MAX_BYTES: Final = 64 * 1024 * 1024
-"""Of all files in the folder. Beyond it, the server is asked."""
+"""The maximum size of all files in the folder. Beyond this, the server is asked."""
 MAX_SEGMENT_BYTES: Final = 256 * 1024
 MAX_SECONDS: Final = 253_402_300_799
-"""The end of the year 9999: no decision was made later."""
+"""The end of the year 9999: no valid decision is later."""
 _NANOS: Final = 1_000_000_000
 _SUFFIX: Final = ".decisions"
 _DAMAGED: Final = ".damaged"
@@ -34,23 +34,24 @@ _LOG: Final = logging.getLogger("queuegate.gate")
 
 @dataclass(frozen=True, slots=True)
 class OutboxCounts:
-    """What became of the decisions that a gate must report, since it was created."""
+    """What became of the decisions that a gate has had to report since it was created."""
 
     waiting_bytes: int
     """The size of all files in the outbox."""
     confirmed: int
-    """Decisions that the server's audit log has."""
+    """The number of decisions that the server's audit log has."""
     not_kept: int
-    """Decisions that the outbox had no room for, or that could not be written: the server was
-    asked instead."""
+    """The number of decisions that did not fit into the outbox or could not be written: the server
+    was asked instead."""
     rejected: int
-    """Decisions that the server does not accept. They are in the file `rejected`."""
+    """The number of decisions that the server did not accept. They are in the file `rejected`."""
     damaged: int
-    """Files that could not be read completely; once reported, they have the suffix `.damaged`."""
+    """The number of files that could not be read completely; once reported, they get the suffix
+    `.damaged`."""
 
 
 class Segment(NamedTuple):
-    """A file of decisions, each after its length."""
+    """A file of decisions, each preceded by its length."""
 
     path: Path
     size: int
@@ -63,7 +64,7 @@ class Outbox:
     """
 
     def __init__(self, folder: FilePath) -> None:
-        """Open a folder, which is created if it does not exist; decisions in it are sent first.
+        """Open a folder, creating it if it does not exist. Decisions already in it are sent first.
 
         Raises OSError; BlockingIOError if another gate uses the folder.
         """
@@ -121,7 +122,7 @@ class Outbox:
             return not fault
 
     def oldest(self) -> tuple[Segment, list[sync_pb2.LocalDecision]] | None:
-        """Return the oldest segment that has decisions, and these; None if nothing waits."""
+        """Return the oldest segment with decisions, and its decisions; None if none wait."""
         while True:
             with self._lock:
                 if not self._sealed:
@@ -143,8 +144,8 @@ class Outbox:
             self.remove(segment)
 
     def remove(self, segment: Segment) -> None:
-        """Remove the oldest segment, since its decisions need not be reported any more. If it is
-        damaged, it is kept for people to look at.
+        """Remove the oldest segment, whose decisions no longer need to be reported. A damaged
+        segment is kept for people to inspect.
         """
         path = segment.path
         with self._lock:
@@ -161,7 +162,7 @@ class Outbox:
                 _LOG.exception("%s cannot be removed: another gate would report it again", path)
 
     def reject(self, decisions: Sequence[sync_pb2.LocalDecision], why: str) -> None:
-        """Set aside decisions that the server does not accept; `why` is about the first one. They
+        """Set aside decisions that the server does not accept; `why` is about the first one. All
         are logged together: a server may refuse a thousand at once.
         """
         path = self._folder / _REJECTED
@@ -180,7 +181,7 @@ class Outbox:
                 self._size += len(records)
 
     def close(self) -> None:
-        """Keep what waits for the next gate that uses the folder."""
+        """Keep the waiting decisions for the next gate that uses the folder."""
         with self._lock:
             self._seal()
             self._owner.close()
@@ -230,10 +231,10 @@ class Outbox:
             self._segment.truncate(self._segment_size)
             self._segment.seek(self._segment_size)
         except OSError:
-            self._seal()  # a part of a record ends a segment
+            self._seal()  # nothing may follow a partial record
 
     def _seal(self) -> None:
-        """End the current segment, if it has decisions."""
+        """End the current segment, if it contains decisions."""
         if self._segment is not None and self._segment_size:
             self._segment.close()
             self._sealed.append(Segment(self._path(self._next), self._segment_size))
@@ -251,7 +252,7 @@ def _record(decision: sync_pb2.LocalDecision) -> bytes:
 
 
 def _decisions(data: bytes) -> tuple[list[sync_pb2.LocalDecision], str]:
-    """Return the decisions of a segment up to the first fault, and the fault, if there is one."""
+    """Return the decisions of a segment up to the first fault, and the fault, if any."""
     source = io.BytesIO(data)
     found: list[sync_pb2.LocalDecision] = []
     while True:
@@ -268,8 +269,8 @@ def _decisions(data: bytes) -> tuple[list[sync_pb2.LocalDecision], str]:
 
 
 def _is_possible(decision: sync_pb2.LocalDecision) -> bool:
-    """Return whether a gate can have written this: a file system may leave other bytes, for
-    example zeros, when the machine fails.
+    """Return whether a gate could have written this: a file system may leave other bytes, such as
+    zeros, when the machine fails.
     """
     time = decision.time
     return bool(

@@ -1,7 +1,7 @@
-"""The tables of a policy, as a server sends them: collected part by part, and checked as a whole.
+"""The tables of a policy as sent by a server: collected part by part, and checked as a whole.
 
-A distance leads back, so the tables cannot express a cycle or a reference to a later row. All other
-faults are refused here, so the readers of complete tables need not check them again.
+Distances always lead back, so the tables cannot express a cycle or a reference to a later row. All
+other faults are refused here, so the readers of complete tables need not check for them again.
 """
 
 from array import array
@@ -35,30 +35,30 @@ class PolicyTables:
         self.names: list[str] = []
         """Users, groups and services."""
         self.above, self.depth = _numbers(), _numbers()
-        """Of each level: the distance to the level above, 0 for an end; the levels of its path."""
+        """For each level: the distance to the level above, 0 for an end; the depth of its path."""
         self.listed = _numbers()
         """Indexes into `names`."""
         self.ends = array("I", [0])
-        """Ends of lists in `listed`, after a 0: of the users, the groups and the services of each
-        level. A list begins where the one before it ends."""
+        """A 0, and then for each level the ends of its lists of users, groups and services in
+        `listed`. Each list begins where the previous one ends."""
         self.reasons: dict[int, Reason] = {}
-        """By level: what each end decides."""
+        """The reason of the decision at each end, by level."""
         self.submit, self.admin = _numbers(), _numbers()
-        """Of each queue: the level at which its chain begins."""
+        """For each queue: the level at which its chain begins."""
         self.paths: list[str] = []
-        """Of each queue."""
+        """The path of each queue."""
         self.path_bytes = 0
-        """Of all paths together."""
+        """The size of all paths together."""
         self.queues: dict[str, int] = {}
         """The number of each queue, by path."""
         self.created: dict[int, dict[str, int]] = {}
-        """Patterns of queues that will be created. By the number of the queue or pattern above, and
-        by name: the number of each pattern. They are counted from the last queue on.
+        """The numbers of the patterns for queues that will be created, by the number of the queue
+        or pattern above, and by name. The numbering continues after the last queue.
         """
         self.created_submit, self.created_admin = _numbers(), _numbers()
-        """Of each pattern: 1 more than the level at which its chain begins; 0: ask the server."""
+        """For each pattern: the level at which its chain begins, plus 1; 0 to ask the server."""
         self._lengths: list[int] = []
-        """Of each level: how many levels its chain has."""
+        """For each level: the number of levels in its chain."""
         self._ends: list[int] = []
         self._end_reasons: list[int] = []
         self._queue_depths, self._created_depths = _numbers(), _numbers()
@@ -76,7 +76,7 @@ class PolicyTables:
             self._add_created(part.created_queues)
 
     def finish(self) -> None:
-        """Check what only the complete tables show. Raises ValueError."""
+        """Check for faults that only the complete tables show. Raises ValueError."""
         if not self.paths:
             raise ValueError("the policy has no queues")
         if self.ends[-1] != len(self.listed):

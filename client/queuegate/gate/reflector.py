@@ -1,4 +1,4 @@
-"""Both gates' work around the protocol: when to ping, what to ask for, when to connect again."""
+"""The work around the protocol in both gates: when to ping, what to ask for, when to reconnect."""
 
 import logging
 import math
@@ -30,19 +30,19 @@ from queuegate.policy.names import CONTROL_CHARACTER, partition_name
 from queuegate.v1 import access_pb2, sync_pb2
 
 MAX_WANTED: Final = 1_000
-"""Users in one message."""
+"""The maximum number of users in a message."""
 ANSWER_SECONDS: Final = 1.0
-"""How long before they expire groups are asked for without waiting for the next ping."""
+"""Groups that expire within this time are asked for without waiting for the next ping."""
 MAX_WAITING: Final = 10_000
-"""Users that wait to be asked for."""
+"""The maximum number of users whose groups are still to be asked for."""
 FIRST_PAUSE: Final = 0.1
 LONGEST_PAUSE: Final = 2.0
-"""Seconds before a stream is opened again."""
+"""The longest pause in seconds before a stream is reopened."""
 RELEASE_SECONDS: Final = 0.5
-"""How long a gate that is closed waits until the server knows that its lease has ended."""
+"""How long a closing gate waits for the server to learn that its lease has ended."""
 MAX_NAME_BYTES: Final = 256
 _UNREACHABLE: Final = frozenset({"UNAVAILABLE", "CANCELLED"})
-"""Statuses of a stream whose server is gone, or was silent."""
+"""The statuses of a stream whose server is gone or has fallen silent."""
 _REFUSALS: Final = frozenset({"PERMISSION_DENIED", "UNAUTHENTICATED", "UNIMPLEMENTED"})
 
 
@@ -81,11 +81,11 @@ class Reflector:
 
         Args:
             name: The name of the gate on the server; empty: the host and the process.
-            partitions: The partitions to follow; none: all.
-            stale: How many seconds old state decides while the server cannot be reached.
+            partitions: The partitions to follow; all if empty.
+            stale: For how many seconds old state decides while the server is unreachable.
             outbox: The folder that keeps decisions until they are reported; None if there is none.
-            on_change: Called when another policy decides, by the thread that receives.
-            wake: Called when there is something to send, by the thread that asks.
+            on_change: Called in the receiving thread when the gate switches to another policy.
+            wake: Called in the asking thread when there is something to send.
 
         Raises:
             TypeError: An argument has the wrong type.
@@ -110,9 +110,9 @@ class Reflector:
         self.decider = Decider(self.replica, self.session, self._want, report)
         self.is_closed = False
         self.has_stream = False
-        """Whether a stream is open: the server may count a lease, also before this gate is live."""
+        """Whether a stream is open: the server may count a lease even before this gate is live."""
         self.resets = 0
-        """How often the server made this gate drop its state."""
+        """How often the server has made this gate drop its state."""
         self._on_change = on_change
         self._wake = wake
         self._lock = threading.Lock()
@@ -120,9 +120,9 @@ class Reflector:
         """The number of the newest stream."""
         self._wanted: dict[tuple[str, str], None] = {}
         self._answer: sync_pb2.SyncRequest | None = None
-        """The answer to the newest message that needs one. It also stands for those before it."""
+        """The answer to the newest message that needs one. Covers all earlier messages as well."""
         self._pongs = 0
-        """How many pings the server has answered on this stream, with a policy if it has one."""
+        """The number of pings answered on this stream, not counting answers that lack a policy."""
         self._next_ping = 0.0
         self._watch = SilenceWatch(named)
         self._pause = FIRST_PAUSE
@@ -159,7 +159,7 @@ class Reflector:
         return opened
 
     def due(self, stream: int) -> list[sync_pb2.SyncRequest]:
-        """Return the messages to send now; none on a stream that was replaced."""
+        """Return the messages to send now; none on a stream that has been replaced."""
         now = clock()
         requests: list[sync_pb2.SyncRequest] = []
         with self._lock:
@@ -196,18 +196,18 @@ class Reflector:
 
     @property
     def is_dead(self) -> bool:
-        """Whether the server has answered no pings, or sent no policy, for too long."""
+        """Whether the server has gone too long without answering a ping or sending a policy."""
         return bool(self._watch.fault(clock()))
 
     @property
     def idle_seconds(self) -> float:
-        """How long nothing needs to be sent, unless `wake` is called."""
+        """The seconds until something must be sent, unless `wake` is called earlier."""
         return max(0.0, self._next_ping - clock())
 
     def receive(self, response: sync_pb2.SyncResponse | BrokenProtocol) -> None:
-        """Apply a message of the server, and send the answer, if it needs one.
+        """Apply a message from the server, and send an answer if one is needed.
 
-        Raises BrokenProtocol for a message that breaks the protocol; then everything is dropped.
+        Raises BrokenProtocol for a message that breaks the protocol, after dropping everything.
         """
         if isinstance(response, BrokenProtocol):
             self._drop_everything()
@@ -230,7 +230,7 @@ class Reflector:
             self._wake()
 
     def ended(self, failure: Exception | None) -> float:
-        """Note that the stream has ended, and why; return the seconds until the next one."""
+        """Note that the stream has ended, and why. Return the seconds until the next stream."""
         self.has_stream = False
         code = failure.code if isinstance(failure, QueuegateError) else ""
         why = checks.text_to_log(str(failure or "the server closed it"))
@@ -255,7 +255,7 @@ class Reflector:
         return pause
 
     def close(self) -> None:
-        """Decide nothing any more."""
+        """Stop deciding."""
         self.is_closed = True
         with self._lock:
             self.session.reset()
@@ -268,13 +268,13 @@ class Reflector:
         return None if self._outbox is None else self._outbox.counts
 
     def released(self) -> sync_pb2.SyncRequest:
-        """Return the last message of the stream of a gate that is closed."""
+        """Return the last message on the stream of a gate that is being closed."""
         with self._lock:
             return self.session.release(clock())
 
     def abandon(self) -> None:
-        """Decide nothing in a fork of the process: nobody there hears the server. Takes no lock,
-        which a thread of the parent may hold.
+        """Stop deciding in a fork of the process, which does not hear the server. Takes no lock,
+        because a thread of the parent may hold it.
         """
         self.is_closed = True
         self.session.lease_until = -math.inf
@@ -291,7 +291,7 @@ class Reflector:
         elif response.HasField("pong") and not self._watch.lacks_policy:
             self._pause = FIRST_PAUSE
             self._pongs += 1
-            # The server may answer pings, and end each stream by what it is sent then.
+            # The server may answer pings and still end each stream because of the next message.
             if self._pongs > 1:
                 self._log.lasts()
 
@@ -301,7 +301,7 @@ class Reflector:
             self.session.drop_everything()
 
     def _note_reset(self) -> None:
-        """Count that the policies that decide are dropped, if there are any."""
+        """Count a reset if there are policies that decide, which are about to be dropped."""
         self.resets += bool(self.replica.state.policies)
 
     def _want(self, partition: str, user: str, until: float) -> None:
@@ -311,7 +311,7 @@ class Reflector:
         Args:
             partition: The name of the partition.
             user: The user.
-            until: When the groups that are known expire; -inf if none are.
+            until: When the known groups expire; -inf if there are none.
         """
         if len(self._wanted) >= MAX_WAITING or (partition, user) in self._wanted:
             return
@@ -321,7 +321,7 @@ class Reflector:
                 self._wake()
 
     def _report(self, question: Question, decision: Decision) -> bool:
-        """Put a decision into the outbox; return False if it has no room."""
+        """Put a decision into the outbox; return False if it cannot be kept."""
         user, queue, partition, access, groups, real_user = question
         record = sync_pb2.LocalDecision(
             user=user,
@@ -350,14 +350,14 @@ def _is_release(answer: sync_pb2.SyncRequest | None) -> bool:
 
 
 def _is_about_report(failure: Exception | None) -> bool:
-    """Return whether a stream has ended because of a report. No other message is long."""
+    """Return whether a stream has ended because of a report. No other message is long enough."""
     if isinstance(failure, InvalidArgument):
         return any(violation.field.startswith("report") for violation in failure.violations)
     return isinstance(failure, MessageTooLarge) and not _is_about_response(failure)
 
 
 def _is_about_response(failure: Exception | None) -> bool:
-    """Return whether a stream has ended because the server has sent too large a message."""
+    """Return whether a stream has ended because the server sent too large a message."""
     return isinstance(failure, MessageTooLarge) and AT_THE_CLIENT in failure.message
 
 

@@ -1,8 +1,8 @@
 """A gate's copy of the policies and of users' groups.
 
-One thread changes it, any thread may decide from it. What a decision depends on (policies and
-rights), but for the groups of users, is one object, `state`, which is replaced by each change: a
-decision holds if its state is still the current one after it was made.
+One thread changes the copy, and any thread may decide from it. Everything that a decision depends
+on except users' groups, namely policies and rights, is one object, `state`, which each change
+replaces: a decision holds if its state is still the current one after the decision was made.
 """
 
 import math
@@ -21,17 +21,18 @@ from queuegate.policy.names import partition_name
 from queuegate.v1 import sync_pb2, user_groups_pb2
 
 MAX_USERS: Final = 10_000
-"""Users whose groups are kept."""
+"""The maximum number of users whose groups are kept."""
 MAX_REMEMBERED: Final = 100_000
-"""Decisions that are remembered, a given group counted as one more; then all are dropped."""
+"""The maximum number of remembered decisions, plus the groups given in their questions. At this
+limit, all are dropped."""
 MAX_DECISIONS: Final = 10_000
-"""Different decisions that are kept."""
+"""The maximum number of different decisions that are kept."""
 REFRESH_AFTER: Final = 0.8
-"""A use after this part of the lifetime of groups asks for them again."""
+"""The fraction of their lifetime after which groups are asked for again when used."""
 
 
 class UserEntry:
-    """The groups of a user. Immutable but for its times, which end what was decided from it."""
+    """The groups of a user. Only its times may change: setting them ends decisions based on it."""
 
     __slots__ = ("expires_at", "groups", "key", "refresh_at")
 
@@ -43,22 +44,22 @@ class UserEntry:
         refresh_at: float,
     ) -> None:
         self.key = key
-        """The partition and the name."""
+        """The partition and the user's name."""
         self.groups = groups
-        """None: there is no such user."""
+        """The groups; None if there is no such user."""
         self.expires_at = expires_at
-        """On the monotonic clock."""
+        """When the groups expire, on the monotonic clock."""
         self.refresh_at = refresh_at
         """When the next use asks for the groups again."""
 
     @property
     def size(self) -> int:
-        """About how many bytes the groups take."""
+        """The approximate number of bytes that the groups take."""
         groups = self.groups or ()
         return sum(map(len, groups)) + bounds.GROUP_OVERHEAD_BYTES * len(groups)
 
     def end(self) -> None:
-        """End what was decided from these groups."""
+        """End all decisions that used these groups."""
         self.expires_at = self.refresh_at = -math.inf
 
 
@@ -75,16 +76,16 @@ class PolicySize(NamedTuple):
     levels: int = 0
     listed: int = 0
     bytes: int = 0
-    """Of the parts, as they are sent."""
+    """The size of the parts as sent."""
     path_bytes: int = 0
-    """Of the paths of all queues."""
+    """The size of all queue paths."""
 
     def plus(self, other: "PolicySize", sign: int = 1) -> "PolicySize":
         """Return the sum of both sizes, or with `sign=-1`, their difference."""
         return PolicySize(*(one + sign * two for one, two in zip(self, other, strict=True)))
 
     def check(self) -> None:
-        """Raise ValueError if policies of this size together are beyond the bounds."""
+        """Raise ValueError if policies of this total size exceed the bounds."""
         for size, limit, what in zip(self, _limits(), _COUNTED, strict=True):
             if size > limit:
                 raise ValueError(f"the policies have more than {limit} {what}")
@@ -119,12 +120,12 @@ class PolicyCopy(NamedTuple):
     name: str
     """The name of the partition."""
     partition: LocalPartition | None
-    """None if the gate does not know the server's rules: the server must be asked."""
+    """The partition; None if the gate does not know the server's rules and must ask the server."""
     checksum: bytes
     revision: int
     use_given_groups: bool
     resolver_fingerprint: bytes
-    """Empty if the groups are not shared."""
+    """Identifies the resolver; empty if the groups are not shared."""
     size: PolicySize
 
 
@@ -133,7 +134,7 @@ Remembered: TypeAlias = tuple[Decision, UserEntry]
 
 
 class State:
-    """Everything that decides, but for groups, and the decisions that were made from it."""
+    """Everything that decisions depend on except groups, and the decisions made from it."""
 
     __slots__ = ("_decisions", "_is_complete", "_size", "policies", "remembered", "rights")
 
@@ -142,11 +143,11 @@ class State:
     ) -> None:
         self.rights = rights
         self._is_complete = is_complete
-        """Whether these are all partitions of the server."""
+        """Whether `policies` contains all partitions of the server."""
         self.policies = policies
         """The policies that decide, by partition."""
         self.remembered: dict[tuple[object, ...], Remembered] = {}
-        """By question."""
+        """The remembered decisions by question."""
         self._size = 0
         self._decisions: dict[tuple[core.Decision, int, str], Decision] = {}
 
@@ -166,7 +167,7 @@ class State:
         self.remembered[question] = made
 
     def decision(self, made: core.Decision, revision: int, evaluated_queue: str) -> Decision:
-        """Return a decision for the caller; there is one object for equal ones."""
+        """Return a decision for the caller. Equal decisions share one object."""
         key = (made, revision, evaluated_queue)
         known = self._decisions.get(key)
         if known is None:
@@ -183,26 +184,26 @@ class LocalReplica:
         """Start empty.
 
         Args:
-            is_complete: Whether it will hold all partitions of the server.
+            is_complete: Whether the replica will hold all partitions of the server.
         """
         self.has_changed = False
-        """Whether another policy decides; for the user of this object to reset."""
+        """Set when another policy takes effect. The user of this object resets it."""
         self._is_complete = is_complete
         self.state = State(MappingProxyType({}), GateRights(), is_complete=is_complete)
         self.users: dict[tuple[str, str], UserEntry] = {}
-        """By partition and name, those that were asked for last at the end."""
+        """The groups of users by partition and name, the most recently requested last."""
         self._group_bytes = 0
         self._held: dict[str, PolicyCopy] = {}
-        """All complete policies, also those that are not confirmed."""
+        """All complete policies, including those that are not confirmed."""
         self._held_size = PolicySize()
         self._first: sync_pb2.PolicyPart | None = None
         self._part_size = PolicySize()
-        """The size of the parts of a policy that is not complete."""
+        """The size of the parts of the incomplete policy."""
         self._tables: PolicyTables | None = None
-        """Their rows; None if the gate does not know the rules of the policy."""
+        """The rows of the parts; None if the gate does not know the rules of the policy."""
 
     def held(self) -> Iterable[sync_pb2.HeldPolicy]:
-        """Return each complete policy in the form that `SyncOpen` has."""
+        """Return each complete policy as announced in `SyncOpen`."""
         return [
             sync_pb2.HeldPolicy(
                 partition=name,
@@ -213,7 +214,7 @@ class LocalReplica:
         ]
 
     def reset(self, keep_groups_of: Collection[str] = ()) -> None:
-        """Drop all groups but those of these partitions, and decide from no policy before the
+        """Drop all groups except those of these partitions, and decide from no policy until the
         server has confirmed it.
         """
         self._replace(MappingProxyType({}))
@@ -229,7 +230,7 @@ class LocalReplica:
         self._held_size = PolicySize()
 
     def add_part(self, part: sync_pb2.PolicyPart) -> None:
-        """Add a part of a policy; the last one makes it decide. Raises ValueError."""
+        """Add a part of a policy, which takes effect with its last part. Raises ValueError."""
         name = part.partition
         if part.removed:
             self.drop_parts()
@@ -276,16 +277,16 @@ class LocalReplica:
             )
 
     def drop_parts(self) -> None:
-        """Drop the parts of a policy that is not complete."""
+        """Drop the parts of the incomplete policy."""
         self._first = self._tables = None
 
     def use_rights(self, rights: GateRights) -> None:
-        """Decide with these rights, and drop the decisions that were made with others."""
+        """Decide with these rights, and drop the decisions made with others."""
         if rights != self.state.rights:
             self.state = State(self.state.policies, rights, is_complete=self._is_complete)
 
     def set_groups(self, groups: sync_pb2.UserGroups, asked_at: float) -> None:
-        """Decide from the groups of a user, which were asked for at this time or later."""
+        """Decide from the groups of a user, which were requested at this time or later."""
         if groups.outcome == user_groups_pb2.RESOLVE_OUTCOME_RESOLVED:
             found: tuple[str, ...] | None = tuple(groups.groups)
         elif groups.outcome == user_groups_pb2.RESOLVE_OUTCOME_NOT_FOUND:
@@ -310,7 +311,7 @@ class LocalReplica:
         self._group_bytes += entry.size
 
     def forget(self, partition: str, users: Iterable[str]) -> None:
-        """Drop the groups of users; of all users of the partition if none is named."""
+        """Drop the groups of these users, or of all users of the partition if none is named."""
         keys = [(partition, user) for user in users]
         for key in keys or [key for key in self.users if key[0] == partition]:
             entry = self.users.pop(key, None)
@@ -322,7 +323,7 @@ class LocalReplica:
         entry.end()
 
     def _count(self, part: sync_pb2.PolicyPart) -> None:
-        """Count a part of a policy. Raises ValueError if the policies would exceed the bounds."""
+        """Count a part of a policy. Raises ValueError if the policies then exceed the bounds."""
         held = self._held.get(part.partition)
         if held is None and len(self._held) >= bounds.MAX_PARTITIONS:
             raise ValueError(f"there are more than {bounds.MAX_PARTITIONS} partitions")

@@ -1,4 +1,4 @@
-"""Reports the decisions in an outbox, one report after the other."""
+"""Reports the decisions in an outbox, one report at a time."""
 
 import threading
 from collections import deque
@@ -9,14 +9,14 @@ from queuegate.gate.outbox import Outbox, Segment
 from queuegate.v1 import sync_pb2
 
 MAX_REPORTED: Final = 1_000
-"""Decisions in one message."""
+"""The maximum number of decisions in a message."""
 
 
 class Reporter:
     """Knows which decisions have been sent, and which the server has confirmed. Thread-safe.
 
-    A decision that the server refuses is set aside. A report for which it ends the stream, because
-    it is too large, is divided. All others arrive at least once.
+    A decision that the server refuses is set aside. A report that makes the server end the stream,
+    because it is too large, is divided. All other decisions arrive at least once.
     """
 
     def __init__(self, outbox: Outbox) -> None:
@@ -26,13 +26,13 @@ class Reporter:
         self._stream = 0
         self._segment: Segment | None = None
         self._groups: deque[list[sync_pb2.LocalDecision]] = deque()
-        """The rest of the segment, in the order in which it is reported."""
+        """The rest of the segment, in reporting order."""
         self._in_flight = 0
-        """The number of the report with the first group; 0 if it has not been sent."""
+        """The number of the report with the first group; 0 if that group has not been sent."""
         self._last = 0
 
     def restart(self, stream: int) -> None:
-        """Report on another stream, from the first decision that is not confirmed."""
+        """Report on another stream, starting with the first unconfirmed decision."""
         with self._lock:
             self._stream = stream
             self._in_flight = 0
@@ -41,12 +41,12 @@ class Reporter:
         """Return the report to send.
 
         Args:
-            stream: The stream on which it would be sent.
-            reported: The last confirmation of the server.
+            stream: The stream on which the report would be sent.
+            reported: The last confirmation from the server.
 
         Returns:
-            The report; None if there is none, if one is not confirmed yet, or if another stream
-            is used.
+            The report; None if there is nothing to report, a report is not confirmed yet, or
+            another stream is in use.
         """
         with self._lock:
             if stream != self._stream:
@@ -70,8 +70,8 @@ class Reporter:
             return sync_pb2.SyncReport(id=self._last, decisions=self._groups[0])
 
     def divide(self, why: str) -> None:
-        """Divide the report under way, for which the server has ended the stream; set a single
-        decision aside.
+        """Divide the report in flight, which made the server end the stream. A single decision is
+        set aside instead.
         """
         with self._lock:
             if not self._in_flight:
@@ -86,7 +86,7 @@ class Reporter:
             self._groups.appendleft(group[: len(group) // 2])
 
     def _set_aside(self, refused: Iterable[sync_pb2.RefusedDecision]) -> None:
-        """Set aside the decisions that the server refuses; the others are confirmed."""
+        """Set aside the decisions that the server refuses, and count the others as confirmed."""
         group = self._groups[0]
         faults = {each.index: each.fault for each in refused if each.index < len(group)}
         if faults:

@@ -1,6 +1,6 @@
-"""The protocol of a gate: which state it may decide from, and until when.
+"""The protocol of a gate: which state it may decide from, and for how long.
 
-Pure: messages and times come in, messages come out. The other side is
+Pure: messages and times go in, messages come out. The other side is
 `queuegate_server/sync/session.py`; the rules are in `sync.proto`.
 """
 
@@ -16,14 +16,14 @@ from queuegate.policy.decision import RULES
 from queuegate.v1 import cursor_pb2, sync_pb2
 
 WANT_AGAIN: Final = 10.0
-"""Seconds after which groups of a user that have not come are asked for again."""
+"""The seconds after which a user's groups are asked for again if they have not arrived."""
 MAX_PINGS: Final = 32
-"""Pings without an answer, of which more than a few are too old to grant a lease."""
+"""The maximum number of unanswered pings. All but the latest few are too old to grant a lease."""
 
 
 def _clock() -> Callable[[], float]:
-    """Return the clock of leases: monotonic, and if the system has one, it goes on while the
-    machine is suspended.
+    """Return the clock of leases: monotonic and, if the system has such a clock, running even while
+    the machine is suspended.
     """
     if hasattr(time, "CLOCK_BOOTTIME"):
         return partial(time.clock_gettime, time.CLOCK_BOOTTIME)
@@ -34,48 +34,48 @@ clock: Final = _clock()
 
 
 class GateRights(NamedTuple):
-    """The decisions that the server lets a gate make."""
+    """What the server allows a gate to decide."""
 
     local_decisions: bool = False
-    """Decide."""
+    """Whether the gate may decide."""
     assert_groups: bool = False
-    """Use groups that are given in a question."""
+    """Whether the gate may use groups given in a question."""
     report_decisions: bool = False
-    """Decide only if it reports each decision."""
+    """Whether the gate must report each decision that it makes."""
 
 
 class Replica(Protocol):
     """The copy of the server's state that a gate decides from."""
 
     def held(self) -> Iterable[sync_pb2.HeldPolicy]:
-        """Return each complete policy in the form that `SyncOpen` has."""
+        """Return each complete policy as announced in `SyncOpen`."""
 
     def reset(self, keep_groups_of: Collection[str] = ()) -> None:
-        """Drop all groups but those of these partitions, and decide from no policy before the
+        """Drop all groups except those of these partitions, and decide from no policy until the
         server has confirmed it.
         """
 
     def add_part(self, part: sync_pb2.PolicyPart) -> None:
-        """Add a part of a policy; the last one makes it decide."""
+        """Add a part of a policy, which takes effect with its last part."""
 
     def drop_parts(self) -> None:
-        """Drop the parts of a policy that is not complete."""
+        """Drop the parts of the incomplete policy."""
 
     def drop_policies(self) -> None:
         """Drop everything that is held, including policies that the server might confirm."""
 
     def use_rights(self, rights: GateRights) -> None:
-        """Decide with these rights, and drop the decisions that were made with others."""
+        """Decide with these rights, and drop the decisions made with others."""
 
     def set_groups(self, groups: sync_pb2.UserGroups, asked_at: float) -> None:
-        """Decide from the groups of a user, which were asked for at this time or later."""
+        """Decide from the groups of a user, which were requested at this time or later."""
 
     def forget(self, partition: str, users: Iterable[str]) -> None:
-        """Drop the groups of users; of all if none is named."""
+        """Drop the groups of these users, or of all users if none is named."""
 
 
 class GateSession:
-    """The state of a gate's protocol, over all its streams."""
+    """The state of a gate's protocol across all its streams."""
 
     def __init__(self, replica: Replica, name: str, partitions: Iterable[str] = ()) -> None:
         """Start without a stream and without state.
@@ -83,7 +83,7 @@ class GateSession:
         Args:
             replica: The state to change.
             name: The name of this gate on the server.
-            partitions: The partitions to follow; none: all.
+            partitions: The partitions to follow; all if empty.
         """
         self.lease_until = -math.inf
         """When this gate must stop deciding, on its own monotonic clock."""
@@ -104,14 +104,14 @@ class GateSession:
         self._part_of = ""
         """The partition whose policy is being sent; empty between policies."""
         self._wanted: dict[tuple[str, str], float] = {}
-        """Users whose groups have not arrived yet, and when they were requested."""
+        """The users whose groups have not arrived yet, and when they were requested."""
         self._deferred: dict[tuple[str, str], float] = {}
-        """Users whose groups were unavailable, and when to ask again."""
+        """The users whose groups were unavailable, and when to ask again."""
         self._last_ping = 0
         self._pings: dict[int, float] = {}
 
     def open(self) -> sync_pb2.SyncRequest:
-        """Return the first message of a new stream. The one before it has ended."""
+        """Return the first message of a new stream. The previous stream has ended."""
         self._is_open = False
         self._pings.clear()
         self._wanted.clear()
@@ -131,7 +131,7 @@ class GateSession:
         return sync_pb2.SyncRequest(open=message)
 
     def ping(self, now: float) -> sync_pb2.SyncRequest:
-        """Return a ping, to be sent at this monotonic time or later."""
+        """Return a ping to send at this monotonic time or later."""
         if len(self._pings) == MAX_PINGS:
             del self._pings[min(self._pings)]
         self._last_ping += 1
@@ -139,7 +139,7 @@ class GateSession:
         return sync_pb2.SyncRequest(ping=sync_pb2.SyncPing(id=self._last_ping))
 
     def want(self, partition: str, users: Iterable[str], now: float) -> sync_pb2.SyncRequest:
-        """Ask for the groups of users, at this monotonic time or later."""
+        """Return a request for the groups of users, to send at this monotonic time or later."""
         for key in [key for key, at in self._wanted.items() if now >= at + WANT_AGAIN]:
             del self._wanted[key]
         for key in [key for key, until in self._deferred.items() if now >= until]:
@@ -149,8 +149,8 @@ class GateSession:
         return sync_pb2.SyncRequest(want=sync_pb2.SyncWant(partition=partition, users=names))
 
     def is_wanted(self, partition: str, user: str, now: float) -> bool:
-        """Return whether the groups of a user have been asked for and may still come, or could
-        not be had a short while ago.
+        """Return whether the groups of a user have been requested and may still arrive, or were
+        unavailable a short while ago.
         """
         key = (partition, user)
         if now < self._deferred.get(key, -math.inf):
@@ -160,14 +160,14 @@ class GateSession:
 
     @property
     def waiting(self) -> int:
-        """The number of users whose groups may still come, or are not asked for again yet."""
+        """The number of users whose groups may still arrive, or must not be requested again yet."""
         return len(self._wanted) + len(self._deferred)
 
     def receive(self, response: sync_pb2.SyncResponse, now: float) -> sync_pb2.SyncRequest | None:
-        """Take a message of the server and return the answer to it, if it needs one.
+        """Process a message from the server, and return the answer if one is needed.
 
-        Raises ValueError for a message that breaks the protocol or is beyond the bounds. The caller
-        must `drop_everything` then.
+        Raises ValueError for a message that breaks the protocol or exceeds the bounds. The caller
+        must then call `drop_everything`.
         """
         checks.check(response)
         kind = response.WhichOneof("message")
@@ -191,7 +191,7 @@ class GateSession:
             self._applied = response.checkpoint.sequence
             has_fleet = response.checkpoint.HasField("fleet_cursor")
             cursor = response.checkpoint.fleet_cursor
-            # Without unknown fields, which may be large: the next server is sent this one.
+            # Without unknown fields, which may be large: the cursor is sent to the next server.
             copy = cursor_pb2.Cursor(epoch=cursor.epoch, sequence=cursor.sequence)
             self._fleet_cursor = copy if has_fleet else None
             applied = sync_pb2.SyncApplied(sequence=self._applied)
@@ -199,24 +199,24 @@ class GateSession:
         return None
 
     def release(self, now: float) -> sync_pb2.SyncRequest:
-        """Stop deciding under the leases of this stream; return the message that says so."""
+        """Stop deciding under the leases of this stream, and return the message that says so."""
         self._pings.clear()
         self.lease_until = min(self.lease_until, now)
         return sync_pb2.SyncRequest(release=sync_pb2.SyncRelease())
 
     def reset(self, keep_groups_of: Collection[str] = ()) -> None:
-        """Stop deciding from this state: the server does not know it, or let this gate in. Drop all
-        groups but those of these partitions.
+        """Stop deciding from this state, because the server does not know it or refuses this gate.
+        Drop all groups except those of these partitions.
         """
         self._epoch = b""
         if not keep_groups_of:
-            # Otherwise it stays valid: until the next checkpoint, groups are only dropped.
+            # Otherwise the cursor stays valid: until the next checkpoint, groups are only dropped.
             self._fleet_cursor = None
         self.lease_until = -math.inf
         self._replica.reset(keep_groups_of)
 
     def drop_everything(self) -> None:
-        """Stop deciding, and have the next stream send everything."""
+        """Stop deciding, and have everything sent again on the next stream."""
         self.reset()
         self._part_of = ""
         self._replica.drop_policies()
@@ -225,7 +225,7 @@ class GateSession:
         if not self._is_open and kind not in ("opened", None):
             raise ValueError("the first message must be `opened`")
         if self._part_of and kind in ("pong", "checkpoint"):
-            # It would cover a state of which this gate has a part.
+            # It would cover a state that this gate has only in part.
             raise ValueError(f"`{kind}` came before the policy of {self._part_of!r} was complete")
 
     def _greeted(self, opened: sync_pb2.SyncOpened) -> None:
@@ -237,7 +237,7 @@ class GateSession:
         self.ping_interval = max(bounds.MIN_PING_SECONDS, opened.ping_interval_millis / 1_000)
         self._drop_parts()
         if not opened.resumed:
-            # The lease of another server does not cover the state of this one.
+            # A lease from another server does not cover the state of this one.
             self.reset(opened.keep_groups_of)
         rights = opened.local_decisions, opened.assert_groups, opened.report_decisions
         self._replica.use_rights(GateRights(*rights))
@@ -254,8 +254,8 @@ class GateSession:
         self._replica.drop_parts()
 
     def _receive_groups(self, groups: sync_pb2.UserGroups, now: float) -> None:
-        """Take the groups of a user. They may have been on their way for long, while this process
-        was stopped: they are as old as the question.
+        """Apply the groups of a user. They are dated from the request, since they may have been in
+        transit for a long time while this process was suspended.
         """
         key = (groups.partition, groups.user)
         asked_at = self._wanted.pop(key, None)
@@ -269,7 +269,7 @@ class GateSession:
             self._replica.set_groups(groups, asked_at)
 
     def _start_lease(self, ping_id: int) -> None:
-        """Extend the lease to that of a ping: it runs from when the ping was sent."""
+        """Extend the lease. It runs from the time when the answered ping was sent."""
         for earlier in [each for each in self._pings if each < ping_id]:
             del self._pings[earlier]
         sent_at = self._pings.pop(ping_id, None)
@@ -278,7 +278,7 @@ class GateSession:
 
 
 def _announced(held: Iterable[sync_pb2.HeldPolicy]) -> list[sync_pb2.HeldPolicy]:
-    """Return as many policies as a server lets a gate announce. The others are sent again."""
+    """Return as many policies as a server lets a gate announce. All others are sent again."""
     announced: list[sync_pb2.HeldPolicy] = []
     size = 0
     for policy in held:

@@ -1,4 +1,4 @@
-"""Whether the server of a stream has fallen silent, or sends no policy."""
+"""Detects that the server of a stream has fallen silent or sends no policy."""
 
 from collections.abc import Iterable
 from typing import Final
@@ -8,39 +8,39 @@ from queuegate.v1 import sync_pb2
 
 SILENCE: Final = 3.0
 """A stream is considered dead after this many seconds without a pong or a policy, before the lease
-ends: the server hangs, or takes no messages."""
+ends: the server hangs or accepts no messages."""
 WATCH_SECONDS: Final = 0.5
 """How often to look for dead streams."""
 _PROGRESS: Final = frozenset({"opened", "policy", "pong"})
 
 
 class SilenceWatch:
-    """Knows when a server was last heard. Times are those of one monotonic clock."""
+    """Knows when a server was last heard from. All times come from one monotonic clock."""
 
     def __init__(self, named: Iterable[str] = ()) -> None:
         """Start before the first stream.
 
         Args:
-            named: The partitions to follow; none: all.
+            named: The partitions to follow; all if empty.
         """
         self.lacks_policy = False
-        """Whether the server has answered a ping before it had sent any complete policy, though it
-        has one for this gate. Such pongs do not count."""
+        """Whether the server answered a ping before sending any complete policy, although it has
+        one for this gate. Such pongs do not count."""
         self._named = frozenset(named)
         self._promised: set[str] = set()
-        """The partitions among them that the server has."""
+        """The named partitions that the server has."""
         self._last_progress = 0.0
         self._last_pong = 0.0
         self._last_look = 0.0
 
     def restart(self, now: float) -> None:
-        """Note that a stream is opened."""
+        """Note that a stream is being opened."""
         self._last_progress = self._last_pong = self._last_look = now
         self.lacks_policy = False
         self._promised.clear()
 
     def note(self, response: sync_pb2.SyncResponse, now: float, *, has_policy: bool) -> None:
-        """Note a message of the server.
+        """Note a message from the server.
 
         Args:
             response: The message.
@@ -62,10 +62,10 @@ class SilenceWatch:
             self._last_progress = now
 
     def look(self, now: float) -> None:
-        """Note that it is time to look. Called every WATCH_SECONDS.
+        """Account for delays in this process. Called every WATCH_SECONDS.
 
-        A call that comes late shows that this process was held up, or its event loop: answers of
-        the server may wait to be read. That time does not count as silence.
+        A late call shows that this process or its event loop was held up, so answers from the
+        server may be waiting to be read. That time does not count as silence.
         """
         late = now - self._last_look - WATCH_SECONDS
         self._last_look = now
@@ -74,8 +74,8 @@ class SilenceWatch:
             self._last_pong = min(now, self._last_pong + late)
 
     def fault(self, now: float) -> str:
-        """Return why to leave the server; empty if there is no reason to."""
-        # Policies take their time; but a server that sends them without end is of no use.
+        """Return why to give up on the server; empty if there is no reason to."""
+        # Policies take time to send, but a server that keeps sending them forever is useless.
         if now - self._last_pong > bounds.MAX_TRANSFER_SECONDS:
             seconds = bounds.MAX_TRANSFER_SECONDS
         elif now - self._last_progress > SILENCE:

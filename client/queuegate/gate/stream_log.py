@@ -1,4 +1,4 @@
-"""What a gate logs about its streams: each thing once, however often it connects again."""
+"""What a gate logs about its streams: each event once, however often it reconnects."""
 
 import logging
 from collections.abc import Iterable
@@ -8,7 +8,7 @@ from queuegate.gate.checks import text_to_log
 from queuegate.v1 import sync_pb2
 
 MAX_ENDS: Final = 8
-"""Different reasons for ends of streams that are logged until a stream lasts."""
+"""The maximum number of different reasons for lost streams to log until a stream lasts."""
 _FORBIDDEN: Final = (
     "the server does not let it decide: sync.local_decisions forbids it, or this version"
     " of the client does not know the server's rules"
@@ -19,7 +19,7 @@ _LOG: Final = logging.getLogger("queuegate.gate")
 
 
 class StreamLog:
-    """Used by the thread that receives."""
+    """Logs the events of streams. Used by the receiving thread."""
 
     def __init__(self, partitions: Iterable[str], *, has_outbox: bool) -> None:
         """Start with nothing logged.
@@ -31,7 +31,7 @@ class StreamLog:
         self._named = frozenset(partitions)
         self._has_outbox = has_outbox
         self._ends: set[str] = set()
-        """Why streams have ended since the last one that lasted."""
+        """Why streams have ended since the last stream that lasted."""
         self._missing: frozenset[str] = frozenset()
         self._obstacle = ""
 
@@ -55,13 +55,15 @@ class StreamLog:
         self._obstacle = obstacle
 
     def ended(self, why: str) -> None:
-        """Log why a stream has ended, unless it was logged since the last stream that lasted."""
+        """Log why a stream has ended, unless the same reason has been logged since the last stream
+        that lasted.
+        """
         if why not in self._ends and len(self._ends) < MAX_ENDS:
             self._ends.add(why)
             _LOG.warning("a gate's stream has ended: %s", why)
 
     def lasts(self) -> None:
-        """Log that a stream lasts, if others have ended before."""
+        """Log that a stream lasts, if earlier ones have ended."""
         if self._ends:
             self._ends.clear()
             _LOG.info("a gate's stream is connected again")

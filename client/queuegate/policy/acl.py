@@ -81,7 +81,7 @@ class Acl(NamedTuple):
     """Services that get access for any user they act for (Hadoop's `~name`)."""
 
     def with_shared_names(self) -> "Acl":
-        """Return the same ACL for keeping: equal names in all ACLs share one string."""
+        """Return an equal ACL to keep: equal names in all such ACLs share one string."""
         return self._replace(
             users=_share(self.users), groups=_share(self.groups), proxies=_share(self.proxies)
         )

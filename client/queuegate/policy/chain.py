@@ -69,7 +69,7 @@ class ChainIndexes:
 
 
 class OwnLevel(NamedTuple):
-    """What the ACLs of a queue add to the chain above it. Without an end and names, nothing."""
+    """What the ACLs of a queue add to the chain above it: an end, names, or nothing."""
 
     end: Decision | None = None
     """Ends the chain here, if an ACL allows everyone: the levels above are never reached."""
