@@ -71,7 +71,7 @@ class ServedPartition:
 
 @dataclass(frozen=True, slots=True, weakref_slot=True)
 class Snapshot:
-    """Everything that decides, swapped as a whole. Compare snapshots by identity."""
+    """Everything that decisions depend on, swapped as a whole. Compare snapshots by identity."""
 
     policy: Policy
     served: Mapping[str, ServedPartition]
@@ -120,7 +120,7 @@ class Verdict(NamedTuple):
 
     decision: Decision
     entry: CacheEntry | None
-    """The cache entry whose groups it used, if it used any."""
+    """The cache entry whose groups the decision used, if any."""
     evaluated_queue: str = ""
     """The nearest existing ancestor of a queue that does not exist; empty if the queue exists."""
 
@@ -172,7 +172,7 @@ class Engine:
     def on_swap(self, callback: Callable[[Snapshot], None]) -> None:
         """Call back with the served snapshot, if there is one, and with each later one.
 
-        Whatever is derived from a replaced snapshot must be dropped then, or its policy stays in
+        Anything derived from a replaced snapshot must then be dropped, or its policy stays in
         memory.
         """
         self._on_swap.append(callback)

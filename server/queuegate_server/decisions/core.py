@@ -35,7 +35,7 @@ class WorkerIdentity:
 
     index: int
     server: bytes
-    """Identifies the server that they form."""
+    """Identifies the server to which they belong."""
     agree_on_revision: Callable[[str, int], Awaitable[int]]
     """See Reloader."""
 
@@ -86,7 +86,7 @@ def build_core(
     if settings.fleet.is_on:
         from queuegate_server.fleet.join import FleetBuilder  # noqa: PLC0415 - needs the extra
 
-        clock = boottime  # a lease must not outlast a machine that is suspended
+        clock = boottime  # a lease must expire even while the machine is suspended
         index = None if worker is None else worker.index
         builder = FleetBuilder(settings.fleet, index, clock, time.time)
     lease = EndlessLease() if builder is None else builder.session.lease

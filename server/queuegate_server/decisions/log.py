@@ -41,7 +41,7 @@ class DecidedCheck(NamedTuple):
     """When, in wall-clock seconds."""
     caller: str
     question: Record
-    """The fields of the record that state the question; none if the request was not readable."""
+    """The fields of the record that state the question; none if the request could not be read."""
     outcome: Decision | str
     """The decision, or the reason of the error."""
     revision: int = 0
@@ -119,7 +119,7 @@ class DecisionLog:
         Args:
             checks: Returns all decisions; called in the thread that writes.
             due: How many of them are due.
-            size: The approximate number of bytes that it holds until then.
+            size: The approximate number of bytes that `checks` holds until then.
 
         Raises:
             AuditUnavailable: The records may not have been written.
@@ -133,7 +133,7 @@ class DecisionLog:
         self, checks: Callable[[], Iterable[DecidedCheck]], due: int, size: int
     ) -> None:
         """Record decisions that a gate reports, as `record` does. If the buffer is half full, the
-        gate must wait, because it can keep its decisions, and other callers cannot.
+        gate must wait: it can keep its decisions, but other callers cannot.
         """
         if self._audit is not None and self._audit.is_half_full:
             raise AuditUnavailable

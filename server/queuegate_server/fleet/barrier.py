@@ -1,12 +1,12 @@
 """Tracks the other replicas, and waits until none of them decides from the state before a change.
 
-A replica renews its lease only after it has applied every event that Redis had when Redis took the
+A replica renews its lease only after it has applied every event that Redis had when it received the
 heartbeat. So a lease that covers the state before a change was requested before the change was
 appended: it ends at most one lease later, and the leases of the replica's gates end at most one
 gate lease after that. A replica that follows no events uses groups for at most ISOLATED_MAX_AGE.
 
-Redis has the status of each replica with a lease, unless it was emptied (then a new history
-begins), or a fail-over lost the status. Until the leases from before a new history have ended,
+Redis holds the status of each replica with a lease, unless Redis was emptied (a new history then
+begins) or a fail-over lost the status. Until the leases from before a new history have ended,
 unknown replicas may exist.
 """
 
@@ -23,13 +23,13 @@ from queuegate_server.sync.session import CLOCK_MARGIN as GATE_MARGIN
 from queuegate_server.sync.session import LEASE as GATE_LEASE
 
 LEASES_TIMEOUT: Final = LEASE + CLOCK_MARGIN + GATE_LEASE + GATE_MARGIN
-"""Seconds after a heartbeat for which a replica or a gate of it may decide without changes."""
+"""Seconds after a heartbeat for which a replica or one of its gates may decide without changes."""
 ISOLATION_TIMEOUT: Final = ISOLATED_MAX_AGE + CLOCK_MARGIN
 """Seconds after a change for which a replica that is cut off, or its gates, may use old groups."""
 HEARTBEAT_TIMEOUT: Final = LEASE + CLOCK_MARGIN
-"""Seconds without a heartbeat after which a replica does not follow the fleet."""
+"""Seconds without a heartbeat after which a replica no longer follows the fleet."""
 EVICTION_TIMEOUT: Final = 600.0
-"""Seconds without a heartbeat after which a replica no longer counts as one of the fleet."""
+"""Seconds without a heartbeat after which a replica no longer counts as part of the fleet."""
 TOMBSTONE_LIFETIME: Final = 60.0
 """Seconds for which the status of a replica that has stopped stays in Redis, so that all see it."""
 MAX_TOMBSTONES: Final = 1_000
@@ -37,7 +37,7 @@ _NAME: Final = attrgetter("status.name")
 
 
 class Peer(NamedTuple):
-    """Another replica. Times are by the clock of this one."""
+    """Another replica. Times are on this replica's clock."""
 
     status: ReplicaStatus
     seen_at: float
@@ -53,7 +53,7 @@ class Peer(NamedTuple):
 class _Tombstone(NamedTuple):
     serial: int
     remove_at: float
-    """When all have seen the last status."""
+    """When all replicas have seen its last status."""
 
 
 class Peers:
@@ -67,7 +67,7 @@ class Peers:
         self._epoch = b""
         self._began_by = -math.inf
         self._incomplete_at = -math.inf
-        """When an answer of Redis lacked statuses, so that unknown replicas may exist."""
+        """When an answer from Redis lacked statuses, so that unknown replicas may exist."""
         self._tombstones: dict[str, _Tombstone] = {}
         """The last statuses of replicas that no longer count, the newest last."""
 
@@ -79,14 +79,15 @@ class Peers:
         epoch: bytes = b"",
         is_complete: bool = True,
     ) -> list[ReplicaStatus]:
-        """Take in the statuses that Redis has. A missing one proves nothing: Redis may have been
-        emptied. Return those to remove: their replicas no longer count, and all have seen it.
+        """Merge the statuses that Redis has. A missing status proves nothing: Redis may have been
+        emptied. Return the statuses to remove: their replicas no longer count, and all others have
+        seen that.
 
         Args:
             statuses: The statuses.
             now: The time on this replica's clock, after they were read.
             epoch: Identifies the history that Redis had; empty if it had none.
-            is_complete: Whether these are all. If not, barriers wait for unknown replicas.
+            is_complete: Whether these are all statuses. If not, barriers wait for unknown replicas.
         """
         others = [status for status in statuses if status.instance != self.instance]
         if not is_complete:
@@ -115,7 +116,7 @@ class Peers:
         return tombstone is not None and status.serial <= tombstone.serial
 
     def _evict(self, now: float) -> None:
-        """Bury replicas that have stopped, have been replaced or have been silent for long."""
+        """Stop counting replicas that have stopped, been replaced or been silent for too long."""
         for instance, peer in [*self._peers.items()]:
             is_gone = now >= peer.seen_at + EVICTION_TIMEOUT or self._is_replaced(peer, now)
             if peer.status.has_left or is_gone:
@@ -126,7 +127,7 @@ class Peers:
             del self._tombstones[next(iter(self._tombstones))]
 
     def began_by(self, epoch: bytes, now: float) -> float:
-        """Return a time by which a history had begun and all statuses were known; else now."""
+        """Return a time by which a history had begun and all statuses were known; else `now`."""
         return max(self._began_by, self._incomplete_at) if epoch == self._epoch else now
 
     def follows(self, epoch: bytes, now: float) -> bool | None:
@@ -139,7 +140,7 @@ class Peers:
         return False if all(peer.is_silent(now) for peer in named) else None
 
     def all(self) -> Mapping[str, Peer]:
-        """Return all that count, by the identity of their process."""
+        """Return all replicas that count, by process identity."""
         return self._peers
 
     def duplicate_names(self) -> list[str]:
@@ -156,7 +157,7 @@ class Peers:
         ]
 
     def _is_replaced(self, peer: Peer, now: float) -> bool:
-        """Return whether no lease is left, and another process of the same name has followed."""
+        """Return whether the peer has no lease left and another process has taken over its name."""
         return now >= peer.seen_at + LEASES_TIMEOUT and (
             peer.status.name == self.own_name
             or any(
@@ -186,8 +187,8 @@ class FleetBarrier:
             event: The change.
             now: The time on this replica's clock, after the event was appended.
             has_event: Returns whether the history that this replica has applied contains an event.
-            leases_timeout: As LEASES_TIMEOUT.
-            isolation_timeout: As ISOLATION_TIMEOUT.
+            leases_timeout: See LEASES_TIMEOUT.
+            isolation_timeout: See ISOLATION_TIMEOUT.
         """
         self._peers = peers
         self.event: Final = event
@@ -201,17 +202,17 @@ class FleetBarrier:
         }
         unknown_until = peers.began_by(event.epoch, now) + leases_timeout
         self._unknown_until = -math.inf
-        """When replicas that were not seen before a new history began can use nothing old."""
+        """When replicas not seen before a new history began can no longer use old state."""
         if now < unknown_until:
             self._unknown_until = max(unknown_until, now + isolation_timeout)
         self.waited_out: list[str] = []
         """Gates and replicas that did not confirm, but whose leases have ended."""
         self.unconfirmed: list[str] = []
-        """The names of the replicas among them."""
+        """The names of the replicas in `waited_out`."""
         self.failed: list[str] = []
         """The names of replicas that could not carry out the change."""
         self.reached = 1
-        """How many replicas have carried it out, including this one."""
+        """How many replicas have carried the change out, including this one."""
 
     @property
     def relies_on_leases(self) -> bool:
@@ -257,6 +258,6 @@ class FleetBarrier:
         through = status.confirmed_through
         if through is None or through[0] < self.event.sequence:
             return None
-        # The number alone might be that of an event which Redis has lost since.
+        # The number alone might belong to an event that Redis has since lost.
         position = LogPosition(self.event.epoch, through[0], bytes.fromhex(through[1]))
         return [] if position == self.event or self._has_event(position) else None

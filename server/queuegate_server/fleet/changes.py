@@ -17,11 +17,12 @@ if TYPE_CHECKING:
 RELOAD_SECONDS: Final = 60.0
 """How long other replicas may take to read the policy."""
 ATTEMPTS: Final = 3
-"""How often a change is appended if its event is lost before it is confirmed."""
+"""How many times a change is appended if its event is lost before being confirmed."""
 MAX_AT_ONCE: Final = 256
-"""Changes that are being carried out or appended."""
+"""The maximum number of changes being carried out or appended at once."""
 POLL_SECONDS: Final = 0.02
-"""Between heartbeats that ask for confirmations: Redis cannot wait for a field of a hash."""
+"""The pause between heartbeats that ask for confirmations: Redis cannot wait for a field of a
+hash."""
 
 
 class FleetChanges:
@@ -64,7 +65,7 @@ class FleetChanges:
         except NotReached as error:
             if not states or states[-1].succeeded:
                 raise
-            # The errors in the files come first: without them, there is nothing to distribute.
+            # Errors in the files take precedence: an invalid policy is not distributed.
             return ReloadResult(states[-1], None, (), [str(error)])
         disagreeing = self._disagreeing(barrier)
         return ReloadResult(states[-1], barrier.event.cursor, barrier.waited_out, disagreeing)
@@ -97,7 +98,7 @@ class FleetChanges:
         wait: bool,
         seconds: float = 0.0,
     ) -> FleetBarrier:
-        """Carry a change out here by `take_effect`, and in the other replicas, which takes a few
+        """Carry a change out here with `take_effect`, and in the other replicas, which takes a few
         seconds; repeat it if Redis loses its event before all have confirmed it.
 
         Raises NotReached.
@@ -165,7 +166,7 @@ class FleetChanges:
                 await asyncio.sleep(POLL_SECONDS)
                 await self._member.heartbeat()
                 if not self._session.log.contains(barrier.event):
-                    # This replica may have lost the order for a moment, and follows again.
+                    # This replica may have lost the order briefly, and follows it again.
                     await self._member.heartbeat()
                 self._check_redis()
                 if not self._session.log.contains(barrier.event):

@@ -10,10 +10,10 @@ from queuegate_server.fleet.keys import NONCE_BYTES, LogPosition
 CONFIRMED_SECONDS: Final = LEASES_TIMEOUT + 3.0
 """How long a replica reports that it has confirmed a change: longer than the others wait for it."""
 MAX_CONFIRMED_BYTES: Final = 48 * 1024
-"""The size of what it reports about such changes. If there is more, the oldest are left out: a
-barrier that waits for one of them waits for leases to end."""
+"""The maximum size of the reported confirmations. Beyond it, the oldest are left out: a barrier
+that waits for one of those waits for leases to end."""
 MAX_NAMED: Final = 20
-"""Gates that it names for each of them."""
+"""The maximum number of gates named in each confirmation."""
 
 
 class _Confirmation(NamedTuple):
@@ -23,7 +23,7 @@ class _Confirmation(NamedTuple):
 
     @property
     def size(self) -> int:
-        """About as many bytes as it takes in a status."""
+        """The approximate number of bytes that it takes up in a status."""
         nonce = 2 * NONCE_BYTES + len('"",')
         return nonce * (1 + self.has_failed) + len(json.dumps(self.waited_out)) + 1
 

@@ -32,9 +32,10 @@ _LOG = logging.getLogger("queuegate_server.fleet.connection")
 CONNECT_TIMEOUT: Final = 2.0
 MAX_CONNECTIONS: Final = 32
 LATE_TIMER_TOLERANCE: Final = 0.002
-"""Seconds. A later timer shows that the process was busy, so Redis may not be to blame."""
+"""Seconds. A timer that fires later than this shows that the process was busy, so Redis may not be
+to blame."""
 MAX_EXTENSIONS: Final = 20
-"""How often a budget starts again because the process was busy."""
+"""How many times a budget is restarted because the process was busy."""
 PROBE_INTERVAL: Final = 5.0
 """Seconds between two attempts to find out why no connection is answered."""
 
@@ -48,7 +49,7 @@ class StoreRefusal(StoreUnavailable):
 
 
 class Script:
-    """A script in Lua, sent once to each server and then named by its hash."""
+    """A Lua script, sent once to each server and then named by its hash."""
 
     def __init__(self, text: str) -> None:
         """Keep the text."""
@@ -60,7 +61,7 @@ class StoreConnection:
     """Runs commands on Redis. Used from one event loop."""
 
     def __init__(self, fleet: Fleet, tag: str, refusals: Refusals) -> None:
-        """Do not connect yet. All keys share this hash tag, which names a node of a cluster."""
+        """Do not connect yet. All keys share this hash tag, which selects a node of a cluster."""
         self._refusals = refusals
         self.tag: Final = tag
         self._fleet = fleet
@@ -153,7 +154,7 @@ class StoreConnection:
     async def _guarded(
         self, run: Callable[[], Awaitable[Any]], command: str, seconds: float, key: str = ""
     ) -> Any:
-        """Run a command, which the key tells from others. Raises StoreUnavailable."""
+        """Run a command, which `key` distinguishes from others. Raises StoreUnavailable."""
         task = asyncio.ensure_future(run())
         try:
             is_done = await _done_within(task, seconds)
@@ -240,18 +241,18 @@ class StoreConnection:
 
 @dataclass
 class _FileCredentials(CredentialProvider):
-    """What a connection presents to Redis; the password is read again for each."""
+    """What a connection presents to Redis; the password is read again for each connection."""
 
     username: str | None
     password_file: Path
     threads: AbandonableThreadPool
 
     def get_credentials(self) -> tuple[str] | tuple[str, str]:
-        """Read the password; blocks. Raises OSError, or ValueError for a file without one."""
+        """Read the password; blocks. Raises OSError, or ValueError if the file has none."""
         content = read_regular(self.password_file, MAX_SECRET_BYTES)
         try:
             password = content.removesuffix(b"\n").removesuffix(b"\r").decode()
-        except UnicodeDecodeError:  # whose text quotes a byte of the password
+        except UnicodeDecodeError:  # its text quotes a byte of the password
             raise ValueError(f"{self.password_file} is not UTF-8") from None
         if not password:
             raise ValueError(f"{self.password_file} contains no password")

@@ -2,8 +2,8 @@
 
 Scripts already ask for no more than a few MiB. The bounds hold for every command, and for a server
 that only pretends to be Redis. Names are looked up in separate threads, because a lookup may hang
-forever: the threads of asyncio are for files, and the process waits for them at its end, as it does
-for lookups of uvloop.
+forever: asyncio's threads are for files, and the process waits for them when it exits, as it does
+for uvloop's lookups.
 """
 
 import asyncio
@@ -44,7 +44,7 @@ class ReplyTooLarge(InvalidResponse):
 
 
 class _BoundedParser(_AsyncRESP2Parser):
-    """Parses replies, and gives up one that is too large before it is read."""
+    """Parses replies, and rejects one that is too large before reading it."""
 
     _bytes_left = 0
     _items_left = 0
@@ -72,7 +72,7 @@ class _BoundedParser(_AsyncRESP2Parser):
         return content
 
     async def _readline(self) -> bytes:
-        line: bytes = await super()._readline()  # of 64 KiB at most
+        line: bytes = await super()._readline()  # at most 64 KiB
         self._spend(len(line))
         return line
 
@@ -93,7 +93,7 @@ async def addresses(
 
 
 class _OwnLookup:
-    """A connection that looks its host up here, not in the event loop."""
+    """A connection that looks up its host in these threads, not in the event loop."""
 
     host: str
     port: int
@@ -130,7 +130,7 @@ _CLASSES: Final[dict[type, type]] = {
 
 
 def adapt(*clients: "redis.asyncio.Redis | redis.asyncio.RedisCluster") -> None:
-    """Have all later connections of clients bound their replies and look names up here."""
+    """Make all later connections of clients bound their replies and look up names in threads."""
     for client in clients:
         if isinstance(client, redis.asyncio.RedisCluster):
             nodes = client.nodes_manager

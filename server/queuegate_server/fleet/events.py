@@ -1,7 +1,7 @@
 """The events of a fleet and the statuses of its replicas, as they are written to Redis.
 
-Each carries a MAC under a key that only replicas have. That of an event also covers its place in
-the order, so that nobody else can move, replace or leave out one.
+Each carries a MAC under a key that only replicas have. An event's MAC also covers its place in the
+order, so that nobody else can move, replace or omit an event.
 """
 
 import json
@@ -14,11 +14,11 @@ from queuegate_server.sync.change_log import MAX_INVALIDATED
 
 MAX_STATUS_BYTES: Final = 64 * 1024
 MAX_NAMES_BYTES: Final = 16 * 1024
-"""The size of all names in one event. More are the same as all users of the partition."""
+"""The maximum size of all names in one event. More names count as all users of the partition."""
 
 
 EntryId = tuple[int, int]
-"""The number of an event, and 0; others have written entries with other ids."""
+"""The number of an event, and 0. Entries with other ids were written by others."""
 
 
 class MalformedValue(Exception):
@@ -35,8 +35,8 @@ class MalformedEntry(MalformedValue):
 
 
 class Change(NamedTuple):
-    """Something that all replicas must do. One that does not know the kind joins again, and so
-    invalidates all groups and reads its policy.
+    """Something that all replicas must do. A replica that does not know the kind joins again, and
+    so invalidates all groups and reads its policy.
     """
 
     kind: Literal["invalidate", "reload"]
@@ -48,12 +48,12 @@ class Change(NamedTuple):
 
     @property
     def is_reload(self) -> bool:
-        """Whether the policy must be read again; if not, groups are invalid."""
+        """Whether the policy must be read again; otherwise, groups are invalid."""
         return self.kind == "reload"
 
     @classmethod
     def invalidate(cls, partition: str, users: Collection[str], *, is_awaited: bool) -> "Change":
-        """Return the invalidation of users; that of all users if too many are named."""
+        """Return the invalidation of these users, or of all users if too many are named."""
         named = frozenset(users)
         size = sum(len(name.encode()) for name in named)
         if len(named) > MAX_INVALIDATED or size > MAX_NAMES_BYTES:
@@ -110,7 +110,7 @@ class LogState(NamedTuple):
     statuses: "Sequence[ReplicaStatus]"
     has_appended: bool = False
     is_complete: bool = True
-    """Whether it has the statuses of all replicas: not if somebody else has written too many."""
+    """Whether it has the statuses of all replicas; False if somebody else has written too many."""
     clock: tuple[float, float] | None = None
     """As in `ReplicaStatus`."""
 
@@ -128,7 +128,7 @@ class ReplicaStatus:
     epoch: str = ""
     """The history that it follows, in hexadecimal, or empty."""
     epoch_age: float = 0.0
-    """Seconds for which this history has existed, at least."""
+    """The minimum number of seconds for which this history has existed."""
     sequence: int = 0
     """The number of the newest event that it has applied."""
     confirmed_through: tuple[int, str] | None = None
@@ -142,12 +142,12 @@ class ReplicaStatus:
     """The checksum of its policy; empty while it has none."""
     gates: int = 0
     clock: tuple[float, float] | None = None
-    """Seconds by which its wall clock is ahead of that of Redis: at least, and at most."""
+    """The minimum and maximum seconds by which its wall clock is ahead of Redis's."""
     problem: str = ""
-    """What Redis refuses it, as a sentence."""
+    """What Redis refuses to do for it, as a sentence."""
     is_starting: bool = False
     has_left: bool = False
-    """Whether it has stopped, and no lease of it or of a gate is left."""
+    """Whether it has stopped, and neither it nor any of its gates has a lease left."""
 
 
 _STATUS_FIELDS: Final = frozenset(ReplicaStatus.__dataclass_fields__)

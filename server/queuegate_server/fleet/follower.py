@@ -1,4 +1,4 @@
-"""Reads the fleet's events, and carries out in this process what `FleetSession` makes of them."""
+"""Reads the fleet's events, and carries out what `FleetSession` decides about them."""
 
 import asyncio
 import contextlib
@@ -31,7 +31,7 @@ class Follower:
         clock: Callable[[], float],
         wake: Callable[[], None],
     ) -> None:
-        """Follow nothing yet; `wake` has a heartbeat sent soon."""
+        """Follow nothing yet; `wake` causes a heartbeat to be sent soon."""
         self._session = session
         self._stream = stream
         self._local = local
@@ -80,7 +80,7 @@ class Follower:
         _LOG.info("following the fleet", extra={"sequence": join.head.sequence})
 
     async def stop(self, loss: Loss) -> None:
-        """Log a loss, and begin another history if need be. Raises StoreUnavailable."""
+        """Log a loss, and begin another history if necessary. Raises StoreUnavailable."""
         _LOG.warning(
             "stopped following the fleet, so cached groups are looked up again: %s", loss.cause
         )
@@ -89,7 +89,7 @@ class Follower:
             await self._stream.begin(loss.begin)
 
     async def catch_up(self, changes: Collection[tuple[bytes, int]]) -> None:
-        """Wait until changes have taken effect here, for 50 ms at most."""
+        """Wait until changes have taken effect here, for at most 50 ms."""
         missing = {LogPosition.of_cursor(*each) for each in changes}
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(CATCH_UP_SECONDS):
@@ -132,7 +132,7 @@ class Follower:
         if event.change.is_reload:
             try:
                 has_failed = not (await self._local.read_policy()).succeeded
-            except CannotShip:  # gates have no policy then, and ask
+            except CannotShip:  # gates then have no policy, and ask
                 has_failed = True
         waited_out = await self._local.gates_follow() if event.change.is_awaited else ()
         self._session.confirmations.add(

@@ -3,7 +3,7 @@ settings of replicas.
 
 Shared groups carry the time at which they expire, by the clock of the replica that looked them up,
 so clocks must not differ too much. Each replica compares its clock with that of Redis. Because an
-answer takes time, that yields an interval: the least and the most that its clock can be ahead.
+answer takes time, that yields an interval: the least and the most by which its clock can be ahead.
 """
 
 import logging
@@ -19,13 +19,13 @@ from queuegate_server.fleet.view import FleetView, ReplicaState, ReplicaView
 
 _LOG = logging.getLogger("queuegate_server.fleet")
 FOREIGN_STATUS_SECONDS: Final = 60.0
-"""For how long a status with another secret counts as a mistake after it was written."""
+"""How long a status with another secret counts as a mistake after it was written."""
 SETTLING_SECONDS: Final = HEARTBEAT_TIMEOUT
-"""How long clocks must differ before that counts: after a fail-over, replicas have compared theirs
-with the clocks of two servers, until all have sent another heartbeat."""
+"""How long clocks must differ before the difference counts: after a fail-over, until all replicas
+have sent another heartbeat, they have compared their clocks with those of two servers."""
 
 Clock = tuple[float, float]
-"""Seconds by which a clock is ahead of that of Redis: at least, and at most."""
+"""The minimum and maximum seconds by which a clock is ahead of Redis's."""
 
 
 def fleet_view(
@@ -38,8 +38,8 @@ def fleet_view(
     mistakes: Sequence[str],
     cause: str = "",
 ) -> FleetView:
-    """Return the fleet as a replica with this status sees it at a time on its clock, in seconds. It
-    has asked when its first heartbeat was answered or has failed.
+    """Return the fleet as a replica with the status `own` sees it at the time `now` on its clock,
+    in seconds. `has_asked`: whether its first heartbeat was answered or has failed.
     """
     statuses = [(own, 0.0), *((peer.status, now - peer.seen_at) for peer in peers.values())]
     is_cut_off = bool(cause) and (has_asked or not own.is_starting)
@@ -85,7 +85,7 @@ class ClockWatch:
         self._sentence = ""
 
     def update(self, clocks: Mapping[str, Clock | None], now: float) -> None:
-        """Take in the clocks of replicas that send heartbeats by name; None if not known."""
+        """Record the clocks, by name, of replicas that send heartbeats; None if unknown."""
         known = {name: clock for name, clock in clocks.items() if clock is not None}
         late = min(known, key=lambda name: known[name][1], default="")
         early = max(known, key=lambda name: known[name][0], default="")
@@ -106,7 +106,7 @@ class ClockWatch:
 
 
 class Mistakes:
-    """The mistakes found in the settings of replicas, as sentences, and which were logged."""
+    """The mistakes found in the settings of replicas, as sentences, and which ones were logged."""
 
     def __init__(self, peers: Peers) -> None:
         """Start with no mistakes found."""
@@ -140,7 +140,7 @@ class Mistakes:
         return mistakes
 
     def warn(self, rejected: int, now: float) -> None:
-        """Log mistakes that were not there before."""
+        """Log new mistakes."""
         mistakes = self.all(rejected, now)
         for each in mistakes:
             if each not in self._warned_of:

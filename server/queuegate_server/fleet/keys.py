@@ -20,7 +20,7 @@ class LogPosition(NamedTuple):
     """A point in the fleet's order of events."""
 
     epoch: bytes
-    """Identifies the history; another one after events were lost."""
+    """Identifies the history; differs after events were lost."""
     sequence: int
     """The number of the newest event that was applied."""
     nonce: bytes
@@ -38,7 +38,7 @@ class LogPosition(NamedTuple):
 
 
 class Keys:
-    """The names of keys. One hash tag for all: a script runs on one node of a cluster."""
+    """The names of keys. All share one hash tag: a script runs on one node of a cluster."""
 
     def __init__(self, prefix: str) -> None:
         """Name the keys of a fleet."""
@@ -55,7 +55,7 @@ class Keys:
         self.state: Final = (*event, self.replicas, self.turn)
         """In the order in which scripts take them."""
         self.absent: Final = f"{self.tag}:absent"
-        """Never exists: commands are tried on it."""
+        """A key that never exists, on which commands are tried."""
 
     def user(self, partition: str, user: str) -> str:
         """Return the key of a user's groups."""
@@ -70,7 +70,7 @@ class Signer:
     """Computes and verifies the MACs of one kind of value."""
 
     def __init__(self, secret: bytes, purpose: str) -> None:
-        """Derive a key from the fleet's secret for one kind of value, which no other kind has."""
+        """Derive a key from the fleet's secret that is used for one kind of value only."""
         self._key = hmac.digest(secret, f"queuegate fleet 1: {purpose}".encode(), "sha256")
 
     def mac(self, *parts: bytes) -> bytes:
@@ -83,5 +83,5 @@ class Signer:
 
 
 def framed(parts: Sequence[bytes]) -> bytes:
-    """Return parts as one unambiguous text: each after its length."""
+    """Return parts as one unambiguous text: each preceded by its length."""
     return b"".join(len(part).to_bytes(8) + part for part in parts)

@@ -30,13 +30,13 @@ _LOG = logging.getLogger("queuegate_server.fleet")
 APPEND_SECONDS: Final = 2.0
 TURN_POLL_SECONDS: Final = 0.002
 MAX_PROBLEM: Final = 600
-"""Characters of its status about what Redis refuses."""
+"""The maximum length of the part of its status about what Redis refuses."""
 _NUMBERS: Final = re.compile("[0-9]+")
-"""What may differ between two errors of one cause: ports, seconds."""
+"""What may differ between two errors with the same cause: ports, seconds."""
 
 
 class AppendFailure(StoreUnavailable):
-    """Redis answers, but others append all the time, or the event log is being rebuilt."""
+    """Redis answers, but others keep appending, or the event log is being rebuilt."""
 
 
 class _NoAnswerYet(StoreUnavailable):
@@ -86,13 +86,13 @@ class FleetMember:
         )
 
     async def close(self) -> None:
-        """Stop, and report that no lease is left. Call it once no gate has one."""
+        """Stop, and report that no lease is left. Call this once no gate has a lease."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await self.follower.close()
         self.session.leave()
-        # With the history, whose age a successor relies on.
+        # Includes the history, whose age a successor relies on.
         last = self.session.heartbeat(self._clock(), self._own_state())
         self.session.lease.end()
         try:
@@ -136,7 +136,7 @@ class FleetMember:
         Args:
             change: The change.
             nonce: Identifies its event; empty for a new one.
-            head: The event after which to append it first; None: the newest that is known.
+            head: The event after which to try appending first; None for the newest known event.
             seconds: How long it may take while others also append.
         """
         nonce, until = nonce or self.session.new_nonce(), self._clock() + seconds

@@ -15,11 +15,11 @@ from redis.exceptions import AuthenticationError, BusyLoadingError, ResponseErro
 _LOG = logging.getLogger("queuegate_server.fleet")
 
 REMEMBERED_SECONDS: Final = 10.0
-"""A replica tries each command that it needs several times in this time."""
+"""How long a refusal counts: a replica tries each command that it needs several times meanwhile."""
 PROBE_INTERVAL: Final = 3.0
-"""Seconds between two probes of the commands that following does not use."""
+"""Seconds between two probes of the commands that following the fleet does not use."""
 MAX_TEXT: Final = 200
-"""Characters of an error of Redis that are shown."""
+"""The maximum length of a Redis error that is shown."""
 _INNER_COMMAND: Final = re.compile(r"command of a script ([A-Z]+): (.*)", re.DOTALL)
 _NOISE: Final = re.compile(r"(?:,? with args beginning with| script: [0-9a-f]{40}).*", re.DOTALL)
 _REMEDIES: Final[Mapping[str, str]] = {
@@ -45,7 +45,7 @@ _REMEDIES: Final[Mapping[str, str]] = {
     " has ended",
     r"(?i:DB index)": "correct the database number at the end of fleet.url",
 }
-"""By whole words: codes of Redis, names of the driver's exceptions, parts of their sentences."""
+"""By whole words: Redis error codes, names of the driver's exceptions, parts of their messages."""
 _UNREACHABLE: Final[Mapping[str, str]] = {
     r"No master found.*AuthenticationError": "the sentinels require a password: set or correct"
     " fleet.sentinel_password_file",
@@ -94,7 +94,7 @@ def shown(text: str) -> str:
 
 
 class Refusals:
-    """The commands that Redis refuses this replica now. One for all connections of a replica."""
+    """The commands that Redis refuses this replica now, shared by all its connections."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         """Start without refusals; the clock is in seconds."""
@@ -104,7 +104,7 @@ class Refusals:
 
     @property
     def sentences(self) -> Sequence[str]:
-        """What Redis refuses, each once."""
+        """What Redis refuses, without duplicates."""
         since = self._clock() - REMEMBERED_SECONDS
         self._refused = {name: each for name, each in self._refused.items() if each[1] > since}
         return list(dict.fromkeys(sentence for sentence, _ in self._refused.values()))

@@ -1,7 +1,7 @@
 """A replica's copy of the fleet's events, and its lease: how long its cache may answer.
 
-Pure: answers of Redis and times come in. Everything that does not fit into the order of events is a
-gap: the stream was trimmed, Redis was emptied or restored, another history has begun.
+Pure: answers from Redis and times come in. Anything that does not fit into the order of events is a
+gap: the stream was trimmed, Redis was emptied or restored, or another history has begun.
 """
 
 import math
@@ -17,10 +17,10 @@ LEASE: Final = 2.0
 """Seconds for which a replica's cache may answer after it sent a heartbeat."""
 ISOLATED_MAX_AGE: Final = 5.0
 """Seconds after the start of a lookup for which a replica that follows no events may use its
-answer: barriers wait as long, because no invalidation reaches it."""
+answer: barriers wait this long, because no invalidation reaches that replica."""
 HEARTBEAT_INTERVAL: Final = 0.5
 MAX_ABANDONED_HISTORIES: Final = 10_000
-"""Histories that have ended and are remembered."""
+"""The maximum number of ended histories that are remembered."""
 CLOCK_MARGIN: Final = 0.1
 """Seconds that others add to a lease, for clocks that run at different rates."""
 
@@ -45,7 +45,7 @@ class ReplicaLog:
         self._nonces: deque[bytes] = deque()
         """The nonces of these events, preceded by that of the event before them."""
         self._pending: tuple[int, float] | None = None
-        """The newest head that is not applied, and when its heartbeat was sent."""
+        """The newest head not yet applied, and when its heartbeat was sent."""
 
     def has_lost_events(self, events: list[Event], head: LogPosition) -> bool:
         """Return whether a history lacks an event that this replica knew before it lost the order.
@@ -53,7 +53,7 @@ class ReplicaLog:
         A Redis promoted in a fail-over may lack events on which a barrier has relied: outdated
         groups in it would look valid. If its log has since grown beyond the events that are read,
         such groups are refused because they are too old. A Redis restored from a backup may have a
-        history that had ended, without the events of those that followed.
+        history that had ended, without the events of the histories that followed.
         """
         if head.epoch in self._abandoned_histories:
             return True
@@ -82,14 +82,14 @@ class ReplicaLog:
         return missed if before == last.nonce else None
 
     def follow(self, events: list[Event], head: LogPosition, sent_at: float) -> None:
-        """Begin to follow a history, after the missed events were carried out and the cache lease
-        has ended.
+        """Begin to follow a history, after the missed events have been carried out and the cache
+        lease has ended.
 
         Args:
             events: The newest events up to the head, which tell whether values of other replicas
                 are still valid. Those that do not fit are left out.
             head: The newest event.
-            sent_at: When the head was asked for.
+            sent_at: When the head was requested.
         """
         if self._last_known and self._last_known[0].epoch != head.epoch:
             self._abandoned_histories.append(self._last_known[0].epoch)
@@ -109,7 +109,7 @@ class ReplicaLog:
         self.lease_until = -math.inf
 
     def apply(self, event: Event) -> bool:
-        """Take the next event, which has been carried out. Return False if it does not fit."""
+        """Record the next event, which has been carried out. Return False if it does not fit."""
         if not self.fits(event):
             return False
         self._note(event)
@@ -153,8 +153,8 @@ class ReplicaLog:
         return self._follows(event) and self._nonce(event.sequence) == event.nonce
 
     def has_applied(self, event: LogPosition) -> bool:
-        """Return whether an event has been applied, and not another one with its number. If it is
-        no longer remembered, the number is enough: after a loss of events, this replica has read
+        """Return whether this event, and not another one with its number, has been applied. If it
+        is no longer remembered, the number is enough: after a loss of events, this replica has read
         those that are remembered, or started with an empty cache.
         """
         return (
@@ -166,7 +166,7 @@ class ReplicaLog:
     def note_known(self, event: LogPosition) -> None:
         """Note that an event exists, because this replica has appended it or Redis has named it."""
         if self._follows(event) and event.sequence > self._changes.head:
-            # If it has another nonce than before, Redis has lost one: then no event fits.
+            # If the nonce differs from the known one, Redis has lost an event: then no event fits.
             self._ahead.setdefault(event.sequence, event)
 
     @property
@@ -217,7 +217,7 @@ class ReplicaLog:
             self._nonces.popleft()
 
     def _nonce(self, sequence: int) -> bytes | None:
-        """Return the nonce of an event that is remembered, or that is the one before those."""
+        """Return the nonce of an event that is remembered, or of the one before them."""
         index = sequence - self._changes.tail
         return self._nonces[index] if 0 <= index < len(self._nonces) else None
 
@@ -247,7 +247,7 @@ class ReplicaLease:
         self.ends_at = math.inf
         """When the lease ends, by the monotonic clock of the caches."""
         self.max_age = max_age
-        """As `CacheLease` describes: less while an invalidation would not reach this server."""
+        """As `CacheLease` describes: shorter while an invalidation would not reach this server."""
         self.generation = 0
         """How many leases have ended. An answer belongs to the lease in which it was asked for."""
         self._on_end: list[Callable[[], None]] = []

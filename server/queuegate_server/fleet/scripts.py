@@ -2,7 +2,7 @@
 
 Anyone who can write to Redis can store anything under the keys of a fleet. So scripts bound the
 values and bytes that they return, cut a value that is too large one byte above the limit, and
-delete keys of the wrong type. Scripts on the state take the keys as `Keys.state` has them.
+delete keys of the wrong type. Scripts on the state take the keys in the order of `Keys.state`.
 """
 
 from typing import Final
@@ -12,14 +12,14 @@ from queuegate_server.fleet.events import MAX_STATUS_BYTES
 from queuegate_server.fleet.keys import EPOCH_BYTES, NONCE_BYTES
 
 MAX_SEQUENCE_DIGITS: Final = 18
-"""The length of the number of an event, which must fit into 64 bits."""
+"""The maximum number of digits of an event's number, which must fit into 64 bits."""
 MAX_STATUSES: Final = 2_000
-"""Statuses in one answer."""
+"""The maximum number of statuses in one answer."""
 MAX_STATUSES_BYTES: Final = 2 * 1024 * 1024
 MAX_ENTRY_BYTES: Final = 128 * 1024
 """The names in an event take at most 16 KiB, and several times as much in JSON."""
 MAX_ENTRY_ITEMS: Final = 16
-"""Names and values of fields in an entry."""
+"""The maximum number of names and values of fields in an entry."""
 _MAX_INSTANCE_BYTES: Final = 64
 
 _CALLS: Final = """
@@ -183,8 +183,8 @@ end
 return entries
 """
 )
-"""Read entries one by one. Arguments: XRANGE or XREVRANGE, the first and the last id, and the most
-entries and bytes. The last entry has no fields if no replica has written it."""
+"""Read entries one by one. Arguments: XRANGE or XREVRANGE, the first and the last id, and the
+maximum entries and bytes. The last entry has no fields if no replica has written it."""
 
 READ_VALUES: Final = Script(
     _CALLS
@@ -215,9 +215,9 @@ end
 return answers
 """
 )
-"""Read values, then create locks. Arguments: how many of the keys are values; the most bytes of
-each, and of all; the milliseconds of each lock. A value that is too large, or of another type, is
-empty; one for which no bytes are left is missing."""
+"""Read values, then create locks. Arguments: how many of the keys are values; the maximum bytes of
+each, and of all; the lifetime of each lock in milliseconds. A value that is too large, or of
+another type, is returned empty; one for which no bytes are left is missing."""
 
 _PROBES: Final = {
     "DEL": "",

@@ -1,4 +1,4 @@
-"""What a replica does with each answer of Redis, each event and each loss.
+"""What a replica does with each answer from Redis, each event and each loss.
 
 Pure: answers, events and times come in; requests to Redis, and work for this process, come out.
 `member.py` and `follower.py` carry them out, and a search drives this class through every order of
@@ -31,9 +31,10 @@ JOIN_POLL_SECONDS: Final = 0.05
 STARTING_SECONDS: Final = 10.0
 """How long a replica that follows no events reports that it is starting. Joining takes less."""
 MAX_EXPECTED: Final = 10_000
-"""Own events that may still arrive. Beyond that, the oldest are applied like those of others."""
+"""The maximum number of own events that may still arrive. Beyond it, the oldest are applied like
+those of others."""
 MAX_UNSENT: Final = 1_000
-"""Changes that wait until Redis can be reached. Beyond that, all users are invalidated."""
+"""The maximum number of changes that wait for Redis. Beyond it, all users are invalidated."""
 _random_nonce: Final = partial(os.urandom, NONCE_BYTES)
 
 
@@ -65,13 +66,13 @@ class FleetSession:
         self.pause = 0.0
         """Seconds until the next heartbeat."""
         self.gaps = 0
-        """How often the order of events was lost after it had been followed."""
+        """How many times the order of events was lost after having been followed."""
         self.applied = 0
         """Events of other replicas that were carried out."""
         self.unfinished_reloads = 0
         """Reloads that events or a join have started."""
         self.certified_at = -math.inf
-        """When the newest heartbeat was sent whose answer fits the order of events."""
+        """When the newest heartbeat whose answer fits the order of events was sent."""
         self._version = version
         self._starting_until = now + STARTING_SECONDS
         self._serial = 0
@@ -80,9 +81,9 @@ class FleetSession:
         self._begun = b""
         """The epoch of the history that this replica has begun."""
         self._own: dict[bytes, None] = {}
-        """The nonces of its events that may still arrive."""
+        """The nonces of this replica's events that may still arrive."""
         self._malformed: tuple[MalformedEntry, bytes, float] | None = None
-        """The entry because of which it stopped, in which history, and when it was read."""
+        """The entry that made this replica stop, its history, and when it was read."""
         self.lease.on_end(self._lease_ended)
 
     @property
@@ -112,24 +113,24 @@ class FleetSession:
         )
 
     def heartbeat(self, now: float, own: steps.OwnState) -> steps.Heartbeat:
-        """Return a heartbeat, whose status is newer than those before."""
+        """Return a heartbeat, whose status is newer than all before it."""
         self._serial += 1
         self.confirmations.expire(now)
         return steps.Heartbeat(self.status(now, own), self.log.newest, now)
 
     def leave(self) -> None:
-        """Report that this replica has stopped, and no lease of it or of a gate is left."""
+        """Report that this replica has stopped, and that no lease of it or its gates is left."""
         self._has_left = True
 
     def merge(self, answer: LogState, now: float) -> list[ReplicaStatus]:
-        """Take in the statuses in any answer; return those that can be removed from Redis."""
+        """Merge the statuses in any answer; return those that can be removed from Redis."""
         self._clock, is_complete = answer.clock, answer.is_complete
         return self.peers.merge(answer.statuses, now, epoch=answer.epoch, is_complete=is_complete)
 
     def heartbeat_answered(
         self, heartbeat: steps.Heartbeat, answer: LogState, now: float
     ) -> steps.NewHistory | steps.Loss | steps.UnsentChanges | steps.NewestEvents | None:
-        """Take the answer to a heartbeat, whose statuses were merged; return the next step."""
+        """Handle the answer to a heartbeat, whose statuses were merged; return the next step."""
         self.pause = HEARTBEAT_INTERVAL if answer.is_complete else CLEANING_INTERVAL
         head, known = answer.head, heartbeat.known
         if self.log.position is None or known is None:
@@ -145,7 +146,7 @@ class FleetSession:
     def _approach(
         self, answer: LogState, sent_at: float, now: float
     ) -> steps.NewHistory | steps.UnsentChanges | steps.NewestEvents | None:
-        """Take an answer while no history is followed."""
+        """Handle an answer while no history is followed."""
         head = answer.head
         if head is None:
             self.pause = 0.0
@@ -163,7 +164,7 @@ class FleetSession:
         return self._send_unsent(head) if self.unsent else steps.NewestEvents(head, sent_at)
 
     def has_begun(self, epoch: bytes) -> None:
-        """Note the epoch of a history that this replica has begun, unless another was faster."""
+        """Note the epoch of a history that this replica began, unless another one was faster."""
         self._begun = epoch
 
     def read(
@@ -220,7 +221,7 @@ class FleetSession:
         return True
 
     def malformed(self, error: MalformedEntry, epoch: bytes, now: float) -> steps.Loss | None:
-        """Take an entry that is not an event, asked for in this history and read at this time."""
+        """Handle an entry that is not an event, requested in this history and read at this time."""
         position = self.log.position
         if position is None or position.epoch != epoch:
             return None  # the reader waited for events of the previous history
@@ -229,7 +230,7 @@ class FleetSession:
 
     def _pop_stray_entry(self, request: steps.NewestEvents) -> MalformedEntry | None:
         """Return, once, a malformed entry after the newest event, which would be read repeatedly.
-        Replicas append no entry without making it the newest event.
+        Replicas never append an entry without making it the newest event.
         """
         if self._malformed is None:
             return None
@@ -276,7 +277,7 @@ class FleetSession:
     def append_answered(
         self, request: steps.Append, answer: LogState
     ) -> steps.Append | LogPosition | None:
-        """Take an answer whose statuses were merged; return the event if it was appended, the
+        """Handle an answer whose statuses were merged; return the event if it was appended, the
         request to try again, or None if the history has ended.
         """
         before, head = request.head, answer.head
@@ -301,7 +302,7 @@ class FleetSession:
                 self.keep_unsent(each._replace(users=frozenset()))
 
     def keep_unsent(self, change: Change, nonce: bytes = b"") -> None:
-        """Keep a change that could not be sent, and the nonce with which that was tried."""
+        """Keep a change that could not be sent, and the nonce used in the attempt."""
         self.unsent.setdefault(change, nonce or self.new_nonce())
 
     def pop_unsent(self) -> tuple[Change, bytes]:

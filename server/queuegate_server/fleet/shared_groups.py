@@ -29,7 +29,7 @@ CLOCK_SKEW: Final = 5.0
 """Seconds by which the wall clocks of replicas may differ."""
 
 LOCK_SECONDS: Final = 0.1
-"""For how long other replicas leave a lookup to the one that has locked it."""
+"""How long other replicas leave a lookup to the one that has locked it."""
 WAIT_SECONDS: Final = 0.05
 """How long they wait for its answer before they ask the resolver themselves."""
 POLL_SECONDS: Final = 0.002
@@ -56,7 +56,7 @@ class InvalidValue(Exception):
 
 
 class ValueStore(Protocol):
-    """Redis, as far as values need it."""
+    """The part of Redis that values need."""
 
     async def get(self, key: str) -> bytes | None:
         """Return the value of a key, or None. Raises ValueUnavailable."""
@@ -101,7 +101,7 @@ class PartitionGroups:
         self._clock = clock
 
     async def get(self, user: str) -> SharedAnswer | None:
-        """Return an answer that is valid at this moment; None if there is none."""
+        """Return an answer that is valid now; None if there is none."""
         try:
             answer = await self._find(user)
         except ValueUnavailable:
@@ -145,7 +145,7 @@ class PartitionGroups:
         return await self._await_locked(user)
 
     async def _await_locked(self, user: str) -> SharedAnswer | None:
-        """Return what another replica looks up; None if it is late. Raises ValueUnavailable."""
+        """Return the answer another replica looks up; None if late. Raises ValueUnavailable."""
         answer, pause, left = None, POLL_SECONDS, WAIT_SECONDS
         while answer is None and left > 0:
             await asyncio.sleep(min(pause, left))

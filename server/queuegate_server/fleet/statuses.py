@@ -1,5 +1,5 @@
 """The statuses of replicas as Redis returns them: decodes those that replicas have written, and
-remembers what has to be removed.
+remembers what to remove.
 """
 
 import asyncio
@@ -11,11 +11,11 @@ from queuegate_server.fleet.events import MalformedValue, ReplicaStatus, decode_
 from queuegate_server.fleet.keys import Signer
 
 STEP_STATUSES: Final = 50
-"""Statuses that are decoded between two pauses, in which calls are answered."""
+"""The number of statuses decoded between two pauses, in which calls are answered."""
 STEP_BYTES: Final = 64 * 1024
 PAUSE_SECONDS: Final = 0.001
 MAX_KNOWN: Final = 500
-"""Replicas whose statuses are asked for first."""
+"""The maximum number of replicas whose statuses are requested first."""
 
 
 class StatusReader:
@@ -41,7 +41,8 @@ class StatusReader:
         self, lengths: bytes, content: bytes, *, is_complete: bool
     ) -> list[ReplicaStatus]:
         """Return the statuses in an answer, which is complete if it has all that Redis has. The
-        content has the fields and values, whose lengths are in decimal digits. Raises ValueError.
+        content consists of the fields and values, whose lengths are in decimal digits. Raises
+        ValueError.
         """
         statuses: list[ReplicaStatus] = []
         written = {} if is_complete else dict(self._written)
@@ -83,9 +84,9 @@ class StatusReader:
         return arguments
 
     def _take_in(self, unsigned: dict[bytes, str], *, is_complete: bool) -> None:
-        """Count the statuses that no replica has written, and choose those to remove. Those of
-        replicas with another secret, by mistake, change with each heartbeat and are left alone, so
-        that the mistake can be named on both sides.
+        """Count the statuses that no replica has written, and choose which to remove. Statuses of
+        replicas that have another secret by mistake change with each heartbeat and are left alone,
+        so that both sides can name the mistake.
         """
         before = self._unsigned or {}
         if self._unsigned is not None:
@@ -108,5 +109,5 @@ def _fields(lengths: bytes, content: bytes) -> Iterator[tuple[bytes, bytes]]:
 
 
 def _sha1(value: bytes) -> str:
-    # Redis computes no other hash, and this one only tells a value from a later one.
+    # Redis offers no other hash, and this one only has to tell a value from a later one.
     return hashlib.sha1(value, usedforsecurity=False).hexdigest()

@@ -16,7 +16,7 @@ class OwnState(NamedTuple):
     """The checksum of its policy; empty while it has none."""
     gates: int = 0
     problem: str = ""
-    """What Redis refuses it, as a sentence."""
+    """What Redis refuses to do for it, as a sentence."""
 
 
 class Heartbeat(NamedTuple):
@@ -42,7 +42,7 @@ class Loss(NamedTuple):
 
     cause: str
     begin: bytes | None = None
-    """The epoch of the history to replace, if one must be."""
+    """The epoch of the history to replace, if any."""
 
 
 class UnsentChanges(NamedTuple):
@@ -56,7 +56,7 @@ class NewestEvents(NamedTuple):
 
     head: LogPosition
     sent_at: float
-    """When the head was asked for."""
+    """When the head was requested."""
 
 
 class Join(NamedTuple):
@@ -83,7 +83,7 @@ class Append(NamedTuple):
     change: Change
     nonce: bytes
     has_next_turn: bool = False
-    """Whether another writer has the turn: wait a moment."""
+    """Whether another writer has the next turn; if so, wait a moment."""
 
 
 class Receipt(NamedTuple):
@@ -96,15 +96,15 @@ class Receipt(NamedTuple):
 
     @property
     def must_invalidate(self) -> bool:
-        """Whether groups must be invalidated before it counts as applied."""
+        """Whether groups must be invalidated before the event counts as applied."""
         return not (self.is_own or self.event.change.is_reload)
 
     @property
     def must_reload(self) -> bool:
-        """Whether the policy must be read again after it was applied."""
+        """Whether the policy must be read again after the event has been applied."""
         return self.event.change.is_reload and not self.is_own
 
     @property
     def must_confirm(self) -> bool:
-        """Whether somebody waits for this replica to confirm that no gate decides without it."""
+        """Whether somebody waits for this replica to confirm that no gate lacks the change."""
         return self.event.change.is_awaited and not self.is_own

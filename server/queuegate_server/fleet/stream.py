@@ -1,9 +1,9 @@
 """The commands for the fleet's events and statuses in Redis, without any decisions.
 
-An event is appended only after the event that its writer took for the newest. So its MAC covers its
-place, and the numbers have no gaps. A writer that finds another event in that place gets the next
-turn, so that replicas near Redis do not keep out one that is far away. If somebody else has added
-an entry with a higher number, Redis accepts no more events, and another history begins.
+An event is appended only after the event that its writer believes to be the newest. So its MAC
+covers its place, and the numbers have no gaps. A writer that finds another event in that place gets
+the next turn, so that replicas near Redis do not keep out one that is far away. If somebody else
+has added an entry with a higher number, Redis accepts no more events, and another history begins.
 """
 
 import asyncio
@@ -34,11 +34,11 @@ READ_AT_ONCE: Final = 64
 MAX_RECENT_BYTES: Final = 512 * 1024
 """The size of the newest events, which a joining replica reads to judge shared groups."""
 RECENT_SECONDS: Final = 0.5
-"""How long it may take to read them: a part of a lease."""
+"""How long reading them may take: part of a lease."""
 MAX_PAGE: Final = 250
 MAX_PAGE_BYTES: Final = 256 * 1024
 TURN_SECONDS: Final = 0.2
-"""For how long others append nothing while the writer whose turn it is has not."""
+"""How long others append nothing while waiting for the writer whose turn it is."""
 BLOCK_SECONDS: Final = 1.0
 HEARTBEAT_BUDGET: Final = 1.0
 """Seconds for a heartbeat."""
@@ -74,8 +74,8 @@ class Stream:
             raise
 
     async def begin(self, before: bytes) -> bytes:
-        """Begin another history in the place of the one with this epoch, which may be empty. Return
-        its epoch, which is the current one only if no replica was faster.
+        """Begin another history in place of the one with this epoch, which may be empty. Return its
+        epoch, which is the current one only if no replica was faster.
         """
         epoch, keys = os.urandom(EPOCH_BYTES), self._keys.state
         await self._store.run_script(scripts.BEGIN, keys, (before, epoch), seconds=COMMAND_BUDGET)
@@ -83,7 +83,7 @@ class Stream:
 
     async def append(self, head: LogPosition, change: Change, nonce: bytes) -> LogState:
         """Append a change if `head` is still the newest event, and no other writer has the next
-        turn. The nonce identifies the event and its writer: try again with the same.
+        turn. The nonce identifies the event and its writer: retry with the same one.
         """
         position = LogPosition(head.epoch, head.sequence + 1, nonce)
         content = encode_change(change)
@@ -96,12 +96,12 @@ class Stream:
         return await self._ask(scripts.APPEND, args, COMMAND_BUDGET)
 
     async def read_after(self, position: LogPosition) -> list[Event]:
-        """Return the events after one, or wait a moment for the next. Raises MalformedValue."""
+        """Return the events after a position, or wait briefly for one. Raises MalformedValue."""
         after = f"{position.sequence}-0"
         entries = await self._entries("XRANGE", f"({after}", "+", READ_AT_ONCE)
         if not entries:
-            # A command that waits cannot bound its answer: it returns one entry, and the
-            # connection gives up one that is too large, which a script then finds.
+            # A blocking command cannot bound its answer: it returns one entry, and the connection
+            # rejects one that is too large, which a script then finds.
             answer = await self._store.execute(
                 *("XREAD", "COUNT", 1, "BLOCK", int(BLOCK_SECONDS * 1_000)),
                 *("STREAMS", self._keys.events, after),
@@ -111,8 +111,8 @@ class Stream:
         return await self._decoded(position.epoch, entries)
 
     async def recent(self, head: LogPosition) -> list[Event]:
-        """Return the newest events up to one: as many as can be read in time, about
-        MAX_RECENT_BYTES at most, and none from before a malformed one.
+        """Return the newest events up to the head: as many as can be read in time, at most about
+        MAX_RECENT_BYTES, and none from before a malformed one.
         """
         clock = asyncio.get_running_loop().time
         until = clock() + RECENT_SECONDS

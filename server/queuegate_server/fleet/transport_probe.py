@@ -1,7 +1,7 @@
 """Finds out whether Redis speaks TLS, when a connection fails and `fleet.url` may say the opposite.
 
-Such a mistake shows itself only as a connection that is closed, or as silence. The probes send no
-credentials, and trust nothing that they receive.
+Such a mistake shows only as a closed connection, or as silence. The probes send no credentials, and
+trust nothing that they receive.
 """
 
 import asyncio
@@ -19,8 +19,8 @@ _LOOKUPS: Final = AbandonableThreadPool(2, "fleet-probe")
 
 
 async def transport_mistake(hosts: Sequence[HostPort], *, tls: bool) -> str:
-    """Return a sentence if one of the hosts of `fleet.url` speaks TLS and should not according to
-    that URL, or the other way round; empty if no such mistake is known.
+    """Return a sentence if one of the hosts of `fleet.url` speaks TLS although that URL says
+    otherwise, or the reverse; empty if no such mistake is found.
     """
     for host, port in hosts:
         try:

@@ -18,14 +18,15 @@ from queuegate_server.fleet.shared_groups import MAX_VALUE_BYTES, ValueUnavailab
 _LOG = logging.getLogger("queuegate_server.fleet.value_store")
 
 MAX_READS: Final = 4
-"""Batches that are read at the same time, each on its own connection."""
+"""The maximum number of batches read at the same time, each on its own connection."""
 READ_BATCH: Final = 64
 MAX_READ_BYTES: Final = 1024 * 1024
-"""Bytes in a batch; other users are looked up. Both bounds keep the event loop responsive."""
+"""The maximum number of bytes in a batch; other users are looked up. Both bounds keep the event
+loop responsive."""
 WRITE_BUDGET: Final = 5.0
 WRITE_BATCH: Final = 128
 MAX_UNWRITTEN: Final = 10_000
-"""Values that may wait to be written; more are not shared."""
+"""The maximum number of values that wait to be written; more are not shared."""
 MAX_FAILURES: Final = 3
 """Failed reads in a row after which no values are read or written until Redis answers again."""
 RECONNECT_INTERVAL: Final = 0.5
@@ -48,7 +49,7 @@ class BatchingStore:
         self.failed_reads = 0
         """Reads that failed or took too long."""
         self.writes: Final = dict.fromkeys(("written", "outdated", "dropped", "failed"), 0)
-        """Values by result."""
+        """Values to be written, by result."""
         self._connection = connection
         self._read_timeout = read_timeout
         self._reads: _Batch = {}
@@ -70,7 +71,7 @@ class BatchingStore:
         return await self._ask("GET", key)
 
     async def lock(self, key: str, seconds: float) -> bool:
-        """Create a key unless it exists; return whether it was. Raises ValueUnavailable."""
+        """Create a key unless it exists; return whether it was created. Raises ValueUnavailable."""
         return await self._ask("SET", key, int(seconds * 1000)) is not None
 
     def put(self, key: str, make: Callable[[], bytes | None], seconds: float) -> None:
@@ -127,7 +128,7 @@ class BatchingStore:
             self.failed_reads += 1
             self._failures += 1
             _fail(batch)
-            # The reads that wait for a connection have waited as long.
+            # Reads that wait for a connection have waited just as long.
             self._give_up_reads()
             if self._failures >= MAX_FAILURES:
                 self._open_circuit(error)
@@ -196,7 +197,7 @@ class BatchingStore:
         """Wait until Redis answers on all connections."""
         was_logged = self.circuit_openings > 0
         if was_logged:
-            # A master that was replaced still answers, but takes no values.
+            # A master that was replaced still answers, but accepts no values.
             self._connection.reconnect()
             now = asyncio.get_running_loop().time()
             is_frequent, self._opened_at = now < self._opened_at + FREQUENT, now
@@ -206,7 +207,7 @@ class BatchingStore:
             try:
                 await self._connection.warm(MAX_READS + 1, seconds=CONNECT_BUDGET)
                 if was_logged:
-                    # Redis may answer, and refuse to read or write.
+                    # Redis may answer but refuse to read or write.
                     probe = f"{self._connection.tag}:probe"
                     commands = [("GET", probe), ("SET", probe, PROBE_MILLISECONDS)]
                     await self._run(commands, CONNECT_BUDGET)

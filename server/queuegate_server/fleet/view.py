@@ -4,8 +4,8 @@ from collections.abc import Iterator, Sequence
 from typing import Literal, NamedTuple
 
 ReplicaState = Literal["following", "starting", "joining", "silent"]
-"""It learns of each change; it has just been started and does not follow yet; it sends heartbeats
-but does not follow; it sends none."""
+"""The replica learns of each change; has just started and does not follow yet; sends heartbeats but
+does not follow; or sends none."""
 
 
 class ReplicaView(NamedTuple):
@@ -22,7 +22,7 @@ class ReplicaView(NamedTuple):
     """The checksum of its policy; empty while it has none."""
     gates: int
     silent_seconds: float
-    """Since its last heartbeat."""
+    """Seconds since its last heartbeat."""
 
 
 class FleetView(NamedTuple):
@@ -58,7 +58,7 @@ class FleetView(NamedTuple):
     def _states(self) -> Iterator[str]:
         silent = [each for each in self.replicas if each.state == "silent"]
         if own := [each for each in silent if each.is_self]:
-            # What it saw of the others is old.
+            # What it last saw of the others is outdated.
             yield f"replica {_names(own)} cannot use Redis and works alone: {self.cause}"
             return
         if silent:

@@ -3,7 +3,7 @@
 `cachetools` holds the entries in the order of their use. This module adds three outcomes with three
 lifetimes, failures that are remembered alongside groups, one bound for users with groups and
 another for names without, so that a flood of unknown names evicts no user, and statistics. Groups
-that a caller sent along never enter: one caller's claim must not change another's answer.
+that a caller sent never enter the cache: one caller's claim must not change another's answer.
 """
 
 import math
@@ -21,11 +21,11 @@ from queuegate_server.identity.shared import CacheLease, EndlessLease, SharedAns
 from queuegate_server.runtime.single_flight import Flight
 
 TTL_JITTER: Final = 0.1
-"""Lifetimes are shortened by up to this part, so that entries stored together expire apart."""
+"""Lifetimes are shortened by up to this fraction, so that entries stored together expire apart."""
 REFRESH_AFTER: Final = 0.8
-"""A use after this part of the lifetime of groups starts a refresh, at the latest."""
+"""Using groups after this fraction of their lifetime, or somewhat earlier, starts a refresh."""
 REFRESH_SPREAD: Final = 0.3
-"""A refresh may be due earlier by up to this part of the lifetime, for the same reason."""
+"""A refresh may be due earlier by up to this fraction of the lifetime, for the same reason."""
 
 INVALIDATE_STEP: Final = 250
 """How many entries `invalidate_all` drops in one step: less than 1 ms of work."""
@@ -37,7 +37,7 @@ MAX_SHARDS: Final = 64
 MIN_SHARD_ENTRIES: Final = 1024
 """A small cache has fewer shards: each evicts its own entries, so one shard is an exact LRU."""
 MAX_EVICTIONS: Final = 2
-"""How many entries one store evicts at most, after the bound has been lowered."""
+"""The maximum number of entries that one store evicts, after the bound has been lowered."""
 NEVER: Final = -math.inf
 
 
@@ -58,7 +58,7 @@ class CacheEntry:
     expires_at: float = NEVER
     """When the entry expires, by the monotonic clock."""
     fresh_until: float = NEVER
-    """A decision made with the entry holds until then, by the monotonic clock. A later use starts a
+    """When decisions made with the entry stop holding, by the monotonic clock. Later use starts a
     refresh."""
     failure: "CacheEntry | None" = None
     """The failed lookup that came after these groups were resolved."""
@@ -70,7 +70,7 @@ class CacheEntry:
         return self.expires_at + options.max_stale
 
     def end(self) -> None:
-        """End the entry for everybody who has it."""
+        """End the entry for everyone who holds it."""
         self.expires_at = self.fresh_until = NEVER
 
 
@@ -101,7 +101,7 @@ class CacheStats:
 
 
 class GroupCache:
-    """Remembers the groups of at most `max_entries` users, and as many names without groups."""
+    """Remembers the groups of at most `max_entries` users, and as many names that have none."""
 
     def __init__(
         self,
@@ -119,7 +119,7 @@ class GroupCache:
             clock: A monotonic clock, in seconds.
             wall: The wall clock, in seconds.
             chance: A source of random numbers in [0, 1).
-            lease: Says which entries must be asked for again; None: none before they expire.
+            lease: Says which entries must be asked for again; None: no entry before it expires.
         """
         self.lease: Final = lease or EndlessLease()
         self.options = options
@@ -135,7 +135,7 @@ class GroupCache:
         self._shared_groups: LRUCache[tuple[str, ...], KnownUser] = LRUCache(MAX_SHARED_GROUPS)
 
     def find(self, user: str) -> CacheEntry | None:
-        """Return the entry of a user, expired or not, as the one used last."""
+        """Return the entry of a user, expired or not, and mark it as the most recently used."""
         shards = self._groups.shards
         try:
             return shards[hash(user) % len(shards)][user]
@@ -153,7 +153,7 @@ class GroupCache:
         Args:
             flight: The lookup.
             outcome: Its answer.
-            shared: The same as another server got it; None: the resolver has just answered.
+            shared: The answer as another server obtained it; None: the resolver has just answered.
         """
         user = flight.key
         if flight.is_outdated:
@@ -166,7 +166,7 @@ class GroupCache:
         entry = self.find(user)
         if entry is None or entry.outcome != outcome:
             entry = CacheEntry(user, outcome)
-        # Otherwise decisions that were made with the entry hold again.
+        # Otherwise decisions made with the entry would hold again.
         self._renew(entry, shared, flight.started_at)
         self._put(entry)
         return entry
@@ -248,8 +248,8 @@ class GroupCache:
     def _renew(
         self, entry: CacheEntry, shared: SharedAnswer | None = None, started_at: float | None = None
     ) -> CacheEntry:
-        """Give an entry the lifetime of an answer that has just come, or what is left of that of
-        a shared one. `started_at` is when the resolver was asked.
+        """Give an entry the lifetime of a new answer, or what is left of the lifetime of a shared
+        one. `started_at` is when the resolver was asked.
         """
         options = self.options
         refresh_after = 1.0
@@ -275,7 +275,7 @@ class GroupCache:
         return entry
 
     def _shared(self, known: KnownUser) -> KnownUser:
-        """Return an equal outcome that other entries have: many users have few group lists."""
+        """Return an equal outcome that other entries hold: many users share few group lists."""
         shared = self._shared_groups.get(known.groups)
         if shared is None:
             shared = KnownUser(tuple(map(sys.intern, known.groups)))
@@ -297,7 +297,7 @@ class _Shards:
         self._occupancy = occupancy
 
     def shard(self, user: str) -> _Shard:
-        """Return the shard in which the entry of a user is, if there is one."""
+        """Return the shard that holds the entry of a user, if there is one."""
         return self.shards[hash(user) % len(self.shards)]
 
     def put(self, entry: CacheEntry, max_entries: int) -> None:
@@ -324,7 +324,7 @@ class _Shards:
         return entry
 
     def take_all(self) -> list[_Shard]:
-        """Remove all entries, and return the shards that have them."""
+        """Remove all entries, and return the shards that held them."""
         shards, self.shards = self.shards, [LRUCache(math.inf) for _ in self.shards]
         self._occupancy.entries = 0
         return shards

@@ -13,8 +13,8 @@ from queuegate_server.identity.resolver import KnownUser, LookupFailure, NoSuchU
 class ResolverChain:
     """Asks resolvers one after the other, each with its own guards.
 
-    A failed lookup of one of them is a failed lookup: nobody knows whether that resolver would
-    have known the user.
+    If the lookup of one resolver fails, the whole lookup fails: nobody knows whether that resolver
+    would have known the user.
     """
 
     def __init__(self, name: str, members: Sequence[GuardedResolver], mode: ChainMode) -> None:
@@ -23,7 +23,7 @@ class ResolverChain:
         Args:
             name: The chain's name, for people.
             members: The resolvers.
-            mode: Whose groups count: of the `first` that knows the user, or of all (`union`).
+            mode: Whose groups count: those of the `first` that knows the user, or of all (`union`).
         """
         self.name = name
         self.is_local: bool = all(member.is_local for member in members)
@@ -55,7 +55,8 @@ class ResolverChain:
         return KnownUser(tuple(dict.fromkeys(groups)))
 
     async def members(self, listing: MemberListing) -> None:
-        """List the members that any of the resolvers knows: a check says whose groups count.
+        """List the members that any of the resolvers knows: a later check decides whose groups
+        count.
 
         Never raises.
         """
@@ -84,7 +85,7 @@ class ResolverChain:
 
 
 class _ChainLoad:
-    """How busy the resolvers are that every lookup asks: a refresh needs all of them."""
+    """The load of the resolvers that every lookup asks: a refresh needs all of them."""
 
     def __init__(self, loads: Sequence[ResolverLoad]) -> None:
         self._loads = loads

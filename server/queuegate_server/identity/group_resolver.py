@@ -35,9 +35,9 @@ from queuegate_server.identity.shared import SharedGroups
 from queuegate_server.runtime.single_flight import FlightCancelled, SingleFlight
 
 REFRESH_LIFE: Final = 0.5
-"""A refresh takes the answer of another server that lives for this part of a lifetime at least."""
+"""A refresh accepts another server's answer if at least this fraction of a lifetime is left."""
 STALE_COPY_SECONDS: Final = 15.0
-"""For how long another process may use a copy of groups while the resolver cannot be asked."""
+"""How long another process may use a copy of groups while the resolver cannot be asked."""
 _NO_LIMIT: Final = contextlib.nullcontext()
 _GIVEN_UP: Final = LookupFailure(
     "the lookup was abandoned: the server is stopping, or the partition has a new resolver"
@@ -50,9 +50,9 @@ class Resolution(NamedTuple):
     entry: CacheEntry
     """The entry itself: it ends when the user is invalidated."""
     cached: bool
-    """It was known before the question."""
+    """Whether it was known before the question."""
     stale: bool
-    """It has expired, and the resolver could not be asked, or not yet."""
+    """Whether it has expired, and the resolver failed or has not answered yet."""
 
 
 class GroupResolver:
@@ -107,10 +107,10 @@ class GroupResolver:
         return self._ask_local(user) if user and self._is_local else None
 
     async def resolve(self, user: str, *, bypass_cache: bool = False) -> Resolution:
-        """Return the answer about a user, asking the resolver if need be.
+        """Return the answer about a user, asking the resolver if necessary.
 
         Groups that have expired, but not too long ago, are the answer if the resolver cannot
-        be asked, takes too long, or has others to look up first.
+        be asked, takes too long, or has other users to look up first.
 
         Args:
             user: The user's name.
@@ -151,8 +151,8 @@ class GroupResolver:
     def copy_until(self, resolution: Resolution) -> float:
         """Return the time until which another process may use a copy of an answer (monotonic).
 
-        That is its expiry, and a little later while the resolver cannot be asked: otherwise
-        copies of all users would have to be renewed all the time.
+        That is its expiry, and a little later while the resolver cannot be asked: otherwise all
+        copies would have to be renewed constantly.
         """
         entry = resolution.entry
         if self._is_local:
@@ -165,7 +165,7 @@ class GroupResolver:
         if resolution.stale:
             return stale_until
         if max_age < math.inf:
-            return entry.expires_at  # nobody would have the copy forgotten
+            return entry.expires_at  # nothing would invalidate the copy
         has_failed = entry.failure is not None and now < entry.failure.expires_at
         if has_failed or not self._source.load.capacity:
             return max(entry.expires_at, stale_until)
@@ -180,16 +180,16 @@ class GroupResolver:
         return await self._source.all_users(limit)
 
     def invalidate(self, users: Collection[str]) -> int:
-        """Forget users and return how many of them were known.
+        """Invalidate users and return how many of them were known.
 
-        Later questions get an answer that the resolver gives from now on.
+        Later questions only get answers that the resolver gives from now on.
         """
         for user in users:
             self._flights.outdate(user)
         return self._cache.invalidate(users)
 
     async def invalidate_all(self) -> int:
-        """Forget all users as `invalidate` does, in steps that let other work run.
+        """Invalidate all users as `invalidate` does, in steps that let other work run.
 
         It is completed even if the caller is cancelled.
         """
@@ -210,7 +210,7 @@ class GroupResolver:
         return await asyncio.shield(task)
 
     def end_lease(self) -> None:
-        """Let no question join a lookup that is under way, nor use its answer."""
+        """Keep questions from joining a lookup in progress and from using its answer."""
         self._flights.outdate_all()
 
     def reconfigure(self, options: CacheOptions) -> None:
@@ -228,7 +228,7 @@ class GroupResolver:
         return len(self._refreshes)
 
     async def close(self) -> None:
-        """Stop looking up; takes a second at most."""
+        """Stop all lookups; takes at most a second."""
         self._refreshes.close()
         await self._flights.close()
 
@@ -241,7 +241,7 @@ class GroupResolver:
         return Resolution(entry, cached=False, stale=False)
 
     def _known(self, entry: CacheEntry, now: float) -> Resolution | None:
-        """Return the answer if no lookup is needed for it, or none would change it."""
+        """Return the answer if it needs no lookup, or a lookup would not change it."""
         is_fresh = now < entry.fresh_until and entry.generation == self._lease.generation
         if is_fresh or self._outlives_refresh(entry, now):
             if not is_fresh:

@@ -27,24 +27,24 @@ from queuegate_server.throttling import TokenBucket
 _LOG = logging.getLogger(__name__)
 
 BURST_SHARE: Final = 1 / 8
-"""A queue that has not been empty for this part of `lookup_timeout` is not a burst. Then a
-lookup is refused if it would wait for longer than this part, and than `MIN_LOOKUPS` take."""
+"""A queue that has not been empty for this fraction of `lookup_timeout` is no longer a burst: a
+lookup is then refused if it would wait longer than that, and longer than `MIN_LOOKUPS` take."""
 MIN_LOOKUPS: Final = 3
 EWMA_ALPHA: Final = 1 / 64
 """The weight of the newest lookup in the average duration."""
 OPEN_TIMEOUT: Final = 30.0
 CLOSE_TIMEOUT: Final = 2.0
 REFRESH_SHARE: Final = 2
-"""One in this number of concurrent lookups may be a refresh."""
+"""One in this many concurrent lookups may be a refresh."""
 QUEUE_REFRESH_SHARE: Final = 8
 """The same while lookups are queued: a flood of names must not stop refreshes, because groups that
-are not refreshed become too old to be used."""
+are not refreshed become too old to use."""
 REFRESH_BURST: Final = 8
 """How many refreshes may start at once after a pause."""
 
 
 class ExceptionContainment:
-    """Turns whatever a source raises into LookupFailure, which names the type and no more."""
+    """Turns whatever a source raises into LookupFailure, which names only the type."""
 
     def __init__(self, name: str, source: Source) -> None:
         self._name = name
@@ -107,9 +107,9 @@ class CircuitState(StrEnum):
 class CircuitBreaker:
     """Stops asking a source while it fails.
 
-    It opens for `breaker_pause` after the lookups of `breaker_failures` different users failed
-    with no success between: a source may fail for one broken entry again and again while it
-    serves everyone else. Only LookupFailure is a failure.
+    It opens for `breaker_pause` after the lookups of `breaker_failures` different users failed with
+    no success in between: a source may fail repeatedly for one broken entry while it serves
+    everyone else. Only LookupFailure is a failure.
     """
 
     def __init__(
@@ -278,7 +278,7 @@ class ResolverLoad:
     def capacity(self) -> int:
         """How many refreshes may run now.
 
-        Most lookups are left to users about whom nothing is known, and while the circuit breaker
+        Most lookups are left for users about whom nothing is known, and while the circuit breaker
         is open nobody is refreshed.
         """
         if self._breaker.refuses:
@@ -310,7 +310,7 @@ class GuardedResolver:
 
         Args:
             name: The resolver's name, for people.
-            resolver: The resolver. A local one (`is_local`) needs no guard but the last.
+            resolver: The resolver. A local one (`is_local`) needs only the last guard.
             options: The bounds.
             clock: A monotonic clock, in seconds.
             observe: Called with the outcome and the seconds of each lookup, refused ones

@@ -7,7 +7,7 @@ from queuegate_server.runtime.single_flight import Flight
 
 
 class Lookup:
-    """What one flight does. The cache stores no answer of a flight that has been outdated."""
+    """The work of one flight. The cache stores no answer of an outdated flight."""
 
     def __init__(self, source: Source, cache: GroupCache, shared: SharedGroups | None) -> None:
         self._source = source
@@ -27,7 +27,8 @@ class Lookup:
         if shared is not None:
             known = None if min_life is None else await shared.get(user)
             if known is not None and known.expires_at - cache.wall() >= (min_life or 0.0):
-                # Lookups that started earlier may still replace it: this answer may be even older.
+                # Lookups that started earlier may still replace this answer, which may be even
+                # older.
                 return cache.store(flight, known.outcome, known)
             publish = shared.begin(user)
         outcome = await self._source.resolve(user)

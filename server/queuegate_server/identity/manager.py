@@ -34,7 +34,7 @@ class PartitionIdentity(Protocol):
 
     @property
     def resolver(self) -> str | None:
-        """The name of a resolver of the settings."""
+        """The name of a resolver in the settings."""
 
     @property
     def cache(self) -> CacheOptions:
@@ -80,7 +80,7 @@ class UnusableResolver(Exception):
 
 
 class UnusableResolvers(Exception):
-    """The policy is valid, but groups cannot be resolved as it or the settings ask."""
+    """The policy is valid, but groups cannot be resolved as it or the settings require."""
 
     def __init__(self, unusable: Sequence[UnusableResolver]) -> None:
         super().__init__("; ".join(each.message for each in unusable))
@@ -161,7 +161,7 @@ class ResolverManager:
         return chosen
 
     async def close_unused(self, used: Collection[GroupResolver]) -> None:
-        """Close all group resolvers but these, and the resolvers that nobody uses any more."""
+        """Close all group resolvers but these, and the resolvers that are no longer used."""
         unused = [each for each, groups in self._groups.items() if groups not in used]
         unused_groups = [self._groups.pop(each) for each in unused]
         used_keys = {each for _, key in self._groups for each in _members(self._settings, key)}
@@ -241,7 +241,7 @@ class ResolverManager:
 def unusable_resolvers(
     settings: IdentitySettings, partitions: Mapping[str, Partition]
 ) -> list[UnusableResolver]:
-    """Return the resolvers of the partitions that cannot work, as their settings alone show.
+    """Return the partitions' resolvers whose settings alone show that they cannot work.
 
     Opens no resolver and asks none.
     """

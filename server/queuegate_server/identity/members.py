@@ -4,8 +4,8 @@ may cost.
 A resolver that can list members has the method `members` of `Listings`, and may raise ListingLimit:
 the groups that are still pending are then incomplete. One that can list users has the method
 `all_users`, which raises CannotListUsers if some may be missing. Both may raise anything else,
-never block the event loop, and end when cancelled. A list may hold users who turn out not to be in
-the group, or not to exist: each is looked up before being shown. It must not omit anyone without
+never block the event loop, and end when cancelled. A list may contain users who turn out not to be
+in the group, or not to exist: each is looked up before being shown. It must not omit anyone without
 saying so.
 """
 
@@ -17,18 +17,18 @@ from typing import Final
 _LOG = logging.getLogger(__name__)
 
 MAX_MEMBERS: Final = 100_000
-"""Memberships, pairs of a group and a user, that are listed at once."""
+"""The maximum number of memberships (pairs of a group and a user) listed at once."""
 MAX_SEARCHES: Final = 10_000
-"""Requests to a directory that one list may take."""
+"""The maximum number of requests to a directory for one list."""
 
 MAX_USERS: Final = 200_000
-"""Users who are listed at once."""
+"""The maximum number of users listed at once."""
 MAX_LISTINGS: Final = 2
-"""Lists of members that one resolver makes at once: checks need it more."""
+"""The maximum number of member lists that one resolver builds at once: checks need it more."""
 LISTING_SECONDS: Final = 15.0
-"""How long one list of members may take, the wait for others included."""
+"""How long one list of members may take, including the wait for others."""
 USERS_SECONDS: Final = 300.0
-"""The same for a list of users, which only commands make."""
+"""The same for a list of users, which only commands request."""
 
 _NOT_REACHED: Final = "the groups before it took too long"
 
@@ -48,8 +48,8 @@ class GroupMembers:
 
     def __init__(self) -> None:
         self.users: dict[str, tuple[str, ...]] = {}
-        """By name: the groups between, from the one next to this group to the one that lists the
-        user; empty for a direct member."""
+        """By name: the groups in between, from the one nearest to this group to the one that lists
+        the user; empty for a direct member."""
         self.missing = _NOT_REACHED
         """Why some members may not be known, for people; empty if all are."""
 
@@ -67,7 +67,7 @@ class MemberListing:
         max_members: int = MAX_MEMBERS,
         max_searches: int = MAX_SEARCHES,
     ) -> None:
-        """List groups by name, within so many memberships and requests to a directory."""
+        """List groups by name, within limits on memberships and requests to a directory."""
         self.groups: Mapping[str, GroupMembers] = {name: GroupMembers() for name in groups}
         self._max_members = max_members
         self._max_searches = max_searches
@@ -134,7 +134,7 @@ class MemberListing:
 
 
 class Listings:
-    """Lists members and users, within limits, with a resolver that can."""
+    """Lists members and users, within limits, with a resolver that supports it."""
 
     def __init__(self, name: str, resolver: object) -> None:
         self._name = name

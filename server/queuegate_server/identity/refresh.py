@@ -2,8 +2,8 @@
 
 After an outage the groups of all users may have expired. If every user were looked up at the
 next check, checks would wait for lookups, and lookups for each other. So refreshes start first
-in, first out, and both their rate and their number at the same time are bounded; meanwhile
-checks use the groups that are known.
+in, first out, and both their rate and their concurrency are bounded; meanwhile checks use the known
+groups.
 """
 
 import asyncio
@@ -25,9 +25,9 @@ class RefreshQueue:
     """A first-in, first-out queue of users to look up again.
 
     Args:
-        start: Starts the lookup of a user and returns its task, or None if the user needs no
-            lookup any more.
-        load: Limits how many refreshes run at a moment, and start in a second.
+        start: Starts the lookup of a user and returns its task, or None if the user no longer needs
+            a lookup.
+        load: Limits how many refreshes run at once, and start per second.
         call_later: Schedules a call, as the event loop does.
     """
 
@@ -39,7 +39,7 @@ class RefreshQueue:
         call_later: Callable[[float, Callable[[], None]], asyncio.TimerHandle] = _call_later,
     ) -> None:
         self._start: Callable[[str], asyncio.Task[Any] | None] | None = start
-        """None once closed: otherwise this object and the owner of the lookups would be a cycle.
+        """None once closed: otherwise this object and the owner of the lookups would form a cycle.
         """
         self._load = load
         self._call_later = call_later
@@ -78,7 +78,7 @@ class RefreshQueue:
             self._timer = None
 
     def _schedule(self) -> None:
-        """Wake up when the bucket has a token, unless a refresh must end before."""
+        """Wake up when the bucket has a token, unless a refresh must end first."""
         if self._queue and self._timer is None and self._running < max(1, self._load.capacity):
             self._timer = self._call_later(self._load.wait(), self._wake_up)
 

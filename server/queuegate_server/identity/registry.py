@@ -2,7 +2,7 @@
 
 A resolver type is a class with a class attribute `Options`, a subclass of `ResolverOptions`. It
 is built from an instance of these; building does no I/O. Our types are named in the table as
-text, since reading the settings must not need every driver. Other distributions register theirs
+text, since reading the settings must not require every driver. Other distributions register theirs
 in the entry-point group `queuegate.resolvers`.
 """
 
@@ -36,7 +36,7 @@ _METHODS: Final = ("open", "resolve", "close")
 
 @dataclass(frozen=True, slots=True)
 class ConfiguredResolver:
-    """A resolver of the settings, or a chain of them."""
+    """A resolver in the settings, or a chain of them."""
 
     type: str
     options: ResolverOptions | ChainOptions

@@ -27,11 +27,11 @@ class NoSuchUser:
 class LookupFailure:
     """Nothing is known: the source did not answer, or not completely.
 
-    Never to be read as an empty group list.
+    Must never be read as an empty group list.
     """
 
     detail: str
-    """Why, for people; holds no secret."""
+    """Why, for people; contains no secret."""
     too_many: bool = False
     """Whether the source was not even asked, because too many lookups are under way."""
 
@@ -47,7 +47,7 @@ class Source(Protocol):
         """Look up one user. Never blocks the event loop, and ends when cancelled.
 
         Returns LookupFailure for every fault; an exception is a bug and is treated as
-        LookupFailure. `user` is never empty; it may hold any other text.
+        LookupFailure. `user` is never empty; it may be any other text.
         """
 
 

@@ -21,15 +21,15 @@ class SharedAnswer(NamedTuple):
 
 
 class SharedGroups(Protocol):
-    """The answers about users of one partition that other servers have got."""
+    """The answers about users of one partition that other servers have obtained."""
 
     @property
     def resolver_fingerprint(self) -> bytes:
         """Identifies the settings of the resolver; equal at all servers that share its groups."""
 
     async def get(self, user: str) -> SharedAnswer | None:
-        """Return an answer that is valid at this moment; None if there is none. Never raises, and
-        takes at most a few milliseconds.
+        """Return an answer that is valid now; None if there is none. Never raises, and takes at
+        most a few milliseconds.
         """
 
     def begin(self, user: str) -> Callable[[SharedAnswer], None] | None:

@@ -38,7 +38,7 @@ class NoResolver(_LocalResolver):
     """Resolves as YuniKorn does without a resolver: every user exists, in a group of that name."""
 
     async def resolve(self, user: str) -> Outcome:
-        """Return one group, named as the user."""
+        """Return one group, named after the user."""
         return KnownUser((user,))
 
     async def members(self, listing: MemberListing) -> None:

@@ -143,7 +143,7 @@ def _encoded(name: str) -> bytes | None:
         encoded = name.encode("utf-8", "surrogateescape")
     except UnicodeEncodeError:
         return None
-    # The C library would read no further than to the NUL: another name.
+    # The C library would stop reading at the NUL, and so read another name.
     return None if b"\0" in encoded else encoded
 
 
@@ -223,7 +223,7 @@ def _group_text(gid: int) -> str:
 
 
 class _Passwd(ctypes.Structure):
-    """The members of `struct passwd` that all systems begin with, and room for the rest."""
+    """The members with which `struct passwd` begins on all systems, and room for the rest."""
 
     _fields_ = (
         ("name", ctypes.c_char_p),

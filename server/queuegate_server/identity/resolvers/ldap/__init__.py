@@ -21,5 +21,5 @@ notes         what `ldap-check` says besides the groups
 dn            distinguished names, compared; which of them a search may return
 group_kind    groups that are found in one way: their filters and names
 group_lookup  the groups of a user: memberOf, searches, nested groups
-member_lookup the users of groups: the same backwards
+member_lookup the users of groups: the same in reverse
 """

@@ -90,7 +90,7 @@ class Connector:
 
     async def _connect(self, url: ServerUrl, password: bytes) -> LdapConnection:
         seconds = self._options.connect_timeout
-        # The step that is under way at the end shows where the time was spent.
+        # The step in progress when time runs out shows where the time was spent.
         unfinished: list[str] = []
 
         def observe(step: LdapStep) -> None:
@@ -157,7 +157,7 @@ async def _bind_with_ticket(descriptor: int, host: str, options: LdapOptions) ->
 
     libkrb5 talks to the KDC within the bind and waits for it without a limit, and the driver
     holds Python's lock meanwhile: in a thread, that would stop the whole server. So a child
-    inherits libldap's end of the socket pair for the bind, and is killed when its time is over or
+    inherits libldap's end of the socket pair for the bind, and is killed when its time is up or
     this call is cancelled. The bind belongs to the connection, which this process then uses.
     """
     seconds = math.ceil(options.connect_timeout) + 1
@@ -184,7 +184,7 @@ async def _bind_with_ticket(descriptor: int, host: str, options: LdapOptions) ->
 
 
 def _credentials(options: LdapOptions) -> dict[str, str]:
-    """Return the environment variables that name the credentials, if settings do."""
+    """Return the environment variables that name the credentials, if the settings name any."""
     variables: dict[str, str] = {}
     if options.keytab_file is not None:
         variables["KRB5_CLIENT_KTNAME"] = f"FILE:{options.keytab_file}"

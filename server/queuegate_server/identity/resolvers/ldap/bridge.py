@@ -46,7 +46,7 @@ class MessageReceiver(Protocol):
     """Decides which messages of a server reach libldap."""
 
     def admit(self, head: MessageHead) -> bool:
-        """Return whether to read a message that begins. Raises ServerFault."""
+        """Return whether to read a message, given its head. Raises ServerFault."""
 
     def take(self, head: MessageHead, message: bytes) -> bool:
         """Return whether to pass on a message. Raises ServerFault."""
@@ -225,7 +225,7 @@ class Bridge(_End):
         return False
 
     def close(self, reason: str = "") -> None:
-        """Close the connection once everything written has been sent; at once for a reason."""
+        """Close the connection once everything written has been sent; immediately for a reason."""
         if reason:
             self.abort(reason)
             self._fail_request()
@@ -247,7 +247,7 @@ class Bridge(_End):
     async def encrypt(self, context: ssl.SSLContext, name: str) -> str:
         """Do the TLS handshake for a name; return protocol and cipher. Raises ServerFault."""
         if self._fault is not None or not self._reader.is_between_messages:
-            # Someone on the way could have put it there.
+            # Someone between the server and us could have inserted it.
             raise ServerFault(
                 "the server sent plain text instead of a TLS handshake",
                 "check whether the port speaks TLS",

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Final, Literal
 
 VERIFY_FLAGS: Final = ssl.VERIFY_X509_TRUSTED_FIRST | ssl.VERIFY_X509_STRICT
-"""The same on every Python: certificates are as RFC 5280 says, and chains end in a root."""
+"""The same on every Python: certificates must conform to RFC 5280, and chains must end in a
+root."""
 _TLS_VERSIONS: Final = {"1.2": ssl.TLSVersion.TLSv1_2, "1.3": ssl.TLSVersion.TLSv1_3}
 
 _OTHER_ADVICE: Final = "check ca_file, the names in the certificate and its dates"

@@ -1,7 +1,7 @@
 """Many concurrent requests on one connection, each with a time limit, and no threads.
 
 Only python-ldap's asynchronous calls are used, on a descriptor that does not block; results are
-fetched when the event loop reports that there are bytes, some milliseconds' worth at a time.
+fetched when the event loop reports that there are bytes, a few milliseconds' worth at a time.
 """
 
 import asyncio
@@ -50,7 +50,7 @@ class Query(NamedTuple):
 
 
 class LdapConnection:
-    """A connection that libldap speaks on."""
+    """A connection used by libldap."""
 
     def __init__(
         self, bridge: Bridge, descriptor: int, options: LdapOptions, observe: StepObserver
@@ -76,7 +76,7 @@ class LdapConnection:
         """None until the server has been asked."""
         self.schema_lock = asyncio.Lock()
         self.known_attributes: frozenset[str] | None = None
-        """The attributes of the server's schema: None until it is read, none if it cannot be."""
+        """The attributes of the server's schema: None until it is read, empty if it cannot be."""
         self._pending = PendingRequests(self._abandon, self.close, self._hear)
         self._slots = asyncio.Semaphore(options.max_in_flight)
         self._max_requests = options.max_in_flight + options.max_queued
@@ -138,7 +138,7 @@ class LdapConnection:
         )
 
     async def verify(self) -> None:
-        """Raise LdapFault and close the connection if the server does not answer any more."""
+        """Raise LdapFault and close the connection if the server no longer answers."""
         try:
             await self._request(
                 lambda: self._ldap.search_ext(
@@ -245,11 +245,11 @@ class LdapConnection:
             if message := message_id(error):
                 self._pending.settle(message, to_fault(error))
             else:
-                # It concerns the connection and not a request.
+                # It concerns the connection, not a request.
                 self.close(self._bridge.lost or to_fault(error).detail)
             return True
         except Exception as error:
-            # Such as a DN that is not UTF-8; it is unknown which request it answers.
+            # For example a DN that is not UTF-8; which request it answers is unknown.
             self.close(f"the server sent an unreadable answer: {type(error).__name__}")
             return True
         if kind is None:
@@ -263,7 +263,7 @@ class LdapConnection:
         return True
 
     def _close_soon(self, reason: str) -> None:
-        """Leave libldap time to read what the server sent before it went."""
+        """Give libldap time to read what the server sent before disconnecting."""
         if self.lost is None:
             self._loop.call_later(_LAST_BYTES_SECONDS, self.close, reason)
 
@@ -281,7 +281,7 @@ class LdapConnection:
 
 
 class _WritableDescriptor:
-    """Waits until at least three quarters of a Unix socket's send buffer are free.
+    """Waits until at least three quarters of a Unix socket's send buffer is free.
 
     No request is larger. libldap would lose track of a request that is sent in part.
     """

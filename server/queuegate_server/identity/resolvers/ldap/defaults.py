@@ -1,7 +1,7 @@
 """Options that the settings leave out: those of a preset, and those in YuniKorn's LDAP Secret.
 
-The Secret is mounted as a directory with a file for each key. The keys, their defaults and which
-are required follow `usergroup_ldap_resolver.go` and `ldap_validator.go` in YuniKorn's
+The Secret is mounted as a directory with a file for each key. The keys, their defaults and which of
+them are required follow `usergroup_ldap_resolver.go` and `ldap_validator.go` in YuniKorn's
 `pkg/common/security`. They are read with the settings; only the password is read again later.
 """
 
@@ -27,7 +27,7 @@ PRESETS: Final[Mapping[str, Mapping[str, Any]]] = {
     },
     "freeipa": {
         "user_filter": "(&(objectClass=posixAccount)(uid={user}))",
-        # FreeIPA writes nested memberships into memberOf, beside roles and rules.
+        # FreeIPA writes nested memberships into memberOf, alongside roles and rules.
         "groups_from": "member_of",
         "group_filter": "(objectClass=ipaUserGroup)",
     },

@@ -1,4 +1,4 @@
-"""Lookups in an open directory: the server that is asked, and what is repeated.
+"""Lookups in an open directory: which server is asked, and what is retried.
 
 This module and those that it imports need the driver.
 """
@@ -39,7 +39,7 @@ class Directory:
     def __init__(
         self, options: LdapOptions, statistics: LdapStatistics, observe: StepObserver | None = None
     ) -> None:
-        """Create a closed directory; every step is reported to `observe`, or else counted."""
+        """Create a closed directory; each step is passed to `observe` if given, else counted."""
         self._options = options
         self._statistics = statistics
         self._threads = AbandonableThreadPool(_THREADS, "ldap")
@@ -80,8 +80,8 @@ class Directory:
     async def examine(self, url: ServerUrl, user: str) -> tuple[Outcome, list[str]]:
         """Look up one user at one server, on a connection of its own, within `lookup_timeout`.
 
-        Returns the outcome, and notes for people on what may not be as they meant it. Raises
-        LdapFault if the server could not be asked.
+        Returns the outcome, and notes for people on what may not be as intended. Raises LdapFault
+        if the server could not be asked.
         """
         if not _is_possible_name(user):
             return _IMPOSSIBLE_NAME, []
@@ -107,7 +107,7 @@ class Directory:
         self._threads.close()
 
     async def _on_connection(self, work: Callable[[LdapConnection], Awaitable[T]]) -> T:
-        """Do work, and once again on another connection if the server fails."""
+        """Do work, and retry it once on another connection if the server fails."""
         server, connection = await self.pool.connection()
         try:
             outcome = await work(connection)

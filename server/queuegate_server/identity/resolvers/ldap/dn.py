@@ -11,7 +11,7 @@ from queuegate_server.identity.resolvers.ldap.errors import SetupFault
 
 MAX_DN_BYTES: Final = 8192
 """The longest DN that is parsed, as in OpenLDAP. The driver's time grows with the square of the
-number of its components: 300 000 of them stop the process for seconds."""
+number of components: 300 000 of them stop the process for seconds."""
 
 ParsedDn = list[list[tuple[str, str, int]]]
 """Components as the driver returns them, each of one or several attributes with their values."""
@@ -41,7 +41,7 @@ def long_dn(length: int) -> SetupFault:
 
 
 def parse_dn(text: str) -> ParsedDn | None:
-    """Return the components of a DN, the last one of the text last; None if it is not a DN.
+    """Return the components of a DN, in the order of the text; None if it is not a DN.
 
     Raises SetupFault if it is too long to be parsed.
     """
@@ -66,7 +66,7 @@ def normalize(parsed: ParsedDn) -> NormalizedDn:
 
 
 def short_name(attribute: str) -> str:
-    """Return the name, in lower case, that an attribute of DNs has besides its OID and aliases."""
+    """Return the name, in lower case, of an attribute in a DN, given as OID, alias or name."""
     name = attribute.lower()
     return _SHORT_NAMES.get(name, name)
 
@@ -81,7 +81,7 @@ class SearchBase:
     def __init__(
         self, dns: str | Sequence[str], scope: Literal["base", "one", "sub"] = "sub"
     ) -> None:
-        """Use one DN or several, which the settings have checked; that of the root is empty."""
+        """Use one DN or several, which the settings have checked; the root's is empty."""
         self.dns: Final = (dns,) if isinstance(dns, str) else tuple(dns)
         self.scope: Final = scope
         self._bases = tuple(normalize(parse_dn(dn) or []) for dn in self.dns)

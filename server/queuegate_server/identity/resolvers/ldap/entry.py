@@ -107,7 +107,7 @@ class ValueRange(NamedTuple):
     """A part of the values of an attribute (MS-ADTS 3.1.1.3.1.3.3)."""
 
     start: int
-    """How many values are before it."""
+    """How many values come before it."""
     values: list[bytes]
     is_last: bool
-    """Whether no values are after it."""
+    """Whether no values come after it."""

@@ -1,4 +1,4 @@
-"""Faults of directories, and what the driver's errors mean. The texts hold no secret.
+"""Faults of directories, and what the driver's errors mean. The texts contain no secrets.
 
 The driver's errors are known by name, so that this module works without the driver.
 """
@@ -98,7 +98,7 @@ _MAX_INFO_CHARS: Final = 200
 
 
 def message_id(error: Exception) -> int:
-    """Return the id of the request that an error of the driver answers, 0 if it is none."""
+    """Return the id of the request that an error of the driver answers, 0 if there is none."""
     number = _facts(error).get("msgid", 0)
     return number if isinstance(number, int) and number > 0 else 0
 

@@ -41,7 +41,7 @@ def escape_bytes(value: bytes) -> str:
 
 
 def enclosed(text: str) -> str:
-    """Return a filter with the parentheses that `uid=%s` lacks and directories do without."""
+    """Return a filter in parentheses; directories also accept one without, such as `uid=%s`."""
     text = text.strip()
     return text if text.startswith("(") else f"({text})"
 
@@ -193,7 +193,7 @@ class UserFilter:
         return tuple(names)
 
     def expected(self, user: str) -> tuple[tuple[str, str], ...]:
-        """Return attributes and values; the user's entry has one of these pairs at least."""
+        """Return attributes and values; the user's entry has at least one of these pairs."""
         return tuple(
             (name.attribute, user.join(map(_unescape, _PLACEHOLDER.split(name.value))))
             for name in self._names

@@ -13,7 +13,7 @@ from queuegate_server.identity.resolvers.ldap.options import GroupOptions
 
 _MAX_CACHED_DNS: Final = 65_536
 _MAX_CACHED_CHARS: Final = 256
-"""A directory can have longer DNs, but the cache must not grow to gigabytes by them."""
+"""A directory can have longer DNs, but they must not make the cache grow to gigabytes."""
 
 
 class GroupDn(NamedTuple):
@@ -40,9 +40,9 @@ class GroupKind:
         self.attributes: tuple[str, ...] = (
             (options.group_name_attribute,) if options.group_name_from == "attribute" else ("1.1",)
         )
-        """The attributes to read of an entry."""
+        """The attributes to read from an entry."""
         base = SearchBase(options.group_base or "")
-        # A method would make the cache part of a cycle, and keep it for good.
+        # A method would make the cache part of a cycle that is never freed.
         parse = partial(_parse, options, base, self._apply_case)
         self._parse = parse
         self._parse_and_cache = lru_cache(maxsize=_MAX_CACHED_DNS)(parse)
@@ -89,7 +89,7 @@ def _name_in(options: GroupOptions, parsed: ParsedDn) -> str | None:
         return None if kind & ldap.AVA_BINARY else value
     wanted = options.group_name_attribute.lower()
     for attribute, value, kind in rdn:
-        # A value as `#hex` is not text, and the driver does not decode it.
+        # A value written as `#hex` is not text, and the driver does not decode it.
         if attribute.lower() == wanted and not kind & ldap.AVA_BINARY:
             return value
     return None

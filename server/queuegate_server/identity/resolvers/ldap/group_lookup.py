@@ -22,7 +22,7 @@ T = TypeVar("T")
 _LOG = logging.getLogger("queuegate_server.identity.ldap")
 
 _MAX_NAME_BYTES: Final = 1024
-"""As in requests."""
+"""The same limit as in requests."""
 _MAX_FILTER_PARTS: Final = 100
 _MAX_FILTER_CHARS: Final = 32_768
 _GID: Final = "gidNumber"
@@ -223,7 +223,7 @@ class GroupLookup:
             )
 
     async def _gather(self, calls: Sequence[Coroutine[Any, Any, T]]) -> list[T]:
-        """Return the results of requests; other lookups get half of the connection meanwhile."""
+        """Return the results of requests; meanwhile, other lookups get half of the connection."""
         return await gather(calls, max(1, self._options.max_in_flight // 2))
 
     async def _search(
@@ -250,7 +250,7 @@ class GroupLookup:
         return await self._below_base(kind, entries)
 
     async def _below_base(self, kind: GroupKind, entries: list[LdapEntry]) -> list[LdapEntry]:
-        """Return the entries without those outside of `group_base`, which no search may find."""
+        """Return the entries except those outside of `group_base`, which no search should find."""
         inside: list[LdapEntry] = []
         async for entry in self._session.in_steps(entries):
             group = kind.parse(entry.dn)

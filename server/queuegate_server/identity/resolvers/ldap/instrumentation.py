@@ -81,13 +81,13 @@ class LdapStatistics:
     outside_base: int = 0
     skipped_names: int = 0
     other_base: int = 0
-    """Values of attributes that list groups of users, of groups outside of `group_base`."""
+    """Values that name groups outside of `group_base`, in attributes that list users' groups."""
     other_base_example: str = ""
-    """One of them."""
+    """An example of such a value."""
     log_rate: TokenBucket = field(
         default_factory=lambda: TokenBucket(_LINES_A_SECOND, _FIRST_LINES, time.monotonic)
     )
-    """The rate limit on log lines about entries: one lookup may have thousands of them."""
+    """The rate limit on log lines about entries: one lookup may cause thousands of them."""
 
     def note_outside(self, dn: str, base: str) -> None:
         """Count an entry outside of a base, which is ignored, and log it unless there are many."""

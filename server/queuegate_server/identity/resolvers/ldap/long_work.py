@@ -9,20 +9,20 @@ import time
 from typing import Final
 
 LONG_BYTES: Final = 65_536
-"""The size of an answer from which reading it is long work."""
+"""The size from which reading an answer is long work."""
 STEP_SECONDS: Final = 0.003
 """The duration after which a step ends."""
 FREE_SECONDS: Final = 0.001
 """The duration of work that is not split into steps. Most work is shorter."""
 _SHORT_SECONDS: Final = 0.0003
-"""The duration of steps that need no rest: those for usual answers."""
+"""The duration of steps that need no rest: those for typical answers."""
 _REST: Final = 2
-"""The length of the rest after a step, as a multiple of that of the step."""
+"""The length of the rest after a step, as a multiple of the step's."""
 _MAX_REST_SECONDS: Final = 0.1
 
 
 class Turns:
-    """The turns of all that do long work in a process."""
+    """The turns of all tasks that do long work in a process."""
 
     def __init__(self) -> None:
         """Start without work."""

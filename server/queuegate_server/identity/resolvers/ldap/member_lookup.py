@@ -1,8 +1,8 @@
-"""The members of groups: the lookup of a user's groups, backwards.
+"""The members of groups: the lookup of a user's groups, in reverse.
 
 Members are found as `group_lookup` finds groups: by memberOf, by the DNs or names that groups list,
-by groups in groups, and by primary groups. A list may hold users whom a lookup of their groups
-would not put there, since the result of that lookup is what counts.
+by groups in groups, and by primary groups. A list may contain users whom a lookup of their groups
+would not confirm, since the result of that lookup is what counts.
 """
 
 from collections.abc import Iterable, Sequence
@@ -26,11 +26,11 @@ from queuegate_server.identity.resolvers.ldap.search import SearchSession
 from queuegate_server.identity.resolvers.ldap.user_lookup import Users
 
 _CHUNK: Final = 100
-"""DNs whose entries one search reads."""
+"""The number of DNs whose entries one search reads."""
 _MAX_DEPTH: Final = 50
-"""Levels of groups in groups where Active Directory follows them without a bound."""
+"""The maximum depth of nested groups where Active Directory follows them without a bound."""
 _MAX_SAME_NAME: Final = 100
-"""Groups that may have one name."""
+"""The maximum number of groups with the same name."""
 _SID: Final = "objectSid"
 _GID: Final = "gidNumber"
 _RID_BYTES: Final = 4
@@ -78,7 +78,7 @@ class MemberLookup:
         self._listing = listing
         self._direct: dict[str, _DirectMembers] = {}
         self._users: dict[NormalizedDn, tuple[str, ...]] = {}
-        """The names in the entries of users; none where a DN is not that of a user."""
+        """The names in the entries of users; empty where a DN is not that of a user."""
         nested = {"off": 0, "walk": self._options.nested_depth, "in_chain": _MAX_DEPTH}
         self._depth = nested[self._options.nested]
 
@@ -121,8 +121,8 @@ class MemberLookup:
 
         Args:
             name: The group whose members they are.
-            level: The groups, each with the groups between.
-            missing: Gets why some may be missing.
+            level: The groups, each with the groups in between.
+            missing: Collects the reasons why some may be missing.
         """
         seen = {group.key for group, _ in level}
         for _ in range(self._depth + 1):
@@ -234,7 +234,7 @@ class MemberLookup:
     async def _ensure_readable(self, group: _Group) -> None:
         """Raise SetupFault if a group without visible members has some.
 
-        The right to search an attribute, which lookups of users need, is not that to read it.
+        The right to search an attribute, which user lookups need, does not include reading it.
         """
         attributes = group.kind.options.member_attribute
         present = "".join(f"({attribute}=*)" for attribute in attributes)
@@ -253,7 +253,7 @@ class MemberLookup:
         return dns
 
     async def _users_at(self, dns: dict[NormalizedDn, ParsedDn]) -> list[str]:
-        """Return the names of those of the entries that are users."""
+        """Return the names of the entries that are users."""
         new = {
             key: dn
             for key, dn in dns.items()
@@ -268,7 +268,7 @@ class MemberLookup:
         return [name for key in dns for name in self._users.get(key, ())]
 
     async def _groups_at(self, dns: dict[NormalizedDn, ParsedDn]) -> list[_Group]:
-        """Return those of the entries that are groups which may contain users and groups."""
+        """Return the entries of groups that may contain users and groups."""
         below_groups: list[_Group] = []
         for kind in self._kinds:
             base = kind.options.group_base

@@ -1,8 +1,8 @@
 """The messages of a directory server (RFC 4511, section 4.1.1), cut from a stream and checked.
 
-libldap waits for a message of any size, takes every final answer for the one that was asked for,
-and reads a malformed entry as one without attributes. A server that does such things could not be
-asked, so libldap gets only messages that have passed this module.
+libldap waits for a message of any size, takes every final answer for the requested one, and reads a
+malformed entry as one without attributes. A server that sends such messages has not answered, so
+libldap only gets messages that have passed this module.
 """
 
 import re
@@ -17,7 +17,7 @@ SEARCH_DONE: Final = 0x65
 SEARCH_REFERENCE: Final = 0x73
 EXTENDED_RESPONSE: Final = 0x78
 MAX_MESSAGE_BYTES: Final = 64 * 2**20
-"""The most that any message may take."""
+"""The maximum size of any message, in bytes."""
 MAX_CONTROL_MESSAGE_BYTES: Final = 65_536
 """The same for a message other than an entry: a result code with its text, referrals, controls."""
 
@@ -199,7 +199,7 @@ def check_message(message: bytes, max_elements: int) -> int:
         How many it has.
 
     Raises:
-        MalformedMessage: It is not as RFC 4511 says.
+        MalformedMessage: It does not conform to RFC 4511.
         TooManyElements: There are more.
     """
     check = _Check(message, max_elements)
@@ -265,7 +265,7 @@ class _Check:
 
     def _entry(self, at: int, end: int) -> None:
         start, stop = self._open(_OCTETS, at, end)
-        # libldap would read a name up to the NUL, and take the rest for nothing.
+        # libldap would read a name up to the NUL, and ignore the rest.
         if 0 in self._message[start:stop]:
             raise MalformedMessage(f"the DN {_shown(self._message[start:stop])} has a NUL")
         at = stop
@@ -281,7 +281,7 @@ class _Check:
             name = self._message[start:at]
             if not _ATTRIBUTE.fullmatch(name):
                 raise MalformedMessage(f"no attribute has the name {_shown(name)}")
-            # An attribute that comes twice has two lists of values (RFC 4511, 4.5.2).
+            # An attribute that occurs twice has two lists of values (RFC 4511, 4.5.2).
             if name.lower() in names:
                 raise MalformedMessage(f"an entry has two attributes {_shown(name)}")
             names.add(name.lower())

@@ -41,7 +41,7 @@ class Notes:
 
     async def about(self, user: str, outcome: Outcome, look_up: LookUp) -> list[str]:
         """Return the notes on a lookup. A search that fails only leaves its notes out."""
-        # No lookup of a server takes these steps.
+        # A server's lookups never take these steps.
         self._connection.observe = lambda _step: None
         if isinstance(outcome, NoSuchUser):
             sources = [self._domain_part(user, look_up)]

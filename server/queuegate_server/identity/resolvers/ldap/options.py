@@ -338,8 +338,8 @@ class LdapOptions(GroupOptions, ResolverOptions):
     def _uses_tls(self) -> bool:
         return self.start_tls or not self.urls or any(parse_url(url).encrypted for url in self.urls)
 
-    # The files below are read at each use and not watched: connections are opened seldom, and
-    # each must be opened with what the files contain then.
+    # The files below are read at each use and not watched: connections are rarely opened, and each
+    # must be opened with what the files then contain.
 
     def password(self) -> bytes:
         """Return the password that its file contains now; empty without a file. Blocks.

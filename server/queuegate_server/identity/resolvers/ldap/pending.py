@@ -2,8 +2,8 @@
 
 A server that answers with another kind of message, twice, or where nothing was asked, has not
 answered: the connection ends, and its requests fail. An answer that is only too large fails its
-own request: a directory is trusted to say who is in which group, and not with the memory and the
-time of the server. One oversized entry must not block the lookups of others.
+own request: a directory is trusted to say who is in which group, but not with the server's memory
+and time. One oversized entry must not block the lookups of others.
 """
 
 import asyncio
@@ -31,13 +31,13 @@ from queuegate_server.identity.resolvers.ldap.messages import (
 )
 
 _MAX_HELD_BYTES: Final = 64 * 2**20
-"""The most that unfinished answers to lookups may take together."""
+"""The maximum total size of unfinished answers to lookups."""
 _ELEMENT_BYTES: Final = 64
 """What Python needs for a value, besides its bytes."""
 _MAX_LATE: Final = 1024
-"""Abandoned requests that the server may still answer."""
+"""The maximum number of abandoned requests that the server may still answer."""
 _MAX_DROPPED: Final = 10_000
-"""Entries in such late answers that one connection may receive."""
+"""The maximum number of entries in such late answers on one connection."""
 _FINAL: Final = (SEARCH_DONE, BIND_RESPONSE)
 _BASE_BYTES: Final = 2**20
 _ENTRY_BYTES: Final = 512
@@ -46,7 +46,7 @@ _ENTRY_ELEMENTS: Final = 4
 """The entry itself, its name with a value, and one more."""
 MAX_LOOKUP_BYTES: Final = 16 * 2**20
 MAX_LISTING_BYTES: Final = 64 * 2**20
-"""The most for one request of a list of members or users, which no check waits for."""
+"""The maximum for one request of a list of members or users, which no check waits for."""
 
 
 class Allowance:
@@ -57,7 +57,7 @@ class Allowance:
     __slots__ = ("_advice", "_bytes_left", "_max_bytes", "elements_left", "is_for_listing")
 
     def __init__(self, entries: int, advice: str = "", *, is_for_listing: bool = False) -> None:
-        """Allow what entries or values with names of usual length need.
+        """Allow what entries or values with names of typical length need.
 
         Args:
             entries: How many.
@@ -128,7 +128,7 @@ class PendingRequests:
         self._hear = hear
         self._pending: dict[int, _Request] = {}
         self._late: dict[int, _Request] = {}
-        """Abandoned requests; what still answers them is dropped."""
+        """Abandoned requests; late answers to them are dropped."""
         self._held = 0
         self._dropped = Allowance(_MAX_DROPPED)
 
@@ -253,7 +253,7 @@ class PendingRequests:
             request.future.set_exception(fault)
 
     def _drop(self, head: MessageHead) -> None:
-        """Note a message that comes too late. Raises ServerFault if that does not end."""
+        """Note a message that comes too late. Raises ServerFault if there are too many."""
         try:
             self._dropped.charge(head.size, 1)
         except SetupFault:

@@ -1,6 +1,7 @@
 """The servers of a directory: which one is asked, and a connection to each, kept in the background.
 
-The first server that answers is asked, and the first one in the list again once it answers.
+The first server that answers is asked, and the first one in the list is asked again once it
+answers.
 """
 
 import asyncio
@@ -24,7 +25,7 @@ from queuegate_server.identity.resolvers.ldap.options import LdapOptions
 _LOG = logging.getLogger("queuegate_server.identity.ldap")
 
 _MAX_FAILED_REQUESTS: Final = 3
-"""Failed requests in a row after which a server is left alone, though it accepts connections."""
+"""Failed requests in a row after which a server is left alone, even if it accepts connections."""
 _JITTER: Final = 0.2
 _MAX_DOUBLINGS: Final = 20
 _POLL_PASSWORD_SECONDS: Final = 1.0
@@ -139,7 +140,7 @@ class ServerConnection:
             self._wanted.set()
 
     async def connection(self) -> LdapConnection:
-        """Return a connection that has answered lately. Raises LdapFault.
+        """Return a connection that has answered recently. Raises LdapFault.
 
         Waits while the first attempt to connect runs, but not for a server that failed.
         """
@@ -234,7 +235,7 @@ class ServerConnection:
         await self._watch(connection)
 
     async def _pause(self, fault: LdapFault) -> None:
-        """Leave a server that failed alone: longer each time while another server answers."""
+        """Leave a failed server alone, for longer each time while another server answers."""
         options = self._options
         if isinstance(fault, BindRefused):
             await self._wait_for_password()
@@ -285,13 +286,13 @@ class ServerConnection:
                 with contextlib.suppress(LdapFault):
                     await connection.verify()
         if not self._is_preferred and not self._waiting:
-            # A lookup that was lost with the connection may wait for the next one by now.
+            # A lookup that was lost with the connection may already be waiting for the next one.
             self._wanted.clear()
         if self._connection is connection:
             self._connection = None
 
     async def _replace(self, old: LdapConnection) -> float:
-        """Open a new connection before the old one goes; return the seconds until the next."""
+        """Open a new connection before closing the old one; return the seconds until the next."""
         options = self._options
         try:
             new = await self._connector.connect(self.url)

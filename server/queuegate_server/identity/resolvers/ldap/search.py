@@ -1,4 +1,4 @@
-"""The searches of one lookup on one connection: each bounded, and whole or a failure."""
+"""The searches of one lookup on one connection: each is bounded, and complete or a failure."""
 
 import asyncio
 import time
@@ -43,7 +43,7 @@ class LimitExceeded(SetupFault):
 class SearchSession:
     """The searches of one lookup. All methods raise LdapFault.
 
-    As a context manager, it keeps the connection from being closed for its age.
+    As a context manager, it keeps the connection from being closed because of its age.
     """
 
     def __init__(
@@ -53,7 +53,8 @@ class SearchSession:
 
         Args:
             connection: The connection.
-            allowance: The allowance of all answers together, or returns one for the next answer.
+            allowance: The allowance for all answers together, or a function that returns that for
+                the next.
         """
         self._connection = connection
         self._allowance = allowance
@@ -77,7 +78,7 @@ class SearchSession:
     async def in_steps(self, items: Iterable[T]) -> AsyncIterator[T]:
         """Yield items to work on, and let other work run whenever a step has taken long enough.
 
-        Lookups on one connection work one after the other, so that the first soon has its result.
+        Lookups on one connection work one after the other, so that the first has its result soon.
         """
         begin = time.monotonic()
         end = begin + FREE_SECONDS
@@ -284,7 +285,7 @@ class SearchSession:
         return allowance if isinstance(allowance, Allowance) else allowance()
 
     async def _whole(self, result: SearchResult, requested: Sequence[str]) -> list[LdapEntry]:
-        """Return the entries of a result that was not asked for in pages."""
+        """Return the entries of a result that was not requested in pages."""
         if _page_cookie(result.controls):
             raise ServerFault(
                 "the server sent a page of a result, although paging was not requested"

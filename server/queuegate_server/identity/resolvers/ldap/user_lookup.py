@@ -177,7 +177,7 @@ class UserLookup:
         return False
 
     def _note_missing_attributes(self, user: LdapEntry) -> None:
-        """Warn once of each attribute that no user at all has: most likely it is not readable."""
+        """Warn once about each attribute that no user has: most likely it is not readable."""
         for attribute, count in tuple(self._users_without.items()):
             if user.values(attribute) or user.part(attribute):
                 del self._users_without[attribute]
