@@ -63,7 +63,7 @@ class Client(ClientMethods):
             retry: How often and when to retry.
             metadata: Sent with each call: pairs of a lowercase key and a str, or bytes if the key
                 ends with `-bin`. For values that change, use an interceptor.
-            interceptors: gRPC client interceptors for each call, outermost first. Retries happen
+            interceptors: Client interceptors of gRPC for each call, outermost first. Retries happen
                 inside the call that they see.
 
         Raises:

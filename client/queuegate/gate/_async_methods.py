@@ -20,7 +20,7 @@ from queuegate.policy.names import ROOT
 
 
 class AsyncGateMethods(AsyncClientMethods):
-    """The calls of a gate, which sets `_reflector` and `_decide`."""
+    """The calls of a gate. The gate sets `_reflector` and `_decide`."""
 
     _reflector: Reflector
     _decide: Callable[[Question], Decision | None]

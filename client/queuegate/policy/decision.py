@@ -61,7 +61,7 @@ class Outcome(NamedTuple):
     grants: bool
     """Whether access is granted."""
     depends_on_groups: bool
-    """Whether other groups of the user might have led to another decision."""
+    """Whether the decision might differ if the user had other groups."""
 
 
 OUTCOMES: Final[Mapping[Reason, Outcome]] = MappingProxyType(

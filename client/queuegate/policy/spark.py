@@ -41,7 +41,7 @@ class SparkAcls:
 
     enabled: bool
     owners: Acl
-    """Users who may always view and modify it: the user of the application and of its process."""
+    """Users who may always view and modify it: those of the application and of its process."""
     view: Acl
     modify: Acl
     admin: Acl

@@ -20,7 +20,7 @@ CONNECTION_SECONDS: Final = 5.0
 READ_BUFFER_BYTES: Final = 16 * 1024
 """The amount that is decrypted before it is read."""
 TLS_SHUTDOWN_SECONDS: Final = 1.0
-"""A client may not respond when the connection is closed."""
+"""The time limit for closing a connection, since the client might not respond."""
 _MAX_HEADERS: Final = 64
 _RETRY_SECONDS: Final = 0.1
 """The pause after a failed accept, for example for lack of file descriptors."""

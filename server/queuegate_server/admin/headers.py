@@ -10,7 +10,7 @@ from typing import Final
 from aiohttp import web
 
 MAX_QUERY_FIELDS: Final = 50
-"""Pages have fewer than ten."""
+"""The maximum number of fields in a query. Pages use fewer than ten."""
 
 
 def media_type(request: web.Request) -> str:

@@ -121,7 +121,7 @@ class Webhook:
 
         Args:
             settings: Returns the settings for the next review.
-            namespaces: Looks up the annotations of namespaces. None if they have none.
+            namespaces: Looks up the annotations of namespaces. None to ignore annotations.
             metrics: Counts reviews.
             acl_names: The names that the ACLs of queues may list.
         """

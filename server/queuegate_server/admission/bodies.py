@@ -18,10 +18,10 @@ from queuegate_server.admin.headers import media_type
 
 JSON: Final = "application/json"
 MAX_BODY_BYTES: Final = 3 * 1024 * 1024
-"""The API server reads no longer request, and stores objects of up to half this size."""
+"""The API server does not read longer requests, and stores objects of up to half this size."""
 SMALL_BODY_BYTES: Final = 64 * 1024
 LARGE_BODIES: Final = 4
-"""The number per endpoint: at most 36 MiB of large bodies are in memory."""
+"""The maximum number per endpoint: at most 36 MiB of large bodies are in memory."""
 WAIT_SECONDS: Final = 1.5
 _SMALL_BODY_SECONDS: Final = 5.0
 _LARGE_BODY_SECONDS: Final = 2.0

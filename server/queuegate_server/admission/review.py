@@ -22,7 +22,7 @@ _MAX_WARNINGS: Final = 4096
 """The maximum length of a warning, and of all warnings. The API server truncates or drops the
 rest."""
 _REST: Final = 32
-"""The length reserved for the warning that counts the omitted ones."""
+"""The length reserved for the warning that counts the omitted warnings."""
 _FORBIDDEN: Final = 403
 MAX_ENTRIES: Final = 2_000
 """The maximum number of entries of a map. A list may have twice as many."""

@@ -46,7 +46,7 @@ class PodMetadata:
     annotations: Mapping[str, str]
     labels: Mapping[str, str]
     _parents: int
-    """The number of steps of the path to the metadata that exist."""
+    """The number of steps on the path to the metadata that exist in the object."""
     _path: tuple[str, ...]
 
     @property

@@ -31,7 +31,7 @@ _MAX_SHOWN: Final = 10
 
 
 class AllowedGain(NamedTuple):
-    """An intended gain."""
+    """A gain of access that is intended."""
 
     subject: Subject
     queue: str
@@ -39,7 +39,7 @@ class AllowedGain(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class AffectedPeople:
-    """The people who gain, or the people who lose."""
+    """The people who gain access, or those who lose it."""
 
     everyone: bool
     subjects: tuple[str, ...]

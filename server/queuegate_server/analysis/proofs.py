@@ -42,7 +42,7 @@ class CannotProve(Exception):
     """Raised for claims that do not fit a policy."""
 
     def __init__(self, message: str, diagnostics: Sequence[Diagnostic] = ()) -> None:
-        """Keep both."""
+        """Keep the message and the diagnostics."""
         super().__init__(message)
         self.diagnostics = diagnostics
 

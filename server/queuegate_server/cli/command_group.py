@@ -11,7 +11,7 @@ class CommandGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find the command. The error about a command of `queuegate` says so."""
+        """Find the command. For a command of `queuegate`, the error says so."""
         try:
             return super().resolve_command(ctx, args)
         except click.UsageError:

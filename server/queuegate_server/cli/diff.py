@@ -48,9 +48,9 @@ class Difference(NamedTuple):
     """The path of the queue; empty for a change of the partition."""
     change: str
     access: Access | None = None
-    """The ACL that changed, if it is one."""
+    """The ACL that changed, if the change is in an ACL."""
     template: TemplateKind | None = None
-    """The template that changed, if it is one."""
+    """The template that changed, if the change is in a template."""
 
     def __str__(self) -> str:
         """Return the change as a line of text."""

@@ -1,6 +1,6 @@
 """The entry point of `queuegate-server`, with its commands."""
 
-# The plain installation is the client, without what the server needs.
+# The plain installation contains only the client, without the server's dependencies.
 # ruff: noqa: PLC0415
 
 import contextlib
@@ -22,7 +22,7 @@ def main() -> None:
     if sys.__stderr__ is None:
         sys.stderr = os.fdopen(2, "w")
     if sys.argv[1:2] == ["serve"]:
-        # A reload must not end a server before it has set up its signal handlers.
+        # A reload signal must not end a server that has not set up its signal handlers yet.
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
         commands = command_group()

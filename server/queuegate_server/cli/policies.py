@@ -52,8 +52,9 @@ def parse(
 
 
 def settings(config: Path, policy: str | None = None) -> Settings:
-    """Return the settings of a server, with a policy instead of those that they name if one is
-    given. Raises Failure.
+    """Return the settings of a server. A given policy replaces those that the settings name.
+
+    Raises Failure.
     """
     options = [] if policy is None else [Override(policy, ("policy", "path"), policy)]
     try:

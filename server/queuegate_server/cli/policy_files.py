@@ -287,7 +287,7 @@ def _check_policy(
 
 def _lint_configured(config: Path) -> Iterator[Checked]:
     """Yield the diagnostics of each policy that a server's settings name. Raises Failure."""
-    # Slow and seldom needed.
+    # Slow and rarely needed.
     from queuegate_server.policystore.loader import policy_files  # noqa: PLC0415
 
     settings = policies.settings(config)

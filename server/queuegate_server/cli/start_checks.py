@@ -29,10 +29,10 @@ from queuegate_server.settings.source_map import Location, Override, SourceMap
 from queuegate_server.transports.registry import choose
 
 Checked = tuple[str, Iterable[Diagnostic] | OSError]
-"""A file by name, with its diagnostics or the reason why it cannot be read."""
+"""The name of a file, and its diagnostics or the reason why it cannot be read."""
 
 RESOLVER_KEY: Final = b"usergroupresolver"
-"""Present in every policy that names a resolver."""
+"""A key that is present in every policy that names a resolver."""
 
 _FOLDERS: Final = ("configs", "defaults")
 _POLICY_FILES: Final = ("path", "yarn_site", "spark_defaults", *_FOLDERS)
@@ -85,7 +85,7 @@ def check_start(config: Path, policies: Sequence[str]) -> Iterator[Checked]:
         diagnostics = [each for each in diagnostics if each not in reported]
         reported.update(diagnostics)
         if settings is not None:
-            # Slow and seldom needed.
+            # Slow and rarely needed.
             from queuegate_server.policystore.reloader import check  # noqa: PLC0415
 
             diagnostics += asyncio.run(check(settings))

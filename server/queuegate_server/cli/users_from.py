@@ -85,7 +85,7 @@ async def _resolved(
     has_directory: bool,
 ) -> dict[str, GroupsByUser]:
     """Return the people with the groups from the resolver of each partition."""
-    from queuegate_server.server.offline import (  # noqa: PLC0415 - slow, and seldom needed
+    from queuegate_server.server.offline import (  # noqa: PLC0415 - slow, and rarely needed
         CannotServe,
         OfflineServices,
     )

@@ -28,7 +28,7 @@ def problems(services: Services) -> Iterator[str]:
 
 
 def failure_of(services: Services, resolver: str) -> str:
-    """Return why a resolver could not be asked the last time; empty if unknown."""
+    """Return why a resolver could not be asked last time; empty if unknown."""
     failures = [
         each.breaker.last_failure[1]
         for _, each in services.resolvers.resolvers()

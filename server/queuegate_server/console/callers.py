@@ -80,7 +80,7 @@ class HttpCall:
 
 
 def identifies_itself(request: web.Request, authenticator: Authenticator) -> bool:
-    """Return whether a token in the headers identifies the caller. Other sites cannot send one."""
+    """Return whether a token in the headers identifies the caller. Other sites cannot send any."""
     if "Authorization" not in request.headers:
         return False
     try:
@@ -141,7 +141,7 @@ def is_own_origin(request: web.Request) -> bool:
 
 def _subject(der: bytes) -> bytes:
     """Return the subject of a certificate in RFC 2253 form, as OpenSSL writes it."""
-    from cryptography import x509  # noqa: PLC0415 - it takes 40 ms, and most callers have none
+    from cryptography import x509  # noqa: PLC0415 - takes 40 ms, and most callers have none
 
     subject = x509.load_der_x509_certificate(der).subject
     text = subject.rfc4514_string({x509.NameOID.EMAIL_ADDRESS: "emailAddress"})

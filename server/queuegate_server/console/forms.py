@@ -31,7 +31,7 @@ _BOUNDARY: Final = re.compile(
 )
 """RFC 2046, section 5.1.1, without spaces, which browsers never use."""
 _NAME: Final = re.compile(rb'Content-Disposition: *form-data; *name="([^"\r\n]*)"', re.IGNORECASE)
-"""The header of a part. Browsers encode quotation marks and line ends in names as %22, %0D and
+"""The header of a part. In names, browsers encode quotation marks and line ends as %22, %0D and
 %0A."""
 _CONTROL: Final = re.compile(rb"[\0-\x08\x0b\x0c\x0e-\x1f\x7f]")
 _ESCAPE_BYTES: Final = 2
@@ -166,7 +166,7 @@ def _pieces(text: bytes) -> Iterator[bytes]:
 
 async def _parse_multipart(boundary: bytes, body: bytes, steps: Steps) -> Fields:
     """Parse RFC 7578 as browsers write it: nothing before the first boundary or after the last, and
-    lines that end in CR LF. The few searches through the body take some milliseconds.
+    lines that end in CR LF. The few searches through the body take a few milliseconds.
     """
     await steps.step()
     first, *parts = (b"\r\n" + body).split(b"\r\n" + boundary, MAX_FIELDS + 1)

@@ -126,7 +126,7 @@ class Route(NamedTuple):
     role: Role = Role.READ
     max_form_bytes: int = SMALL_FORM_BYTES
     large_forms: Turns | None = None
-    """The turns of its forms, taken after reading, if the forms may contain files; None if they are
+    """The turns for forms that may contain files, taken after reading a form; None if all forms are
     small."""
 
 

@@ -36,11 +36,11 @@ class _BadNames(ValueError):
 @lru_cache(maxsize=1024)
 def peer_certificate(pem: bytes) -> PeerCertificate:
     """Read a PEM certificate. Never raises: an unreadable certificate has a fault."""
-    from cryptography import x509  # noqa: PLC0415 - it takes 40 ms, which most servers do without
+    from cryptography import x509  # noqa: PLC0415 - takes 40 ms, and most servers never need it
 
     try:
         with warnings.catch_warnings():
-            # About texts longer than the standard permits, which are compared like any other.
+            # Warnings about texts longer than the standard permits, which are compared as usual.
             warnings.simplefilter("ignore")
             certificate = x509.load_pem_x509_certificate(pem)
             names = tuple(_names(certificate))

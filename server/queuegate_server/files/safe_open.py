@@ -44,7 +44,7 @@ def open_regular(path: Path) -> BinaryIO:
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError as error:
-        if error.errno == errno.ENXIO:  # a socket
+        if error.errno == errno.ENXIO:  # the file is a socket
             raise OSError(None, "not a regular file", str(path)) from None
         raise
     mode = os.fstat(descriptor).st_mode

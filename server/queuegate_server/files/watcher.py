@@ -228,7 +228,7 @@ class FileWatcher(Generic[T]):
         raise OSError(None, message, self.name)
 
     def _read(self) -> tuple[Content[T], _Version]:
-        # The status first: if it is outdated, the worst case is that the next check compares
+        # Read the status first: if it is outdated, the worst case is that the next check compares
         # contents.
         status = self._source.status()
         data = self._source.read()
@@ -236,7 +236,7 @@ class FileWatcher(Generic[T]):
         return content, _Version(status, content.checksum)
 
     def _may_have_changed(self) -> bool:
-        """Compare the contents only if the status of the files has changed."""
+        """Return whether the contents differ. Read them only if the files' status has changed."""
         try:
             unchanged = self._source.status() == self._seen.status
         except OSError:
@@ -244,7 +244,7 @@ class FileWatcher(Generic[T]):
         return not unchanged and self._has_changed()
 
     def _has_changed(self) -> bool:
-        """Compare the contents with the last read."""
+        """Return whether the contents differ from the last read."""
         last = self._seen
         try:
             _, current = self._read()

@@ -1,6 +1,6 @@
 """Where the ACLs of a policy are written: file, line and column.
 
-The loaded policy does not keep positions. Only commands that show an ACL need them, and these read
+The loaded policy does not keep positions. Only commands that show an ACL need them, and they read
 the file again.
 """
 
@@ -22,14 +22,14 @@ from queuegate_server.formats.yunikorn.model import decode
 
 
 class AclKey(NamedTuple):
-    """Identifies an ACL of a policy, or what has it."""
+    """Identifies an ACL of a policy, or the object that the ACL belongs to."""
 
     partition: str
     queue: str
     """The path, or empty for the administrators of the cluster."""
     access: Access | None
-    """None for the queue itself, for the partition if `queue` is empty, or with a template for the
-    property that lets YARN create queues from it."""
+    """None for the queue itself; for the partition if `queue` is empty; or, with a template, for
+    the property that lets YARN create queues from it."""
     template: TemplateKind | None = None
     """The template at this path with the ACL; None if it is an ACL of the queue."""
 

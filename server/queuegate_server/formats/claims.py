@@ -64,7 +64,7 @@ _EXCLUSION: Final = _form(
 
 @dataclass(frozen=True, slots=True)
 class StatedClaim:
-    """A claim as it is written."""
+    """A claim as written."""
 
     text: str
     line: int

@@ -31,7 +31,7 @@ def read_spark_defaults(
 ) -> tuple[dict[str, str], tuple[Diagnostic, ...]]:
     """Return the properties and the diagnostics. The last value of a property wins.
 
-    A line is `name value`, `name=value` or `name: value`; values are trimmed, as Spark does.
+    A line is `name value`, `name=value` or `name: value`; values are trimmed, as in Spark.
     Line continuations and escapes are errors because no ACL needs them. `with_lint` adds warnings
     about valid but probably unintended content.
     """

@@ -29,7 +29,7 @@ OTHER_WHITE_SPACE: Final = re.compile(
 _UNUSUAL_WHITE_SPACE: Final = re.compile(
     "[\v\f\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]"
 )
-"""The same without tabs and line breaks."""
+"""The same characters without tabs and line breaks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +83,7 @@ _TEMPLATE: Final = re.compile(
 _DN: Final = re.compile(r"(?i)(?:^|[ ,])(?:cn|ou|dc|uid|samaccountname) ?= ?[^,= ]")
 _DN_VALUE: Final = re.compile(r"(?i)(?:cn|uid|samaccountname) ?= ?([^,]{1,80})")
 _EMPTY_ENTRY: Final = re.compile(r"^ ?,|,,|, ?\Z")
-"""Spaces between commas and names are reported by each format."""
+"""An empty entry. Each format itself reports spaces between commas and names."""
 _SEPARATOR: Final = re.compile("[;\uff0c\u3001\uff1b\u060c\ufe50\ufe51\uff64\u201a&]")
 _QUOTE: Final = re.compile("[\"`\u201c-\u201f\u2018\u201b\xab\xbb]|^[']|[']$|^\u2019|\u2019$")
 _NOBODY_WORDS: Final = frozenset(
@@ -241,7 +241,7 @@ _NAME_RULES: Final = (
     _NameRule(re.compile("^/"), _NO_SHORT_NAME, "write the name alone", may_exist=True, only=YARN),
     _NameRule(re.compile("^([^/]*)/"), _NO_SHORT_NAME, _IF_NAME, may_exist=True, only=YARN),
 )
-"""The first match applies."""
+"""The rules, of which the first match applies."""
 
 
 def suspicious_name(kind: str, name: str, wording: Wording) -> Suspicion | None:

@@ -94,9 +94,9 @@ class QueuesFile(OneFile):
         super().__init__(path, MAX_BYTES)
         self._file = path
         self.key_instead = ""
-        """As in ConfigMaps."""
+        """See ConfigMaps."""
         self.is_key = False
-        """As in ConfigMaps, as of the last read."""
+        """See ConfigMaps. As of the last read."""
 
     def read(self) -> bytes:
         """Return the contents, decompressed if the key is compressed. Raises OSError."""

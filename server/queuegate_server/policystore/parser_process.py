@@ -46,7 +46,7 @@ MIN_CPU_SECONDS: Final = 30
 CPU_SECONDS_PER_MIB: Final = 5
 """The limit of processor time per MiB of text: ten times the observed value."""
 WALL_SECONDS_PER_CPU_SECOND: Final = 4
-"""A niced process gets little processor time on a busy machine."""
+"""The allowance for a niced process, which gets little processor time on a busy machine."""
 NICENESS: Final = 5
 """Calls come first, but a busy machine must not delay a reload for long."""
 _MAX_CHECK_BYTES: Final = 2 * MAX_DIAGNOSTICS_BYTES

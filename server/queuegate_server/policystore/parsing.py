@@ -100,7 +100,7 @@ class ParseJob(NamedTuple):
 
 
 class CheckJob(NamedTuple):
-    """Files of one format whose diagnostics alone are wanted."""
+    """Files of one format, of which only the diagnostics are wanted."""
 
     format: str
     """One of FILE_FORMATS; empty to detect the format of each file."""

@@ -91,7 +91,7 @@ async def run(job: ProposalJob) -> dict[str, Any]:
     """Return the result of `assess` in a child process. Other work runs between its lines.
 
     Raises:
-        ParserError: The child reached a limit or broke down.
+        ParserError: The child reached a limit or crashed.
         OSError: No child can be started.
     """
     output = await parser_process.run_job(__name__, job, MAX_RESULT_BYTES)

@@ -42,7 +42,7 @@ FIRST_RETRY_SECONDS: Final = 5.0
 MAX_RETRY_SECONDS: Final = 300.0
 MAX_PAST_RELOADS: Final = 10
 MAX_PAST_DIAGNOSTICS: Final = 20
-"""The maximum number of diagnostics kept for each of them."""
+"""The maximum number of diagnostics kept for each past reload."""
 FREED_AT_ONCE: Final = 500
 """The number of queues of a replaced policy that are freed before other work may run: 1 ms."""
 
@@ -327,8 +327,8 @@ async def check(settings: Settings) -> tuple[Diagnostic, ...]:
 async def _free(
     parts: list[object], groups: Collection[GroupResolver], unused: asyncio.Event
 ) -> None:
-    """Free the parts of a replaced policy, and the groups of users that no partition needs any
-    more. Runs in steps, once no call uses the policy.
+    """Free the parts of a replaced policy, and the groups of users that no partition still needs.
+    Runs in steps, once no call uses the policy.
     """
     await unused.wait()
     for each in groups:

@@ -91,7 +91,7 @@ def load_settings(
         content: The contents of the file, if already read.
 
     Raises:
-        SettingsError: With all errors of all sources.
+        SettingsError: The settings are invalid. Contains the errors of all sources.
     """
     return load_with_origins(file, variables, options, content)[0]
 

@@ -135,7 +135,7 @@ class _Converter:
         return True
 
     def _with_cluster_admins(self, own: Acl) -> Acl:
-        """Add the cluster's administrators, who may do everything in YARN, to those of root."""
+        """Add the cluster's administrators, who may do everything in YARN, to root's."""
         admins, cluster = self.loaded.cluster.admins, self.loaded.cluster
         if admins.is_empty:
             return own

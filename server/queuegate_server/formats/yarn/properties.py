@@ -45,8 +45,8 @@ class Configuration:
         return self._values.get(name)
 
     def add(self, data: bytes, diagnostics: Diagnostics, *, is_read: Callable[[str], bool]) -> bool:
-        """Add a file that overrides the previous ones. Return False and add an error if it is not
-        such a file.
+        """Add a file that overrides the previous ones. If it is not a Hadoop configuration file,
+        return False and add an error.
 
         An overridden value in another file is reported if `is_read` selects the property.
         """

@@ -191,7 +191,7 @@ class _FairSchedulerReader:
 def _read_capacity_scheduler(
     data: bytes, diagnostics: Diagnostics, site: Configuration
 ) -> SchedulerFile | None:
-    """Return the queues of a file, the root first; None if it is not such a file.
+    """Return the queues of a file, the root first; None if it is not a scheduler's file.
 
     As in Hadoop, the file overrides the configuration of the ResourceManager.
     """

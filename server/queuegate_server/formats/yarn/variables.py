@@ -16,7 +16,7 @@ from queuegate_server.formats.source_text import MAX_BYTES
 
 _VARIABLE: Final = re.compile(r"\$\{([^}$ ]+)\}")
 _MAX_SUBSTITUTIONS: Final = 20
-"""The maximum number of substitutions, as `MAX_SUBST` in Hadoop's `Configuration`."""
+"""The maximum number of substitutions, like `MAX_SUBST` in Hadoop's `Configuration`."""
 _MAX_VALUE_LENGTH: Final = 1_048_576
 _PROCESS_PREFIXES: Final = (
     *("awt.", "env.", "file.", "java.", "jdk.", "line.", "native.", "os.", "path.", "proc_"),

@@ -89,7 +89,7 @@ class AclReader:
 
 
 def _too_many_lists(text: str) -> str:
-    if len(text.split()) <= _MAX_LISTS:  # splits at more characters than YuniKorn
+    if len(text.split()) <= _MAX_LISTS:  # `split` knows more separators than YuniKorn
         return ""
     fields = OTHER_WHITE_SPACE.sub(" ", text).split(" ")
     count = len(fields) - fields.count("")

@@ -55,8 +55,8 @@ _NUMBER_WORDS: Final = {
 
 ValueReader = Callable[["Fields", str, Node], Any]
 Readers = Mapping[str, tuple[str, ValueReader]]
-"""By key, how the value is read, and the attribute of the model that holds it. The attribute is
-empty if only the type of the value is checked."""
+"""For each key, the reader of its value, and the attribute of the model that holds it. The
+attribute is empty if only the type of the value is checked."""
 
 
 class Count(NamedTuple):
@@ -196,7 +196,7 @@ class Fields:
         if isinstance(node, ScalarNode):
             if node.is_null:
                 return
-            # A whole document that is a text may be a key or a token in the wrong place.
+            # A document that is only a text may be a key or a token in the wrong place.
             actual = "text" if key in _WHOLE_DOCUMENTS else quoted(node.text)
             if not node.plain and wanted in _UNQUOTED:
                 actual = f"the quoted text {actual}"

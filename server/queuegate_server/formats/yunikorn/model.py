@@ -34,7 +34,7 @@ class Name(NamedTuple):
     position: Node | None
     """The part itself if it has no name; None for a root missing from the document."""
     is_known: bool = True
-    """False if the name is not a text. That is reported, and must not cause a second error."""
+    """False if the name is not a text. That is reported and must not cause a second error."""
 
 
 def _name(mapping: MappingNode) -> Name:
@@ -250,7 +250,7 @@ def _rules(fields: Fields, key: str, node: Node) -> list[PlacementRule]:
 
 
 def _rule(fields: Fields, mapping: MappingNode) -> tuple[PlacementRule, MappingNode | None]:
-    """Return a rule, and its parent to decode."""
+    """Return a rule, and its parent, which is yet to be decoded."""
     values = fields.values(mapping, _RULE, "a placement rule")
     parent = mapping.get("parent")
     return (
@@ -275,7 +275,7 @@ class PartitionConfig:
     position: MappingNode
     name: Name
     queues: list[QueueConfig] = field(default_factory=list)
-    """All queues, the root first and each after its parent; empty without a list of them."""
+    """All queues, the root first and each after its parent; empty if there is no list."""
     rules: list[PlacementRule] = field(default_factory=list)
     limits: list[Limit] = field(default_factory=list)
     node_sort_policy: NodeSortPolicy | None = None
@@ -336,7 +336,7 @@ _OTHER_DOCUMENTS: Final = {
     "tests of a policy": ("tests", "test FILE"),
     "claims about a policy": ("claims", "prove POLICY CLAIMS"),
 }
-"""Documents of commands: the key that each has, and the command that reads it."""
+"""Documents for commands: the key that identifies each, and the command that reads it."""
 _NOT_OF_POLICIES: Final = SETTINGS_KEYS | {key for key, _ in _OTHER_DOCUMENTS.values()}
 
 

@@ -78,7 +78,7 @@ def excess(limit: Amounts, wanted: Amounts) -> str:
 
 
 def smaller(one: Amounts, other: Amounts) -> Amounts:
-    """Return the amounts of both, taking the smaller one for resources in both."""
+    """Return the amounts in either argument, and the smaller amount of resources in both."""
     if not one or not other:
         return one or other
     result = one | other
