@@ -9,7 +9,7 @@ ROUNDING: Final = 1e-6
 
 _BURST_SECONDS: Final = 0.1
 _BURST_CALLS: Final = 32
-"""Calls that exceed the target for this long, and so many in a row, are an overload."""
+"""Calls that exceed the target for this long, and this many in a row, mean an overload."""
 _OVERLOAD_DIVISOR: Final = 8
 _RECOVERY_SECONDS: Final = 1.0
 """An overload ends when no call has exceeded the target for this long."""

@@ -29,7 +29,7 @@ class _Confirmation(NamedTuple):
 
 
 class Confirmations:
-    """The changes without which neither a replica nor any of its gates decides."""
+    """The changes that neither the replica nor any of its gates decides without."""
 
     def __init__(self) -> None:
         """Confirm nothing."""

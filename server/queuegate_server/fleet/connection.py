@@ -1,6 +1,6 @@
 """The connection of a replica to Redis or Valkey: one server, sentinels or a cluster.
 
-Nothing is tried again here: each command has a time budget, and its caller can do without Redis.
+Nothing is retried here: each command has a time budget, and its caller can do without Redis.
 """
 
 import asyncio

@@ -31,7 +31,7 @@ class GroupSharing:
         clock: Callable[[], float],
         wall: Callable[[], float],
     ) -> None:
-        """Do not connect yet. `clock`, that of the lease, and `wall` return seconds."""
+        """Do not connect yet. `clock` (that of the lease) and `wall` return seconds."""
         for path in fleet.secrets:
             warn_of_mode(path, PUBLIC)
         self._keys = Keys(fleet.prefix)

@@ -43,7 +43,7 @@ class ReplicaLog:
         self._changes = ChangeLog()
         """The newest events that were applied, by their numbers."""
         self._nonces: deque[bytes] = deque()
-        """The nonces of these events, preceded by that of the event before them."""
+        """The nonces of these events, preceded by the nonce of the event before them."""
         self._pending: tuple[int, float] | None = None
         """The newest head not yet applied, and when its heartbeat was sent."""
 
@@ -149,7 +149,7 @@ class ReplicaLog:
         return self._ahead.get(event.sequence, event) == event
 
     def has_event(self, event: LogPosition) -> bool:
-        """Return whether an event is one of those that were applied and are remembered."""
+        """Return whether an event has been applied and is still remembered."""
         return self._follows(event) and self._nonce(event.sequence) == event.nonce
 
     def has_applied(self, event: LogPosition) -> bool:

@@ -231,7 +231,8 @@ _PROBES: Final = {
     "XREVRANGE": ", '+', '-', 'COUNT', 1",
 }
 """Commands that the scripts above run, but not with every heartbeat, and arguments after the key
-with which they neither read nor create anything. DEL is first, in case somebody has created it."""
+with which they neither read nor create anything. DEL is first, in case somebody has created the
+key."""
 PROBED_COMMANDS: Final = (*_PROBES,)
 
 PROBE: Final = Script(

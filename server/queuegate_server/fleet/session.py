@@ -229,8 +229,8 @@ class FleetSession:
         return self.stop(str(error))
 
     def _pop_stray_entry(self, request: steps.NewestEvents) -> MalformedEntry | None:
-        """Return, once, a malformed entry after the newest event, which would be read repeatedly.
-        Replicas never append an entry without making it the newest event.
+        """Return, once only, a malformed entry after the newest event, or it would be read
+        repeatedly. Replicas never append an entry without making it the newest event.
         """
         if self._malformed is None:
             return None

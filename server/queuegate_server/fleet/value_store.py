@@ -45,7 +45,7 @@ class BatchingStore:
         self.is_available = False
         """Whether Redis is asked."""
         self.circuit_openings = 0
-        """How often the circuit has opened since the start."""
+        """How many times the circuit has opened since the start."""
         self.failed_reads = 0
         """Reads that failed or took too long."""
         self.writes: Final = dict.fromkeys(("written", "outdated", "dropped", "failed"), 0)

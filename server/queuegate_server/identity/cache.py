@@ -289,7 +289,7 @@ _Shard = LRUCache[str, CacheEntry]
 class _Shards:
     """Entries of one kind, in shards of about the same size.
 
-    A shard has no bound of its own, since that of a cachetools cache cannot change.
+    A shard has no bound of its own, since the bound of a cachetools cache cannot change.
     """
 
     def __init__(self, count: int, occupancy: Occupancy) -> None:

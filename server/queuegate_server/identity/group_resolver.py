@@ -90,8 +90,8 @@ class GroupResolver:
     def known(self, user: str) -> CacheEntry | None:
         """Return the entry of a user; None if there is none or it has expired.
 
-        When the entry is due, a refresh starts in the background. A local resolver is asked at
-        once instead, since that takes no time.
+        When the entry is due, a refresh starts in the background. A local resolver is asked
+        immediately instead, since that takes no time.
         """
         now, lease = self._clock(), self._lease
         if now >= lease.ends_at:

@@ -1,4 +1,4 @@
-"""Settings of the group cache, of chains, and those that all resolvers have in common."""
+"""Settings of the group cache and of chains, and settings common to all resolvers."""
 
 from collections.abc import Mapping
 from typing import Annotated, Literal

@@ -1,4 +1,4 @@
-"""The resolver types: a table of ours, and the entry points of other distributions.
+"""The resolver types: our own table, and the entry points of other distributions.
 
 A resolver type is a class with a class attribute `Options`, a subclass of `ResolverOptions`. It
 is built from an instance of these; building does no I/O. Our types are named in the table as

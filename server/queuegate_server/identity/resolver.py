@@ -100,7 +100,7 @@ class GroupSource(Source, Protocol):
 
     @property
     def load(self) -> Load:
-        """How busy it is."""
+        """The load of the source."""
 
     async def members(self, listing: MemberListing) -> None:
         """List the members of groups. Never raises."""

@@ -26,12 +26,12 @@ from queuegate_server.rpc.user_listing import UserLister
 
 _Check = access_pb2.CheckQueueAccessRequest
 Room = Callable[[], AbstractContextManager[None]]
-"""Enters a call into the calls in progress; raises Overloaded if there is no room for it."""
+"""Adds a call to the calls in progress; raises Overloaded if there is no room for it."""
 
 DEFAULT_PAGE_SIZE: Final = 1_000
 MAX_PAGE_SIZE: Final = 10_000
 _CHUNK: Final = 100
-"""Queues that are listed without a pause."""
+"""The number of queues listed between two pauses."""
 _RECORD_BYTES: Final = 256
 """The approximate size of an audit record, which exceeds its share of a request with columns."""
 

@@ -30,7 +30,7 @@ MAX_REQUESTS: Final = 64 * MIB
 _SECONDS_PER_BYTE: Final = 5e-9
 """More than gRPC needs to receive and unpack a byte of a request."""
 _MAX_BUSY_SECONDS: Final = 0.01
-"""After this much computing, by one call or several, the next `pause` sleeps."""
+"""After this much computing, by one or several calls, the next `pause` sleeps."""
 _MAX_PREEMPTED: Final = 4
 """While this many preempted calls wait, no new call begins."""
 _RETRY_SECONDS: Final = 1.0

@@ -21,7 +21,7 @@ Q = TypeVar("Q")
 V = TypeVar("V")
 
 MAX_LOOKUPS: Final = 16
-"""Lookups of one request at the same time."""
+"""The maximum number of concurrent lookups of one request."""
 _RESULTS: Final = access_pb2.BatchCheckQueueAccessResponse.RESULTS_FIELD_NUMBER
 _ERROR: Final = access_pb2.CheckResult.ERROR_FIELD_NUMBER
 
@@ -35,7 +35,7 @@ class CheckSteps(NamedTuple, Generic[Q, V]):
     check: Callable[[Q], V | None]
     """Returns None if groups must be looked up first."""
     resolve: Callable[[Q], Awaitable[V]]
-    """Looks them up, and decides."""
+    """Looks the groups up, and decides."""
     respond: Callable[[bytes, V], CheckResponse]
 
 

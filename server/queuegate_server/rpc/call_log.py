@@ -1,7 +1,7 @@
 """Counts and records the decisions of calls, given the bytes of requests and responses.
 
-The response cache holds nothing but bytes; they are parsed only for records that are due, in the
-thread that writes them.
+The response cache holds only bytes; they are parsed only for records that are due, in the thread
+that writes them.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence

@@ -17,7 +17,7 @@ from queuegate_server.rpc.response_cache import CHUNK, MAX_REQUEST_BYTES, CheckR
 
 MAX_CHECKS: Final = 100_000
 MAX_NAMES: Final = 10_000
-"""The most users, and the most queues, of a request."""
+"""The maximum number of users, and of queues, in a request."""
 
 Request = access_pb2.CheckQueueAccessColumnsRequest
 Response = access_pb2.CheckQueueAccessColumnsResponse

@@ -55,7 +55,7 @@ class UnreadableRequest(InvalidRequest):
 
 
 class Overloaded(Exception):
-    """The server has too much to do; the message says which bound was reached."""
+    """The server is overloaded; the message says which bound was reached."""
 
     def __init__(self, message: str, retry_after: float = 0.0) -> None:
         """`retry_after`: the seconds until a retry may succeed, 0 if unknown."""

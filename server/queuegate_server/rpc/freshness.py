@@ -27,7 +27,7 @@ class Freshness:
     """Waits a moment for changes; None if this server is alone."""
 
     def missing(self, request: access_pb2.CheckQueueAccessRequest) -> Change | None:
-        """Return the change that a check with `at_least` demands if it is not known."""
+        """Return the change that a check with `at_least` demands, unless it is known."""
         change = request.at_least.epoch, request.at_least.sequence
         return None if self.has_seen(*change) else change
 

@@ -22,7 +22,7 @@ Context = grpc.aio.ServicerContext[health_pb2.HealthCheckRequest, health_pb2.Hea
 
 
 class HealthServicer(health_pb2_grpc.HealthServicer):  # type: ignore[misc]
-    """Has one status for all services, which become ready and stop together; first NOT_SERVING."""
+    """Has one status for all services, which start and stop together; initially NOT_SERVING."""
 
     def __init__(self, services: Sequence[str]) -> None:
         """Report on services, given by their full names, and on the server as a whole."""

@@ -31,7 +31,7 @@ MAX_CONTENT_BYTES: Final = 2 * 1024 * 1024
 MAX_VALIDATIONS: Final = 16
 """The maximum number of validations, of which one runs and the others wait."""
 _CHUNK: Final = 100
-"""Queues or diagnostics that are converted without a pause."""
+"""The number of queues or diagnostics converted between two pauses."""
 _CONTENT_NAME: Final = ""
 """The file name in diagnostics about the text in a request."""
 
@@ -80,7 +80,7 @@ class PolicyServicer:
         if state.failed_at is not None:
             response.reload_failed_at.CopyFrom(timestamp(state.failed_at))
             response.reload_diagnostics.extend(diagnostics(state.diagnostics))
-        # The encodings of parts of a message, joined, are that of the whole.
+        # Joining the encodings of a message's parts yields the encoding of the whole.
         parts = [response.SerializeToString()]
         creation = served.partition.creation
         queues = iter(served.partition.queues.items())

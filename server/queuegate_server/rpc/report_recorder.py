@@ -18,7 +18,7 @@ from queuegate_server.throttling import ByteBudget
 
 FIRST_PAUSE: Final = 1.0
 LONGEST_PAUSE: Final = 30.0
-"""Seconds after which a report that the audit log refused is recorded again."""
+"""Seconds after which recording a report that the audit log refused is retried."""
 MAX_WAITING_BYTES: Final = 64 * MIB
 """The maximum size of all reports that wait."""
 DECISION_BYTES: Final = 512

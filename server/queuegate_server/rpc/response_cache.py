@@ -20,12 +20,12 @@ from queuegate_server.rpc import wire
 from queuegate_server.rpc.messages import decision_message
 
 MAX_ENTRIES: Final = 65_536
-"""Entries of a generation. Two are kept, and entries of the older one move to the newer one when
-they are used, which costs less than an LRU."""
+"""The maximum number of entries in a generation. Two generations are kept, and entries of the older
+one move to the newer one when they are used, which costs less than an LRU."""
 MAX_REQUEST_BYTES: Final = 384
 """Longer requests are not cached, which bounds the cache at about 90 MiB."""
 CHUNK: Final = 10_000
-"""Responses that are found, in a few milliseconds, without a pause."""
+"""The number of responses looked up between two pauses, in a few milliseconds."""
 
 _DECISION: Final = access_pb2.CheckResult.DECISION_FIELD_NUMBER
 _RESULTS: Final = access_pb2.BatchCheckQueueAccessResponse.RESULTS_FIELD_NUMBER

@@ -38,10 +38,11 @@ def register(
 ) -> None:
     """Serve every method of a service with the servicer's method of the same name.
 
-    Messages are passed as bytes. A method's parameters say what it gets: `trusted`, whether the
-    groups that its caller asserts are used; `room`, which the method enters while it waits. A unary
-    method without `room` takes room from its beginning to its end, and a stream takes none: its
-    service bounds it. Raises AttributeError if a method is missing, and KeyError if it has no role.
+    Messages are passed as bytes. A method's parameters determine what it gets: `trusted`, whether
+    the groups that its caller asserts are used; `room`, which the method enters while it waits. A
+    unary method without `room` takes room from its beginning to its end, and a stream takes none:
+    its service bounds it. Raises AttributeError if a method is missing, and KeyError if it has no
+    role.
     """
     handlers = {
         method.name: _handler(method, getattr(servicer, method.name), interceptors)

@@ -20,15 +20,15 @@ from queuegate_server.sync.hub import CannotShip, SyncHub
 from queuegate_server.sync.session import LEASE, InvalidSync, OfferedGroups, Session, SyncRights
 
 MAX_WAITING: Final = 10_000
-"""Users of one stream whose groups are still to be sent."""
+"""The maximum number of users of one stream whose groups are still to be sent."""
 MAX_WAITING_CHARACTERS: Final = 1024 * 1024
-"""Characters in the names of users who are still to be looked up for one stream."""
+"""The maximum characters in the names of users still to be looked up for one stream."""
 MAX_OFFERED_BYTES: Final = 1024 * 1024
-"""Unread bytes of groups at which a stream gets no more lookups."""
+"""A stream with this many unread bytes of groups gets no more lookups."""
 MAX_SILENCE: Final = 2 * LEASE
 """Seconds without a message after which a stream ends: callers ping once a second."""
 LOOKUPS: Final = 8
-"""Lookups for one stream at the same time."""
+"""The maximum number of concurrent lookups for one stream."""
 
 
 @dataclass(slots=True, eq=False)
@@ -224,7 +224,7 @@ class _Stream:
             task.add_done_callback(self._lookups.discard)
 
     async def _look_up(self) -> None:
-        """Look up the users that wait, one after another."""
+        """Look up the waiting users, one after another."""
         while self._is_due:
             partition, user = next(iter(self._wanted))
             del self._wanted[partition, user]

@@ -14,27 +14,27 @@ from queuegate_server.sync.change_log import EPOCH_BYTES
 MAX_NAME_BYTES: Final = 256
 MAX_PARTITIONS: Final = 10_000
 MAX_PARTITION_CHARACTERS: Final = 1024 * 1024
-"""Characters in the names of all partitions in one message."""
+"""The maximum number of characters in the names of all partitions in one message."""
 MAX_DIGEST_BYTES: Final = 64
 MAX_FLEET_EPOCH_BYTES: Final = 64
 INSTANCE_BYTES: Final = 16
 MAX_RULES: Final = 100
 MAX_WANTED: Final = 1_000
-"""Users in one message."""
+"""The maximum number of users in one message."""
 MAX_REPORTED: Final = 1_000
-"""Decisions in one message."""
+"""The maximum number of decisions in one message."""
 MAX_REPORT_BYTES: Final = 512 * 1024
 """Our gates report one file of their outbox at a time, of about 256 KiB."""
 MAX_MESSAGE_BYTES: Final = 2 * 1024 * 1024
 MAX_FIELDS: Final = 2 * MAX_PARTITIONS + 1_000
-"""Fields of a message and of the messages in it."""
+"""The maximum number of fields of a message and of the messages in it."""
 _MAX_OUTCOME_BYTES: Final = {
     "matched_queue": validation.MAX_QUEUE_BYTES,
     "matched_subject": validation.MAX_NAME_BYTES,
     "evaluated_queue": validation.MAX_QUEUE_BYTES,
 }
 _LAST_SECOND: Final = 253_402_300_798
-"""The last one of the year 9999, except one that rounding may exceed."""
+"""The second before the last one of the year 9999, which rounding might exceed."""
 _NANOSECONDS: Final = 1_000_000_000
 
 

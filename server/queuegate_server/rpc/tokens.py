@@ -11,7 +11,7 @@ from queuegate_server.files.watcher import BadFile, Files, WatchedValue
 from queuegate_server.settings.callers import TOKEN_NAME
 
 MAX_TOKENS: Final = 1_000
-"""The token of a call is compared with each of them."""
+"""The maximum number of tokens: that of a call is compared with each of them."""
 MIN_LENGTH: Final = 32
 """Characters. Shorter ones are not random enough for a hash without salt."""
 _READ_SECONDS: Final = 10.0
@@ -26,7 +26,7 @@ class TokenFile(WatchedValue[tuple[bytes, ...], Hashes]):
     """The names that tokens belong to, loaded again when their file changes."""
 
     def __init__(self, path: Path) -> None:
-        """Read the file; blocks for ten seconds at most. Raises BadFile."""
+        """Read the file; blocks for at most ten seconds. Raises BadFile."""
         super().__init__(Files(path), lambda contents: parse(contents[0], path), _READ_SECONDS)
 
     @property

@@ -43,7 +43,7 @@ KEPT_SECONDS: Final = 60.0
 MAX_KEPT: Final = 200_000
 """The maximum number of memberships that are kept."""
 _CHUNK: Final = 500
-"""Names that are processed without a pause."""
+"""The number of names processed between two pauses."""
 _HASH_BYTES: Final = 8
 _MAX_TOKEN: Final = 4_096
 _MAX_REASONS: Final = 10

@@ -32,7 +32,8 @@ ACTIONS: Final[Mapping[int, Action]] = {
 
 _MAX_UTF8_BYTES: Final = 4
 _MAX_SHORT: Final = MAX_NAME_BYTES // _MAX_UTF8_BYTES
-"""Names of so few characters cannot be too long. Nearly all names are short and printable."""
+"""Names with no more characters than this cannot be too long. Nearly all names are short and
+printable."""
 _NOT_A_PATH: Final = (
     "is not a full queue path: write `root`, or `root.` and names of 1 to 64 characters from"
     " A-Z a-z 0-9 _ : # / @ - joined by dots"
@@ -120,7 +121,7 @@ def is_user_name_of_request(name: str) -> bool:
     """Return whether a request can name this user."""
     violations: Violations = []
     required_name("user.user", name, violations)
-    # Python holds bytes of directories that are not UTF-8 as lone surrogates.
+    # Python represents bytes from directories that are not UTF-8 as lone surrogates.
     return not violations and not any("\ud800" <= char <= "\udfff" for char in name)
 
 

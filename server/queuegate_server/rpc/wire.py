@@ -21,7 +21,7 @@ from queuegate_server.rpc.errors import WHOLE_REQUEST, InvalidRequest, Unreadabl
 M = TypeVar("M", bound=Message)
 
 MAX_BATCH: Final = 10_000
-"""Items of a batch."""
+"""The maximum number of items in a batch."""
 
 _VARINT: Final = 0
 _LENGTH_DELIMITED: Final = 2
@@ -35,12 +35,12 @@ _MAX_UINT64: Final = 2**64 - 1
 _MAX_TAG_BYTES: Final = 5
 _MAX_TAG: Final = 2**32 - 1
 _MAX_FIELDS: Final = 4 * MAX_BATCH
-"""Fields of a batch that is split here: far more than any batch needs."""
+"""The maximum number of fields of a batch that is split here: far more than any batch needs."""
 _MAX_SEARCHED_FIELDS: Final = 2_000
-"""Fields, on all levels together, that are searched for faults."""
+"""The maximum number of fields, on all levels together, that are searched for faults."""
 _MAX_VIOLATIONS: Final = 100
 _MAX_SPLIT_BYTES: Final = 2 * 1024 * 1024
-"""Longer messages may hold far too many items, and are split item by item."""
+"""Longer messages may contain far too many items, and are split item by item."""
 _CONTINUATION: Final = 0x80
 _SPENT: Final = object()
 _NOT_A_MESSAGE: Final = "the bytes are not a message of this type"
@@ -72,7 +72,7 @@ _ITEMS: Final = _items_class()
 
 
 Budget = Iterator[None]
-"""Has an item for each field that may still be read."""
+"""Yields an item for each field that may still be read."""
 
 
 def search_budget() -> Budget:

@@ -127,8 +127,8 @@ def shorten_thread_switches() -> None:
     """Make a computing thread release the interpreter lock to others after 1 ms instead of 5.
 
     The event loop requests the lock several times per call. With 5 ms, the p99 of single checks
-    beside 4 MiB application checks, which are parsed in a thread, was 55 to 110 ms instead of 29 to
-    43, at the same throughput.
+    alongside 4 MiB application checks, which are parsed in a thread, was 55 to 110 ms instead of 29
+    to 43, at the same throughput.
     """
     sys.setswitchinterval(_SWITCH_SECONDS)
 

@@ -217,7 +217,7 @@ async def _close(parts: ServerParts, admin: "AdminServer | None", grace: float |
     parts.health.end_watches()
     parts.draining.set()
     await parts.server.stop(grace)
-    # A successor relies on this: when this process has ended, no gate decides from its state.
+    # A successor relies on this: once this process has ended, no gate decides from its state.
     await parts.core.sync.leases_ended()
     if parts.core.fleet is not None:
         await parts.core.fleet.close()
@@ -246,7 +246,7 @@ def _appliers(parts: ServerParts, worker: WorkerClient | None) -> Sequence[Apply
 
 
 async def _load_first(parts: ServerParts, stop: asyncio.Event) -> bool:
-    """Join the fleet and load the first policy; return False if asked to stop before. Raises
+    """Join the fleet and load the first policy; return False if asked to stop first. Raises
     CannotStart.
     """
     if parts.core.fleet is not None:

@@ -22,7 +22,7 @@ _CACHE_RESULTS: Final = {
     "stale_hit": "stale_hits",
     "miss": "misses",
 }
-"""By the label `result`: the attribute of `CacheStats` that counts it."""
+"""The attribute of `CacheStats` that counts each value of the label `result`."""
 _CACHE_COUNTS: Final = ("refreshes", "invalidated", "outdated")
 """Attributes of `CacheStats` that are metrics of their own."""
 _CACHE_KINDS: Final = ("groups", "negative")

@@ -41,7 +41,7 @@ _SERVICES: Final = (
 )
 SIGN_INS: Final = ("success", "failure", "refused")
 MAX_UNREAD: Final = 64 * MIB
-"""Bytes of answers that callers may leave unread before no more long calls are answered."""
+"""The bytes of answers that callers may leave unread before long calls are no longer admitted."""
 
 
 @dataclass(frozen=True, slots=True)

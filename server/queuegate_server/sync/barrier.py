@@ -39,7 +39,7 @@ class Leases:
     """The streams whose callers may still hold a lease. Used from one event loop."""
 
     def __init__(self, now: float) -> None:
-        """Start at a monotonic time in seconds, when no earlier process grants leases."""
+        """Start at a monotonic time in seconds, when no earlier process grants leases any more."""
         self._started = now
         self._open: dict[Session, None] = {}
         self._closed: list[_Lease] = []
@@ -87,7 +87,7 @@ class Barrier:
     def __init__(
         self, leases: Leases, sequence: int, waiting: list[_Lease], earlier: float | None
     ) -> None:
-        """Wait for some of the leases, and until those of an earlier process of this server end."""
+        """Wait for some of the leases, and for those of an earlier server process to end."""
         self._leases = leases
         self._sequence = sequence
         self._waiting = waiting

@@ -14,11 +14,11 @@ from typing import Final, NamedTuple
 SERVER_BYTES: Final = 8
 EPOCH_BYTES: Final = 16
 MAX_CHANGES: Final = 65_536
-"""Changes that a gate may miss and still resume."""
+"""The maximum number of changes that a gate may miss and still resume."""
 MAX_NAMES: Final = 262_144
-"""Names in all these changes."""
+"""The maximum number of names in all these changes."""
 MAX_INVALIDATED: Final = 1_000
-"""Names in one change. More are the same as all users of the partition."""
+"""The maximum number of names in one change. More names count as all users of the partition."""
 
 
 class StateChange(NamedTuple):
@@ -52,25 +52,25 @@ class ChangeLog:
         """The newest change that invalidated each user; None for all of the partition."""
 
     def policy_changed(self) -> int:
-        """Add that another policy is served; return its number."""
+        """Record that another policy is served; return the change's number."""
         return self._append(POLICY_CHANGED)
 
     def invalidate(self, partition: str, users: Collection[str] = ()) -> int:
-        """Add that groups are invalid, those of all users if none is named; return its number."""
+        """Record that groups are invalid, by default those of all users; return the number."""
         named = frozenset(users) if len(users) <= MAX_INVALIDATED else frozenset()
         return self._append(StateChange(partition, named))
 
     @property
     def tail(self) -> int:
-        """The number of the change after which all are kept."""
+        """The number of the change after which all changes are kept."""
         return self.head - len(self._changes)
 
     def has_all_since(self, sequence: int) -> bool:
-        """Return whether every change after one is still kept."""
+        """Return whether every change after a number is still kept."""
         return self.tail <= sequence <= self.head
 
     def since(self, sequence: int) -> list[StateChange]:
-        """Return the changes after one, which must still be kept, oldest first."""
+        """Return the changes after a number, which must still be kept, oldest first."""
         return [*islice(reversed(self._changes), self.head - sequence)][::-1]
 
     def is_valid(self, partition: str, user: str, since: int) -> bool:

@@ -104,7 +104,7 @@ class LocalChanges:
         return state
 
     async def gates_follow(self) -> Sequence[str]:
-        """Wait until no gate decides from the state before now, as `SyncHub.barrier` describes."""
+        """Wait until no gate decides from an earlier state, as `SyncHub.barrier` describes."""
         return await self._hub.barrier(self._hub.log.head)
 
     @property

@@ -1,4 +1,5 @@
-"""Compiles the ACLs of partitions into the tables from which gates decide, and these into messages.
+"""Compiles the ACLs of partitions into the tables from which gates decide, and the tables into
+messages.
 
 The tables hold the chains of `policy/chain.py`. Their order depends only on the policy, so equal
 policies have equal tables on all replicas and after a restart. The work is done in steps, and keeps
@@ -28,11 +29,11 @@ MAX_PART_BYTES: Final = 256 * 1024
 MAX_PATTERNS: Final = 10_000
 """If more are needed to describe the queues that the scheduler will create, gates ask."""
 _STEP_QUEUES: Final = 250
-"""Queues in one step, which takes about 5 ms."""
+"""The number of queues in one step, which takes about 5 ms."""
 _STEP_TEXT: Final = 65_536
-"""Characters of the ACLs in one step."""
+"""The maximum number of characters of ACLs in one step."""
 _STEP_NAMES: Final = 4_096
-"""Names of one list that are sorted or numbered in one step."""
+"""The maximum number of names of one list that are sorted or numbered in one step."""
 _REASONS: Final = {
     Reason.WILDCARD: access_pb2.REASON_WILDCARD,
     Reason.CLUSTER_ADMIN: access_pb2.REASON_CLUSTER_ADMIN,
@@ -59,7 +60,7 @@ def queue_naming(partition: Partition) -> sync_pb2.QueueNaming.ValueType:
 
 
 class Link(NamedTuple):
-    """The chain of a queue, as far as the chains below it depend on it."""
+    """The part of a queue's chain on which the chains below it depend."""
 
     level: int
     """The index of the level at which it begins in the table."""
@@ -100,7 +101,7 @@ class ChainCompiler:
         self._names = NameTable()
         self._levels = 0
         self._queues = 0
-        """Queues and patterns in the table."""
+        """The number of queues and patterns in the table."""
         self._links: dict[str, QueueLinks] = {}
         """The configured queues that have queues below them, by path."""
         self._parents: dict[str, QueueLinks] = {}
@@ -108,13 +109,13 @@ class ChainCompiler:
         self._lists: list[frozenset[str]] = []
         """The names of the levels in the current step, in the order of the table."""
         self._level_rows: list[tuple[int, ...]] = []
-        """Of the current step, like all that follow: appending to a message would take longer."""
+        """Rows of the current step, as below: appending to a message would take longer."""
         self._listed: list[int] = []
         self._end_reasons: list[access_pb2.Reason.ValueType] = []
         self._queue_rows: list[tuple[int, str, int, int]] = []
         self._created_rows: list[tuple[int, str, int, int]] = []
         self._text = 0
-        """Characters of ACLs."""
+        """The number of characters of ACLs in the current step."""
 
     def steps(self) -> Iterator[Rows]:
         """Yield the next rows of the tables, step by step. A step may have no rows."""
@@ -180,7 +181,7 @@ class ChainCompiler:
                 yield from self._finish_step()
 
     def _link_created(self, created: Sequence[Queue]) -> QueueLinks:
-        """Append the chains of a queue that will be created; those above it follow it, upwards."""
+        """Append the chains of the first queue, to be created below the others, nearest first."""
         links = self._links[parent_path(created[-1].path)]
         for queue in reversed(created[1:]):
             if queue.path not in self._parents:

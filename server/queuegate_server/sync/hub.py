@@ -38,7 +38,7 @@ class SyncHub:
         fleet_events: FleetEvents | None = None,
     ) -> None:
         """Ship the snapshots of an engine. Eight bytes identify the server. The lease of the group
-        caches also covers gates; without a fleet, it never ends. The clock is in seconds.
+        caches also covers gates, and never ends without a fleet. The clock is in seconds.
         """
         self.log: Final = GateLog(server)
         self.leases: Final = Leases(clock())
@@ -146,7 +146,7 @@ class SyncHub:
 
     @property
     def lag(self) -> float:
-        """How long, in seconds, the slowest caller has not confirmed a change; 0 if all have."""
+        """Seconds for which the slowest caller has not confirmed a change; 0 if all have."""
         now = self._clock()
         return max((each.lag(now) for each in self.leases), default=0.0)
 
@@ -156,7 +156,7 @@ class SyncHub:
         return self._streams.total()
 
     def streams_of(self, caller: str) -> int:
-        """Return how many of them a caller has."""
+        """Return how many of these streams a caller has."""
         return self._streams[caller]
 
     def encoded(self, response: sync_pb2.SyncResponse) -> bytes:
@@ -181,7 +181,7 @@ class SyncHub:
             self._lag_timer.cancel()
 
     def _log_lagging(self) -> None:
-        """Log which callers have not confirmed a change for long."""
+        """Log which callers have left a change unconfirmed for long."""
         now = self._clock()
         self._lag_timer = None
         behind = [(each, round(each.lag(now), 1)) for each in self.leases if each.lag(now)]
@@ -208,7 +208,7 @@ class SyncHub:
         try:
             shipped = await ship(self._engine.snapshot)
         except Exception as error:
-            # Gates must not decide by another policy than the server for longer than a lease.
+            # Gates must not decide from a policy other than the server's for longer than a lease.
             self._can_ship = False
             _LOG.exception(
                 "the policy cannot be sent to gates; they ask the server until the next reload"

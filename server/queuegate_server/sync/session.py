@@ -36,7 +36,7 @@ class InvalidSync(Exception):
 
 
 class Policies(Protocol):
-    """The policies to send. They change only together with the log."""
+    """The policies to send. They change only when the log does."""
 
     @property
     def may_decide(self) -> bool:
@@ -58,7 +58,7 @@ class SyncRights(NamedTuple):
 
 
 class KeptGroups(NamedTuple):
-    """Groups that a caller has and may keep using."""
+    """Groups that a caller already has and may keep using."""
 
     partitions: Sequence[str] = ()
     events: Sequence[StateChange] = ()
@@ -109,7 +109,7 @@ class Session:
         self.instance = b""
         """Identifies the caller's state across its streams; empty if it does not say."""
         self.applied = 0
-        """The caller has applied all changes up to this one."""
+        """The number of the change up to which the caller has applied all changes."""
         self.lease_until = 0.0
         """When the last lease that was granted ends, on the server's clock."""
         self.has_released = False
@@ -135,14 +135,14 @@ class Session:
         self._ping: tuple[int, float] | None = None
         self._groups: deque[OfferedGroups] = deque()
         self.offered_bytes = 0
-        """Bytes of the groups that wait to be sent."""
+        """The bytes of groups that wait to be sent."""
         self._confirmed: sync_pb2.SyncReported | None = None
 
     def receive(
         self, request: sync_pb2.SyncRequest, now: float
     ) -> sync_pb2.SyncWant | sync_pb2.SyncReport | None:
-        """Take a message of the caller, which arrived at a monotonic time in seconds. Return it if
-        it asks for the groups of users or reports decisions. Raises InvalidSync.
+        """Handle a message from the caller, which arrived at a monotonic time in seconds. Return it
+        if it asks for the groups of users or reports decisions. Raises InvalidSync.
         """
         kind = request.WhichOneof("message")
         if (kind == "open") is self._is_open:
@@ -172,7 +172,7 @@ class Session:
             self._behind = (self._log.head, now)
 
     def lag(self, now: float) -> float:
-        """Return how long a change has not been confirmed, in seconds; 0 if all have been."""
+        """Return how long a change has been unconfirmed, in seconds; 0 if all are confirmed."""
         return 0.0 if self._behind is None else now - self._behind[1]
 
     def drain(self) -> None:

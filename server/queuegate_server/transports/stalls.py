@@ -28,8 +28,8 @@ Context = grpc.aio.ServicerContext[Any, Any]
 Task = asyncio.Task[Any]
 
 MAX_RECEIVING: Final = 1_000
-"""The maximum number of calls that wait for their requests, which should take milliseconds. A
-further one ends the oldest."""
+"""The maximum number of calls that wait for their requests, which should take milliseconds. Another
+one ends the oldest."""
 SWEEP_SECONDS: Final = 1.0
 _PROMPT_SECONDS: Final = 1.0
 """The time after which an unread answer ends its connection while too much is unread."""

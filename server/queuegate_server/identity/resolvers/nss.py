@@ -202,7 +202,7 @@ def _other_sources(nsswitch: Path) -> str:
     try:
         lines = nsswitch.read_text(errors="replace").splitlines()
     except FileNotFoundError:
-        return ""  # glibc reads the files then.
+        return ""  # glibc then reads the files.
     sources: set[str] = set()
     for line in lines:
         database, _, rest = line.partition("#")[0].partition(":")

@@ -136,7 +136,7 @@ async def discover_servers(
     servers = tuple(
         ServerUrl(scheme, record.target.to_text(omit_final_dot=True), record.port)
         for record in records
-        # The root as target: there is no such service.
+        # A root target means that there is no such service.
         if isinstance(record, SRV) and record.target != name.root
     )
     if not servers:

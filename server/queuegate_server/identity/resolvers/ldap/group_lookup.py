@@ -117,7 +117,7 @@ class GroupLookup:
             self._statistics.note_skipped(source)
 
     async def _add_member_of(self, kind: GroupKind) -> list[str]:
-        """Add the groups in the user's memberOf; return the DNs of those that are new."""
+        """Add the groups in the user's memberOf; return the DNs of the new ones."""
         new: list[str] = []
         nameless: list[str] = []
         attribute = kind.options.member_of_attribute
@@ -145,13 +145,13 @@ class GroupLookup:
     async def _add_groups_with(
         self, kind: GroupKind, members: list[str], step: StepName
     ) -> list[str]:
-        """Add the groups that list any of these DNs; return the DNs of those that are new."""
+        """Add the groups that list any of these DNs; return the DNs of the new ones."""
         parts = kind.member_filters(members)
         results = await self._gather([self._search(kind, step, text) for text in _any_of(parts)])
         return await self._add_entries(kind, chain.from_iterable(results))
 
     async def _add_groups_listing_name(self, kind: GroupKind) -> None:
-        """Add the groups that list the user's name, and that of the user's gidNumber."""
+        """Add the groups that list the user's name, and the group of the user's gidNumber."""
         parts = kind.member_filters([self._user_name])
         has_primary = self._options.primary_group == "gid_number" and kind is self._kinds[0]
         gid = _gid(self._user) if has_primary else None
@@ -200,7 +200,7 @@ class GroupLookup:
             await self._add_entries(kind, await self._search(kind, "nested search", text))
 
     async def _walk_up(self, above: list[str]) -> None:
-        """Add the groups of groups, one search of each kind for each level; cycles end it.
+        """Add the groups of groups, one search for each kind and level; a cycle ends the walk.
 
         A group may be in a group of another kind.
         """
@@ -261,7 +261,7 @@ class GroupLookup:
         return inside
 
     async def _add_entries(self, kind: GroupKind, entries: Iterable[LdapEntry]) -> list[str]:
-        """Add groups whose entries were read; return the DNs of those that are new."""
+        """Add groups whose entries were read; return the DNs of the new ones."""
         new: list[str] = []
         async for entry in self._session.in_steps(entries):
             group = self._add_dn(kind, entry.dn)
@@ -306,7 +306,7 @@ def _gid(entry: LdapEntry) -> str:
 def _ad_primary_group_filter(user: LdapEntry) -> str:
     """Return the filter for the group that a user's primaryGroupID names.
 
-    Its SID is that of the user with another last number (MS-ADTS 3.1.1.1.3, MS-DTYP 2.4.2).
+    Its SID is the user's with a different last number (MS-ADTS 3.1.1.1.3, MS-DTYP 2.4.2).
     """
     numbers, sids = (user.values(name) for name in _AD_PRIMARY_GROUP)
     number = numbers[0] if len(numbers) == 1 else b""

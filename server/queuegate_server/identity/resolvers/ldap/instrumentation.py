@@ -61,7 +61,7 @@ def timed_step(name: StepName, server: str, observe: StepObserver) -> Iterator[L
 
 @dataclass(slots=True)
 class StepCount:
-    """How often a step was taken at a server, and how long that took in total."""
+    """How many times a step was taken at a server, and the total time that it took."""
 
     succeeded: int = 0
     failed: int = 0

@@ -27,7 +27,7 @@ _SCOPES: Final = {"base": ldap.SCOPE_BASE, "one": ldap.SCOPE_ONELEVEL, "sub": ld
 _ANY_ENTRY: Final = "(objectClass=*)"
 _AD_CAPABILITY: Final = b"1.2.840.113556.1.4.800"
 _MORE_PAGES: Final = 100
-"""Pages and ranges beyond those that are needed if all are full: a server may send shorter ones."""
+"""Extra pages and ranges beyond those needed if all are full: a server may send shorter ones."""
 _USUAL_RANGE: Final = 1000
 _RAISE_MAX_GROUPS: Final = "raise max_groups if that is expected"
 
