@@ -22,9 +22,9 @@ class Application:
     owner: str
     """The user who started it."""
     view_acl: str = ""
-    """The ACL as submitted; empty: nobody."""
+    """The ACL as submitted. If empty, it lists nobody."""
     modify_acl: str = ""
-    """The ACL as submitted; empty: nobody."""
+    """The ACL as submitted. If empty, it lists nobody."""
 
     def __post_init__(self) -> None:
         _validation.text("queue", self.queue)
@@ -96,7 +96,7 @@ class ApplicationCheck:
 
 
 class ApplicationList(StrEnum):
-    """Where an evaluated list of names comes from."""
+    """The source of an evaluated list of names."""
 
     UNSPECIFIED = auto()
     """A list that this version of the client does not know."""
@@ -121,7 +121,7 @@ class ApplicationStep:
     """One evaluated list of names."""
 
     list: ApplicationList
-    """Where the list comes from."""
+    """The source of the list."""
     queue: str
     """The path of the queue, if the list is a queue's ACL."""
     acl_text: str
@@ -137,7 +137,7 @@ class ApplicationExplanation:
     decision: Decision
     """The decision."""
     steps: tuple[ApplicationStep, ...]
-    """In order. If access is granted, the last one granted it."""
+    """The evaluated lists, in order. If access is granted, the last one granted it."""
     groups: ExplainedGroups
     """Where the groups of the user came from."""
 

@@ -249,7 +249,7 @@ class FleetInfo:
     """Whether all replicas follow the fleet and serve the same policy. Without problems, it is
     false only while a replica is starting."""
     problems: tuple[str, ...] = ()
-    """What keeps the fleet from being healthy, in sentences for people."""
+    """The problems of the fleet, in sentences for people."""
 
     def __bool__(self) -> bool:
         return self.agreed

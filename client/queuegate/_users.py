@@ -21,8 +21,8 @@ class AccessGrant:
     name: str
     """The user, group or service; `*` for everyone."""
     nested: tuple[str, ...] = ()
-    """The groups in between, if `name` contains the user through other groups: from the
-    one next to `name` to the one that lists the user."""
+    """The intermediate groups, if `name` contains the user through other groups: from the
+    group next to `name` to the group that lists the user."""
 
 
 @dataclass(frozen=True, slots=True)

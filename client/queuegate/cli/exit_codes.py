@@ -45,12 +45,12 @@ class Problem:
     status: Exit
     """Differs from the statuses of answers."""
     reason: str
-    """For programs: a value of the contract's `ErrorReason`, the name of a gRPC status, or
-    `WRONG_USAGE`, `CANNOT_READ`, `INVALID_CONFIGURATION`, `SERVICE_UNKNOWN`, `INCOMPLETE`,
+    """The reason for programs: a value of the contract's `ErrorReason`, the name of a gRPC status,
+    or `WRONG_USAGE`, `CANNOT_READ`, `INVALID_CONFIGURATION`, `SERVICE_UNKNOWN`, `INCOMPLETE`,
     `FLEET_DISAGREES`, `NO_FLEET`, `REDIS_UNAVAILABLE` and `UNEXPECTED`.
     """
     message: str
-    """For people, with the remedy."""
+    """The message for people, with the remedy."""
     retry_after: int | None = None
     """The whole seconds after which the server suggests a retry."""
 

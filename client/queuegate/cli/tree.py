@@ -162,7 +162,7 @@ class Drawing:
             if opened_by := queue.path if is_open else self._opened_by.get(above, ""):
                 self._opened_by[queue.path] = opened_by
         self._templates: dict[str, list[QueueTemplate]] = {}
-        """By the path of the nearest queue at or above theirs."""
+        """The templates by the path of the nearest queue at or above their own path."""
         paths = {queue.path for queue in queues}
         for template in templates:
             path = template.path

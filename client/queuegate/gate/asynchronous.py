@@ -26,8 +26,8 @@ _Stream: TypeAlias = "grpc.aio.StreamStreamCall[sync_pb2.SyncRequest, _Response]
 class Gate(AsyncGateMethods, Client):
     """A client for asyncio that decides in this process, as `queuegate.Gate` does.
 
-    It belongs to the event loop in which it is created: in another loop, calls that the gate does
-    not decide itself raise RuntimeError. Close a gate after use, or use it in an `async with`
+    A gate belongs to the event loop in which it is created: in another loop, calls that it does not
+    decide itself raise RuntimeError. Close a gate after use, or use it in an `async with`
     statement: until then its task and connection remain.
     """
 
@@ -162,7 +162,7 @@ class Gate(AsyncGateMethods, Client):
 
     async def _watch(self, stream: _Stream) -> None:
         """End a stream whose server does not answer pings."""
-        while not self._reflector.watch():  # noqa: ASYNC110 - it is about time
+        while not self._reflector.watch():  # noqa: ASYNC110 - waits for a time, not an event
             await asyncio.sleep(WATCH_SECONDS)
         stream.cancel()
 

@@ -99,7 +99,7 @@ class Decider:
         return self.decide(same)
 
     def _decide(self, state: State, question: Question) -> Decision | None:
-        """Decide a question anew, and report the decision if it must be reported."""
+        """Decide a question afresh, and report the decision if it must be reported."""
         made = self._evaluate(state, question)
         if made is None:
             return None
@@ -217,7 +217,7 @@ class Decider:
 
 
 def _find(state: State, name: object) -> PolicyCopy | None:
-    """Return the policy of a partition that is requested by another name than its own."""
+    """Return the policy of a partition that is requested by a name other than its own."""
     if not (isinstance(name, str) and len(name) <= _MAX_PLAIN and name.isprintable()):
         return None
     return state.find(name)

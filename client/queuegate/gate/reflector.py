@@ -53,15 +53,15 @@ class GateState(StrEnum):
     """Whether a gate decides on its own."""
 
     CONNECTING = auto()
-    """It has no policy yet, and asks the server."""
+    """The gate has no policy yet, and asks the server."""
     LIVE = auto()
-    """It decides."""
+    """The gate decides."""
     EXPIRED = auto()
-    """Its lease has ended: it asks the server, or uses old state if `stale` allows that."""
+    """The gate's lease has ended: it asks the server, or uses old state if `stale` allows that."""
     FORBIDDEN = auto()
-    """The server does not let it decide, or requires reports and it has no outbox."""
+    """The server does not let the gate decide, or requires reports and the gate has no outbox."""
     CLOSED = auto()
-    """It is closed, or this process is a fork of the one that created it."""
+    """The gate is closed, or this process is a fork of the process that created it."""
 
 
 class Reflector:
@@ -112,7 +112,7 @@ class Reflector:
         self.has_stream = False
         """Whether a stream is open: the server may count a lease even before this gate is live."""
         self.resets = 0
-        """How often the server has made this gate drop its state."""
+        """The number of times that the server has made this gate drop its state."""
         self._on_change = on_change
         self._wake = wake
         self._lock = threading.Lock()

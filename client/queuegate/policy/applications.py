@@ -75,7 +75,7 @@ class ApplicationDecision(NamedTuple):
     """A decision about an application, and the lists that were evaluated."""
 
     decision: Decision | None
-    """None if it depends on unknown groups."""
+    """The decision; None if it depends on unknown groups."""
     lists: tuple[AccessList, ...]
     """The evaluated lists, in order, up to the one that granted access."""
     granting: tuple[int, ...] = ()

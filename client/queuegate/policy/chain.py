@@ -27,7 +27,7 @@ _USER: Final = Reason.USER
 _GROUP: Final = Reason.GROUP
 
 Index: TypeAlias = tuple[dict[str, str], dict[str, str]]
-"""By user or group name: the path of the nearest queue that lists it."""
+"""The path of the nearest queue that lists a user or a group, by user name and by group name."""
 
 _NO_NAMES: Final[Index] = ({}, {})
 _NOBODY: Final[frozenset[str]] = frozenset()
@@ -124,7 +124,7 @@ class Chain:
     )
 
     above: "Chain"
-    """Never set on the end of a chain, which always has an index."""
+    """The level above. Never set on the end of a chain, which always has an index."""
 
     def __init__(
         self,

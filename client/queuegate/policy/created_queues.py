@@ -70,7 +70,7 @@ class CreatedAcls(NamedTuple):
     submit_template: Template | None
     """The template that sets the submit ACL; None if none does, so that nobody is let in."""
     admin_template: Template | None
-    """The same for the admin ACL."""
+    """The template that sets the admin ACL; None if none does."""
 
 
 @dataclass(frozen=True)
@@ -78,13 +78,13 @@ class QueueCreation:
     """The queues that a capacity scheduler creates, and their ACLs. Immutable."""
 
     creators: Mapping[str, Creator]
-    """By the path of the configured queue."""
+    """The creators by the path of the configured queue."""
     templates: tuple[Template, ...] = ()
     depths: Mapping[str, int] = field(default_factory=dict)
     """`maximum-queue-depth` by path: the number of last levels that may be `*` in the templates of
     queues below."""
     default_depth: int = DEFAULT_DEPTH
-    """The same for all other paths."""
+    """The depth for all other paths."""
 
     @cached_property
     def _by_path(self) -> Mapping[str, Mapping[TemplateKind, Template]]:

@@ -8,8 +8,8 @@ from typing import Final, NamedTuple
 from queuegate.policy.names import RECOVERY_QUEUE
 
 RULES: Final = 3
-"""The version of the decision rules. It is raised with each change that alters any decision about
-the same policy. Gates that know only earlier rules then ask the server.
+"""The version of the decision rules. Raised with each change that alters any decision about the
+same policy. Gates that know only earlier rules then ask the server.
 """
 
 

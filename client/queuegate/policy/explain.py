@@ -50,7 +50,7 @@ class Step:
     """An evaluated ACL, or a rule about the recovery queue or disabled ACLs."""
 
     queue: str
-    """Empty for the ACL of the cluster's administrators."""
+    """The path of the queue; empty for the ACL of the cluster's administrators."""
     kind: Access | None
     """None for a rule."""
     acl: Acl | None

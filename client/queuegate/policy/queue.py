@@ -55,7 +55,7 @@ class Queue:
         )
 
     def read_acls(self, parse: Callable[[str], Acl]) -> tuple[Acl, Acl]:
-        """Return its own ACLs for submission and administration, without caching parsed ones.
+        """Return its own ACLs for submission and administration, without caching parsed texts.
 
         Args:
             parse: The grammar of the partition, without a cache.

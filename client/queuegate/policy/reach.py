@@ -64,11 +64,11 @@ class EffectiveAcl:
     open_by: Decision | None
     """The decision that lets everyone in; None if there is none."""
     users: Mapping[str, str]
-    """By name: the path of the nearest queue that lists the user."""
+    """The path of the nearest queue that lists each user, by name."""
     groups: Mapping[str, str]
-    """The same for groups. Empty if everyone is let in."""
+    """The same paths for groups. Empty if everyone is let in."""
     proxies: Mapping[str, str]
-    """The same for services that act for users. Empty if everyone is let in."""
+    """The same paths for services that act for users. Empty if everyone is let in."""
 
     def allows(self, user: str, groups: Iterable[str], real_user: str = "") -> bool:
         """Return whether `decide` allows a user with these groups."""

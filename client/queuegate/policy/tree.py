@@ -63,13 +63,13 @@ class Partition:
     resolver_type: str
     """The group resolver named in the configuration; empty if none."""
     queues: Mapping[str, Queue]
-    """By path as returned by `path`, each queue after its parent."""
+    """The queues by path as returned by `path`, each after its parent."""
     paths: tuple[str, ...]
     """All paths, sorted."""
     depth: int
     """The number of levels of the deepest path."""
     cluster: Cluster | None = None
-    """None for a YuniKorn partition."""
+    """The YARN cluster; None for a YuniKorn partition."""
     resolver_place: tuple[int, int] = (0, 0)
     """The line and column of the group resolver in the configuration."""
     short_names: Mapping[str, str] = field(default_factory=dict)

@@ -29,7 +29,7 @@ class Person:
     """A user with their groups, and the service that acts for them."""
 
     user: str
-    """Empty for a new user, who is named nowhere."""
+    """The name of the user; empty for a new user, whom nothing names."""
     groups: tuple[str, ...] = ()
     real_user: str = ""
 

@@ -64,7 +64,7 @@ class HttpCall:
     def peer(self) -> str:
         """Return the peer's address if both the port and the peer are on loopback, else nothing.
 
-        A forwarded request does not come from the proxy itself.
+        A forwarded request does not originate from the proxy itself.
         """
         if not self._local_port or any(name in self._request.headers for name in _FORWARDED):
             return ""

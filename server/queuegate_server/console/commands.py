@@ -23,7 +23,7 @@ class Question(NamedTuple):
     access: Access
     partition: str
     groups: Sequence[str] | None
-    """None to look them up; empty for a user without groups."""
+    """The user's groups; None to look them up, empty for a user without groups."""
     real_user: str
 
 

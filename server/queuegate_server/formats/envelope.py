@@ -201,7 +201,7 @@ def _chosen(envelope: Policy) -> Policy | None:
             each, flattened if each.config_map in {CONFIGS, DEFAULTS} else each.group
         )
     ]
-    # The scheduler lays this ConfigMap over the one with the defaults.
+    # In the scheduler, this ConfigMap overrides the one with the defaults.
     values = [each for each in values if each.section.config_map == CONFIGS] or values
     if not values:
         group = flattened or next(iter(groups.values()), "")

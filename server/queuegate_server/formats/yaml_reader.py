@@ -234,7 +234,7 @@ class YamlDocument:
     """The first document of a stream."""
 
     root: Node | None
-    """None if the document is empty, null or unreadable."""
+    """The root node; None if the document is empty, null or unreadable."""
     diagnostics: tuple[Diagnostic, ...]
     """The errors: repeated keys if there is a root, otherwise the reason why there is none."""
     second: Position | None = None

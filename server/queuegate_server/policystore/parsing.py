@@ -71,7 +71,7 @@ class PolicyText(NamedTuple):
 
     policy: File
     format: str
-    """As configured, or as detected before; empty to detect it from the text."""
+    """The format, as configured or detected before; empty to detect it from the text."""
     partition: str
     """The partition that contains the queues of a YARN cluster."""
     daemon_user: str
@@ -92,9 +92,9 @@ class ParseJob(NamedTuple):
     texts: tuple[PolicyText, ...]
     checksum: str
     acl_names: Mapping[str, AclNames]
-    """By partition name; YuniKorn's names for others."""
+    """The names that ACLs may list, by partition name; YuniKorn's names for other partitions."""
     semantics: Mapping[str, Semantics]
-    """By partition name; the documented default for others."""
+    """The semantics by partition name; the documented default for other partitions."""
     resolver_types: frozenset[str]
     """The types of group resolvers that a partition may request."""
 
@@ -120,17 +120,17 @@ class ParsedPolicies:
     """The result of parsing all files together."""
 
     partitions: Mapping[str, Partition]
-    """By name; empty if a diagnostic is an error."""
+    """The partitions by name; empty if a diagnostic is an error."""
     files: Mapping[str, str]
     """The name of the defining file, by partition name."""
     diagnostics: tuple[Diagnostic, ...]
-    """Sorted by file and position."""
+    """The diagnostics, sorted by file and position."""
     empty: AbstractSet[str]
     """The names of policies without partitions."""
     spark_defaults: Mapping[str, Mapping[str, str]]
-    """By partition name: the properties of its Spark applications."""
+    """The properties of Spark applications, by partition name."""
     formats: Mapping[str, str]
-    """By policy name, for policies with partitions."""
+    """The formats by policy name, for policies with partitions."""
     checksum: str
 
 

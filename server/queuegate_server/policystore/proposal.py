@@ -52,7 +52,7 @@ MAX_CLAIMS: Final = 200
 MAX_GROUPS: Final = 2_000
 """The maximum number of groups whose members are listed to compare people."""
 MAX_NAME_BYTES: Final = 1_024
-"""The same bound as in calls."""
+"""The maximum length of a name, the same as in calls."""
 MAX_TEXT: Final = 1_000
 """The maximum length of a text, such as a name or a claim."""
 MAX_PATH: Final = 4_096

@@ -64,7 +64,7 @@ class PastReload:
     """A completed reload, with a bounded number of diagnostics."""
 
     ended_at: float
-    """In wall-clock seconds."""
+    """The time at which the reload ended, in wall-clock seconds."""
     succeeded: bool
     revision: int
     """The policy served since then."""

@@ -58,7 +58,7 @@ class QueueRow:
     is_selected: bool
     has_children: bool
     openness: str
-    """`open`, `closed` or empty."""
+    """`open`, `closed` or empty: the result of `tree.openness`."""
     findings: int
 
 
@@ -75,7 +75,7 @@ class AclRow:
     """An ACL of a queue."""
 
     queue: str
-    """Empty for the administrators of the cluster."""
+    """The path of the queue; empty for the administrators of the cluster."""
     access: Access
     chips: Sequence[Chip]
     more: int

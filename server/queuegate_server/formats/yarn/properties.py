@@ -28,7 +28,7 @@ class Configuration:
     _final: dict[str, Text] = field(default_factory=dict)
     """The final properties by name, without their values."""
     _not_plain: dict[str, Element] = field(default_factory=dict)
-    """By name, the element of the value or the name that contains more than text."""
+    """The element of the value or the name that contains more than text, by property name."""
     _files: list[str] = field(default_factory=list)
 
     def copy(self) -> "Configuration":

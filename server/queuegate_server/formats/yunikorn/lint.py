@@ -64,10 +64,10 @@ class _ListedAcl:
 
     queue: QueueConfig
     key: str
-    """`submitacl` or `adminacl`."""
+    """The key: `submitacl` or `adminacl`."""
     scalar: ScalarNode
     acl: Acl
-    """Empty if the text is invalid."""
+    """The parsed ACL; empty if the text is invalid."""
     names: AclNames
     above: _Above
     lost_blank: bool
