@@ -23,7 +23,7 @@ from queuegate_server.sync.session import CLOCK_MARGIN as GATE_MARGIN
 from queuegate_server.sync.session import LEASE as GATE_LEASE
 
 LEASES_TIMEOUT: Final = LEASE + CLOCK_MARGIN + GATE_LEASE + GATE_MARGIN
-"""Seconds after a heartbeat for which a replica or one of its gates may decide without changes."""
+"""Seconds after a heartbeat for which a replica or one of its gates may decide from old state."""
 ISOLATION_TIMEOUT: Final = ISOLATED_MAX_AGE + CLOCK_MARGIN
 """Seconds after a change for which a replica that is cut off, or its gates, may use old groups."""
 HEARTBEAT_TIMEOUT: Final = LEASE + CLOCK_MARGIN
@@ -131,8 +131,8 @@ class Peers:
         return max(self._began_by, self._incomplete_at) if epoch == self._epoch else now
 
     def follows(self, epoch: bytes, now: float) -> bool | None:
-        """Return whether a replica follows a history and has sent a heartbeat since it was first
-        seen; None while one may still do so.
+        """Return whether any replica follows a history and has sent a heartbeat since it was first
+        seen; None while one still may.
         """
         named = [peer for peer in self._peers.values() if peer.status.epoch == epoch.hex()]
         if any(peer.seen_at > peer.known_since for peer in named):

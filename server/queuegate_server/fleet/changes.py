@@ -65,7 +65,7 @@ class FleetChanges:
         except NotReached as error:
             if not states or states[-1].succeeded:
                 raise
-            # Errors in the files take precedence: an invalid policy is not distributed.
+            # Errors in the files come first: until they are fixed, there is nothing to distribute.
             return ReloadResult(states[-1], None, (), [str(error)])
         disagreeing = self._disagreeing(barrier)
         return ReloadResult(states[-1], barrier.event.cursor, barrier.waited_out, disagreeing)

@@ -37,7 +37,7 @@ to blame."""
 MAX_EXTENSIONS: Final = 20
 """How many times a budget is restarted because the process was busy."""
 PROBE_INTERVAL: Final = 5.0
-"""Seconds between two attempts to find out why no connection is answered."""
+"""Seconds between two attempts to find out why no connection gets an answer."""
 
 
 class StoreUnavailable(Exception):
@@ -72,7 +72,7 @@ class StoreConnection:
         self._probe: asyncio.Task[str] | None = None
         self._probed_at = -math.inf
         self._mistake = ""
-        """What is wrong with `fleet.url`, while no connection is answered."""
+        """What is wrong with `fleet.url`, while no connection gets an answer."""
 
     async def execute(self, *command: str | bytes | float, seconds: float) -> Any:
         """Run a command within a budget that exceeds its blocking time. Raises StoreUnavailable."""
@@ -112,7 +112,7 @@ class StoreConnection:
         return answers
 
     async def warm(self, count: int, *, seconds: float) -> None:
-        """Open connections, so that later budgets do not include that. Raises StoreUnavailable."""
+        """Open connections in advance, outside of later budgets. Raises StoreUnavailable."""
         # Each command in progress has its own connection.
         answers = await asyncio.gather(
             *(self.execute("PING", seconds=seconds) for _ in range(count)), return_exceptions=True
@@ -122,8 +122,8 @@ class StoreConnection:
                 raise answer
 
     def reconnect(self) -> None:
-        """Abandon all connections, whose commands fail, because Redis does not answer: sentinels or
-        the cluster may have replaced the server, which the driver does not notice while it has a
+        """Abandon all connections, failing their commands, because Redis does not answer: sentinels
+        or the cluster may have replaced the server, which the driver does not notice while it has a
         connection to it. A sentinel that hangs uses up the whole budget, so another one is asked
         first from now on.
         """
@@ -272,7 +272,7 @@ async def _close(*clients: redis.asyncio.Redis | redis.asyncio.RedisCluster) -> 
 
 
 async def _done_within(task: "asyncio.Future[Any]", seconds: float) -> bool:
-    """Return whether a task is done in time. If the loop is late, an answer may wait to be read."""
+    """Return whether a task is done in time. If the loop is late, an answer may be waiting."""
     loop = asyncio.get_running_loop()
     for _ in range(MAX_EXTENSIONS):
         due = loop.time() + seconds

@@ -154,7 +154,7 @@ class Follower:
         self._local.invalidate_gates()
 
     def _start_reload(self, work: Coroutine[Any, Any, None]) -> None:
-        """Start a reload. A join before its end reloads again."""
+        """Start a reload. A join before it ends reloads again."""
         self._session.unfinished_reloads += 1
         self._start(work).add_done_callback(self._reload_ended)
 

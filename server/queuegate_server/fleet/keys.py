@@ -20,7 +20,7 @@ class LogPosition(NamedTuple):
     """A point in the fleet's order of events."""
 
     epoch: bytes
-    """Identifies the history; differs after events were lost."""
+    """Identifies the history; changes after events were lost."""
     sequence: int
     """The number of the newest event that was applied."""
     nonce: bytes
@@ -50,7 +50,7 @@ class Keys:
         self.events: Final = f"{self.tag}:events"
         self.replicas: Final = f"{self.tag}:replicas"
         self.turn: Final = f"{self.tag}:turn"
-        """Names the writer who appends the next event, for a moment."""
+        """Names, for a moment, the writer that appends the next event."""
         event = self.epoch, self.sequence, self.head, self.events
         self.state: Final = (*event, self.replicas, self.turn)
         """In the order in which scripts take them."""

@@ -15,7 +15,7 @@ from redis.exceptions import AuthenticationError, BusyLoadingError, ResponseErro
 _LOG = logging.getLogger("queuegate_server.fleet")
 
 REMEMBERED_SECONDS: Final = 10.0
-"""How long a refusal counts: a replica tries each command that it needs several times meanwhile."""
+"""How long a refusal counts. A replica tries each command it needs several times in this period."""
 PROBE_INTERVAL: Final = 3.0
 """Seconds between two probes of the commands that following the fleet does not use."""
 MAX_TEXT: Final = 200

@@ -27,7 +27,7 @@ from queuegate_server.fleet.replica_log import (
 CLEANING_INTERVAL: Final = 0.05
 """Seconds between two heartbeats while there are too many statuses: each removes some."""
 JOIN_POLL_SECONDS: Final = 0.05
-"""Seconds between two heartbeats while this replica finds out whether others run."""
+"""Seconds between two heartbeats while this replica finds out whether others are running."""
 STARTING_SECONDS: Final = 10.0
 """How long a replica that follows no events reports that it is starting. Joining takes less."""
 MAX_EXPECTED: Final = 10_000
@@ -170,7 +170,7 @@ class FleetSession:
     def read(
         self, request: steps.NewestEvents, events: list[Event]
     ) -> steps.NewHistory | steps.Join | None:
-        """Take the newest events of the history that Redis has."""
+        """Handle the newest events of the history that Redis has."""
         head = request.head
         if self.unsent:
             self.pause = 0.0
@@ -196,7 +196,7 @@ class FleetSession:
     def receive(self, event: Event) -> steps.Receipt | steps.Loss | None:
         """Take the next event; return None if this replica no longer follows a history."""
         if not self.log.fits(event):
-            # Replicas that have never seen a lost event would not notice.
+            # Replicas that never saw a lost event would not notice the loss.
             begin = event.position.epoch if self.log.shows_loss(event) else None
             return None if self.log.position is None else self.stop("events are missing", begin)
         is_own = event.position.nonce in self._own

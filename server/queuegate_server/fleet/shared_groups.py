@@ -22,7 +22,7 @@ from queuegate_server.identity.resolver import KnownUser, NoSuchUser
 from queuegate_server.identity.shared import SharedAnswer
 
 FORMAT: Final = 1
-"""Values of another format are refused."""
+"""Values in another format are refused."""
 MAX_VALUE_BYTES: Final = 256 * 1024
 """Larger values are not shared."""
 CLOCK_SKEW: Final = 5.0
@@ -145,7 +145,7 @@ class PartitionGroups:
         return await self._await_locked(user)
 
     async def _await_locked(self, user: str) -> SharedAnswer | None:
-        """Return the answer another replica looks up; None if late. Raises ValueUnavailable."""
+        """Wait for another replica's answer; None if it is late. Raises ValueUnavailable."""
         answer, pause, left = None, POLL_SECONDS, WAIT_SECONDS
         while answer is None and left > 0:
             await asyncio.sleep(min(pause, left))

@@ -106,5 +106,5 @@ class Receipt(NamedTuple):
 
     @property
     def must_confirm(self) -> bool:
-        """Whether somebody waits for this replica to confirm that no gate lacks the change."""
+        """Whether this replica must confirm that no gate decides without the change."""
         return self.event.change.is_awaited and not self.is_own

@@ -193,7 +193,7 @@ class GroupCache:
     def invalidate_all(self) -> Iterator[int]:
         """Drop all entries, in steps, and yield how many usable ones each step dropped.
 
-        The cache is empty at once. Decisions made with an entry may be used until the iterator
+        The cache is empty immediately. Decisions made with an entry may be used until the iterator
         is exhausted.
         """
         return self._drain([*self._groups.take_all(), *self._negative.take_all()], self.clock())

@@ -18,7 +18,7 @@ class ResolverChain:
     """
 
     def __init__(self, name: str, members: Sequence[GuardedResolver], mode: ChainMode) -> None:
-        """Chain resolvers in the order of asking.
+        """Chain resolvers in the order in which they are asked.
 
         Args:
             name: The chain's name, for people.

@@ -10,7 +10,7 @@ Lookup           stores the answer of a flight
   SharedGroups     answers that other servers of a fleet know
 ResolverChain    where the settings name a chain; asks several of the following
 GuardedResolver  one per resolver, however many partitions use it
-  Bulkhead             bounds the lookups at the same time
+  Bulkhead             bounds concurrent lookups
   CircuitBreaker       stops lookups while the resolver fails
   Timeout              bounds the time of a lookup
   ExceptionContainment turns an exception into a failed lookup
@@ -72,7 +72,7 @@ class GroupResolver:
             source: The resolver, or a chain.
             cache: The cache of this partition.
             clock: The monotonic clock of the cache.
-            shared: The answers of other servers, asked for before the resolver is.
+            shared: The answers of other servers, consulted before the resolver.
         """
         self.resolver_name = source.name
         self.resolver_fingerprint = b"" if shared is None else shared.resolver_fingerprint
@@ -172,11 +172,11 @@ class GroupResolver:
         return entry.expires_at
 
     async def members(self, listing: MemberListing) -> None:
-        """List the members of groups, not from the cache. Never raises."""
+        """List the members of groups, bypassing the cache. Never raises."""
         await self._source.members(listing)
 
     async def all_users(self, limit: int) -> Collection[str]:
-        """Return the names of at most `limit` users, not from the cache. Raises CannotListUsers."""
+        """Return the names of at most `limit` users, uncached. Raises CannotListUsers."""
         return await self._source.all_users(limit)
 
     def invalidate(self, users: Collection[str]) -> int:
@@ -191,7 +191,7 @@ class GroupResolver:
     async def invalidate_all(self) -> int:
         """Invalidate all users as `invalidate` does, in steps that let other work run.
 
-        It is completed even if the caller is cancelled.
+        It completes even if the caller is cancelled.
         """
         self._flights.outdate_all()
         self._refreshes.clear()
@@ -260,7 +260,7 @@ class GroupResolver:
         return None if failure is None else Resolution(failure, cached=True, stale=False)
 
     def _stale(self, user: str) -> Resolution | None:
-        """Return the groups to use after a lookup has failed, or takes long."""
+        """Return the groups to use when a lookup has failed or takes too long."""
         entry, now = self._cache.find(user), self._clock()
         if entry is None or not self._has_groups(entry, now):
             return None

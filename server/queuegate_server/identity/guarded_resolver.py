@@ -192,7 +192,7 @@ class Bulkhead:
 
     The queue serves a burst of new users, such as a batch after the start. It is bounded so
     that callers fail fast when the source is slow. When it has not been empty for a while, there
-    is more to look up than the source can answer; from then on it is kept short.
+    is more to look up than the source can answer; from then on the queue is kept short.
     """
 
     def __init__(

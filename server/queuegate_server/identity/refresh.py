@@ -1,4 +1,4 @@
-"""Refresh-ahead: lookups of users whose groups are known already.
+"""Refresh-ahead: lookups of users whose groups are already known.
 
 After an outage the groups of all users may have expired. If every user were looked up at the
 next check, checks would wait for lookups, and lookups for each other. So refreshes start first

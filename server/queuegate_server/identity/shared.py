@@ -25,7 +25,7 @@ class SharedGroups(Protocol):
 
     @property
     def resolver_fingerprint(self) -> bytes:
-        """Identifies the settings of the resolver; equal at all servers that share its groups."""
+        """Identifies the settings of the resolver; equal on all servers that share its groups."""
 
     async def get(self, user: str) -> SharedAnswer | None:
         """Return an answer that is valid now; None if there is none. Never raises, and takes at

@@ -31,7 +31,7 @@ MAX_PATTERNS: Final = 10_000
 _STEP_QUEUES: Final = 250
 """The number of queues in one step, which takes about 5 ms."""
 _STEP_TEXT: Final = 65_536
-"""The maximum number of characters of ACLs in one step."""
+"""The number of characters of ACLs after which a step ends."""
 _STEP_NAMES: Final = 4_096
 """The maximum number of names of one list that are sorted or numbered in one step."""
 _REASONS: Final = {

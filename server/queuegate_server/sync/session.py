@@ -343,7 +343,7 @@ def _removal(partition: str) -> sync_pb2.SyncResponse:
 
 
 def _merged(events: Iterable[StateChange]) -> Mapping[str, Collection[str]]:
-    """Return the users whose groups are invalid by partition; none stands for all."""
+    """Return, by partition, the users whose groups are invalid; none stands for all."""
     invalid: dict[str, set[str]] = {}
     for partition, users in events:
         if partition is None:

@@ -257,7 +257,7 @@ def primary_group(user: bytes) -> int | None:
 
 
 def group_ids(user: bytes, primary: int) -> list[int]:
-    """Return the ids of all groups of a user, with repetitions as they come. Blocks.
+    """Return the ids of all groups of a user, including any repetitions. Blocks.
 
     Raises:
         OSError: The list is known to be incomplete. The C library returns what the sources

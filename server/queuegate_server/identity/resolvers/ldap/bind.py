@@ -153,12 +153,12 @@ async def _bind_with_certificate(bridge: Bridge) -> None:
 
 
 async def _bind_with_ticket(descriptor: int, host: str, options: LdapOptions) -> None:
-    """Bind the connection behind a descriptor by Kerberos, in a child process. Raises LdapFault.
+    """Bind the connection behind a descriptor using Kerberos, in a child process. Raises LdapFault.
 
-    libkrb5 talks to the KDC within the bind and waits for it without a limit, and the driver
-    holds Python's lock meanwhile: in a thread, that would stop the whole server. So a child
-    inherits libldap's end of the socket pair for the bind, and is killed when its time is up or
-    this call is cancelled. The bind belongs to the connection, which this process then uses.
+    libkrb5 talks to the KDC during the bind and waits for it without a limit, and the driver holds
+    Python's lock meanwhile: in a thread, that would stop the whole server. So a child inherits
+    libldap's end of the socket pair for the bind, and is killed when its time is up or this call is
+    cancelled. The bind belongs to the connection, which this process then uses.
     """
     seconds = math.ceil(options.connect_timeout) + 1
     try:

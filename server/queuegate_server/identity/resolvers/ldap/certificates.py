@@ -1,5 +1,5 @@
-"""Certificates of directories: which authorities are trusted, and what to do about a certificate
-that is not valid, by OpenSSL's reason.
+"""Certificates of directories: which authorities are trusted, and what to do about an invalid
+certificate, by OpenSSL's reason.
 """
 
 import ssl

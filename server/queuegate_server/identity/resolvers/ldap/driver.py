@@ -18,7 +18,7 @@ def check_driver(*, kerberos: bool, discovery: bool) -> None:
     """Load the driver.
 
     Args:
-        kerberos: Whether it must be able to bind by Kerberos.
+        kerberos: Whether it must be able to bind using Kerberos.
         discovery: Whether servers are found by DNS.
 
     Raises:

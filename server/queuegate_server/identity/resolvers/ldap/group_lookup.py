@@ -45,7 +45,7 @@ def member_of_attributes(options: LdapOptions) -> tuple[str, ...]:
 
 
 def user_attributes(options: LdapOptions) -> tuple[str, ...]:
-    """Return the attributes of users from which their groups follow."""
+    """Return the attributes of users from which their groups are derived."""
     wanted = member_of_attributes(options)
     if options.primary_group == "gid_number":
         wanted += (_GID,)

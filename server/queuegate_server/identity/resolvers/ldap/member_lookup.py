@@ -232,7 +232,7 @@ class MemberLookup:
         return values
 
     async def _ensure_readable(self, group: _Group) -> None:
-        """Raise SetupFault if a group without visible members has some.
+        """Raise SetupFault if a group has members, but none that are visible.
 
         The right to search an attribute, which user lookups need, does not include reading it.
         """

@@ -367,5 +367,5 @@ class _Check:
 
 
 def _shown(data: bytes) -> str:
-    """Return the beginning of a name, with escapes for all that is not printable ASCII."""
+    """Return the beginning of a name, escaping all that is not printable ASCII."""
     return ascii(data[:_SHOWN_BYTES].decode("latin-1"))

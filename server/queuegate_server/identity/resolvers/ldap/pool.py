@@ -52,7 +52,7 @@ class ServerPool:
     async def connection(
         self, avoid: "ServerConnection | None" = None
     ) -> tuple["ServerConnection", LdapConnection]:
-        """Return a server, `avoid` if no other answers, and its connection. Raises LdapFault."""
+        """Return a server (`avoid` if no other answers) and its connection. Raises LdapFault."""
         if not self.servers:
             raise self._discovery_fault
         faults: list[str] = []

@@ -25,7 +25,7 @@ _IS_SCHEMA: Final = "objectclass"
 
 
 async def check_user_filter(connection: LdapConnection, options: LdapOptions) -> None:
-    """Raise SetupFault if no user can match `user_filter`, for the schema of the server."""
+    """Raise SetupFault if no user can match `user_filter`, according to the server's schema."""
     known = await _known_attributes(connection)
     if known and (missing := missing_attributes(options.user_filter, known)):
         raise SetupFault(
@@ -36,7 +36,7 @@ async def check_user_filter(connection: LdapConnection, options: LdapOptions) ->
 
 
 async def check_groups(connection: LdapConnection, options: LdapOptions) -> None:
-    """Raise SetupFault if no group can be found, for the schema of the server."""
+    """Raise SetupFault if no group can be found, according to the server's schema."""
     known = await _known_attributes(connection)
     if not known:
         return

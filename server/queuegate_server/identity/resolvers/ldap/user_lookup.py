@@ -37,7 +37,7 @@ _OTHER_SPELLING: Final = NoSuchUser(
 
 
 class Users:
-    """Where the entries of users are, and by which filter they are found."""
+    """Where the entries of users are, and which filter finds them."""
 
     def __init__(self, options: LdapOptions) -> None:
         self.filter = UserFilter(options.user_filter)
