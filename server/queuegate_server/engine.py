@@ -46,7 +46,7 @@ class GroupsUnavailable(Exception):
     message: ClassVar = "groups are needed and resolver {!r} is unavailable; see the server's log"
 
     def __init__(self, resolver: str, retry_after: float) -> None:
-        """`retry_after`: seconds. The reason, which may name hosts and accounts, is only logged."""
+        """`retry_after`: in seconds. The reason may name hosts or accounts: it is only logged."""
         super().__init__(self.message.format(resolver))
         self.resolver = resolver
         self.retry_after = retry_after
@@ -76,7 +76,7 @@ class Snapshot:
     policy: Policy
     served: Mapping[str, ServedPartition]
     loaded_at: float
-    """Wall-clock seconds."""
+    """When the policy was loaded, in wall-clock seconds."""
     warnings: tuple[Diagnostic, ...] = ()
 
     def find(self, partition: str) -> ServedPartition:

@@ -36,7 +36,7 @@ class Confirmations:
         self.through: tuple[int, str] | None = None
         """The event up to which all changes are confirmed, as in `ReplicaStatus`."""
         self._confirmed: dict[bytes, _Confirmation] = {}
-        """By nonce, the oldest first."""
+        """The confirmations by nonce, oldest first."""
         self._bytes = 0
 
     @property

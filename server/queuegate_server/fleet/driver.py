@@ -25,8 +25,7 @@ from queuegate_server.runtime.threads import (
 
 MAX_REPLY_BYTES: Final = 4 * 1024 * 1024
 MAX_REPLY_ITEMS: Final = 30_000
-"""The maximum number of values in a reply. COMMAND, which the driver sends to a cluster, returns 12
-000."""
+"""The maximum number of values in a reply. COMMAND, which is sent to a cluster, returns 12 000."""
 MAX_REPLY_DEPTH: Final = 16
 STEP_ITEMS: Final = 100
 """The number of values parsed between two pauses, in which calls are answered."""

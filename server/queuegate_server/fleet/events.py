@@ -112,7 +112,7 @@ class LogState(NamedTuple):
     is_complete: bool = True
     """Whether it has the statuses of all replicas; False if somebody else has written too many."""
     clock: tuple[float, float] | None = None
-    """As in `ReplicaStatus`."""
+    """See `ReplicaStatus`."""
 
 
 @dataclass(frozen=True)

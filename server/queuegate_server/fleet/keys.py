@@ -53,7 +53,7 @@ class Keys:
         """Names, for a moment, the writer that appends the next event."""
         event = self.epoch, self.sequence, self.head, self.events
         self.state: Final = (*event, self.replicas, self.turn)
-        """In the order in which scripts take them."""
+        """The keys of the state, in the order in which scripts take them."""
         self.absent: Final = f"{self.tag}:absent"
         """A key that never exists, on which commands are tried."""
 

@@ -45,7 +45,7 @@ _REMEDIES: Final[Mapping[str, str]] = {
     " has ended",
     r"(?i:DB index)": "correct the database number at the end of fleet.url",
 }
-"""By whole words: Redis error codes, names of the driver's exceptions, parts of their messages."""
+"""Remedies by whole words: Redis error codes, the driver's exceptions, parts of messages."""
 _UNREACHABLE: Final[Mapping[str, str]] = {
     r"No master found.*AuthenticationError": "the sentinels require a password: set or correct"
     " fleet.sentinel_password_file",

@@ -68,9 +68,9 @@ class FleetSession:
         self.gaps = 0
         """How many times the order of events was lost after having been followed."""
         self.applied = 0
-        """Events of other replicas that were carried out."""
+        """The number of events of other replicas that were carried out."""
         self.unfinished_reloads = 0
-        """Reloads that events or a join have started."""
+        """The number of unfinished reloads that events or a join started."""
         self.certified_at = -math.inf
         """When the newest heartbeat whose answer fits the order of events was sent."""
         self._version = version

@@ -41,9 +41,9 @@ TURN_SECONDS: Final = 0.2
 """How long others append nothing while waiting for the writer whose turn it is."""
 BLOCK_SECONDS: Final = 1.0
 HEARTBEAT_BUDGET: Final = 1.0
-"""Seconds for a heartbeat."""
+"""The time budget of a heartbeat, in seconds."""
 COMMAND_BUDGET: Final = 2.0
-"""Seconds for any other command that does not block."""
+"""The time budget of any other non-blocking command, in seconds."""
 
 
 class Stream:

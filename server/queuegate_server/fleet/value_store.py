@@ -47,7 +47,7 @@ class BatchingStore:
         self.circuit_openings = 0
         """How many times the circuit has opened since the start."""
         self.failed_reads = 0
-        """Reads that failed or took too long."""
+        """The number of reads that failed or took too long."""
         self.writes: Final = dict.fromkeys(("written", "outdated", "dropped", "failed"), 0)
         """Values to be written, by result."""
         self._connection = connection

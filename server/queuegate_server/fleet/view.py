@@ -29,7 +29,7 @@ class FleetView(NamedTuple):
     """A fleet."""
 
     replicas: Sequence[ReplicaView]
-    """Sorted by name."""
+    """All replicas, sorted by name."""
     mistakes: Sequence[str] = ()
     """Mistakes in the settings of replicas and of Redis, in sentences."""
     cause: str = ""

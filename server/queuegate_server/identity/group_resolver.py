@@ -76,7 +76,7 @@ class GroupResolver:
         """
         self.resolver_name = source.name
         self.resolver_fingerprint = b"" if shared is None else shared.resolver_fingerprint
-        """Empty if the groups are not shared."""
+        """Identifies the resolver's settings; empty if the groups are not shared."""
         self._is_local = source.is_local
         self._source = source
         self._cache = cache

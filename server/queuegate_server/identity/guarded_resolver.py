@@ -97,11 +97,11 @@ class CircuitState(StrEnum):
     """Whether lookups reach the resolver."""
 
     CLOSED = "closed"
-    """They do."""
+    """Lookups reach the resolver."""
     OPEN = "open"
-    """They do not."""
+    """Lookups are refused."""
     HALF_OPEN = "half-open"
-    """One at a time does, to find out whether the resolver is back."""
+    """One lookup at a time reaches the resolver, to find out whether it is back."""
 
 
 class CircuitBreaker:

@@ -54,9 +54,9 @@ class AuditCounts:
 
     written: int = 0
     dropped: int = 0
-    """Lost under the policy `drop`."""
+    """Records lost under the policy `drop`."""
     refused: int = 0
-    """Not written in time under the policy `block`, so that their calls failed."""
+    """Records not written in time under the policy `block`, so that their calls failed."""
     failed_writes: int = 0
     waiting_bytes: int = 0
 

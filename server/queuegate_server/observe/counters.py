@@ -88,7 +88,7 @@ class LookupCounters:
 
     def __init__(self) -> None:
         self.resolvers: dict[tuple[str, str], ResolverCounters] = {}
-        """By the resolver's name and the place of its definition."""
+        """The counters by the resolver's name and the place of its definition."""
 
     def of_resolver(self, name: str, defined_in: str) -> Callable[[Outcome, float], None]:
         """Return a function that counts the lookups of a resolver."""

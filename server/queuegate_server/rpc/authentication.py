@@ -34,7 +34,7 @@ _BEARER: Final = "bearer "
 _TOKEN: Final = "token:"  # noqa: S105 - the beginning of a name
 _CERTIFICATE: Final = "x509_pem_cert"
 _SUBJECT: Final = "x509_subject"
-"""In the form of RFC 2253, which escapes control characters, including NUL."""
+"""Its value has the form of RFC 2253, which escapes control characters, including NUL."""
 _LOOPBACK: Final = ("ipv4:127.", "ipv6:%5B::1%5D:", "ipv6:[::1]:")
 
 

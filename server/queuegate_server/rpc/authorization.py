@@ -60,8 +60,8 @@ class RateLimiter:
         full = partial(TokenBucket, rate, burst, clock)
         self._calls: defaultdict[str, TokenBucket] = defaultdict(full)
         self.reports: defaultdict[str, TokenBucket] = defaultdict(full)
-        """By caller. A report is recorded as a whole, and the next one waits until all decisions
-        of the previous one would have been allowed."""
+        """The buckets for reports, by caller. A report is recorded as a whole, and the next one
+        waits until all decisions of the previous one would have been allowed."""
 
     def acquire(self, caller: str) -> None:
         """Count a call of a caller; raise RateLimited instead if it exceeds the rate."""

@@ -33,7 +33,7 @@ _RESULTS: Final[dict[str, Any]] = {
     "BatchCheckQueueAccess": access_pb2.CheckResult,
     "BatchCheckApplicationAccess": access_pb2.ApplicationCheckResult,
 }
-"""By method of a batch: the message of a result."""
+"""The message type of a result, by method of a batch."""
 
 _Outcome = tuple[Record, Decision | str, int]
 """The question, the decision or the reason of the error, and the revision that decided."""

@@ -29,7 +29,7 @@ DETAILS_TRAILER: Final = "grpc-status-details-bin"
 _PREFIX: Final = "ERROR_REASON_"
 _NOT_READY_RETRY_SECONDS: Final = 1.0
 _RETRY_RESOLUTION: Final = 1 / 64
-"""Seconds."""
+"""The resolution of retry times, in seconds."""
 _MAX_CACHED_STATUSES: Final = 64
 _MAX_VIOLATIONS: Final = 10
 _LOG = logging.getLogger("queuegate_server.rpc")

@@ -62,12 +62,12 @@ class _Candidates:
     """The users who are listed in the ACLs of a queue, or in their groups."""
 
     names: Sequence[str]
-    """Sorted."""
+    """The names of the users, sorted."""
     groups: dict[str, list[str]]
     """The listed groups that contain a user, by user."""
     members: MemberListing
     expanded_at: float | None
-    """Wall-clock seconds; None if no group had to be expanded."""
+    """When groups were expanded, in wall-clock seconds; None if none had to be."""
 
     def grants(self, user: str, acl: EffectiveAcl) -> list[_UserGrant]:
         """Return the entries of the ACL that let a user in."""

@@ -62,7 +62,7 @@ class SingleFlight(Generic[T]):
         self._clock = clock
         self._has_tasks = has_tasks
         self._flights: dict[str, list[Flight]] = {}
-        """By key, in start order."""
+        """The flights by key, in start order."""
         self._tasks: dict[Flight, asyncio.Task[T]] = {}
 
     def __contains__(self, key: str) -> bool:

@@ -65,7 +65,7 @@ class Link(NamedTuple):
     level: int
     """The index of the level at which it begins in the table."""
     otherwise: Decision | None
-    """As `Chain.otherwise`."""
+    """See `Chain.otherwise`."""
 
 
 class QueueLinks(NamedTuple):

@@ -26,9 +26,9 @@ class ShippedPolicy(NamedTuple):
     parts: Sequence[sync_pb2.SyncResponse]
     """The whole policy."""
     unchanged: sync_pb2.SyncResponse
-    """For a caller that has a policy with this checksum, of any revision."""
+    """The message for a caller that has a policy with this checksum, of any revision."""
     resolver_fingerprint: bytes = b""
-    """Empty if the groups are not shared."""
+    """Identifies the resolver's settings; empty if the groups are not shared."""
 
 
 class InvalidSync(Exception):

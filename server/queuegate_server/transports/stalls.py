@@ -66,9 +66,9 @@ class Stalls:
     """Counts the bytes of unwritten answers."""
     _refusal: Refusal
     _receiving: dict[Task, float] = field(default_factory=dict)
-    """The start times, oldest first."""
+    """The calls that wait for their requests, with their start times, oldest first."""
     _sending: dict[Task, _Answer] = field(default_factory=dict)
-    """Oldest first."""
+    """The answers not yet written, oldest first."""
     _given_up: dict[Task, bool] = field(default_factory=dict)
     """Calls being ended, and whether because there were too many."""
 

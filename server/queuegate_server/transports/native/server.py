@@ -114,7 +114,8 @@ class NativeServer:
         self._shares_port = shares_port
         self._handlers: dict[str, Handler] = {}
         self._methods: list[tuple[Handler, bool, bool]] = []
-        """By number: the handler, whether its calls may be shed, and its answers may be long."""
+        """By number: the handler, whether its calls may be shed, and whether its answers may be
+        long."""
         self._tasks: dict[int, asyncio.Task[None]] = {}
         self._front: NativeGrpcFront | None = None
         self._sweeping: asyncio.Task[None] | None = None

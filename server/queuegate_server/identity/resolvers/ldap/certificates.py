@@ -46,7 +46,7 @@ _ADVICE: Final = {
     86: _KEY_IDENTIFIER,
     **dict.fromkeys((79, 80, 81, 82, 83, 84, 87, 88, 89, 90, 91, 92, 93, 94), _RFC_5280),
 }
-"""By the codes of OpenSSL's x509_vfy.h."""
+"""Advice by the codes of OpenSSL's x509_vfy.h."""
 
 
 def certificate_advice(code: int) -> str:

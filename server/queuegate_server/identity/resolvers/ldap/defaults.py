@@ -47,7 +47,7 @@ PRESETS: Final[Mapping[str, Mapping[str, Any]]] = {
         "primary_group": "gid_number",
     },
 }
-"""By the kind of directory."""
+"""The preset options by the kind of directory."""
 
 DEFAULT_SECRETS: Final = "/run/secrets/ldap"
 """Where YuniKorn expects its Secret."""

@@ -27,7 +27,7 @@ class Assertion(NamedTuple):
     operator: str
     """`=`, `~=`, `>=`, `<=`, or one that ends in `:=` for a matching rule."""
     value: str
-    """As written, escapes and placeholders included."""
+    """The value as written, including escapes and placeholders."""
 
 
 def escape(text: str) -> str:

@@ -73,7 +73,7 @@ class LdapStatistics:
     """Counts since the resolver was created, which `server/metric_families.py` describes."""
 
     steps: dict[tuple[str, str], StepCount] = field(default_factory=dict)
-    """By server and step."""
+    """The counts by server and step."""
     retried: int = 0
     ambiguous: int = 0
     depth_reached: int = 0

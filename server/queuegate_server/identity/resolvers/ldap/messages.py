@@ -61,7 +61,7 @@ class MessageHead(NamedTuple):
     id: int
     operation: int
     size: int
-    """In bytes, the head included."""
+    """The size in bytes, including the head."""
 
 
 class LdapReply(NamedTuple):
