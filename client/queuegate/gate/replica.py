@@ -59,7 +59,7 @@ class UserEntry:
         return sum(map(len, groups)) + bounds.GROUP_OVERHEAD_BYTES * len(groups)
 
     def end(self) -> None:
-        """End all decisions that used these groups."""
+        """Invalidate all decisions that used these groups."""
         self.expires_at = self.refresh_at = -math.inf
 
 

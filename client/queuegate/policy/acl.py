@@ -81,7 +81,7 @@ class Acl(NamedTuple):
     """Services that get access for any user they act for (Hadoop's `~name`)."""
 
     def with_shared_names(self) -> "Acl":
-        """Return an equal ACL to keep: equal names in all such ACLs share one string."""
+        """Return an equal ACL for long-term storage, whose names share strings with others."""
         return self._replace(
             users=_share(self.users), groups=_share(self.groups), proxies=_share(self.proxies)
         )

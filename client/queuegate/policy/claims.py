@@ -32,8 +32,8 @@ class Use(NamedTuple):
 
 
 class Uses(NamedTuple):
-    """The use of a queue, or of all queues below it as well, both configured ones and those that
-    the scheduler creates on submission.
+    """Use of a queue, optionally including all queues below it, whether configured or created by
+    the scheduler on submission.
     """
 
     access: Access

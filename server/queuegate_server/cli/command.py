@@ -30,7 +30,7 @@ class Failure(click.ClickException):
     exit_code = EXIT_FAILURE
 
     def __init__(self, message: str, diagnostics: Sequence[Diagnostic] = ()) -> None:
-        """Create a failure from a message and diagnostics of files, which `--output` writes."""
+        """Create a failure. `--output` determines how the diagnostics of files are written."""
         super().__init__(message)
         self.diagnostics = diagnostics
 

@@ -293,7 +293,7 @@ class FleetSession:
         self._own.pop(nonce, None)
 
     def send_later(self, change: Change) -> None:
-        """Send a change that took effect here when Redis can be reached again."""
+        """Once Redis is reachable again, send a change that has already taken effect here."""
         self.keep_unsent(change._replace(is_awaited=False))
         if len(self.unsent) > MAX_UNSENT:
             changes = [*self.unsent]

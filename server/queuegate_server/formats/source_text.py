@@ -1,4 +1,4 @@
-"""Decodes the text of a configuration file: its size, characters and lines."""
+"""Decodes the text of a configuration file; checks its size, characters and lines."""
 
 import re
 from typing import Final

@@ -75,7 +75,7 @@ class AdmissionQueue:
         self._lines: tuple[_Line, ...] = (deque(), deque(), deque())
         self._calls, self._streams, self.preempted = self._lines
         self._next = 0
-        # One thread, even if calls are cancelled while it works for them.
+        # Only one thread, even if calls are cancelled while it is working on them.
         self.thread = ThreadPoolExecutor(1, "requests")
 
     async def in_turn(self, request: bytes, work: Callable[[], T]) -> T:

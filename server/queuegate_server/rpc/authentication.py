@@ -21,7 +21,7 @@ class CallContext(Protocol):
     """The part of gRPC's context that identifies a caller."""
 
     def invocation_metadata(self) -> Any:
-        """Return the headers, pairs of a name in lower case and a value."""
+        """Return the headers as pairs of a lowercase name and a value."""
 
     def auth_context(self) -> Mapping[str, Iterable[bytes]]:
         """Return what TLS has verified, by gRPC's names."""

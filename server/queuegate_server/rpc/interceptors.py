@@ -129,5 +129,5 @@ def _code(error: BaseException, context: Context) -> str:
         remaining: float | None = context.time_remaining()
         is_late = remaining is not None and remaining <= 0
         return "DEADLINE_EXCEEDED" if is_late else "CANCELLED"
-    code: grpc.StatusCode | None = context.code()  # None, contrary to the type, if none is set
+    code: grpc.StatusCode | None = context.code()  # None, despite its type, if not set
     return code.name if code is not None else "UNKNOWN"

@@ -114,7 +114,7 @@ def bind(
             os.chown(address.path, uid, gid)
             Path(address.path).chmod(socket_mode)
         except OSError as error:
-            # With mode 0, no later start could connect to see whether a server uses it.
+            # With mode 0, a server started later could not check whether the socket is in use.
             Path(address.path).unlink(missing_ok=True)
             account = f"{owner or ''}:{group or ''}"
             raise CannotListen(

@@ -55,9 +55,9 @@ def user_attributes(options: LdapOptions) -> tuple[str, ...]:
 
 
 class GroupLookup:
-    """One lookup of the groups of one user.
+    """One lookup of one user's groups.
 
-    Their names are kept in order of arrival, each once, up to `max_groups`.
+    Group names are kept in order of arrival, without duplicates, up to `max_groups`.
     """
 
     def __init__(

@@ -226,7 +226,7 @@ class PendingRequests:
         return True
 
     def _charge(self, message: int, allowance: Allowance, size: int, elements: int) -> bool:
-        """Take from the allowance of a request; fail the request if that is used up."""
+        """Deduct from a request's allowance; fail the request if the allowance is exhausted."""
         try:
             allowance.charge(size, elements)
         except SetupFault as fault:
