@@ -72,7 +72,7 @@ class StoreConnection:
         self._probe: asyncio.Task[str] | None = None
         self._probed_at = -math.inf
         self._mistake = ""
-        """What is wrong with `fleet.url`, while no connection gets an answer."""
+        """The fault in `fleet.url`, while no connection gets an answer."""
 
     async def execute(self, *command: str | bytes | float, seconds: float) -> Any:
         """Run a command within a budget that exceeds its blocking time. Raises StoreUnavailable."""

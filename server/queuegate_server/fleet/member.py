@@ -32,7 +32,7 @@ TURN_POLL_SECONDS: Final = 0.002
 MAX_PROBLEM: Final = 600
 """The maximum length of the part of its status about what Redis refuses."""
 _NUMBERS: Final = re.compile("[0-9]+")
-"""What may differ between two errors with the same cause: ports, seconds."""
+"""Text that may differ between two errors with the same cause: ports, seconds."""
 
 
 class AppendFailure(StoreUnavailable):

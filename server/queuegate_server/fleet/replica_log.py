@@ -87,7 +87,7 @@ class ReplicaLog:
 
         Args:
             events: The newest events up to the head, which tell whether values of other replicas
-                are still valid. Those that do not fit are left out.
+                are still valid. Entries that do not fit are left out.
             head: The newest event.
             sent_at: When the head was requested.
         """

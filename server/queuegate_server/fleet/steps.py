@@ -34,7 +34,7 @@ class NewHistory(NamedTuple):
     before: bytes
     """The epoch of the history to replace; empty if there is none."""
     cause: str = ""
-    """What is wrong with that history, if anything: log it."""
+    """The fault in that history, if any, for the log."""
 
 
 class Loss(NamedTuple):

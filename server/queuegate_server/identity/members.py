@@ -2,7 +2,7 @@
 may cost.
 
 A resolver that can list members has the method `members` of `Listings`, and may raise ListingLimit:
-the groups that are still pending are then incomplete. One that can list users has the method
+the groups that are still pending are then incomplete. A resolver that can list users has the method
 `all_users`, which raises CannotListUsers if some may be missing. Both may raise anything else,
 never block the event loop, and end when cancelled. A list may contain users who turn out not to be
 in the group, or not to exist: each is looked up before being shown. It must not omit anyone without

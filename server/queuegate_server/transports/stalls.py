@@ -145,7 +145,7 @@ class Stalls:
         )
 
     def _stalled_peers(self, now: float) -> set[str]:
-        """Return the peers to disconnect: those that did not read an answer in time and, while too
+        """Return the peers to disconnect: peers that did not read an answer in time and, while too
         much is unread, slow ones with the most unread bytes.
         """
         stalled: set[str] = set()

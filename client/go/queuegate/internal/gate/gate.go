@@ -44,7 +44,7 @@ const (
 // A Stream is the connection of a gate to its server.
 type Stream = grpc.BidiStreamingClient[queuegatev1.SyncRequest, queuegatev1.SyncResponse]
 
-// Options of a gate. Those that queuegate.GateConfig has are explained there.
+// Options of a gate. GateConfig in the package queuegate explains the ones it shares.
 type Options struct {
 	Open func(context.Context) (Stream, error)
 	// Explain returns the error for the end of a stream, as callers of the client know it. The
