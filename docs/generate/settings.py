@@ -92,6 +92,15 @@ def generate() -> str:
 def _sections(path: str, model: type[BaseModel], seen: dict[type, str]) -> Iterator[_Section]:
     seen[model] = path
     about = "" if model is Settings else _about(model)
+    yield _Section(path, about, documented_fields(model))
+    for name, field in model.model_fields.items():
+        inner, suffix = _model_in(field.annotation)
+        if inner is not None and inner not in seen:
+            yield from _sections(f"{path}.{name}{suffix}".removeprefix("."), inner, seen)
+
+
+def documented_fields(model: type[BaseModel]) -> dict[str, FieldInfo]:
+    """Return the fields of a model, with their docstrings as descriptions."""
     docs = {
         key: " ".join(text.split())
         for each in reversed(model.__mro__)
@@ -99,22 +108,18 @@ def _sections(path: str, model: type[BaseModel], seen: dict[type, str]) -> Itera
         for key, text in attribute_docs(each).items()
     }
     for name, field in model.model_fields.items():
-        field.description = field.description or docs.get(name)
-    yield _Section(path, about, model.model_fields)
-    for name, field in model.model_fields.items():
-        inner, suffix = _model_in(field.annotation)
-        if inner is not None and inner not in seen:
-            yield from _sections(f"{path}.{name}{suffix}".removeprefix("."), inner, seen)
+        field.description = docs.get(name)
+    return model.model_fields
 
 
 def _resolvers() -> Iterator[_Section]:
-    common = ResolverOptions.model_fields
+    common = documented_fields(ResolverOptions)
     yield _Section("resolvers.NAME", " ".join(_OF_RESOLVERS.split()), common)
     for name in (*RESOLVER_TYPES, CHAIN):
         model = options_type(name)
         own = {
             key: field
-            for key, field in model.model_fields.items()
+            for key, field in documented_fields(model).items()
             if key not in common or field.default != common[key].default
         }
         if own:

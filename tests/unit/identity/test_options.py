@@ -3,6 +3,7 @@
 import pytest
 from pydantic import BaseModel, ValidationError
 
+from docs.generate.settings import documented_fields
 from queuegate_server.identity.options import CacheOptions, ResolverOptions
 from queuegate_server.identity.resolvers.nss import NssOptions
 
@@ -67,4 +68,4 @@ def test_options_cannot_be_changed() -> None:
 
 @pytest.mark.parametrize("model", [CacheOptions, ResolverOptions, NssOptions])
 def test_every_setting_is_described(model: type[BaseModel]) -> None:
-    assert all(field.description for field in model.model_fields.values())
+    assert all(field.description for field in documented_fields(model).values())

@@ -51,13 +51,8 @@ _LEFT_BY_FAILURES: Final = frozenset({
 class NssOptions(ResolverOptions):
     """Settings of the resolver `os`."""
 
-    threads: int = Field(
-        16,
-        ge=1,
-        le=256,
-        description="The maximum number of lookups that block at once; further ones wait for "
-        "a thread.",
-    )
+    threads: int = Field(16, ge=1, le=256)
+    """The maximum number of lookups that block at once; further ones wait for a thread."""
 
 
 class NssResolver:

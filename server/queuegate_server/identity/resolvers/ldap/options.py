@@ -53,38 +53,28 @@ PresetName = Literal["openldap", "389ds", "freeipa", "active_directory", "posix"
 class GroupOptions(Section):
     """How groups of one kind are found."""
 
-    groups_from: Literal["member_of", "member_dn", "member_uid"] = Field(
-        "member_dn",
-        description="member_of: an attribute of the user; member_dn, member_uid: a search for "
-        "groups that list the user's DN or name.",
-    )
-    member_of_attribute: Attribute = Field(
-        "memberOf", description="With member_of: the attribute of the user that lists groups."
-    )
-    group_base: BaseDn | None = Field(
-        None, description="The DN below which to search for groups; optional with member_of."
-    )
-    group_filter: GroupFilter = Field(
-        "(objectClass=groupOfNames)", description="Which entries are groups."
-    )
-    member_attribute: Attributes = Field(
-        ("member",), description="The attributes in which groups list members."
-    )
-    group_name_from: Literal["attribute", "rdn"] = Field(
-        "attribute",
-        description="attribute: group_name_attribute; rdn: the first value of the group's DN.",
-    )
-    group_name_attribute: Attribute = Field(
-        "cn", description="The attribute of a group that holds its name."
-    )
+    groups_from: Literal["member_of", "member_dn", "member_uid"] = "member_dn"
+    """member_of: an attribute of the user; member_dn, member_uid: a search for groups that list the
+    user's DN or name."""
+    member_of_attribute: Attribute = "memberOf"
+    """With member_of: the attribute of the user that lists groups."""
+    group_base: BaseDn | None = None
+    """The DN below which to search for groups; optional with member_of."""
+    group_filter: GroupFilter = "(objectClass=groupOfNames)"
+    """Which entries are groups."""
+    member_attribute: Attributes = ("member",)
+    """The attributes in which groups list members."""
+    group_name_from: Literal["attribute", "rdn"] = "attribute"
+    """attribute: group_name_attribute; rdn: the first value of the group's DN."""
+    group_name_attribute: Attribute = "cn"
+    """The attribute of a group that holds its name."""
 
 
 class MoreGroups(GroupOptions):
     """How groups of a further kind are found."""
 
-    preset: PresetName | None = Field(
-        None, description="Kind of directory; supplies defaults for options that are not set."
-    )
+    preset: PresetName | None = None
+    """Kind of directory; supplies defaults for options that are not set."""
 
     @model_validator(mode="before")
     @classmethod
@@ -98,147 +88,98 @@ class MoreGroups(GroupOptions):
 class LdapOptions(GroupOptions, ResolverOptions):
     """Settings of the resolver `ldap`. Durations are in seconds."""
 
-    lookup_timeout: Annotated[Duration, Field(ge=0.001, le=60)] = Field(
-        5.0, description="How long one lookup may take, including failover."
-    )
-    breaker_pause: Annotated[Duration, Field(ge=0.001, le=3600)] = Field(
-        1.0, description="How long a failing directory is paused before one lookup tries it again."
-    )
-    preset: PresetName | None = Field(
-        None, description="Kind of directory; supplies defaults for options that are not set."
-    )
-    secrets_dir: Path | None = Field(
-        None, description="A directory with YuniKorn's LDAP keys (Host, Port, BaseDN, …)."
-    )
+    lookup_timeout: Annotated[Duration, Field(ge=0.001, le=60)] = 5.0
+    """How long one lookup may take, including failover."""
+    breaker_pause: Annotated[Duration, Field(ge=0.001, le=3600)] = 1.0
+    """How long a failing directory is paused before one lookup tries it again."""
+    preset: PresetName | None = None
+    """Kind of directory; supplies defaults for options that are not set."""
+    secrets_dir: Path | None = None
+    """A directory with YuniKorn's LDAP keys (Host, Port, BaseDN, …)."""
     # Servers.
-    urls: Urls = Field(
-        (), description="Servers, the preferred one first: ldap://host[:port] or ldaps://…"
-    )
-    discover: Domain | None = Field(
-        None,
-        description="A domain whose DNS names the servers (_ldap._tcp; _ldaps._tcp with "
-        "start_tls: false), instead of urls.",
-    )
-    start_tls: bool = Field(True, description="Whether ldap:// is encrypted with StartTLS.")
-    ca_file: ReadableFile | None = Field(
-        None,
-        description="Trusted root certificates, and intermediate ones that the server does "
-        "not send. Default: the system's.",
-    )
-    cert_file: ReadableFile | None = Field(None, description="The client certificate.")
-    key_file: ReadableFile | None = Field(None, description="The private key of cert_file.")
-    tls_server_name: Host | None = Field(
-        None, description="The name in the server's certificate, if it differs from the host."
-    )
-    tls_min_version: Literal["1.2", "1.3"] = Field("1.2", description="The minimum version of TLS.")
-    verify_certificate: bool = Field(
-        True, description="false: anyone can impersonate the directory. Logged at each start."
-    )
+    urls: Urls = ()
+    """Servers, the preferred one first: ldap://host[:port] or ldaps://…"""
+    discover: Domain | None = None
+    """A domain whose DNS names the servers (_ldap._tcp; _ldaps._tcp with start_tls: false), instead
+    of urls."""
+    start_tls: bool = True
+    """Whether ldap:// is encrypted with StartTLS."""
+    ca_file: ReadableFile | None = None
+    """Trusted root certificates, and intermediate ones that the server does not send. Default: the
+    system's."""
+    cert_file: ReadableFile | None = None
+    """The client certificate."""
+    key_file: ReadableFile | None = None
+    """The private key of cert_file."""
+    tls_server_name: Host | None = None
+    """The name in the server's certificate, if it differs from the host."""
+    tls_min_version: Literal["1.2", "1.3"] = "1.2"
+    """The minimum version of TLS."""
+    verify_certificate: bool = True
+    """false: anyone can impersonate the directory. Logged at each start."""
     # Bind.
-    bind: Literal["simple", "anonymous", "external", "gssapi"] = Field(
-        "simple",
-        description="simple: bind_dn and a password; external: the client certificate; gssapi: "
-        "Kerberos; anonymous: no credentials.",
-    )
-    bind_dn: BindName | None = Field(
-        None, description="A DN; with Active Directory also user@domain or DOMAIN\\user."
-    )
-    bind_password_file: ReadableFile | None = Field(
-        None, description="The password; the file is read again for every connection."
-    )
-    keytab_file: Keytab | None = Field(
-        None, description="Kerberos keys of the bind account, its first principal."
-    )
-    credentials_cache: TicketCache | None = Field(
-        None,
-        description="The Kerberos ticket cache, as in KRB5CCNAME. Default: memory with a "
-        "keytab_file, otherwise the system's.",
-    )
-    allow_plaintext_bind: bool = Field(
-        False, description="Whether the password may be sent without encryption."
-    )
+    bind: Literal["simple", "anonymous", "external", "gssapi"] = "simple"
+    """simple: bind_dn and a password; external: the client certificate; gssapi: Kerberos;
+    anonymous: no credentials."""
+    bind_dn: BindName | None = None
+    r"""A DN; with Active Directory also user@domain or DOMAIN\user."""
+    bind_password_file: ReadableFile | None = None
+    """The password; the file is read again for every connection."""
+    keytab_file: Keytab | None = None
+    """Kerberos keys of the bind account, its first principal."""
+    credentials_cache: TicketCache | None = None
+    """The Kerberos ticket cache, as in KRB5CCNAME. Default: memory with a keytab_file, otherwise
+    the system's."""
+    allow_plaintext_bind: bool = False
+    """Whether the password may be sent without encryption."""
     # Users.
-    user_base: BaseDns = Field(
-        description="The DN below which to search for users, or a list of such DNs."
-    )
-    user_scope: Literal["sub", "one"] = Field(
-        "sub", description="sub: users anywhere below user_base; one: directly below it."
-    )
-    user_filter: UserFilterText = Field(
-        "(&(objectClass=person)(uid={user}))",
-        description="Finds a user; {user} or %s stands for the name.",
-    )
-    user_match: Literal["exact", "casefold"] = Field(
-        "exact",
-        description="How closely the name in the entry must match the requested one: "
-        "directories ignore case, spaces and width.",
-    )
+    user_base: BaseDns
+    """The DN below which to search for users, or a list of such DNs."""
+    user_scope: Literal["sub", "one"] = "sub"
+    """sub: users anywhere below user_base; one: directly below it."""
+    user_filter: UserFilterText = "(&(objectClass=person)(uid={user}))"
+    """Finds a user; {user} or %s stands for the name."""
+    user_match: Literal["exact", "casefold"] = "exact"
+    """How closely the name in the entry must match the requested one: directories ignore case,
+    spaces and width."""
     # Groups: the inherited options say how groups of the first kind are found.
-    more_groups: tuple[MoreGroups, ...] = Field(
-        (),
-        max_length=7,
-        description="Groups of other kinds, found in other ways; group_base defaults "
-        "to that of the first kind.",
-    )
-    name_case: Literal["preserve", "lower"] = Field(
-        "preserve", description="Whether group names are kept as they are or lowercased."
-    )
-    nested: Literal["off", "walk", "in_chain"] = Field(
-        "off",
-        description="Nested groups: walk searches level by level; in_chain leaves it to Active "
-        "Directory.",
-    )
-    nested_depth: int = Field(5, ge=1, le=50, description="How many levels are walked up.")
-    primary_group: Literal["none", "user_name", "gid_number", "active_directory"] = Field(
-        "none",
-        description="The first group: none; one with the user's name, as in YuniKorn; the group "
-        "of gidNumber; the group of primaryGroupID.",
-    )
+    more_groups: tuple[MoreGroups, ...] = Field((), max_length=7)
+    """Groups of other kinds, found in other ways; group_base defaults to that of the first kind."""
+    name_case: Literal["preserve", "lower"] = "preserve"
+    """Whether group names are kept as they are or lowercased."""
+    nested: Literal["off", "walk", "in_chain"] = "off"
+    """Nested groups: walk searches level by level; in_chain leaves it to Active Directory."""
+    nested_depth: int = Field(5, ge=1, le=50)
+    """How many levels are walked up."""
+    primary_group: Literal["none", "user_name", "gid_number", "active_directory"] = "none"
+    """The first group: none; one with the user's name, as in YuniKorn; the group of gidNumber; the
+    group of primaryGroupID."""
     # Limits.
-    max_groups: int = Field(
-        5000, ge=1, le=100_000, description="The lookup of a user with more groups fails."
-    )
-    page_size: int = Field(
-        500,
-        ge=0,
-        le=10_000,
-        description="Entries per page, for results above the server's size limit. 0: off.",
-    )
-    connect_timeout: Annotated[Duration, Field(ge=0.05, le=60)] = Field(
-        2.0, description="How long TCP, TLS and the bind may take in total."
-    )
-    operation_timeout: Annotated[Duration, Field(ge=0.05, le=60)] = Field(
-        2.0, description="How long a server may take for one request."
-    )
-    max_in_flight: int = Field(
-        64,
-        ge=1,
-        le=128,
-        description="The maximum number of requests in progress on one connection.",
-    )
-    max_queued: int = Field(
-        1024, ge=0, le=100_000, description="How many further requests may wait; any more fail."
-    )
+    max_groups: int = Field(5000, ge=1, le=100_000)
+    """The lookup of a user with more groups fails."""
+    page_size: int = Field(500, ge=0, le=10_000)
+    """Entries per page, for results above the server's size limit. 0: off."""
+    connect_timeout: Annotated[Duration, Field(ge=0.05, le=60)] = 2.0
+    """How long TCP, TLS and the bind may take in total."""
+    operation_timeout: Annotated[Duration, Field(ge=0.05, le=60)] = 2.0
+    """How long a server may take for one request."""
+    max_in_flight: int = Field(64, ge=1, le=128)
+    """The maximum number of requests in progress on one connection."""
+    max_queued: int = Field(1024, ge=0, le=100_000)
+    """How many further requests may wait; any more fail."""
     # Connections.
-    max_age: Annotated[Duration, Field(ge=0.1, le=86_400)] = Field(
-        900.0,
-        description="How long a connection is used before it is replaced, minus up to a tenth.",
-    )
-    idle_timeout: Annotated[Duration, Field(ge=0.1, le=86_400)] = Field(
-        300.0, description="How long an unused connection to a server other than the first is kept."
-    )
-    keepalive_interval: Annotated[Duration, Field(ge=0.1, le=3600)] = Field(
-        30.0, description="How long a connection may be silent before it is tested."
-    )
-    retry_after: Annotated[Duration, Field(ge=0.05, le=300)] = Field(
-        1.0, description="How long to avoid a server after it failed."
-    )
-    fail_back_after: Annotated[Duration, Field(ge=0.05, le=3600)] = Field(
-        30.0, description="The longest such pause while another server is answering."
-    )
-    auth_retry_after: Annotated[Duration, Field(ge=0.05, le=3600)] = Field(
-        60.0, description="The pause after rejected credentials, unless the password changes."
-    )
+    max_age: Annotated[Duration, Field(ge=0.1, le=86_400)] = 900.0
+    """How long a connection is used before it is replaced, minus up to a tenth."""
+    idle_timeout: Annotated[Duration, Field(ge=0.1, le=86_400)] = 300.0
+    """How long an unused connection to a server other than the first is kept."""
+    keepalive_interval: Annotated[Duration, Field(ge=0.1, le=3600)] = 30.0
+    """How long a connection may be silent before it is tested."""
+    retry_after: Annotated[Duration, Field(ge=0.05, le=300)] = 1.0
+    """How long to avoid a server after it failed."""
+    fail_back_after: Annotated[Duration, Field(ge=0.05, le=3600)] = 30.0
+    """The longest such pause while another server is answering."""
+    auth_retry_after: Annotated[Duration, Field(ge=0.05, le=3600)] = 60.0
+    """The pause after rejected credentials, unless the password changes."""
 
     @model_validator(mode="before")
     @classmethod
