@@ -1,13 +1,13 @@
-"""Tracks the other replicas, and waits until none of them decides from the state before a change.
+"""Tracking of peer replicas, and the barrier that waits until none of them uses pre-change state.
 
-A replica renews its lease only after it has applied every event that Redis had when it received the
-heartbeat. So a lease that covers the state before a change was requested before the change was
-appended: it ends at most one lease later, and the leases of the replica's gates end at most one
-gate lease after that. A replica that follows no events uses groups for at most ISOLATED_MAX_AGE.
+A replica renews its lease only after applying every event that Redis had when it received the
+heartbeat. A lease on pre-change state was therefore requested before the change was appended. It
+expires at most one lease later, and the leases of the replica's gates expire at most one gate lease
+after that. A replica that follows no events uses groups for at most ISOLATED_MAX_AGE.
 
-Redis holds the status of each replica with a lease, unless Redis was emptied (a new history then
-begins) or a fail-over lost the status. Until the leases from before a new history have ended,
-unknown replicas may exist.
+Redis holds the status of every replica with a lease, unless Redis was emptied (which starts a new
+history) or a failover lost the status. Until all leases older than a new history have expired,
+there may be unknown replicas.
 """
 
 import math
@@ -23,15 +23,15 @@ from queuegate_server.sync.session import CLOCK_MARGIN as GATE_MARGIN
 from queuegate_server.sync.session import LEASE as GATE_LEASE
 
 LEASES_TIMEOUT: Final = LEASE + CLOCK_MARGIN + GATE_LEASE + GATE_MARGIN
-"""Seconds after a heartbeat for which a replica or one of its gates may decide from old state."""
+"""Seconds after a heartbeat for which a replica or one of its gates may use old state."""
 ISOLATION_TIMEOUT: Final = ISOLATED_MAX_AGE + CLOCK_MARGIN
-"""Seconds after a change for which a replica that is cut off, or its gates, may use old groups."""
+"""Seconds after a change for which an isolated replica or its gates may use old groups."""
 HEARTBEAT_TIMEOUT: Final = LEASE + CLOCK_MARGIN
-"""Seconds without a heartbeat after which a replica no longer follows the fleet."""
+"""Seconds without a heartbeat after which a replica is considered silent."""
 EVICTION_TIMEOUT: Final = 600.0
-"""Seconds without a heartbeat after which a replica no longer counts as part of the fleet."""
+"""Seconds without a heartbeat after which a replica is removed from the fleet."""
 TOMBSTONE_LIFETIME: Final = 60.0
-"""Seconds for which the status of a replica that has stopped stays in Redis, so that all see it."""
+"""Seconds for which a stopped replica's status stays in Redis, so that all replicas see it."""
 MAX_TOMBSTONES: Final = 1_000
 _NAME: Final = attrgetter("status.name")
 
@@ -41,35 +41,35 @@ class Peer(NamedTuple):
 
     status: ReplicaStatus
     seen_at: float
-    """When its newest status was first seen."""
+    """When the newest status was first seen."""
     known_since: float
-    """When the first of its statuses was seen."""
+    """When the first status was seen."""
 
     def is_silent(self, now: float) -> bool:
-        """Return whether its lease has certainly ended."""
+        """Return whether the lease has certainly expired."""
         return now >= self.seen_at + HEARTBEAT_TIMEOUT
 
 
 class _Tombstone(NamedTuple):
     serial: int
     remove_at: float
-    """When all replicas have seen its last status."""
+    """When every replica has seen the final status."""
 
 
 class Peers:
-    """The other replicas of the fleet, as far as their statuses have been seen."""
+    """The other replicas of the fleet whose statuses have been seen."""
 
     def __init__(self, instance: str, name: str) -> None:
-        """Start without peers; the identity and the name are those of this replica."""
+        """Start without peers, given this replica's own identity and name."""
         self.instance: Final = instance
         self.own_name: Final = name
         self._peers: dict[str, Peer] = {}
         self._epoch = b""
         self._began_by = -math.inf
         self._incomplete_at = -math.inf
-        """When an answer from Redis lacked statuses, so that unknown replicas may exist."""
+        """When a reply from Redis last lacked statuses, which may hide unknown replicas."""
         self._tombstones: dict[str, _Tombstone] = {}
-        """The last statuses of replicas that no longer count, the newest last."""
+        """The final statuses of removed replicas, newest last."""
 
     def merge(
         self,
@@ -79,15 +79,15 @@ class Peers:
         epoch: bytes = b"",
         is_complete: bool = True,
     ) -> list[ReplicaStatus]:
-        """Merge the statuses that Redis has. A missing status proves nothing: Redis may have been
-        emptied. Return the statuses to remove: their replicas no longer count, and all others have
-        seen that.
+        """Merge statuses read from Redis. A missing status proves nothing: Redis may have been
+        emptied. Return the statuses to delete from Redis: all replicas have seen their final state.
 
         Args:
             statuses: The statuses.
-            now: The time on this replica's clock, after they were read.
-            epoch: Identifies the history that Redis had; empty if it had none.
-            is_complete: Whether these are all statuses. If not, barriers wait for unknown replicas.
+            now: The time on this replica's clock, after the read.
+            epoch: Identifies the history in Redis; empty if there is none.
+            is_complete: Whether no status is missing. If one may be, barriers wait for unknown
+                replicas.
         """
         others = [status for status in statuses if status.instance != self.instance]
         if not is_complete:
@@ -116,7 +116,7 @@ class Peers:
         return tombstone is not None and status.serial <= tombstone.serial
 
     def _evict(self, now: float) -> None:
-        """Stop counting replicas that have stopped, been replaced or been silent for too long."""
+        """Remove replicas that have stopped, been replaced or been silent for too long."""
         for instance, peer in [*self._peers.items()]:
             is_gone = now >= peer.seen_at + EVICTION_TIMEOUT or self._is_replaced(peer, now)
             if peer.status.has_left or is_gone:
@@ -127,12 +127,14 @@ class Peers:
             del self._tombstones[next(iter(self._tombstones))]
 
     def began_by(self, epoch: bytes, now: float) -> float:
-        """Return a time by which a history had begun and all statuses were known; else `now`."""
+        """Return a time by which this history existed and all statuses were known; `now` if this
+        history has not been seen.
+        """
         return max(self._began_by, self._incomplete_at) if epoch == self._epoch else now
 
     def follows(self, epoch: bytes, now: float) -> bool | None:
-        """Return whether any replica follows a history and has sent a heartbeat since it was first
-        seen; None while one still may.
+        """Return whether any peer follows a history and has sent a heartbeat since it was first
+        seen; None while one still might.
         """
         named = [peer for peer in self._peers.values() if peer.status.epoch == epoch.hex()]
         if any(peer.seen_at > peer.known_since for peer in named):
@@ -140,11 +142,11 @@ class Peers:
         return False if all(peer.is_silent(now) for peer in named) else None
 
     def all(self) -> Mapping[str, Peer]:
-        """Return all replicas that count, by process identity."""
+        """Return the current peers by process identity."""
         return self._peers
 
     def duplicate_names(self) -> list[str]:
-        """Return the names shared by several replicas that still send heartbeats."""
+        """Return the names used by more than one running replica."""
         running = [peer for peer in self._peers.values() if peer.seen_at > peer.known_since]
         return [
             name
@@ -157,7 +159,7 @@ class Peers:
         ]
 
     def _is_replaced(self, peer: Peer, now: float) -> bool:
-        """Return whether the peer has no lease left and another process has taken over its name."""
+        """Return whether the peer has no lease left and another process has taken its name."""
         return now >= peer.seen_at + LEASES_TIMEOUT and (
             peer.status.name == self.own_name
             or any(
@@ -168,7 +170,7 @@ class Peers:
 
 
 class FleetBarrier:
-    """Waits for the replicas that may still decide without a change, or whose gates may."""
+    """The replicas that might still use pre-change state, directly or through their gates."""
 
     def __init__(
         self,
@@ -183,17 +185,17 @@ class FleetBarrier:
         """Wait for all other replicas, including unknown ones.
 
         Args:
-            peers: Must have merged the statuses that Redis had when it appended the event.
+            peers: Must have merged the statuses in Redis as of the append.
             event: The change.
-            now: The time on this replica's clock, after the event was appended.
-            has_event: Returns whether the history that this replica has applied contains an event.
+            now: The time on this replica's clock, after the append.
+            has_event: Returns whether an event is in the history that this replica has applied.
             leases_timeout: See LEASES_TIMEOUT.
             isolation_timeout: See ISOLATION_TIMEOUT.
         """
         self._peers = peers
         self.event: Final = event
         self.ended_at = math.inf
-        """When all leases were seen to have ended, if the barrier relies on them."""
+        """When all leases were found expired, if the barrier relies on them."""
         self._has_event = has_event
         self._leases_timeout = leases_timeout
         self._waiting = {
@@ -202,36 +204,36 @@ class FleetBarrier:
         }
         unknown_until = peers.began_by(event.epoch, now) + leases_timeout
         self._unknown_until = -math.inf
-        """When replicas not seen before a new history began can no longer use old state."""
+        """When replicas unknown before the current history can no longer use old state."""
         if now < unknown_until:
             self._unknown_until = max(unknown_until, now + isolation_timeout)
         self.waited_out: list[str] = []
-        """Gates and replicas that did not confirm, but whose leases have ended."""
+        """Gates and replicas that did not confirm before their leases expired."""
         self.unconfirmed: list[str] = []
         """The names of the replicas in `waited_out`."""
         self.failed: list[str] = []
-        """The names of replicas that could not carry out the change."""
+        """The names of replicas that could not apply the change."""
         self.reached = 1
-        """How many replicas have carried the change out, including this one."""
+        """The number of replicas that have applied the change, including this one."""
 
     @property
     def relies_on_leases(self) -> bool:
-        """Whether the barrier ended because leases ended, not because every replica confirmed."""
+        """Whether the barrier ended because leases expired rather than with all confirmations."""
         return bool(self.waited_out) or self._unknown_until > -math.inf
 
     def next_end(self, now: float, extra: float = 0.0) -> float | None:
-        """Return the end of the next lease to wait for; None if there is none.
-        Replicas that are not silent get extra seconds for the change itself.
+        """Return when the next lease to wait for expires; None if there is none. Running replicas
+        get `extra` seconds to apply the change.
         """
         ends = [self._unknown_until] if now < self._unknown_until else []
         for instance, until in [*self._waiting.items()]:
             peer = self._peers.all().get(instance)
-            if peer is None:  # it has stopped, and has no lease left
+            if peer is None:  # stopped, without a lease
                 del self._waiting[instance]
                 continue
             end = until + extra
             if peer.is_silent(now):
-                # It may have renewed its lease while the change took its time.
+                # It may have renewed its lease while applying the change.
                 end = max(until, peer.seen_at + self._leases_timeout) if extra else until
             gates = self._confirmation(peer.status)
             if gates is None and now < end:
@@ -249,7 +251,7 @@ class FleetBarrier:
         return min(ends, default=None)
 
     def _confirmation(self, status: ReplicaStatus) -> list[str] | None:
-        """Return the gates that a replica has waited out; None if it has not confirmed."""
+        """Return the gates whose leases a replica waited out; None if it has not confirmed."""
         if status.epoch != self.event.epoch.hex():
             return None
         gates = status.confirmed.get(self.event.nonce.hex())
@@ -258,6 +260,6 @@ class FleetBarrier:
         through = status.confirmed_through
         if through is None or through[0] < self.event.sequence:
             return None
-        # The number alone might belong to an event that Redis has since lost.
+        # The number alone could be that of an event that Redis has since lost.
         position = LogPosition(self.event.epoch, through[0], bytes.fromhex(through[1]))
         return [] if position == self.event or self._has_event(position) else None

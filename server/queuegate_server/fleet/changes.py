@@ -1,4 +1,4 @@
-"""Changes in all replicas of a fleet and their gates."""
+"""Changes to all replicas of a fleet and their gates."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Coroutine
@@ -17,21 +17,20 @@ if TYPE_CHECKING:
 RELOAD_SECONDS: Final = 60.0
 """How long other replicas may take to read the policy."""
 ATTEMPTS: Final = 3
-"""How many times a change is appended if its event is lost before being confirmed."""
+"""How many times a change is appended if its event is lost before it is confirmed."""
 MAX_AT_ONCE: Final = 256
-"""The maximum number of changes being carried out or appended at once."""
+"""The maximum number of changes in progress."""
 POLL_SECONDS: Final = 0.02
-"""The pause between heartbeats that ask for confirmations: Redis cannot wait for a field of a
-hash."""
+"""The pause between heartbeats that poll for confirmations: Redis cannot block on a hash field."""
 
 
 class FleetChanges:
-    """Carries changes out here, appends them to the fleet's events, and waits for the others."""
+    """Applies changes locally, appends them to the event log, and waits for the other replicas."""
 
     def __init__(
         self, member: FleetMember, local: LocalChanges, clock: Callable[[], float]
     ) -> None:
-        """Use this replica, the changes in its process, and the clock of the leases."""
+        """Make changes through this replica and its process; the clock is that of the leases."""
         self._member = member
         self._session = member.session
         self._local = local
@@ -41,7 +40,7 @@ class FleetChanges:
     async def invalidate(
         self, partition: str, users: Collection[str], *, wait: bool
     ) -> InvalidationResult:
-        """Invalidate groups, as `queuegate_server.sync.changes.Changes` describes."""
+        """Invalidate groups; see `queuegate_server.sync.changes.Changes`."""
         invalidated = 0
 
         async def invalidate() -> None:
@@ -53,7 +52,7 @@ class FleetChanges:
         return InvalidationResult(invalidated, barrier.event.cursor, barrier.waited_out)
 
     async def reload(self, *, wait: bool) -> ReloadResult:
-        """Read the policy again, as `queuegate_server.sync.changes.Changes` describes."""
+        """Reload the policy; see `queuegate_server.sync.changes.Changes`."""
         change = Change("reload", is_awaited=wait)
         states: list[ReloadState] = []
 
@@ -65,13 +64,13 @@ class FleetChanges:
         except NotReached as error:
             if not states or states[-1].succeeded:
                 raise
-            # Errors in the files come first: until they are fixed, there is nothing to distribute.
+            # Report errors in the files: until they are fixed, there is nothing to distribute.
             return ReloadResult(states[-1], None, (), [str(error)])
         disagreeing = self._disagreeing(barrier)
         return ReloadResult(states[-1], barrier.event.cursor, barrier.waited_out, disagreeing)
 
     def _disagreeing(self, barrier: FleetBarrier) -> list[str]:
-        """Return how replicas differ from this one after a reload."""
+        """Return the replicas that differ from this one after a reload, in sentences."""
         own = self._member.status.checksum
         disagreeing = [
             f"replica {name!r} cannot load its policy: check its log" for name in barrier.failed
@@ -98,10 +97,8 @@ class FleetChanges:
         wait: bool,
         seconds: float = 0.0,
     ) -> FleetBarrier:
-        """Carry a change out here with `take_effect`, and in the other replicas, which takes a few
-        seconds; repeat it if Redis loses its event before all have confirmed it.
-
-        Raises NotReached.
+        """Apply a change here with `take_effect` and in the other replicas, which may each take
+        `seconds`. Retry if Redis loses the event before all have confirmed it. Raises NotReached.
         """
         if len(self._work) >= MAX_AT_ONCE:
             raise NotReached("too many changes are in progress, and nothing was changed: try again")
@@ -119,7 +116,7 @@ class FleetChanges:
         raise self._not_reached(change, reached, cause)
 
     async def _shielded(self, work: Coroutine[Any, Any, FleetBarrier]) -> FleetBarrier:
-        """Finish work even if its call is cancelled: part of it may have taken effect."""
+        """Finish work even if its RPC is cancelled: it may have partly taken effect."""
         task = asyncio.create_task(work)
         self._work.add(task)
         task.add_done_callback(self._ended)
@@ -128,37 +125,36 @@ class FleetChanges:
     def _ended(self, task: asyncio.Task[Any]) -> None:
         self._work.discard(task)
         if not task.cancelled():
-            task.exception()  # its caller may be gone
+            task.exception()  # mark as retrieved: the caller may be gone
 
     async def _append_effect(
         self, change: Change, take_effect: Callable[[], Awaitable[None]]
     ) -> FleetBarrier:
-        """Carry a change out here, and append its event. Raises StoreUnavailable."""
+        """Apply a change here and append its event. Raises StoreUnavailable."""
         pending = self._session.fence.begin(change.partition, change.users)
         event = None
         try:
             await take_effect()
             event = await self._append(change)
         except StoreUnavailable:
-            self._member.send_later(change)  # here: the caller may be gone
+            self._member.send_later(change)  # not in the caller, which may be gone
             raise
         finally:
             self._session.fence.end(pending, event)
         return self._session.barrier(event, self._clock())
 
     async def _append(self, change: Change) -> LogPosition:
-        """Append an event. Raises StoreUnavailable."""
         try:
             return await self._member.append(change)
         except StoreUnavailable:
-            # Redis may have another history by now, which this replica has yet to follow.
+            # Redis may have a new history that this replica does not follow yet.
             await self._member.heartbeat()
             self._check_redis()
             return await self._member.append(change)
 
     async def _has_reached_all(self, change: Change, barrier: FleetBarrier, seconds: float) -> bool:
-        """Wait until all others have carried a change out, and if it is awaited, until no gate here
-        decides without it. Return False if Redis has lost the event. Raises StoreUnavailable.
+        """Wait until all other replicas have applied a change and, if it is awaited, all local
+        gates as well. Return False if Redis has lost the event. Raises StoreUnavailable.
         """
         gates = asyncio.create_task(self._local.gates_follow()) if change.is_awaited else None
         try:
@@ -166,7 +162,7 @@ class FleetChanges:
                 await asyncio.sleep(POLL_SECONDS)
                 await self._member.heartbeat()
                 if not self._session.log.contains(barrier.event):
-                    # This replica may have lost the order briefly, and follows it again.
+                    # This replica may have lost the history briefly and rejoined.
                     await self._member.heartbeat()
                 self._check_redis()
                 if not self._session.log.contains(barrier.event):
@@ -178,12 +174,11 @@ class FleetChanges:
                 gates.cancel()
 
     def _check_redis(self) -> None:
-        """Raise StoreUnavailable if Redis has not answered the last heartbeat."""
+        """Raise StoreUnavailable if the last heartbeat failed."""
         if self._member.error is not None:
             raise self._member.error from None
 
     def _not_reached(self, change: Change, reached: int, cause: str) -> NotReached:
-        """Return the error for the caller."""
         total = 1 + len(self._session.peers.all())
         what = "reload" if change.is_reload else "invalidation"
         reach = f"{reached} of {total} replicas"

@@ -1,4 +1,4 @@
-"""The changes that a replica has confirmed and reports with each heartbeat."""
+"""Confirmed changes, which a replica reports with each heartbeat."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -8,12 +8,12 @@ from queuegate_server.fleet.barrier import LEASES_TIMEOUT
 from queuegate_server.fleet.keys import NONCE_BYTES, LogPosition
 
 CONFIRMED_SECONDS: Final = LEASES_TIMEOUT + 3.0
-"""How long a replica reports that it has confirmed a change: longer than the others wait for it."""
+"""How long a confirmation is reported: longer than other replicas wait for it."""
 MAX_CONFIRMED_BYTES: Final = 48 * 1024
-"""The maximum size of the reported confirmations. Beyond it, the oldest are left out: a barrier
-that waits for one of those waits for leases to end."""
+"""The maximum size of the reported confirmations. Beyond it, the oldest are dropped, and barriers
+that need them wait for leases to expire."""
 MAX_NAMED: Final = 20
-"""The maximum number of gates named in each confirmation."""
+"""The maximum number of gates named in a confirmation."""
 
 
 class _Confirmation(NamedTuple):
@@ -23,36 +23,36 @@ class _Confirmation(NamedTuple):
 
     @property
     def size(self) -> int:
-        """The approximate number of bytes that it takes up in a status."""
+        """The approximate size within a status, in bytes."""
         nonce = 2 * NONCE_BYTES + len('"",')
         return nonce * (1 + self.has_failed) + len(json.dumps(self.waited_out)) + 1
 
 
 class Confirmations:
-    """The changes that neither the replica nor any of its gates decides without."""
+    """Changes in effect in this replica and all of its gates."""
 
     def __init__(self) -> None:
-        """Confirm nothing."""
+        """Start without confirmations."""
         self.through: tuple[int, str] | None = None
         """The event up to which all changes are confirmed, as in `ReplicaStatus`."""
         self._confirmed: dict[bytes, _Confirmation] = {}
-        """The confirmations by nonce, oldest first."""
+        """Confirmations by nonce, oldest first."""
         self._bytes = 0
 
     @property
     def waited_out(self) -> Mapping[str, Sequence[str]]:
-        """The gates that were waited out, by the nonce of each change in hexadecimal."""
+        """Gates that did not confirm before their leases expired, by hexadecimal nonce."""
         return {nonce.hex(): each.waited_out for nonce, each in self._confirmed.items()}
 
     @property
     def failed(self) -> Sequence[str]:
-        """The nonces of the changes that could not be carried out."""
+        """The nonces of changes that could not be applied."""
         return [nonce.hex() for nonce, each in self._confirmed.items() if each.has_failed]
 
     def add(
         self, nonce: bytes, waited_out: Sequence[str], now: float, *, has_failed: bool = False
     ) -> None:
-        """Confirm the change of the event with this nonce, or that it could not be carried out."""
+        """Confirm the change with this nonce, or report that it could not be applied."""
         more = len(waited_out) - MAX_NAMED
         names = [*waited_out[:MAX_NAMED], *([f"{more} more"] if more > 0 else [])]
         self._confirmed[nonce] = confirmation = _Confirmation(now, names, has_failed)
@@ -65,13 +65,13 @@ class Confirmations:
             self.through = event.sequence, event.nonce.hex()
 
     def clear(self) -> None:
-        """Confirm nothing: events are missing."""
+        """Withdraw all confirmations, because events are missing."""
         self.through = None
         self._confirmed.clear()
         self._bytes = 0
 
     def expire(self, now: float) -> None:
-        """Leave out confirmations that nobody waits for, and the oldest if there are too many."""
+        """Drop expired confirmations, and the oldest if they take too much space."""
         for nonce, each in [*self._confirmed.items()]:
             if each.at > now - CONFIRMED_SECONDS and self._bytes <= MAX_CONFIRMED_BYTES:
                 break

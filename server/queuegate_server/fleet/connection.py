@@ -1,6 +1,6 @@
-"""The connection of a replica to Redis or Valkey: one server, sentinels or a cluster.
+"""A replica's connection to Redis or Valkey: a single server, Sentinel or a cluster.
 
-Nothing is retried here: each command has a time budget, and its caller can do without Redis.
+Nothing is retried: each command has a timeout, and callers can do without Redis.
 """
 
 import asyncio
@@ -32,27 +32,27 @@ _LOG = logging.getLogger("queuegate_server.fleet.connection")
 CONNECT_TIMEOUT: Final = 2.0
 MAX_CONNECTIONS: Final = 32
 LATE_TIMER_TOLERANCE: Final = 0.002
-"""Seconds. A timer that fires later than this shows that the process was busy, so Redis may not be
-to blame."""
+"""Seconds. A timer that fires later than this was delayed by a busy process, so a timeout may not
+be the fault of Redis."""
 MAX_EXTENSIONS: Final = 20
-"""How many times a budget is restarted because the process was busy."""
+"""How many times a timeout is restarted because the process was busy."""
 PROBE_INTERVAL: Final = 5.0
-"""Seconds between two attempts to find out why no connection gets an answer."""
+"""The minimum number of seconds between two probes for a wrong scheme in `fleet.url`."""
 
 
 class StoreUnavailable(Exception):
-    """A command got an error, or no answer in time. Redis may still have executed it."""
+    """A command failed or timed out. Redis may have executed it nevertheless."""
 
 
 class StoreRefusal(StoreUnavailable):
-    """Redis refuses a command, or `fleet.url` is wrong: an operator has to change something."""
+    """Redis refuses a command, or `fleet.url` is wrong. An operator must intervene."""
 
 
 class Script:
-    """A Lua script, sent once to each server and then named by its hash."""
+    """A Lua script, sent to each server once and then run by its hash."""
 
     def __init__(self, text: str) -> None:
-        """Keep the text."""
+        """Hash the text."""
         self.text: Final = text
         self.sha: Final = hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest()
 
@@ -61,7 +61,7 @@ class StoreConnection:
     """Runs commands on Redis. Used from one event loop."""
 
     def __init__(self, fleet: Fleet, tag: str, refusals: Refusals) -> None:
-        """Do not connect yet. All keys share this hash tag, which selects a node of a cluster."""
+        """Do not connect yet. All keys share the hash tag `tag`, which selects the cluster node."""
         self._refusals = refusals
         self.tag: Final = tag
         self._fleet = fleet
@@ -72,10 +72,10 @@ class StoreConnection:
         self._probe: asyncio.Task[str] | None = None
         self._probed_at = -math.inf
         self._mistake = ""
-        """The fault in `fleet.url`, while no connection gets an answer."""
+        """The mistake in `fleet.url` that makes all connections fail."""
 
     async def execute(self, *command: str | bytes | float, seconds: float) -> Any:
-        """Run a command within a budget that exceeds its blocking time. Raises StoreUnavailable."""
+        """Run a command. The timeout must exceed its blocking time. Raises StoreUnavailable."""
         return await self._guarded(lambda: self._run(*command), str(command[0]), seconds)
 
     async def run_script(
@@ -86,7 +86,7 @@ class StoreConnection:
         *,
         seconds: float,
     ) -> Any:
-        """Run a script, as `execute` runs a command."""
+        """Run a script. Raises StoreUnavailable."""
 
         async def run() -> Any:
             try:
@@ -99,7 +99,9 @@ class StoreConnection:
     async def pipeline(
         self, commands: Sequence[Sequence[str | bytes | float]], *, seconds: float
     ) -> list[Any]:
-        """Run several commands at once, as `execute` runs one. If one fails, the call fails."""
+        """Run several commands in one round trip; fail if any of them fails. Raises
+        StoreUnavailable.
+        """
 
         async def run() -> list[Any]:
             pipe = self._client.pipeline(transaction=False)
@@ -112,8 +114,8 @@ class StoreConnection:
         return answers
 
     async def warm(self, count: int, *, seconds: float) -> None:
-        """Open connections in advance, outside of later budgets. Raises StoreUnavailable."""
-        # Each command in progress has its own connection.
+        """Open connections so that later commands need not. Raises StoreUnavailable."""
+        # Each concurrent command uses its own connection.
         answers = await asyncio.gather(
             *(self.execute("PING", seconds=seconds) for _ in range(count)), return_exceptions=True
         )
@@ -122,10 +124,9 @@ class StoreConnection:
                 raise answer
 
     def reconnect(self) -> None:
-        """Abandon all connections, failing their commands, because Redis does not answer: sentinels
-        or the cluster may have replaced the server, which the driver does not notice while it has a
-        connection to it. A sentinel that hangs uses up the whole budget, so another one is asked
-        first from now on.
+        """Close all connections, failing their commands, because Redis does not respond. The master
+        may have been replaced, which the driver does not notice while it has a connection. A hung
+        sentinel uses up the whole timeout, so the next one is queried first from now on.
         """
         task = asyncio.create_task(_close(self._client, *self._sentinels))
         self._closing.add(task)
@@ -147,19 +148,19 @@ class StoreConnection:
             return await client.execute_command(*command)  # type: ignore[no-untyped-call]
         if not client.nodes_manager.slots_cache:
             await client.initialize()
-        # The driver would ask the cluster where the keys of a script or a stream are.
+        # Without a target, the driver queries the cluster for the keys of a script or stream.
         node = client.get_node_from_key(self.tag)
         return await client.execute_command(*command, target_nodes=node)
 
     async def _guarded(
         self, run: Callable[[], Awaitable[Any]], command: str, seconds: float, key: str = ""
     ) -> Any:
-        """Run a command, which `key` distinguishes from others. Raises StoreUnavailable."""
+        """Run a command; `key` identifies it among refusals. Raises StoreUnavailable."""
         task = asyncio.ensure_future(run())
         try:
             is_done = await _done_within(task, seconds)
         finally:
-            # The driver closes a connection whose answer is outstanding.
+            # The driver closes connections with a pending reply.
             task.cancel()
         if not is_done:
             raise self._unanswered(f"no answer within {seconds:g} s")
@@ -175,7 +176,7 @@ class StoreConnection:
         return answer
 
     def _unanswered(self, text: str) -> StoreUnavailable:
-        """Return the error of a command, and find out whether `fleet.url` is wrong about TLS."""
+        """Return the error of a command, and probe for a wrong scheme in `fleet.url`."""
         if self._mistake:
             return StoreRefusal(self._mistake)
         now = asyncio.get_running_loop().time()
@@ -241,18 +242,18 @@ class StoreConnection:
 
 @dataclass
 class _FileCredentials(CredentialProvider):
-    """What a connection presents to Redis; the password is read again for each connection."""
+    """Credentials for Redis. Each connection reads the password file again."""
 
     username: str | None
     password_file: Path
     threads: AbandonableThreadPool
 
     def get_credentials(self) -> tuple[str] | tuple[str, str]:
-        """Read the password; blocks. Raises OSError, or ValueError if the file has none."""
+        """Read the password. Blocks. Raises OSError, or ValueError if there is no password."""
         content = read_regular(self.password_file, MAX_SECRET_BYTES)
         try:
             password = content.removesuffix(b"\n").removesuffix(b"\r").decode()
-        except UnicodeDecodeError:  # its text quotes a byte of the password
+        except UnicodeDecodeError:  # the message would quote a byte of the password
             raise ValueError(f"{self.password_file} is not UTF-8") from None
         if not password:
             raise ValueError(f"{self.password_file} contains no password")
@@ -272,7 +273,7 @@ async def _close(*clients: redis.asyncio.Redis | redis.asyncio.RedisCluster) -> 
 
 
 async def _done_within(task: "asyncio.Future[Any]", seconds: float) -> bool:
-    """Return whether a task is done in time. If the loop is late, an answer may be waiting."""
+    """Return whether a task finishes in time. A late loop may not have read the reply yet."""
     loop = asyncio.get_running_loop()
     for _ in range(MAX_EXTENSIONS):
         due = loop.time() + seconds

@@ -1,9 +1,8 @@
-"""What the Redis driver lacks: bounds on replies, and name lookups that cannot hang the process.
+"""Extensions of the Redis driver: bounded replies, and DNS lookups that cannot hang the process.
 
-Scripts already ask for no more than a few MiB. The bounds hold for every command, and for a server
-that only pretends to be Redis. Names are looked up in separate threads, because a lookup may hang
-forever: asyncio's threads are for files, and the process waits for them when it exits, as it does
-for uvloop's lookups.
+The scripts return a few MiB at most, but the bounds apply to every command and also to a server
+that is not Redis. DNS lookups use threads of their own because a lookup may hang forever, and the
+process waits for asyncio's threads and uvloop's lookups when it exits.
 """
 
 import asyncio
@@ -25,15 +24,15 @@ from queuegate_server.runtime.threads import (
 
 MAX_REPLY_BYTES: Final = 4 * 1024 * 1024
 MAX_REPLY_ITEMS: Final = 30_000
-"""The maximum number of values in a reply. COMMAND, which is sent to a cluster, returns 12 000."""
+"""The maximum number of values in a reply. COMMAND, sent to clusters only, returns 12 000."""
 MAX_REPLY_DEPTH: Final = 16
 STEP_ITEMS: Final = 100
-"""The number of values parsed between two pauses, in which calls are answered."""
+"""The number of values parsed before yielding to the event loop."""
 _THREADS: Final = AbandonableThreadPool(4, "fleet-lookup")
 
 
 class ReplyTooLarge(InvalidResponse):
-    """A reply is larger than any that a replica asks for. The connection is closed."""
+    """A reply is larger than any that a replica requests. The connection is closed."""
 
     def __init__(self) -> None:
         """Name the bounds."""
@@ -44,7 +43,7 @@ class ReplyTooLarge(InvalidResponse):
 
 
 class _BoundedParser(_AsyncRESP2Parser):
-    """Parses replies, and rejects one that is too large before reading it."""
+    """A parser that rejects an oversized reply before reading it."""
 
     _bytes_left = 0
     _items_left = 0
@@ -85,7 +84,7 @@ class _BoundedParser(_AsyncRESP2Parser):
 async def addresses(
     host: str, port: int, threads: AbandonableThreadPool = _THREADS
 ) -> Sequence[str]:
-    """Return the addresses of a host, at least one, looked up in these threads. Raises OSError."""
+    """Resolve a host in these threads; return at least one address. Raises OSError."""
     try:
         return await look_up_host(threads, host, port)
     except (StillRunning, AllThreadsHang):
@@ -93,7 +92,7 @@ async def addresses(
 
 
 class _OwnLookup:
-    """A connection that looks up its host in these threads, not in the event loop."""
+    """A connection that resolves its host in these threads rather than in the event loop."""
 
     host: str
     port: int
@@ -130,7 +129,7 @@ _CLASSES: Final[dict[type, type]] = {
 
 
 def adapt(*clients: "redis.asyncio.Redis | redis.asyncio.RedisCluster") -> None:
-    """Make all later connections of clients bound their replies and look up names in threads."""
+    """Make all new connections of clients bound replies and resolve names in these threads."""
     for client in clients:
         if isinstance(client, redis.asyncio.RedisCluster):
             nodes = client.nodes_manager

@@ -1,7 +1,7 @@
-"""The events of a fleet and the statuses of its replicas, as they are written to Redis.
+"""Encoding of fleet events and replica statuses in Redis.
 
-Each carries a MAC under a key that only replicas have. An event's MAC also covers its place in the
-order, so that nobody else can move, replace or omit an event.
+Each value is authenticated with a MAC under a key that only replicas have. An event's MAC also
+covers its position in the log, so nobody else can move, replace or omit an event.
 """
 
 import json
@@ -14,46 +14,47 @@ from queuegate_server.sync.change_log import MAX_INVALIDATED
 
 MAX_STATUS_BYTES: Final = 64 * 1024
 MAX_NAMES_BYTES: Final = 16 * 1024
-"""The maximum size of all names in one event. More names count as all users of the partition."""
+"""The maximum total size of the names in an event. Beyond it, the event covers all users of the
+partition."""
 
 
 EntryId = tuple[int, int]
-"""The number of an event, and 0. Entries with other ids were written by others."""
+"""The number of an event, and 0. Other ids were not written by replicas."""
 
 
 class MalformedValue(Exception):
-    """A value is not one that a replica of this fleet has written."""
+    """A value was not written by a replica of this fleet."""
 
 
 class MalformedEntry(MalformedValue):
-    """An entry of the stream is not an event that a replica of this fleet has written."""
+    """A stream entry was not written by a replica of this fleet."""
 
     def __init__(self, entry_id: EntryId, fault: str) -> None:
-        """Name the entry by its id; the fault is the rest of a sentence about it."""
+        """Identify the entry; the fault is a predicate that completes the message."""
         super().__init__(f"the entry {entry_id[0]}-{entry_id[1]} of the events {fault}")
         self.entry_id: Final = entry_id
 
 
 class Change(NamedTuple):
-    """Something that all replicas must do. A replica that does not know the kind joins again, and
-    so invalidates all groups and reads its policy.
+    """A change that all replicas must apply. A replica that does not know its kind rejoins, and
+    thereby invalidates all groups and reloads its policy.
     """
 
     kind: Literal["invalidate", "reload"]
     partition: str = ""
     users: frozenset[str] = frozenset()
-    """The users whose groups are invalid; empty for all of the partition."""
+    """The users whose groups are invalid; empty for the whole partition."""
     is_awaited: bool = False
-    """Whether replicas must confirm that none of their gates decides from the state before."""
+    """Whether replicas must confirm that none of their gates uses pre-change state."""
 
     @property
     def is_reload(self) -> bool:
-        """Whether the policy must be read again; otherwise, groups are invalid."""
+        """Whether the policy must be reloaded; if not, groups are invalidated."""
         return self.kind == "reload"
 
     @classmethod
     def invalidate(cls, partition: str, users: Collection[str], *, is_awaited: bool) -> "Change":
-        """Return the invalidation of these users, or of all users if too many are named."""
+        """Return the invalidation of these users, or of all users if the names are too many."""
         named = frozenset(users)
         size = sum(len(name.encode()) for name in named)
         if len(named) > MAX_INVALIDATED or size > MAX_NAMES_BYTES:
@@ -62,29 +63,29 @@ class Change(NamedTuple):
 
 
 class Event(NamedTuple):
-    """A change at its place in the order."""
+    """A change with its position in the log."""
 
     position: LogPosition
     previous: bytes
-    """The nonce of the event before it."""
+    """The nonce of the preceding event."""
     change: Change
 
 
 def encode_change(change: Change) -> bytes:
-    """Return a change as it is written."""
+    """Encode a change for Redis."""
     value = change._asdict() | {"users": sorted(change.users)}
     return json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode()
 
 
 def event_parts(position: LogPosition, previous: bytes, content: bytes) -> Sequence[bytes]:
-    """Return all that the MAC of an event covers."""
+    """Return the parts of an event covered by its MAC."""
     return (position.epoch, b"%d" % position.sequence, position.nonce, previous, content)
 
 
 def decode_event(
     signer: Signer, epoch: bytes, entry_id: EntryId, fields: Mapping[bytes, bytes]
 ) -> Event:
-    """Return an entry of the stream as an event. Raises MalformedEntry."""
+    """Decode a stream entry. Raises MalformedEntry."""
     sequence, sub = entry_id
     try:
         position = LogPosition(epoch, sequence, fields[b"id"])
@@ -101,72 +102,72 @@ def decode_event(
 
 
 class LogState(NamedTuple):
-    """What Redis has."""
+    """The state of the fleet in Redis."""
 
     epoch: bytes
     """Identifies the history; empty if there is none."""
     head: LogPosition | None
-    """The newest event; None if there is no history, or it is damaged."""
+    """The newest event; None if there is no history or it is damaged."""
     statuses: "Sequence[ReplicaStatus]"
     has_appended: bool = False
     is_complete: bool = True
-    """Whether it has the statuses of all replicas; False if somebody else has written too many."""
+    """Whether `statuses` covers all replicas; False if an outsider has written too many."""
     clock: tuple[float, float] | None = None
     """See `ReplicaStatus`."""
 
 
 @dataclass(frozen=True)
 class ReplicaStatus:
-    """What a replica reports about itself with each heartbeat."""
+    """A replica's report about itself, sent with each heartbeat."""
 
     instance: str
     """Identifies the process."""
     name: str
     serial: int
-    """The number of this status: later ones have higher numbers."""
+    """A number that increases with each status."""
     version: str = ""
     epoch: str = ""
-    """The history that it follows, in hexadecimal, or empty."""
+    """The history followed, in hexadecimal; empty if none."""
     epoch_age: float = 0.0
-    """The minimum number of seconds for which this history has existed."""
+    """The minimum age of this history, in seconds."""
     sequence: int = 0
-    """The number of the newest event that it has applied."""
+    """The number of the newest applied event."""
     confirmed_through: tuple[int, str] | None = None
-    """The number of an event and its nonce in hexadecimal: all changes up to it are confirmed."""
+    """The number and hexadecimal nonce of the event up to which all changes are confirmed."""
     confirmed: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    """The nonces of confirmed changes, each with the gates that were waited out."""
+    """Nonces of confirmed changes, each with the gates whose leases had to expire first."""
     failed: Sequence[str] = field(default_factory=list)
-    """The nonces of changes that it could not carry out: its policy file is not valid."""
+    """Nonces of changes that could not be applied because the policy file is invalid."""
     revision: int = 0
     checksum: str = ""
-    """The checksum of its policy; empty while it has none."""
+    """The checksum of the policy; empty if none is loaded."""
     gates: int = 0
     clock: tuple[float, float] | None = None
-    """The minimum and maximum seconds by which its wall clock is ahead of Redis's."""
+    """Bounds in seconds on how far the wall clock is ahead of Redis's."""
     problem: str = ""
-    """What Redis refuses to do for it, as a sentence."""
+    """The commands that Redis refuses, in sentences."""
     is_starting: bool = False
     has_left: bool = False
-    """Whether it has stopped, and neither it nor any of its gates has a lease left."""
+    """Whether the replica has stopped, and neither it nor any of its gates has a lease left."""
 
 
 _STATUS_FIELDS: Final = frozenset(ReplicaStatus.__dataclass_fields__)
 
 
 def encode_status(signer: Signer, status: ReplicaStatus) -> bytes:
-    """Return a status as it is written."""
+    """Encode a status for Redis."""
     content = json.dumps(asdict(status), separators=(",", ":")).encode()
     return signer.mac(content) + content
 
 
 def decode_status(signer: Signer, data: bytes) -> ReplicaStatus:
-    """Return a status that was read. Raises MalformedValue."""
+    """Decode a status. Raises MalformedValue."""
     mac, content = data[:MAC_BYTES], data[MAC_BYTES:]
     if len(data) > MAX_STATUS_BYTES or not signer.is_valid(mac, content):
         raise MalformedValue("a status was not written by a replica of this fleet")
     try:
         written: dict[str, Any] = json.loads(content)
-        # A later version may write more fields.
+        # Newer versions may write more fields.
         known = {name: value for name, value in written.items() if name in _STATUS_FIELDS}
         if through := known.get("confirmed_through"):
             known["confirmed_through"] = (through[0], through[1])

@@ -1,8 +1,7 @@
-"""Refuses shared groups that a change has invalidated: in Redis, and in gates that come from
-another replica.
+"""Rejection of invalidated shared groups, in Redis and in gates that move from another replica.
 
-Groups of other replicas are judged by the events that were applied. A change by this replica
-invalidates groups before its event is applied; until then, old groups must not come back.
+Groups of other replicas are validated against the applied events. A change made by this replica
+invalidates groups before its event is applied; until then, old groups must not return.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -18,49 +17,49 @@ from queuegate_server.sync.session import NOTHING_KEPT, KeptGroups
 
 @dataclass(eq=False)
 class PendingInvalidation:
-    """A change whose event has yet to be applied here: no shared groups of its users are used."""
+    """A change whose event has not been applied here; its users' shared groups are rejected."""
 
     invalidated: StateChange
     event: LogPosition | None = None
     """The event of the change; None while it has not been appended."""
 
     def covers(self, partition: str, user: str) -> bool:
-        """Return whether the groups of a user are refused."""
+        """Return whether a user's groups are rejected."""
         name, users = self.invalidated
         return partition == name and (not users or user in users)
 
 
 class OrderFence:
-    """Implements `shared_groups.Fence` and `FleetEvents` from the events that were applied."""
+    """Implementation of `shared_groups.Fence` and `FleetEvents` on the applied events."""
 
     def __init__(self, log: ReplicaLog, unsent: Collection[object]) -> None:
-        """Start without pending changes. While some are unsent, no shared groups are used."""
+        """Start without pending changes. While any change is unsent, no shared groups are used."""
         self._log: Final = log
         self._unsent = unsent
         self._pending: set[PendingInvalidation] = set()
 
     @property
     def position(self) -> LogPosition | None:
-        """The newest event that was applied; None while groups cannot be judged."""
+        """The newest applied event; None while groups cannot be validated."""
         return None if self._unsent else self._log.position
 
     def accepts(self, partition: str, user: str, since: LogPosition) -> bool:
-        """Return whether groups that were looked up at a position are still valid."""
+        """Return whether groups looked up at a position are still valid."""
         if self._unsent or not self._log.accepts(partition, user, since):
             return False
         return not any(each.covers(partition, user) for each in self._unapplied())
 
     @property
     def cursor(self) -> cursor_pb2.Cursor | None:
-        """The position as callers know it."""
+        """The position as sent to callers."""
         return None if self.position is None else self.position.cursor
 
     def kept_groups(
         self, request: sync_pb2.SyncOpen, fingerprints: Mapping[str, bytes]
     ) -> KeptGroups:
-        """Return the groups that a caller may keep, as `FleetEvents` describes. They were valid at
-        its fleet cursor, and still are if this replica knows all events since then, none of them
-        invalidates the user, and both replicas use the same resolver settings.
+        """Return the groups that a gate may keep; see `FleetEvents`. Groups that were valid at the
+        gate's fleet cursor still are if this replica knows all events since then, none of them
+        invalidates the user, and both replicas have the same resolver settings.
         """
         theirs = {each.partition: each.resolver_fingerprint for each in request.held}
         kept = {name for name, own in fingerprints.items() if own and theirs.get(name) == own}
@@ -72,27 +71,27 @@ class OrderFence:
         return KeptGroups(sorted(kept), [event for event in events if event.partition in kept])
 
     def since(self, cursor: cursor_pb2.Cursor) -> Sequence[StateChange] | None:
-        """Return the changes since an event; None while groups from then cannot be judged."""
+        """Return the changes since an event; None if groups from then cannot be validated."""
         events = self._log.since(LogPosition.of_cursor(cursor.epoch, cursor.sequence))
         if events is None or self._unsent:
             return None
         return [*events, *(each.invalidated for each in self._unapplied())]
 
     def begin(self, partition: str, users: Collection[str]) -> PendingInvalidation:
-        """Refuse the groups of these users, or of the partition if none is named."""
+        """Reject the groups of these users, or of the whole partition if `users` is empty."""
         pending = PendingInvalidation(StateChange(partition, frozenset(users)))
         self._pending = {*self._unapplied(), pending}
         return pending
 
     def end(self, pending: PendingInvalidation, event: LogPosition | None = None) -> None:
-        """Accept groups again: now, or as soon as an event has been applied."""
+        """Accept groups again, either now or once an event has been applied."""
         if event is None:
             self._pending.discard(pending)
         else:
             pending.event = event
 
     def _unapplied(self) -> Collection[PendingInvalidation]:
-        """Return the changes whose event has not been applied, and may still be."""
+        """Return the changes whose event may yet be applied."""
         position = self._log.position
         if position is not None:
             self._pending = {

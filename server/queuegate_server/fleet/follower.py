@@ -1,4 +1,4 @@
-"""Reads the fleet's events, and carries out what `FleetSession` decides about them."""
+"""The consumer of the fleet's events: I/O for the decisions of `FleetSession`."""
 
 import asyncio
 import contextlib
@@ -21,7 +21,7 @@ RETRY_SECONDS: Final = 0.2
 
 
 class Follower:
-    """Waits for events and carries them out. Used from one event loop."""
+    """A loop that waits for events and applies them. Used from one event loop."""
 
     def __init__(
         self,
@@ -31,7 +31,7 @@ class Follower:
         clock: Callable[[], float],
         wake: Callable[[], None],
     ) -> None:
-        """Follow nothing yet; `wake` causes a heartbeat to be sent soon."""
+        """Follow nothing yet; `wake` triggers a heartbeat."""
         self._session = session
         self._stream = stream
         self._local = local
@@ -43,7 +43,7 @@ class Follower:
         session.lease.on_end(self._lease_ended)
 
     async def run(self) -> None:
-        """Apply each event of the history that is followed."""
+        """Apply events as they arrive, whenever a history is followed."""
         while True:
             await self._following.wait()
             position = self._session.log.position
@@ -66,7 +66,7 @@ class Follower:
                 await self.stop(self._session.stop("an event cannot be applied"))
 
     async def join(self, join: Join) -> None:
-        """Follow a history from now on."""
+        """Start following a history."""
         if join.missed is None:
             for partition in [*self._local.partitions]:
                 await self._local.invalidate_cache(partition, ())
@@ -80,7 +80,7 @@ class Follower:
         _LOG.info("following the fleet", extra={"sequence": join.head.sequence})
 
     async def stop(self, loss: Loss) -> None:
-        """Log a loss, and begin another history if necessary. Raises StoreUnavailable."""
+        """Log a loss, and start a new history if necessary. Raises StoreUnavailable."""
         _LOG.warning(
             "stopped following the fleet, so cached groups are looked up again: %s", loss.cause
         )
@@ -89,7 +89,7 @@ class Follower:
             await self._stream.begin(loss.begin)
 
     async def catch_up(self, changes: Collection[tuple[bytes, int]]) -> None:
-        """Wait until changes have taken effect here, for at most 50 ms."""
+        """Wait up to 50 ms for changes to take effect here."""
         missing = {LogPosition.of_cursor(*each) for each in changes}
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(CATCH_UP_SECONDS):
@@ -97,13 +97,13 @@ class Follower:
                     await self._applied.wait()
 
     async def close(self) -> None:
-        """Cancel what is being carried out."""
+        """Cancel all work in progress."""
         for task in self._work:
             task.cancel()
         await asyncio.gather(*self._work, return_exceptions=True)
 
     async def _receive(self, event: Event) -> bool:
-        """Carry an event out. Return False if it does not fit. Raises StoreUnavailable."""
+        """Apply an event; return False if it is out of order. Raises StoreUnavailable."""
         receipt = self._session.receive(event)
         if not isinstance(receipt, Receipt):
             if receipt is not None:
@@ -125,14 +125,14 @@ class Follower:
         return True
 
     async def _confirm(self, event: Event) -> None:
-        """Read the policy again if the change is a reload, and report the change as soon as no gate
-        decides without it.
+        """Reload the policy if the change is a reload, and confirm the change once all gates have
+        it.
         """
         has_failed = False
         if event.change.is_reload:
             try:
                 has_failed = not (await self._local.read_policy()).succeeded
-            except CannotShip:  # gates then have no policy, and ask
+            except CannotShip:  # gates then have no policy and send their checks to the server
                 has_failed = True
         waited_out = await self._local.gates_follow() if event.change.is_awaited else ()
         self._session.confirmations.add(
@@ -141,7 +141,7 @@ class Follower:
         self._wake()
 
     async def _confirm_join(self, head: LogPosition, *, must_reload: bool) -> None:
-        """Confirm that neither this replica nor a gate decides from the state before it joined."""
+        """Confirm all changes up to the join once no gate uses older state."""
         if must_reload:
             with contextlib.suppress(CannotShip):
                 await self._local.read_policy()
@@ -154,7 +154,7 @@ class Follower:
         self._local.invalidate_gates()
 
     def _start_reload(self, work: Coroutine[Any, Any, None]) -> None:
-        """Start a reload. A join before it ends reloads again."""
+        """Start a reload. A join before it finishes reloads again."""
         self._session.unfinished_reloads += 1
         self._start(work).add_done_callback(self._reload_ended)
 

@@ -1,9 +1,8 @@
-"""Builds the view of the fleet from the statuses that a replica has seen, and names mistakes in the
-settings of replicas.
+"""A replica's view of the fleet, and configuration mistakes visible in the statuses of replicas.
 
-Shared groups carry the time at which they expire, by the clock of the replica that looked them up,
-so clocks must not differ too much. Each replica compares its clock with that of Redis. Because an
-answer takes time, that yields an interval: the least and the most by which its clock can be ahead.
+Shared groups expire by the clock of the replica that looked them up, so clocks must not differ too
+much. Each replica compares its clock with that of Redis. Since a reply takes time, the result is an
+interval: lower and upper bounds on how far the replica's clock is ahead.
 """
 
 import logging
@@ -19,13 +18,13 @@ from queuegate_server.fleet.view import FleetView, ReplicaState, ReplicaView
 
 _LOG = logging.getLogger("queuegate_server.fleet")
 FOREIGN_STATUS_SECONDS: Final = 60.0
-"""How long a status with another secret counts as a mistake after it was written."""
+"""How long a status written with another secret is reported as a mistake."""
 SETTLING_SECONDS: Final = HEARTBEAT_TIMEOUT
-"""How long clocks must differ before the difference counts: after a fail-over, until all replicas
-have sent another heartbeat, they have compared their clocks with those of two servers."""
+"""How long clocks must differ before the difference is reported. After a failover, replicas have
+compared their clocks with different servers until each has sent another heartbeat."""
 
 Clock = tuple[float, float]
-"""The minimum and maximum seconds by which a clock is ahead of Redis's."""
+"""Bounds in seconds on how far a clock is ahead of Redis's."""
 
 
 def fleet_view(
@@ -38,8 +37,16 @@ def fleet_view(
     mistakes: Sequence[str],
     cause: str = "",
 ) -> FleetView:
-    """Return the fleet as a replica with the status `own` sees it at the time `now` on its clock,
-    in seconds. `has_asked`: whether its first heartbeat was answered or has failed.
+    """Return the fleet as seen by the replica with the status `own`.
+
+    Args:
+        own: The replica's own status.
+        peers: The other replicas.
+        newest: The newest event known to the replica.
+        now: The time on its clock, in seconds.
+        has_asked: Whether its first heartbeat has succeeded or failed.
+        mistakes: Configuration mistakes, in sentences.
+        cause: Why Redis is unavailable; empty if it is available.
     """
     statuses = [(own, 0.0), *((peer.status, now - peer.seen_at) for peer in peers.values())]
     is_cut_off = bool(cause) and (has_asked or not own.is_starting)
@@ -76,16 +83,16 @@ def _state(status: ReplicaStatus, newest: LogPosition | None) -> ReplicaState:
 
 
 class ClockWatch:
-    """Watches for replicas whose clocks differ too much. Used from one event loop."""
+    """Detection of replicas whose clocks differ too much. Used from one event loop."""
 
     def __init__(self) -> None:
-        """Start without a difference."""
+        """Start without any clocks."""
         self._names: tuple[str, str] | None = None
         self._since = math.inf
         self._sentence = ""
 
     def update(self, clocks: Mapping[str, Clock | None], now: float) -> None:
-        """Record the clocks, by name, of replicas that send heartbeats; None if unknown."""
+        """Record the clocks of running replicas by name; None for an unknown clock."""
         known = {name: clock for name, clock in clocks.items() if clock is not None}
         late = min(known, key=lambda name: known[name][1], default="")
         early = max(known, key=lambda name: known[name][0], default="")
@@ -100,16 +107,16 @@ class ClockWatch:
             )
 
     def mistake(self, now: float) -> str:
-        """Return a sentence if clocks have differed for a while; else empty."""
+        """Return a sentence if clocks have differed for a while; otherwise empty."""
         is_settled = self._names is not None and now >= self._since + SETTLING_SECONDS
         return self._sentence if is_settled else ""
 
 
 class Mistakes:
-    """The mistakes found in the settings of replicas, as sentences, and which ones were logged."""
+    """Configuration mistakes of replicas, in sentences. Each is logged once."""
 
     def __init__(self, peers: Peers) -> None:
-        """Start with no mistakes found."""
+        """Start without mistakes."""
         self._peers = peers
         self._clocks = ClockWatch()
         self._rejected = 0
@@ -117,13 +124,13 @@ class Mistakes:
         self._warned_of: Sequence[str] = ()
 
     def compare_clocks(self, own: Clock | None, now: float) -> None:
-        """Compare the clocks of the replicas that send heartbeats with this one's."""
+        """Compare the clocks of running replicas with this one's."""
         running = [each for each in self._peers.all().values() if not each.is_silent(now)]
         clocks = {each.status.name: each.status.clock for each in running}
         self._clocks.update(clocks | {self._peers.own_name: own}, now)
 
     def all(self, rejected: int, now: float) -> Sequence[str]:
-        """Return the known mistakes, given how many statuses have another secret, and the time."""
+        """Return the current mistakes, given the number of statuses signed with another secret."""
         if rejected > self._rejected:
             self._rejected, self._foreign_until = rejected, now + FOREIGN_STATUS_SECONDS
         mistakes = [

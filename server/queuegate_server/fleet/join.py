@@ -1,4 +1,4 @@
-"""Builds this process's part of a fleet from the settings. Nothing runs yet."""
+"""Construction of this process's replica from the settings. Nothing is started here."""
 
 import os
 from collections.abc import Callable
@@ -20,7 +20,7 @@ from queuegate_server.sync.changes import LocalChanges
 
 
 class GroupSharing:
-    """The shared groups of all partitions."""
+    """Shared groups of all partitions."""
 
     def __init__(
         self,
@@ -31,11 +31,11 @@ class GroupSharing:
         clock: Callable[[], float],
         wall: Callable[[], float],
     ) -> None:
-        """Do not connect yet. `clock` (that of the lease) and `wall` return seconds."""
+        """Do not connect yet. `clock` (the lease's) and `wall` return seconds."""
         for path in fleet.secrets:
             warn_of_mode(path, PUBLIC)
         self._keys = Keys(fleet.prefix)
-        # Its own connections: a value must not wait behind an event, nor an event behind values.
+        # A separate connection, so that values and events do not wait for each other.
         connection = StoreConnection(fleet, self._keys.tag, refusals)
         self.store: Final = BatchingStore(connection, fleet.read_timeout)
         self.counts: Final = GroupCounts()
@@ -45,7 +45,7 @@ class GroupSharing:
         self._wall = wall
 
     def of_partition(self, partition: str, resolver: str) -> PartitionGroups:
-        """Return the shared groups of a partition, given the settings of its resolver as text."""
+        """Return the shared groups of a partition whose resolver has these settings, as text."""
         return PartitionGroups(
             self.store,
             ValueCodec(self._signer, self._keys, partition, resolver, self._wall),
@@ -57,12 +57,12 @@ class GroupSharing:
 
     @property
     def is_active(self) -> bool:
-        """Whether groups are shared: Redis answers, and this replica follows the events."""
+        """Whether groups are shared: Redis responds, and this replica follows the events."""
         return self.store.is_available and self._session.fence.position is not None
 
 
 class FleetBuilder:
-    """Builds what caches and gates refer to, and then the replica around them."""
+    """Two-step builder: first the session that caches and gates need, then the replica."""
 
     def __init__(
         self,
@@ -71,7 +71,7 @@ class FleetBuilder:
         clock: Callable[[], float],
         wall: Callable[[], float],
     ) -> None:
-        """Build the session and the shared groups. Each worker, by its number, is a replica."""
+        """Build the session and the shared groups. Each worker is a replica of its own."""
         name = fleet.replica_name if worker is None else f"{fleet.replica_name}/{worker}"
         self.session: Final = FleetSession(
             os.urandom(8).hex(), name, clock(), version=version("queuegate")
@@ -84,7 +84,7 @@ class FleetBuilder:
         self._clock = clock
 
     def join(self, local: LocalChanges) -> tuple[FleetMember, FleetChanges]:
-        """Return a replica, which joins when it is started, and the changes in all replicas."""
+        """Return the replica, which joins the fleet when started, and the fleet-wide changes."""
         keys = Keys(self._fleet.prefix)
         connection = StoreConnection(self._fleet, keys.tag, self._refusals)
         stream = Stream(connection, keys, self._fleet.secret())

@@ -1,7 +1,7 @@
-"""The names of the fleet's keys in Redis, and the MACs that only replicas can compute.
+"""Names of the fleet's keys in Redis, and MACs that only replicas can compute.
 
-Access to Redis must not be enough to write groups or events: each value carries an
-HMAC-SHA-256 over its key's name and its content, under a key made from the fleet's secret.
+Access to Redis must not be enough to forge groups or events, so each value carries an HMAC-SHA-256
+of its content and context, under a key derived from the fleet's secret.
 """
 
 import hmac
@@ -17,31 +17,31 @@ NONCE_BYTES: Final = 8
 
 
 class LogPosition(NamedTuple):
-    """A point in the fleet's order of events."""
+    """A position in the fleet's event log."""
 
     epoch: bytes
-    """Identifies the history; changes after events were lost."""
+    """Identifies the history; changes when events are lost."""
     sequence: int
-    """The number of the newest event that was applied."""
+    """The number of the event at this position."""
     nonce: bytes
-    """The nonce of that event: a number alone might stand for another event that was lost."""
+    """The nonce of that event. The number alone could also be that of a lost event."""
 
     @classmethod
     def of_cursor(cls, epoch: bytes, sequence: int) -> "LogPosition":
-        """Return the point that a cursor names."""
+        """Return the position of a cursor."""
         return cls(epoch[:EPOCH_BYTES], sequence, epoch[EPOCH_BYTES:])
 
     @property
     def cursor(self) -> cursor_pb2.Cursor:
-        """The point as callers know it. The epoch of the cursor also names the event."""
+        """The position as sent to callers. The cursor's epoch includes the nonce."""
         return cursor_pb2.Cursor(epoch=self.epoch + self.nonce, sequence=self.sequence)
 
 
 class Keys:
-    """The names of keys. All share one hash tag: a script runs on one node of a cluster."""
+    """Names of Redis keys. All share one hash tag because a script runs on one cluster node."""
 
     def __init__(self, prefix: str) -> None:
-        """Name the keys of a fleet."""
+        """Derive the names from the fleet's prefix."""
         self.tag: Final = "{" + prefix + "}"
         self.epoch: Final = f"{self.tag}:epoch"
         self.sequence: Final = f"{self.tag}:seq"
@@ -50,27 +50,27 @@ class Keys:
         self.events: Final = f"{self.tag}:events"
         self.replicas: Final = f"{self.tag}:replicas"
         self.turn: Final = f"{self.tag}:turn"
-        """Names, for a moment, the writer that appends the next event."""
+        """The writer whose turn it is to append the next event; expires quickly."""
         event = self.epoch, self.sequence, self.head, self.events
         self.state: Final = (*event, self.replicas, self.turn)
-        """The keys of the state, in the order in which scripts take them."""
+        """The keys of the fleet's state, in the order in which scripts take them."""
         self.absent: Final = f"{self.tag}:absent"
-        """A key that never exists, on which commands are tried."""
+        """A key that never exists, used to probe commands."""
 
     def user(self, partition: str, user: str) -> str:
         """Return the key of a user's groups."""
         return f"{self.tag}:user:{quote(partition, safe='')}:{user}"
 
     def lookup(self, partition: str, user: str, sequence: int) -> str:
-        """Return the key that a replica sets while it looks a user up, after a number of events."""
+        """Return the key that locks the lookup of a user as of an event."""
         return f"{self.tag}:lookup:{sequence}:{quote(partition, safe='')}:{user}"
 
 
 class Signer:
-    """Computes and verifies the MACs of one kind of value."""
+    """MACs of one type of value."""
 
     def __init__(self, secret: bytes, purpose: str) -> None:
-        """Derive a key from the fleet's secret that is used for one kind of value only."""
+        """Derive a key for this purpose only from the fleet's secret."""
         self._key = hmac.digest(secret, f"queuegate fleet 1: {purpose}".encode(), "sha256")
 
     def mac(self, *parts: bytes) -> bytes:
@@ -83,5 +83,5 @@ class Signer:
 
 
 def framed(parts: Sequence[bytes]) -> bytes:
-    """Return parts as one unambiguous text: each preceded by its length."""
+    """Concatenate parts unambiguously, each prefixed with its length."""
     return b"".join(len(part).to_bytes(8) + part for part in parts)

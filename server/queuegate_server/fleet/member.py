@@ -1,9 +1,9 @@
-"""This process as one replica of a fleet: the I/O around `FleetSession`.
+"""This process as a replica of a fleet: the I/O around `FleetSession`.
 
-It sends a heartbeat every half second, carries out what the session asks for, appends changes, and
-tries the commands that only changes and shared groups need, so that a refusal is known early.
-Without Redis the replica works alone until it can follow the events again. It uses what it looks up
-meanwhile for only a few seconds, because no invalidation by others reaches it.
+A replica sends a heartbeat every half second, executes the session's requests, and appends changes.
+It probes the commands that only changes and shared groups need, so that refusals are noticed early.
+Without Redis the replica works alone until it can follow the events again. Meanwhile it uses lookup
+results for a few seconds only, because no invalidation by other replicas reaches it.
 """
 
 import asyncio
@@ -30,21 +30,21 @@ _LOG = logging.getLogger("queuegate_server.fleet")
 APPEND_SECONDS: Final = 2.0
 TURN_POLL_SECONDS: Final = 0.002
 MAX_PROBLEM: Final = 600
-"""The maximum length of the part of its status about what Redis refuses."""
+"""The maximum length of the refusals in a status, in characters."""
 _NUMBERS: Final = re.compile("[0-9]+")
-"""Text that may differ between two errors with the same cause: ports, seconds."""
+"""Ports and seconds, which may differ between errors with the same cause."""
 
 
 class AppendFailure(StoreUnavailable):
-    """Redis answers, but others keep appending, or the event log is being rebuilt."""
+    """Redis responds, but other replicas keep appending, or the event log is being rebuilt."""
 
 
 class _NoAnswerYet(StoreUnavailable):
-    """The first heartbeat is still in progress."""
+    """The first heartbeat is in progress."""
 
 
 class FleetMember:
-    """One replica. Used from one event loop."""
+    """A replica. Used from one event loop."""
 
     def __init__(
         self,
@@ -54,16 +54,16 @@ class FleetMember:
         local: LocalChanges,
         clock: Callable[[], float],
     ) -> None:
-        """Follow nothing yet. The clock runs while the machine is suspended, and is in seconds."""
+        """Follow nothing yet. The clock is in seconds and keeps running during suspend."""
         self.session: Final = session
         self.stream: Final = stream
         self.error: StoreUnavailable | None = _NoAnswerYet("Redis has not answered yet")
-        """Why Redis is unavailable; None if it has answered the last heartbeat."""
+        """Why Redis is unavailable; None if the last heartbeat succeeded."""
         self._refusals = refusals
         self._local = local
         self._clock = clock
         self._logged = ""
-        """The error that was logged last; empty while Redis can be used."""
+        """The last logged error; empty while Redis is available."""
         self._mistakes: Final = Mistakes(session.peers)
         self._wake = asyncio.Event()
         self._answered = asyncio.Event()
@@ -71,12 +71,12 @@ class FleetMember:
         self._tasks: list[asyncio.Task[None]] = []
 
     def start(self) -> None:
-        """Start to follow the fleet."""
+        """Start following the fleet."""
         loops = self._heartbeats(), self.follower.run(), self._probes()
         self._tasks = [asyncio.create_task(each) for each in loops]
 
     def view(self) -> FleetView:
-        """Return the fleet as this replica sees it."""
+        """Return the fleet as seen by this replica."""
         now, session = self._clock(), self.session
         return fleet_view(
             *(self.status, session.peers.all(), session.log.newest, now),
@@ -86,13 +86,13 @@ class FleetMember:
         )
 
     async def close(self) -> None:
-        """Stop, and report that no lease is left. Call this once no gate has a lease."""
+        """Stop, and report that no lease is left. Call this only when no gate has a lease."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await self.follower.close()
         self.session.leave()
-        # Includes the history, whose age a successor relies on.
+        # Before the lease ends, so that it includes the history's age, which a successor needs.
         last = self.session.heartbeat(self._clock(), self._own_state())
         self.session.lease.end()
         try:
@@ -103,22 +103,22 @@ class FleetMember:
 
     @property
     def status(self) -> ReplicaStatus:
-        """This replica as it would be reported now."""
+        """The current status of this replica."""
         return self.session.status(self._clock(), self._own_state())
 
     def has_applied(self, epoch: bytes, sequence: int) -> bool:
-        """Return whether a change that was reported to a caller has taken effect here."""
+        """Return whether the change at a fleet cursor has taken effect here."""
         return self.session.log.has_applied(LogPosition.of_cursor(epoch, sequence))
 
     async def heartbeat(self) -> None:
-        """Wait until Redis has answered a heartbeat sent after this call, or cannot be reached."""
-        for _ in range(2):  # one may be in progress
+        """Wait until a heartbeat sent after this call has succeeded or failed."""
+        for _ in range(2):  # one may already be in progress
             answered = self._answered
             self._wake.set()
             await answered.wait()
 
     def send_later(self, change: Change) -> None:
-        """Send a change that took effect here when Redis can be reached again."""
+        """Queue a change that has taken effect here until Redis can be reached."""
         self.session.send_later(change)
         self._wake.set()
 
@@ -130,14 +130,17 @@ class FleetMember:
         head: LogPosition | None = None,
         seconds: float = APPEND_SECONDS,
     ) -> LogPosition:
-        """Append a change that has taken effect here. Raises AppendFailure if it was certainly not
-        appended, or StoreUnavailable.
+        """Append a change that has taken effect here.
 
         Args:
             change: The change.
-            nonce: Identifies its event; empty for a new one.
-            head: The event after which to try appending first; None for the newest known event.
-            seconds: How long it may take while others also append.
+            nonce: Identifies its event; empty to generate one.
+            head: The event to append after in the first attempt; None for the newest known event.
+            seconds: The time limit while other replicas append as well.
+
+        Raises:
+            AppendFailure: The change was certainly not appended.
+            StoreUnavailable: Redis failed or timed out.
         """
         nonce, until = nonce or self.session.new_nonce(), self._clock() + seconds
         request: steps.Append | LogPosition | None = self.session.append(change, nonce, head)
@@ -175,7 +178,7 @@ class FleetMember:
                     await self._wake.wait()
 
     async def _probes(self) -> None:
-        """Check regularly, while Redis answers, which commands it refuses."""
+        """Probe regularly which commands Redis refuses, while it responds."""
         while True:
             await asyncio.sleep(PROBE_INTERVAL)
             if self.error is None:
@@ -184,11 +187,11 @@ class FleetMember:
     async def _probe(self) -> None:
         try:
             self._refusals.note_probe(await self.stream.probe())
-        except StoreUnavailable as error:  # a refusal is noted; without an answer, heartbeats fail
+        except StoreUnavailable as error:  # refusals are recorded; for outages, heartbeats fail
             _LOG.debug("could not test the Redis commands: %s", error)
 
     async def _beat(self) -> None:
-        """Report this replica, and take the next step. Raises StoreUnavailable."""
+        """Send a heartbeat, and take the session's next step. Raises StoreUnavailable."""
         heartbeat = self.session.heartbeat(self._clock(), self._own_state())
         answer = await self.stream.heartbeat(heartbeat.status)
         await self.stream.remove_replicas(self._merge(answer))
@@ -216,7 +219,7 @@ class FleetMember:
         self.session.has_begun(await self.stream.begin(history.before))
 
     async def _send_unsent(self, head: LogPosition) -> None:
-        """Try to append a change that could not be sent before. Raises StoreUnavailable."""
+        """Try to append the oldest unsent change. Raises StoreUnavailable."""
         change, nonce = self.session.pop_unsent()
         pending = self.session.fence.begin(change.partition, change.users)
         event = None
@@ -229,7 +232,7 @@ class FleetMember:
             self.session.fence.end(pending, event)
 
     async def _join(self, request: steps.NewestEvents) -> None:
-        """Follow the history that Redis has. Raises StoreUnavailable."""
+        """Follow the history in Redis. Raises StoreUnavailable."""
         await self._probe()
         answer = self.session.read(request, await self.stream.recent(request.head))
         if isinstance(answer, steps.NewHistory):

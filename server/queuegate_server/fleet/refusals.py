@@ -1,7 +1,7 @@
-"""The commands that Redis refuses, why, and what an operator should do.
+"""Commands refused by Redis, with causes and remedies for operators.
 
-A replica works alone, follows nothing or shares nothing while Redis refuses a command: because of
-its ACL, a renamed command, a replica that takes no writes, or a lack of memory.
+Redis may refuse a command because of an ACL, a renamed command, a read-only replica, or a lack of
+memory. Meanwhile, a queuegate replica works alone, follows no events or shares no groups.
 """
 
 import logging
@@ -15,11 +15,11 @@ from redis.exceptions import AuthenticationError, BusyLoadingError, ResponseErro
 _LOG = logging.getLogger("queuegate_server.fleet")
 
 REMEMBERED_SECONDS: Final = 10.0
-"""How long a refusal counts. A replica tries each command it needs several times in this period."""
+"""How long a refusal is reported. A replica tries each command several times in this period."""
 PROBE_INTERVAL: Final = 3.0
-"""Seconds between two probes of the commands that following the fleet does not use."""
+"""Seconds between two probes of the commands that are not needed to follow the fleet."""
 MAX_TEXT: Final = 200
-"""The maximum length of a Redis error that is shown."""
+"""The maximum length of a Redis error in messages."""
 _INNER_COMMAND: Final = re.compile(r"command of a script ([A-Z]+): (.*)", re.DOTALL)
 _NOISE: Final = re.compile(r"(?:,? with args beginning with| script: [0-9a-f]{40}).*", re.DOTALL)
 _REMEDIES: Final[Mapping[str, str]] = {
@@ -45,7 +45,7 @@ _REMEDIES: Final[Mapping[str, str]] = {
     " has ended",
     r"(?i:DB index)": "correct the database number at the end of fleet.url",
 }
-"""Remedies by whole words: Redis error codes, the driver's exceptions, parts of messages."""
+"""Remedies by a pattern of whole words: Redis error codes, driver exceptions, parts of messages."""
 _UNREACHABLE: Final[Mapping[str, str]] = {
     r"No master found.*AuthenticationError": "the sentinels require a password: set or correct"
     " fleet.sentinel_password_file",
@@ -54,11 +54,11 @@ _UNREACHABLE: Final[Mapping[str, str]] = {
     r"Error -?[0-9]+ connecting": "check that Redis is running at the address in fleet.url",
     r"Cluster mode is not enabled": "fleet.url must begin with redis:// or rediss://",
 }
-"""Remedies for errors of the driver, by a part of their text."""
+"""Remedies for driver errors, by a pattern in their text."""
 
 
 def refusal(command: str, error: BaseException) -> str:
-    """Return a sentence if an error of the driver is a refusal of this command; else empty."""
+    """Return a sentence if a driver error is a refusal of this command; otherwise empty."""
     if not isinstance(error, ResponseError | AuthenticationError | BusyLoadingError):
         return ""
     text = str(error)
@@ -72,7 +72,7 @@ def refusal(command: str, error: BaseException) -> str:
 
 
 def unreachable(error: BaseException) -> str:
-    """Return a sentence about an error that is not a refusal, with a remedy if one is known."""
+    """Return a sentence for an error other than a refusal, with a remedy if one is known."""
     remedy = _remedy({**_UNREACHABLE, **_REMEDIES}, str(error))
     sentence = f"{type(error).__name__}: {shown(str(error))}"
     return f"{sentence}: {remedy}" if remedy else sentence
@@ -86,41 +86,41 @@ def _remedy(remedies: Mapping[str, str], text: str) -> str:
 
 
 def shown(text: str) -> str:
-    """Return an error of Redis without the arguments of the command, control characters, a final
-    period and excessive length.
+    """Return a Redis error without command arguments, control characters and the final period,
+    truncated to MAX_TEXT.
     """
     text = _NOISE.sub("", text.partition(" : <")[0])[:MAX_TEXT]  # the driver appends its pool
     return "".join(each if each.isprintable() else " " for each in text).strip().removesuffix(".")
 
 
 class Refusals:
-    """The commands that Redis refuses this replica now, shared by all its connections."""
+    """Commands that Redis currently refuses, shared by all connections of this replica."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         """Start without refusals; the clock is in seconds."""
         self._clock = clock
         self._refused: dict[str, tuple[str, float]] = {}
-        """A sentence for each command, and when it was last refused."""
+        """By command: a sentence, and when the command was last refused."""
 
     @property
     def sentences(self) -> Sequence[str]:
-        """What Redis refuses, without duplicates."""
+        """The current refusals, without duplicates."""
         since = self._clock() - REMEMBERED_SECONDS
         self._refused = {name: each for name, each in self._refused.items() if each[1] > since}
         return list(dict.fromkeys(sentence for sentence, _ in self._refused.values()))
 
     def add(self, command: str, sentence: str) -> None:
-        """Note, and log once, that a command was refused."""
+        """Record that a command was refused, and log it once."""
         if sentence not in self.sentences:
             _LOG.warning("%s", sentence)
         self._refused[command] = sentence, self._clock()
 
     def discard(self, command: str) -> None:
-        """Note that a command was carried out."""
+        """Record that a command succeeded."""
         self._refused.pop(command, None)
 
     def note_probe(self, errors: Mapping[str, str]) -> None:
-        """Note the error of each command that was tried; empty if it was carried out."""
+        """Record the error of each probed command; empty if the command succeeded."""
         for command, error in errors.items():
             if error:
                 self.add(f"probe {command}", refusal(command, ResponseError(error)))

@@ -1,7 +1,7 @@
-"""A replica's copy of the fleet's events, and its lease: how long its cache may answer.
+"""A replica's copy of the fleet's event log, and the lease on its caches.
 
-Pure: answers from Redis and times come in. Anything that does not fit into the order of events is a
-gap: the stream was trimmed, Redis was emptied or restored, or another history has begun.
+Pure: Redis replies and times are inputs. Anything that does not continue the log is a gap: the
+stream was trimmed, Redis was emptied or restored, or a new history has started.
 """
 
 import math
@@ -14,46 +14,47 @@ from queuegate_server.fleet.keys import LogPosition
 from queuegate_server.sync.change_log import ChangeLog, StateChange
 
 LEASE: Final = 2.0
-"""Seconds for which a replica's cache may answer after it sent a heartbeat."""
+"""Seconds after sending a heartbeat for which a replica's caches may be used."""
 ISOLATED_MAX_AGE: Final = 5.0
-"""Seconds after the start of a lookup for which a replica that follows no events may use its
-answer: barriers wait this long, because no invalidation reaches that replica."""
+"""Seconds after the start of a lookup for which a replica that follows no events may use the
+result. Barriers wait this long because invalidations do not reach that replica."""
 HEARTBEAT_INTERVAL: Final = 0.5
 MAX_ABANDONED_HISTORIES: Final = 10_000
-"""The maximum number of ended histories that are remembered."""
+"""The maximum number of remembered former histories."""
 CLOCK_MARGIN: Final = 0.1
-"""Seconds that others add to a lease, for clocks that run at different rates."""
+"""Seconds that other replicas add to a lease, for clocks that run at different rates."""
 
 
 class ReplicaLog:
-    """What one replica knows of the fleet's history."""
+    """The fleet's history as known to one replica."""
 
     def __init__(self) -> None:
         """Start without following a history."""
         self.lease_until = -math.inf
-        """When the cache must stop answering, on the replica's own clock."""
+        """When the lease expires, on the replica's own clock."""
         self.position: LogPosition | None = None
-        """The newest event that was applied; None while no history is followed."""
+        """The newest applied event; None while no history is followed."""
         self._ahead: dict[int, LogPosition] = {}
-        """Events that are known to exist but have not been applied, by their numbers."""
+        """Events known to exist but not yet applied, by number."""
         self._last_known: Sequence[LogPosition] = ()
         """The position when this replica stopped following, and the events ahead of it."""
         self._abandoned_histories: deque[bytes] = deque(maxlen=MAX_ABANDONED_HISTORIES)
-        """The epochs of histories after which this replica has followed another one."""
+        """The epochs of former histories."""
         self._changes = ChangeLog()
-        """The newest events that were applied, by their numbers."""
+        """The newest applied events, by number."""
         self._nonces: deque[bytes] = deque()
-        """The nonces of these events, preceded by the nonce of the event before them."""
+        """The nonces of these events, preceded by that of the event before them."""
         self._pending: tuple[int, float] | None = None
         """The newest head not yet applied, and when its heartbeat was sent."""
 
     def has_lost_events(self, events: list[Event], head: LogPosition) -> bool:
-        """Return whether a history lacks an event that this replica knew before it lost the order.
+        """Return whether a history lacks an event that this replica knew before it stopped
+        following.
 
-        A Redis promoted in a fail-over may lack events on which a barrier has relied: outdated
-        groups in it would look valid. If its log has since grown beyond the events that are read,
-        such groups are refused because they are too old. A Redis restored from a backup may have a
-        history that had ended, without the events of the histories that followed.
+        A Redis promoted in a failover may lack events that a barrier relied on, so outdated groups
+        in it would look valid. (If its log has grown beyond the events read here, such groups are
+        rejected as too old.) A Redis restored from a backup may contain a former history, without
+        the events of later histories.
         """
         if head.epoch in self._abandoned_histories:
             return True
@@ -66,9 +67,8 @@ class ReplicaLog:
         )
 
     def missed(self, events: list[Event], head: LogPosition) -> Sequence[Event] | None:
-        """Return the events that this replica has not applied because it had lost the order. None
-        if the newest ones do not lead from the last that was applied to the head: others may have
-        been missed.
+        """Return the events that this replica missed while it followed no history; None if there
+        may be others, because these do not connect the last applied event to the head.
         """
         if not self._last_known or self._last_known[0].epoch != head.epoch:
             return None
@@ -82,12 +82,11 @@ class ReplicaLog:
         return missed if before == last.nonce else None
 
     def follow(self, events: list[Event], head: LogPosition, sent_at: float) -> None:
-        """Begin to follow a history, after the missed events have been carried out and the cache
-        lease has ended.
+        """Start following a history, after the missed events were applied and the lease ended.
 
         Args:
-            events: The newest events up to the head, which tell whether values of other replicas
-                are still valid. Entries that do not fit are left out.
+            events: The newest events up to the head, used to validate values of other replicas.
+                Events before a gap are ignored.
             head: The newest event.
             sent_at: When the head was requested.
         """
@@ -109,7 +108,7 @@ class ReplicaLog:
         self.lease_until = -math.inf
 
     def apply(self, event: Event) -> bool:
-        """Record the next event, which has been carried out. Return False if it does not fit."""
+        """Record the next event as applied; return False if it is out of order."""
         if not self.fits(event):
             return False
         self._note(event)
@@ -121,11 +120,11 @@ class ReplicaLog:
         return True
 
     def fits(self, event: Event) -> bool:
-        """Return whether an event follows the one that was applied last."""
+        """Return whether an event directly follows the last applied one."""
         return self._is_next(event) and not self.shows_loss(event)
 
     def shows_loss(self, event: Event) -> bool:
-        """Return whether an event has the number of one that Redis has lost, or follows it."""
+        """Return whether an event replaces one that Redis has lost, or follows such an event."""
         if self.position is None or not self._is_next(event):
             return False
         known = self._ahead.get(event.position.sequence, event.position)
@@ -136,11 +135,11 @@ class ReplicaLog:
         return self._follows(event.position) and number == self._changes.head + 1
 
     def _follows(self, event: LogPosition) -> bool:
-        """Return whether the history of an event is followed."""
+        """Return whether an event belongs to the followed history."""
         return self.position is not None and event.epoch == self.position.epoch
 
     def contains(self, event: LogPosition) -> bool:
-        """Return whether the history has an event; one ahead may be known only by its number."""
+        """Return whether the history contains an event, as far as this replica knows."""
         newest = self.newest
         if newest is None or event.epoch != newest.epoch or event.sequence > newest.sequence:
             return False
@@ -149,13 +148,13 @@ class ReplicaLog:
         return self._ahead.get(event.sequence, event) == event
 
     def has_event(self, event: LogPosition) -> bool:
-        """Return whether an event has been applied and is still remembered."""
+        """Return whether an event has been applied and is still in this log."""
         return self._follows(event) and self._nonce(event.sequence) == event.nonce
 
     def has_applied(self, event: LogPosition) -> bool:
-        """Return whether this event, and not another one with its number, has been applied. If it
-        is no longer remembered, the number is enough: after a loss of events, this replica has read
-        those that are remembered, or started with an empty cache.
+        """Return whether exactly this event has been applied. If it is older than this log, its
+        number suffices: after a loss, this replica has read the events in the log or started with
+        an empty cache.
         """
         return (
             self._follows(event)
@@ -164,24 +163,24 @@ class ReplicaLog:
         )
 
     def note_known(self, event: LogPosition) -> None:
-        """Note that an event exists, because this replica has appended it or Redis has named it."""
+        """Record that an event exists: it was appended here, or Redis has reported it."""
         if self._follows(event) and event.sequence > self._changes.head:
-            # If the nonce differs from the known one, Redis has lost an event: then no event fits.
+            # A nonce other than the known one shows that Redis has lost an event; no event fits.
             self._ahead.setdefault(event.sequence, event)
 
     @property
     def newest(self) -> LogPosition | None:
-        """The newest event that is known to exist; None while no history is followed."""
+        """The newest event known to exist; None while no history is followed."""
         return self._ahead[max(self._ahead)] if self._ahead else self.position
 
     def heartbeat_answered(self, head: LogPosition, known: LogPosition, sent_at: float) -> bool:
-        """Extend the lease, at once or when the events up to the head have been applied. Return
-        False for a gap: history was lost.
+        """Extend the lease, either now or once the events up to the head have been applied. Return
+        False if history was lost.
 
         Args:
             head: The newest event in Redis.
-            known: The newest event that was known to exist when the heartbeat was sent.
-            sent_at: When it was sent, on the replica's own clock.
+            known: The newest event known when the heartbeat was sent.
+            sent_at: When the heartbeat was sent, on the replica's own clock.
         """
         if (
             not self._follows(head)
@@ -199,11 +198,11 @@ class ReplicaLog:
         return True
 
     def accepts(self, partition: str, user: str, since: LogPosition) -> bool:
-        """Return whether groups from a position are valid: no event since then invalidates them."""
+        """Return whether no event since a position invalidates the user's groups."""
         return self.has_event(since) and self._changes.is_valid(partition, user, since.sequence)
 
     def since(self, position: LogPosition) -> Sequence[StateChange] | None:
-        """Return the changes after an event; None if some of them are not remembered."""
+        """Return the changes after an event; None if some of them are unknown."""
         return self._changes.since(position.sequence) if self.has_event(position) else None
 
     def _note(self, event: Event) -> None:
@@ -217,13 +216,13 @@ class ReplicaLog:
             self._nonces.popleft()
 
     def _nonce(self, sequence: int) -> bytes | None:
-        """Return the nonce of an event that is remembered, or of the one before them."""
+        """Return the nonce of an event in this log, or of the one before the oldest."""
         index = sequence - self._changes.tail
         return self._nonces[index] if 0 <= index < len(self._nonces) else None
 
 
 def _contiguous_suffix(events: list[Event], head: LogPosition) -> list[Event]:
-    """Return the longest run of consecutive events that ends at the head."""
+    """Return the longest run of consecutive events up to the head."""
     known: list[Event] = []
     expected = head
     for event in reversed(events):
@@ -235,36 +234,36 @@ def _contiguous_suffix(events: list[Event], head: LogPosition) -> list[Event]:
 
 
 class ReplicaLease:
-    """Implements `identity.shared.CacheLease` for all caches of a replica. The end is compared with
-    the clock at each use, not only by a timer: a process that was stopped for a while must not
-    answer first and notice later.
+    """Implementation of `identity.shared.CacheLease` for all caches of a replica. Each use compares
+    the end with the clock: a process resumed after a pause must notice the expiry before it
+    responds.
     """
 
     __slots__ = ("_on_end", "ends_at", "generation", "max_age")
 
     def __init__(self, max_age: float = math.inf) -> None:
-        """Start with a lease that does not end."""
+        """Start with a lease that never expires."""
         self.ends_at = math.inf
-        """When the lease ends, by the monotonic clock of the caches."""
+        """When the lease expires, by the monotonic clock of the caches."""
         self.max_age = max_age
-        """As `CacheLease` describes: shorter while an invalidation would not reach this server."""
+        """See `CacheLease`: shorter while invalidations do not reach this server."""
         self.generation = 0
-        """How many leases have ended. An answer belongs to the lease in which it was asked for."""
+        """The number of leases that have ended. A lookup belongs to the lease it started under."""
         self._on_end: list[Callable[[], None]] = []
 
     def on_end(self, callback: Callable[[], None]) -> None:
-        """Call back whenever a lease ends, before anything is answered."""
+        """Call back whenever a lease ends, before any further response."""
         self._on_end.append(callback)
 
     def end_if_expired(self, now: float) -> bool:
-        """End the lease if it has expired, and return whether it has."""
+        """End the lease if it has expired; return whether it had."""
         if now < self.ends_at:
             return False
         self.end()
         return True
 
     def end(self) -> None:
-        """End the lease: everything that is cached must be asked for again before it is used."""
+        """End the lease: all cached entries must be revalidated before use."""
         self.ends_at = math.inf
         self.generation += 1
         for callback in self._on_end:

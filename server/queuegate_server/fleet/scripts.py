@@ -1,8 +1,8 @@
-"""The scripts that run in Redis.
+"""Lua scripts that run in Redis.
 
-Anyone who can write to Redis can store anything under the keys of a fleet. So scripts bound the
-values and bytes that they return, cut a value that is too large one byte above the limit, and
-delete keys of the wrong type. Scripts on the state take the keys in the order of `Keys.state`.
+Anyone who can write to Redis can store anything under the fleet's keys. Scripts therefore bound the
+number and size of the values that they return, truncate an oversized value one byte above the
+limit, and delete keys of the wrong type. Scripts on the state take the keys of `Keys.state`.
 """
 
 from typing import Final
@@ -12,14 +12,14 @@ from queuegate_server.fleet.events import MAX_STATUS_BYTES
 from queuegate_server.fleet.keys import EPOCH_BYTES, NONCE_BYTES
 
 MAX_SEQUENCE_DIGITS: Final = 18
-"""The maximum number of digits of an event's number, which must fit into 64 bits."""
+"""The maximum number of digits in an event's number, which must fit into 64 bits."""
 MAX_STATUSES: Final = 2_000
-"""The maximum number of statuses in one answer."""
+"""The maximum number of statuses in a reply."""
 MAX_STATUSES_BYTES: Final = 2 * 1024 * 1024
 MAX_ENTRY_BYTES: Final = 128 * 1024
-"""The names in an event take at most 16 KiB, and several times as much in JSON."""
+"""Names in an event take up to 16 KiB, and several times as much in JSON."""
 MAX_ENTRY_ITEMS: Final = 16
-"""The maximum number of names and values of fields in an entry."""
+"""The maximum number of field names and values in a stream entry."""
 _MAX_INSTANCE_BYTES: Final = 64
 
 _CALLS: Final = """
@@ -98,7 +98,7 @@ call('HSET', KEYS[5], ARGV[1], ARGV[2])
 return state(3)
 """
 )
-"""Write a replica's own status. Arguments: the field and the value, then fields to return first."""
+"""Write a replica's status. Arguments: the field, the value, and fields to return first."""
 
 APPEND: Final = Script(
     _STATE
@@ -140,7 +140,7 @@ end
 return 1
 """
 )
-"""Begin another history. Arguments: the epoch that it replaces, and its own."""
+"""Start a new history. Arguments: the epoch to replace, and the new one."""
 
 REMOVE: Final = Script(
     _CALLS
@@ -154,7 +154,7 @@ end
 return 1
 """
 )
-"""Remove statuses. Arguments: the field and the SHA-1 of each."""
+"""Remove statuses. Arguments: the field and SHA-1 of each."""
 
 READ_EVENTS: Final = Script(
     _CALLS
@@ -183,8 +183,8 @@ end
 return entries
 """
 )
-"""Read entries one by one. Arguments: XRANGE or XREVRANGE, the first and the last id, and the
-maximum entries and bytes. The last entry has no fields if no replica has written it."""
+"""Read entries one by one. Arguments: XRANGE or XREVRANGE, the first and last id, and the maximum
+entries and bytes. An entry that is too large to be a replica's is returned last, without fields."""
 
 READ_VALUES: Final = Script(
     _CALLS
@@ -215,9 +215,9 @@ end
 return answers
 """
 )
-"""Read values, then create locks. Arguments: how many of the keys are values; the maximum bytes of
-each, and of all; the lifetime of each lock in milliseconds. A value that is too large, or of
-another type, is returned empty; one for which no bytes are left is missing."""
+"""Read values, then create locks. Arguments: the number of keys to read, the maximum bytes per
+value and in total, and the TTL of each lock in milliseconds. An oversized value or one of the wrong
+type is returned empty; a value beyond the total is returned as missing."""
 
 _PROBES: Final = {
     "DEL": "",
@@ -230,9 +230,8 @@ _PROBES: Final = {
     "XADD": ", 'NOMKSTREAM', 'MAXLEN', 0, '*', 'field', ''",
     "XREVRANGE": ", '+', '-', 'COUNT', 1",
 }
-"""Commands that the scripts above run, but not with every heartbeat, and arguments after the key
-with which they neither read nor create anything. DEL is first, in case somebody has created the
-key."""
+"""Commands that the scripts above use, but not in every heartbeat, each with arguments that read
+and create nothing. DEL comes first, in case the key exists."""
 PROBED_COMMANDS: Final = (*_PROBES,)
 
 PROBE: Final = Script(
@@ -246,5 +245,5 @@ end
     + "".join(f"try('{command}', KEYS[1]{more})\n" for command, more in _PROBES.items())
     + "return errors\n"
 )
-"""Try each of PROBED_COMMANDS on a key that does not exist; return the error of each, which is
-empty if Redis permits the command."""
+"""Try each of PROBED_COMMANDS on a missing key. Return an error for each command, empty if it is
+permitted."""

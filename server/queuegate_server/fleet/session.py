@@ -1,8 +1,8 @@
-"""What a replica does with each answer from Redis, each event and each loss.
+"""A replica's reaction to each Redis reply, event and loss.
 
-Pure: answers, events and times come in; requests to Redis, and work for this process, come out.
-`member.py` and `follower.py` carry them out, and a search drives this class through every order of
-messages, losses and restarts (`tests/resilience/fleet/`).
+Pure: the inputs are replies, events and times; the outputs are requests to Redis and work for this
+process, executed by `member.py` and `follower.py`. `tests/resilience/fleet/` searches all orders of
+messages, losses and restarts.
 """
 
 import math
@@ -25,21 +25,22 @@ from queuegate_server.fleet.replica_log import (
 )
 
 CLEANING_INTERVAL: Final = 0.05
-"""Seconds between two heartbeats while there are too many statuses: each removes some."""
+"""Seconds between heartbeats while Redis holds too many statuses. Each heartbeat removes some."""
 JOIN_POLL_SECONDS: Final = 0.05
-"""Seconds between two heartbeats while this replica finds out whether others are running."""
+"""Seconds between heartbeats while this replica determines whether others are running."""
 STARTING_SECONDS: Final = 10.0
-"""How long a replica that follows no events reports that it is starting. Joining takes less."""
+"""How long after its start a replica that follows no events reports that it is starting. Joining
+takes less."""
 MAX_EXPECTED: Final = 10_000
-"""The maximum number of own events that may still arrive. Beyond it, the oldest are applied like
-those of others."""
+"""The maximum number of own events to recognize on arrival. Older ones are applied like those of
+other replicas."""
 MAX_UNSENT: Final = 1_000
-"""The maximum number of changes that wait for Redis. Beyond it, all users are invalidated."""
+"""The maximum number of unsent changes. Beyond it, they are widened to all users."""
 _random_nonce: Final = partial(os.urandom, NONCE_BYTES)
 
 
 class FleetSession:
-    """The state of one replica. Used from one event loop."""
+    """The state machine of a replica. Used from one event loop."""
 
     def __init__(
         self,
@@ -50,8 +51,8 @@ class FleetSession:
         version: str = "",
         new_nonce: Callable[[], bytes] = _random_nonce,
     ) -> None:
-        """Follow nothing yet. The instance identifies the process; the name of the replica and the
-        version of queuegate are for people. Times are by this replica's own clock, in seconds.
+        """Follow nothing yet. `instance` identifies the process; the replica's name and the version
+        of queuegate are informational. Times are on this replica's own clock, in seconds.
         """
         self.name: Final = name
         self.log: Final = ReplicaLog()
@@ -60,39 +61,39 @@ class FleetSession:
         """The lease of all caches of this replica."""
         self.confirmations: Final = Confirmations()
         self.unsent: Final[dict[Change, bytes]] = {}
-        """Changes that took effect while Redis could not be reached, and their nonces."""
+        """Changes made while Redis was unreachable, with their nonces."""
         self.fence: Final = OrderFence(self.log, self.unsent)
         self.new_nonce: Final = new_nonce
         self.pause = 0.0
         """Seconds until the next heartbeat."""
         self.gaps = 0
-        """How many times the order of events was lost after having been followed."""
+        """How many times this replica has lost the history that it followed."""
         self.applied = 0
-        """The number of events of other replicas that were carried out."""
+        """The number of applied events of other replicas."""
         self.unfinished_reloads = 0
-        """The number of unfinished reloads that events or a join started."""
+        """The number of reloads in progress that were started by events or a join."""
         self.certified_at = -math.inf
-        """When the newest heartbeat whose answer fits the order of events was sent."""
+        """When the newest heartbeat whose reply was consistent with the log was sent."""
         self._version = version
         self._starting_until = now + STARTING_SECONDS
         self._serial = 0
         self._has_left = False
         self._clock: tuple[float, float] | None = None
         self._begun = b""
-        """The epoch of the history that this replica has begun."""
+        """The epoch of the history that this replica started."""
         self._own: dict[bytes, None] = {}
         """The nonces of this replica's events that may still arrive."""
         self._malformed: tuple[MalformedEntry, bytes, float] | None = None
-        """The entry that made this replica stop, its history, and when it was read."""
+        """The entry that made this replica stop following, its history, and when it was read."""
         self.lease.on_end(self._lease_ended)
 
     @property
     def has_followed(self) -> bool:
-        """Whether this replica has followed the fleet since its start."""
+        """Whether this replica has ever followed the fleet."""
         return self.log.position is not None or self.gaps > 0
 
     def status(self, now: float, own: steps.OwnState) -> ReplicaStatus:
-        """Return this replica as it would be reported now."""
+        """Return the current status of this replica."""
         position = self.log.position
         age = 0.0 if position is None else now - self.peers.began_by(position.epoch, now)
         return ReplicaStatus(
@@ -113,24 +114,24 @@ class FleetSession:
         )
 
     def heartbeat(self, now: float, own: steps.OwnState) -> steps.Heartbeat:
-        """Return a heartbeat, whose status is newer than all before it."""
+        """Return the next heartbeat to send."""
         self._serial += 1
         self.confirmations.expire(now)
         return steps.Heartbeat(self.status(now, own), self.log.newest, now)
 
     def leave(self) -> None:
-        """Report that this replica has stopped, and that no lease of it or its gates is left."""
+        """Record that this replica has stopped, and that neither it nor its gates hold a lease."""
         self._has_left = True
 
     def merge(self, answer: LogState, now: float) -> list[ReplicaStatus]:
-        """Merge the statuses in any answer; return those that can be removed from Redis."""
+        """Merge the statuses in a reply; return those to remove from Redis."""
         self._clock, is_complete = answer.clock, answer.is_complete
         return self.peers.merge(answer.statuses, now, epoch=answer.epoch, is_complete=is_complete)
 
     def heartbeat_answered(
         self, heartbeat: steps.Heartbeat, answer: LogState, now: float
     ) -> steps.NewHistory | steps.Loss | steps.UnsentChanges | steps.NewestEvents | None:
-        """Handle the answer to a heartbeat, whose statuses were merged; return the next step."""
+        """Handle a heartbeat's reply after `merge`; return the next step."""
         self.pause = HEARTBEAT_INTERVAL if answer.is_complete else CLEANING_INTERVAL
         head, known = answer.head, heartbeat.known
         if self.log.position is None or known is None:
@@ -146,14 +147,14 @@ class FleetSession:
     def _approach(
         self, answer: LogState, sent_at: float, now: float
     ) -> steps.NewHistory | steps.UnsentChanges | steps.NewestEvents | None:
-        """Handle an answer while no history is followed."""
+        """Handle a heartbeat's reply while no history is followed."""
         head = answer.head
         if head is None:
             self.pause = 0.0
             return steps.NewHistory(answer.epoch)
         if not self.has_followed and head.epoch != self._begun:
-            # The history may have been restored from a backup while no replica ran, and lack
-            # invalidations. This replica has just started, so it cannot know.
+            # This replica has just started, so it cannot tell whether the history was restored from
+            # a backup while no replica was running and lacks invalidations.
             is_followed = self.peers.follows(head.epoch, now)
             if is_followed is None:
                 self.pause = JOIN_POLL_SECONDS
@@ -164,13 +165,13 @@ class FleetSession:
         return self._send_unsent(head) if self.unsent else steps.NewestEvents(head, sent_at)
 
     def has_begun(self, epoch: bytes) -> None:
-        """Note the epoch of a history that this replica began, unless another one was faster."""
+        """Record the epoch of a history that this replica started, unless another was faster."""
         self._begun = epoch
 
     def read(
         self, request: steps.NewestEvents, events: list[Event]
     ) -> steps.NewHistory | steps.Join | None:
-        """Handle the newest events of the history that Redis has."""
+        """Handle the newest events of the history in Redis."""
         head = request.head
         if self.unsent:
             self.pause = 0.0
@@ -183,18 +184,18 @@ class FleetSession:
         return steps.Join(events, head, request.sent_at, self.log.missed(events, head))
 
     def join(self, join: steps.Join) -> bool:
-        """Follow a history from now on; return whether the policy must be read again before
-        `confirm_through`: what a join confirms includes reloads that are not finished.
+        """Start following a history; return whether the policy must be reloaded before
+        `confirm_through`, because a join also confirms unfinished reloads.
         """
-        # Groups that this replica looked up alone may be from before an event. Gates invalidate
-        # all groups, including those that they were sent before the missed events were known.
+        # Groups looked up while working alone may predate an event. Gates invalidate all groups,
+        # including those sent before the missed events were known.
         self.lease.end()
         self.log.follow(join.events, join.head, join.sent_at)
         self._extend_lease()
         return self.unfinished_reloads > 0 or join.has_reload
 
     def receive(self, event: Event) -> steps.Receipt | steps.Loss | None:
-        """Take the next event; return None if this replica no longer follows a history."""
+        """Accept the next event; return None if this replica no longer follows a history."""
         if not self.log.fits(event):
             # Replicas that never saw a lost event would not notice the loss.
             begin = event.position.epoch if self.log.shows_loss(event) else None
@@ -205,7 +206,7 @@ class FleetSession:
         return steps.Receipt(event, is_own, pending)
 
     def apply(self, receipt: steps.Receipt) -> bool:
-        """Count an event as applied; return False if the lease has ended meanwhile."""
+        """Record an event as applied; return False if the lease has ended meanwhile."""
         self.fence.end(receipt.pending)
         if not self.log.apply(receipt.event):
             return False
@@ -214,23 +215,23 @@ class FleetSession:
         return True
 
     def confirm_through(self, head: LogPosition) -> bool:
-        """Confirm all changes up to a join; return whether its history is still followed."""
+        """Confirm all changes up to the head of a join; return False if its history was lost."""
         if not self.log.has_applied(head):
             return False
         self.confirmations.add_through(head)
         return True
 
     def malformed(self, error: MalformedEntry, epoch: bytes, now: float) -> steps.Loss | None:
-        """Handle an entry that is not an event, requested in this history and read at this time."""
+        """Handle a malformed entry, read at time `now` from the history `epoch`."""
         position = self.log.position
         if position is None or position.epoch != epoch:
-            return None  # the reader waited for events of the previous history
+            return None  # the read was for a former history
         self._malformed = error, epoch, now
         return self.stop(str(error))
 
     def _pop_stray_entry(self, request: steps.NewestEvents) -> MalformedEntry | None:
-        """Return, once only, a malformed entry after the newest event, or it would be read
-        repeatedly. Replicas never append an entry without making it the newest event.
+        """Return a malformed entry beyond the head, but only once: otherwise the replica would
+        replace one history after another. Replicas never append an entry without moving the head.
         """
         if self._malformed is None:
             return None
@@ -242,7 +243,9 @@ class FleetSession:
         return entry if is_stray else None
 
     def stop(self, cause: str, begin: bytes | None = None) -> steps.Loss:
-        """Stop following, because of a loss or because an event cannot be applied."""
+        """Stop following because of a loss or an event that cannot be applied. `begin` is the epoch
+        of the history to replace, if any.
+        """
         self.lease.end()
         self.pause = 0.0
         return steps.Loss(cause, begin)
@@ -256,15 +259,15 @@ class FleetSession:
         self.confirmations.clear()
 
     def _extend_lease(self) -> None:
-        """Let the caches answer until the lease of the log ends."""
+        """Extend the lease of the caches to that of the log."""
         self.lease.ends_at = self.log.lease_until
         self.lease.max_age = math.inf
 
     def append(
         self, change: Change, nonce: bytes, head: LogPosition | None = None
     ) -> steps.Append | None:
-        """Return the request to append a change that has taken effect here, after the newest known
-        event unless another is given; None while no history is followed.
+        """Return the request to append a change that has taken effect here, after `head` or the
+        newest known event; None while no history is followed.
         """
         head = self.log.newest if head is None else head
         if head is None:
@@ -277,8 +280,8 @@ class FleetSession:
     def append_answered(
         self, request: steps.Append, answer: LogState
     ) -> steps.Append | LogPosition | None:
-        """Handle an answer whose statuses were merged; return the event if it was appended, the
-        request to try again, or None if the history has ended.
+        """Handle the reply to an append after `merge`. Return the event if it was appended, a
+        request to retry, or None if the history has ended.
         """
         before, head = request.head, answer.head
         if head is None or head.epoch != before.epoch or head.sequence < before.sequence:
@@ -289,11 +292,11 @@ class FleetSession:
         return request._replace(head=head, has_next_turn=head == before)
 
     def not_appended(self, nonce: bytes) -> None:
-        """Expect no event with this nonce: it was certainly not appended."""
+        """Forget the nonce of an event that was certainly not appended."""
         self._own.pop(nonce, None)
 
     def send_later(self, change: Change) -> None:
-        """Once Redis is reachable again, send a change that has already taken effect here."""
+        """Queue a change that has taken effect here until Redis is reachable."""
         self.keep_unsent(change._replace(is_awaited=False))
         if len(self.unsent) > MAX_UNSENT:
             changes = [*self.unsent]
@@ -302,24 +305,24 @@ class FleetSession:
                 self.keep_unsent(each._replace(users=frozenset()))
 
     def keep_unsent(self, change: Change, nonce: bytes = b"") -> None:
-        """Keep a change that could not be sent, and the nonce used in the attempt."""
+        """Keep an unsent change, and the nonce used in the attempt to send it."""
         self.unsent.setdefault(change, nonce or self.new_nonce())
 
     def pop_unsent(self) -> tuple[Change, bytes]:
-        """Return the oldest unsent change, and its nonce. It is no longer kept: if the same change
-        is added while it is being sent, it must be sent again.
+        """Remove and return the oldest unsent change and its nonce. If the same change is made
+        while this one is being sent, it must be sent again.
         """
         change = next(iter(self.unsent))
         return change, self.unsent.pop(change)
 
     def barrier(self, event: LogPosition, now: float, **timeouts: float) -> FleetBarrier:
-        """Return what to wait for after a change was appended, as `FleetBarrier` describes."""
+        """Return a barrier for a change that was just appended; see `FleetBarrier`."""
         return FleetBarrier(self.peers, event, now, has_event=self.log.has_event, **timeouts)
 
     def has_reached_all(self, barrier: FleetBarrier, now: float, seconds: float = 0.0) -> bool:
-        """Return whether no other replica decides from the state before a change, which itself
-        takes a few seconds. Leases have ended only if a heartbeat that was sent after their end was
-        answered by a Redis that still has the event: all were requested before it was appended.
+        """Return whether no other replica uses pre-change state; applying the change may take each
+        of them `seconds`. The barrier may rely on expired leases only if a later heartbeat shows
+        that Redis still has the event: only then were all of them requested before the append.
         """
         if barrier.next_end(now, seconds) is not None:
             return False

@@ -1,12 +1,12 @@
-"""The groups of users that replicas share through Redis.
+"""Users' groups, shared among replicas through Redis.
 
-A value carries the position in the fleet's order of events that its writer had applied before it
-asked the resolver. The reader accepts it only if it knows all events since then, and none of them
-invalidates the user. So an answer from before an invalidation is never used after it, however slow
-the lookup or the write was, and whichever replica stored it.
+A value carries the log position that its writer had applied before it queried the resolver. Readers
+accept the value only if they know all events since then, and none of them invalidates the user. A
+lookup that predates an invalidation is therefore never used after it, no matter which replica
+stored the result or how slow the lookup or write was.
 
-A replica that finds no value locks the lookup. The others wait a moment for its answer, so replicas
-that need a user at the same time make one lookup.
+A replica that finds no value locks the lookup. Others briefly wait for its result, so replicas that
+need a user at the same time perform a single lookup.
 """
 
 import asyncio
@@ -22,29 +22,29 @@ from queuegate_server.identity.resolver import KnownUser, NoSuchUser
 from queuegate_server.identity.shared import SharedAnswer
 
 FORMAT: Final = 1
-"""Values in another format are refused."""
+"""Values in other formats are rejected."""
 MAX_VALUE_BYTES: Final = 256 * 1024
 """Larger values are not shared."""
 CLOCK_SKEW: Final = 5.0
 """Seconds by which the wall clocks of replicas may differ."""
 
 LOCK_SECONDS: Final = 0.1
-"""How long other replicas leave a lookup to the one that has locked it."""
+"""The TTL of a lookup lock."""
 WAIT_SECONDS: Final = 0.05
-"""How long they wait for its answer before they ask the resolver themselves."""
+"""How long other replicas wait for the result before they query the resolver themselves."""
 POLL_SECONDS: Final = 0.002
-"""The first pause between two attempts to read it; each is twice as long as the one before."""
+"""The first pause between attempts to read the result; doubles each time."""
 
 
 class Fence(Protocol):
-    """The fleet's order of events, as far as this replica has applied it."""
+    """The part of the event log that this replica has applied."""
 
     @property
     def position(self) -> LogPosition | None:
-        """The newest event that was applied; None while the order is not known."""
+        """The newest applied event; None while no history is followed."""
 
     def accepts(self, partition: str, user: str, since: LogPosition) -> bool:
-        """Return whether groups that were looked up at a position are still valid."""
+        """Return whether groups looked up at a position are still valid."""
 
 
 class ValueUnavailable(Exception):
@@ -52,11 +52,11 @@ class ValueUnavailable(Exception):
 
 
 class InvalidValue(Exception):
-    """A value must not be used; the argument is the cause, as in the metrics."""
+    """A value must not be used. The argument is the cause as reported in metrics."""
 
 
 class ValueStore(Protocol):
-    """The part of Redis that values need."""
+    """A key-value store with locks, as provided by Redis."""
 
     async def get(self, key: str) -> bytes | None:
         """Return the value of a key, or None. Raises ValueUnavailable."""
@@ -65,11 +65,11 @@ class ValueStore(Protocol):
         """Create a key for `seconds`; return False if it exists. Raises ValueUnavailable."""
 
     def put(self, key: str, make: Callable[[], bytes | None], seconds: float) -> None:
-        """Store a value soon; `make` returns it, or None if it is outdated by then."""
+        """Store a value soon. `make` returns the value, or None if it has become outdated."""
 
 
 class GroupCounts:
-    """Reads of shared groups since the start, by result, and refused values by cause."""
+    """Counts of shared group reads by result, and of rejected values by cause."""
 
     def __init__(self) -> None:
         """Start at zero."""
@@ -78,7 +78,7 @@ class GroupCounts:
 
 
 class PartitionGroups:
-    """The shared groups of one partition: `identity.shared.SharedGroups`."""
+    """Implementation of `identity.shared.SharedGroups` for one partition."""
 
     def __init__(
         self,
@@ -90,9 +90,9 @@ class PartitionGroups:
         counts: GroupCounts,
         clock: Callable[[], float],
     ) -> None:
-        """Share nothing yet. The clock is that of the lease of all caches, in seconds."""
+        """Share nothing yet. `clock` is that of the cache lease, in seconds."""
         self.resolver_fingerprint: Final = codec.resolver_fingerprint
-        """As `SharedGroups` describes."""
+        """See `SharedGroups`."""
         self._store = store
         self._codec = codec
         self._fence = fence
@@ -101,7 +101,7 @@ class PartitionGroups:
         self._clock = clock
 
     async def get(self, user: str) -> SharedAnswer | None:
-        """Return an answer that is valid now; None if there is none."""
+        """Return a currently valid lookup result, or None."""
         try:
             answer = await self._find(user)
         except ValueUnavailable:
@@ -111,12 +111,12 @@ class PartitionGroups:
         return answer
 
     def begin(self, user: str) -> Callable[[SharedAnswer], None] | None:
-        """Note the position before the resolver is asked, as `SharedGroups` describes."""
+        """Record the position before the resolver is queried; see `SharedGroups`."""
         position = self._position()
         return None if position is None else partial(self._publish, user, position)
 
     def _publish(self, user: str, position: LogPosition, answer: SharedAnswer) -> None:
-        """Store an answer unless an event has made it outdated."""
+        """Store a lookup result unless an event outdates it."""
         key = self._codec.key(user)
 
         def make() -> bytes | None:
@@ -129,7 +129,9 @@ class PartitionGroups:
         self._store.put(key, make, answer.expires_at - answer.resolved_at)
 
     async def _find(self, user: str) -> SharedAnswer | None:
-        """Return the answer of another replica, or None to ask here. Raises ValueUnavailable."""
+        """Return another replica's result, or None if a local lookup is required. Raises
+        ValueUnavailable.
+        """
         if self._position() is None:
             raise ValueUnavailable
         try:
@@ -145,7 +147,7 @@ class PartitionGroups:
         return await self._await_locked(user)
 
     async def _await_locked(self, user: str) -> SharedAnswer | None:
-        """Wait for another replica's answer; None if it is late. Raises ValueUnavailable."""
+        """Wait for another replica's result; return None if it is late. Raises ValueUnavailable."""
         answer, pause, left = None, POLL_SECONDS, WAIT_SECONDS
         while answer is None and left > 0:
             await asyncio.sleep(min(pause, left))
@@ -156,7 +158,7 @@ class PartitionGroups:
         return answer
 
     async def _read(self, user: str) -> SharedAnswer | None:
-        """Return the answer in Redis, or None. Raises InvalidValue, ValueUnavailable."""
+        """Return the result in Redis, or None. Raises InvalidValue or ValueUnavailable."""
         key = self._codec.key(user)
         raw = await self._store.get(key)
         if raw is None:
@@ -166,19 +168,19 @@ class PartitionGroups:
         return answer
 
     def _position(self) -> LogPosition | None:
-        # A process that was stopped for a while learns here that its lease has ended.
+        # A process resumed after a pause detects here that its lease has expired.
         self._lease.end_if_expired(self._clock())
         return self._fence.position
 
     def _check_order(self, user: str, position: LogPosition) -> None:
-        """Raise InvalidValue if groups from a position may no longer hold."""
+        """Raise InvalidValue if groups from a position may be outdated."""
         partition = self._codec.partition
         if self._position() is None or not self._fence.accepts(partition, user, position):
             raise InvalidValue("outdated")
 
 
 class ValueCodec:
-    """Writes and reads the values of one partition."""
+    """Encoder and decoder for the values of one partition."""
 
     def __init__(
         self,
@@ -188,11 +190,11 @@ class ValueCodec:
         resolver: str,
         wall: Callable[[], float],
     ) -> None:
-        """Refuse answers of a resolver whose settings, as text, are different."""
+        """Reject values of replicas whose resolver settings, as text, differ from `resolver`."""
         self.partition: Final = partition
         self._signer = signer
         self._keys = keys
-        # A plain hash would let readers of Redis, and gates, test guesses at the settings.
+        # A plain hash would let gates and readers of Redis verify guesses at the settings.
         self.resolver_fingerprint: Final = signer.mac(b"settings", resolver.encode())
         self._wall = wall
 
@@ -201,11 +203,11 @@ class ValueCodec:
         return self._keys.user(self.partition, user)
 
     def lookup_lock(self, user: str, position: LogPosition) -> str:
-        """Return the key that claims the lookup of a user after an event."""
+        """Return the key that locks the lookup of a user as of an event."""
         return self._keys.lookup(self.partition, user, position.sequence)
 
     def encode(self, key: str, position: LogPosition, answer: SharedAnswer) -> bytes | None:
-        """Return the value of a key; None if it is too large to be shared."""
+        """Encode a value; return None if it is too large to be shared."""
         outcome = answer.outcome
         fields = (
             FORMAT,
@@ -223,7 +225,7 @@ class ValueCodec:
         return self._signer.mac(key.encode(), content) + content
 
     def decode(self, key: str, value: bytes) -> tuple[LogPosition, SharedAnswer]:
-        """Return the position and the answer of a value. Raises InvalidValue."""
+        """Decode a value into its position and lookup result. Raises InvalidValue."""
         content = value[MAC_BYTES:]
         if not self._signer.is_valid(value[:MAC_BYTES], key.encode(), content):
             raise InvalidValue("mac")

@@ -1,6 +1,4 @@
-"""The statuses of replicas as Redis returns them: decodes those that replicas have written, and
-remembers what to remove.
-"""
+"""Decoding of replica statuses from Redis, and removal of statuses not written by replicas."""
 
 import asyncio
 import hashlib
@@ -11,38 +9,44 @@ from queuegate_server.fleet.events import MalformedValue, ReplicaStatus, decode_
 from queuegate_server.fleet.keys import Signer
 
 STEP_STATUSES: Final = 50
-"""The number of statuses decoded between two pauses, in which calls are answered."""
+"""The number of statuses decoded before yielding to the event loop."""
 STEP_BYTES: Final = 64 * 1024
 PAUSE_SECONDS: Final = 0.001
 MAX_KNOWN: Final = 500
-"""The maximum number of replicas whose statuses are requested first."""
+"""The maximum number of replicas whose statuses are requested explicitly."""
 
 
 class StatusReader:
-    """Decodes the statuses in answers. Used from one event loop."""
+    """A decoder of the statuses in Redis replies. Used from one event loop."""
 
     def __init__(self, signer: Signer) -> None:
         """Verify statuses with a signer."""
         self.rejected = 0
-        """How many statuses have been written with another secret since the first answer."""
+        """The number of statuses written with another secret since the first reply."""
         self._signer = signer
         self._written: dict[str, tuple[int, bytes]] = {}
-        """The statuses in the newest answer as they were written, and their numbers."""
+        """By instance: the serial number and encoding of each status in the newest reply."""
         self._unsigned: dict[bytes, str] | None = None
-        """The fields in the newest answer that no replica has written, and the SHA-1 of each."""
+        """By field: the SHA-1 of each status in the newest reply not written by a replica."""
         self._removable: dict[bytes, str] = {}
 
     @property
     def known(self) -> Sequence[str]:
-        """The replicas to return first, in case one answer does not have all statuses."""
+        """The replicas to return first, in case the statuses do not fit into one reply."""
         return [*self._written][:MAX_KNOWN]
 
     async def read(
         self, lengths: bytes, content: bytes, *, is_complete: bool
     ) -> list[ReplicaStatus]:
-        """Return the statuses in an answer, which is complete if it has all that Redis has. The
-        content consists of the fields and values, whose lengths are in decimal digits. Raises
-        ValueError.
+        """Decode the statuses in a reply.
+
+        Args:
+            lengths: The lengths of the fields and values, as decimal numbers.
+            content: The fields and values, concatenated.
+            is_complete: Whether the reply covers all statuses in Redis.
+
+        Raises:
+            ValueError: The lengths do not match the content.
         """
         statuses: list[ReplicaStatus] = []
         written = {} if is_complete else dict(self._written)
@@ -55,7 +59,7 @@ class StatusReader:
                 await asyncio.sleep(PAUSE_SECONDS)
             try:
                 status = decode_status(self._signer, value)
-                # Anyone may copy the status of a replica into other fields.
+                # Anyone can copy a replica's status to another field.
                 is_written = status.instance.encode() == name
             except MalformedValue:
                 is_written = False
@@ -70,8 +74,8 @@ class StatusReader:
         return statuses
 
     def removal(self, statuses: Iterable[ReplicaStatus]) -> Sequence[str | bytes]:
-        """Return the arguments that remove these statuses, unless they were written again, and some
-        that no replica has written.
+        """Return the script arguments that remove these statuses, unless rewritten meanwhile, and
+        stale statuses not written by a replica.
         """
         arguments: list[str | bytes] = []
         for status in statuses:
@@ -84,9 +88,9 @@ class StatusReader:
         return arguments
 
     def _take_in(self, unsigned: dict[bytes, str], *, is_complete: bool) -> None:
-        """Count the statuses that no replica has written, and choose which to remove. Statuses of
-        replicas that have another secret by mistake change with each heartbeat and are left alone,
-        so that both sides can name the mistake.
+        """Count new statuses not written by a replica, and select those to remove. Statuses of
+        misconfigured replicas with another secret change with each heartbeat. They are kept so that
+        both sides can report the mistake.
         """
         before = self._unsigned or {}
         if self._unsigned is not None:
@@ -109,5 +113,5 @@ def _fields(lengths: bytes, content: bytes) -> Iterator[tuple[bytes, bytes]]:
 
 
 def _sha1(value: bytes) -> str:
-    # Redis offers no other hash, and this one only has to tell a value from a later one.
+    # Redis scripts offer no other hash. It only distinguishes a value from a later one.
     return hashlib.sha1(value, usedforsecurity=False).hexdigest()

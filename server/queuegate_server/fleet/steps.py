@@ -1,4 +1,4 @@
-"""What a replica has to do next: requests to Redis, and work for its process."""
+"""A replica's next steps: requests to Redis, and work for its process."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -9,14 +9,14 @@ from queuegate_server.fleet.keys import LogPosition
 
 
 class OwnState(NamedTuple):
-    """What a replica reports about itself, except the order of events."""
+    """A replica's report about itself, apart from its position in the event log."""
 
     revision: int = 0
     checksum: str = ""
-    """The checksum of its policy; empty while it has none."""
+    """The checksum of the policy; empty if none is loaded."""
     gates: int = 0
     problem: str = ""
-    """What Redis refuses to do for it, as a sentence."""
+    """The commands that Redis refuses, in sentences."""
 
 
 class Heartbeat(NamedTuple):
@@ -24,21 +24,23 @@ class Heartbeat(NamedTuple):
 
     status: ReplicaStatus
     known: LogPosition | None
-    """The newest event that was known to exist when it was sent."""
+    """The newest event known to exist when the heartbeat was sent."""
     sent_at: float
 
 
 class NewHistory(NamedTuple):
-    """Request: begin another history, and call `has_begun` with its epoch."""
+    """Request: start a new history, and call `has_begun` with its epoch."""
 
     before: bytes
     """The epoch of the history to replace; empty if there is none."""
     cause: str = ""
-    """The fault in that history, if any, for the log."""
+    """The fault in the old history, if any, for logging."""
 
 
 class Loss(NamedTuple):
-    """Work: log that this replica has stopped following the fleet."""
+    """Work: log that this replica has stopped following the fleet, and start a new history if
+    `begin` is set.
+    """
 
     cause: str
     begin: bytes | None = None
@@ -46,13 +48,13 @@ class Loss(NamedTuple):
 
 
 class UnsentChanges(NamedTuple):
-    """Request: append a change that could not be sent before, after this event."""
+    """Request: append an unsent change after this event."""
 
     head: LogPosition
 
 
 class NewestEvents(NamedTuple):
-    """Request: read the newest events up to one, and call `read`."""
+    """Request: read the newest events up to the head, and call `read`."""
 
     head: LogPosition
     sent_at: float
@@ -60,19 +62,20 @@ class NewestEvents(NamedTuple):
 
 
 class Join(NamedTuple):
-    """Work: invalidate what was missed, and call `join`."""
+    """Work: apply the missed invalidations, and call `join`."""
 
     events: list[Event]
     """The newest events, up to the head."""
     head: LogPosition
     sent_at: float
     missed: Sequence[Event] | None
-    """The events that were not applied; None if they are unknown: invalidate all groups. An ended
-    lease is not enough: groups of an earlier lease are stale groups while the resolver fails."""
+    """The events that were not applied. None if they are unknown, so all groups must be
+    invalidated. Ending the lease is not enough, because stale groups are used while the resolver
+    fails."""
 
     @property
     def has_reload(self) -> bool:
-        """Whether the missed events may require reading the policy again."""
+        """Whether the missed events may include a reload."""
         return self.missed is None or any(each.change.is_reload for each in self.missed)
 
 
@@ -83,28 +86,28 @@ class Append(NamedTuple):
     change: Change
     nonce: bytes
     has_next_turn: bool = False
-    """Whether another writer has the next turn; if so, wait a moment."""
+    """Whether another writer has the next turn. If so, wait before sending this request."""
 
 
 class Receipt(NamedTuple):
-    """Work: carry out what this event asks for, and call `apply`."""
+    """Work: apply the event's change, and call `apply`."""
 
     event: Event
     is_own: bool
-    """Whether it is an event of this replica, whose change has taken effect."""
+    """Whether this replica appended the event, so its change has already taken effect."""
     pending: PendingInvalidation
 
     @property
     def must_invalidate(self) -> bool:
-        """Whether groups must be invalidated before the event counts as applied."""
+        """Whether groups must be invalidated before `apply`."""
         return not (self.is_own or self.event.change.is_reload)
 
     @property
     def must_reload(self) -> bool:
-        """Whether the policy must be read again after the event has been applied."""
+        """Whether the policy must be reloaded after `apply`."""
         return self.event.change.is_reload and not self.is_own
 
     @property
     def must_confirm(self) -> bool:
-        """Whether this replica must confirm that no gate decides without the change."""
+        """Whether this replica must confirm that all of its gates have the change."""
         return self.event.change.is_awaited and not self.is_own

@@ -1,9 +1,9 @@
-"""The commands for the fleet's events and statuses in Redis, without any decisions.
+"""Redis commands for the fleet's events and statuses, without any decisions.
 
-An event is appended only after the event that its writer believes to be the newest. So its MAC
-covers its place, and the numbers have no gaps. A writer that finds another event in that place gets
-the next turn, so that replicas near Redis do not keep out one that is far away. If somebody else
-has added an entry with a higher number, Redis accepts no more events, and another history begins.
+An event is appended only if its writer knows the newest event. This lets the MAC cover the position
+and leaves no gaps in the numbers. A writer that finds a newer event gets the next turn, so replicas
+close to Redis cannot starve a distant one. If an outsider has added an entry with a higher number,
+Redis rejects further events, and a new history starts.
 """
 
 import asyncio
@@ -32,25 +32,25 @@ MAX_EVENTS: Final = 5_000
 """The approximate number of events that Redis keeps."""
 READ_AT_ONCE: Final = 64
 MAX_RECENT_BYTES: Final = 512 * 1024
-"""The size of the newest events, which a joining replica reads to judge shared groups."""
+"""The maximum size of the newest events that a joining replica reads to validate shared groups."""
 RECENT_SECONDS: Final = 0.5
-"""How long reading them may take: part of a lease."""
+"""The time limit for reading them, well below the duration of a lease."""
 MAX_PAGE: Final = 250
 MAX_PAGE_BYTES: Final = 256 * 1024
 TURN_SECONDS: Final = 0.2
-"""How long others append nothing while waiting for the writer whose turn it is."""
+"""How long other writers wait for the one whose turn it is."""
 BLOCK_SECONDS: Final = 1.0
 HEARTBEAT_BUDGET: Final = 1.0
-"""The time budget of a heartbeat, in seconds."""
+"""The timeout of a heartbeat, in seconds."""
 COMMAND_BUDGET: Final = 2.0
-"""The time budget of any other non-blocking command, in seconds."""
+"""The timeout of other non-blocking commands, in seconds."""
 
 
 class Stream:
     """The fleet's keys in Redis. All coroutines raise StoreUnavailable."""
 
     def __init__(self, store: StoreConnection, keys: Keys, secret: bytes) -> None:
-        """Use a connection, the names of keys, and the fleet's secret."""
+        """Use this connection, these key names, and MACs under the fleet's secret."""
         self._store = store
         self._keys = keys
         self._event_signer = Signer(secret, "event")
@@ -59,7 +59,7 @@ class Stream:
 
     @property
     def rejected(self) -> int:
-        """How many statuses have been written with another secret since the first answer."""
+        """The number of statuses written with another secret since the first reply."""
         return self._statuses.rejected
 
     async def heartbeat(
@@ -74,16 +74,16 @@ class Stream:
             raise
 
     async def begin(self, before: bytes) -> bytes:
-        """Begin another history in place of the one with this epoch, which may be empty. Return its
-        epoch, which is the current one only if no replica was faster.
+        """Replace the history with this epoch (empty if there is none) with a new one. Return the
+        new epoch, which takes effect only if no other replica was faster.
         """
         epoch, keys = os.urandom(EPOCH_BYTES), self._keys.state
         await self._store.run_script(scripts.BEGIN, keys, (before, epoch), seconds=COMMAND_BUDGET)
         return epoch
 
     async def append(self, head: LogPosition, change: Change, nonce: bytes) -> LogState:
-        """Append a change if `head` is still the newest event, and no other writer has the next
-        turn. The nonce identifies the event and its writer: retry with the same one.
+        """Append a change if `head` is still the newest event and no other writer has the next
+        turn. The nonce identifies the event and its writer, so retries must use the same nonce.
         """
         position = LogPosition(head.epoch, head.sequence + 1, nonce)
         content = encode_change(change)
@@ -100,8 +100,8 @@ class Stream:
         after = f"{position.sequence}-0"
         entries = await self._entries("XRANGE", f"({after}", "+", READ_AT_ONCE)
         if not entries:
-            # A blocking command cannot bound its answer: it returns one entry, and the connection
-            # rejects one that is too large, which a script then finds.
+            # The size of a blocking read cannot be bounded, so it returns one entry. The connection
+            # rejects an oversized one, which the script above then reports.
             answer = await self._store.execute(
                 *("XREAD", "COUNT", 1, "BLOCK", int(BLOCK_SECONDS * 1_000)),
                 *("STREAMS", self._keys.events, after),
@@ -111,8 +111,8 @@ class Stream:
         return await self._decoded(position.epoch, entries)
 
     async def recent(self, head: LogPosition) -> list[Event]:
-        """Return the newest events up to the head: as many as can be read in time, at most about
-        MAX_RECENT_BYTES, and none from before a malformed one.
+        """Return the newest events up to the head: as many as can be read within RECENT_SECONDS and
+        about MAX_RECENT_BYTES, and none older than a malformed one.
         """
         clock = asyncio.get_running_loop().time
         until = clock() + RECENT_SECONDS
@@ -132,14 +132,14 @@ class Stream:
         return newest_first[::-1]
 
     async def remove_replicas(self, statuses: Iterable[ReplicaStatus]) -> None:
-        """Remove these statuses, and some of those that no replica of this fleet has written."""
+        """Remove these statuses, and stale ones not written by a replica of this fleet."""
         if args := self._statuses.removal(statuses):
             keys = (self._keys.replicas,)
             await self._store.run_script(scripts.REMOVE, keys, args, seconds=COMMAND_BUDGET)
 
     async def probe(self) -> Mapping[str, str]:
-        """Try the commands that not every heartbeat needs, and return the error of each, or ""."""
-        # EVAL is one of them: a script that another replica has sent is run by its hash.
+        """Try the commands that not every heartbeat needs; return the error of each, or ""."""
+        # EVAL is one of them: a script that another replica has loaded is run by its hash.
         answer = await self._store.execute(
             *("EVAL", scripts.PROBE.text, 1, self._keys.absent), seconds=HEARTBEAT_BUDGET
         )
@@ -156,7 +156,7 @@ class Stream:
     async def _ask(
         self, script: Script, args: Sequence[str | bytes | float], seconds: float
     ) -> LogState:
-        """Run a script that returns the state of Redis, with the statuses of known replicas."""
+        """Run a script that returns the fleet's state, starting with known replicas' statuses."""
         args, before = (*args, *self._statuses.known), time.time()
         answer = await self._store.run_script(script, self._keys.state, args, seconds=seconds)
         after = time.time()
@@ -166,7 +166,7 @@ class Stream:
             raise StoreUnavailable("a script returned an unexpected reply") from error
 
     async def _entries(self, command: str, first: str, last: str, count: int) -> Sequence[Any]:
-        """Return at least one entry of the stream, and no more than fit into MAX_PAGE_BYTES."""
+        """Read entries of up to MAX_PAGE_BYTES in total, but at least one if there is any."""
         args = (command, first, last, count, MAX_PAGE_BYTES)
         entries: Sequence[Any] = await self._store.run_script(
             scripts.READ_EVENTS, (self._keys.events,), args, seconds=COMMAND_BUDGET
@@ -186,7 +186,7 @@ class Stream:
         return events
 
     async def _state(self, answer: Any, before: float, after: float) -> LogState:
-        """Return what a script has answered. Raises ValueError, TypeError."""
+        """Decode the reply of a script. Raises ValueError or TypeError."""
         epoch, sequence, nonce, time_of_redis, complete, lengths, content, *appended = answer
         is_sound = (
             len(epoch) == EPOCH_BYTES
@@ -210,12 +210,12 @@ class Stream:
 
 
 def _size(entry: Any) -> int:
-    """Return the length of the change in an entry of the stream."""
+    """Return the size of the encoded change in a stream entry."""
     return len(_pairs(entry[1]).get(b"event", b""))
 
 
 def _pairs(flat: Any) -> Mapping[bytes, bytes]:
-    """Return the fields of an entry, which the driver returns as a list or as a mapping."""
+    """Return the fields of an entry, given as a list or a mapping depending on the command."""
     if isinstance(flat, Mapping):
         return flat
     return dict(zip(flat[::2], flat[1::2], strict=True))

@@ -1,7 +1,7 @@
-"""Finds out whether Redis speaks TLS, when a connection fails and `fleet.url` may say the opposite.
+"""Detection of a wrong TLS scheme in `fleet.url`, after a connection has failed.
 
-Such a mistake shows only as a closed connection, or as silence. The probes send no credentials, and
-trust nothing that they receive.
+Such a mistake otherwise only appears as a closed connection or a timeout. Probes send no
+credentials and trust nothing that they receive.
 """
 
 import asyncio
@@ -19,8 +19,8 @@ _LOOKUPS: Final = AbandonableThreadPool(2, "fleet-probe")
 
 
 async def transport_mistake(hosts: Sequence[HostPort], *, tls: bool) -> str:
-    """Return a sentence if one of the hosts of `fleet.url` speaks TLS although that URL says
-    otherwise, or the reverse; empty if no such mistake is found.
+    """Return a sentence if a host of `fleet.url` uses TLS contrary to the URL's scheme, or the
+    reverse; empty if no such mistake is detected.
     """
     for host, port in hosts:
         try:
@@ -60,7 +60,7 @@ async def _speaks_tls(host: str, port: int) -> bool:
 async def _connect(
     host: str, port: int, **tls: Any
 ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-    """Connect to the first address that answers. Raises OSError."""
+    """Connect to the first reachable address. Raises OSError."""
     for address in await addresses(host, port, _LOOKUPS):
         try:
             return await asyncio.open_connection(address, port, limit=4096, **tls)

@@ -1,6 +1,4 @@
-"""Reads and writes single values in Redis alongside live traffic: in batches, within a few
-milliseconds or not at all, and not while Redis fails.
-"""
+"""Batched reads and writes of values in Redis, with short timeouts and a circuit breaker."""
 
 import asyncio
 import logging
@@ -18,38 +16,38 @@ from queuegate_server.fleet.shared_groups import MAX_VALUE_BYTES, ValueUnavailab
 _LOG = logging.getLogger("queuegate_server.fleet.value_store")
 
 MAX_READS: Final = 4
-"""The maximum number of batches read at the same time, each on its own connection."""
+"""The maximum number of concurrent batch reads, each on its own connection."""
 READ_BATCH: Final = 64
 MAX_READ_BYTES: Final = 1024 * 1024
-"""The maximum number of bytes in a batch; other users are looked up. Both bounds keep the event
+"""The maximum size of a batch in bytes; users beyond it are looked up. Both bounds keep the event
 loop responsive."""
 WRITE_BUDGET: Final = 5.0
 WRITE_BATCH: Final = 128
 MAX_UNWRITTEN: Final = 10_000
-"""The maximum number of values that wait to be written; more are not shared."""
+"""The maximum number of values waiting to be written; more are not shared."""
 MAX_FAILURES: Final = 3
-"""Failed reads in a row after which no values are read or written until Redis answers again."""
+"""The number of consecutive failed reads that opens the circuit."""
 RECONNECT_INTERVAL: Final = 0.5
 FREQUENT: Final = 5.0
-"""If the circuit opens again within this many seconds, it stays open for a moment."""
+"""If the circuit opens again within this many seconds, it stays open for RECONNECT_INTERVAL."""
 CONNECT_BUDGET: Final = 5.0
 PROBE_MILLISECONDS: Final = 1
-"""The lifetime of a key that is created to find out whether Redis permits it."""
+"""The TTL of the key created to probe whether Redis permits writes."""
 
 
 class BatchingStore:
-    """Values in Redis. Used from one event loop."""
+    """A store of values in Redis. Used from one event loop."""
 
     def __init__(self, connection: StoreConnection, read_timeout: float) -> None:
-        """Read nothing until `open`. Callers wait `read_timeout` seconds for a value."""
+        """Read nothing until `open`. `read_timeout` is the timeout of a batch in seconds."""
         self.is_available = False
-        """Whether Redis is asked."""
+        """Whether the circuit is closed."""
         self.circuit_openings = 0
-        """How many times the circuit has opened since the start."""
+        """How many times the circuit has opened."""
         self.failed_reads = 0
-        """The number of reads that failed or took too long."""
+        """The number of batch reads that failed or timed out."""
         self.writes: Final = dict.fromkeys(("written", "outdated", "dropped", "failed"), 0)
-        """Values to be written, by result."""
+        """The number of writes by result."""
         self._connection = connection
         self._read_timeout = read_timeout
         self._reads: _Batch = {}
@@ -63,7 +61,7 @@ class BatchingStore:
         """When the circuit opened, by the clock of the event loop."""
 
     def open(self) -> None:
-        """Begin to connect; values are read as soon as Redis answers."""
+        """Start connecting; the circuit closes once Redis responds."""
         self._connecting = asyncio.create_task(self._connect())
 
     async def get(self, key: str) -> bytes | None:
@@ -75,7 +73,7 @@ class BatchingStore:
         return await self._ask("SET", key, int(seconds * 1000)) is not None
 
     def put(self, key: str, make: Callable[[], bytes | None], seconds: float) -> None:
-        """Store a value soon, unless too many wait, as `ValueStore` describes."""
+        """Store a value soon, unless too many are waiting; see `ValueStore`."""
         if not self.is_available or len(self._unwritten) >= MAX_UNWRITTEN:
             self.writes["dropped"] += 1
             return
@@ -95,7 +93,7 @@ class BatchingStore:
         await self._connection.close()
 
     async def _ask(self, *command: str | int) -> bytes | None:
-        """Send a command together with others. Raises ValueUnavailable."""
+        """Send a command in the next batch. Raises ValueUnavailable."""
         if not self.is_available:
             raise ValueUnavailable
         loop = asyncio.get_running_loop()
@@ -107,7 +105,7 @@ class BatchingStore:
         return await future
 
     def _flush(self) -> None:
-        """Send waiting reads while connections are free."""
+        """Send queued reads while connections are free."""
         self._flush_scheduled = False
         while self._reads and len(self._reading) < MAX_READS:
             commands = [*islice(self._reads, READ_BATCH)]
@@ -128,7 +126,7 @@ class BatchingStore:
             self.failed_reads += 1
             self._failures += 1
             _fail(batch)
-            # Reads that wait for a connection have waited just as long.
+            # Reads queued for a connection have waited just as long.
             self._give_up_reads()
             if self._failures >= MAX_FAILURES:
                 self._open_circuit(error)
@@ -145,7 +143,7 @@ class BatchingStore:
     async def _run(
         self, commands: "Sequence[_Command]", seconds: float
     ) -> "Mapping[_Command, bytes | None]":
-        """Read values and create locks; return the answers. Raises StoreUnavailable."""
+        """Read values and create locks; return the results. Raises StoreUnavailable."""
         ordered = sorted(commands, key=lambda command: command[0])  # GET before SET
         locks = [each[2] for each in ordered if each[0] == "SET"]
         keys = [str(each[1]) for each in ordered]
@@ -185,7 +183,7 @@ class BatchingStore:
             self.writes["written"] += len(commands)
 
     def _open_circuit(self, error: StoreUnavailable) -> None:
-        """Stop reading and writing values until Redis answers again."""
+        """Stop reading and writing values until Redis responds again."""
         if not self.is_available:
             return
         _LOG.warning("group sharing is paused until Redis answers again: %s", error)
@@ -194,10 +192,10 @@ class BatchingStore:
         self._connecting = asyncio.create_task(self._connect())
 
     async def _connect(self) -> None:
-        """Wait until Redis answers on all connections."""
+        """Close the circuit once Redis responds on all connections."""
         was_logged = self.circuit_openings > 0
         if was_logged:
-            # A master that was replaced still answers, but accepts no values.
+            # A demoted master still responds but rejects writes.
             self._connection.reconnect()
             now = asyncio.get_running_loop().time()
             is_frequent, self._opened_at = now < self._opened_at + FREQUENT, now
@@ -207,7 +205,7 @@ class BatchingStore:
             try:
                 await self._connection.warm(MAX_READS + 1, seconds=CONNECT_BUDGET)
                 if was_logged:
-                    # Redis may answer but refuse to read or write.
+                    # Redis may respond to PING but refuse reads or writes.
                     probe = f"{self._connection.tag}:probe"
                     commands = [("GET", probe), ("SET", probe, PROBE_MILLISECONDS)]
                     await self._run(commands, CONNECT_BUDGET)
@@ -228,7 +226,7 @@ class BatchingStore:
 _Command = tuple[str | int, ...]
 """GET and a key, or SET, a key and milliseconds."""
 _Batch = dict[_Command, list[asyncio.Future[bytes | None]]]
-"""The callers that wait for the answer to each command."""
+"""The futures that wait for the result of each command."""
 
 
 def _fail(reads: _Batch) -> None:

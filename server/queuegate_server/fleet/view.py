@@ -1,53 +1,53 @@
-"""A fleet as one of its replicas sees it, for people and monitoring."""
+"""A replica's view of the fleet, for people and monitoring."""
 
 from collections.abc import Iterator, Sequence
 from typing import Literal, NamedTuple
 
 ReplicaState = Literal["following", "starting", "joining", "silent"]
-"""The replica learns of each change; has just started and does not follow yet; sends heartbeats but
-does not follow; or sends none."""
+"""The replica receives all changes; has just started and does not follow the fleet yet; sends
+heartbeats but does not follow; or sends none."""
 
 
 class ReplicaView(NamedTuple):
-    """A replica."""
+    """A replica of the fleet."""
 
     name: str
     state: ReplicaState
     is_self: bool
     version: str
     lag: int
-    """How many changes it has not applied yet."""
+    """The number of changes not yet applied."""
     revision: int
     checksum: str
-    """The checksum of its policy; empty while it has none."""
+    """The checksum of the policy; empty if none is loaded."""
     gates: int
     silent_seconds: float
-    """Seconds since its last heartbeat."""
+    """Seconds since the last heartbeat."""
 
 
 class FleetView(NamedTuple):
-    """A fleet."""
+    """The fleet as seen by one replica."""
 
     replicas: Sequence[ReplicaView]
     """All replicas, sorted by name."""
     mistakes: Sequence[str] = ()
-    """Mistakes in the settings of replicas and of Redis, in sentences."""
+    """Configuration mistakes of replicas and Redis, in sentences."""
     cause: str = ""
-    """Why the replica that looks at the fleet cannot use Redis; empty if it can."""
+    """Why the observing replica cannot use Redis; empty if it can."""
 
     @property
     def connected(self) -> bool:
-        """Whether the replica that looks at the fleet reaches Redis."""
+        """Whether the observing replica can use Redis."""
         return not self.cause
 
     @property
     def checksums(self) -> set[str]:
-        """The checksums of the policies of replicas that are not silent."""
+        """The policy checksums of replicas that are not silent."""
         return {each.checksum for each in self.replicas if each.state != "silent"}
 
     @property
     def problems(self) -> Sequence[str]:
-        """What keeps the fleet from being healthy, in sentences for people."""
+        """The reasons why the fleet is unhealthy, in sentences."""
         return [*self._states(), *self._policies(), *self.mistakes]
 
     @property
@@ -58,7 +58,7 @@ class FleetView(NamedTuple):
     def _states(self) -> Iterator[str]:
         silent = [each for each in self.replicas if each.state == "silent"]
         if own := [each for each in silent if each.is_self]:
-            # What it last saw of the others is outdated.
+            # Its information about the others is outdated.
             yield f"replica {_names(own)} cannot use Redis and works alone: {self.cause}"
             return
         if silent:
