@@ -1,7 +1,7 @@
 """Access control lists, and YuniKorn's grammar for them.
 
-YuniKorn's grammar follows its `NewACL` (`pkg/common/security/acl.go`); `parse` describes the rules
-in the order in which they apply. YARN's grammar is in `yarn_acl.py`. Both produce an `Acl`.
+The grammar follows YuniKorn's `NewACL` (`pkg/common/security/acl.go`). `yarn_acl.py` parses YARN's
+grammar into the same `Acl`.
 """
 
 import re
@@ -21,8 +21,8 @@ WHITE_SPACE: Final = (
 
 
 class AclNames(StrEnum):
-    """The names that an ACL may list (partition setting `acl_names`). Each choice includes the
-    previous ones.
+    """Names allowed in an ACL (partition setting `acl_names`). Each choice includes the previous
+    ones.
     """
 
     YUNIKORN = "yunikorn"
@@ -49,7 +49,7 @@ _GROUP_PATTERNS: Final = {
 
 
 def _lists_of(user: str, group: str) -> re.Pattern[str]:
-    """Return the pattern of an ACL that lists only these users and groups."""
+    """Return the pattern of an ACL that lists only matching users and groups."""
     users, groups = (f"(?:{name}(?:,{name})*+)?" for name in (user, group))
     return re.compile(f"{users}(?: {groups})?")
 
@@ -63,7 +63,7 @@ _MANY_NAMES: Final = 4_096
 
 
 class AclError(ValueError):
-    """Raised for text that is not an ACL. The message gives the reason."""
+    """An invalid ACL. The message gives the reason."""
 
 
 class Acl(NamedTuple):
@@ -74,21 +74,21 @@ class Acl(NamedTuple):
     groups: frozenset[str] = _NOBODY
     allows_all: bool = False
     dropped_users: tuple[str, ...] = ()
-    """Entries of the user list that are not valid names, in order. They never match."""
+    """Invalid names in the user list, in order. They never match."""
     dropped_groups: tuple[str, ...] = ()
-    """Entries of the group list that are not valid names, in order. They never match."""
+    """Invalid names in the group list, in order. They never match."""
     proxies: frozenset[str] = _NOBODY
-    """Services that get access for any user they act for (Hadoop's `~name`)."""
+    """Services granted access for any user they act for (Hadoop's `~name`)."""
 
     def with_shared_names(self) -> "Acl":
-        """Return an equal ACL for long-term storage, whose names share strings with others."""
+        """Return an equal ACL with interned names, for long-term storage."""
         return self._replace(
             users=_share(self.users), groups=_share(self.groups), proxies=_share(self.proxies)
         )
 
     @property
     def is_empty(self) -> bool:
-        """True if the ACL grants nobody access."""
+        """True if the ACL grants access to nobody."""
         return not (self.allows_all or self.users or self.groups or self.proxies)
 
 
@@ -96,14 +96,14 @@ EMPTY: Final = Acl()
 
 
 def parse(text: str, names: AclNames = AclNames.YUNIKORN) -> Acl:
-    """Parse `users[ groups]`, each a list separated by commas, or `*`.
+    """Parse `users[ groups]`, where each list is comma-separated or `*`.
 
-    Only a space (U+0020) separates the two lists, and there may be only one. A list that is
-    just `*` allows everyone; a `*` among other entries is an invalid name. Invalid names are
-    dropped and recorded in `dropped_users` and `dropped_groups`.
+    A single space (U+0020) separates the lists. A list that is exactly `*` allows everyone; a `*`
+    among other entries is an invalid name. Invalid names are dropped and recorded in
+    `dropped_users` and `dropped_groups`.
 
     Raises:
-        AclError: There is more than one space.
+        AclError: The text contains more than one space.
     """
     if not text:
         return EMPTY
@@ -134,8 +134,8 @@ def check(text: str) -> None:
 
 
 def has_only_valid_names(text: str, names: AclNames) -> bool:
-    """Return whether `parse` would accept every entry of an ACL, so parsing can be deferred."""
-    # White space around a `*` does not make it a name.
+    """Return whether `parse` would accept every entry, so that parsing can be deferred."""
+    # A `*` surrounded by white space is still the wildcard.
     return _VALID_NAMES[names].fullmatch(text) is not None and text.strip(WHITE_SPACE) != WILDCARD
 
 
@@ -145,7 +145,7 @@ def _names(field: str) -> frozenset[str]:
 
 
 def _split_names(field: str, pattern: re.Pattern[str]) -> tuple[frozenset[str], tuple[str, ...]]:
-    """Split a list into valid names and dropped entries. Empty entries are skipped."""
+    """Split a list into valid and invalid names, skipping empty entries."""
     valid = []
     dropped = []
     for entry in field.split(","):
@@ -157,13 +157,13 @@ def _split_names(field: str, pattern: re.Pattern[str]) -> tuple[frozenset[str], 
 
 
 def _share(names: frozenset[str]) -> frozenset[str]:
-    # Other threads run between two steps of a generator, but not of `map`, which is faster.
+    # `map` is faster, but blocks other threads; a generator lets them run between names.
     is_long = len(names) > _MANY_NAMES
     return frozenset((sys.intern(name) for name in names) if is_long else map(sys.intern, names))
 
 
 def accepted_names(acl: Acl, names: AclNames) -> tuple[frozenset[str], frozenset[str]]:
-    """Return the users and groups of any ACL that a YuniKorn ACL may list."""
+    """Return the users and groups of an ACL that are valid names in a YuniKorn ACL."""
     user, group = _USER_PATTERNS[names], _GROUP_PATTERNS[names]
     return (
         frozenset(name for name in acl.users if user.fullmatch(name)),
@@ -172,8 +172,6 @@ def accepted_names(acl: Acl, names: AclNames) -> tuple[frozenset[str], frozenset
 
 
 def names_for(kind: str, name: str) -> AclNames | None:
-    """Return the narrowest choice of names with which an ACL may list a `user` or a `group`; None
-    if there is none.
-    """
+    """Return the narrowest choice that allows a name of a `user` or `group`, or None."""
     patterns = _USER_PATTERNS if kind == "user" else _GROUP_PATTERNS
     return next((names for names in AclNames if patterns[names].fullmatch(name)), None)

@@ -1,9 +1,8 @@
-"""Decides who may access an application.
+"""Decide who may access an application.
 
-Access is granted to the owner of an application, to the users and groups that its own ACLs
-list, to the administrators of its queue and of the queues above, and to the administrators of the
-cluster. YARN's documentation and Hadoop's code differ about which of these lists apply to an
-action.
+Access is granted to the owner of an application, to users and groups listed in its own ACLs, to
+the administrators of its queue and that queue's ancestors, and to the cluster's administrators.
+YARN's documentation and Hadoop's code differ in which of these lists apply to an action.
 """
 
 from collections.abc import Iterator, Sequence
@@ -27,15 +26,15 @@ class Action(StrEnum):
     """The kind of access to an application."""
 
     VIEW = auto()
-    """View it."""
+    """View the application."""
     VIEW_LOGS = auto()
-    """View its logs."""
+    """View the application's logs."""
     MODIFY = auto()
-    """Modify or kill it."""
+    """Modify or kill the application."""
     MOVE = auto()
-    """Move it to another queue. Not for Spark applications."""
+    """Move the application to another queue. YARN only."""
     ADMIN = auto()
-    """Act for other users. Only for Spark applications."""
+    """Act for other users. Spark only."""
 
 
 class AccessListKind(StrEnum):
@@ -52,7 +51,7 @@ class AccessListKind(StrEnum):
 
 
 class AccessList(NamedTuple):
-    """A list of names that grants access, with the path of its queue if it has one."""
+    """A list of names with access, and the path of its queue, if any."""
 
     kind: AccessListKind
     queue: str
@@ -60,9 +59,9 @@ class AccessList(NamedTuple):
 
 
 class Application(NamedTuple):
-    """A YARN application. `queue` is a path as `Partition.path` returns it.
+    """A YARN application. `queue` is a path returned by `Partition.path`.
 
-    Its ACLs are texts, or already parsed with the semantics of the cluster.
+    The ACLs are texts, or already parsed with the cluster's semantics.
     """
 
     queue: str
@@ -72,15 +71,15 @@ class Application(NamedTuple):
 
 
 class ApplicationDecision(NamedTuple):
-    """A decision about an application, and the lists that were evaluated."""
+    """A decision about an application, with the evaluated lists."""
 
     decision: Decision | None
     """The decision; None if it depends on unknown groups."""
     lists: tuple[AccessList, ...]
     """The evaluated lists, in order, up to the one that granted access."""
     granting: tuple[int, ...] = ()
-    """The indexes of the lists that granted access. For a move, first the source's, then the
-    target's."""
+    """The indexes of the lists that granted access. For a move, the source queue's list precedes
+    the target queue's."""
 
 
 DISABLED: Final = ApplicationDecision(ACLS_DISABLED, ())
@@ -91,7 +90,7 @@ _REASONS: Final = {
 
 
 class ApplicationsUnsupported(Exception):
-    """Raised for a YuniKorn partition, which has no rules about applications."""
+    """The partition belongs to YuniKorn, which has no ACLs for applications."""
 
 
 def decide_application(
@@ -109,11 +108,11 @@ def decide_application(
     Args:
         partition: The partition of the application's queue.
         application: The application.
-        action: The action that the user wants to take.
+        action: The requested action.
         user: The name of the user.
-        groups: All groups of the user, or None if they are unknown.
-        target: The path of the queue to move it to.
-        real_user: The service that acts for the user, if any.
+        groups: All of the user's groups, or None if they are unknown.
+        target: For a move, the path of the target queue.
+        real_user: The service acting for the user, if any.
 
     Raises:
         ApplicationsUnsupported: The partition belongs to YuniKorn.
@@ -150,8 +149,8 @@ def decide_application(
 def evaluate(
     lists: Sequence[AccessList], user: str, groups: Sequence[str] | None, real_user: str = ""
 ) -> ApplicationDecision:
-    """Decide from the first list that names everyone, the user or the user's proxy, or else from
-    the first one that names a group.
+    """Return the decision of the first list that names everyone, the user or the user's proxy, or
+    if none does, of the first that names a group.
     """
     for count, listed in enumerate(lists, start=1):
         acl = listed.acl
@@ -188,7 +187,7 @@ def _lists(partition: Partition, application: Application, action: Action) -> It
         acl = _parsed(application.view_acl, cluster.semantics)
         yield AccessList(AccessListKind.VIEW, "", acl)
     if action is Action.MODIFY or documented:
-        # As documented, users who may modify an application may also view it.
+        # YARN's documentation lets users who may modify an application view it.
         acl = _parsed(application.modify_acl, cluster.semantics)
         yield AccessList(AccessListKind.MODIFY, "", acl)
     if documented:
@@ -204,7 +203,7 @@ def _parsed(acl: Acl | str, semantics: Semantics) -> Acl:
 
 
 def _queue(partition: Partition, path: str, *, submit: bool) -> Iterator[AccessList]:
-    """Yield the ACLs from a queue up to the root and, under documented semantics, the cluster's."""
+    """Yield the ACLs from a queue up to the root, and under documented semantics the cluster's."""
     for queue in partition.upwards(path):
         if submit:
             yield AccessList(AccessListKind.QUEUE_SUBMIT, queue.path, queue.submit_acl)

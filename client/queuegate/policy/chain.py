@@ -1,9 +1,8 @@
-"""The ACLs from a queue up to the root, compiled for one kind of access, and their evaluation.
+"""Compile and evaluate the ACLs from a queue up to the root, for one kind of access.
 
-Wildcards and users are evaluated first, on all levels, and groups only if none of them matches. The
-service that acts for the user is evaluated only if nothing else grants access, or while the groups
-are unknown. According to the ACL documentation, the groups of a listed user are irrelevant, so such
-a user is served even while the directory is down. If several levels match, the nearest wins.
+Wildcards and users on all levels are evaluated before groups, so a listed user gets access even
+while the directory is down. A service acting for the user is evaluated only if nothing else grants
+access, or while the groups are unknown. If several levels match, the nearest wins.
 """
 
 import weakref
@@ -15,19 +14,18 @@ from queuegate.policy.acl import WILDCARD, Acl
 from queuegate.policy.decision import ACLS_DISABLED, NO_MATCH, Decision, Reason
 
 CLUSTER: Final = ""
-"""Stands for the queue path where the administrators of the cluster are listed."""
+"""The queue path that represents the cluster and its administrators."""
 MISSES_PER_INDEX: Final = 4
 MAX_INDEX_NAMES: Final = 2_000
-"""The maximum number of names in one chain's index. Merging more would take longer than it
-saves."""
+"""The maximum number of names in a chain's index. Merging more would take longer than it saves."""
 MAX_INDEXED_NAMES: Final = 1_500_000
-"""The maximum number of names in all indexes of a partition, which take about 60 MiB."""
+"""The maximum number of names in all indexes of a partition, about 60 MiB."""
 
 _USER: Final = Reason.USER
 _GROUP: Final = Reason.GROUP
 
 Index: TypeAlias = tuple[dict[str, str], dict[str, str]]
-"""The path of the nearest queue that lists a user or a group, by user name and by group name."""
+"""The path of the nearest queue listing each user, and the same for each group."""
 
 _NO_NAMES: Final[Index] = ({}, {})
 _NOBODY: Final[frozenset[str]] = frozenset()
@@ -37,8 +35,7 @@ class ChainIndexes:
     """Limits the indexes of a partition's chains.
 
     Every fourth evaluation without an index builds one and evicts the oldest. Frequently used
-    queues soon have their own index, while scanning many queues builds few indexes that are evicted
-    before use.
+    queues soon get an index, while a scan of many queues builds few indexes that are never used.
     """
 
     __slots__ = ("_chains", "_misses", "_names")
@@ -50,8 +47,9 @@ class ChainIndexes:
         self._misses = 0
 
     def note_miss(self, chain: "Chain") -> None:
-        """Count an evaluation without an index. Every fourth time, build the index of the level
-        above, which siblings share, or if that exists, of the chain itself.
+        """Count an evaluation without an index, and build one on every fourth.
+
+        The index of the level above is built first, because siblings share it.
         """
         self._misses += 1
         if self._misses % MISSES_PER_INDEX == 0:
@@ -69,10 +67,10 @@ class ChainIndexes:
 
 
 class OwnLevel(NamedTuple):
-    """What the ACLs of a queue add to the chain above it: an end, names, or nothing."""
+    """The names that a queue's own ACLs add to a chain, or the end of the chain."""
 
     end: Decision | None = None
-    """Ends the chain here, if an ACL allows everyone: the levels above are never reached."""
+    """The decision that ends the chain, if an ACL allows everyone."""
     users: frozenset[str] = _NOBODY
     groups: frozenset[str] = _NOBODY
     services: frozenset[str] = _NOBODY
@@ -83,7 +81,7 @@ def own_level(queue: str, acls: Iterable[Acl], otherwise: Decision | None) -> Ow
 
     Args:
         queue: The path of the queue.
-        acls: Its ACLs in evaluation order.
+        acls: The queue's ACLs in evaluation order.
         otherwise: `Chain.otherwise` of the chain above.
     """
     if otherwise is ACLS_DISABLED:
@@ -104,10 +102,10 @@ def own_level(queue: str, acls: Iterable[Acl], otherwise: Decision | None) -> Ow
 
 
 class Chain:
-    """A level of ACLs that list names, linked to the levels above it.
+    """A level of listed names, linked to the levels above it.
 
-    Queues without ACLs share the chain of their parent. Immutable except for its index, which
-    merges the names of all its levels once the chain is evaluated often.
+    Queues without ACLs share their parent's chain. Immutable except for the index, which merges the
+    names of all levels of a frequently evaluated chain.
     """
 
     __slots__ = (
@@ -124,7 +122,7 @@ class Chain:
     )
 
     above: "Chain"
-    """The level above. Never set on the end of a chain, which always has an index."""
+    """The level above. Not set on a ChainEnd, which always has an index."""
 
     def __init__(
         self,
@@ -139,10 +137,10 @@ class Chain:
         """The path of the queue that lists these names."""
         self.users = users
         self.groups = groups
-        """The groups that this level grants access; empty if no decision depends on them."""
+        """The groups granted access by this level; empty if no decision depends on them."""
         self.services = services
-        """The services that this level grants access for any user they act for (Hadoop's `~name`);
-        empty if no decision depends on them."""
+        """The services granted access for any user they act for (Hadoop's `~name`); empty if no
+        decision depends on them."""
         self.otherwise: Decision | None = None if groups else above.otherwise
         """The decision if no user matches; None if it depends on the groups."""
         self.size: int = len(users) + len(groups) + above.size
@@ -150,7 +148,7 @@ class Chain:
         self.indexes: ChainIndexes = above.indexes
 
     def extend(self, queue: str, acls: Sequence[Acl]) -> "Chain":
-        """Return the chain of a queue below, with its ACLs in evaluation order."""
+        """Return the chain of a child queue, given its ACLs in evaluation order."""
         end, users, groups, services = own_level(queue, acls, self.otherwise)
         above = self if end is None else ChainEnd(end, self.indexes)
         if not (users or groups or services):
@@ -158,7 +156,7 @@ class Chain:
         return Chain(above, queue, users, groups, services)
 
     def levels(self) -> "Iterator[Chain]":
-        """Yield this level and those above it, without the end."""
+        """Yield this level and those above it, except the ChainEnd."""
         level = self
         while not isinstance(level, ChainEnd):
             yield level
@@ -169,7 +167,7 @@ class Chain:
         self.index = self.merged()
 
     def merged(self) -> Index:
-        """Return the names of this level and all levels above it, each with its nearest queue."""
+        """Return the names of this level and all levels above it, with their nearest queues."""
         if self.index is not None:
             return self.index
         levels = [self]
@@ -182,12 +180,12 @@ class Chain:
         return users, groups
 
     def decide(self, user: str, groups: Sequence[str] | None, service: str = "") -> Decision | None:
-        """Evaluate the ACLs. Decisions, explanations and lists of queues all use this walk.
+        """Evaluate the ACLs.
 
         Args:
             user: The name of the user.
-            groups: All groups of the user, or None while they are unknown.
-            service: The service that acts for the user, if any.
+            groups: All of the user's groups, or None if they are unknown.
+            service: The service acting for the user, if any.
 
         Returns:
             The decision; None if `groups` is None and the decision depends on them.
@@ -216,7 +214,7 @@ class Chain:
         return _match_group(listed, groups)
 
     def _service_grant(self, service: str) -> Decision | None:
-        """Return the grant of the nearest level that lists a service, if there is one."""
+        """Return the grant of the nearest level that lists a service, or None."""
         for level in self.levels():
             if service in level.services:
                 return _grant(_USER, level.queue, f"~{service}")
@@ -228,14 +226,14 @@ def _match_group(listed: dict[str, str], groups: Sequence[str]) -> Decision:
     for group in groups:
         if group in listed:
             queue = listed[group]
-            # Of a queue and its ancestors, the nearest has the longest path.
+            # All candidates are on one branch of the tree, so the longest path is the nearest.
             if nearest is None or len(queue) > len(nearest):
                 nearest, subject = queue, group
     return NO_MATCH if nearest is None else _grant(_GROUP, nearest, subject)
 
 
 class ChainEnd(Chain):
-    """The end of a chain, without names, with the decision if no level below matches."""
+    """The end of a chain, with the decision if no level matches."""
 
     __slots__ = ()
 
@@ -251,10 +249,10 @@ class ChainEnd(Chain):
 def _grant(reason: Reason, queue: str, subject: str) -> Decision:
     if not queue:
         reason = Reason.CLUSTER_ADMIN
-    # Like the constructor of a named tuple, at a third of its cost.
+    # Three times as fast as the constructor of the named tuple.
     return tuple.__new__(Decision, (True, reason, queue, subject))
 
 
 def _union(first: frozenset[str], second: frozenset[str]) -> frozenset[str]:
-    """Return the union of two sets, without copying if one of them is empty."""
+    """Return the union of two sets, without a copy if either is empty."""
     return first | second if first and second else first or second

@@ -1,9 +1,8 @@
-"""Claims about who may use queues. Each is proved, or refuted by a person whom it excludes.
+"""Claims about who may use queues, each either proved or refuted by a counterexample.
 
-A single matching name is enough for access, and further names never remove it. A false claim is
-therefore refuted by a person let in by one grant (or two, for a claim about two queues at once),
-and checking each grant once decides the claim for everyone. `worlds.py` defines the people who may
-exist.
+A single matching name grants access, and further names never revoke it. Every false claim therefore
+has a counterexample that depends on a single grant (or two, for a claim about two queues), so
+checking each grant once proves a claim for everyone. `worlds.py` defines the people who may exist.
 """
 
 from collections.abc import Iterator
@@ -28,13 +27,11 @@ class Use(NamedTuple):
 
     access: Access
     queue: str
-    """A path as `Partition.path` returns it."""
+    """A path returned by `Partition.path`."""
 
 
 class Uses(NamedTuple):
-    """Use of a queue, optionally including all queues below it, whether configured or created by
-    the scheduler on submission.
-    """
+    """The use of a queue and, optionally, of all queues below it, existing or yet to be created."""
 
     access: Access
     queue: str
@@ -43,7 +40,7 @@ class Uses(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Only:
-    """Only these may use the queues. If empty, nobody may."""
+    """Only these subjects may use the queues. If there are none, nobody may."""
 
     subjects: frozenset[Subject]
     uses: Uses
@@ -51,7 +48,7 @@ class Only:
 
 @dataclass(frozen=True, slots=True)
 class Never:
-    """The user, or anybody in the group, may not use the queues, whatever their other groups."""
+    """The user, or any member of the group, may not use the queues, whatever their other groups."""
 
     subject: Subject
     uses: Uses
@@ -67,7 +64,7 @@ class Everyone:
 
 @dataclass(frozen=True, slots=True)
 class NotBoth:
-    """Nobody has both uses."""
+    """Nobody is allowed both uses."""
 
     first: Use
     second: Use
@@ -75,7 +72,7 @@ class NotBoth:
 
 @dataclass(frozen=True, slots=True)
 class Within:
-    """Everyone who has the first use also has the second."""
+    """Everyone who is allowed the inner use is also allowed the outer one."""
 
     inner: Use
     outer: Use
@@ -83,7 +80,7 @@ class Within:
 
 @dataclass(frozen=True, slots=True)
 class NoNewAccess:
-    """Everyone who may use a queue now could already do so before."""
+    """Everyone with access to a queue had access in the old version."""
 
     old: Partition
 
@@ -92,26 +89,26 @@ Claim: TypeAlias = Only | Never | Everyone | NotBoth | Within | NoNewAccess
 
 
 class Answer(NamedTuple):
-    """A question about a person, and the decision that the policy makes."""
+    """The policy's decision about a use by some person."""
 
     use: Use
     is_allowed: bool
     is_old: bool = False
-    """Whether the previous policy makes the decision."""
+    """Whether the decision is the old policy's."""
 
 
 class Refutation(NamedTuple):
-    """A person whom a claim excludes, and the decisions that show it."""
+    """A counterexample: a person, and the decisions that contradict the claim."""
 
     person: Person
     answers: tuple[Answer, ...]
 
 
 def refute(partition: Partition, claim: Claim, world: World) -> Refutation | None:
-    """Return a person who refutes a claim, or None if the claim is proved.
+    """Return a counterexample to a claim, or None if the claim is proved.
 
     Args:
-        partition: The partition that the claim is about.
+        partition: The partition of the claim's queues.
         claim: The claim.
         world: The people who may exist.
     """
@@ -131,7 +128,7 @@ def refute(partition: Partition, claim: Claim, world: World) -> Refutation | Non
 
 
 def _subjects(acl: EffectiveAcl) -> Iterator[Subject]:
-    """Yield the subjects that an effective ACL lists."""
+    """Yield the subjects listed in an effective ACL."""
     if acl.open_by is not None:
         yield EVERYONE
     for kind, names in (
@@ -143,7 +140,7 @@ def _subjects(acl: EffectiveAcl) -> Iterator[Subject]:
 
 
 def _own_names(partition: Partition, use: Use) -> Iterator[tuple[SubjectKind, frozenset[str]]]:
-    """Yield the names that the queue's own ACLs list."""
+    """Yield the names listed in the queue's own ACLs."""
     configured = partition.queues.get(use.queue)
     queues = partition.created(use.queue) if configured is None else (configured,)
     acls = [queue.admin_acl for queue in queues]
@@ -159,9 +156,9 @@ def _own_names(partition: Partition, use: Use) -> Iterator[tuple[SubjectKind, fr
 
 
 def _has_only(partition: Partition, use: Use, users: set[str], groups: set[str]) -> bool:
-    """Return whether the texts of the queue's own ACLs show that they list only these names.
+    """Return whether the queue's own ACLs evidently list only these names.
 
-    Texts are not parsed, because parsing would take most of the time for a claim about many queues.
+    Texts are compared without parsing, which would dominate the time for a claim about many queues.
     An entry that parsing would change or drop matches none of the names.
     """
     queue = partition.queues.get(use.queue)
@@ -178,8 +175,8 @@ def _has_only(partition: Partition, use: Use, users: set[str], groups: set[str])
 
 
 def _below(partition: Partition, uses: Uses) -> Iterator[Use]:
-    """Yield the use of each queue below if the claim covers them. Queues yet to be created are
-    represented by paths.
+    """Yield the use of each queue below, including queues yet to be created, if the claim covers
+    them.
     """
     if uses.with_below:
         start = uses.queue + SEPARATOR
@@ -194,12 +191,12 @@ def _refute_exclusion(
     applies: tuple[Subject, ...],
     excused: frozenset[Subject],
 ) -> Refutation | None:
-    """Return a person whom the queues let in, to whom some subjects apply, and who is not excused.
+    """Return a person with access, to whom all of `applies` apply and none of `excused`.
 
     Each name is checked once, at the first queue that lists it. If everyone may use the topmost
-    queue, only that queue matters.
+    queue, no other queue is checked.
     """
-    # An empty list of names has an empty text.
+    # The text of an empty list splits into an empty name.
     checked = {kind: {""} for kind in SubjectKind}
     for kind, name in excused:
         checked[kind].add(name)
@@ -226,7 +223,7 @@ def _refute_exclusion(
 
 
 def _is_recovery(partition: Partition, use: Use) -> bool:
-    """Return whether a queue is closed to everyone because of its name."""
+    """Return whether nobody may use a queue because it is a recovery queue."""
     return (
         RECOVERY_QUEUE in use.queue
         and partition.chain(use.queue, use.access).otherwise is IN_RECOVERY_QUEUE
@@ -236,7 +233,7 @@ def _is_recovery(partition: Partition, use: Use) -> bool:
 def _refute_everyone(
     partition: Partition, uses: Uses, world: World, subject: Subject
 ) -> Refutation | None:
-    """Return a person whom the queue, or the recovery queue below it, does not let in."""
+    """Return a person without access to the queue or to the recovery queue below it."""
     checked = [Use(uses.access, uses.queue)]
     # Queues below a queue yet to be created do not inherit its grants.
     is_created = partition.creates(uses.queue)
@@ -303,7 +300,7 @@ def _subject(written: str) -> Subject:
 
 
 def holds(partition: Partition, answer: Answer, person: Person) -> bool:
-    """Return whether `decide` makes the decision that a refutation states."""
+    """Return whether `decide` confirms an answer of a refutation."""
     decision = decide(
         partition,
         answer.use.queue,

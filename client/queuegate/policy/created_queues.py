@@ -1,13 +1,12 @@
-"""The queues that YARN's capacity scheduler creates on submission, and their ACLs.
+"""Queues that YARN's capacity scheduler creates on submission, and their ACLs.
 
-The rules follow Hadoop 3.4 (`CapacitySchedulerQueueManager`, `AutoCreatedQueueTemplate`). A
-configured queue, the *creator*, lets the scheduler create the queue of a submission, and the queues
-between them. The new queues get their ACLs from templates at the paths of the queues above them. In
-a template path, `*` for the last levels matches any name there, and fewer `*` take precedence. ACLs
-at the path of the new queue itself have no effect.
+The rules follow Hadoop 3.4 (`CapacitySchedulerQueueManager`, `AutoCreatedQueueTemplate`). Below a
+configured *creator* queue, a submission creates the missing queues of its path. Their ACLs come
+from templates keyed by the parent's path, whose last levels may be `*` for any name; the template
+with the fewest `*` takes precedence. ACLs configured at the path of a created queue have no effect.
 
-In the path of a question, a level `*` stands for any name that no template mentions, so a few paths
-can represent all queues that may be created.
+In the path of a request, a level `*` represents any name not mentioned in a template, so a few
+paths can represent all queues that may be created.
 """
 
 from collections.abc import Container, Iterator, Mapping, Sequence
@@ -20,23 +19,23 @@ from queuegate.policy.names import ROOT, SEPARATOR, is_at_or_below, parent_path
 
 ANY_NAME: Final = "*"
 MAX_CREATED_LEVELS: Final = 20
-"""The maximum number of levels below a creator that are decided as queues yet to be created."""
+"""The maximum number of levels of created queues below a creator."""
 DEFAULT_DEPTH: Final = 2
 """Hadoop's default of `auto-queue-creation-v2.maximum-queue-depth`."""
 _NOBODY: Final = " "
 
 
 class TemplateKind(StrEnum):
-    """The queues that a template applies to, named as in the configuration."""
+    """The kind of queues that a template applies to, as named in the configuration."""
 
     LEAF_OF_MANAGED = "leaf-queue-template"
-    """Queues below a queue with `auto-create-child-queue.enabled`."""
+    """Queues below a creator with `auto-create-child-queue.enabled`."""
     ANY = "auto-queue-creation-v2.template"
-    """Leaves and parents below a queue with `auto-queue-creation-v2.enabled`."""
+    """All queues below a creator with `auto-queue-creation-v2.enabled`."""
     LEAF = "auto-queue-creation-v2.leaf-template"
-    """Leaves there. Takes precedence over `ANY`."""
+    """Leaf queues below such a creator. Takes precedence over `ANY`."""
     PARENT = "auto-queue-creation-v2.parent-template"
-    """Parents there. Takes precedence over `ANY`."""
+    """Parent queues below such a creator. Takes precedence over `ANY`."""
 
     # As for Access.
     __hash__ = str.__hash__
@@ -46,45 +45,45 @@ class Creator(NamedTuple):
     """A configured queue below which queues are created."""
 
     levels: int
-    """The number of levels created below it, at most MAX_CREATED_LEVELS."""
+    """The maximum number of levels of created queues, at most MAX_CREATED_LEVELS."""
     is_managed: bool
     """True for `auto-create-child-queue.enabled`, false for `auto-queue-creation-v2.enabled`."""
 
 
 class Template(NamedTuple):
-    """The ACLs of a template as texts. None if it does not set one."""
+    """A template's ACLs as texts, each None if not set."""
 
     kind: TemplateKind
     path: str
-    """The path of the queues below which it applies. Its last levels may be `*`."""
+    """The path of the parents of the queues that it applies to. The last levels may be `*`."""
     submit_acl: str | None
     admin_acl: str | None
 
 
 class CreatedAcls(NamedTuple):
-    """The ACLs that a queue gets on creation, as texts."""
+    """The ACLs of a created queue, as texts."""
 
     path: str
     submit_acl: str
     admin_acl: str
     submit_template: Template | None
-    """The template that sets the submit ACL; None if none does, so that nobody is let in."""
+    """The template that sets the submit ACL. If None, the ACL lists nobody."""
     admin_template: Template | None
-    """The template that sets the admin ACL; None if none does."""
+    """The template that sets the admin ACL. If None, the ACL lists nobody."""
 
 
 @dataclass(frozen=True)
 class QueueCreation:
-    """The queues that a capacity scheduler creates, and their ACLs. Immutable."""
+    """A capacity scheduler's rules for queue creation. Immutable."""
 
     creators: Mapping[str, Creator]
-    """The creators by the path of the configured queue."""
+    """The creators by queue path."""
     templates: tuple[Template, ...] = ()
     depths: Mapping[str, int] = field(default_factory=dict)
-    """`maximum-queue-depth` by path: the number of last levels that may be `*` in the templates of
-    queues below."""
+    """`maximum-queue-depth` by path: the maximum number of `*` levels in the templates of queues
+    below it."""
     default_depth: int = DEFAULT_DEPTH
-    """The depth for all other paths."""
+    """The depth for paths not in `depths`."""
 
     @cached_property
     def _by_path(self) -> Mapping[str, Mapping[TemplateKind, Template]]:
@@ -102,21 +101,21 @@ class QueueCreation:
 
         Args:
             path: The path of the queue.
-            creator_path: Its nearest configured ancestor.
+            creator_path: The path of its nearest configured ancestor.
         """
         creator = self.creators.get(creator_path)
         levels = path.count(SEPARATOR) - creator_path.count(SEPARATOR)
         return creator is not None and levels <= creator.levels
 
     def created(self, path: str, creator_path: str) -> list[CreatedAcls]:
-        """Return the queues that a submission to a missing queue creates, starting with that queue.
+        """Return the queues that a submission to a missing queue creates, deepest first.
 
         Args:
             path: The path of the queue.
-            creator_path: Its nearest configured ancestor.
+            creator_path: The path of its nearest configured ancestor.
 
         Returns:
-            An empty list if the scheduler would not create the queue.
+            The queues; empty if the submission does not create the queue.
         """
         if not self.creates(path, creator_path):
             return []
@@ -129,11 +128,11 @@ class QueueCreation:
         return queues
 
     def paths_below(self, path: str, nearest: str, queues: Container[str]) -> Iterator[str]:
-        """Yield paths that represent all queues below a path that are yet to be created.
+        """Yield paths that represent all queues that may be created below a path.
 
         Args:
             path: The path of a queue, configured or not.
-            nearest: The path of the configured queue there, or its nearest configured ancestor.
+            nearest: The path of the queue if configured, or of its nearest configured ancestor.
             queues: The paths of all configured queues.
         """
         starts = {creator: creator for creator in self.creators if is_at_or_below(creator, path)}
@@ -151,7 +150,7 @@ class QueueCreation:
             yield from (start + f"{SEPARATOR}{ANY_NAME}" * each for each in range(1, left + 1))
 
     def _mentioned(self, queues: Container[str]) -> Iterator[tuple[str, str]]:
-        """Yield the missing queues that a template or a depth mentions, with their creators."""
+        """Yield the missing queues mentioned in templates or `depths`, with their creators."""
         for path in (*self._by_path, *self.depths):
             levels = path.split(SEPARATOR)
             named = levels[: len(levels) - trailing_wildcards(path)]
@@ -172,7 +171,7 @@ class QueueCreation:
         return _created_acls(path, ordered)
 
     def _templates_at(self, path: str) -> Iterator[Mapping[TemplateKind, Template]]:
-        """Yield the templates that apply below a queue, nearest first."""
+        """Yield the templates that apply to a queue's children, in order of precedence."""
         levels = path.split(SEPARATOR)
         depth = self.default_depth if ANY_NAME in levels else self.depths.get(path)
         if depth is None:
@@ -186,7 +185,7 @@ class QueueCreation:
 
 
 def trailing_wildcards(path: str) -> int:
-    """Return the number of trailing levels of a path that are `*`."""
+    """Return the number of trailing `*` levels of a path."""
     count = 0
     for level in reversed(path.split(SEPARATOR)):
         if level != ANY_NAME:
@@ -196,7 +195,7 @@ def trailing_wildcards(path: str) -> int:
 
 
 def _created_acls(path: str, templates: Sequence[Template]) -> CreatedAcls:
-    """Return the ACLs of a queue, each from the first template that sets it."""
+    """Return the ACLs of a created queue, each from the first template that sets it."""
     submits = ((each.submit_acl, each) for each in templates if each.submit_acl is not None)
     admins = ((each.admin_acl, each) for each in templates if each.admin_acl is not None)
     submit_acl, submit_template = next(submits, (_NOBODY, None))

@@ -1,9 +1,9 @@
-"""Decides who may use a queue.
+"""Decide who may use a queue.
 
 From the queue up to the root, the submit ACL or the admin ACL grants submission, and the admin ACL
 grants administration (YuniKorn `pkg/scheduler/objects/queue.go`, CheckSubmitAccess and
 CheckAdminAccess). `chain.py` defines the order of evaluation. Submission to YuniKorn's recovery
-queue, or to any queue below it, is never granted.
+queue or any queue below it is always denied.
 """
 
 from collections.abc import Iterable, Sequence
@@ -34,11 +34,11 @@ def decide(
 
     Args:
         partition: The partition of the queue.
-        path: The path of the queue, as `Partition.path` returns it.
+        path: The path of the queue, as returned by `Partition.path`.
         access: The kind of access.
         user: The name of the user.
-        groups: All groups of the user, or None if they are unknown.
-        real_user: The service that acts for the user, if any.
+        groups: All of the user's groups, or None if they are unknown.
+        real_user: The service acting for the user, if any.
 
     Returns:
         The decision; None if `groups` is None and the decision depends on them.
@@ -47,9 +47,9 @@ def decide(
 
 
 def evaluated_instead(partition: Partition, path: str, decision: Decision) -> str:
-    """Return the nearest existing ancestor, which decided, of a queue that does not exist.
+    """Return the nearest existing ancestor of a missing queue, whose ACLs were evaluated instead.
 
-    Empty if the queue exists or will be created, or the decision does not depend on it.
+    Empty if the queue exists or will be created, or if the decision does not depend on it.
     """
     if path in partition.queues or decision is IN_RECOVERY_QUEUE:
         return ""
@@ -66,13 +66,12 @@ def usable(
     *,
     real_user: str = "",
 ) -> list[tuple[str, Decision]] | None:
-    """Return the queues at `paths` that the user may use, in the given order, each with the
-    decision of `decide`.
+    """Return the queues that the user may use, in the order of `paths`, with their decisions.
 
     Returns None if `groups` is None and a decision depends on them.
     """
     allowed = []
-    # By chain: queues without their own ACLs share the chain of their parent.
+    # By chain, because queues without their own ACLs share their parent's.
     decisions: dict[Chain, Decision] = {}
     for path in paths:
         chain = partition.chain(path, access)

@@ -8,8 +8,8 @@ from typing import Final, NamedTuple
 from queuegate.policy.names import RECOVERY_QUEUE
 
 RULES: Final = 3
-"""The version of the decision rules. Raised with each change that alters any decision about the
-same policy. Gates that know only earlier rules then ask the server.
+"""The version of the decision rules, incremented whenever the decisions of any policy change. Gates
+with an older version then query the server instead.
 """
 
 
@@ -21,7 +21,7 @@ class Access(StrEnum):
     ADMIN = auto()
     """Administer the queue."""
 
-    # Enumerations are hashed in Python code, and members are used in dictionary keys.
+    # Members are dictionary keys, and Enum's own hash runs in Python code.
     __hash__ = str.__hash__
 
 
@@ -35,9 +35,9 @@ class Reason(StrEnum):
     USER = auto()
     """Granted: an ACL lists the user."""
     GROUP = auto()
-    """Granted: an ACL lists a group of the user."""
+    """Granted: an ACL lists one of the user's groups."""
     NO_MATCH = auto()
-    """Denied: no ACL from the queue up to the root lists the user or a group."""
+    """Denied: no ACL from the queue up to the root lists the user or any of the user's groups."""
     UNKNOWN_USER = auto()
     """Denied: the decision depends on groups, and the resolver does not know the user."""
     RECOVERY_QUEUE = auto()
@@ -49,7 +49,7 @@ class Reason(StrEnum):
     OWNER = auto()
     """Granted: the user owns the application."""
     UNKNOWN_QUEUE = auto()
-    """Denied: the queue to which the application would be moved does not exist."""
+    """Denied: the target queue of a move does not exist."""
 
     # As for Access.
     __hash__ = str.__hash__
@@ -61,7 +61,7 @@ class Outcome(NamedTuple):
     grants: bool
     """Whether access is granted."""
     depends_on_groups: bool
-    """Whether the decision might differ if the user had other groups."""
+    """Whether the decision may differ for other groups."""
 
 
 OUTCOMES: Final[Mapping[Reason, Outcome]] = MappingProxyType(
@@ -73,22 +73,21 @@ OUTCOMES: Final[Mapping[Reason, Outcome]] = MappingProxyType(
         Reason.UNKNOWN_USER: Outcome(grants=False, depends_on_groups=True),
         Reason.RECOVERY_QUEUE: Outcome(grants=False, depends_on_groups=False),
         Reason.ACLS_DISABLED: Outcome(grants=True, depends_on_groups=False),
-        # Either the user or a group is listed among the administrators.
+        # The ACL may list the user or one of the user's groups.
         Reason.CLUSTER_ADMIN: Outcome(grants=True, depends_on_groups=True),
         Reason.OWNER: Outcome(grants=True, depends_on_groups=False),
         Reason.UNKNOWN_QUEUE: Outcome(grants=False, depends_on_groups=False),
     }
 )
-"""The outcome of each reason, except UNSPECIFIED, which stands for unknown reasons.
+"""The outcome of each reason except UNSPECIFIED.
 
-All other code that depends on whether a reason grants access (metrics, audit records, both clients,
-the contract) is derived from this table, or compared with it by
-`tests/unit/policy/test_reasons.py`.
+Metrics, audit records, both clients and the contract are derived from this table, or compared with
+it by `tests/unit/policy/test_reasons.py`.
 """
 
 
 class Decision(NamedTuple):
-    """Whether access is granted, and why. A denial names no subject."""
+    """The result of a check. A denial has no matched subject."""
 
     allowed: bool
     reason: Reason

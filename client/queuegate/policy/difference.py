@@ -1,13 +1,13 @@
-"""Finds who gains and who loses access between two versions of a partition, queue by queue.
+"""Compare two versions of a partition: who gains and who loses access to each queue.
 
-A queue grants everything that its ancestors grant, and possibly more. The difference at a queue
-therefore follows from the difference at its parent and the names in its own ACLs: a queue with
-unchanged ACLs below a queue without a difference costs one comparison.
+A queue inherits all grants of its ancestors, so its difference follows from the difference at its
+parent and the names in its own ACLs. A queue with unchanged ACLs, below a parent without a
+difference, costs one comparison.
 
-Queues that exist in only one version are compared as well: for a missing queue, its nearest
-existing ancestor decides, or the template from which it would be created. Paths with a level `*`
-represent queues of any name yet to be created. Queues are compared by full path, since the queue
-that a short name of the capacity scheduler refers to may change as well.
+A queue that exists in only one version is compared with its nearest existing ancestor in the other,
+or with the queue created there from templates. Paths with a level `*` represent queues of any name
+yet to be created. Queues are compared by full path, because a short name in the capacity scheduler
+may refer to another queue in the new version.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -23,15 +23,15 @@ from queuegate.policy.tree import Partition
 
 Names: TypeAlias = frozenset[str]
 Expand: TypeAlias = Callable[[Names, Names, Names], tuple[Names, ...]]
-"""Returns the names to compare for the users, the groups and the proxies that an ACL lists, in
-parts that may overlap."""
+"""Maps the users, groups and proxies listed in an ACL to sets of names to compare, which may
+overlap."""
 
 _NOBODY: Final[Names] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Some names, or everyone except some."""
+    """A set of names, or everyone except those names."""
 
     names: Names = _NOBODY
     everyone: bool = False
@@ -51,27 +51,27 @@ NOBODY: Final = Selection()
 
 @dataclass(slots=True, eq=False)
 class QueueDifference:
-    """A difference at a queue that its parent does not have."""
+    """A difference at a queue that is not inherited from its parent."""
 
     queue: str
     access: Access
     gained: Selection
-    """The people who get in now but did not before."""
+    """The names with access only in the new version."""
     lost: Selection
     below: int = 0
-    """The number of queues below that inherit the whole difference."""
+    """The number of queues below that inherit all of the difference."""
     partly_below: int = 0
-    """The number of queues below that inherit a part of it, because the names were listed there or
-    stay listed."""
+    """The number of queues below that inherit only a part, because they list the other names in one
+    version themselves."""
 
 
 def written(kind: SubjectKind, name: str) -> str:
-    """Return the form of a name in differences: `user:sue`, `group:dev`, `proxy:hue`."""
+    """Return a name as written in differences: `user:sue`, `group:dev` or `proxy:hue`."""
     return f"{kind}:{name}"
 
 
 def by_name(users: Names, groups: Names, proxies: Names) -> tuple[Names, ...]:
-    """Expand ACLs to their names, which differ whenever anybody's access can differ."""
+    """Expand an ACL to its own names, which reveal any change in access."""
     return tuple(
         frozenset(written(kind, name) for name in names)
         for kind, names in (
@@ -86,14 +86,14 @@ def by_name(users: Names, groups: Names, proxies: Names) -> tuple[Names, ...]:
 def compare(
     old: Partition, new: Partition, access: Access, expand: Expand = by_name
 ) -> list[QueueDifference]:
-    """Return the differences of two versions of a partition, sorted by queue.
+    """Return the differences between two versions of a partition, sorted by queue.
 
     Args:
-        old: The partition before.
-        new: The partition after, of the same scheduler.
+        old: The old version.
+        new: The new version, for the same scheduler.
         access: The kind of access.
-        expand: Returns the names to compare: by default the names in the ACLs, or the members of
-            groups to compare people.
+        expand: Returns the names to compare: by default, the names in the ACLs. `people` replaces
+            groups by their members.
     """
     differences: list[QueueDifference] = []
     for queue in walk(old, new, access, expand):
@@ -133,7 +133,7 @@ class _Level:
         return _NOBODY.union(*parts)
 
     def remove_from(self, names: Names) -> Names:
-        """Return the names that this level does not list, or the argument if it lists none."""
+        """Return the names not listed at this level; the same object if none is listed."""
         for part in self.parts:
             if not names.isdisjoint(part):
                 names -= part
@@ -148,12 +148,12 @@ class _Level:
 
 
 class _Side(NamedTuple):
-    """The people who may use a queue in one version."""
+    """The names with access to a queue in one version."""
 
     is_open: bool
     level: _Level | None
     own: _Level | None
-    """The level, if it belongs to the queue itself."""
+    """The queue's own level, if any."""
 
     def all(self) -> Names:
         return _NOBODY if self.level is None else self.level.all()
@@ -165,17 +165,17 @@ _OPEN: Final = _Side(is_open=True, level=None, own=None)
 
 @dataclass(slots=True, eq=False)
 class ComparedQueue:
-    """The difference at a queue, including what it inherits."""
+    """The difference at a queue, including inherited differences."""
 
     queue: str
     gained: Selection
     lost: Selection
     starting: QueueDifference | None = None
-    """The part of the difference that its parent does not have."""
+    """The part of the difference that is not inherited."""
     whole: tuple[QueueDifference, ...] = ()
-    """The differences of ancestors that it inherits whole."""
+    """The ancestors' differences inherited in full."""
     part: tuple[QueueDifference, ...] = ()
-    """The differences that it inherits in part."""
+    """The ancestors' differences inherited in part."""
 
 
 _SAME: Final = ComparedQueue("", NOBODY, NOBODY)
@@ -191,7 +191,7 @@ class _Reader:
         self._sides = {"": _CLOSED}
 
     def side(self, path: str) -> _Side:
-        """Return who may use a queue. Queues below a created queue do not inherit its grants."""
+        """Return who has access to a queue. Created queues pass no grants on to queues below."""
         side = self._sides.get(path)
         if side is None:
             created = self._partition.created(path)
@@ -211,7 +211,7 @@ class _Reader:
             return _OPEN
         users, groups, proxies = _NOBODY, _NOBODY, _NOBODY
         if path == ROOT:
-            # The administrators of the cluster come above the root.
+            # The level of the cluster's administrators is above the root.
             users, groups = map(frozenset, chain.merged())
         elif created:
             acls = [acl for queue in created for acl in self._acls(queue)]
@@ -235,7 +235,7 @@ class _Reader:
 def walk(
     old: Partition, new: Partition, access: Access, expand: Expand = by_name
 ) -> Iterator[ComparedQueue]:
-    """Yield each queue of either version at which anybody's access differs, parents first."""
+    """Yield each queue of either version with a difference in access, parents first."""
     sides = _Reader(old, access, expand), _Reader(new, access, expand)
     is_one_grammar = old.parse_acl is new.parse_acl
     compared: dict[str, ComparedQueue] = {}
@@ -256,8 +256,9 @@ def walk(
 
 
 def _parent(path: str, old: Partition, new: Partition) -> str:
-    """Return the path of the nearest ancestor that neither version would create: queues created
-    below a created queue do not inherit what it grants as a leaf.
+    """Return the path of the nearest ancestor that neither version would create.
+
+    Queues below a created queue do not inherit its grants.
     """
     above = parent_path(path)
     while above and (old.creates(above) or new.creates(above)):
@@ -274,8 +275,10 @@ def _compare(
     *,
     is_whole: bool,
 ) -> ComparedQueue:
-    """Compare a queue, by all its names if `is_whole`: it inherits something other than what its
-    parent has in both versions.
+    """Compare a queue between the versions.
+
+    If `is_whole`, compare all names, since the queue does not inherit from its parent in both
+    versions.
     """
     if before.level is None and after.level is None and before.is_open is after.is_open:
         return _SAME
@@ -302,7 +305,7 @@ def _compare(
 
 
 def _whole(one: _Side, other: _Side) -> Selection:
-    """Return who gets in on one side only."""
+    """Return who has access on `one` side only."""
     if other.is_open:
         return NOBODY
     if one.is_open:
@@ -311,13 +314,7 @@ def _whole(one: _Side, other: _Side) -> Selection:
 
 
 def _only_in(one: _Side, other: _Side, inherited: Selection) -> Selection:
-    """Return who gets in on one side only.
-
-    Args:
-        one: The side that lets them in.
-        other: The side that does not.
-        inherited: The result for the parent.
-    """
+    """Return who has access on `one` side only, given the result for the parent."""
     if other.is_open:
         return NOBODY
     if one.is_open:
@@ -340,7 +337,7 @@ def _only_in(one: _Side, other: _Side, inherited: Selection) -> Selection:
 
 
 def _new_in(selection: Selection, inherited: Selection) -> Selection:
-    """Return who is selected at a queue but not at its parent."""
+    """Return the part of a queue's selection that is not in its parent's."""
     if selection is inherited or selection.is_empty or inherited.everyone:
         return NOBODY
     return selection if selection.everyone else Selection(selection.names - inherited.names)
@@ -349,9 +346,7 @@ def _new_in(selection: Selection, inherited: Selection) -> Selection:
 def _inherited(
     parent: ComparedQueue, gained: Selection, lost: Selection
 ) -> tuple[tuple[QueueDifference, ...], tuple[QueueDifference, ...]]:
-    """Return the ancestors' differences that a queue inherits whole, and those that it inherits in
-    part.
-    """
+    """Return the ancestors' differences that a queue inherits in full, and those in part."""
     above = parent.whole if parent.starting is None else (*parent.whole, parent.starting)
     if gained is parent.gained and lost is parent.lost:
         return above, parent.part
@@ -367,7 +362,7 @@ def _inherited(
 
 
 def _includes(selection: Selection, above: Selection) -> bool:
-    """Return whether a queue inherits all of a selection."""
+    """Return whether a queue's selection includes all of an ancestor's."""
     if above.everyone:
         return selection == above
     if selection.everyone:
@@ -376,7 +371,7 @@ def _includes(selection: Selection, above: Selection) -> bool:
 
 
 def _meets(selection: Selection, above: Selection) -> bool:
-    """Return whether a queue inherits some of a selection."""
+    """Return whether a queue's selection overlaps with an ancestor's."""
     if above.everyone:
         return selection.everyone
     if selection.everyone:
@@ -385,9 +380,9 @@ def _meets(selection: Selection, above: Selection) -> bool:
 
 
 def people(members: Mapping[str, Names]) -> Expand:
-    """Return an expansion of ACLs to people: the users and the members of the groups.
+    """Return an expansion of ACLs to users and group members.
 
-    A service that acts for users is `~name`. Groups missing from `members` count as empty.
+    Proxies become `~name`. Groups missing from `members` are treated as empty.
     """
 
     def expand(users: Names, groups: Names, proxies: Names) -> tuple[Names, ...]:

@@ -1,4 +1,4 @@
-"""Explanations: the ACLs that a decision evaluated, one by one."""
+"""Explanations of decisions: the evaluated ACLs, with the outcome of each."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from queuegate.policy.yarn_acl import Semantics
 
 
 class StepOutcome(StrEnum):
-    """The outcome of the evaluation of one ACL."""
+    """The outcome of evaluating an ACL."""
 
     UNSPECIFIED = auto()
     """An outcome from a server newer than this client."""
@@ -24,13 +24,13 @@ class StepOutcome(StrEnum):
     USER = auto()
     """The ACL lists the user."""
     GROUP = auto()
-    """The ACL lists a group of the user."""
+    """The ACL lists one of the user's groups."""
     NO_MATCH = auto()
-    """The ACL lists neither the user nor a group of the user."""
+    """The ACL lists neither the user nor any of the user's groups."""
     EMPTY = auto()
-    """The ACL is absent or empty: it grants nothing."""
+    """The ACL is missing or empty, and grants nothing."""
     RECOVERY_QUEUE = auto()
-    """The recovery queue is never granted; no ACL was evaluated."""
+    """Nobody may submit to the recovery queue; no ACL was evaluated."""
     ACLS_DISABLED = auto()
     """The cluster does not enforce ACLs."""
     CLUSTER_ADMIN = auto()
@@ -47,7 +47,7 @@ GRANTED = {
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """An evaluated ACL, or a rule about the recovery queue or disabled ACLs."""
+    """An evaluated ACL, or the rule for the recovery queue or for disabled ACLs."""
 
     queue: str
     """The path of the queue; empty for the ACL of the cluster's administrators."""
@@ -63,15 +63,15 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """A decision with the evaluated ACLs, up to the one that decided."""
+    """A decision, with the evaluated ACLs up to the one that granted access."""
 
     decision: Decision | None
-    """The result of `decide`: None if it depends on unknown groups."""
+    """The result of `decide`; None if it depends on unknown groups."""
     evaluated_queue: str
-    """The queue, even if it is yet to be created, or its nearest existing ancestor."""
+    """The queue, if it exists or will be created, or its nearest existing ancestor."""
     steps: tuple[Step, ...]
     will_be_created: bool = False
-    """Whether the queue does not exist yet and YARN will create it."""
+    """Whether YARN will create the queue on submission."""
 
 
 def explain(
@@ -83,7 +83,7 @@ def explain(
     *,
     real_user: str = "",
 ) -> Explanation:
-    """Explain the decision of `decide` for the same arguments."""
+    """Explain the decision that `decide` returns for the same arguments."""
     decision = decide(partition, path, access, user, groups, real_user=real_user)
     if decision is ACLS_DISABLED:
         step = Step("", None, None, StepOutcome.ACLS_DISABLED)
@@ -125,8 +125,9 @@ def _acls_upwards(
 
 
 def _outcome_if_granted(decision: Decision | None, queue: str, acl: Acl) -> StepOutcome | None:
-    """Return the outcome of the ACL that granted access: the first ACL of the deciding queue that
-    lists the subject. None for any other ACL.
+    """Return the outcome of the ACL that granted access, or None for any other ACL.
+
+    Access is granted by the matched queue's first ACL that lists the subject.
     """
     if decision is None or not decision.allowed or queue != decision.matched_queue:
         return None

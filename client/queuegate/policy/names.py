@@ -1,9 +1,9 @@
-"""Validates and compares the names of users, groups, queues and partitions, and finds similar ones.
+"""Names of users, groups, queues and partitions.
 
 The patterns and rules are YuniKorn's: `pkg/common/security/acl.go` (names in an ACL),
 `pkg/common/configs/configvalidator.go` (names in limits and filters, queue names) and
-`pkg/common/utils.go` (partition names). Go's `$` matches only at the very end of a text, so
-patterns are applied with `fullmatch`.
+`pkg/common/utils.go` (partition names). Unlike Python's, Go's `$` does not match before a final
+newline, so patterns are applied with `fullmatch`.
 """
 
 import difflib
@@ -17,14 +17,14 @@ RECOVERY_QUEUE: Final = "root.@recovery@"
 DEFAULT_PARTITION: Final = "default"
 
 CONTROL_CHARACTERS: Final = r"\x00-\x1f\x7f-\x9f\u2028\u2029"
-"""For use in a regular expression's character class."""
+"""Control characters, for use in the character class of a regular expression."""
 CONTROL_CHARACTER: Final = re.compile(f"[{CONTROL_CHARACTERS}]")
-"""Not allowed in any name in a request or in a group name from a directory."""
+"""Forbidden in names in requests, and in group names from a directory."""
 
 _SIMILAR: Final = 0.65
-"""The difflib ratio from which names count as similar."""
+"""The minimum difflib ratio of similar names."""
 _MAX_COMPARED: Final = 100
-"""The maximum number of characters searched for similar names: the time is quadratic."""
+"""The maximum number of characters compared, since the time is quadratic."""
 
 _CONFIG_USER = re.compile(r"[_a-zA-Z][a-zA-Z0-9:#/_.@-]*[$]?")
 _CONFIG_GROUP = re.compile(r"[_a-zA-Z][a-zA-Z0-9:_.-]*")
@@ -33,26 +33,26 @@ _QUEUE_PATH = re.compile(r"root(?:\.[a-z0-9_:#/@-]{1,64})*")
 
 
 def is_user_name(text: str) -> bool:
-    """Return whether YuniKorn accepts the user name in limits, filters and requests."""
+    """Return whether YuniKorn accepts a user name in limits, filters and requests."""
     return _CONFIG_USER.fullmatch(text) is not None
 
 
 def is_group_name(text: str) -> bool:
-    """Return whether YuniKorn accepts the group name in limits and filters."""
+    """Return whether YuniKorn accepts a group name in limits and filters."""
     return _CONFIG_GROUP.fullmatch(text) is not None
 
 
 def is_queue_name(text: str) -> bool:
-    """Return whether the text is valid as one level of a queue path."""
+    """Return whether a text is a valid level of a queue path."""
     return _QUEUE_LEVEL.fullmatch(text) is not None
 
 
 def queue_path(text: str) -> str | None:
-    """Normalize a full path (`root`, or valid names below `root` joined by dots) to lower case.
+    """Return a full path (`root`, or `root.` and valid names joined by dots) in lower case.
 
     Returns None if the text is not a full path.
     """
-    # Before lower-casing: the lower case of the Kelvin sign U+212A is an ASCII `k`.
+    # Checked before lower-casing, which turns the Kelvin sign (U+212A) into an ASCII `k`.
     if not text.isascii():
         return None
     path = text.lower()
@@ -62,7 +62,7 @@ def queue_path(text: str) -> str | None:
 def yarn_queue_path(text: str) -> str | None:
     """Return the full path of a YARN queue, or None if a level is empty.
 
-    Paths are case-sensitive, `root.` is optional, and a level may contain anything but a dot.
+    Paths are case-sensitive, `root.` is optional, and a level may contain any character but a dot.
     """
     levels = text.split(SEPARATOR)
     if not all(levels):
@@ -76,12 +76,12 @@ def parent_path(path: str) -> str:
 
 
 def is_at_or_below(path: str, prefix: str) -> bool:
-    """Return whether a queue is `prefix` or below it. An empty prefix includes every queue."""
+    """Return whether a queue is at or below `prefix`. An empty prefix includes every queue."""
     return not prefix or path == prefix or path.startswith(prefix + SEPARATOR)
 
 
 def is_recovery_path(path: str) -> bool:
-    """Return whether a lower-case path is the recovery queue or below it."""
+    """Return whether a lower-case path is at or below the recovery queue."""
     return path.startswith(RECOVERY_QUEUE) and (
         len(path) == len(RECOVERY_QUEUE) or path[len(RECOVERY_QUEUE)] == SEPARATOR
     )
@@ -102,6 +102,6 @@ def partition_name(text: str) -> str:
 
 
 def similar_name(text: str, known: Collection[str]) -> str:
-    """Return the known name that a text most probably misspells; empty if none is similar."""
+    """Return the known name most similar to a text; empty if none is similar enough."""
     matches = difflib.get_close_matches(text[:_MAX_COMPARED], known, n=1, cutoff=_SIMILAR)
     return matches[0] if matches else ""

@@ -1,4 +1,4 @@
-"""A queue with its own ACLs."""
+"""Queues, with their own ACLs."""
 
 from collections.abc import Callable
 from typing import Final, NamedTuple
@@ -10,7 +10,7 @@ _ADMIN: Final = Access.ADMIN
 
 
 class QueueAcls(NamedTuple):
-    """A queue as configured. An ACL given as text is parsed on first use."""
+    """The configured ACLs of a queue, as texts or parsed."""
 
     path: str
     """The full path, in the partition's spelling."""
@@ -21,8 +21,8 @@ class QueueAcls(NamedTuple):
 class Queue:
     """A queue of a partition. Immutable.
 
-    An ACL given as text is parsed on first use, since only a few of a hundred thousand queues are
-    ever asked about.
+    ACLs given as texts are parsed on first use, since requests concern only a few of a hundred
+    thousand queues.
     """
 
     __slots__ = ("_admin_acl", "_parse", "_submit_acl", "path")
@@ -33,21 +33,21 @@ class Queue:
 
     @property
     def submit_acl(self) -> Acl:
-        """Its own ACL for submission."""
+        """The queue's own submit ACL."""
         if isinstance(self._submit_acl, str):
             self._submit_acl = self._parse(self._submit_acl)
         return self._submit_acl
 
     @property
     def admin_acl(self) -> Acl:
-        """Its own ACL for administration."""
+        """The queue's own admin ACL."""
         if isinstance(self._admin_acl, str):
             self._admin_acl = self._parse(self._admin_acl)
         return self._admin_acl
 
     @property
     def acl_texts(self) -> tuple[str, str]:
-        """The texts of its own ACLs for submission and administration, without parsing."""
+        """The unparsed texts of the queue's own submit and admin ACLs."""
         submit, admin = self._submit_acl, self._admin_acl
         return (
             submit if isinstance(submit, str) else submit.text,
@@ -55,10 +55,10 @@ class Queue:
         )
 
     def read_acls(self, parse: Callable[[str], Acl]) -> tuple[Acl, Acl]:
-        """Return its own ACLs for submission and administration, without caching parsed texts.
+        """Return the queue's own submit and admin ACLs, without caching parsed texts.
 
         Args:
-            parse: The grammar of the partition, without a cache.
+            parse: The partition's parser, without a cache.
         """
         submit, admin = self._submit_acl, self._admin_acl
         return (
@@ -67,10 +67,7 @@ class Queue:
         )
 
     def has_acls_of(self, other: "Queue", access: Access) -> bool:
-        """Return whether two queues with the same grammar list the same names for a kind of access.
-
-        Equal texts are not parsed.
-        """
+        """Return whether two queues with the same grammar grant access to the same names."""
         if not (
             _is_same_text(self._admin_acl, other._admin_acl)  # noqa: SLF001 - of the same class
             or _same_names(self.admin_acl, other.admin_acl)

@@ -1,4 +1,4 @@
-"""Spark's own access rules for an application (Spark 4, `SecurityManager`)."""
+"""Spark's access rules for its applications (Spark 4, `SecurityManager`)."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -32,7 +32,7 @@ _TRUTHS: Final = {"true": True, "false": False}
 
 
 class SparkError(ValueError):
-    """Raised for a property value that Spark rejects."""
+    """A property value that Spark rejects."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,12 +41,12 @@ class SparkAcls:
 
     enabled: bool
     owners: Acl
-    """Users who may always view and modify it: those of the application and of its process."""
+    """The application's user and the user of its process, who may always view and modify it."""
     view: Acl
     modify: Acl
     admin: Acl
     uses_groups: bool
-    """False if `spark.user.groups.mapping` names a custom class, which cannot be called here. Spark
+    """False if `spark.user.groups.mapping` names a custom class, which queuegate cannot call. Spark
     denies access if its mapping fails."""
 
     def decide(
@@ -55,12 +55,12 @@ class SparkAcls:
         """Decide whether a user may take an action.
 
         Args:
-            action: The action that the user wants to take.
+            action: The requested action.
             user: The name of the user, or None if no login is required.
-            groups: All groups of the user, or None if they are unknown.
+            groups: All of the user's groups, or None if they are unknown.
 
         Raises:
-            ValueError: The action is `Action.MOVE`, which Spark does not have.
+            ValueError: The action is `Action.MOVE`, which Spark does not support.
         """
         if not self.enabled or user is None:
             return DISABLED
@@ -79,7 +79,7 @@ class SparkAcls:
         return evaluate(lists, user, groups if self.uses_groups else ())
 
     def yarn_acls(self) -> tuple[Acl, Acl]:
-        """Return the view and modify ACLs that Spark passes to YARN, whether enabled or not."""
+        """Return the view and modify ACLs that Spark passes to YARN, even if ACLs are disabled."""
         return self._joined(self.view), self._joined(self.modify)
 
     def _joined(self, acl: Acl) -> Acl:
@@ -95,10 +95,10 @@ class SparkAcls:
 def spark_acls(
     properties: Mapping[str, str], spark_user: str = "", process_user: str = ""
 ) -> SparkAcls:
-    """Read the properties of an application.
+    """Return the ACLs defined by an application's properties.
 
-    Lists are split only at commas, and their entries are trimmed. A `*` anywhere in a list, even in
-    a list of groups, means everyone.
+    Lists are comma-separated, and their entries are trimmed. A `*` anywhere in a list of users or
+    groups means everyone.
 
     Raises:
         SparkError: Spark would reject a property.

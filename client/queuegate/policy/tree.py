@@ -1,4 +1,4 @@
-"""The queue tree of a partition, and the policy that holds it."""
+"""Partitions with their queue trees, and the policy that contains them."""
 
 import functools
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -25,14 +25,13 @@ from queuegate.policy.queue import Queue, QueueAcls
 from queuegate.policy.yarn_acl import Semantics, yarn_grammar
 
 MAX_MISSING_PATHS: Final = 10_000
-"""The maximum number of missing paths whose chains are kept, since callers can invent any
-number."""
+"""The maximum number of cached chains of missing paths, since callers can request any path."""
 MAX_PATH_LENGTH: Final = 256
 MAX_SHARED_ACLS: Final = 4_096
-"""The maximum number of texts for which equal ones share one parsed ACL."""
+"""The maximum number of cached ACLs, shared by queues with equal texts."""
 
 LONG_ACL: Final = 65_536
-"""The length of an ACL from which parsing takes milliseconds."""
+"""The minimum length of an ACL that takes milliseconds to parse."""
 
 _SUBMIT: Final = Access.SUBMIT
 _ADMIN: Final = Access.ADMIN
@@ -46,13 +45,14 @@ class Cluster:
 
     semantics: Semantics
     admins: Acl
-    """`yarn.admin.acl`, and the user that the ResourceManager runs as."""
+    """`yarn.admin.acl`, plus the user that runs the ResourceManager."""
     acls_enabled: bool = True
     """`yarn.acl.enable`."""
     checks_submission_always: bool = False
-    """True for the fair scheduler: in Hadoop it checks submit ACLs even if ACLs are disabled."""
+    """True for the fair scheduler, which checks submit ACLs even if ACLs are disabled."""
     has_short_names: bool = False
-    """True for the capacity scheduler: a name without dots refers to any queue of that name."""
+    """True for the capacity scheduler, where a name without dots refers to the queue with that last
+    level."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ class Partition:
     resolver_type: str
     """The group resolver named in the configuration; empty if none."""
     queues: Mapping[str, Queue]
-    """The queues by path as returned by `path`, each after its parent."""
+    """The queues by canonical path, parents first."""
     paths: tuple[str, ...]
     """All paths, sorted."""
     depth: int
@@ -73,26 +73,26 @@ class Partition:
     resolver_place: tuple[int, int] = (0, 0)
     """The line and column of the group resolver in the configuration."""
     short_names: Mapping[str, str] = field(default_factory=dict)
-    """Paths of queues by their last level. A name shared by several queues maps to itself, which is
-    not the path of any queue."""
+    """Queue paths by last level. A name shared by several queues maps to itself, which is not a
+    queue path."""
     parse_acl: Callable[[str], Acl] = field(default=acl.parse, repr=False)
-    """The grammar of ACLs added as texts."""
+    """Parses ACLs configured as texts."""
     acl_names: AclNames = AclNames.YUNIKORN
-    """For a YuniKorn partition, the names that its ACLs may list."""
+    """The names allowed in the ACLs of a YuniKorn partition."""
     creation: QueueCreation | None = None
     """The queues that the scheduler creates on submission, if any."""
     _parse_created: Callable[[str], Acl] = field(default=acl.parse, repr=False)
-    """The same grammar, with a cache."""
+    """The same parser, with a cache."""
     _submit_chains: dict[str, Chain] = field(init=False, repr=False, default_factory=dict)
     _admin_chains: dict[str, Chain] = field(init=False, repr=False, default_factory=dict)
     _ancestors: dict[str, str] = field(init=False, repr=False, default_factory=dict)
-    """The nearest existing ancestors of missing queues whose chains are kept."""
+    """The nearest existing ancestors of missing queues with a cached chain."""
 
     def __post_init__(self) -> None:
         self._submit_chains[CLUSTER], self._admin_chains[CLUSTER] = _above_root(self.cluster)
 
     def path(self, text: str) -> str | None:
-        """Return the canonical path of a queue in this partition; None if it is not a path."""
+        """Return the canonical form of a queue path, or None if the text is not a path."""
         if text in self.queues:
             return text
         if self.cluster is None:
@@ -100,22 +100,22 @@ class Partition:
         return self.short_names.get(text) or yarn_queue_path(text)
 
     def accepts_user(self, name: str) -> bool:
-        """Return whether a question with groups may name this user.
+        """Return whether a request with groups may name this user.
 
-        YuniKorn's `ConvertUGI` rejects names that its limits do not accept. Where ACLs may list any
-        name, a user may have any name, except the wildcard.
+        YuniKorn's `ConvertUGI` rejects names that are invalid in limits. Under
+        `acl_names: any`, only the wildcard is rejected.
         """
         if self.cluster is not None:
             return True
         return is_user_name(name) or (self.acl_names is AclNames.ANY and name != WILDCARD)
 
     def nearest(self, path: str) -> Queue:
-        """Return the queue that decides about a path: the queue itself, including one that the
-        scheduler would create with ACLs from a template, or else its nearest existing ancestor.
+        """Return the queue whose ACLs are evaluated first for a path.
 
-        For a queue that would be created, YuniKorn (`placement.go`, `PlaceApplication`) and the
-        fair scheduler check access at that ancestor. A short name shared by several queues returns
-        a queue without ACLs, because the capacity scheduler does not resolve it.
+        This is the queue itself, the queue that the capacity scheduler would create from templates,
+        or the nearest existing ancestor, where YuniKorn (`placement.go`, `PlaceApplication`) and
+        the fair scheduler check access to queues that they create. A short name shared by several
+        queues returns a queue without ACLs, since the capacity scheduler does not resolve it.
         """
         queue = self.queues.get(path)
         if queue is not None:
@@ -126,8 +126,9 @@ class Partition:
         return created[0] if created else self._configured(path)
 
     def created(self, path: str) -> list[Queue]:
-        """Return the queues that the scheduler creates for a submission to a path, starting with
-        that queue. Empty if the queue exists or would not be created.
+        """Return the queues that a submission to a path creates, deepest first.
+
+        Empty if the queue exists or would not be created.
         """
         if self.creation is None:
             return []
@@ -137,21 +138,21 @@ class Partition:
         ]
 
     def created_acls(self, path: str) -> list[CreatedAcls]:
-        """Return the ACLs of the queues that `created` returns, with their templates."""
+        """Return the ACLs, with their templates, of the queues returned by `created`."""
         if self.creation is None or not self.creates(path):
             return []
         return self.creation.created(path, self._configured(path).path)
 
     def creates(self, path: str) -> bool:
-        """Return whether the scheduler creates a queue for a submission to a path."""
+        """Return whether a submission to a path creates a queue."""
         if self.creation is None or path in self.queues or path in self.short_names:
             return False
         return self.creation.creates(path, self._configured(path).path)
 
     def created_below(self, path: str) -> list[str]:
-        """Return paths that represent all queues below a path that the scheduler creates, sorted.
+        """Return sorted paths that represent all queues that may be created below a path.
 
-        A level `*` in such a path stands for any name.
+        In these paths, a level `*` represents any name.
         """
         if self.creation is None or path in self.short_names:
             return []
@@ -159,7 +160,7 @@ class Partition:
         return sorted({*self.creation.paths_below(path, nearest, self.queues)})
 
     def upwards(self, path: str) -> Iterator[Queue]:
-        """Yield the queues whose ACLs decide about a path, from `nearest` up to the root."""
+        """Yield the queues whose ACLs apply to a path, from `nearest` up to the root."""
         if path in self.short_names and path not in self.queues:
             return
         yield from self.created(path)
@@ -176,15 +177,17 @@ class Partition:
         return queue
 
     def nearest_path(self, path: str) -> str:
-        """Return the path of the queue that `nearest` returns."""
+        """Return the path of the queue returned by `nearest`."""
         return self._ancestors.get(path) or self.nearest(path).path
 
     def chain(self, path: str, access: Access) -> Chain:
         """Return the compiled ACLs of the nearest queue of a path and all its ancestors.
 
-        Nobody may submit to the recovery queue or below it, even if it is not configured. Raises
-        TypeError if `access` is not an Access, because texts like "submit" could be taken for the
-        wrong kind.
+        Nobody may submit to the recovery queue or below it, even if it is not configured.
+
+        Raises:
+            TypeError: `access` is not an Access. A text such as "submit" could be mistaken for the
+                other kind.
         """
         if access is _SUBMIT:
             chains = self._submit_chains
@@ -195,19 +198,18 @@ class Partition:
         return chains.get(path) or self._compile(path, access, chains)
 
     def ambiguous_chain(self) -> Chain:
-        """Return the chain of a short name that several queues share."""
+        """Return the chain of a short name shared by several queues."""
         above = self._admin_chains[CLUSTER]
         return above if above.otherwise is ACLS_DISABLED else _NOBODY
 
     def parts(self) -> list[object]:
-        """Return the objects that make up this partition.
-
-        Freeing a large partition takes a long time. With its parts, a few can be freed at a time.
+        """Return the objects that make up this partition, so that they can be freed a few at a
+        time: freeing a large partition at once takes long.
         """
         return [*self.queues.values(), *self._submit_chains.values(), *self._admin_chains.values()]
 
     def parse_long_acls(self) -> None:
-        """Parse the ACLs of queues with long ACLs, which are otherwise parsed on first use.
+        """Parse the long ACLs, which are otherwise parsed on first use.
 
         Takes seconds for megabytes of names, so it should run in a thread.
         """
@@ -228,7 +230,7 @@ class Partition:
         nearest = self._configured(path).path
         chain = self._chain_of_configured(nearest, access, chains)
         for queue in reversed(created):
-            # One level per ACL: the chains of many paths share the names of a template.
+            # A level per ACL lets the chains of many paths share a template's names.
             chain = chain.extend(queue.path, (queue.admin_acl,))
             if access is _SUBMIT:
                 chain = chain.extend(queue.path, (queue.submit_acl,))
@@ -252,11 +254,7 @@ class Partition:
 
 
 class PartitionBuilder:
-    """Builds a partition from its queues, which may be added in parts.
-
-    Queues without ACLs share the chains of their parent, so the size of the result grows with the
-    number of ACLs.
-    """
+    """Builds a partition from its queues, which may be added in several calls."""
 
     def __init__(
         self,
@@ -268,15 +266,15 @@ class PartitionBuilder:
         parse_acl: Callable[[str], Acl] = acl.parse,
         acl_names: AclNames = AclNames.YUNIKORN,
     ) -> None:
-        """Start a partition without queues.
+        """Create a builder without queues.
 
         Args:
             name: The name of the partition.
             resolver_type: The type of the group resolver named in the configuration.
             cluster: The YARN cluster, or None for a YuniKorn partition.
             resolver_place: The line and column of `resolver_type`.
-            parse_acl: Parses the ACLs added as texts. Must accept all of them.
-            acl_names: For a YuniKorn partition, the names that its ACLs may list.
+            parse_acl: Parses ACLs configured as texts. Must accept all of them.
+            acl_names: The names allowed in the ACLs of a YuniKorn partition.
         """
         self._name = name
         self._resolver_type = resolver_type
@@ -294,8 +292,8 @@ class PartitionBuilder:
         self._depth = 1
 
     def add(self, queues: Iterable[QueueAcls]) -> None:
-        """Add queues, each after its parent. A root without ACLs is added if the first queue is not
-        the root.
+        """Add queues, parents first. If the first queue is not the root, a root without ACLs is
+        added before it.
         """
         built = self._queues
         has_short_names = self._cluster is not None and self._cluster.has_short_names
@@ -316,11 +314,11 @@ class PartitionBuilder:
                 self._short_names[name] = name if name in self._short_names else path
 
     def add_sorted_paths(self, paths: Iterable[str]) -> None:
-        """Add the paths of all queues in sorted order, so that `build` need not sort them."""
+        """Add the sorted paths of all queues, which saves `build` from sorting them."""
         self._sorted_paths.extend(paths)
 
     def create(self, creation: QueueCreation | None) -> None:
-        """Set the queues that the scheduler creates on submission."""
+        """Set the rules by which the scheduler creates queues on submission."""
         self._creation = creation
 
     def build(self) -> Partition:
@@ -350,7 +348,7 @@ def build_partition(
     cluster: Cluster | None = None,
     creation: QueueCreation | None = None,
 ) -> Partition:
-    """Build a partition from all its queues, each after its parent."""
+    """Build a partition from all its queues, parents first."""
     parse = yarn_grammar(cluster.semantics) if cluster else acl.parse
     builder = PartitionBuilder(name, resolver_type, cluster, parse_acl=parse)
     builder.create(creation)
@@ -359,11 +357,10 @@ def build_partition(
 
 
 def _above_root(cluster: Cluster | None) -> tuple[Chain, Chain]:
-    """Return the chains that the root extends, for submission and administration.
+    """Return the chains above the root, for submission and administration.
 
-    As documented, the administrators of a cluster administer every queue. Hadoop grants them
-    access only to applications, and its fair scheduler checks submissions even if ACLs are
-    disabled.
+    Under documented semantics, the cluster's administrators administer every queue. Hadoop grants
+    them access only to applications.
     """
     indexes = ChainIndexes()
     nobody = ChainEnd(NO_MATCH, indexes)
@@ -384,17 +381,17 @@ class Policy:
 
     partitions: Mapping[str, Partition]
     source: str = ""
-    """The source of the configuration, for display."""
+    """The source of the configuration, as displayed."""
     revision: int = 0
-    """Increases by 1 with each served configuration."""
+    """Incremented with each configuration served."""
     checksum: str = ""
     """SHA-256 of the configuration in upper-case hexadecimal, as YuniKorn prints it."""
 
     def partition(self, name: str) -> Partition | None:
-        """Return the partition of a requested name, or None. Names are case-sensitive.
+        """Return the partition with a name, or None. Names are case-sensitive.
 
-        The exact name is looked up first, then the name without a resource manager ID:
-        `[rm]gpu` and `[other]gpu` both return `gpu`, and `[other]default` returns `default`. A
-        partition that the configuration names `[rm]gpu` is returned for that name only.
+        The exact name takes precedence over the name without a resource manager ID: `[rm]gpu` and
+        `[other]gpu` both return `gpu`, but a partition configured as `[rm]gpu` is returned only for
+        that name.
         """
         return self.partitions.get(name) or self.partitions.get(partition_name(name))

@@ -1,8 +1,9 @@
 """The people for whom a claim about a policy must hold.
 
-An ACL lets people in by a single name: their own, a group's, or the name of the service that acts
-for them. More names only let in more. In an open world it is therefore enough to consider minimal
-people: a user without groups, a new user in one group, and the memberships that stated facts add.
+A single name in an ACL is enough to grant a person access: their own, a group's, or that of a
+service acting for them. Further names never revoke it. In an open world, it is therefore enough to
+consider minimal people: a user without groups, or a new user in one group, plus any memberships
+implied by stated facts.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -29,7 +30,7 @@ class Person:
     """A user with their groups, and the service that acts for them."""
 
     user: str
-    """The name of the user; empty for a new user, whom nothing names."""
+    """The name of the user; empty for a new user, whom no ACL or fact names."""
     groups: tuple[str, ...] = ()
     real_user: str = ""
 
@@ -46,18 +47,18 @@ class World(Protocol):
     """The people who may exist."""
 
     def people(self, subjects: Iterable[Subject]) -> Iterator[Person]:
-        """Yield people to whom all subjects apply: all of them, or at least the minimal ones."""
+        """Yield the people to whom all subjects apply, or at least the minimal ones."""
 
 
 class Inclusion(NamedTuple):
-    """A fact: the subject is in the group. For a group, all its members are."""
+    """A fact: the user, or every member of the group, belongs to another group."""
 
     subject: Subject
     group: str
 
 
 class Exclusion(NamedTuple):
-    """A fact: the subject is not in the group. For a group, none of its members is."""
+    """A fact: the user, or every member of the group, does not belong to another group."""
 
     subject: Subject
     group: str
@@ -65,7 +66,7 @@ class Exclusion(NamedTuple):
 
 @dataclass(frozen=True)
 class OpenWorld:
-    """Anybody may exist, with any name and groups, unless stated facts exclude them."""
+    """Any person may exist, with any name and groups, unless excluded by stated facts."""
 
     inclusions: tuple[Inclusion, ...] = ()
     exclusions: tuple[Exclusion, ...] = ()
@@ -91,7 +92,7 @@ class OpenWorld:
             )
 
     def _with_inclusions(self, subjects: Iterable[Subject]) -> dict[Subject, None]:
-        """Return subjects and the groups that include them, in order."""
+        """Return the subjects and all groups that include them, in order."""
         known = dict.fromkeys(subjects)
         waiting = [*known]
         while waiting:
@@ -105,7 +106,7 @@ class OpenWorld:
 
 @dataclass(frozen=True)
 class ClosedWorld:
-    """Only the people of a directory exist."""
+    """Only the people in a directory exist."""
 
     directory: Mapping[str, tuple[str, ...]]
     """The groups of each user."""
@@ -117,9 +118,9 @@ class ClosedWorld:
                 self._members.setdefault(group, []).append(user)
 
     def people(self, subjects: Iterable[Subject]) -> Iterator[Person]:
-        """Yield each person of the directory to whom all subjects apply.
+        """Yield each person in the directory to whom all subjects apply.
 
-        The service that acts for a person must also be in the directory.
+        A service acting for a person must be in the directory as well.
         """
         wanted = [*subjects]
         services = {name for kind, name in wanted if kind is SubjectKind.PROXY}

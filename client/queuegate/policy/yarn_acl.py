@@ -1,4 +1,4 @@
-"""YARN's ACL grammar, as documented and as implemented in Hadoop 3.4."""
+"""YARN's ACL grammar, as documented by YARN and as implemented in Hadoop 3.4."""
 
 import functools
 import re
@@ -9,7 +9,7 @@ from typing import Final
 from queuegate.policy.acl import EMPTY, WILDCARD, Acl
 
 TRIMMED: Final = "".join(map(chr, range(0x21)))
-"""The characters that Java's `String.trim` removes."""
+"""The characters removed by Java's `String.trim`."""
 _SEPARATOR: Final = re.compile("[,\n]")
 _SPACE: Final = re.compile(r"\s")
 _PROXY: Final = "~"
@@ -17,22 +17,21 @@ MAX_SHOWN_NAMES: Final = 10
 
 
 class Semantics(StrEnum):
-    """The rules to apply where YARN's documentation and its code differ."""
+    """The rules that apply where YARN's documentation and code differ."""
 
     DOCUMENTED = "documented"
-    """YARN's documentation of ACLs for administrators."""
+    """YARN's documentation."""
     HADOOP = "hadoop"
     """The behaviour of Hadoop 3.4."""
 
 
 def parse_yarn(text: str, semantics: Semantics) -> Acl:
-    """Parse `users[ groups]`, each a list separated by commas, or `*`.
+    """Parse `users[ groups]`, where each list is comma-separated or `*`.
 
-    Never fails: every text is an ACL, even if it grants nothing. As documented, only a text
-    that is exactly `*` allows everyone, anything after a second space is ignored, and entries
-    are not trimmed. Hadoop splits the text at the first space only, trims both lists and their
-    entries, and treats a list that is then `*` as everyone; `~name` among the users grants
-    access to every user that the service `name` acts for.
+    Any text is a valid ACL. Under documented semantics, only the exact text `*` allows everyone,
+    text after a second space is ignored, and entries are not trimmed. Hadoop splits at the first
+    space, trims both lists and their entries, and treats a trimmed list `*` as everyone. In the
+    user list, `~name` grants access to every user that the service `name` acts for.
     """
     if text == WILDCARD:
         return Acl(text=text, allows_all=True)
@@ -43,7 +42,7 @@ def parse_yarn(text: str, semantics: Semantics) -> Acl:
 
 @functools.cache
 def yarn_grammar(semantics: Semantics) -> Callable[[str], Acl]:
-    """Return `parse_yarn` with these semantics, the same object each time."""
+    """Return `parse_yarn` bound to these semantics. Each call returns the same object."""
     return functools.partial(parse_yarn, semantics=semantics)
 
 
@@ -57,8 +56,9 @@ def _documented(text: str) -> Acl:
 
 
 def _usable(field: str) -> tuple[frozenset[str], tuple[str, ...]]:
-    """Split a list into names and unusable entries: `~name`, and entries with white space, which
-    the documentation forbids in a list.
+    """Split a list into names and unusable entries.
+
+    The documentation forbids white space in a list; `~name` has no meaning in it.
     """
     entries = [entry for entry in field.split(",") if entry]
     odd = tuple(name for name in entries if name.startswith(_PROXY) or _SPACE.search(name))
@@ -80,7 +80,7 @@ def _entries(field: str) -> list[str]:
 
 
 def describe_difference(text: str) -> str:
-    """Describe how the two readings of an ACL differ; empty if they agree."""
+    """Describe how the two semantics differ for an ACL; empty if they agree."""
     documented = parse_yarn(text, Semantics.DOCUMENTED)
     hadoop = parse_yarn(text, Semantics.HADOOP)
     if (documented.allows_all, documented.users, documented.groups, documented.proxies) == (
