@@ -9,7 +9,7 @@ from queuegate_server.identity.guarded_resolver import CircuitState
 
 def problems(services: Services) -> Iterator[str]:
     """Yield the warnings for every page as sentences that include the cause."""
-    past = services.reloader.past
+    past = services.core.reloader.past
     if past and not past[-1].succeeded:
         last = past[-1]
         errors = [each for each in last.diagnostics if each.severity is Severity.ERROR]
@@ -18,7 +18,7 @@ def problems(services: Services) -> Iterator[str]:
             f"The last reload of the policy failed, and revision {last.revision} is still"
             f" served{cause}"
         )
-    for _, each in services.resolvers.resolvers():
+    for _, each in services.core.resolvers.resolvers():
         state = each.breaker.state
         if state != CircuitState.CLOSED:
             cause = f": {each.breaker.last_failure[1]}" if each.breaker.last_failure else ""
@@ -31,7 +31,7 @@ def failure_of(services: Services, resolver: str) -> str:
     """Return why a resolver could not be asked last time; empty if unknown."""
     failures = [
         each.breaker.last_failure[1]
-        for _, each in services.resolvers.resolvers()
+        for _, each in services.core.resolvers.resolvers()
         if each.name == resolver and each.breaker.last_failure
     ]
     return failures[-1] if failures else ""

@@ -2,28 +2,20 @@
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 from urllib.parse import urlencode
 
 from queuegate.policy.decision import Access
 from queuegate_server.admin.readiness import Readiness
 from queuegate_server.console.annotations import Annotator
 from queuegate_server.console.turns import Turns
-from queuegate_server.engine import Engine
-from queuegate_server.identity.manager import ResolverManager
-from queuegate_server.observe.audit import AuditLog
-from queuegate_server.observe.counters import LookupCounters
-from queuegate_server.policystore.reloader import Reloader
+from queuegate_server.decisions.core import DecisionCore
 from queuegate_server.rpc.access_service import AccessServicer
 from queuegate_server.rpc.authentication import Principal
 from queuegate_server.rpc.user_group_service import UserGroupServicer
 from queuegate_server.settings.callers import Role
 from queuegate_server.settings.model import Settings
-from queuegate_server.sync.hub import SyncHub
 from queuegate_server.transports.sockets import ListenerCertificate
-
-if TYPE_CHECKING:
-    from queuegate_server.fleet.member import FleetMember
 
 PREFIX: Final = "/console/"
 SMALL_FORM_BYTES: Final = 16 * 1024
@@ -35,19 +27,11 @@ class Services:
     """The parts of the server that pages query."""
 
     settings: Settings
-    engine: Engine
+    core: DecisionCore
     access: AccessServicer
     user_groups: UserGroupServicer
-    reloader: Reloader
-    resolvers: ResolverManager
-    lookups: LookupCounters
-    sync: SyncHub
-    fleet: "FleetMember | None"
-    clock: Callable[[], float]
-    """The clock of the caches, breakers and leases, in seconds."""
     certificates: Sequence[ListenerCertificate]
     """The certificates of the listeners."""
-    audit: AuditLog | None
     readiness: Readiness
     annotator: Annotator
     addresses: Sequence[str]

@@ -166,17 +166,10 @@ def _console(settings: Settings, parts: ServerParts, metrics: Callable[[], bytes
     return console_site(
         Services(
             settings=settings,
-            engine=parts.core.engine,
+            core=parts.core,
             access=parts.access,
             user_groups=parts.user_groups,
-            reloader=parts.core.reloader,
-            resolvers=parts.core.resolvers,
-            lookups=parts.core.lookups,
-            sync=parts.core.sync,
-            fleet=parts.core.fleet,
-            clock=parts.core.clock,
             certificates=parts.listeners.certificates,
-            audit=parts.core.audit,
             readiness=parts.readiness,
             addresses=parts.listeners.addresses,
             annotator=Annotator(lambda: parts.core.reloader.served_texts),

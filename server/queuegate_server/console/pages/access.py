@@ -63,7 +63,7 @@ def _explain(visit: Visit, failure: GroupsUnavailable) -> str:
 async def show(visit: Visit) -> View:
     """Show the decision for the user and queue in the URL, if any."""
     query = visit.query
-    snapshot = visit.services.engine.snapshot
+    snapshot = visit.services.core.engine.snapshot
     groups = tuple(filter(None, _BETWEEN_NAMES.split(query.get("groups", ""))))
     no_groups = "no_groups" in query
     asked = Question(

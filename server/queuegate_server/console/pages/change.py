@@ -107,7 +107,7 @@ async def _assessment(
     services: Services, source: PolicySource, text: str, claims: str, *, by_people: bool
 ) -> dict[str, Any]:
     """Return the result of `proposal.run`, completed for the page."""
-    snapshot = services.engine.snapshot
+    snapshot = services.core.engine.snapshot
     job = await _job(services, snapshot, source, text.encode(), claims)
     job = job._replace(wants_groups=by_people)
     result = await proposal.run(job)

@@ -79,7 +79,7 @@ async def denials(visit: Visit) -> View:
         "searched_all": newest.searched_all,
         "problem": problem,
         "remedy": todo,
-        "partitions": sorted(services.engine.snapshot.served),
+        "partitions": sorted(services.core.engine.snapshot.served),
     }
     return View("denials.html", "Denials", page)
 

@@ -45,10 +45,10 @@ class PartitionHealth:
 async def health(visit: Visit) -> View:
     """Show the page."""
     services = visit.services
-    snapshot, member = services.engine.snapshot, services.fleet
-    now, wall = services.clock(), time.time()
+    snapshot, member = services.core.engine.snapshot, services.core.fleet
+    now, wall = services.core.clock(), time.time()
     fleet = None if member is None else member.view()
-    gates = [(each.lag(now), each) for each in services.sync.leases]
+    gates = [(each.lag(now), each) for each in services.core.sync.leases]
     gates.sort(key=lambda each: (-each[0], each[1].name))
     page = {
         **versions(),
@@ -58,7 +58,7 @@ async def health(visit: Visit) -> View:
         "problems": [*problems(services), *_problems(services, fleet, now, wall)],
         "resolvers": [*_resolvers(services, now)],
         "partitions": [*_partitions(snapshot)],
-        "head": services.sync.log.head,
+        "head": services.core.sync.log.head,
         "now": now,
         "gates": gates[:MAX_GATES],
         "gates_not_shown": max(0, len(gates) - MAX_GATES),
@@ -67,15 +67,15 @@ async def health(visit: Visit) -> View:
         "own_checksum": "" if member is None else member.status.checksum,
         "unsent": 0 if member is None else len(member.session.unsent),
         "certificates": [(each, (each.expires - wall) / _DAY) for each in services.certificates],
-        "reloads": [*reversed(services.reloader.past)],
-        "audit": services.audit,
+        "reloads": [*reversed(services.core.reloader.past)],
+        "audit": services.core.audit,
     }
     return View("health.html", "Health", page)
 
 
 def _resolvers(services: Services, now: float) -> Iterator[dict[str, object]]:
-    for defined_in, each in services.resolvers.resolvers():
-        counters = services.lookups.resolvers.get((each.name, defined_in))
+    for defined_in, each in services.core.resolvers.resolvers():
+        counters = services.core.lookups.resolvers.get((each.name, defined_in))
         number = sum(counters.outcomes.values()) if counters else 0
         failed_at, error = each.breaker.last_failure or (now, "")
         yield {
@@ -125,7 +125,7 @@ def _problems(
     services: Services, fleet: FleetView | None, now: float, wall: float
 ) -> Iterator[str]:
     """Yield the problems that only this page names, as sentences."""
-    if lagging := sum(each.lag(now) >= LAG_SECONDS for each in services.sync.leases):
+    if lagging := sum(each.lag(now) >= LAG_SECONDS for each in services.core.sync.leases):
         yield f"{lagging} {'gate does' if lagging == 1 else 'gates do'} not confirm changes."
     for problem in () if fleet is None else fleet.problems:
         yield f"{problem[0].upper()}{problem[1:]}."
@@ -134,7 +134,7 @@ def _problems(
             verb = "expired" if each.expires < wall else "expires"
             day = datetime.fromtimestamp(each.expires, UTC).date()
             yield f"The certificate of {each.listener} {verb} on {day}."
-    if services.audit is not None and not services.audit.is_writable:
+    if services.core.audit is not None and not services.core.audit.is_writable:
         yield "The audit log cannot be written."
 
 

@@ -88,7 +88,7 @@ class AclRow:
 async def show(visit: Visit) -> View:
     """Show the tree and the selected queue."""
     query = visit.query
-    snapshot = visit.services.engine.snapshot
+    snapshot = visit.services.core.engine.snapshot
     default = DEFAULT_PARTITION if DEFAULT_PARTITION in snapshot.served else ""
     name = query.get("partition") or default or next(iter(snapshot.served), DEFAULT_PARTITION)
     partition = snapshot.find(name).partition

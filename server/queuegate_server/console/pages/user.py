@@ -49,7 +49,7 @@ async def show(visit: Visit) -> View:
     page = {
         "user": user,
         "partition": partition,
-        "partitions": [*visit.services.engine.snapshot.served],
+        "partitions": [*visit.services.core.engine.snapshot.served],
         "access": visit.access,
         "error": error,
         "resolution": resolution,
