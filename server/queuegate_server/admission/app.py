@@ -1,7 +1,7 @@
-"""The HTTP endpoints of the webhook, which answer AdmissionReviews, and its metrics.
+"""The webhook's HTTP endpoints and metrics.
 
-A request that cannot be answered gets an HTTP error. With the failure policy `Fail`, the API server
-then rejects the object.
+A failed review returns an HTTP error; with `failurePolicy: Fail`, the API server then rejects the
+object.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ from queuegate_server.admission.bodies import (
     RequestRefusal,
     error_response,
     read_body,
-    write_answer,
+    write_response,
 )
 from queuegate_server.admission.config_map import check_config_map
 from queuegate_server.admission.namespaces import NamespaceCache, NamespaceError
@@ -46,27 +46,28 @@ from queuegate_server.runtime.event_loop import PAUSE_SECONDS
 
 _LOG = logging.getLogger("queuegate_server.admission")
 _MAX_CONFIG_MAP_CHECKS: Final = 2
-"""The number of ConfigMaps checked concurrently, each in a process that may take seconds."""
+"""The maximum number of concurrent checks, each of which may keep a child process busy for seconds.
+"""
 _MAX_LOGGED_MESSAGE: Final = 1_000
 _SECONDS: Final = (
     *(0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1),
     *(0.25, 0.5, 1.0, 2.5, 5.0, 10.0),
 )
 
-_Answer = Callable[[AdmissionRequest], Awaitable[AdmissionResponse]]
+_Review = Callable[[AdmissionRequest], Awaitable[AdmissionResponse]]
 
 
 class AdmissionMetrics:
-    """All metrics, in a separate registry. No label contains a user, group or namespace."""
+    """The metrics, in a separate registry. No label contains a user, group or namespace."""
 
     def __init__(self, settings: WatchedValue[Any, Any], certificate: CertificateReloader) -> None:
-        """Start at zero. `settings` and `certificate` count their own reloads."""
+        """Register the metrics. `settings` and `certificate` count their own reloads."""
         self.registry = CollectorRegistry()
         self.reviews = Counter(
             "queuegate_admission_reviews",
             "Requests to the webhook, by endpoint and outcome: allowed, patched (allowed with the "
             "annotation added), denied; answered with an HTTP error: malformed, too_large, slow, "
-            "disconnected (the request did not arrive), overloaded (too many large ones), failed.",
+            "disconnected (the body is incomplete), overloaded (too many large requests), failed.",
             ("endpoint", "outcome"),
             registry=self.registry,
         )
@@ -92,7 +93,7 @@ class AdmissionMetrics:
 
 
 class _Reloads(Collector):
-    """Counts the reloads of a watched value after the first load."""
+    """Exports the reloads of a watched value, not including the first load."""
 
     def __init__(self, name: str, what: str, watched: WatchedValue[Any, Any]) -> None:
         self._name = f"queuegate_admission_{name}_reloads"
@@ -108,7 +109,7 @@ class _Reloads(Collector):
 
 
 class Webhook:
-    """Answers reviews."""
+    """Handles admission reviews."""
 
     def __init__(
         self,
@@ -120,10 +121,10 @@ class Webhook:
         """Create the endpoints.
 
         Args:
-            settings: Returns the settings for the next review.
-            namespaces: Looks up the annotations of namespaces. None to ignore annotations.
-            metrics: Counts reviews.
-            acl_names: The names that the ACLs of queues may list.
+            settings: Returns the current settings.
+            namespaces: The cache of namespace annotations, or None to ignore annotations.
+            metrics: The metrics of the webhook.
+            acl_names: Which names queue ACLs may list.
         """
         self._settings = settings
         self._namespaces = namespaces
@@ -156,7 +157,7 @@ class Webhook:
         async with self._checks:
             return await check_config_map(request, self._acl_names)
 
-    def _route(self, path: str, answer: _Answer) -> web.RouteDef:
+    def _route(self, path: str, review: _Review) -> web.RouteDef:
         endpoint = path.removeprefix("/")
         large = LargeBodies()
 
@@ -164,9 +165,9 @@ class Webhook:
             started = time.perf_counter()
             with self._metrics.in_flight.track_inprogress():
                 try:
-                    async with large.place(request):
-                        response, outcome = await self._respond(request, answer)
-                        await write_answer(request, response)
+                    async with large.slot(request):
+                        response, outcome = await self._respond(request, review)
+                        await write_response(request, response)
                 except RequestRefusal as error:
                     response = error_response(error.status, str(error))
                     outcome = error.outcome
@@ -176,31 +177,31 @@ class Webhook:
 
         return web.post(path, handle)
 
-    async def _respond(self, request: web.Request, answer: _Answer) -> tuple[web.Response, str]:
-        """Return the response, and the outcome as named in metrics."""
+    async def _respond(self, request: web.Request, review: _Review) -> tuple[web.Response, str]:
+        """Return the response and the outcome for metrics."""
         try:
-            review = await self._read(request)
-            decided = await answer(review)
-            content = write_review(review.uid, decided)
+            reviewed = await self._read(request)
+            decision = await review(reviewed)
+            content = write_review(reviewed.uid, decision)
         except RequestRefusal:
             raise
         except MalformedReview as error:
             return error_response(400, str(error)), "malformed"
         except Exception:
-            number = uuid4().hex
-            _LOG.exception("review failed", extra={"failure": number})
-            return error_response(500, f"internal error {number}"), "failed"
+            error_id = uuid4().hex
+            _LOG.exception("review failed", extra={"failure": error_id})
+            return error_response(500, f"internal error {error_id}"), "failed"
         response = web.Response(body=content, content_type=JSON)
-        if decided.allowed:
-            return response, "patched" if decided.patch else "allowed"
+        if decision.allowed:
+            return response, "patched" if decision.patch else "allowed"
         _LOG.info(
             "refused",
             extra={
-                "uid": review.uid,
-                "user": review.user,
-                "kind": review.kind,
-                "namespace": review.namespace,
-                "reason": decided.message[:_MAX_LOGGED_MESSAGE],
+                "uid": reviewed.uid,
+                "user": reviewed.user,
+                "kind": reviewed.kind,
+                "namespace": reviewed.namespace,
+                "reason": decision.message[:_MAX_LOGGED_MESSAGE],
             },
         )
         return response, "denied"
@@ -210,6 +211,6 @@ class Webhook:
         if len(body) <= SMALL_BODY_BYTES:
             return read_review(body)
         async with self._turn:
-            # Yields between two large bodies, each of which takes milliseconds.
+            # Each large body takes milliseconds to decode: let other tasks run in between.
             await asyncio.sleep(PAUSE_SECONDS)
             return read_review(body)

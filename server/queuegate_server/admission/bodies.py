@@ -1,10 +1,9 @@
 """Reads request bodies and writes responses, with bounds on memory and time.
 
-Nearly all reviews are small: they are read immediately, at most one per connection. Each of the few
-large ones holds a slot from before it is read until its response is sent. If no slot is free, it
-waits: waiting for milliseconds costs the API server nothing, while after a refusal with
-`Retry-After` it sleeps for a second before it retries. A request is refused only after waiting so
-long that the API server would soon give up.
+Nearly all reviews are small and are read immediately. A large one holds a slot from before it is
+read until its response is sent. If no slot is free, it waits, because the API server sleeps for a
+second after a rejection with `Retry-After`. It is rejected shortly before the API server would give
+up.
 """
 
 import asyncio
@@ -21,34 +20,34 @@ MAX_BODY_BYTES: Final = 3 * 1024 * 1024
 """The API server does not read longer requests, and stores objects of up to half this size."""
 SMALL_BODY_BYTES: Final = 64 * 1024
 LARGE_BODIES: Final = 4
-"""The maximum number per endpoint: at most 36 MiB of large bodies are in memory."""
+"""The maximum per endpoint, which limits the memory for large bodies to 36 MiB."""
 WAIT_SECONDS: Final = 1.5
 _SMALL_BODY_SECONDS: Final = 5.0
 _LARGE_BODY_SECONDS: Final = 2.0
-"""The time limit for receiving a body."""
-_ANSWER_SECONDS: Final = 2.0
-"""The time limit for a client to read a response that does not fit into the send buffers."""
+"""The time limits for receiving a body."""
+_RESPONSE_SECONDS: Final = 2.0
+"""The time limit for a client to read a response larger than the send buffers."""
 
 
 class RequestRefusal(Exception):
-    """Raised to answer the request with an HTTP error."""
+    """Raised to reject a request with an HTTP error."""
 
     def __init__(self, status: int, outcome: str, message: str) -> None:
-        """Set the status, the outcome as named in metrics, and the response text."""
+        """Create an error with a status, an outcome for metrics, and a response text."""
         super().__init__(message)
         self.status = status
         self.outcome = outcome
 
 
 class LargeBodies:
-    """The slots for large bodies of one endpoint."""
+    """An endpoint's slots for large bodies."""
 
     def __init__(self) -> None:
         """Start with all slots free."""
-        self._places = asyncio.Semaphore(LARGE_BODIES)
+        self._slots = asyncio.Semaphore(LARGE_BODIES)
 
     @asynccontextmanager
-    async def place(self, request: web.Request) -> AsyncIterator[None]:
+    async def slot(self, request: web.Request) -> AsyncIterator[None]:
         """Hold a slot if the body may be large. Raises RequestRefusal if no slot becomes free."""
         length = request.content_length
         if length is not None and length <= SMALL_BODY_BYTES:
@@ -58,14 +57,14 @@ class LargeBodies:
             raise _too_large()
         try:
             async with asyncio.timeout(WAIT_SECONDS):
-                await self._places.acquire()
+                await self._slots.acquire()
         except TimeoutError:
             message = "too many large bodies in progress"
             raise RequestRefusal(429, "overloaded", message) from None
         try:
             yield
         finally:
-            self._places.release()
+            self._slots.release()
 
 
 async def read_body(request: web.Request) -> bytes:
@@ -76,8 +75,8 @@ async def read_body(request: web.Request) -> bytes:
         raise RequestRefusal(415, "malformed", "the body must not be compressed")
     length = request.content_length
     small = length is not None and length <= SMALL_BODY_BYTES
-    # Not with `request.read()`, which keeps the body on the request. The request is part of a
-    # cycle, so the body would stay in memory until a collection.
+    # `request.read()` would store the body in the request, which is part of a reference cycle and
+    # therefore stays in memory until the next garbage collection.
     body = bytearray()
     try:
         async with asyncio.timeout(_SMALL_BODY_SECONDS if small else _LARGE_BODY_SECONDS):
@@ -85,7 +84,7 @@ async def read_body(request: web.Request) -> bytes:
                 body += part
                 if len(body) > MAX_BODY_BYTES:
                     raise _too_large()
-                # The loop does not pause for parts that have already arrived.
+                # Iterating over buffered chunks does not yield to the event loop.
                 await asyncio.sleep(0)
             return bytes(body)
     except TimeoutError:
@@ -94,12 +93,12 @@ async def read_body(request: web.Request) -> bytes:
         raise RequestRefusal(400, "disconnected", "the body ended early") from None
 
 
-async def write_answer(request: web.Request, response: web.Response) -> None:
-    """Send a response, and abort the connection if the client does not read it."""
+async def write_response(request: web.Request, response: web.Response) -> None:
+    """Send a response, and abort the connection if the client does not read it in time."""
     try:
         await response.prepare(request)
         await response.write_eof()
-        async with asyncio.timeout(_ANSWER_SECONDS):
+        async with asyncio.timeout(_RESPONSE_SECONDS):
             await request.writer.drain()
     except (OSError, TimeoutError):
         if request.transport is not None:

@@ -1,6 +1,4 @@
-"""Validates the scheduler's ConfigMaps, so that neither the scheduler nor queuegate loads a broken
-one.
-"""
+"""Validates the scheduler's ConfigMaps before the scheduler and queuegate load them."""
 
 import asyncio
 import base64
@@ -36,9 +34,9 @@ _MAX_LINES: Final = 20
 
 
 async def check_config_map(request: AdmissionRequest, acl_names: AclNames) -> AdmissionResponse:
-    """Return the response, with errors as its message and warnings for the user.
+    """Validate a ConfigMap of the scheduler; other ConfigMaps are allowed unread.
 
-    Other ConfigMaps are allowed unread. Raises OSError if no parser process can be started.
+    Errors become the message of a denial. Raises OSError if no parser process can be started.
     """
     if (
         request.kind != "ConfigMap"
@@ -57,13 +55,13 @@ async def check_config_map(request: AdmissionRequest, acl_names: AclNames) -> Ad
         data = _values(texts, binary)
     except ValueError as error:
         return deny(str(error))
-    # In a thread, since the patterns of a hostile ConfigMap may take a second.
+    # In a thread because hostile patterns may take a second.
     errors, warnings = await asyncio.to_thread(_check_settings, data)
     if warning := _missing_queues(data, _name(request)):
         warnings.append(warning)
-    # All keys: the other ConfigMap may name the one that holds the queues.
+    # Check all keys, since the other ConfigMap may select any of them.
     files = tuple(File(key, data[key]) for key in sorted(data) if key.endswith(".yaml"))
-    # The scheduler does not open a manifest or gzip inside a key.
+    # The scheduler does not unwrap manifests or gzip inside a key.
     job = CheckJob(YUNIKORN, files, acl_names, with_lint=False, is_bare=True)
     for diagnostic in await parser_process.check(job) if files else ():
         (errors if diagnostic.severity is Severity.ERROR else warnings).append(str(diagnostic))
@@ -72,9 +70,7 @@ async def check_config_map(request: AdmissionRequest, acl_names: AclNames) -> Ad
 
 
 def _missing_queues(data: Mapping[str, bytes], name: object) -> str:
-    """Return the warning that a ConfigMap names a policy group without holding its queues; empty if
-    it names none or has the key.
-    """
+    """Return a warning if the ConfigMap names a policy group but lacks its queues, else nothing."""
     key = queues_key(data)
     if not data.get(POLICY_GROUP) or key in data:
         return ""
@@ -87,7 +83,7 @@ def _missing_queues(data: Mapping[str, bytes], name: object) -> str:
 
 
 def _check_settings(data: Mapping[str, bytes]) -> tuple[list[str], list[str]]:
-    """Return the errors and the warnings about the webhook's settings."""
+    """Return the errors and warnings about the webhook's settings."""
     settings = {key: value.decode("utf-8", "replace") for key, value in data.items()}
     warnings = [*lint_settings(settings)]
     try:
@@ -98,7 +94,7 @@ def _check_settings(data: Mapping[str, bytes]) -> tuple[list[str], list[str]]:
 
 
 def _values(texts: Mapping[str, str], binary: Mapping[str, str]) -> Mapping[str, bytes]:
-    """Return the values as they will be mounted. Raises ValueError that names the key."""
+    """Return the values as mounted in pods. Raises ValueError with the key in its message."""
     values = {key: text.encode() for key, text in texts.items()}
     for key in filter(is_compressed, binary):
         try:

@@ -1,8 +1,7 @@
-"""The TLS connections of the webhook's port, with bounds on their cost.
+"""The webhook's TLS connections, with bounds on their number and memory.
 
-A connection costs 30 KiB, or up to 300 KiB with unread data, so all of them need less than 400 MiB.
-Beyond the bound, a new connection replaces the one that has been idle longest, so idle connections
-keep nobody out.
+A connection takes 30 KiB, or up to 300 KiB with unread data, so all together take less than
+400 MiB. At the limit, a new connection replaces the one that has been idle longest.
 """
 
 import asyncio
@@ -26,13 +25,12 @@ MAX_CONNECTIONS: Final = 1024
 _SOCKET_BUFFER_BYTES: Final = 32 * 1024
 _BOUNDS: Final = Bounds(MAX_CONNECTIONS, backlog=2048, handshake_seconds=5.0, handshake_pause=0.0)
 _FIRST_REQUEST_SECONDS: Final = 10.0
-"""The time limit from the end of the handshake until the headers of the first request have
-arrived."""
+"""The time limit from the handshake to the end of the first request's headers."""
 _KEEP_ALIVE_SECONDS: Final = 75.0
 _LINGERING_SECONDS: Final = 2.0
-"""The time for reading the rest of a rejected body, so that the client reads the response."""
+"""How long to read the rest of a rejected body so that the client reads the response."""
 _CONNECTIONS_PER_COLLECTION: Final = 100
-"""A closed connection is part of a cycle, so only a collection frees its buffers."""
+"""Closed connections are in reference cycles, so only garbage collection frees their buffers."""
 
 
 class WebhookConnection(Connection):
@@ -41,7 +39,7 @@ class WebhookConnection(Connection):
     __slots__ = ("_late",)
 
     def __init__(self, server: web.Server, connections: "dict[WebhookConnection, None]") -> None:
-        """Count this connection among the given ones, longest idle first, until it is lost."""
+        """Add this connection to `connections`, which are sorted longest idle first."""
         super().__init__(
             server,
             connections,
@@ -52,22 +50,22 @@ class WebhookConnection(Connection):
         self._late: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Wait for the first request."""
+        """Start the timer for the first request."""
         super().connection_made(transport)
-        # The type of TLS transports, which have this method, is not public.
+        # The type of TLS transports is private.
         cast("Any", transport).set_read_buffer_limits(READ_BUFFER_BYTES)
         loop = asyncio.get_running_loop()
         self._late = loop.call_later(_FIRST_REQUEST_SECONDS, self.cut)
 
     def touch(self) -> None:
-        """Record that a request has begun or ended."""
+        """Record the start or end of a request."""
         self._stop_waiting()
         if self in self._open:
             del self._open[self]
             self._open[self] = None
 
     def forget(self) -> None:
-        """Stop counting the connection."""
+        """Remove this connection from the open ones."""
         super().forget()
         self._stop_waiting()
 
@@ -78,17 +76,16 @@ class WebhookConnection(Connection):
 
 
 class WebhookConnections(Connections[WebhookConnection]):
-    """The listening socket, and its accepted connections."""
+    """The listening socket and its accepted connections."""
 
     def __init__(
         self, address: HostPort, certificate: CertificateReloader, client_names: frozenset[str]
     ) -> None:
-        """Bind the address. New connections get the most recently loaded certificate.
+        """Bind the address. New connections use the most recently loaded certificate.
 
         Args:
             address: The address to listen on.
-            certificate: The server's certificate, and the authority for client certificates, if
-                any.
+            certificate: The server's certificate and, optionally, the CA for client certificates.
             client_names: If not empty, the client's certificate must have one of these names.
 
         Raises:
@@ -100,7 +97,7 @@ class WebhookConnections(Connections[WebhookConnection]):
         self._until_collection = _CONNECTIONS_PER_COLLECTION
 
     def refusal(self, request: web.Request) -> str:
-        """Return why the client's certificate is not accepted; empty if it is."""
+        """Return why the client's certificate is rejected; empty if it is accepted."""
         if not self._client_names:
             return ""
         if request.transport is None:

@@ -1,4 +1,4 @@
-"""Looks up the annotations of namespaces in the Kubernetes API. Optional."""
+"""Looks up namespace annotations in the Kubernetes API. Optional."""
 
 import asyncio
 import json
@@ -18,7 +18,7 @@ from queuegate_server.runtime.single_flight import Flight, SingleFlight
 _NOT_FOUND: Final = 404
 _SOCKET_SECONDS: Final = 3.0
 _LOOKUP_SECONDS: Final = 4.0
-"""Less than the API server waits for a review."""
+"""Shorter than the API server's timeout for a review."""
 _FRESH_SECONDS: Final = 30.0
 _STALE_SECONDS: Final = 600.0
 _MAX_NAMESPACES: Final = 10_000
@@ -35,9 +35,9 @@ class _CachedAnnotations(NamedTuple):
 
 
 class NamespaceCache:
-    """Caches annotations, with a single lookup per namespace for all concurrent callers.
+    """A cache of namespace annotations. Concurrent callers share one lookup per namespace.
 
-    An entry is fresh for 30 s, and is used for up to 10 minutes if no newer one can be fetched.
+    An entry is fresh for 30 s, and is used for up to 10 minutes while lookups fail.
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class NamespaceCache:
         Args:
             fetch: Returns the annotations of a namespace. May block. Raises NamespaceError.
             clock: A monotonic clock in seconds.
-            lookup_seconds: The time that a caller waits for a lookup.
+            lookup_seconds: The maximum time that a caller waits for a lookup.
         """
         self._fetch = fetch
         self._clock = clock
@@ -60,7 +60,7 @@ class NamespaceCache:
         self._lookups = SingleFlight(self._look_up)
 
     async def annotations(self, namespace: str) -> Mapping[str, str]:
-        """Return the annotations, or none if the namespace is missing. Raises NamespaceError."""
+        """Return the annotations; empty without such a namespace. Raises NamespaceError."""
         entry = self._entries.get(namespace)
         if entry is not None and self._clock() - entry.resolved_at < _FRESH_SECONDS:
             return entry.annotations
@@ -84,17 +84,17 @@ class NamespaceCache:
 
 
 class ApiServer:
-    """A client of the Kubernetes API that uses the pod's service account. Thread-safe."""
+    """A Kubernetes API client that uses the pod's service account. Thread-safe."""
 
     def __init__(self, url: str, account: Path) -> None:
-        """Use the API server at this URL. `account` is the folder with `token` and `ca.crt`."""
+        """Create a client for an API server. `account` is the folder with `token` and `ca.crt`."""
         self._url = url.rstrip("/")
         self._account = account
 
     def fetch(self, namespace: str) -> Mapping[str, str]:
         """Return the annotations of a namespace. Blocks. Raises NamespaceError."""
         try:
-            # Both files are renewed while the process runs.
+            # Kubernetes rotates both files.
             token = (self._account / "token").read_text(encoding="ascii").strip()
             context = ssl.create_default_context(cafile=self._account / "ca.crt")
             request = urllib.request.Request(  # noqa: S310 - the URL is the operator's
@@ -115,5 +115,5 @@ class ApiServer:
         except URLError as error:
             raise NamespaceError(f"the API server cannot be reached: {error.reason}") from None
         except (OSError, HTTPException, ValueError, KeyError, AttributeError, TypeError) as error:
-            # The last four mean that the response is not a namespace.
+            # The last four: the response is not a namespace.
             raise NamespaceError(f"the API server cannot be reached: {error}") from None

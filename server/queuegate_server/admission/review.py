@@ -1,7 +1,7 @@
 """Decodes and encodes AdmissionReviews. Pure.
 
-A body is decoded on the event loop, so decoding is cheap for any contents: msgspec builds only the
-members that the rules inspect, and skips the others (3 MiB in 10 ms, without extra memory).
+Bodies are decoded on the event loop, so decoding must be cheap for any input: msgspec builds only
+the members that the rules inspect (3 MiB in 10 ms, without extra memory).
 """
 
 import base64
@@ -19,15 +19,15 @@ KIND: Final = "AdmissionReview"
 _MAX_MESSAGE: Final = 8 * 1024
 _MAX_WARNING: Final = 256
 _MAX_WARNINGS: Final = 4096
-"""The maximum length of a warning, and of all warnings. The API server truncates or drops the
-rest."""
+"""The maximum lengths of a warning and of all together. The API server truncates or drops the rest.
+"""
 _REST: Final = 32
-"""The length reserved for the warning that counts the omitted warnings."""
+"""The length reserved for the last warning, which counts the omitted ones."""
 _FORBIDDEN: Final = 403
 MAX_ENTRIES: Final = 2_000
-"""The maximum number of entries of a map. A list may have twice as many."""
+"""The maximum number of entries in a map. A list may have twice as many."""
 MAX_REVISION_BYTES: Final = 256 * 1024
-"""The maximum size of a ControllerRevision, which is decoded completely."""
+"""The maximum size of a ControllerRevision, which is decoded in full."""
 
 
 class MalformedReview(ValueError):
@@ -120,10 +120,9 @@ _OBJECTS: Final[Mapping[str, msgspec.json.Decoder[Any]]] = MappingProxyType(
 
 
 def read_review(body: bytes) -> AdmissionRequest:
-    """Return the request in a body. Raises MalformedReview.
+    """Decode the request in a body. Raises MalformedReview.
 
-    An invalid object does not make the review malformed: it becomes an UnreadableObject, and the
-    request is denied if the rules need that object.
+    An invalid object becomes an UnreadableObject, and the request is denied if a rule needs it.
     """
     try:
         review = _REVIEW.decode(body)
@@ -154,7 +153,7 @@ def read_review(body: bytes) -> AdmissionRequest:
 
 
 def _object(kind: str, raw: msgspec.Raw | None) -> object:
-    """Return the members of an object that the rules inspect, or its fault."""
+    """Decode the members that the rules inspect. Return an UnreadableObject if that fails."""
     if raw is None or kind not in _OBJECTS:
         return None
     if kind == REVISION and len(bytes(raw)) > MAX_REVISION_BYTES:
@@ -169,7 +168,7 @@ def _object(kind: str, raw: msgspec.Raw | None) -> object:
 
 
 def _read_maps(node: dict[str, Any]) -> None:
-    """Replace an object's maps of strings."""
+    """Decode an object's maps of strings in place."""
     for name, value in node.items():
         if isinstance(value, dict):
             _read_maps(value)
@@ -178,10 +177,10 @@ def _read_maps(node: dict[str, Any]) -> None:
 
 
 def _bounded(decoder: "msgspec.json.Decoder[Any]", raw: msgspec.Raw | None, name: str) -> Any:
-    """Decode a list or map of strings unless it is too long, since each entry becomes an object."""
+    """Decode a list or map of strings, which is bounded because each entry becomes an object."""
     if raw is None:
         return None
-    # Each entry has at least one quote without a preceding backslash, and most have four.
+    # Each entry has at least one quote not preceded by a backslash, and most have four.
     text = bytes(raw)
     if text.count(b'"') - text.count(b'\\"') > 4 * MAX_ENTRIES:
         raise msgspec.ValidationError(f"{name}: more than {MAX_ENTRIES} entries")
@@ -207,7 +206,7 @@ def write_review(uid: str, response: AdmissionResponse) -> bytes:
 
 
 def _bounded_warnings(warnings: Sequence[str]) -> list[str]:
-    """Return as many warnings as the API server passes on, plus a count of the others."""
+    """Return the warnings that the API server accepts, plus a count of the others."""
     written: list[str] = []
     left = _MAX_WARNINGS - _REST
     for warning in warnings:

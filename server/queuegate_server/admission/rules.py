@@ -1,9 +1,9 @@
-"""Decides who may set the annotation and where it is added, and keeps it from changing. Pure.
+"""Rules for the annotation: who may set it, where it is added, and that it never changes. Pure.
 
-Namespace filters only affect where the annotation is added. It is checked wherever it is present:
-YuniKorn schedules any pod that names it in `schedulerName`, even one without an application ID in a
-namespace that the filters exclude, and trusts the annotation. Without an annotation, YuniKorn up to
-1.9 trusts the user label, so the label is then checked as well.
+Namespace filters affect only where the annotation is added; it is checked everywhere, because
+YuniKorn trusts it on every pod with `schedulerName: yunikorn`, even without an application ID or in
+an excluded namespace. Without the annotation, YuniKorn up to 1.9 trusts the user label, which is
+then checked as well.
 
 The rules apply in the order of YuniKorn's admission controller. `tests/vectors/DEVIATIONS.md`
 explains the deliberate differences.
@@ -50,12 +50,12 @@ class AdmissionRequest:
     user: str
     groups: tuple[str, ...]
     new: object = None
-    """Members of the object as JSON values, or an UnreadableObject that gives the fault."""
+    """The object's members as JSON values, or an UnreadableObject."""
     old: object = None
     uid: str = ""
-    """Identifies the request, and is repeated in the response."""
+    """The ID of the request, echoed in the response."""
     name: str = ""
-    """The name of the object; empty if it is to be generated."""
+    """The object's name; empty if the API server generates one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,17 +77,17 @@ def deny(message: str) -> AdmissionResponse:
 
 
 def concerns(request: AdmissionRequest) -> bool:
-    """Return whether the request can set the annotation. Others are allowed unread."""
-    writes_it = request.kind in METADATA or request.kind in {BINDING, REVISION}
-    return writes_it and request.operation not in _SETS_NOTHING
+    """Return whether the request can set the annotation. Other requests are allowed unread."""
+    has_annotations = request.kind in METADATA or request.kind in {BINDING, REVISION}
+    return has_annotations and request.operation not in _SETS_NOTHING
 
 
 def decide(
     request: AdmissionRequest, settings: AdmissionSettings, namespace_annotations: Mapping[str, str]
 ) -> AdmissionResponse:
-    """Decide a request to the mutating webhook.
+    """Review a request for the mutating webhook.
 
-    `namespace_annotations` are the annotations of the request's namespace, empty if unknown.
+    `namespace_annotations` are those of the request's namespace; empty if unknown.
     """
     if not concerns(request):
         return ALLOWED
@@ -107,10 +107,10 @@ def decide(
 def verify(
     request: AdmissionRequest, settings: AdmissionSettings, namespace_annotations: Mapping[str, str]
 ) -> AdmissionResponse:
-    """Decide a request to the validating webhook, which checks that `decide` would not change the
-    object.
+    """Review a request for the validating webhook: deny it if `decide` would change the object.
 
-    It runs after all mutating webhooks, including those of others. Never returns a patch.
+    The validating webhook runs after all mutating ones, including third-party webhooks. Never
+    returns a patch.
     """
     response = decide(request, settings, namespace_annotations)
     if response.allowed:
@@ -129,7 +129,7 @@ def verify(
 
 @dataclass(frozen=True, slots=True)
 class _Scope:
-    """A request, with the settings and annotations that its decision depends on."""
+    """A request with the settings and namespace annotations that apply to it."""
 
     request: AdmissionRequest
     settings: AdmissionSettings
@@ -148,7 +148,7 @@ class _Scope:
         )
 
     def _selected(self, annotation: str, wanted: Patterns, unwanted: Patterns) -> bool:
-        """Whether the annotation selects the namespace or, if it is unset, the patterns do."""
+        """Whether the annotation or, if it is unset, the patterns select the namespace."""
         stated = self.namespace_annotations.get(annotation)
         if stated is not None:
             return stated == "true"
@@ -163,7 +163,7 @@ class _Scope:
         return self.settings.system_users.match(self.request.user)
 
     def may_set(self) -> bool:
-        """Whether the requester may set any user."""
+        """Whether the requester may set the annotation to any user."""
         settings = self.settings
         return (
             settings.bypass_auth
@@ -184,11 +184,11 @@ def _decide_creation(scope: _Scope) -> AdmissionResponse:
     else:
         added = scope.covers(pod)
     response = _check(scope, pod) or (_with_annotation(scope, pod) if added else ALLOWED)
-    return _without_foreign_label(scope, pod, response)
+    return _deny_foreign_label(scope, pod, response)
 
 
 def _decide_binding(scope: _Scope) -> AdmissionResponse:
-    """The annotations and labels of a binding replace those of the pod without another review."""
+    """Deny a binding with user metadata, which would replace the pod's without another review."""
     binding = pod_metadata(POD, scope.request.new)
     if binding.user_info is not None:
         return deny(_CHANGED)
@@ -197,10 +197,10 @@ def _decide_binding(scope: _Scope) -> AdmissionResponse:
 
 
 def _decide_revision(scope: _Scope) -> AdmissionResponse:
-    """A StatefulSet's controller creates pods from the template of its current revision.
+    """Deny a revision with another user.
 
-    Deleting and recreating a revision could therefore change the user that its pods run as.
-    Revisions are never patched because the controllers compare their bytes.
+    A StatefulSet's pods are created from its current revision, so replacing that revision could
+    change their user. Revisions are never patched because controllers compare their bytes.
     """
     request = scope.request
     if scope.may_set():
@@ -222,7 +222,7 @@ def _decide_update(scope: _Scope) -> AdmissionResponse:
     covered = scope.covers(new)
     response = _decide_annotation(scope, old, new, covered=covered)
     joins = covered and not scope.covers(old)
-    return _without_foreign_label(scope, new, response, None if joins else old)
+    return _deny_foreign_label(scope, new, response, None if joins else old)
 
 
 def _decide_annotation(
@@ -230,8 +230,8 @@ def _decide_annotation(
 ) -> AdmissionResponse:
     if (new.user_info or "") != (old.user_info or ""):
         return _decide_change(scope, old, new, covered=covered)
-    # An object that joins an application is treated as new: so far it has had no annotation, or an
-    # annotation from before it was checked everywhere.
+    # An object that joins an application is treated as new: its annotation is missing, or was set
+    # before annotations were checked everywhere.
     if not covered or scope.covers(old) or _is_own(scope, new):
         return ALLOWED
     if scope.request.kind == POD:
@@ -248,7 +248,7 @@ def _decide_change(
     if joins and (new.user_info is None or _is_own(scope, new)):
         return _with_annotation(scope, new)
     if new.user_info is None:
-        # Clients that replace the whole object need not know about the annotation.
+        # A client that replaces the whole object may not know the annotation: restore it.
         patch = new.patch(old.user_info or "") if covered else ()
         return AdmissionResponse(allowed=True, patch=patch)
     if not scope.may_set():
@@ -266,13 +266,13 @@ def _check(scope: _Scope, pod: PodMetadata) -> AdmissionResponse | None:
     return None
 
 
-def _without_foreign_label(
+def _deny_foreign_label(
     scope: _Scope, pod: PodMetadata, response: AdmissionResponse, old: PodMetadata | None = None
 ) -> AdmissionResponse:
-    """Deny a label that names another user where a scheduler may trust it.
+    """Deny a label that names another user and that a scheduler would trust.
 
-    A scheduler trusts the label of a pod if the annotation is missing or empty. A label that was
-    already trusted in the old object does not block updates to the rest of the object.
+    Schedulers trust the label of a pod whose annotation is missing or empty. A label already
+    trusted in the old object does not block other updates.
     """
     annotated = bool(response.patch or pod.user_info)
     if annotated or not response.allowed or scope.may_set():

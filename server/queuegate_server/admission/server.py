@@ -1,4 +1,4 @@
-"""The webhook process: its ports, the files it watches, startup and shutdown."""
+"""The webhook process: ports, watched files, startup and shutdown."""
 
 import asyncio
 import logging
@@ -38,7 +38,7 @@ _MAX_LOGGED_WARNINGS: Final = 20
 
 @dataclass(frozen=True, slots=True)
 class AdmissionOptions:
-    """The startup options of the webhook."""
+    """The webhook's command-line options."""
 
     listen: HostPort
     """The HTTPS address of the webhook."""
@@ -47,11 +47,11 @@ class AdmissionOptions:
     tls_cert: Path
     tls_key: Path
     client_ca_file: Path | None
-    """The authority for client certificates. If set, clients must present a certificate."""
+    """The CA for client certificates. If set, clients must present a certificate."""
     client_names: frozenset[str]
-    """The client's certificate must have one of these names. Empty for any certificate."""
+    """The accepted names in client certificates; empty to accept all."""
     config_maps: tuple[Path, ...]
-    """The folders of the mounted ConfigMaps. Later ones override earlier ones."""
+    """The folders where ConfigMaps are mounted. Later ones override earlier ones."""
     namespace_annotations: bool
     """Whether to look up the annotations of namespaces."""
     api_server: str
@@ -60,7 +60,7 @@ class AdmissionOptions:
     """The folder with `token` and `ca.crt`."""
     acl_names: AclNames
     drain_seconds: float
-    """The time during which reviews are still answered after /readyz starts to fail."""
+    """How long to keep serving reviews after /readyz starts to fail."""
 
 
 async def serve_admission(
@@ -68,18 +68,18 @@ async def serve_admission(
     environment: Mapping[str, str],
     started: Callable[[str, str], None],
 ) -> None:
-    """Serve until SIGTERM or SIGINT. A second signal ends the process immediately.
+    """Serve until SIGTERM or SIGINT. A second signal terminates the process immediately.
 
     Args:
         options: The options.
-        environment: The environment variables, for older settings.
+        environment: The environment variables, for legacy settings.
         started: Called with the addresses of the webhook and the operations port.
 
     Raises:
         AdmissionSettingsError: The settings are invalid.
         BadFile: A file cannot be read or used.
         CannotListen: A port cannot be opened.
-        TooFewResources: A limit of the system is too low.
+        TooFewResources: A system limit is too low.
     """
     resources.return_freed_memory()
     resources.raise_file_limit()
@@ -120,7 +120,7 @@ async def serve_admission(
 def _read_settings(
     values: Mapping[str, bytes], environment: Mapping[str, str]
 ) -> AdmissionSettings:
-    """Parse the settings, and log probable mistakes."""
+    """Parse the settings and log probable mistakes."""
     texts = decode_settings(values)
     warnings = lint_settings(texts, environment)
     for warning in warnings[:_MAX_LOGGED_WARNINGS]:
@@ -132,10 +132,10 @@ def _read_settings(
 
 
 class WebhookServer:
-    """Serves the webhook over HTTPS, with bounds on the cost of clients."""
+    """The webhook's HTTPS server, with bounds on the resources of clients."""
 
     def __init__(self, connections: WebhookConnections, routes: list[web.RouteDef]) -> None:
-        """Serve these routes on these connections."""
+        """Create a server for these routes and connections."""
         self._connections = connections
         self._in_flight = 0
         self._idle = asyncio.Event()
@@ -158,7 +158,7 @@ class WebhookServer:
         self._connections.start(server)
 
     async def close(self) -> None:
-        """Stop listening, answer the requests in progress, and close all connections."""
+        """Stop listening, finish the requests in progress, and close all connections."""
         self._draining = True
         await self._connections.close()
         try:
@@ -196,7 +196,7 @@ class WebhookServer:
 
 
 class _AdminSource:
-    """The readiness and the metrics for the operations port."""
+    """Provides readiness and metrics for the operations port."""
 
     def __init__(self, metrics: AdmissionMetrics, stop: asyncio.Event) -> None:
         self._metrics = metrics

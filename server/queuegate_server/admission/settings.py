@@ -1,7 +1,6 @@
-"""The webhook's settings, from keys of the scheduler's ConfigMaps and older variables.
+"""The webhook's settings, from the scheduler's ConfigMaps and legacy environment variables.
 
-Names and defaults are those in YuniKorn's documentation. Pure: the caller reads the files and the
-environment.
+Names and defaults follow YuniKorn's documentation. Pure: the caller reads files and variables.
 """
 
 from collections.abc import Mapping
@@ -14,7 +13,7 @@ from queuegate_server.formats.yunikorn import go_regexp
 
 MAX_PATTERN_CHARACTERS: Final = 64 * 1024
 MAX_PATTERNS: Final = 1_000
-"""The maximum number of patterns in one list. Each name is compared with all of them."""
+"""The maximum number per list, since each name is matched against all patterns."""
 _ACCESS: Final = "admissionController.accessControl."
 _FILTER: Final = "admissionController.filtering."
 _VARIABLE: Final = "ADMISSION_CONTROLLER_"
@@ -51,7 +50,7 @@ class InvalidPattern(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Patterns:
-    """A list of patterns."""
+    """A list of compiled patterns."""
 
     text: str
     _compiled: tuple[Any, ...]
@@ -66,9 +65,9 @@ class Patterns:
 
 
 def compile_patterns(text: str) -> Patterns:
-    """Compile a list of patterns separated by commas. Empty patterns are skipped.
+    """Compile a comma-separated list of patterns, skipping empty ones. Raises InvalidPattern.
 
-    A comma always separates, even inside `{1,2}`, as in YuniKorn. Raises InvalidPattern.
+    As in YuniKorn, a comma always separates, even in `{1,2}`.
     """
     if len(text) > MAX_PATTERN_CHARACTERS:
         raise InvalidPattern(f"longer than {MAX_PATTERN_CHARACTERS} characters")
@@ -79,7 +78,7 @@ def compile_patterns(text: str) -> Patterns:
 
 
 def split_patterns(text: str) -> tuple[str, ...]:
-    """Return the non-empty patterns of a list."""
+    """Return the non-empty patterns in a list."""
     parts = (part.strip(WHITE_SPACE) for part in text.split(","))
     return tuple(filter(None, parts))
 
@@ -92,7 +91,7 @@ def _compile(pattern: str) -> Any:
 
 
 class AdmissionSettingsError(ValueError):
-    """Raised for invalid settings. `faults` has one line per fault."""
+    """Raised for invalid settings. `faults` contains one line per fault."""
 
     def __init__(self, faults: tuple[str, ...]) -> None:
         super().__init__("; ".join(faults))
@@ -101,7 +100,7 @@ class AdmissionSettingsError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class AdmissionSettings:
-    """Who may set the annotation, and which namespaces are processed."""
+    """Policy for the annotation: who may set it, and in which namespaces it is added."""
 
     bypass_auth: bool
     """Whether anyone may set the annotation."""
@@ -116,13 +115,13 @@ class AdmissionSettings:
     process_namespaces: Patterns
     """Namespaces to process; all if empty."""
     bypass_namespaces: Patterns
-    """Namespaces not to process, even if they are in the list above."""
+    """Namespaces to skip, even if processNamespaces matches them."""
     label_namespaces: Patterns
     """Namespaces in which workloads without an application ID are processed; all if empty."""
     no_label_namespaces: Patterns
     """Namespaces in which only workloads with an application ID are processed."""
     user_labels: tuple[str, ...] = (LEGACY_LABEL,)
-    """The keys of labels from which a scheduler may take the user."""
+    """Keys of the labels from which a scheduler may take the user."""
 
 
 def decode_settings(values: Mapping[str, bytes]) -> Mapping[str, str]:
@@ -136,19 +135,19 @@ def decode_settings(values: Mapping[str, bytes]) -> Mapping[str, str]:
 def read_settings(
     values: Mapping[str, str], environment: Mapping[str, str] | None = None
 ) -> AdmissionSettings:
-    """Return the settings in the keys of the ConfigMaps. Raises AdmissionSettingsError.
+    """Parse the settings in the ConfigMaps. Raises AdmissionSettingsError.
 
-    A key takes precedence over its environment variable. An empty list that is set stays empty; an
-    empty boolean has its default.
+    A key takes precedence over its environment variable. A list set to an empty value stays empty;
+    a boolean gets its default.
     """
     environment = environment or {}
     faults: list[str] = []
     fields: dict[str, Any] = {}
-    for field, (key, variable, otherwise) in BOOLEANS.items():
+    for field, (key, variable, is_default) in BOOLEANS.items():
         name, text = given_setting(key, variable, values, environment)
         if text and text not in _TRUE | _FALSE:
             faults.append(f"{name}: {text!r} is not a boolean: write true or false")
-        fields[field] = text in _TRUE if text else otherwise
+        fields[field] = text in _TRUE if text else is_default
     for field, (key, variable, default) in LISTS.items():
         name, text = given_setting(key, variable, values, environment)
         try:
@@ -164,7 +163,7 @@ def read_settings(
 def given_setting(
     key: str, variable: str, values: Mapping[str, str], environment: Mapping[str, str]
 ) -> tuple[str, str | None]:
-    """Return the key or variable that sets a value, and its text; None if it is unset."""
+    """Return the name of the key or variable that sets a value, and its text (None if unset)."""
     if key in values:
         return key, values[key]
     return variable, environment.get(variable)

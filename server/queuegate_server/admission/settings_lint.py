@@ -1,6 +1,6 @@
-"""Finds settings of the webhook that are valid but probably unintended. Pure.
+"""Finds webhook settings that are valid but probably unintended. Pure.
 
-The ConfigMap is accepted nevertheless: YuniKorn reads it as it is, and so does queuegate.
+They cause warnings only, since YuniKorn and queuegate accept them.
 """
 
 import re
@@ -35,8 +35,8 @@ _NAMES_PEOPLE: Final = frozenset({"system_users", "external_users", "external_gr
 _MAX_KEY: Final = 100
 _MAX_QUOTED: Final = 60
 _NOBODY: Final = "\x01 \x01"
-"""A name that no user, group or namespace has."""
-# These may contain an unpaired brace or bracket, or represent both of a pair.
+"""A name that no user, group or namespace can have."""
+# Constructs that may contain an unpaired bracket, or consist of a complete pair.
 _COMPLETE: Final = re.compile(
     r"""(?s:
       \\Q.*?(?:\\E|\Z)                                      # a literal
@@ -52,13 +52,13 @@ _PARTNERS: Final = {"}": "{", "]": "[", ")": "("}
 def lint_settings(
     values: Mapping[str, str], environment: Mapping[str, str] | None = None
 ) -> tuple[str, ...]:
-    """Return warnings about settings that are probably mistakes, one line each.
+    """Return one-line warnings about settings that are probably mistakes.
 
-    For each setting, only the first pattern with each kind of mistake is named.
+    Only the first pattern with a given kind of mistake is reported for each setting.
 
     Args:
-        values: The keys of the ConfigMaps. The scheduler's keys are ignored.
-        environment: The environment variables, for older settings.
+        values: The contents of the ConfigMaps. The scheduler's keys are ignored.
+        environment: The environment variables, for legacy settings.
     """
     return (*_unknown_keys(values), *_odd_patterns(values, environment or {}))
 
@@ -105,7 +105,7 @@ def _is_cut(pattern: str) -> bool:
             continue
         sign = pattern[position]
         position += 1
-        # An unclosed class was searched to the end of the pattern: once is enough.
+        # An unclosed class. Stop here, since each search for the end of a class takes linear time.
         if sign == "[":
             return True
         if sign in "{(":
@@ -116,7 +116,7 @@ def _is_cut(pattern: str) -> bool:
 
 
 def _too_much(pattern: str, *, names_people: bool) -> str:
-    """Return the unintended text that a pattern probably matches; empty if there is none."""
+    """Return what a pattern probably matches by mistake; empty if nothing."""
     try:
         compiled = compile_patterns(pattern)
     except InvalidPattern:
@@ -128,5 +128,5 @@ def _too_much(pattern: str, *, names_people: bool) -> str:
 
 
 def _quoted(text: str) -> str:
-    """Return a text in quotes, printable and truncated."""
+    """Return text in quotes, printable and truncated."""
     return repr(text if len(text) <= _MAX_QUOTED else f"{text[: _MAX_QUOTED - 1]}…")

@@ -25,10 +25,10 @@ METADATA: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
         "CronJob": ("spec", "jobTemplate", *_TEMPLATE),
     }
 )
-"""The kinds that create pods, and the path of the pod's metadata in each."""
+"""The path of the pod metadata in each kind that creates pods."""
 
 _APPLICATION_ID: Final = "yunikorn.apache.org/app-id"
-"""The label, and the annotation of the same name."""
+"""The name of both the label and the annotation."""
 _APPLICATION_ID_LABELS: Final = (_APPLICATION_ID, "applicationId", "spark-app-selector")
 
 Patch = tuple[Mapping[str, Any], ...]
@@ -36,7 +36,7 @@ Patch = tuple[Mapping[str, Any], ...]
 
 
 class UnreadableObject(ValueError):
-    """Raised for an object without the structure of its kind. The message gives the location."""
+    """Raised for an object that does not match its kind. The message gives the location."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class PodMetadata:
     annotations: Mapping[str, str]
     labels: Mapping[str, str]
     _parents: int
-    """The number of steps on the path to the metadata that exist in the object."""
+    """How many steps of the path to the metadata exist in the object."""
     _path: tuple[str, ...]
 
     @property
@@ -56,14 +56,14 @@ class PodMetadata:
 
     @property
     def has_application_id(self) -> bool:
-        """Whether a label or the annotation names the application, as YuniKorn's shim reads it."""
+        """Whether YuniKorn's shim finds an application ID in the labels or annotations."""
         named = any(self.labels.get(key) for key in _APPLICATION_ID_LABELS)
         return named or bool(self.annotations.get(_APPLICATION_ID))
 
     def patch(self, text: str) -> Patch:
-        """Return the patch that sets the annotation and changes nothing else.
+        """Return a patch that only sets the annotation.
 
-        Its only operation also adds missing parents because `add` would fail without them.
+        Its single operation also creates missing parents, without which `add` would fail.
         """
         value: Mapping[str, Any] = {**self.annotations, ANNOTATION: text}
         steps = [*self._path, "annotations"]
@@ -74,7 +74,7 @@ class PodMetadata:
 
 
 def pod_metadata(kind: str, value: object) -> PodMetadata:
-    """Return the pod metadata of an object, whose kind is in METADATA. Raises UnreadableObject."""
+    """Return the pod metadata of an object of a kind in METADATA. Raises UnreadableObject."""
     if isinstance(value, UnreadableObject):
         raise value
     path = METADATA[kind]
@@ -98,9 +98,9 @@ def pod_metadata(kind: str, value: object) -> PodMetadata:
 
 
 def revision_values(value: object, keys: Collection[str]) -> tuple[tuple[str, object], ...]:
-    """Return the members with these keys at any depth of a ControllerRevision's data.
+    """Return the members with these keys, at any depth, in a ControllerRevision's data.
 
-    Controllers ignore case in the path to them. Raises UnreadableObject.
+    Their path is not checked because controllers ignore its case. Raises UnreadableObject.
     """
     if isinstance(value, UnreadableObject):
         raise value
@@ -129,5 +129,5 @@ def _strings(value: object, where: str) -> Mapping[str, str]:
         text is None or isinstance(text, str) for text in value.values()
     ):
         raise UnreadableObject(f"{where} is not a map of strings to strings")
-    # As in Go, a null value counts as present.
+    # As in Go, a key with a null value is present.
     return {key: text or "" for key, text in value.items()}
