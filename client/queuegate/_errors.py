@@ -39,7 +39,8 @@ AT_THE_CLIENT: Final = "CLIENT: Received"
 
 _CLOSED_TLS: Final = (
     "{address} closed the connection: if it requires a client certificate, pass"
-    " Tls(certificate_file=…, key_file=…); if it does not speak TLS, connect without it"
+    " Tls(certificate_file=…, key_file=…) or set QUEUEGATE_CERTIFICATE_FILE and"
+    " QUEUEGATE_KEY_FILE; if it does not speak TLS, connect without it"
 )
 
 _NO_GRPC: Final = (
@@ -51,11 +52,11 @@ _TLS_CAUSES: Final = {
     "alpn": _NO_GRPC,
     "hostname verification": (
         "the certificate of {address} is for another name: pass the name in it with"
-        " Tls(server_name=…)"
+        " Tls(server_name=…) or QUEUEGATE_SERVER_NAME"
     ),
     "certificate_verify_failed": (
         "the certificate of {address} is not trusted: pass the authorities to trust with"
-        " Tls(ca_file=…)"
+        " Tls(ca_file=…) or QUEUEGATE_CA_FILE"
     ),
     "wrong_version_number": "{address} does not speak TLS: connect without it, or to another port",
     "socket closed": _CLOSED_TLS,

@@ -4,12 +4,16 @@ Durations and sizes are written as people write them: `30s`, `250ms`, `1h30m`, `
 """
 
 import math
+import os
 import re
 from collections.abc import Callable, Hashable, Mapping
+from pathlib import Path
 from typing import Annotated, Final
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, ValidationInfo
 from pydantic_core import PydanticCustomError
+
+from queuegate_server.files.safe_open import read_regular
 
 KIB: Final = 1024
 MIB: Final = 1024 * KIB
@@ -39,6 +43,44 @@ def check_with(parse: Callable[[str], object]) -> AfterValidator:
         return text
 
     return AfterValidator(check)
+
+
+def check_file(check: Callable[[bytes], None]) -> AfterValidator:
+    """Return a validator for paths of files. `check` raises ValueError for invalid contents.
+
+    If the validation context is a set, files that do not exist are added to it, and are valid.
+    """
+
+    def read(path: Path, info: ValidationInfo) -> Path:
+        try:
+            content = read_regular(path, MIB)
+        except OSError as error:
+            if isinstance(error, FileNotFoundError) and note_absent_file(path, info):
+                return path
+            text = error.strerror or error.args[1]
+            raise ValueError(f"the file cannot be read: {text}") from None
+        check(content)
+        return path
+
+    return AfterValidator(read)
+
+
+def note_absent_file(path: Path, info: ValidationInfo) -> bool:
+    """Return whether a path does not exist, but may exist where the settings will be used.
+
+    The validation context is then a set, to which the path is added.
+    """
+    # os.path.exists does not raise for a path in a folder that cannot be entered.
+    if not isinstance(info.context, set) or os.path.exists(path):  # noqa: PTH110
+        return False
+    info.context.add(path)
+    return True
+
+
+def check_not_empty(content: bytes) -> None:
+    """Raise ValueError for a file without contents."""
+    if not content.strip():
+        raise ValueError("the file is empty")
 
 
 class Section(BaseModel):

@@ -202,7 +202,7 @@ def test_a_conversion_keeps_them(tmp_path: Path) -> None:
         output = tmp_path / f"{names}.yaml"
         done = run(
             command_group(),
-            ["convert", "--acl-names", names, str(source), "--output", str(output)],
+            ["convert", "--acl-names", names, str(source), "--output-file", str(output)],
         )
         lost = ["3f:x", "svc:etl", "7b", "/org/team"]
         text = output.read_text()

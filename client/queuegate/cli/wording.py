@@ -45,12 +45,15 @@ _ANYWHERE: Final = {
     "server_name": "--tls-server-name",
 }
 """Terms of the Python client that occur within a message."""
-_TERM: Final = re.compile(rf"(?<![\w.])(?:{'|'.join(map(re.escape, _ANYWHERE))})(?!\w)")
+_TERM: Final = re.compile(
+    rf"""'[^']*'|"[^"]*"|(?<![\w.])(?:{"|".join(map(re.escape, _ANYWHERE))})(?!\w)"""
+)
+"""A term, or a quoted value, which stays as it is."""
 
 
 def in_command_words(message: str) -> str:
     """Return a message of the Python client with options in place of Python terms."""
-    return _TERM.sub(lambda match: _ANYWHERE[match[0]], message)
+    return _TERM.sub(lambda match: _ANYWHERE.get(match[0], match[0]), message)
 
 
 def argument_in_command_words(message: str) -> str:

@@ -223,8 +223,7 @@ def lint(
     help="The user that the ResourceManager runs as, always an administrator of the cluster.",
 )
 @click.option(
-    "-o",
-    "--output",
+    "--output-file",
     type=FILE,
     help="The file to write. [default: standard output]",
 )
@@ -233,7 +232,7 @@ def convert(
     *,
     file: str,
     format_name: str | None,
-    output: Path | None,
+    output_file: Path | None,
     force: bool,
     options: FormatOptions,
 ) -> None:
@@ -265,10 +264,10 @@ def convert(
         click.echo(str(diagnostic), err=True)
     if not result.text:
         sys.exit(EXIT_FAILURE)
-    if output is None:
+    if output_file is None:
         click.echo(result.text, nl=False)
     else:
-        write_file(output, result.text, "--force overwrites it", force=force)
+        write_file(output_file, result.text, "--force overwrites it", force=force)
     for remark in result.remarks:
         click.echo(f"note: {remark}", err=True)
     sys.exit(EXIT_NO if result.lost else 0)

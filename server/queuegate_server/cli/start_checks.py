@@ -7,6 +7,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
+from pydantic import BaseModel
+
 from queuegate_server.cli.command import read_file, unreadable
 from queuegate_server.files.safe_open import open_regular
 from queuegate_server.files.watcher import BadFile
@@ -98,22 +100,37 @@ def check_settings(data: bytes, name: str) -> Iterable[Diagnostic]:
         opened = open_settings(data, name)
     except ParseError as error:
         return [error.diagnostic(name)]
-    return opened.in_file(_check(Path(opened.file), opened.data, [], {})[0])
+    absent_files: set[Path] | None = set() if opened.key else None
+    return opened.in_file(_check(Path(opened.file), opened.data, [], {}, absent_files)[0])
 
 
 def _check(
-    config: Path, content: bytes, options: Sequence[Override], variables: Mapping[str, str]
+    config: Path,
+    content: bytes,
+    options: Sequence[Override],
+    variables: Mapping[str, str],
+    absent_files: set[Path] | None = None,
 ) -> tuple[list[Diagnostic], Settings | None]:
-    """Return the diagnostics of settings, and the settings if their policies can be read."""
+    """Return the diagnostics of settings, and the settings if their policies can be read.
+
+    With `absent_files`, the settings are for another machine: files that do not exist are added,
+    and are only worth a warning.
+    """
     try:
-        settings, source_map = load_with_origins(config, variables, options, content)
+        settings, source_map = load_with_origins(config, variables, options, content, absent_files)
     except SettingsError as error:
         return [*error.diagnostics], None
-    unreadable_keys = {
-        location: source_map.diagnostic(location, f"{path} {fault.message}", fault.remedy)
-        for location, path in _files(settings)
-        if (fault := _read_fault(path, is_folder=location[-1] in _FOLDERS)) is not None
-    }
+    unreadable_keys = {}
+    for location, path in (*_files(settings), *_validated_files(settings, absent_files or ())):
+        fault = _read_error(path, is_folder=location[-1] in _FOLDERS)
+        if isinstance(fault, FileNotFoundError) and absent_files is not None:
+            message = f"{path} does not exist on this machine, and was not checked"
+            remedy = "ignore this if the pod mounts it"
+            unreadable_keys[location] = _warning(source_map, location, message, remedy)
+        elif fault is not None:
+            diagnostic = unreadable(path, fault)
+            message = f"{path} {diagnostic.message}"
+            unreadable_keys[location] = source_map.diagnostic(location, message, diagnostic.remedy)
     diagnostics = [
         *unreadable_keys.values(),
         *_listener_faults(settings, source_map, unreadable_keys),
@@ -143,6 +160,18 @@ def _files(settings: Settings) -> Iterator[tuple[Location, Path]]:
                 yield (*above, key), path
 
 
+def _validated_files(
+    settings: Settings, files: Collection[Path]
+) -> Iterator[tuple[Location, Path]]:
+    """Yield the keys of resolvers and the fleet whose values are among these files."""
+    sections: list[tuple[Location, object]] = [(("fleet",), settings.fleet)]
+    sections += [(("resolvers", key), each.options) for key, each in settings.resolvers.items()]
+    for above, section in sections:
+        for key, value in section if isinstance(section, BaseModel) else ():
+            if value in files:
+                yield (*above, key), value
+
+
 def _certificates(settings: Settings) -> Iterator[tuple[Location, ListenerTls]]:
     for position, listener in enumerate(settings.listen):
         if listener.tls:
@@ -151,7 +180,7 @@ def _certificates(settings: Settings) -> Iterator[tuple[Location, ListenerTls]]:
         yield ("ops", "tls"), settings.ops.tls
 
 
-def _read_fault(path: Path, *, is_folder: bool) -> Diagnostic | None:
+def _read_error(path: Path, *, is_folder: bool) -> OSError | None:
     """Return why a file or a folder cannot be read; None if it can."""
     try:
         if is_folder:
@@ -159,7 +188,7 @@ def _read_fault(path: Path, *, is_folder: bool) -> Diagnostic | None:
         else:
             open_regular(path).close()
     except OSError as error:
-        return unreadable(path, error)
+        return error
     return None
 
 

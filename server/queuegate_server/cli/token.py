@@ -16,12 +16,11 @@ TOKEN_BYTES: Final = 32
 @click.command()
 @click.argument("name")
 @click.option(
-    "-o",
-    "--output",
+    "--output-file",
     type=FILE,
     help="Write the token to this new file, which only you can read, and print only the line.",
 )
-def token(name: str, output: Path | None) -> None:
+def token(name: str, output_file: Path | None) -> None:
     """Generate a bearer token for the caller NAME.
 
     The token is printed or written once and not stored: give it to the caller in a file, and add
@@ -37,10 +36,10 @@ def token(name: str, output: Path | None) -> None:
         )
     value = f"qg_{secrets.token_urlsafe(TOKEN_BYTES)}"
     line = f"{name}:{hashlib.sha256(value.encode()).hexdigest()}"
-    if output is None:
+    if output_file is None:
         click.echo(f"token, shown only once: {value}")
         click.echo(f"line for callers.token_file: {line}")
         return
     remedy = "name a new file, or remove this one first"
-    write_file(output, f"{value}\n", remedy, mode=0o600)
+    write_file(output_file, f"{value}\n", remedy, mode=0o600)
     click.echo(line)

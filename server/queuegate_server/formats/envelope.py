@@ -9,6 +9,7 @@ import binascii
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from pathlib import PurePath
 from typing import Final, NamedTuple
 
 from queuegate_server.files.configmap import (
@@ -33,6 +34,7 @@ FORMATS_BY_KEY: Final[Mapping[str, str]] = {
 """The keys of ConfigMaps and chart values that hold a policy, with its format."""
 SETTINGS_KEY: Final = "queuegate.yaml"
 """The key of ConfigMaps that holds the settings of queuegate-server."""
+_KUSTOMIZATIONS: Final = ("kustomization.yaml", "kustomization.yml", "Kustomization")
 _CHART_KEY: Final = "configuration"
 """The policy's key in old YuniKorn charts."""
 _CHART_VALUES: Final = "values"
@@ -129,6 +131,9 @@ def open_settings(data: bytes, file: str) -> Policy:
             settings.
     """
     envelope = Policy(data, file)
+    if PurePath(file).name in _KUSTOMIZATIONS:
+        message = "a kustomization names files, and contains no settings itself"
+        raise ParseError(None, message, "use the output of `kubectl kustomize` for its folder")
     if not _API_VERSION.search(data):
         return envelope
     diagnostics = Diagnostics(file)

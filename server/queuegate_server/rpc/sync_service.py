@@ -94,7 +94,9 @@ class SyncServicer:
             if reading.done():
                 reading.result()
             if self.draining.is_set():
-                raise Draining("the server is draining: open the stream on another server")
+                raise Draining(
+                    "the server is draining: reconnect, to another server if there is one"
+                )
         finally:
             reading.cancel()
             draining.cancel()

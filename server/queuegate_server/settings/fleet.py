@@ -7,9 +7,16 @@ from pathlib import Path
 from typing import Annotated, Final, Literal, NamedTuple, Self
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import Field, model_validator
 
-from queuegate_server.config_fields import Duration, Section, check_with
+from queuegate_server.config_fields import (
+    MIB,
+    Duration,
+    Section,
+    check_file,
+    check_not_empty,
+    check_with,
+)
 from queuegate_server.files.safe_open import read_regular
 from queuegate_server.settings.listeners import FilePath, HostPort, parse_host_port
 
@@ -83,42 +90,26 @@ def _host(text: str, default_port: int) -> HostPort:
         raise ValueError(f"does not name a host and a port: {_FORMS}") from None
 
 
-def _check_readable(path: Path) -> Path:
-    if not _content(path).strip():
-        raise ValueError("the file is empty")
-    return path
-
-
-def _check_secret(path: Path) -> Path:
-    if not MIN_SECRET_BYTES <= len(_content(path).strip()) <= MAX_SECRET_BYTES:
+def _check_secret(content: bytes) -> None:
+    if not MIN_SECRET_BYTES <= len(content.strip()) <= MAX_SECRET_BYTES:
         raise ValueError(
             f"the file must contain a secret of {MIN_SECRET_BYTES} to {MAX_SECRET_BYTES} bytes:"
             " generate one with `openssl rand -hex 32`"
         )
-    return path
 
 
-def _content(path: Path) -> bytes:
-    try:
-        return read_regular(path, 16 * MAX_SECRET_BYTES)
-    except OSError as error:
-        raise ValueError(f"the file cannot be read: {error.strerror or error.args[1]}") from None
-
-
-def _check_certificates(path: Path) -> Path:
+def _check_certificates(content: bytes) -> None:
     from cryptography import x509  # noqa: PLC0415 - takes time, and few servers need it
 
-    content = _content(path)
     try:
         x509.load_pem_x509_certificates(content)
     except ValueError:
         raise ValueError("the file must contain certificates in PEM") from None
-    return path
 
 
-CertificateFile = Annotated[FilePath, AfterValidator(_check_certificates)]
-ReadableFile = Annotated[FilePath, AfterValidator(_check_readable)]
-SecretFile = Annotated[FilePath, AfterValidator(_check_secret)]
+CertificateFile = Annotated[FilePath, check_file(_check_certificates)]
+ReadableFile = Annotated[FilePath, check_file(check_not_empty)]
+SecretFile = Annotated[FilePath, check_file(_check_secret)]
 
 
 class Fleet(Section):
@@ -203,4 +194,6 @@ class Fleet(Section):
         """
         if self.secret_file is None:
             raise ValueError("secret_file is not set")
-        return _content(_check_secret(self.secret_file)).strip()
+        secret = read_regular(self.secret_file, MIB)
+        _check_secret(secret)
+        return secret.strip()

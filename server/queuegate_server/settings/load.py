@@ -101,8 +101,12 @@ def load_with_origins(
     variables: Mapping[str, str] | None = None,
     options: Iterable[str | Override] = (),
     content: bytes | None = None,
+    absent_files: set[Path] | None = None,
 ) -> tuple[Settings, SourceMap]:
-    """Return the settings and the origin of each value; otherwise like `load_settings`."""
+    """Return the settings and the origin of each value; otherwise like `load_settings`.
+
+    With `absent_files`, files that do not exist are added to it instead of being errors.
+    """
     document = _read(file, content)
     tree_or_text = plain_data(document.root)
     diagnostics = list(document.diagnostics)
@@ -129,7 +133,7 @@ def load_with_origins(
     tree = _without_nulls(tree)
     diagnostics += _wrong_names(tree, source_map)
     try:
-        settings = Settings.model_validate(tree)
+        settings = Settings.model_validate(tree, context=absent_files)
     except ValidationError as error:
         diagnostics += (locate(each, source_map, tree) for each in error.errors(include_url=False))
     if has_errors(diagnostics):

@@ -6,7 +6,7 @@ Everything is frozen and unknown keys are rejected. Durations are in seconds, si
 from collections.abc import Mapping
 from typing import Annotated, Final, Literal, Self
 
-from pydantic import AfterValidator, BeforeValidator, Field, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, model_validator
 from pydantic_core import InitErrorDetails, PydanticCustomError, ValidationError
 
 from queuegate.policy.acl import AclNames
@@ -127,7 +127,7 @@ class PartitionSettings(Section):
 RESOLVER_TYPE: Final = "type"
 
 
-def _configured_resolver(value: object) -> object:
+def _configured_resolver(value: object, info: ValidationInfo) -> object:
     """Validate a resolver with the options model of its `type`.
 
     Errors carry the location of the option, as in any other section.
@@ -146,7 +146,7 @@ def _configured_resolver(value: object) -> object:
         model = options_type(str(name))
     except BadResolverType as error:
         raise _error_at((RESOLVER_TYPE,), str(error)) from None
-    return ConfiguredResolver(str(name), model.model_validate(options))
+    return ConfiguredResolver(str(name), model.model_validate(options, context=info.context))
 
 
 def _error_at(key: tuple[str, ...], message: str, code: str = "value_error") -> ValidationError:

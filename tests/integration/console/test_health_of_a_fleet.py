@@ -21,6 +21,9 @@ def test_replicas_are_shown_and_missed(tmp_path: Path) -> None:
         eventually(lambda: "Nothing needs attention." in health(), expected=True)
         assert "Redis answers" in health()
         assert "east this one" in health()
+        denials = words(browser.get("denials"))
+        assert "in the audit log of this replica that" in denials
+        assert "Every other replica writes a log of its own." in denials
         fleet.servers["west"].process.kill()
         eventually(
             lambda: "Replicas that send no heartbeats: west: they have stopped" in health(),

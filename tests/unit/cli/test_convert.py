@@ -64,7 +64,7 @@ def test_options_about_the_cluster(tmp_path: Path) -> None:
 )
 def test_the_examples_are_converted_whole(name: str, site: str, tmp_path: Path) -> None:
     output = tmp_path / "queues.yaml"
-    options = ("--yarn-site", f"examples/{site}", "--output", str(output))
+    options = ("--yarn-site", f"examples/{site}", "--output-file", str(output))
     result = run(f"examples/{name}", "--to", "yunikorn", *options)
     assert (result.stdout, result.exit_code) == ("", 0)
     assert result.stderr in Path("docs/how-to/yarn-to-yunikorn.md").read_text()
@@ -73,15 +73,15 @@ def test_the_examples_are_converted_whole(name: str, site: str, tmp_path: Path) 
 
 def test_a_file_is_overwritten_only_with_force(tmp_path: Path) -> None:
     output = tmp_path / "queues.yaml"
-    assert run("-", "--output", str(output), stdin=EXACT).stdout == ""
+    assert run("-", "--output-file", str(output), stdin=EXACT).stdout == ""
     assert output.read_text() == WRITTEN
-    again = run("-", "--output", str(output), stdin=TWINS)
+    again = run("-", "--output-file", str(output), stdin=TWINS)
     assert again.exit_code == 2
     assert "exists; --force overwrites it" in again.stderr
     assert output.read_text() == WRITTEN
-    assert run("-", "--output", str(output), "--force", stdin=TWINS).exit_code == 1
+    assert run("-", "--output-file", str(output), "--force", stdin=TWINS).exit_code == 1
     assert "'a'" not in output.read_text()
-    missing = run("-", "--output", str(tmp_path / "no" / "file"), stdin=EXACT)
+    missing = run("-", "--output-file", str(tmp_path / "no" / "file"), stdin=EXACT)
     assert (missing.exit_code, "cannot be written" in missing.stderr) == (2, True)
 
 

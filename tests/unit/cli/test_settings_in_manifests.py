@@ -2,6 +2,8 @@
 
 import base64
 import json
+import re
+import textwrap
 from pathlib import Path
 
 import pytest
@@ -80,6 +82,80 @@ def test_lists_json_and_secrets(settings: str) -> None:
 def test_manifests_without_exactly_one_version(text: str, finding: str) -> None:
     done = run(text)
     assert (done.exit_code, done.stdout) == (1, finding)
+
+
+IN_CLUSTER = """\
+    listen:
+      - address: "0.0.0.0:50052"
+        tls: {certificate_file: /nowhere/tls.crt, key_file: /nowhere/tls.key}
+    policy: {configs: /nowhere/configs}
+    callers: {token_file: /nowhere/tokens}
+    fleet: {url: "rediss://valkey:6379", secret_file: /nowhere/secret, ca_file: /nowhere/ca.crt}
+    resolvers:
+      directory:
+        type: ldap
+        urls: ["ldaps://ldap.example.com"]
+        user_base: "ou=people,dc=example,dc=com"
+        group_base: "ou=groups,dc=example,dc=com"
+        ca_file: /nowhere/ldap-ca.crt
+        bind_dn: "cn=queuegate,dc=example,dc=com"
+        bind_password_file: /nowhere/password
+      yunikorn: {type: ldap, secrets_dir: /nowhere/secrets}
+"""
+FILES = {
+    "listen[0].tls.certificate_file",
+    "listen[0].tls.key_file",
+    "policy.configs",
+    "callers.token_file",
+    "fleet.secret_file",
+    "fleet.ca_file",
+    "resolvers.directory.ca_file",
+    "resolvers.directory.bind_password_file",
+    "resolvers.yunikorn.secrets_dir",
+}
+
+
+def test_files_of_the_cluster_are_worth_a_warning() -> None:
+    done = run(CONFIG_MAP % 2 + IN_CLUSTER)
+    assert done.exit_code == 0, done.stdout
+    findings = re.findall(r": warning: (\S+): \S+ does not exist on this machine", done.stdout)
+    assert len(findings) == len(done.stdout.splitlines())
+    assert set(findings) == FILES
+
+
+def test_files_of_the_cluster_hide_no_error() -> None:
+    text = CONFIG_MAP % 2 + IN_CLUSTER + "    transport: native\n"
+    done = run(text)
+    assert done.exit_code == 1
+    assert "error: transport: " in done.stdout
+    assert done.stdout.count("warning") == len(FILES)
+
+
+def test_files_that_exist_are_checked(tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text("short")
+    done = run(CONFIG_MAP % 2 + IN_CLUSTER.replace("/nowhere/secret,", f"{tmp_path}/secret,"))
+    assert done.exit_code == 1
+    assert "error: fleet.secret_file: the file must contain a secret of" in done.stdout
+
+
+def test_settings_of_this_machine_need_their_files(tmp_path: Path) -> None:
+    file = tmp_path / "queuegate.yaml"
+    file.write_text(textwrap.dedent(IN_CLUSTER))
+    done = CliRunner().invoke(validate, ["--settings", str(file)])
+    assert done.exit_code == 1
+    assert "error: fleet.secret_file: the file cannot be read" in done.stdout
+
+
+@pytest.mark.parametrize("head", ["", "apiVersion: kustomize.config.k8s.io/v1beta1\n"])
+def test_a_kustomization(tmp_path: Path, head: str) -> None:
+    file = tmp_path / "kustomization.yaml"
+    file.write_text(f"{head}resources: [deployment.yaml]\n")
+    done = CliRunner().invoke(validate, ["--settings", str(file)])
+    assert done.stdout == (
+        f"{file}: error: a kustomization names files, and contains no settings itself (use the"
+        " output of `kubectl kustomize` for its folder)\n"
+    )
+    assert done.exit_code == 1
 
 
 def test_a_repeated_key_is_an_error() -> None:

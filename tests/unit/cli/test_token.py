@@ -21,7 +21,7 @@ def test_a_file_that_only_its_owner_can_read(tmp_path: Path) -> None:
     file = tmp_path / "dashboard.token"
     before = os.umask(0)
     try:
-        result = CliRunner().invoke(token, ["dashboard", "--output", str(file)])
+        result = CliRunner().invoke(token, ["dashboard", "--output-file", str(file)])
     finally:
         os.umask(before)
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
@@ -31,7 +31,7 @@ def test_a_file_that_only_its_owner_can_read(tmp_path: Path) -> None:
 def test_a_file_that_exists_is_kept(tmp_path: Path) -> None:
     file = tmp_path / "dashboard.token"
     file.write_text("before")
-    result = CliRunner().invoke(token, ["dashboard", "-o", str(file)])
+    result = CliRunner().invoke(token, ["dashboard", "--output-file", str(file)])
     assert (result.exit_code, result.stdout) == (2, "")
     assert f"{file}: exists" in result.stderr
     assert file.read_text() == "before"

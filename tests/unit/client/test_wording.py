@@ -27,6 +27,7 @@ NOT_A_PATH = Violation("queue", "is not a full queue path")
         ("address 'x': not a host", "--address 'x': not a host"),
         ("certificate_file 'c' and key_file 'k' do not match", "--tls-cert 'c' and --tls-key 'k'"),
         ("use TLS, with Tls(ca_file=…)", "use TLS, with --tls-ca"),
+        ("address '/a/ca_file': not a host", "--address '/a/ca_file': not a host"),
         ("users of a machine", "users of a machine"),
         ("users of tls.client_ca_file, a.token_file", "users of tls.client_ca_file, a.token_file"),
     ],

@@ -10,8 +10,7 @@ from typing import Annotated, Final
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
-from queuegate_server.config_fields import check_with, distinct
-from queuegate_server.files.safe_open import read_regular
+from queuegate_server.config_fields import check_file, check_not_empty, check_with, distinct
 from queuegate_server.identity.resolvers.ldap.discovery import is_domain, is_host, parse_url
 from queuegate_server.identity.resolvers.ldap.filters import (
     BadFilter,
@@ -21,7 +20,6 @@ from queuegate_server.identity.resolvers.ldap.filters import (
 )
 
 MAX_DN_CHARS: Final = 4096
-_MAX_FILE_BYTES: Final = 65_536
 _ATTRIBUTE_TYPE: Final = r"(?:[A-Za-z][A-Za-z0-9-]*|[0-9]+(?:\.[0-9]+)*)"
 _ESCAPED_CHAR: Final = r'\\(?:[ "#+,;<=>\\]|[0-9A-Fa-f]{2})'
 _PLAIN_CHAR: Final = r'[^\0"+,;<>\\]'
@@ -51,17 +49,9 @@ def _is_bind_name(value: str) -> object:
     return value and (is_dn(value) or _LOGIN_NAME.fullmatch(value))
 
 
-def _file(is_valid: Callable[[bytes], object], message: str) -> AfterValidator:
-    def check(file: Path) -> Path:
-        try:
-            content = read_regular(file, _MAX_FILE_BYTES)
-        except OSError as error:
-            raise ValueError(f"the file cannot be read: {error.strerror}") from None
-        if not is_valid(content):
-            raise ValueError(message)
-        return file
-
-    return AfterValidator(check)
+def _check_keytab(content: bytes) -> None:
+    if not content.startswith(_KEYTAB_VERSIONS):
+        raise ValueError("the file is not a keytab")
 
 
 def _filter(parse: Callable[[str], object], what: str) -> AfterValidator:
@@ -94,10 +84,8 @@ Attributes = Annotated[
 ]
 GroupFilter = Annotated[str, _filter(assertions, "filter")]
 UserFilterText = Annotated[str, _filter(UserFilter, "user filter")]
-ReadableFile = Annotated[Path, _file(bytes.strip, "the file is empty")]
-Keytab = Annotated[
-    Path, _file(lambda content: content.startswith(_KEYTAB_VERSIONS), "the file is not a keytab")
-]
+ReadableFile = Annotated[Path, check_file(check_not_empty)]
+Keytab = Annotated[Path, check_file(_check_keytab)]
 TicketCache = Annotated[
     str, _checked(_CACHE.fullmatch, "is not a Kerberos ticket cache: write FILE:/path")
 ]

@@ -9,10 +9,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, ValidationInfo, model_validator
 from pydantic_core import PydanticCustomError
 
-from queuegate_server.config_fields import Duration, Section
+from queuegate_server.config_fields import Duration, Section, note_absent_file
 from queuegate_server.files.safe_open import read_regular
 from queuegate_server.identity.options import ResolverOptions
 from queuegate_server.identity.resolvers.ldap.certificates import (
@@ -183,7 +183,7 @@ class LdapOptions(GroupOptions, ResolverOptions):
 
     @model_validator(mode="before")
     @classmethod
-    def _apply_defaults(cls, given: Any) -> Any:
+    def _apply_defaults(cls, given: Any, info: ValidationInfo) -> Any:
         if not isinstance(given, dict):
             return given
         if not given:
@@ -193,19 +193,31 @@ class LdapOptions(GroupOptions, ResolverOptions):
         from_secrets: dict[str, Any] = {}
         if isinstance(folder, str) and folder:
             try:
-                from_secrets = read_secrets(Path(folder))
+                if note_absent_file(Path(folder), info):
+                    from_secrets = {"user_base": ""}  # the only required option
+                else:
+                    from_secrets = read_secrets(Path(folder))
             except BadSecrets as error:
                 raise _problem(f"secrets_dir {folder} {error}") from None
         return {**preset_defaults(given), **from_secrets, **given}
 
     @model_validator(mode="after")
-    def _check_combination(self) -> Self:
+    def _check_combination(self, info: ValidationInfo) -> Self:
+        absent_files = info.context or set()
+        if self.secrets_dir in absent_files:
+            return self
         for message, is_conflict in self._conflicts().items():
             if is_conflict:
                 raise _problem(message)
         try:
-            self.password()
-            self.tls_context()
+            if not absent_files & {
+                self.bind_password_file,
+                self.ca_file,
+                self.cert_file,
+                self.key_file,
+            }:
+                self.password()
+                self.tls_context()
             check_driver(kerberos=self.bind == "gssapi", discovery=bool(self.discover))
         except (OSError, ValueError) as error:
             raise _problem(str(error)) from None
