@@ -1,4 +1,4 @@
-"""The connections of an HTTP port, counted from accept on, before any handshake, and bounded."""
+"""Bounded connections of an HTTP port, counted from accept, before any handshake."""
 
 import asyncio
 import logging
@@ -15,12 +15,12 @@ from queuegate_server.settings.listeners import HostPort
 
 _LOG = logging.getLogger("queuegate_server.admin")
 MAX_CONNECTIONS: Final = 100
-"""The maximum for the operations port, except connections whose request the site has admitted."""
+"""The maximum for the operations port, excluding connections admitted by the site."""
 CONNECTION_SECONDS: Final = 5.0
 READ_BUFFER_BYTES: Final = 16 * 1024
-"""The amount that is decrypted before it is read."""
+"""The maximum number of bytes decrypted ahead of reading."""
 TLS_SHUTDOWN_SECONDS: Final = 1.0
-"""The time limit for closing a connection, since the client might not respond."""
+"""The time limit for a TLS shutdown, because a client might not respond."""
 _MAX_HEADERS: Final = 64
 _RETRY_SECONDS: Final = 0.1
 """The pause after a failed accept, for example for lack of file descriptors."""
@@ -29,38 +29,38 @@ HEADERS: Final[Mapping[str, str]] = {
     "Cache-Control": "no-store",
     "X-Content-Type-Options": "nosniff",
 }
-"""The headers of every response that does not set its own."""
+"""Default headers of all responses."""
 
 
 def complete_headers(response: web.StreamResponse) -> None:
-    """Give a response the common headers, and close its connection."""
+    """Add the default headers to a response, and close its connection afterwards."""
     for name, value in HEADERS.items():
         response.headers.setdefault(name, value)
     response.headers["Server"] = "queuegate"
     response.force_close()
-    # The library has already written its headers. Without this, a client would send its next
-    # request on a connection that is about to close.
+    # aiohttp has already set its own Connection header. Without this one, a client would send its
+    # next request on a closing connection.
     response.headers["Connection"] = "close"
 
 
 def answer_malformed(
     request: web.BaseRequest, status: int, error: BaseException | None, log: logging.Logger
 ) -> web.Response:
-    """Answer a request that is not HTTP or could not be answered, without quoting it.
+    """Return the error response to a malformed request or a failed handler, without quoting input.
 
     Args:
         request: The request.
-        status: The status chosen by the library.
+        status: The status chosen by aiohttp.
         error: The error, or None for a timeout.
-        log: The logger for faults of this server.
+        log: The logger for server errors.
 
     Raises:
         ConnectionError: Part of another response has been sent.
     """
-    # The library cannot encode its response to an `Expect` header that is not UTF-8.
+    # aiohttp cannot encode its response to an `Expect` header that is not UTF-8.
     if isinstance(error, HttpProcessingError | web.RequestPayloadError | UnicodeEncodeError):
         status = 400
-        # A gRPC client configured with this port keeps sending data that is not HTTP.
+        # A gRPC client configured with this port by mistake would flood the log.
         log.debug("received a request that is not HTTP", extra={"error": type(error).__name__})
     else:
         log.error("request failed", exc_info=error)
@@ -73,7 +73,7 @@ def answer_malformed(
 
 
 class Connection(web.RequestHandler):
-    """A connection from before its handshake until it is lost."""
+    """A connection, counted from before its handshake until it is lost."""
 
     __slots__ = ("_log", "_open", "task")
 
@@ -89,8 +89,8 @@ class Connection(web.RequestHandler):
         Args:
             server: The HTTP server.
             connections: The counted connections, in the order in which to abort them.
-            log: Where to log faults.
-            limits: Further arguments for the library's handler.
+            log: The logger for server errors.
+            limits: Further arguments for aiohttp's handler.
         """
         super().__init__(
             server,
@@ -105,7 +105,7 @@ class Connection(web.RequestHandler):
         self._open = connections
         self._open[self] = None
         self.task: asyncio.Task[None] | None = None
-        """Done when the handshake ends."""
+        """Completes with the handshake."""
 
     def cut(self) -> None:
         """Abort the connection."""
@@ -131,7 +131,7 @@ class Connection(web.RequestHandler):
         exc: BaseException | None = None,
         message: str | None = None,
     ) -> web.StreamResponse:
-        """Answer like any other request: the library would name its version."""
+        """Return an error response, because aiohttp's own would reveal its version."""
         del message
         return answer_malformed(request, status, exc, self._log)
 
@@ -146,8 +146,7 @@ class Bounds(NamedTuple):
     backlog: int
     handshake_seconds: float
     handshake_pause: float
-    """The seconds between two handshakes: the event loop performs each in one step, and a storm
-    arrives in one turn."""
+    """Seconds between handshakes. Each blocks the event loop, and many may arrive at once."""
 
 
 class Connections(Generic[C]):
@@ -165,11 +164,10 @@ class Connections(Generic[C]):
 
         Args:
             address: The address to listen on.
-            certificate: If given, the port is HTTPS, and new connections get the most recently
-                loaded certificate.
+            certificate: Enables HTTPS; new connections use the most recently loaded certificate.
             bounds: The bounds.
-            connect: Returns a connection, given the HTTP server and the counted connections.
-            log: Where to log faults.
+            connect: Creates a connection, given the HTTP server and the counted connections.
+            log: The logger for server errors.
 
         Raises:
             CannotListen: The address cannot be bound.
@@ -191,7 +189,7 @@ class Connections(Generic[C]):
         self._accepting = asyncio.get_running_loop().create_task(self._accept(server))
 
     async def close(self) -> None:
-        """Stop listening, and end the handshakes."""
+        """Stop listening, and cancel pending handshakes."""
         if self._accepting is not None:
             self._accepting.cancel()
             await asyncio.wait({self._accepting})
@@ -203,7 +201,7 @@ class Connections(Generic[C]):
     async def _accept(self, server: web.Server) -> None:
         loop = asyncio.get_running_loop()
         while True:
-            # Leaves time for others during a storm of connections.
+            # Leave time for other tasks during a connection storm.
             await asyncio.sleep(self._bounds.handshake_pause if self._certificate else 0)
             try:
                 accepted, _ = await loop.sock_accept(self.socket)
@@ -215,12 +213,12 @@ class Connections(Generic[C]):
             except OSError as error:
                 self._log.warning("cannot accept a connection", extra={"error": str(error)})
                 await asyncio.sleep(_RETRY_SECONDS)
-            except Exception:  # without this task, the port would be silent
+            except Exception:  # keep accepting
                 self._log.exception("cannot accept a connection")
                 await asyncio.sleep(_RETRY_SECONDS)
 
     def _take(self, server: web.Server, accepted: socket.socket) -> None:
-        """Start a connection. At the limit it replaces the oldest, so idle ones keep nobody out."""
+        """Start a connection. At the limit, abort the oldest, so idle ones cannot block others."""
         if len(self._open) >= self._bounds.connections:
             next(iter(self._open)).cut()
         connection = self._connect(server, self._open)
@@ -242,7 +240,7 @@ class Connections(Generic[C]):
 
 
 class ProbeConnection(Connection):
-    """A connection to the operations port, which is aborted after a time."""
+    """A connection to the operations port, aborted after a time limit."""
 
     __slots__ = ("_cut",)
 
@@ -254,7 +252,7 @@ class ProbeConnection(Connection):
         Args:
             server: The HTTP server.
             connections: The counted connections, oldest first.
-            line_bytes: The maximum size of the first line of a request, and of each header.
+            line_bytes: The maximum size of the request line and of each header.
         """
         super().__init__(
             server,
@@ -269,17 +267,17 @@ class ProbeConnection(Connection):
         self.cut_after(CONNECTION_SECONDS)
 
     def admit(self, seconds: float) -> None:
-        """Give the connection more time. It is not counted until it is released."""
+        """Extend the time limit, and stop counting the connection until it is released."""
         self._open.pop(self, None)
         self.cut_after(seconds)
 
     def release(self) -> None:
-        """Count the connection again, as the newest, while its response is read."""
+        """Count the connection again, as the newest one, while the client reads the response."""
         if self.transport is not None:
             self._open[self] = None
 
     def cut_after(self, seconds: float) -> None:
-        """Abort the connection after this many seconds, and no earlier."""
+        """Set the time after which the connection is aborted, replacing any earlier one."""
         if self._cut is not None:
             self._cut.cancel()
         self._cut = asyncio.get_running_loop().call_later(seconds, self.cut)
@@ -298,7 +296,7 @@ _PROBES: Final = Bounds(MAX_CONNECTIONS, backlog=512, handshake_seconds=3.0, han
 def probe_connections(
     address: HostPort, certificate: CertificateReloader | None, line_bytes: int
 ) -> Connections[ProbeConnection]:
-    """Bind the operations port. See `Connections`, and ProbeConnection for `line_bytes`."""
+    """Bind the operations port. See `Connections`, and `ProbeConnection` for `line_bytes`."""
     return Connections(
         address,
         certificate,

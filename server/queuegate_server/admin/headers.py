@@ -1,8 +1,8 @@
-"""Reads the headers of untrusted requests in time linear in their length.
+"""Header parsing for untrusted requests in linear time.
 
-The library parses content types with the e-mail parser, whose time is quadratic in the number of
-parameters: a single request blocks the process for seconds. It also creates an object for each
-cookie.
+aiohttp parses content types with Python's e-mail parser, which takes quadratic time in the number
+of parameters: a single request could block the process for seconds. It also creates an object for
+each cookie.
 """
 
 from typing import Final
@@ -10,11 +10,11 @@ from typing import Final
 from aiohttp import web
 
 MAX_QUERY_FIELDS: Final = 50
-"""The maximum number of fields in a query. Pages use fewer than ten."""
+"""The maximum number of fields in a query string. Pages use fewer than ten."""
 
 
 def media_type(request: web.Request) -> str:
-    """Return the type of the body in lower case, without parameters; empty if there is none."""
+    """Return the media type in lower case, without parameters; empty if there is none."""
     return request.headers.get("Content-Type", "").partition(";")[0].strip().lower()
 
 
@@ -28,5 +28,5 @@ def cookie(request: web.Request, name: str) -> str | None:
 
 
 def has_long_query(request: web.Request) -> bool:
-    """Return whether a query has more fields than any page uses."""
+    """Return whether a query string has more fields than any page uses."""
     return request.rel_url.raw_query_string.count("&") >= MAX_QUERY_FIELDS

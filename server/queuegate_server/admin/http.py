@@ -1,7 +1,7 @@
 """The operations port: /livez, /readyz, /startupz, /metrics, /version, over HTTP or HTTPS.
 
-None of these is secret or writable. A connection carries one request and is closed after a few
-seconds, whatever its peer does. Another application may share the port with its own limits.
+All of these are public and read-only. A connection carries one request and is closed after a few
+seconds in any case. Another application may share the port with its own limits.
 """
 
 import json
@@ -34,13 +34,13 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 class AdminSource(Protocol):
-    """The contents of the port. Each method returns within a few seconds."""
+    """The data served on the port. Each method returns within a few seconds."""
 
     async def readiness(self) -> dict[str, Any]:
-        """Return why the server is `ready` or not."""
+        """Return `ready`, with details."""
 
     async def startup(self) -> dict[str, Any]:
-        """Return whether it has `started`."""
+        """Return `started`, with details."""
 
     async def metrics(self) -> bytes:
         """Return the metrics in the Prometheus text format."""
@@ -48,25 +48,25 @@ class AdminSource(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """An application that shares the port, with different limits from the probes.
+    """An application that shares the port, with limits of its own.
 
     Its requests have the time limit of a probe until it enters the context `request[ADMIT]()` for
-    callers that it knows.
+    an authenticated caller.
     """
 
     prefix: str
     """The path of the application, with a trailing slash. `/` redirects there."""
     app: web.Application
     max_line_bytes: int
-    """The maximum size of the first line of a request, and of each of its headers."""
+    """The maximum size of the request line and of each header."""
     max_requests: int
-    """The maximum number of long requests in progress."""
+    """The maximum number of admitted requests in progress."""
     seconds: float
-    """The time limit of such requests."""
+    """The time limit of admitted requests."""
 
 
 class AdminServer:
-    """Serves the operations port."""
+    """The server of the operations port."""
 
     def __init__(
         self,
@@ -79,9 +79,8 @@ class AdminServer:
 
         Args:
             address: The address to listen on.
-            source: The contents of the port.
-            certificate: If given, the port is HTTPS, and new connections get the most recently
-                loaded certificate.
+            source: The data to serve.
+            certificate: Enables HTTPS; new connections use the most recently loaded certificate.
             site: An application that shares the port.
 
         Raises:
@@ -97,7 +96,7 @@ class AdminServer:
         self._version = versions()
         self._runner = web.AppRunner(
             self._app(),
-            # A page that nobody waits for is not computed any further.
+            # Stop rendering a page when its client disconnects.
             handler_cancellation=site is not None,
             shutdown_timeout=_CLOSE_SECONDS,
         )
@@ -112,7 +111,7 @@ class AdminServer:
         _LOG.info("operations port is open", extra={"address": self.address})
 
     async def close(self) -> None:
-        """Stop listening and end all connections, within two seconds."""
+        """Stop listening and close all connections, within two seconds."""
         await self._connections.close()
         await self._runner.cleanup()
 
@@ -139,7 +138,7 @@ class AdminServer:
 
     @web.middleware
     async def _bounded(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        """Hold probes to their own limits, since the port as a whole has those of the site."""
+        """Apply the probes' own limits, because the port as a whole has those of the site."""
         site = self._site
         if site is None:
             return await handler(request)
@@ -156,7 +155,7 @@ class AdminServer:
 
     @contextmanager
     def _admit(self, site: Site, connection: ProbeConnection) -> Iterator[None]:
-        """Give a request of the site more time. Raises HTTPServiceUnavailable."""
+        """Extend the time limit of a site request. Raises HTTPServiceUnavailable."""
         if self._in_site >= site.max_requests:
             raise web.HTTPServiceUnavailable
         self._in_site += 1
@@ -193,7 +192,7 @@ class AdminServer:
 
 @web.middleware
 async def _plain_errors(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """Answer errors with one line of plain text."""
+    """Render errors as one line of plain text."""
     try:
         return await handler(request)
     except web.HTTPNotFound as error:

@@ -1,4 +1,4 @@
-"""The readiness and startup of the server for probes. Contains no user, group or queue."""
+"""Readiness and startup status for probes, without names of users, groups or queues."""
 
 import platform
 from collections.abc import Callable, Sequence
@@ -20,47 +20,46 @@ class Phase(StrEnum):
     """The phases of the server's life cycle."""
 
     STARTING = "starting"
-    """The first policy is being loaded."""
+    """The initial policy is being loaded."""
     SERVING = "serving"
     DRAINING = "draining"
     """The server is shutting down."""
 
 
 class Readiness:
-    """The readiness of a server process. Its lifecycle sets `phase`."""
+    """The readiness of a server process. `server.lifecycle` sets `phase`."""
 
     def __init__(
         self, engine: Engine, reloader: Reloader, fleet: Callable[[], FleetView] | None = None
     ) -> None:
-        """Report on an engine, its reloader and its fleet. The initial phase is STARTING."""
         self.phase = Phase.STARTING
         self.fleet: Final = fleet
-        """Returns the fleet; None if the server belongs to none."""
+        """Returns the view of the fleet; None without a fleet."""
         self._engine = engine
         self._reloader = reloader
 
     @property
     def is_ready(self) -> bool:
-        """Whether the server accepts calls. A failed reload does not change that."""
+        """Whether the server accepts calls, even if the last reload failed."""
         return self.phase is Phase.SERVING
 
     def startup(self) -> dict[str, Any]:
-        """Return whether the first policy has been loaded, as JSON."""
+        """Return whether the initial policy has been loaded, as JSON."""
         return {"started": self._policy() is not None, "phase": self.phase}
 
     def details(self) -> dict[str, Any]:
-        """Return why the server is ready or not, as JSON."""
+        """Return whether the server is ready, with details, as JSON."""
         policy = self._policy()
         state = self._reloader.state
         return {
             "ready": self.is_ready,
             "phase": self.phase,
             "policy": policy or {"loaded": False},
-            # A policy is served only after the resolvers of its partitions have been opened.
+            # A policy is served only after its partitions' resolvers have been opened.
             "resolvers": {
                 "initialised": policy is not None,
                 "unusable": [
-                    # The reason is in the log because it may name accounts and files.
+                    # The reason is only logged because it may name accounts and files.
                     {"partition": each.partition.name, "resolver": each.key.name}
                     for each in state.unusable
                 ],
@@ -71,7 +70,7 @@ class Readiness:
                 "findings": _locations(state.diagnostics[:MAX_DIAGNOSTICS]),
                 "findings_not_shown": max(0, len(state.diagnostics) - MAX_DIAGNOSTICS),
             },
-            # A replica that is cut off from the fleet is ready: it answers from the directory.
+            # A replica isolated from the fleet is still ready: it queries the directory.
             **({} if self.fleet is None else {"fleet": _fleet(self.fleet())}),
         }
 
@@ -89,7 +88,7 @@ class Readiness:
 
 @cache
 def versions() -> dict[str, str]:
-    """Return the versions of queuegate, Python and gRPC, for /version and build info."""
+    """Return the versions of queuegate, Python and gRPC."""
     return {
         "version": version("queuegate"),
         "python": platform.python_version(),
@@ -117,7 +116,7 @@ def _fleet(view: FleetView) -> dict[str, Any]:
 
 
 def _locations(diagnostics: Sequence[Diagnostic]) -> list[dict[str, Any]]:
-    """Return the positions of diagnostics. Their messages name users and are only logged."""
+    """Return the locations of diagnostics. Messages may name users, so they are only logged."""
     return [
         {
             "file": diagnostic.file,

@@ -1,6 +1,6 @@
-"""The audit log: records as JSON lines, built and written in batches by a thread.
+"""The audit log: JSON lines, encoded and written in batches by a thread.
 
-Calls wait for the write under the policy `block`, but not under `drop`. The buffer and each wait
+Calls wait for the write under the policy `block`, but not under `drop`. The buffer and all waits
 are bounded.
 """
 
@@ -21,15 +21,15 @@ from queuegate_server.settings.observability import STDOUT, Audit
 _LOG = logging.getLogger("queuegate_server.audit")
 
 ENTRY_OVERHEAD_BYTES: Final = 512
-"""The memory that a buffered entry takes in addition to its contents."""
+"""The memory used by a buffered entry in addition to its contents."""
 MAX_GROUP_BYTES: Final = 1_048_576
-"""The size written at once: the buffer may hold more than the disk or the file has room for."""
+"""The maximum size of a write: the whole buffer may not fit on the disk or into a file."""
 WRITE_TIMEOUT: Final = 2.0
 SYNC_INTERVAL: Final = 1.0
 RETRY_INTERVAL: Final = 0.5
 CLOSE_TIMEOUT: Final = 5.0
 LOG_INTERVAL: Final = 10.0
-"""The seconds between log lines about a persistent fault."""
+"""Seconds between log lines about a persistent error."""
 
 _encode: Final = json.JSONEncoder(separators=(",", ":")).encode
 
@@ -45,7 +45,7 @@ class _Entry(NamedTuple):
     number: int
     size: int
     written: "asyncio.Future[bool] | None"
-    """Completed on the event loop; None if nobody waits."""
+    """Completed on the event loop; None under the policy `drop`."""
 
 
 @dataclass(slots=True)
@@ -56,13 +56,13 @@ class AuditCounts:
     dropped: int = 0
     """Records lost under the policy `drop`."""
     refused: int = 0
-    """Records not written in time under the policy `block`, so that their calls failed."""
+    """Records not written in time under the policy `block`; their calls failed."""
     failed_writes: int = 0
     waiting_bytes: int = 0
 
 
 class AuditLog:
-    """Buffers the records of an event loop, and writes them in a thread."""
+    """A buffer of records from an event loop, written by a thread."""
 
     def __init__(self, settings: Audit, target: Target) -> None:
         self.counts = AuditCounts()
@@ -87,17 +87,17 @@ class AuditLog:
 
     @property
     def is_half_full(self) -> bool:
-        """Whether less than half of the buffer is free, so that deferrable records must wait."""
+        """Whether more than half of the buffer is in use, so deferrable records must wait."""
         return self.counts.waiting_bytes > self._settings.buffer // 2
 
     async def append(self, records: Records, number: int, size: int) -> bool:
-        """Append records. Return False if they may not have been written, under the policy `block`:
-        the buffer is full, or the write failed or took longer than WRITE_TIMEOUT.
+        """Append records. Under the policy `block`, return False if they may not have been written,
+        because the buffer is full, or the write failed or took longer than WRITE_TIMEOUT.
 
         Args:
             records: Builds the records. Called once, in the thread.
-            number: The number of records that it builds.
-            size: The approximate number of bytes that it holds until then.
+            number: The number of records.
+            size: The approximate memory that `records` uses until then, in bytes.
         """
         size += ENTRY_OVERHEAD_BYTES
         written = self._loop.create_future() if self._blocks else None
@@ -118,7 +118,7 @@ class AuditLog:
         return False
 
     async def close(self) -> None:
-        """Write the buffered records within CLOSE_TIMEOUT, and end the thread."""
+        """Write the buffered records within CLOSE_TIMEOUT, and stop the thread."""
         with self._changed:
             dropped = self.counts.dropped
             self._closing = True
@@ -128,7 +128,7 @@ class AuditLog:
             _LOG.error("records of the audit log are lost: it could not be written at shutdown")
 
     def _hangs(self) -> bool:
-        """Return whether a write is taking so long that calls need not wait for the next one."""
+        """Return whether a write hangs, so calls need not wait for the next one."""
         began = self._writing_since
         return began is not None and time.monotonic() - began > WRITE_TIMEOUT
 
@@ -180,7 +180,7 @@ class AuditLog:
         data = b"".join(lines for _, lines in entries if lines is not None)
         succeeded = self._try(lambda: self._write(data))
         while not succeeded and not self._blocks and not self._closing:
-            # Meanwhile, records that do not fit into the buffer are dropped and counted.
+            # Meanwhile, records that exceed the buffer are dropped and counted.
             time.sleep(RETRY_INTERVAL)
             succeeded = self._try(lambda: self._write(data))
         outcomes = [(entry, succeeded and lines is not None) for entry, lines in entries]
@@ -208,7 +208,7 @@ class AuditLog:
             self._writing_since = None
 
     def _try(self, work: Callable[[], None]) -> bool:
-        """Return whether a function succeeded. Count and log a failure."""
+        """Run a function and return whether it succeeded. Count and log a failure."""
         try:
             work()
         except OSError as error:
@@ -235,7 +235,7 @@ class AuditLog:
 
 
 def open_audit_log(settings: Audit) -> AuditLog | None:
-    """Open the audit log, if there is one, on the running event loop. Raises CannotAudit."""
+    """Open the audit log, if enabled, on the running event loop. Raises CannotAudit."""
     path = settings.path
     if path is None or not settings.is_on:
         return None
@@ -261,9 +261,9 @@ def _complete(outcomes: Iterable[tuple[_Entry, bool]]) -> None:
 
 
 def _lines(entry: _Entry) -> bytes | None:
-    """Return records as ASCII, so that no name can end a line; None if they cannot be built."""
+    """Encode records as ASCII, so no name can break a line; return None if that fails."""
     try:
         return b"".join(_encode(record).encode() + b"\n" for record in entry.records())
-    except Exception:  # a bug, which must not end the thread
+    except Exception:  # a bug must not stop the thread
         _LOG.exception("unexpected error")
         return None

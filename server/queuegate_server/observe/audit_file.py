@@ -1,4 +1,4 @@
-"""The audit log file: complete lines or none, rotated by size, reopened when moved."""
+"""The audit log file: lines are written completely or not at all, and files rotated by size."""
 
 import errno
 import fcntl
@@ -16,18 +16,18 @@ _LOG = logging.getLogger("queuegate_server.audit")
 _MODE: Final = 0o640
 _IS_A_PIPE: Final = "is a pipe: use a file, or - for standard output"
 MAX_LINE_BYTES: Final = 1_048_576
-"""The maximum length of a line, longer than any record."""
+"""The maximum length of a line; no record is longer."""
 _RECORD_START: Final = b'{"time":'
 
 
 class Target(Protocol):
-    """Receives lines. All methods are called from one thread and raise OSError."""
+    """The destination of lines. All methods are called from one thread and raise OSError."""
 
     failed_rotations: int
     """The number of failed rotations."""
 
     def write(self, lines: bytes) -> None:
-        """Write complete lines, all of them or none."""
+        """Write all lines or none."""
 
     def sync(self) -> None:
         """Force written lines to disk."""
@@ -62,18 +62,20 @@ class StandardOutput:
 
 
 class AuditFile:
-    """A file that only this process writes, reopened when another program moves or deletes it."""
+    """A file written by this process only, reopened when another program moves or deletes it."""
 
     def __init__(self, path: Path, max_size: int, keep: int, *, syncs: bool = True) -> None:
         """Open the file, creating it with mode 0640 if necessary.
 
-        Raises OSError; BlockingIOError if another process writes the file.
-
         Args:
             path: The file.
-            max_size: The size at which it is rotated, in bytes.
+            max_size: The size at which the file is rotated, in bytes.
             keep: The number of rotated files to keep. `path.1` is the newest.
-            syncs: Whether to force a file to disk before opening the next one.
+            syncs: Whether to sync a file to disk before opening the next one.
+
+        Raises:
+            BlockingIOError: Another process writes the file.
+            OSError: The file cannot be opened.
         """
         self._path = path
         self._max_size = max_size
@@ -84,7 +86,7 @@ class AuditFile:
         self._descriptor = self._open()
 
     def write(self, lines: bytes) -> None:
-        """Write lines. After an error, none of them is in the file."""
+        """Write lines. After an error, the file contains none of them."""
         self._reopen_if_moved()
         size = os.fstat(self._descriptor).st_size
         if size and size + len(lines) > self._max_size:
@@ -120,7 +122,7 @@ class AuditFile:
         return descriptor
 
     def _reopen_if_moved(self) -> None:
-        """Open the file again unless the path still refers to the open file."""
+        """Reopen the file unless the path still refers to it."""
         if self._descriptor >= 0:
             try:
                 there = self._path.stat()
@@ -133,7 +135,7 @@ class AuditFile:
         self._descriptor = self._open()
 
     def _finish(self) -> None:
-        """Close a file that is no longer written."""
+        """Close a file after its last write."""
         try:
             if self._syncs:
                 self.sync()
@@ -144,7 +146,7 @@ class AuditFile:
         """Open a new file and return its size. On failure, the old file keeps growing."""
         try:
             if self._keep:
-                # Move files only up to the first free number, which a failed rotation may leave.
+                # Move files only up to the first gap, which a failed rotation may have left.
                 numbers = range(1, self._keep)
                 free = next((n for n in numbers if not self._numbered(n).exists()), self._keep)
                 for number in range(free - 1, 0, -1):
@@ -165,7 +167,7 @@ class AuditFile:
         return self._path.with_name(f"{self._path.name}.{number}")
 
     def _truncate(self, size: int) -> None:
-        """Truncate the file to its size before a failed write."""
+        """Restore the size of the file after a failed write."""
         try:
             os.ftruncate(self._descriptor, size)
         except OSError:
@@ -173,10 +175,10 @@ class AuditFile:
 
 
 def _lock(descriptor: int) -> bool:
-    """Lock the file, and return whether it ends in an incomplete line."""
+    """Lock the file; return whether it ends in an incomplete line."""
     mode = os.fstat(descriptor).st_mode
     if stat.S_ISFIFO(mode):
-        # A pipe that is also open for reading accepts records that nobody ever reads.
+        # Opened for reading and writing, a pipe accepts records even without a reader.
         raise OSError(errno.EINVAL, _IS_A_PIPE)
     if not stat.S_ISREG(mode):
         return False
@@ -185,7 +187,7 @@ def _lock(descriptor: int) -> bool:
 
 
 def _remove_torn_record(descriptor: int) -> bool:
-    """Remove an incomplete record, whose call was never answered, at the end of the file. Return
+    """Remove an incomplete record from the end of the file; its call never got a response. Return
     whether the file still ends in an incomplete line.
     """
     start, tail = _tail(descriptor)
@@ -199,14 +201,14 @@ def _remove_torn_record(descriptor: int) -> bool:
 
 
 def _tail(descriptor: int) -> tuple[int, bytes]:
-    """Return the end of a file, and the offset at which it starts."""
+    """Return the offset and contents of the last part of a file."""
     size = os.fstat(descriptor).st_size
     start = max(0, size - MAX_LINE_BYTES)
     return start, os.pread(descriptor, size - start, start)
 
 
 def split_lines(lines: bytes, max_bytes: int) -> Iterator[bytes]:
-    """Split lines into pieces that a pipe accepts atomically, except for longer single lines."""
+    """Split lines into pieces of up to `max_bytes`, except for longer single lines."""
     begin = 0
     while len(lines) - begin > max_bytes:
         end = lines.rfind(b"\n", begin, begin + max_bytes) + 1 or lines.find(b"\n", begin) + 1

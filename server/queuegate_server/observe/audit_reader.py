@@ -1,4 +1,4 @@
-"""Reads the newest records of an audit log, within bounds."""
+"""Bounded search for the newest records of an audit log."""
 
 import json
 import os
@@ -12,11 +12,11 @@ from queuegate_server.files.safe_open import open_regular
 from queuegate_server.observe.audit_file import MAX_LINE_BYTES
 
 MAX_READ_BYTES: Final = 16 << 20
-"""The maximum size of the searched part of the files."""
+"""The maximum number of bytes searched."""
 MAX_FILES: Final = 20
 _PARSED_AT_ONCE: Final = 100
 _PAUSE_SECONDS: Final = 0.0005
-"""Other threads, which answer checks, get the interpreter lock about every millisecond."""
+"""Releases the interpreter lock about every millisecond for threads that handle checks."""
 _BLOCK_BYTES: Final = 1 << 18
 
 
@@ -25,7 +25,7 @@ class NewestRecords(NamedTuple):
 
     records: list[Mapping[str, Any]]
     searched_all: bool
-    """Whether there are no further ones: False if a bound ended the search."""
+    """Whether these are all matching records; False if a bound stopped the search."""
 
 
 def newest_records(
@@ -35,20 +35,20 @@ def newest_records(
     number: int,
     markers: Sequence[bytes] = (b"",),
 ) -> NewestRecords:
-    """Search an audit log and its rotated files backwards from the end. Blocks. Raises OSError.
+    """Search an audit log and its rotated files backwards. Blocks. Raises OSError.
 
     Args:
         path: The current file.
         keep: The maximum number of rotated files. `path.1` is the newest.
         matches: Returns whether a record matches.
         number: The maximum number of records to return.
-        markers: Lines that contain none of these are skipped, which is faster.
+        markers: A fast prefilter: lines without any of these are skipped.
     """
     records: list[Mapping[str, Any]] = []
     budget = MAX_READ_BYTES
     parsed = 0
     with ExitStack() as opened:
-        # All files first: a rotation in the meantime would skip one.
+        # Open all files first: a rotation during the search would hide one.
         files = [opened.enter_context(open_regular(path))]
         for rotated in range(1, min(keep, MAX_FILES) + 1):
             try:
@@ -84,7 +84,7 @@ def _record(line: bytes) -> Mapping[str, Any] | None:
 
 
 def _lines_backwards(descriptor: int) -> Iterator[bytes]:
-    """Yield the lines of a file, last one first. A line that is too long is skipped."""
+    """Yield the lines of a file in reverse order, skipping oversized ones."""
     end = os.fstat(descriptor).st_size
     rest = b""
     while end:

@@ -1,4 +1,4 @@
-"""Counters of calls and lookups, which a collector reads at each scrape."""
+"""Counters of calls and lookups, collected at each scrape."""
 
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
@@ -10,12 +10,12 @@ from queuegate_server.identity.resolver import KnownUser, NoSuchUser, Outcome
 CALL_BUCKETS: Final = (
     0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0,
 )  # fmt: skip
-"""Upper bounds in seconds: a check takes a tenth of a millisecond, a lookup up to seconds."""
+"""Upper bounds in seconds: a check takes about 0.1 ms, and a lookup up to seconds."""
 LOOKUP_BUCKETS: Final = (
     0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0,
 )  # fmt: skip
 INITIAL_CODES: Final = ("OK", "INTERNAL", "RESOURCE_EXHAUSTED", "UNAVAILABLE", "UNKNOWN")
-"""Statuses exported before their first call: Prometheus sees no increase in a new series."""
+"""Statuses exported from the start: Prometheus sees no increase when a series appears."""
 OUTCOMES: Final = ("found", "no_such_user", "could_not_ask")
 
 
@@ -25,7 +25,7 @@ class Histogram:
     __slots__ = ("_bounds", "_counts", "sum")
 
     def __init__(self, bounds: Sequence[float]) -> None:
-        """Start at zero. Bounds are in seconds, ascending and without infinity."""
+        """Start at zero. `bounds` are in seconds, ascending, without infinity."""
         self._bounds = bounds
         self._counts = [0] * (len(bounds) + 1)
         self.sum = 0.0
@@ -37,13 +37,13 @@ class Histogram:
         self.sum += seconds
 
     def buckets(self) -> list[tuple[str, float]]:
-        """Return each upper bound with the number of durations up to it."""
+        """Return each upper bound with its cumulative count."""
         bounds = (*map(str, self._bounds), "+Inf")
         return list(zip(bounds, accumulate(self._counts), strict=True))
 
 
 class MethodCounters:
-    """The calls of one method."""
+    """Counters of the calls of a method."""
 
     __slots__ = ("codes", "durations", "kind", "method", "service", "started")
 
@@ -54,17 +54,17 @@ class MethodCounters:
         self.method = method
         self.started = 0
         self.codes = dict.fromkeys(INITIAL_CODES, 0)
-        """The number of calls that ended with each status, by status name."""
+        """The number of completed calls by status name."""
         self.durations = Histogram(CALL_BUCKETS)
 
     def end(self, code: str, seconds: float) -> None:
-        """Count a call that has ended with a status."""
+        """Count a completed call."""
         self.codes[code] = self.codes.get(code, 0) + 1
         self.durations.add(seconds)
 
 
 class ResolverCounters:
-    """The lookups of one resolver."""
+    """Counters of the lookups of a resolver."""
 
     def __init__(self) -> None:
         self.outcomes = dict.fromkeys(OUTCOMES, 0)
@@ -84,11 +84,11 @@ def outcome_name(outcome: Outcome) -> str:
 
 
 class LookupCounters:
-    """The lookups of all resolvers, including resolvers no longer in use."""
+    """Counters of the lookups of all resolvers, including former ones."""
 
     def __init__(self) -> None:
         self.resolvers: dict[tuple[str, str], ResolverCounters] = {}
-        """The counters by the resolver's name and the place of its definition."""
+        """Counters by the resolver's name and where it is defined."""
 
     def of_resolver(self, name: str, defined_in: str) -> Callable[[Outcome, float], None]:
         """Return a function that counts the lookups of a resolver."""

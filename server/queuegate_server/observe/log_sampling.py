@@ -1,4 +1,4 @@
-"""Samples log lines: an outage, with thousands of equal ones a second, must not fill the disk."""
+"""Log sampling: thousands of equal lines per second during an outage must not fill the disk."""
 
 import asyncio
 import contextlib
@@ -13,11 +13,11 @@ MAX_LINES: Final = 5
 """The number of equal lines logged per window."""
 WINDOW_SECONDS: Final = 1.0
 MAX_WINDOWS: Final = 1024
-"""The maximum number of distinct lines tracked. Beyond it, the oldest is dropped."""
+"""The maximum number of distinct lines tracked. Beyond it, the oldest is forgotten."""
 MAX_FOREIGN_MESSAGE: Final = 500
 """The maximum length of a library's message, which may quote data sent by a client."""
 LIBRARIES: Final = "queuegate_server.libraries"
-"""The logger of warnings from libraries."""
+"""The logger for warnings from libraries."""
 _OWN: Final = "queuegate"
 _SAMPLED: Final = (
     "queuegate_server.admin",
@@ -32,9 +32,9 @@ _SAMPLED: Final = (
     "grpc",
     "opentelemetry",
 )
-"""Loggers whose volume callers control. The volume of all others depends only on the server."""
+"""Loggers whose volume depends on callers. Other loggers are not sampled."""
 _KEY_FIELDS: Final = ("method", "code", "reason")
-"""Fields that distinguish lines with the same message. Each has a fixed set of values."""
+"""Fields that distinguish lines with equal messages. Each has a fixed set of values."""
 
 _Key = tuple[object, ...]
 
@@ -48,9 +48,10 @@ class _Window:
 
 
 class LogSampler(logging.Filter):
-    """Passes the first few equal warnings of each second, and counts the others. Thread-safe.
+    """A filter that passes the first few equal warnings per second and counts the others.
 
-    The count becomes the field `suppressed` of the next such line, or a line of its own.
+    The count is reported in the field `suppressed` of the next such line or in a separate line.
+    Thread-safe.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -60,7 +61,7 @@ class LogSampler(logging.Filter):
         self._lock = threading.Lock()
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Return whether to write the line, after adding the number of suppressed ones."""
+        """Return whether to write a line; add the number of suppressed lines to it."""
         if record.levelno < logging.WARNING or not record.name.startswith(_SAMPLED):
             return True
         key = _key(record.name, record.levelno, str(record.msg), record.__dict__)
@@ -73,7 +74,7 @@ class LogSampler(logging.Filter):
         return False
 
     def suppresses(self, name: str, level: int, message: str, fields: Mapping[str, object]) -> bool:
-        """Return, without building a line, whether it is suppressed; count it if so."""
+        """Return whether a line is suppressed, and count it if so, without building a record."""
         key = _key(name, level, message, fields)
         with self._lock:
             window = self._windows.get(key)
@@ -83,10 +84,10 @@ class LogSampler(logging.Filter):
         return True
 
     def _suppress(self, key: _Key, window: _Window) -> None:
-        """Count a suppressed line. After the window, report the count unless already reported."""
+        """Count a suppressed line, and schedule a report for the end of the window."""
         window.suppressed += 1
         if window.suppressed == 1:
-            with contextlib.suppress(RuntimeError):  # in a thread; the next such line reports it
+            with contextlib.suppress(RuntimeError):  # outside the loop; the next line reports it
                 asyncio.get_running_loop().call_later(WINDOW_SECONDS, self._report, key)
 
     def _is_over(self, window: _Window) -> bool:
@@ -118,7 +119,7 @@ class LogSampler(logging.Filter):
 
 
 def shorten_foreign_message(record: logging.LogRecord) -> bool:
-    """A filter that shortens messages of libraries and lets every line pass."""
+    """Shorten messages of libraries. A filter that accepts every line."""
     if not record.name.startswith(_OWN):
         try:
             message = record.getMessage()

@@ -1,10 +1,10 @@
 """Structured logs on stderr: JSON, or readable lines on a terminal.
 
-Until a server has announced its addresses, lines below a warning are held back, so that people read
-the announcement first. If nobody reads stderr, lines are dropped and counted.
+Lines below a warning are held back until a server has announced its addresses, so that the
+announcement comes first. While stderr is blocked, lines are dropped and counted.
 
-The rest of the server logs through the standard `logging` module, with constant messages and fields
-in `extra`; only this module knows structlog.
+The rest of the server uses the standard `logging` module, with constant messages and fields in
+`extra`; only this module uses structlog.
 """
 
 import logging
@@ -30,7 +30,7 @@ from queuegate_server.observe.log_sampling import (
 
 
 def _add_time(form: str) -> Any:
-    """Return a processor that adds the creation time of a record, which may be written later."""
+    """Return a processor that adds a record's creation time, since it may be written later."""
 
     def add(_logger: object, _name: str, event: MutableMapping[str, Any]) -> Any:
         created = datetime.fromtimestamp(event["_record"].created, UTC)
@@ -51,10 +51,10 @@ _BRIEF: Final[list[Any]] = [
     structlog.stdlib.ExtraAdder(),
     _add_time("%H:%M:%SZ"),
 ]
-"""For people at a terminal: without the date and the logger's name."""
+"""For terminals: without the date and the logger's name."""
 _INDENT: Final = "    "
 _COLUMNS: Final = 100
-"""The width of a terminal that does not report one."""
+"""The assumed width of a terminal that does not report one."""
 _COLOUR: Final = re.compile(r"\x1b\[[0-9;]*m")
 WRITE_TIMEOUT_MS: Final = 100
 MAX_HELD_LINES: Final = 1_000
@@ -62,10 +62,10 @@ MAX_HELD_LINES: Final = 1_000
 
 
 class StderrHandler(logging.StreamHandler[TextIO]):
-    """Writes lines to stderr, and drops and counts them while stderr accepts none. Thread-safe.
+    """A handler that writes to stderr, and drops and counts lines while stderr is blocked.
 
-    The first dropped line waits for WRITE_TIMEOUT_MS. The count is logged once stderr accepts
-    lines.
+    The first dropped line waits for WRITE_TIMEOUT_MS. The count is logged once stderr is writable
+    again. Thread-safe.
     """
 
     def __init__(self) -> None:
@@ -74,7 +74,7 @@ class StderrHandler(logging.StreamHandler[TextIO]):
         self._torn = False
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Write a line, preceded by a line with the number of lost lines if there are any."""
+        """Write a line, preceded by a report of lost lines if there are any."""
         try:
             descriptor = self.stream.fileno()
         except (OSError, ValueError):  # not a file, as in tests, or closed
@@ -89,7 +89,7 @@ class StderrHandler(logging.StreamHandler[TextIO]):
             self.handleError(record)
 
     def _write(self, descriptor: int, record: logging.LogRecord, lines: int) -> None:
-        """Write a line in pieces that a writable pipe accepts without blocking."""
+        """Write a line in pieces small enough not to block on a writable pipe."""
         self.flush()
         text = ("\n" if self._torn else "") + self.format(record) + "\n"
         data = memoryview(text.encode(errors="backslashreplace"))
@@ -104,14 +104,14 @@ class StderrHandler(logging.StreamHandler[TextIO]):
 
 
 def configure(level: str, form: str, *, worker: int | None = None, hold_back: bool = False) -> None:
-    """Send all logs of the process to stderr, escaped. A later call replaces an earlier one.
+    """Send all logs of the process to stderr, escaped. Replaces any earlier configuration.
 
     Args:
         level: The name of a logging level, in lower case.
         form: `json`, `console`, or `auto` (`console` if stderr is a terminal).
-        worker: A field added to each line, if given.
-        hold_back: Whether lines below a warning wait for `release`, for the next warning, or for
-            the end of the process.
+        worker: The worker's index, added to each line as a field.
+        hold_back: Whether to hold back lines below a warning until `release`, the next warning, or
+            process exit.
     """
     on_terminal = sys.stderr.isatty()
     adding = _FULL
@@ -140,7 +140,7 @@ def configure(level: str, form: str, *, worker: int | None = None, hold_back: bo
             processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *rendering],
         )
     )
-    # No line contains these, and each costs time when many calls fail.
+    # Unused, and slow when many calls fail.
     logging.logThreads = logging.logProcesses = logging.logMultiprocessing = False
     release()
     root = logging.getLogger()
@@ -151,7 +151,7 @@ def configure(level: str, form: str, *, worker: int | None = None, hold_back: bo
     for chatty in ("asyncio", "grpc", "watchfiles"):
         logging.getLogger(chatty).setLevel(max(root.level, logging.WARNING))
     warnings.showwarning = _log_warning
-    # By default, Python keeps every distinct warning forever, to print it once.
+    # By default, Python remembers every distinct warning forever to print it only once.
     warnings.simplefilter("always", append=True)
 
 
@@ -163,7 +163,7 @@ def _log_warning(  # noqa: PLR0917 - the signature is Python's
     file: TextIO | None = None,
     line: str | None = None,
 ) -> None:
-    """Log a warning from Python or a library. Its text may come from a client."""
+    """Log a warning from Python or a library. Its text may contain client data."""
     del file, line
     fields = {
         "category": category.__name__,
@@ -174,7 +174,7 @@ def _log_warning(  # noqa: PLR0917 - the signature is Python's
 
 
 def release() -> None:
-    """Write the held-back lines, and stop holding lines back."""
+    """Write all held-back lines, and stop holding back."""
     root = logging.getLogger()
     for handler in root.handlers:
         if isinstance(handler, MemoryHandler) and handler.target is not None:
@@ -201,7 +201,7 @@ def _lines_were_lost(count: int) -> logging.LogRecord:
 
 
 def _escape(_logger: object, _name: str, event: MutableMapping[str, Any]) -> Any:
-    """Escape the message, and escape and indent tracebacks, so that no line can be forged."""
+    """Escape the message and any tracebacks, and indent the latter, so lines cannot be forged."""
     event["event"] = printable(str(event.get("event", "")))
     for key in ("exception", "stack"):
         if event.get(key):
@@ -211,8 +211,8 @@ def _escape(_logger: object, _name: str, event: MutableMapping[str, Any]) -> Any
 
 
 def _wrap(_logger: object, _name: str, text: str) -> str:
-    """Wrap a line, but no traceback, at blanks to the width of the terminal. Continuation lines are
-    indented, so that none looks like a log line.
+    """Wrap a line at spaces to the terminal's width, except for tracebacks. Continuation lines are
+    indented so that they cannot be mistaken for log lines.
     """
     try:
         columns = os.get_terminal_size(sys.stderr.fileno()).columns or _COLUMNS

@@ -1,6 +1,6 @@
-"""Spans of calls and lookups, exported over OTLP in the background.
+"""Tracing of calls and lookups, exported via OTLP in the background.
 
-Only this module knows OpenTelemetry, and imports it only if tracing is enabled. Spans contain no
+Only this module uses OpenTelemetry, which it imports only if tracing is enabled. Spans contain no
 names of users, groups or queues.
 """
 
@@ -32,7 +32,7 @@ _Stream = Callable[[AsyncIterator[bytes], _Call], AsyncIterator[bytes]]
 _EXPORT_SECONDS: Final = 5
 _CLOSE_SECONDS: Final = 3.0
 MAX_QUEUED_SPANS: Final = 2048
-"""The maximum number of queued spans. Further ones are dropped."""
+"""The maximum number of queued spans. Further spans are dropped."""
 _PROPAGATED: Final = frozenset({"traceparent", "tracestate"})
 # https://opentelemetry.io/docs/specs/semconv/rpc/grpc/ lists the server errors.
 _SERVER_ERRORS: Final = frozenset(
@@ -49,11 +49,11 @@ _BY_NUMBER: Final = {code.value[0]: code for code in grpc.StatusCode}
 
 
 class TracingNotInstalled(Exception):
-    """Raised if tracing is enabled but the extra is not installed."""
+    """Tracing is enabled, but the extra is not installed."""
 
 
 class Tracer:
-    """Creates spans, which a thread exports."""
+    """A factory of spans, which a thread exports."""
 
     def __init__(self, settings: Tracing) -> None:
         """Set up the exporter. Raises TracingNotInstalled."""
@@ -75,7 +75,7 @@ class Tracer:
         self._tracer = self._provider.get_tracer("queuegate")
 
     def unary(self, method: str, handler: _Unary) -> _Unary:
-        """Record a span for a unary call."""
+        """Wrap a unary method to record a span for each call."""
         describe = self._server_span(method)
 
         async def traced(data: bytes, context: _Call) -> bytes:
@@ -85,7 +85,7 @@ class Tracer:
         return traced
 
     def stream(self, method: str, handler: _Stream) -> _Stream:
-        """Record a span for a stream."""
+        """Wrap a streaming method to record a span for each call."""
         describe = self._server_span(method)
 
         async def traced(requests: AsyncIterator[bytes], context: _Call) -> AsyncIterator[bytes]:
@@ -96,7 +96,7 @@ class Tracer:
         return traced
 
     def resolver(self, name: str, resolver: Resolver) -> Resolver:
-        """Record a span for each lookup of a resolver, as a child of the call's span."""
+        """Wrap a resolver to record a span for each lookup, as a child of the call's span."""
         return _TracedResolver(name, resolver, self)
 
     async def close(self) -> None:
@@ -117,7 +117,7 @@ class Tracer:
                 kind=self._trace.SpanKind.SERVER,
                 attributes=attributes,
             )
-            # Each call has its own task, so the context need not be restored.
+            # The context need not be restored because each call runs in its own task.
             self._context.attach(self._trace.set_span_in_context(span))
             try:
                 yield
@@ -134,7 +134,7 @@ class Tracer:
             for key, value in context.invocation_metadata() or ()
             if key in _PROPAGATED and isinstance(value, str)
         }
-        # Not the current context: a call without a parent has none.
+        # Start from an empty context: the current one must not become the parent.
         return self._propagator.extract(carrier, context=self._context.Context())
 
     def _end(self, span: "Span", code: grpc.StatusCode) -> None:
@@ -164,7 +164,7 @@ class Tracer:
 
 @dataclass(frozen=True, slots=True)
 class _TracedResolver:
-    """A resolver whose lookups have spans. Its other methods, required or not, are unchanged."""
+    """A resolver that records a span for each lookup and delegates all other methods."""
 
     _name: str
     _resolver: Resolver
@@ -178,7 +178,6 @@ class _TracedResolver:
 
 
 def _provider(settings: Tracing) -> "TracerProvider":
-    # Imported here because a plain installation does not include them.
     from opentelemetry.exporter.otlp.proto.grpc.trace_exporter import (  # noqa: PLC0415 - optional
         OTLPSpanExporter,
     )
@@ -204,7 +203,7 @@ def _provider(settings: Tracing) -> "TracerProvider":
 
 
 def _code(context: Any, error: BaseException) -> grpc.StatusCode:
-    """Return the status of a call. gRPC returns either the code or its number."""
+    """Return the status of a call. gRPC reports either the code or its number."""
     if isinstance(error, asyncio.CancelledError | GeneratorExit):
         return grpc.StatusCode.CANCELLED
     code = context.code()

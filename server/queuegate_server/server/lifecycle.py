@@ -28,7 +28,7 @@ _LOG = logging.getLogger("queuegate_server.server.lifecycle")
 
 
 class CannotStart(Exception):
-    """The first policy is not valid."""
+    """The initial policy is invalid."""
 
     def __init__(self, diagnostics: tuple[Diagnostic, ...]) -> None:
         super().__init__(f"{len(diagnostics)} diagnostics")
@@ -43,21 +43,21 @@ async def serve(
     read_settings: Callable[[], Settings],
     worker: WorkerClient | None = None,
 ) -> None:
-    """Serve until SIGTERM or SIGINT; a second signal ends the process immediately.
+    """Serve until SIGTERM or SIGINT. A second signal exits immediately.
 
     Args:
-        settings: The settings that the service started with.
-        announce: Called with the addresses and the policy once the first policy is served;
+        settings: The settings at the start of the service.
+        announce: Called with the addresses and the policy once the initial policy is served;
             returns the lines to print.
-        current: The settings after reloads, if this worker was started after a SIGHUP.
-        read_settings: Reads the settings again on SIGHUP.
-        worker: For one of several workers, which listens once it has loaded the policy; the
-            supervisor prints the lines.
+        current: The current settings, which differ if a worker is started after a SIGHUP.
+        read_settings: Rereads the settings on SIGHUP.
+        worker: Given if this process is one of several workers. A worker listens once it has
+            loaded the policy, and its supervisor prints the lines.
 
     Raises:
-        CannotListen: An address or a file is not usable.
-        CannotStart: The policy is not valid.
-        CannotAudit: The audit log is not usable.
+        CannotListen: An address or file is unusable.
+        CannotStart: The policy is invalid.
+        CannotAudit: The audit log is unusable.
         TracingNotInstalled: Tracing is enabled and OpenTelemetry is not installed.
     """
     resources.configure_gc()
@@ -116,7 +116,7 @@ async def serve(
 
 
 def _addresses(settings: Settings, worker: WorkerClient | None) -> list[ListenAddress]:
-    """Return the addresses to listen on; workers use the ports that their supervisor reserved.
+    """Return the addresses to listen on; workers use the ports reserved by their supervisor.
 
     Raises CannotListen.
     """
@@ -132,9 +132,8 @@ def _addresses(settings: Settings, worker: WorkerClient | None) -> list[ListenAd
 async def _open_admin_port(
     settings: Settings, parts: ServerParts, worker: WorkerClient | None
 ) -> "tuple[Callable[[], bytes], AdminServer | None]":
-    """Open the operations port, if it is configured and the supervisor does not serve it.
-
-    Returns a function that writes the metrics, and the server. Raises CannotListen.
+    """Open the operations port, if it is configured and not served by a supervisor. Return a
+    function that renders the metrics, and the server. Raises CannotListen.
     """
     if settings.ops.listen is None:
         return bytes, None
@@ -183,7 +182,7 @@ def _console(settings: Settings, parts: ServerParts, metrics: Callable[[], bytes
 
 @dataclass(frozen=True, slots=True)
 class _OwnProcess:
-    """The content of the operations port of a single process."""
+    """Readiness and metrics of a server without a supervisor."""
 
     _readiness: Readiness
     _metrics: Callable[[], bytes]
@@ -205,12 +204,12 @@ async def _listen(parts: ServerParts, addresses: list[ListenAddress]) -> list[st
 
 
 async def _close(parts: ServerParts, admin: "AdminServer | None", grace: float | None) -> None:
-    """Let calls in progress finish within `grace` seconds, then close all parts."""
+    """Wait up to `grace` seconds for calls in progress, then close all parts."""
     parts.core.reloader.close()
     parts.health.end_watches()
     parts.draining.set()
     await parts.server.stop(grace)
-    # A successor relies on this: once this process has ended, no gate decides from its state.
+    # A successor relies on this: once this process has exited, no gate uses its state.
     await parts.core.sync.leases_ended()
     if parts.core.fleet is not None:
         await parts.core.fleet.close()
@@ -227,7 +226,7 @@ async def _close(parts: ServerParts, admin: "AdminServer | None", grace: float |
 
 
 def _appliers(parts: ServerParts, worker: WorkerClient | None) -> Sequence[ApplySettings]:
-    """Return the functions that apply reloaded settings; the policy is reloaded last."""
+    """Return the functions that apply reloaded settings, with the policy last."""
     index = None if worker is None else worker.spec.index
     return (
         lambda settings: logs.configure(settings.log.level, settings.log.format, worker=index),
@@ -239,7 +238,7 @@ def _appliers(parts: ServerParts, worker: WorkerClient | None) -> Sequence[Apply
 
 
 async def _load_first(parts: ServerParts, stop: asyncio.Event) -> bool:
-    """Join the fleet and load the first policy; return False if asked to stop first. Raises
+    """Join the fleet and load the initial policy. Return False if stopped first. Raises
     CannotStart.
     """
     if parts.core.fleet is not None:

@@ -1,4 +1,4 @@
-"""The listeners of the server, their certificates, and the authorization of callers."""
+"""The server's listeners, their certificates, and the authorization of callers."""
 
 import asyncio
 import logging
@@ -22,12 +22,12 @@ _LOG = logging.getLogger("queuegate_server.server.listeners")
 
 
 class Listeners:
-    """The settings `listen` and `callers`, and the rate limits of callers, in effect."""
+    """The current listeners, callers and rate limits of callers."""
 
     def __init__(
         self, settings: Settings, clock: Callable[[], float], wall: Callable[[], float]
     ) -> None:
-        """Load the tokens. Raises CannotListen if a file is not usable.
+        """Load tokens and certificates. Raises CannotListen if a file is unusable.
 
         Args:
             settings: The current settings.
@@ -38,7 +38,7 @@ class Listeners:
         callers, limits = settings.callers, settings.limits
         self._tokens = _token_file(callers)
         self.certificates: list[ListenerCertificate] = []
-        """The certificates of the bound listeners, and of the operations port."""
+        """The certificates of the bound listeners and the operations port."""
         self.addresses: list[str] = []
         """The bound addresses, with the ports in use."""
         self.ops_certificate = ops_certificate(settings)
@@ -46,13 +46,13 @@ class Listeners:
             self.certificates.append(self.ops_certificate)
         self._authenticator = Authenticator(callers, settings.listen, self._tokens, wall)
         self.rates: RateLimiter | None = None
-        """The rate limits of callers, if there are any."""
+        """The rate limits of callers, if any."""
         if limits.caller_rate:
             self.rates = RateLimiter(limits.caller_rate, limits.caller_burst, clock)
         self.authorizer = Authorizer(self._authenticator, self.rates)
         port = settings.ops.listener
         self.ops_authenticator = Authenticator(callers, (port,) if port else (), self._tokens, wall)
-        """Identifies the callers of the operations port."""
+        """Authenticates callers of the operations port."""
 
     def bind(self, server: Server, addresses: Sequence[ListenAddress]) -> list[str]:
         """Bind every listener; return the addresses, with the ports in use. Raises CannotListen."""
@@ -104,7 +104,7 @@ class Listeners:
             )
 
     def _sensitive_files(self) -> Iterator[tuple[Path, int]]:
-        """Yield files, and the bits of their mode that should not be set."""
+        """Yield files with the mode bits that should not be set."""
         for tls in (*(each.tls for each in self._settings.listen), self._settings.ops.tls):
             if tls is not None:
                 yield tls.key_file, PUBLIC
@@ -134,7 +134,7 @@ class Listeners:
 
 
 def ops_certificate(settings: Settings) -> ListenerCertificate | None:
-    """Load the certificate of the operations port, if it has one. Raises UnusableFile."""
+    """Load the certificate of the operations port, if any. Raises UnusableFile."""
     tls = settings.ops.tls
     if tls is None:
         return None

@@ -1,6 +1,6 @@
-"""The names, help texts and labels of the metrics: docs/reference/metrics.md has the same texts.
+"""Names, help texts and labels of the metrics. docs/reference/metrics.md is generated from them.
 
-No label carries the name of a user, group or queue.
+No label contains the name of a user, group or queue.
 """
 
 from collections.abc import Mapping
@@ -21,7 +21,7 @@ _STEP: Final = (*_RESOLVER, "server", "step")
 
 
 class Family(NamedTuple):
-    """A metric."""
+    """The definition of a metric."""
 
     kind: type[Metric]
     text: str
@@ -40,14 +40,14 @@ METRICS: Final[Mapping[str, Family]] = {
         Gauge, "Calls in progress, not including gates' streams."
     ),
     "queuegate_calls_limit": Family(
-        Gauge, "How many calls may be in progress (limits.max_concurrent_calls)."
+        Gauge, "Maximum number of calls in progress (limits.max_concurrent_calls)."
     ),
     "queuegate_calls_refused": Family(
         Counter,
         "Calls rejected at a limit: calls (too many in progress), waited (queued for too "
         "long under overload, limits.max_wait), incomplete (the request did not arrive within "
-        "limits.connections.transfer_timeout, or 1 000 others waited for theirs), unread "
-        "(long calls while 64 MiB of answers were unread), bytes (long calls while 64 MiB of "
+        "limits.connections.transfer_timeout, or 1 000 other requests were incomplete), unread "
+        "(long calls while 64 MiB of responses were unread), bytes (long calls while 64 MiB of "
         "requests were in progress).",
         ("reason",),
     ),
@@ -60,13 +60,13 @@ METRICS: Final[Mapping[str, Family]] = {
         Counter,
         "Lookups in the group cache: hit, negative_hit (no such user), failure_hit (a recent "
         "failure), stale_hit (expired groups: the resolver fails, or the refresh is queued), "
-        "miss. Repeated requests, which the response cache answers, do not reach it.",
+        "miss. Requests answered from the response cache are not counted.",
         (*_PARTITION, "result"),
     ),
     "queuegate_cache_entries": Family(
         Gauge,
-        "Entries, including expired ones: groups (of users), negative (names of no user or "
-        "that could not be looked up).",
+        "Entries, including expired ones: groups (of users), negative (unknown users and "
+        "failed lookups).",
         _KIND,
     ),
     "queuegate_cache_refreshes_waiting": Family(
@@ -79,17 +79,16 @@ METRICS: Final[Mapping[str, Family]] = {
     ),
     "queuegate_cache_evictions": Family(
         Counter,
-        "Entries evicted to make room for others of their kind (max_entries of each).",
+        "Entries evicted to make room for others of the same kind (max_entries for each).",
         _KIND,
     ),
-    "queuegate_cache_invalidated": Family(Counter, "Entries dropped on request.", _PARTITION),
+    "queuegate_cache_invalidated": Family(Counter, "Entries invalidated on request.", _PARTITION),
     "queuegate_cache_outdated": Family(
-        Counter, "Lookups whose result was outdated when they finished.", _PARTITION
+        Counter, "Lookups whose result was already outdated when they finished.", _PARTITION
     ),
     "queuegate_resolver_lookups": Family(
         Counter,
-        "Lookups, including those that were rejected or timed out: found, no_such_user, "
-        "could_not_ask.",
+        "Lookups, including rejected and timed-out ones: found, no_such_user, could_not_ask.",
         (*_RESOLVER, "outcome"),
     ),
     "queuegate_resolver_lookup_seconds": Family(
@@ -116,10 +115,9 @@ METRICS: Final[Mapping[str, Family]] = {
     "queuegate_ldap_events": Family(
         Counter,
         "Unusual events in lookups: retried, ambiguous (several users match), depth_reached "
-        "(a walk ended at nested_depth), other_spelling (the directory spells the "
-        "name differently), "
-        "outside_base (ignored entries outside of user_base and group_base), skipped_names "
-        "(groups without a readable name).",
+        "(a walk stopped at nested_depth), other_spelling (the directory spells the name "
+        "differently), outside_base (ignored entries outside user_base and group_base), "
+        "skipped_names (groups without a readable name).",
         (*_RESOLVER, "event"),
     ),
     "queuegate_build_info": Family(
@@ -127,24 +125,24 @@ METRICS: Final[Mapping[str, Family]] = {
     ),
     "queuegate_ready": Family(Gauge, "1 if /readyz reports ready."),
     "queuegate_policy_reloads": Family(
-        Counter, "Loads of the policy, including the first one: success, failure.", ("result",)
+        Counter, "Loads of the policy, including the initial one: success, failure.", ("result",)
     ),
     "queuegate_policy_last_reload_successful": Family(
-        Gauge, "1 if the policy that was read last is in use; 0 if an older one is."
+        Gauge, "1 if the last load succeeded; 0 if an older policy is in use."
     ),
     "queuegate_policy_revision": Family(Gauge, "Increases by 1 with each new policy."),
     "queuegate_policy_loaded_timestamp_seconds": Family(
         Gauge, "When the policy was loaded, in Unix seconds; its age is time() minus this."
     ),
     "queuegate_policy_queues": Family(Gauge, "Queues in the policy.", _PARTITION),
-    "queuegate_sync_streams": Family(Gauge, "Open streams of SyncService: gates."),
-    "queuegate_sync_streams_limit": Family(Gauge, "How many of them may be open."),
+    "queuegate_sync_streams": Family(Gauge, "Open SyncService streams (one per gate)."),
+    "queuegate_sync_streams_limit": Family(Gauge, "Maximum number of open SyncService streams."),
     "queuegate_sync_lag_seconds": Family(
-        Gauge, "The longest time for which a gate has not confirmed a change; 0 if all have."
+        Gauge, "Age of the oldest change not yet confirmed by a gate; 0 if there is none."
     ),
     "queuegate_sync_messages": Family(
         Counter,
-        "Messages to gates by kind; policy: part of a policy, reset: drop the lease and state.",
+        "Messages to gates by kind. policy: part of a policy; reset: drop the lease and state.",
         ("kind",),
     ),
     "queuegate_sync_barriers": Family(
@@ -154,8 +152,8 @@ METRICS: Final[Mapping[str, Family]] = {
     ),
     "queuegate_sync_decisions": Family(
         Counter,
-        "Decisions that gates reported: recorded in the audit log, or refused because "
-        "they are not valid (see the log).",
+        "Decisions reported by gates: recorded in the audit log, or refused as invalid (see the "
+        "log).",
         ("result",),
     ),
     "queuegate_fleet_groups_available": Family(
@@ -165,82 +163,78 @@ METRICS: Final[Mapping[str, Family]] = {
     ),
     "queuegate_fleet_group_reads": Family(
         Counter,
-        "Users whose groups were not cached here: hit (another replica knew them, or "
-        "was looking them up), miss, unavailable (Redis fails or takes too long, or this "
-        "replica does not follow the fleet). Without a hit, the resolver is asked.",
+        "Reads of groups that were not cached here: hit (shared by another replica), miss, "
+        "unavailable (Redis fails or takes too long, or this replica does not follow the fleet). "
+        "Without a hit, the resolver is queried.",
         ("result",),
     ),
     "queuegate_fleet_groups_refused": Family(
         Counter,
-        "Values in Redis that were not used: mac (not written with this fleet's key), "
-        "format (by another version), settings (with other settings of the resolver), expired, "
-        "outdated (by an invalidation, or older than the events that this replica knows).",
+        "Rejected values in Redis: mac (not written with this fleet's key), format (written by "
+        "another version), settings (different resolver settings), expired, outdated "
+        "(invalidated, or older than the events known to this replica).",
         ("cause",),
     ),
     "queuegate_fleet_group_writes": Family(
         Counter,
-        "Answers offered to the other replicas: written to Redis, outdated before they were "
-        "written, dropped (too many waited, or Redis fails), failed.",
+        "Lookup results to share: written to Redis, outdated before they were written, dropped "
+        "(too many waiting, or Redis fails), failed.",
         ("result",),
     ),
     "queuegate_fleet_group_read_failures": Family(
         Counter,
-        "Reads from Redis, of many users each, that failed or took longer than fleet.read_timeout.",
+        "Batch reads from Redis that failed or took longer than fleet.read_timeout.",
     ),
     "queuegate_fleet_following": Family(
         Gauge, "1 if this replica follows the fleet, 0 if not. Absent without a fleet."
     ),
     "queuegate_fleet_replicas": Family(
         Gauge,
-        "Replicas as this one sees them: following, starting, joining, silent (no heartbeats).",
+        "Replicas as seen by this one: following, starting, joining, silent (no heartbeats).",
         ("state",),
     ),
     "queuegate_fleet_policies": Family(
         Gauge, "Number of distinct policies among the replicas that are not silent."
     ),
     "queuegate_fleet_lag": Family(
-        Gauge, "Number of changes that the replica furthest behind has not applied yet."
+        Gauge, "Number of changes not yet applied by the replica furthest behind."
     ),
-    "queuegate_fleet_events": Family(
-        Counter, "Changes of other replicas that this replica has applied."
-    ),
+    "queuegate_fleet_events": Family(Counter, "Changes by other replicas applied here."),
     "queuegate_fleet_gaps": Family(
         Counter,
-        "How often this replica stopped following the fleet, and looked up cached groups again.",
+        "Times this replica stopped following the fleet and had to look up cached groups again.",
     ),
-    "queuegate_fleet_statuses_rejected": Family(
-        Counter, "Statuses in Redis with an invalid MAC, written by others."
-    ),
+    "queuegate_fleet_statuses_rejected": Family(Counter, "Statuses in Redis with an invalid MAC."),
     "queuegate_audit_records": Family(
         Counter,
-        "Audit records: written, dropped, refused (their calls failed). Without an audit log, "
-        "audit metrics have no values.",
+        "Audit records: written, dropped, refused (the call failed). Audit metrics have no values "
+        "without an audit log.",
         ("result",),
     ),
-    "queuegate_audit_write_failures": Family(Counter, "Writes of the audit log that failed."),
-    "queuegate_audit_rotation_failures": Family(Counter, "Rotations of the audit log that failed."),
+    "queuegate_audit_write_failures": Family(Counter, "Failed writes to the audit log."),
+    "queuegate_audit_rotation_failures": Family(Counter, "Failed rotations of the audit log."),
     "queuegate_audit_writable": Family(
-        Gauge, "1 if the last write of the audit log succeeded and no write hangs."
+        Gauge, "1 if the last write to the audit log succeeded and no write hangs."
     ),
     "queuegate_audit_waiting_bytes": Family(
         Gauge, "Audit records waiting to be written, in bytes (audit.buffer)."
     ),
     "queuegate_certificate_expiry_timestamp_seconds": Family(
         Gauge,
-        "When the first certificate of a listener's chain expires, in Unix seconds.",
+        "When a listener's certificate chain expires, in Unix seconds.",
         ("listener",),
     ),
     "queuegate_certificate_reloads": Family(
         Counter,
-        "Loads of a listener's certificate, key and authorities, including the first one: "
-        "success, failure (the old ones stay in use).",
+        "Loads of a listener's certificate, key and authorities, including the initial one: "
+        "success, failure (the old files remain in use).",
         ("listener", "result"),
     ),
     "queuegate_console_sign_ins": Family(
         Counter,
-        "Tokens presented to the console: success (a session began), failure, refused (too "
-        "many failures from the peer). No values without the console.",
+        "Console sign-in attempts: success, failure, refused (too many failures from the peer). "
+        "No values without the console.",
         ("result",),
     ),
 }
-"""By name, in the order of the output."""
+"""Metrics by name, in output order."""

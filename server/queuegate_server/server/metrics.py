@@ -1,4 +1,4 @@
-"""Prometheus metrics of this process, read at each scrape from counters that calls increment."""
+"""Prometheus metrics of this process, collected from counters at each scrape."""
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, get_args
@@ -22,22 +22,22 @@ _CACHE_RESULTS: Final = {
     "stale_hit": "stale_hits",
     "miss": "misses",
 }
-"""The attribute of `CacheStats` that counts each value of the label `result`."""
+"""Values of the label `result`, with the corresponding attributes of `CacheStats`."""
 _CACHE_COUNTS: Final = ("refreshes", "invalidated", "outdated")
-"""Attributes of `CacheStats` that are metrics of their own."""
+"""Attributes of `CacheStats` exported as separate metrics."""
 _CACHE_KINDS: Final = ("groups", "negative")
-"""Attributes of `CacheStats` that are kinds of entries."""
+"""Attributes of `CacheStats` exported as values of the label `kind`."""
 _LDAP_EVENTS: Final = (
     "retried", "ambiguous", "other_spelling", "outside_base", "skipped_names", "depth_reached",
 )  # fmt: skip
-"""Attributes of `LdapStatistics` that are exported as events."""
+"""Attributes of `LdapStatistics` exported as events."""
 
 _Samples = list[tuple[Any, ...]]
-"""The values of the labels, then the value of the metric, or its buckets and sum."""
+"""Arguments of `add_metric`: label values, then the metric's value, or its buckets and sum."""
 
 
 def metrics_writer(parts: ServerParts) -> Callable[[], bytes]:
-    """Return a function that writes the metrics of the server and its process as text."""
+    """Return a function that renders the metrics of the server and its process."""
     registry = CollectorRegistry()
     registry.register(_Collector(parts))
     ProcessCollector(registry=registry)
@@ -230,7 +230,6 @@ def _by_label(counts: Mapping[str, int]) -> _Samples:
 
 
 def _fleet(parts: ServerParts) -> dict[str, _Samples]:
-    """Return the samples of the fleet; there are none without a fleet."""
     views = [] if parts.core.fleet is None else [(parts.core.fleet, parts.core.fleet.view())]
     return {
         "queuegate_fleet_following": [
@@ -251,7 +250,6 @@ def _fleet(parts: ServerParts) -> dict[str, _Samples]:
 
 
 def _audit(parts: ServerParts) -> dict[str, _Samples]:
-    """Return the samples of the audit log; there are none without an audit log."""
     logs = [] if parts.core.audit is None else [parts.core.audit]
     return {
         "queuegate_audit_records": [
@@ -284,7 +282,7 @@ def _certificates(parts: ServerParts) -> dict[str, _Samples]:
 
 
 def _snapshots(parts: ServerParts) -> list[Snapshot]:
-    """Return the snapshot that is served, if there is one."""
+    """Return the current snapshot, if any."""
     try:
         return [parts.core.engine.snapshot]
     except NotReady:

@@ -1,4 +1,4 @@
-"""The services without a server: commands decide in their own process, with the same code."""
+"""In-process services for commands that decide without a server, using the server's code."""
 
 import time
 from collections import Counter
@@ -25,7 +25,7 @@ from queuegate_server.throttling import ByteBudget
 
 
 class CannotServe(Exception):
-    """The policy is not valid, or its groups cannot be resolved."""
+    """The policy is invalid, or its groups cannot be resolved."""
 
     def __init__(self, diagnostics: tuple[Diagnostic, ...]) -> None:
         super().__init__("\n".join(map(str, diagnostics)))
@@ -33,15 +33,15 @@ class CannotServe(Exception):
 
 
 Substitute = Callable[[str], Resolver | None]
-"""Returns a substitute for the resolvers of a type, or None to keep them."""
+"""Returns a substitute for resolvers of a type, or None to keep them."""
 
 
 class OfflineServices:
-    """Answers calls as a server with these settings would, on one event loop."""
+    """In-process equivalent of a server with these settings. Used from one event loop."""
 
     def __init__(self, settings: Settings, substitute: Substitute = lambda _: None) -> None:
-        """Build the services. `load` reads the policy; `substitute` replaces resolvers."""
-        # A command records nothing, and belongs to no fleet.
+        """Build the services. Call `load` before use; `substitute` replaces resolvers."""
+        # Commands write no audit records and belong to no fleet.
         alone = settings.model_copy(update={"audit": Audit(), "fleet": Fleet()})
         self._core = core = build_core(
             alone, alone, resolver_type=partial(_resolver_type, substitute)
@@ -73,8 +73,8 @@ class OfflineServices:
         return self._core.engine.snapshot
 
     async def call(self, method: str, data: bytes) -> bytes:
-        """Answer a request, whose caller may assert groups, to a method that decides, explains or
-        lists, or to `GetPolicy`. Raises KeyError for others, and errors for `rpc.errors.to_status`.
+        """Call a method that decides, explains or lists, or `GetPolicy`; the request may assert
+        groups. Raises KeyError for other methods, and errors for `rpc.errors.to_status`.
         """
         return await self._methods[method](data)
 
@@ -96,6 +96,6 @@ class _SubstituteType:
 
 
 def _resolver_type(substitute: Substitute, name: str) -> ResolverType:
-    """Return the type of a name. Raises BadResolverType."""
+    """Return the resolver type with a name. Raises BadResolverType."""
     resolver = substitute(name)
     return registry.resolver_type(name) if resolver is None else _SubstituteType(resolver)

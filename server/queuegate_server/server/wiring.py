@@ -1,4 +1,4 @@
-"""The composition root: builds all parts of a server from its settings. Nothing runs yet."""
+"""The composition root: builds all parts of a server from its settings without starting them."""
 
 import asyncio
 import time
@@ -41,7 +41,7 @@ _SERVICES: Final = (
 )
 SIGN_INS: Final = ("success", "failure", "refused")
 MAX_UNREAD: Final = 64 * MIB
-"""The bytes of answers that callers may leave unread before long calls are no longer admitted."""
+"""The number of unread response bytes above which long calls are rejected."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ class ServerParts:
     calls: list[MethodCounters]
     sync_streams_limit: int
     sign_ins: dict[str, int]
-    """The number of attempts to sign in to the console, by result; empty without a console."""
+    """Console sign-in attempts by result; empty without a console."""
 
 
 def build_server(
@@ -70,14 +70,15 @@ def build_server(
     """Build a server on the running event loop.
 
     Args:
-        settings: The settings that the service started with.
-        current: The settings after reloads.
+        settings: The settings at the start of the service.
+        current: The current settings, after any reloads.
         transport: The name of the gRPC transport.
-        worker: For one of several workers, which share ports and have an audit log each.
+        worker: Given if this process is one of several workers, which share ports but not audit
+            logs.
 
     Raises:
-        CannotListen: A file of a listener is not usable.
-        CannotAudit: The audit log is not usable.
+        CannotListen: A file of a listener is unusable.
+        CannotAudit: The audit log is unusable.
         TracingNotInstalled: Tracing is enabled and OpenTelemetry is not installed.
     """
     tracer = Tracer(settings.tracing) if settings.tracing.enabled else None

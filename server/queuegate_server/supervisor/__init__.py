@@ -1,1 +1,1 @@
-"""Runs several worker processes on one port under a supervisor."""
+"""A supervisor of several worker processes on one port."""

@@ -1,9 +1,8 @@
-"""The channel between the supervisor and a worker: a socket pair, one end of which is the worker's
-stdin.
+"""The channel between the supervisor and a worker: a socket pair, one end being the worker's stdin.
 
-A message consists of a four-byte length and JSON. The first one is the worker's start-up data;
-after that, both sides send requests. Every request has a timeout, and the memory that one side can
-make the other use is bounded.
+A message is a four-byte length followed by JSON. The first message contains the worker's startup
+data; after that, both sides send requests. Every request has a timeout, and each side bounds the
+memory that the other can make it use.
 """
 
 import asyncio
@@ -24,20 +23,20 @@ _STDIN: Final = 0
 _LENGTH: Final = struct.Struct(">I")
 MAX_MESSAGE_BYTES: Final = 16 * 1024 * 1024
 MAX_UNREAD_BYTES: Final = 4 * MAX_MESSAGE_BYTES
-"""The maximum size of data that the other side has not read yet."""
+"""The maximum number of bytes not yet read by the peer."""
 MAX_CONCURRENT_REQUESTS: Final = 256
-"""The maximum number of concurrent requests from the other side."""
+"""The maximum number of concurrent requests from the peer."""
 
 Handler = Callable[[Any], Awaitable[Any]]
-"""Handles a request: JSON in, JSON out. Raises ChannelError to refuse it."""
+"""A request handler: JSON in, JSON out. Raises ChannelError to reject the request."""
 
 
 class ChannelError(Exception):
-    """The other side is gone, did not answer in time, or refused; the message gives the reason."""
+    """The peer is gone, timed out or rejected the request; the message gives the reason."""
 
 
 def frame(message: Mapping[str, Any]) -> bytes:
-    """Return a message as bytes. Raises ChannelError if it is too long."""
+    """Encode a message. Raises ChannelError if it is too long."""
     body = json.dumps(message, separators=(",", ":")).encode()
     if len(body) > MAX_MESSAGE_BYTES:
         raise ChannelError(f"a message of {len(body)} bytes is too long for the channel")
@@ -48,11 +47,11 @@ class Channel:
     """One end of the channel."""
 
     def __init__(self, handlers: Mapping[str, Handler], on_close: Callable[[], object]) -> None:
-        """Create an end that is not open.
+        """Create a channel that is not open yet.
 
         Args:
-            handlers: Handle the requests of the other side, by name.
-            on_close: Called when the channel is closed, by `close`, or because the other side is
+            handlers: Handlers for the peer's requests, by name.
+            on_close: Called when the channel is closed, either by `close` or because the peer is
                 gone or has sent a malformed message.
         """
         self._handlers = handlers
@@ -64,7 +63,7 @@ class Channel:
         self._reading: asyncio.Task[None] | None = None
 
     async def open(self, end: socket.socket) -> None:
-        """Use one socket of a pair. The channel closes it."""
+        """Open the channel on one socket of a pair. The channel closes the socket."""
         reader, self._writer = await asyncio.open_unix_connection(sock=end)
         self._reading = asyncio.create_task(self._read(reader))
 
@@ -153,7 +152,7 @@ class Channel:
 
 @dataclass(frozen=True, slots=True)
 class WorkerSpec:
-    """The start-up data of a worker: the first message on its channel."""
+    """A worker's startup data: the first message on its channel."""
 
     index: int
     ports: tuple[int, ...]
@@ -161,17 +160,16 @@ class WorkerSpec:
     initial: bytes | None
     """The contents of the settings file, if any, when the supervisor started."""
     current: bytes | None
-    """The contents that the last reload accepted, if there was one."""
+    """The contents accepted by the last reload, if any."""
     server: bytes
-    """Identifies the server that the worker belongs to; see sync/change_log.py."""
+    """Identifies the worker's server; see sync/change_log.py."""
     channel: socket.socket
-    """The worker's end of the channel. `report` uses it after the event loop has stopped."""
+    """The worker's end of the channel, which `report` uses after the event loop has stopped."""
 
     @classmethod
     def receive(cls) -> "WorkerSpec":
-        """Receive the spec on stdin, which is then redirected from /dev/null.
-
-        Raises OSError and EOFError if there is no supervisor.
+        """Receive the spec on stdin, and then redirect stdin from /dev/null. Raises OSError or
+        EOFError if there is no supervisor.
         """
         channel = socket.socket(fileno=os.dup(_STDIN))
         null = os.open(os.devnull, os.O_RDONLY)
@@ -192,7 +190,7 @@ class WorkerSpec:
         )
 
     def report(self, failure: str) -> None:
-        """Report to the supervisor why this worker cannot start. Needs no event loop."""
+        """Report to the supervisor why this worker cannot start. Requires no event loop."""
         with contextlib.suppress(OSError):
             self.channel.settimeout(1)
             self.channel.sendall(frame({"ask": "failed", "number": 0, "value": failure}))
@@ -201,7 +199,7 @@ class WorkerSpec:
 def spec_message(
     index: int, ports: Sequence[int], initial: bytes | None, current: bytes | None, server: bytes
 ) -> dict[str, Any]:
-    """Return the message that `WorkerSpec.receive` expects."""
+    """Return the message for `WorkerSpec.receive`."""
     return {
         "index": index,
         "ports": list(ports),
@@ -220,7 +218,7 @@ def _decode(content: str | None) -> bytes | None:
 
 
 def _receive(end: socket.socket) -> Any:
-    """Receive a message without an event loop. Raises OSError and EOFError."""
+    """Receive a message without an event loop. Raises OSError or EOFError."""
     (length,) = _LENGTH.unpack(_receive_exactly(end, _LENGTH.size))
     return json.loads(_receive_exactly(end, length))
 

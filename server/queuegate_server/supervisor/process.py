@@ -16,9 +16,9 @@ from queuegate_server.supervisor.channel import Channel, ChannelError, Handler
 _LOG = logging.getLogger("queuegate_server.supervisor")
 OPTION: Final = "--worker"
 START_TIMEOUT: Final = 60.0
-"""The seconds in which a starting worker must answer, unless a longer time is configured."""
+"""The minimum timeout of a starting worker, in seconds."""
 MAX_MISSED_PINGS: Final = 2
-"""The number of consecutive pings that must go unanswered within the configured time."""
+"""The number of consecutive missed pings after which a worker is killed."""
 
 
 class WorkerProcess:
@@ -34,9 +34,9 @@ class WorkerProcess:
         self.lines: Sequence[str] = ()
         """The lines to print at startup."""
         self.failure = ""
-        """The reason for a failed start, or for killing it."""
+        """Why the worker failed to start or was killed."""
         self.was_silent = False
-        """Whether it was killed for not answering."""
+        """Whether the worker was killed because it did not respond."""
         self._closed = asyncio.Event()
         self._channel = Channel(
             {**handlers, "ready": self._on_ready, "failed": self._on_failed}, self._closed.set
@@ -48,13 +48,13 @@ class WorkerProcess:
     async def start(
         cls, index: int, spec: Callable[[], Mapping[str, Any]], handlers: Mapping[str, Handler]
     ) -> Self:
-        """Run the command line of this process again as a worker. Raises OSError.
+        """Run this process's command line again as a worker. Raises OSError.
 
         Args:
-            index: The number of the worker.
-            spec: Returns the result of `spec_message`. Called last, so that later changes reach the
-                running worker.
-            handlers: Answer the worker's requests except `ready` and `failed`.
+            index: The index of the worker.
+            spec: Returns the result of `spec_message`. Called once the worker is running and can
+                receive later changes.
+            handlers: Handlers for the worker's requests other than `ready` and `failed`.
         """
         ours, theirs = socket.socketpair()
         with theirs:
@@ -63,13 +63,13 @@ class WorkerProcess:
                 *sys.orig_argv[1:],
                 OPTION,
                 stdin=theirs.fileno(),
-                # Only the supervisor gets signals from the terminal, and passes them on.
+                # The terminal signals only the supervisor, which forwards the signals.
                 process_group=0,
                 env={name: text for name, text in os.environ.items() if name != SOCKET},
             )
         worker = cls(index, process, handlers)
         await worker._channel.open(ours)
-        with contextlib.suppress(ChannelError):  # it has already ended
+        with contextlib.suppress(ChannelError):  # it has already exited
             worker._channel.send(spec())
         return worker
 
@@ -79,10 +79,10 @@ class WorkerProcess:
         return self._process.pid
 
     async def kill_if_silent(self, seconds: float) -> None:
-        """Kill the process if it does not answer for `seconds`, or up to half as long again.
+        """Kill the process if it does not respond for between 1 and 1.5 times `seconds`.
 
-        It must miss two pings: if this process itself was stopped for a while, for example with its
-        virtual machine, the first ping may time out before its answer is read.
+        It must miss two pings: if this process itself was paused, for example with its virtual
+        machine, the first ping may time out before its response is read.
         """
         loop = asyncio.get_running_loop()
         missed = 0
@@ -105,7 +105,7 @@ class WorkerProcess:
         self.kill()
 
     async def wait(self) -> int:
-        """Wait for the process to end, and return the exit status, negative for a signal."""
+        """Wait for the process to exit; return the exit status, negative for a signal."""
         status = await self._process.wait()
         # Its last message may still be unread.
         with contextlib.suppress(TimeoutError):
@@ -115,7 +115,7 @@ class WorkerProcess:
         return status
 
     async def ended(self, seconds: float) -> bool:
-        """Return whether the process has ended, at most `seconds` after its channel has closed."""
+        """Return whether the process has exited; if its channel is closed, wait up to `seconds`."""
         if self._closed.is_set():
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(seconds):
@@ -123,7 +123,7 @@ class WorkerProcess:
         return self._process.returncode is not None
 
     async def stop(self, seconds: float) -> None:
-        """Let the process drain, and kill it if that takes longer than `seconds`."""
+        """Drain the process, and kill it if that takes longer than `seconds`."""
         if self.ready.is_set():
             try:
                 await self.ask("stop", seconds=min(seconds, 5))

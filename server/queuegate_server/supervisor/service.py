@@ -1,10 +1,10 @@
 """The operations port of a service with several workers, served by the supervisor.
 
-The service is ready while at least one worker serves, because calls reach that worker. At startup
-it waits for all workers, because a worker that fails to start ends the service.
+The service is ready while at least one worker is serving. It starts only when all workers are
+serving, because a worker that fails to start stops the service.
 
-Counters and histograms are summed over the workers, including the last values of workers that have
-ended, because counters must not decrease. Other metrics get the label `worker`.
+Counters and histograms are summed over all workers, including former ones, because counters must
+not decrease. Other metrics get the label `worker`.
 """
 
 import asyncio
@@ -30,14 +30,14 @@ SCRAPE_TIMEOUT: Final = 4.0
 """The port closes connections after 5 s."""
 METRICS_TIMEOUT: Final = 2.0
 READINESS_TIMEOUT: Final = 0.5
-"""A hanging worker must not delay a probe, which usually waits for 1 s."""
+"""A hung worker must not delay a probe, whose timeout is usually 1 s."""
 _SUMMED: Final = frozenset({"counter", "histogram"})
 
 _Labels = tuple[tuple[str, str], ...]
 
 
 class MergedMetrics:
-    """The latest metrics of each worker, and the sums over workers that have ended."""
+    """The latest metrics of each worker, and sums over former workers."""
 
     def __init__(self) -> None:
         self._latest: dict[int, tuple[int, list[Metric]]] = {}
@@ -52,7 +52,7 @@ class MergedMetrics:
         self._latest[index] = (pid, metrics)
 
     def text(self, answering: Container[int], others: Iterable[Metric] = ()) -> bytes:
-        """Return sums over all workers, gauges of those that answer now, and other metrics."""
+        """Render sums over all workers, gauges of responding workers, and other metrics."""
         merged = _MergedCollector(others)
         merged.add(self._ended.collect(), summed=True)
         for index, (_, metrics) in sorted(self._latest.items()):
@@ -70,9 +70,9 @@ class _MergedCollector(Collector):
         self._families: dict[str, tuple[Metric, dict[tuple[str, _Labels], float]]] = {}
 
     def add(self, metrics: Iterable[Metric], *, summed: bool, **labels: str) -> None:
-        """Add either the summed metrics or all others, with additional labels."""
+        """Add either the metrics to sum or all others, with additional labels."""
         for metric in metrics:
-            # The creation time of a single counter is meaningless for a sum.
+            # A sum has no creation time.
             if (metric.type in _SUMMED) is not summed or metric.name.endswith("_created"):
                 continue
             _, values = self._families.setdefault(metric.name, (metric, {}))
@@ -90,7 +90,7 @@ class _MergedCollector(Collector):
 
 
 class ServiceStatus:
-    """The readiness and metrics of all workers together."""
+    """The combined readiness and metrics of all workers."""
 
     def __init__(self, supervisor: Supervisor) -> None:
         self._supervisor = supervisor
@@ -98,7 +98,7 @@ class ServiceStatus:
         self._scrape: asyncio.Task[bytes] | None = None
 
     async def readiness(self) -> dict[str, Any]:
-        """Return why the service is ready or not, and the report of each worker."""
+        """Return whether the service is ready, with each worker's report."""
         phase = self._phase
         workers = await self._workers()
         serving = _serving(workers)
@@ -110,13 +110,12 @@ class ServiceStatus:
         }
 
     async def startup(self) -> dict[str, Any]:
-        """Return whether all workers have served."""
+        """Return whether all workers have been serving."""
         return {"started": self._supervisor.all_served, "phase": self._phase}
 
     async def metrics(self) -> bytes:
-        """Return the metrics of all workers and of the supervisor.
-
-        Concurrent scrapes share one result. Raises TimeoutError.
+        """Return the metrics of all workers and the supervisor. Concurrent scrapes share one
+        result. Raises TimeoutError.
         """
         if self._scrape is None or self._scrape.done():
             self._scrape = asyncio.create_task(self._metrics())
@@ -124,7 +123,7 @@ class ServiceStatus:
             return await asyncio.shield(self._scrape)
 
     async def _metrics(self) -> bytes:
-        """If a worker does not answer in time, include only its earlier counts."""
+        """Collect the metrics. For a worker that does not respond, use its last counters."""
         supervisor = self._supervisor
         pids = {worker.index: worker.pid for worker in supervisor.workers}
         answers, workers = await asyncio.gather(
@@ -137,7 +136,7 @@ class ServiceStatus:
         return self._merged.text(texts, own)
 
     async def _workers(self) -> dict[int, Mapping[str, Any]]:
-        """Return the readiness that each worker reports, or why there is no report."""
+        """Return each worker's readiness report, or the reason why there is none."""
         supervisor = self._supervisor
         answers = await supervisor.ask_all("readiness", seconds=READINESS_TIMEOUT)
         running = {worker.index for worker in supervisor.workers}
@@ -192,10 +191,10 @@ def _certificate(tls: OpsTls | None) -> CertificateReloader | None:
 def worker_metrics(
     configured: int, serving: int, replaced: Mapping[str, int]
 ) -> tuple[Metric, Metric, Metric]:
-    """Return the metrics of the supervisor, given numbers of workers; `replaced` is by reason."""
+    """Return the supervisor's metrics, given numbers of workers; `replaced` is by reason."""
     replacements = CounterMetricFamily(
         "queuegate_workers_replaced",
-        "Workers that were replaced: ended (on their own), silent (for worker_timeout; killed).",
+        "Replaced workers: ended (exited), silent (killed after worker_timeout).",
         labels=("reason",),
     )
     for reason, count in replaced.items():
@@ -203,7 +202,7 @@ def worker_metrics(
     return (
         GaugeMetricFamily("queuegate_workers", "Configured number of workers.", configured),
         GaugeMetricFamily(
-            "queuegate_workers_serving", "Workers that report that they are serving.", serving
+            "queuegate_workers_serving", "Workers that report to be serving.", serving
         ),
         replacements,
     )

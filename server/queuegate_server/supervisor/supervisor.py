@@ -1,8 +1,8 @@
-"""Supervises several workers that serve on the same ports, without serving itself.
+"""The supervisor of several workers that serve on the same ports.
 
-The supervisor starts the workers, replaces those that end or hang, and passes signals on. It relays
-calls that all workers must execute, and policy revisions that they must agree on. It does not
-import gRPC, so it stays small and no call can affect it.
+The supervisor starts the workers, replaces those that exit or hang, and forwards signals. It relays
+calls that all workers must execute, and assigns policy revisions. It handles no calls itself and
+does not import gRPC, so it stays small and no call can affect it.
 """
 
 import asyncio
@@ -26,24 +26,24 @@ from queuegate_server.sync.change_log import SERVER_BYTES
 
 _LOG = logging.getLogger("queuegate_server.supervisor")
 STEADY_SECONDS: Final = 10.0
-"""A worker that ran for this long is replaced immediately."""
+"""A worker that has run for this long is replaced without a pause."""
 MIN_PAUSE: Final = 0.25
 MAX_PAUSE: Final = 30.0
 RELOAD_TIMEOUT: Final = 60.0
 EXTRA_STOP_SECONDS: Final = 10.0
-"""The time that a worker may take to end beyond its drain."""
+"""The time that a worker may take to exit after its drain."""
 END_SECONDS: Final = 1.0
-"""The time that a process may take to end after its channel has closed."""
+"""The time that a process may take to exit after its channel has closed."""
 MAX_REVISIONS: Final = 64
-"""The maximum number of policies whose revision is kept."""
+"""The maximum number of policies with a known revision."""
 
 
 class WorkerError(Exception):
-    """A worker failed at startup. The text is the worker's own, or empty if it crashed."""
+    """A worker failed at startup. The text is the worker's message, or empty if it crashed."""
 
 
 class Revisions:
-    """Revisions of policies by checksum. Within each worker, revisions only grow."""
+    """Policy revisions by checksum. Within each worker, revisions only increase."""
 
     def __init__(self) -> None:
         self._latest = 0
@@ -52,7 +52,7 @@ class Revisions:
     def revision(self, checksum: str, current: int) -> int:
         """Return the revision of a policy for a worker that serves the revision `current`.
 
-        A policy that this worker serves, or another one loaded first, keeps its revision; a policy
+        A policy served by this worker, or just loaded by another one, keeps its revision; a policy
         that returns gets a new one. A starting worker (0) may be the first to load a policy.
         """
         known = self._by_checksum.get(checksum, 0)
@@ -64,7 +64,7 @@ class Revisions:
 
 
 class Supervisor:
-    """Starts, replaces and stops the workers of one service."""
+    """The supervisor of a service's workers."""
 
     def __init__(
         self,
@@ -79,9 +79,9 @@ class Supervisor:
 
         Args:
             settings: The settings at startup.
-            content: The contents of their file, if any.
-            announce: Called with the lines to print once all workers serve.
-            read_settings: Reads the settings and their file again.
+            content: The contents of the settings file, if any.
+            announce: Called with the lines to print once all workers are serving.
+            read_settings: Rereads the settings and their file.
             notifier: Reports the state of the service to systemd.
         """
         self._settings = settings
@@ -96,9 +96,9 @@ class Supervisor:
         self._workers: dict[int, WorkerProcess] = {}
         self._ports: tuple[int, ...] = ()
         self.all_served = False
-        """Whether all workers have served at some point."""
+        """Whether all workers have been serving at the same time."""
         self.stop = asyncio.Event()
-        """Set once the workers are draining or have ended."""
+        """Set once the workers are draining or have exited."""
         self._reload = asyncio.Event()
         self.replaced = {"ended": 0, "silent": 0}
         """The number of replaced workers, by reason."""
@@ -118,12 +118,12 @@ class Supervisor:
 
         Raises:
             CannotListen: An address is unusable.
-            WorkerError: A worker ended before all workers served.
+            WorkerError: A worker exited before all workers were serving.
         """
         with contextlib.ExitStack() as stack:
             for listener in self._settings.listen:
                 address = listener.parsed
-                # Fails if another server, which may have another policy, listens there.
+                # Fails if another server, possibly with a different policy, listens there.
                 reserved = stack.enter_context(reserve_tcp(address.host, address.port))
                 self._ports += (int(reserved.getsockname()[1]),)
             handle_signals(self.stop, self._reload, self._kill)
@@ -138,7 +138,7 @@ class Supervisor:
                 await asyncio.wait({stopping, *running}, return_when=asyncio.FIRST_COMPLETED)
                 for task in running:
                     if task.done():
-                        await task  # raises why the start failed
+                        await task  # raises the startup error
             finally:
                 self.stop.set()
                 self._notifier.stopping()
@@ -151,7 +151,9 @@ class Supervisor:
     async def ask_all(
         self, name: str, *, seconds: float, starting: bool = False
     ) -> dict[int, Any | ChannelError]:
-        """Return the answers, or errors, of all serving (or `starting`) workers to a request."""
+        """Send a request to all serving workers (or also `starting` ones); return their responses
+        or errors by index.
+        """
         workers = [worker for worker in self.workers if starting or worker.ready.is_set()]
         answers = await asyncio.gather(
             *(worker.ask(name, seconds=seconds) for worker in workers), return_exceptions=True
@@ -159,7 +161,7 @@ class Supervisor:
         return {worker.index: each for worker, each in zip(workers, answers, strict=True)}
 
     async def _keep_running(self, index: int) -> None:
-        """Run a worker, and replace it whenever it ends, until the supervisor stops."""
+        """Run a worker, and replace it whenever it exits, until the supervisor stops."""
         pause = 0.0
         while not self.stop.is_set():
             begin = time.monotonic()
@@ -182,7 +184,7 @@ class Supervisor:
                     await self.stop.wait()
 
     async def _run_once(self, index: int) -> tuple[int, str, str]:
-        """Run a worker. Return its exit status, its failure, and the reason for its replacement."""
+        """Run a worker. Return its exit status, its failure, and the reason to replace it."""
 
         async def on_broadcast(value: Any) -> list[str]:
             return await self._broadcast(worker, value)
@@ -208,7 +210,7 @@ class Supervisor:
         await worker.ready.wait()
         _LOG.info("a worker is serving", extra={"index": worker.index, "pid": worker.pid})
         if self._reloaded:
-            # Makes it log the changes that need a restart.
+            # Make it log the changes that require a restart.
             with contextlib.suppress(ChannelError):
                 await worker.ask("reload", seconds=RELOAD_TIMEOUT)
         if self.all_served or len(self._workers) < self._settings.workers:
@@ -222,8 +224,9 @@ class Supervisor:
         return self._revisions.revision(str(value["checksum"]), int(value["current"]))
 
     async def _broadcast(self, sender: WorkerProcess, value: Any) -> list[str]:
-        """Call an RPC method in all other workers. The answer of a worker that has ended is empty:
-        its successor starts from scratch. Raises ChannelError if a worker does not confirm.
+        """Call an RPC method in all other workers. The response is empty for a worker that has
+        exited, because its successor starts from scratch. Raises ChannelError if a worker does not
+        confirm.
         """
         others = [worker for worker in self.workers if worker is not sender]
         answers = await asyncio.gather(
@@ -246,7 +249,7 @@ class Supervisor:
             settings, content = await self._reader.read()
             self._settings = with_changes(self._settings, settings)
             self._current_content = content
-        # A starting worker may already be listening, with the settings from before this reload.
+        # A starting worker may already be listening with the old settings.
         answers = await self.ask_all("reload", seconds=RELOAD_TIMEOUT, starting=True)
         for index, answer in answers.items():
             if isinstance(answer, ChannelError):

@@ -1,4 +1,4 @@
-"""The worker's end of the channel, and the RPCs that a worker broadcasts to all others."""
+"""The worker's end of the channel, and RPCs broadcast to all workers."""
 
 import asyncio
 import base64
@@ -16,17 +16,17 @@ from queuegate_server.sync.session import CLOCK_MARGIN, LEASE
 
 _LOG = logging.getLogger("queuegate_server.supervisor")
 SUPERVISOR_TIMEOUT: Final = 5.0
-"""The seconds in which the supervisor answers requests that do not involve other workers."""
+"""The supervisor's response timeout for requests that do not involve other workers, in seconds."""
 ENDED_WORKER: Final = "callers of a worker that has exited"
 
 Method = Callable[[bytes], Awaitable[bytes]]
-"""An RPC method: a serialized request to a serialized response."""
+"""An RPC method on serialized messages."""
 Merge = Callable[[bytes, bytes, list[bytes]], Awaitable[bytes]]
-"""Takes the request, the worker's own response and the responses of the others."""
+"""Merges the worker's own response and the others' responses, given the request first."""
 
 
 class WorkerClient:
-    """A worker's client of its supervisor."""
+    """A worker's client for its supervisor."""
 
     def __init__(self, spec: WorkerSpec) -> None:
         self.spec = spec
@@ -48,8 +48,12 @@ class WorkerClient:
         metrics: Callable[[], str],
         readiness: Callable[[], Mapping[str, Any]],
     ) -> None:
-        """Connect to the supervisor, and start answering its requests: reload the configuration,
-        and return the metrics of this worker, as text for Prometheus, and its readiness, as JSON.
+        """Connect to the supervisor and start handling its requests.
+
+        Args:
+            reload: Reloads the configuration.
+            metrics: Returns this worker's metrics in the Prometheus text format.
+            readiness: Returns this worker's readiness as JSON.
         """
         self._handlers |= {
             "metrics": _answer_with(metrics),
@@ -59,14 +63,14 @@ class WorkerClient:
         await self._channel.open(self.spec.channel.dup())
 
     async def ready(self, lines: list[str]) -> None:
-        """Report that this worker serves, with the lines to print once all workers serve."""
+        """Report that this worker is serving, with the lines to print once all workers are."""
         try:
             await self._channel.ask("ready", lines, seconds=SUPERVISOR_TIMEOUT)
         except ChannelError:
             self.stopping.set()
 
     async def revision(self, checksum: str, current: int) -> int:
-        """Return the revision that a policy has in all workers."""
+        """Return the revision of a policy, which is the same in all workers."""
         try:
             value = {"checksum": checksum, "current": current}
             return int(await self._channel.ask("revision", value, seconds=SUPERVISOR_TIMEOUT))
@@ -75,21 +79,21 @@ class WorkerClient:
             return current + 1
 
     def broadcast(self, name: str, method: Method, merge: Merge, *, timeout: float) -> Method:
-        """Return an RPC method that runs in all workers, and raises NotConfirmed if one fails.
+        """Return an RPC method that runs in all workers and raises NotConfirmed if one fails.
 
         Args:
             name: The name of the method.
             method: Runs the method in this worker.
-            merge: Combines the responses of this worker and the others, which are empty for workers
-                that have ended or do not serve yet.
-            timeout: The seconds in which the other workers must respond.
+            merge: Combines the responses, which are empty for workers that have exited or are not
+                serving yet.
+            timeout: The response timeout of the other workers, in seconds.
         """
         self._methods[name] = method
 
         async def broadcasting(request: bytes) -> bytes:
             value = {"method": name, "data": base64.b64encode(request).decode(), "seconds": timeout}
-            # Concurrently, and even if the caller disconnects. The supervisor itself gives up after
-            # `timeout`.
+            # Run concurrently, even if the caller disconnects. The supervisor itself times out
+            # after `timeout`.
             asking = asyncio.create_task(
                 self._channel.ask("broadcast", value, seconds=timeout + SUPERVISOR_TIMEOUT)
             )
@@ -105,7 +109,7 @@ class WorkerClient:
         return broadcasting
 
     def broadcast_methods(self, servicer: object) -> object:
-        """Return a servicer whose methods run in all workers where necessary."""
+        """Return a servicer with the methods in _BROADCAST broadcast to all workers."""
         methods = {
             name: self.broadcast(name, getattr(servicer, name), merge, timeout=timeout)
             for name, (merge, timeout) in _BROADCAST.items()
@@ -116,17 +120,17 @@ class WorkerClient:
     def _asked(self, asking: "asyncio.Task[Any]") -> None:
         self._asking.discard(asking)
         if not asking.cancelled():
-            asking.exception()  # the callers waiting for it get it as well
+            asking.exception()  # mark as retrieved: the caller may be gone
 
     def close(self) -> None:
-        """Close the channel. The supervisor then waits for the process to end."""
+        """Close the channel. The supervisor then waits for the process to exit."""
         self._channel.close()
 
     async def _on_call(self, value: Any) -> str:
         try:
             response = await self._methods[value["method"]](base64.b64decode(value["data"]))
         except NotReady:
-            return ""  # there is nothing to invalidate or reload yet
+            return ""  # nothing to invalidate or reload yet
         except Exception as error:
             raise ChannelError(f"{type(error).__name__}: {error}") from error
         return base64.b64encode(response).decode()
@@ -176,7 +180,7 @@ async def _same_policy(request: bytes, own: bytes, others: list[bytes]) -> bytes
 
 
 async def _wait_for_ended(others: list[bytes]) -> list[str]:
-    """Wait until all leases granted by workers that no longer run have expired."""
+    """Wait until all leases granted by workers that have exited have expired."""
     if all(others):
         return []
     await asyncio.sleep(LEASE + CLOCK_MARGIN)
@@ -187,5 +191,5 @@ _BROADCAST: Final = {
     "InvalidateUserGroups": (_sum_dropped, 10.0),
     "ReloadPolicy": (_same_policy, 60.0),
 }
-"""RPC methods that run in all workers: how to merge responses, and the others' timeout in seconds.
-"""
+"""RPC methods that run in all workers, each with a merge function and the others' timeout in
+seconds."""
