@@ -1,1 +1,1 @@
-"""The configuration of the process: from a file, the environment and the command line."""
+"""The settings of the process, from a file, the environment and the command line."""

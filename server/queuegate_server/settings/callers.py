@@ -1,4 +1,4 @@
-"""Callers: how they are identified, and which calls they may make."""
+"""Callers: their identities and rights."""
 
 import re
 from collections.abc import Mapping
@@ -12,7 +12,7 @@ from queuegate_server.settings.listeners import FilePath
 
 MAX_NAME_LENGTH: Final = 256
 CERTIFICATE_NAMES: Final = ("spiffe:", "uri:", "dns:", "cn:", "subject:")
-"""The prefixes of names in a certificate, in lookup order."""
+"""The prefixes of certificate names, in lookup order."""
 _FORMS: Final = {
     # https://github.com/spiffe/spiffe/blob/main/standards/SPIFFE-ID.md
     "spiffe:": (
@@ -27,31 +27,31 @@ _FORMS: Final = {
         re.compile(r"dns:[A-Za-z0-9_]([-A-Za-z0-9_.]*[A-Za-z0-9_])?"),
         "a DNS name: write it without a scheme, port, path or final dot: dns:ci.example.org",
     ),
-    # As `openssl x509 -subject -nameopt RFC2253` prints it, not with slashes or `CN = ci, O = …`.
+    # As printed by `openssl x509 -subject -nameopt RFC2253`, not `/CN=ci` or `CN = ci, O = …`.
     "subject:": (
         re.compile(r"subject:[A-Za-z0-9.]+=(?! )(?:[^,\\]|\\.|,(?! ))*"),
         "a subject of RFC 2253: write subject:CN=ci,O=Example, without spaces after commas",
     ),
 }
-"""Patterns of names by kind, and the fault of names that do not match. CNs can be anything."""
+"""Patterns of names by prefix, and the correct form for the error. A CN can be anything."""
 TOKEN_NAME: Final = r"^[A-Za-z0-9][-A-Za-z0-9_.]{0,63}$"  # noqa: S105 - a pattern
 
 
 class Role(StrEnum):
-    """A set of calls that a caller may make."""
+    """A set of permitted calls."""
 
     CHECK = "check"
-    """Ask for decisions."""
+    """Request decisions."""
     READ = "read"
     """Explain decisions, list queues, resolve groups, read and validate policies."""
     ADMIN = "admin"
     """Invalidate groups and reload the policy."""
     SYNC = "sync"
-    """Get the policy and groups, to decide without the server."""
+    """Fetch the policy and groups to decide without the server."""
 
 
 def _roles(value: object) -> object:
-    """Split `a,b`, as an environment variable lists roles."""
+    """Split `a,b`, the form of a list in an environment variable."""
     if isinstance(value, str):
         return [part.strip() for part in value.split(",") if part.strip()]
     return value
@@ -64,10 +64,10 @@ class Rights(Section):
     """The rights of a caller."""
 
     roles: Roles = ()
-    """check, read, admin, sync; none of them includes another."""
+    """check, read, admin, sync; none includes another."""
     assert_groups: bool = False
-    """Whether groups in the caller's requests are used as they are. If not, they are ignored and
-    the user's groups are resolved."""
+    """Whether to use the groups in the caller's requests. If not, they are ignored and the user's
+    groups are resolved."""
 
 
 class LocalRights(Rights):
@@ -76,14 +76,14 @@ class LocalRights(Rights):
     roles: Roles = (Role.CHECK, Role.READ, Role.SYNC)
     """check, read, admin, sync."""
     assert_groups: bool = True
-    """Whether groups in requests are used."""
+    """Whether to use the groups in requests."""
 
 
 def certificate_name(name: str) -> str:
-    """Return the name of a certificate; a DNS name in lower case.
+    """Validate a certificate name, and return it with DNS names in lower case.
 
     Raises:
-        ValueError: No certificate can have the name.
+        ValueError: No certificate can have this name.
     """
     kind = next((kind for kind in CERTIFICATE_NAMES if name.startswith(kind)), "")
     text = name.removeprefix(kind)
@@ -110,7 +110,7 @@ def certificate_name(name: str) -> str:
 
 
 def _unique(named: Mapping[str, Rights]) -> Mapping[str, Rights]:
-    """Return names with DNS names in lower case. Raises ValueError if one is listed twice."""
+    """Return the names with DNS names in lower case. Raises ValueError for duplicates."""
     canonical: dict[str, Rights] = {}
     for name, rights in named.items():
         key = certificate_name(name)
@@ -121,12 +121,12 @@ def _unique(named: Mapping[str, Rights]) -> Mapping[str, Rights]:
 
 
 class Callers(Section):
-    """The rights of all callers. Unlisted callers may only use the health service."""
+    """The rights of all callers. Unlisted callers may use only the health service."""
 
     loopback: LocalRights = LocalRights()
-    """Callers over TCP from this machine, without a credential."""
+    """Callers over TCP from this machine without credentials."""
     unix: LocalRights = LocalRights()
-    """Callers over a Unix socket; its file mode admits them."""
+    """Callers over a Unix socket, whose file mode controls access."""
     certificates: Annotated[
         Mapping[Annotated[str, check_with(certificate_name)], Rights], AfterValidator(_unique)
     ] = Field(default_factory=dict)
@@ -134,7 +134,7 @@ class Callers(Section):
     token_file: FilePath | None = None
     """Names and SHA-256 hashes of bearer tokens, as printed by `queuegate-server token`."""
     tokens: Mapping[Annotated[str, Field(pattern=TOKEN_NAME)], Rights] = Field(default_factory=dict)
-    """Callers by the name of the token that they send."""
+    """Callers by the name of their token."""
 
     @model_validator(mode="after")
     def _tokens_have_a_file(self) -> "Callers":

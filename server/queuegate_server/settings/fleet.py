@@ -33,17 +33,17 @@ StoreKind = Literal["single", "sentinel", "cluster"]
 
 
 class StoreAddress(NamedTuple):
-    """The location of Redis or Valkey."""
+    """The address of Redis or Valkey."""
 
     kind: StoreKind
-    """A single server, sentinels that name it, or a cluster."""
+    """A single server, sentinels that locate it, or a cluster."""
     tls: bool
     hosts: tuple[HostPort, ...] = ()
     """The server, the sentinels, or some nodes of the cluster."""
     path: str = ""
     """The Unix socket, used instead of hosts."""
     service: str = ""
-    """The name by which sentinels know the server."""
+    """The name of the server in the sentinels' configuration."""
     database: int = 0
 
 
@@ -117,21 +117,21 @@ class Fleet(Section):
 
     url: Annotated[str, check_with(parse_store_url)] | None = None
     """Redis or Valkey: redis://host:port/database, rediss://… (TLS), unix:///path,
-    redis+sentinel://host:port,host:port/SERVICE, redis+cluster://host:port,host:port. Unset: the
-    server belongs to no fleet."""
+    redis+sentinel://host:port,host:port/SERVICE, redis+cluster://host:port,host:port. If unset, the
+    server is not part of a fleet."""
     secret_file: SecretFile | None = None
     """The secret that authenticates values in Redis: at least 32 bytes, the same on all replicas.
     Required with `url`."""
     prefix: Annotated[str, Field(pattern=r"^[A-Za-z0-9][-A-Za-z0-9_.]{0,63}$")] = "queuegate"
-    """The prefix of all keys. Each fleet on the same Redis needs its own."""
+    """The prefix of all keys, which must be unique among the fleets on the same Redis."""
     replica: Annotated[str, Field(pattern=r"^[A-Za-z0-9][-A-Za-z0-9_.]{0,252}$")] | None = None
     """A human-readable name for this replica. Default: the host name."""
     read_timeout: Annotated[Duration, Field(ge=0.001, le=10)] = 0.010
-    """How long a caller waits for shared groups before the resolver is asked instead."""
+    """How long a lookup waits for shared groups before it falls back to the resolver."""
     username: Annotated[str, Field(min_length=1)] | None = None
     """The Redis ACL user; requires password_file."""
     password_file: ReadableFile | None = None
-    """The password; the file is read again for every connection."""
+    """The password file, which is read for every connection."""
     sentinel_password_file: ReadableFile | None = None
     """The password of the sentinels, if they require one."""
     ca_file: CertificateFile | None = None
@@ -167,12 +167,12 @@ class Fleet(Section):
 
     @property
     def is_on(self) -> bool:
-        """Whether this server belongs to a fleet."""
+        """Whether this server is part of a fleet."""
         return self.url is not None
 
     @property
     def address(self) -> StoreAddress:
-        """The location of Redis or Valkey. `url` must be set."""
+        """The address of Redis or Valkey. `url` must be set."""
         return parse_store_url(self.url or "")
 
     @property
@@ -186,12 +186,9 @@ class Fleet(Section):
         files = (self.secret_file, self.password_file, self.sentinel_password_file, self.key_file)
         return tuple(file for file in files if file is not None)
 
-    # Read at each use and not watched: a new connection uses the current contents.
-
     def secret(self) -> bytes:
-        """Return the secret of the fleet. Blocks. Raises OSError, or ValueError if it is
-        unsuitable.
-        """
+        """Read the fleet's secret. Blocks. Raises OSError, or ValueError if it is unsuitable."""
+        # Not cached or watched, so that new connections use the current contents.
         if self.secret_file is None:
             raise ValueError("secret_file is not set")
         secret = read_regular(self.secret_file, MIB)

@@ -1,7 +1,7 @@
-"""The addresses that the server listens on, and the protection of each.
+"""The addresses to listen on, and the protection of each.
 
-gRPC accepts nearly any text as an address, and reports a malformed one with a RuntimeError and a
-line on stderr. Addresses are therefore validated before gRPC sees them.
+Addresses are validated here because gRPC accepts nearly any text, and reports a malformed address
+with a RuntimeError and a line on stderr.
 """
 
 import ipaddress
@@ -49,11 +49,11 @@ class ListenAddress:
 
     @property
     def is_wildcard(self) -> bool:
-        """Whether it stands for all addresses of this machine."""
+        """Whether the address means all interfaces of this machine."""
         return self.host in {"0.0.0.0", "::"}  # noqa: S104 - compared, not bound
 
     def at_port(self, port: int) -> str:
-        """Return the address as text, with the bound port."""
+        """Return the address as text with the bound port."""
         if self.path:
             return f"unix:{self.path}"
         return f"[{self.host}]:{port}" if ":" in self.host else f"{self.host}:{port}"
@@ -81,7 +81,7 @@ def parse_address(text: str) -> ListenAddress:
                 f"the path of a Unix socket is longer than {MAX_SOCKET_PATH_BYTES} bytes"
             )
         if "," in path or "\0" in path:
-            # gRPC ends the address at a comma, even if encoded.
+            # gRPC truncates the address at a comma, even an encoded one.
             raise MalformedAddress("the path of a Unix socket must not contain a comma or NUL")
         return ListenAddress(text, path=path)
     host, colon, port_text = text.rpartition(":")
@@ -98,7 +98,7 @@ def parse_address(text: str) -> ListenAddress:
 
 
 def parse_host_port(text: str) -> HostPort:
-    """Parse `host:port` or `[ipv6]:port` of an HTTP port. Raises MalformedAddress."""
+    """Parse the address of an HTTP port: `host:port` or `[ipv6]:port`. Raises MalformedAddress."""
     host, colon, port = text.rpartition(":")
     if not colon or not _is_host(host):
         raise MalformedAddress("not an address: write host:port or [ipv6]:port")
@@ -144,7 +144,7 @@ FilePath = Annotated[Path, BeforeValidator(file_path)]
 
 
 def _account(value: object) -> object:
-    """Convert a number to text, as an environment variable would hold it."""
+    """Convert a number to text, as in an environment variable."""
     return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
 
 
@@ -152,10 +152,10 @@ Account = Annotated[str, BeforeValidator(_account), Field(pattern=r"^[A-Za-z0-9_
 
 
 class ListenerTls(Section):
-    """The certificate of a listener. The files are in PEM format, and reloaded when they change."""
+    """A listener's certificate, in PEM format. The files are reloaded when they change."""
 
     certificate_file: FilePath
-    """The server's certificate and its chain."""
+    """The server's certificate and chain."""
     key_file: FilePath
     """The certificate's private key, without a passphrase."""
     client_ca_file: FilePath | None = None
@@ -175,9 +175,9 @@ class Listener(Section):
     mode: FileMode | None = None
     """For a Unix socket: its file mode. Default: unix_socket_mode."""
     owner: Account | None = None
-    """For a Unix socket: the user that owns it, by name or number."""
+    """For a Unix socket: its owner, by name or number."""
     group: Account | None = None
-    """For a Unix socket: its group."""
+    """For a Unix socket: its group, by name or number."""
 
     @property
     def parsed(self) -> ListenAddress:
@@ -211,7 +211,7 @@ def _listener(value: object) -> object:
 
 
 def _listeners(value: object) -> object:
-    """Split `a,b`, as an environment variable lists addresses."""
+    """Split `a,b`, the form of a list in an environment variable."""
     if isinstance(value, str):
         return [part.strip() for part in value.split(",")]
     return [value] if isinstance(value, dict) else value

@@ -1,4 +1,4 @@
-"""Loads the settings from all sources, and reports all errors at once.
+"""Loads the settings from all sources and reports all errors at once.
 
 Command-line options override environment variables, which override the file.
 """
@@ -37,7 +37,7 @@ from queuegate_server.settings.source_map import (
 )
 
 MAX_BYTES: Final = 4 * MIB
-"""The maximum size of the file. A message to a worker holds it twice."""
+"""The maximum size of the file. A message to a worker contains it twice."""
 PREFIX: Final = "QUEUEGATE_"
 NESTING: Final = "__"
 
@@ -52,17 +52,17 @@ _CLIENT_VARIABLES: Final = frozenset(
         "QUEUEGATE_TOKEN_FILE",
     }
 )
-"""Variables for the client and the command line, which are not settings."""
+"""Variables of the client and the command line, which are not settings."""
 
-# Kubernetes adds variables for each service of the namespace to every pod. The variables of a
-# service named queuegate or queuegate-… start with our prefix.
+# Kubernetes sets variables in every pod for each service in its namespace. Those of a service named
+# queuegate or queuegate-… start with our prefix.
 _SERVICE_LINK: Final = re.compile(
     r"QUEUEGATE_(?:[A-Z0-9_]+_)?"
     r"(?:SERVICE_HOST|SERVICE_PORT(?:_[A-Z0-9_]+)?|PORT(?:_[0-9]+_(?:TCP|UDP|SCTP)(?:_[A-Z]+)?)?)"
 )
 
 _BRACKETS_AND_QUOTES: Final = ("[", "{", '"', "'")
-"""Values that start with one of these are YAML. All others are plain text."""
+"""Values that start with one of these are YAML; all others are plain text."""
 _YAML_REMEDY: Final = "write [a, b] for a list, {key: value} for a section, 'text' for a string"
 _IPV6_ADDRESS: Final = re.compile(r"\[[0-9A-Fa-f:.]+\]:")
 
@@ -71,7 +71,7 @@ class SettingsError(Exception):
     """Raised for invalid settings."""
 
     def __init__(self, diagnostics: Iterable[Diagnostic]) -> None:
-        """Sort the diagnostics by position, without duplicates."""
+        """Sort the diagnostics by position and drop duplicates."""
         self.diagnostics = tuple(sort_diagnostics(dict.fromkeys(diagnostics)))
         super().__init__("\n".join(str(diagnostic) for diagnostic in self.diagnostics))
 
@@ -87,7 +87,7 @@ def load_settings(
     Args:
         file: A YAML file. It must be a regular file: a pipe cannot be read again on reload.
         variables: The environment. Variables named `QUEUEGATE_…` are settings.
-        options: `key=value` texts with dots in the key, and the values of other options.
+        options: `key=value` texts, with dots in the key, and the values of other options.
         content: The contents of the file, if already read.
 
     Raises:
@@ -103,7 +103,7 @@ def load_with_origins(
     content: bytes | None = None,
     absent_files: set[Path] | None = None,
 ) -> tuple[Settings, SourceMap]:
-    """Return the settings and the origin of each value; otherwise like `load_settings`.
+    """Return the settings and the origin of each value. See `load_settings`.
 
     With `absent_files`, files that do not exist are added to it instead of being errors.
     """
@@ -173,7 +173,7 @@ def _read(file: Path | None, content: bytes | None) -> YamlDocument:
 
 
 def _without_nulls(tree: dict[str, Any], above: str = "") -> dict[str, Any]:
-    """Drop keys without a value, except resolvers, which may have only defaults."""
+    """Drop keys without a value, except resolvers, which may consist of defaults."""
     return {
         key: _without_nulls(value, key) if isinstance(value, dict) else value
         for key, value in tree.items()
@@ -182,7 +182,7 @@ def _without_nulls(tree: dict[str, Any], above: str = "") -> dict[str, Any]:
 
 
 def _wrong_names(tree: dict[str, Any], source_map: SourceMap) -> Iterable[Diagnostic]:
-    """Yield a diagnostic for each resolver name that does not exist or is not allowed there."""
+    """Yield a diagnostic for each reference to a resolver that is missing or not allowed there."""
     resolvers, partitions = tree.get("resolvers", {}), tree.get("partitions", {})
     if not isinstance(resolvers, dict) or not isinstance(partitions, dict):
         return
@@ -201,7 +201,7 @@ def _wrong_names(tree: dict[str, Any], source_map: SourceMap) -> Iterable[Diagno
 def _resolver_names(
     resolvers: dict[str, Any], partitions: dict[str, Any]
 ) -> Iterator[tuple[Location, object]]:
-    """Yield the resolvers that chains and partitions name, with their locations."""
+    """Yield the references to resolvers in chains and partitions, with their locations."""
     for chain, settings in resolvers.items():
         members = settings.get("resolvers") if _is_chain(settings) else None
         for position, name in enumerate(members if isinstance(members, list) else ()):
@@ -218,10 +218,10 @@ def _is_chain(settings: object) -> bool:
 def from_environment(
     variables: Mapping[str, str], top_level: Iterable[str], tree: Mapping[str, Any]
 ) -> Iterator[Override | Diagnostic]:
-    """Yield the settings among the variables, sorted by name.
+    """Yield the settings in the environment, sorted by name.
 
-    `QUEUEGATE_DRAIN__GRACE` sets `drain.grace`. Names present in the file match in any case; all
-    others are in lower case.
+    `QUEUEGATE_DRAIN__GRACE` sets `drain.grace`. Keys present in the file match in any case; all
+    others become lower case.
     """
     top_level = set(top_level)
     for name in sorted(variables):
@@ -235,7 +235,7 @@ def from_environment(
 
 
 def from_options(options: Iterable[str | Override]) -> Iterator[Override | Diagnostic]:
-    """Yield the settings given as options such as `--set key=value`, in order."""
+    """Yield the settings in options such as `--set key=value`, in order."""
     for option in options:
         if isinstance(option, Override):
             yield option
@@ -251,9 +251,9 @@ def from_options(options: Iterable[str | Override]) -> Iterator[Override | Diagn
 
 
 def _override(origin: str, path: KeyPath, text: str) -> Override | Diagnostic:
-    """Return the value of a text. Lists, mappings and quoted texts are parsed as YAML.
+    """Return an override parsed from text. Lists, mappings and quoted strings are YAML.
 
-    Everything else stays text, as in the file, and is converted by the model.
+    All other text is left to the model to convert, as in the file.
     """
     if not text.startswith(_BRACKETS_AND_QUOTES) or _IPV6_ADDRESS.match(text):
         return Override(origin, path, text)
@@ -283,7 +283,7 @@ def _spelled_as_in(tree: object, keys: list[str]) -> KeyPath:
 
 
 def _remedy(name: str, top_level: set[str]) -> str:
-    """Suggest a variable. The most frequent mistake is one underscore instead of two."""
+    """Suggest a variable. The most common mistake is one underscore instead of two."""
     words = name.removeprefix(PREFIX).lower()
     for key in sorted(top_level):
         if words.startswith(f"{key}_") and not words.startswith(f"{key}{NESTING}"):

@@ -1,6 +1,6 @@
 """The settings of the process: keys, bounds and defaults.
 
-Everything is frozen and unknown keys are rejected. Durations are in seconds, sizes in bytes.
+Sections are frozen and reject unknown keys. Durations are in seconds, sizes in bytes.
 """
 
 from collections.abc import Mapping
@@ -29,7 +29,7 @@ from queuegate_server.settings.observability import Audit, Console, Log, Ops, Tr
 
 
 def _partition_name(name: str) -> str:
-    """Return the canonical spelling, since YuniKorn accepts `default` in any case."""
+    """Return the canonical spelling: YuniKorn accepts `default` in any case."""
     if not name or name.startswith("["):
         raise ValueError(
             f"{name or '(empty)'} is not a partition name: write it as in the policy, without `[…]`"
@@ -53,13 +53,13 @@ class PolicySource(Section):
     """The source of a policy."""
 
     format: Literal["yunikorn", "fair-scheduler", "capacity-scheduler"] | None = None
-    """The format of the file: YuniKorn's queues.yaml, or the file of one of YARN's schedulers. If
-    unset, the format is detected from the content."""
+    """The file's format: YuniKorn's queues.yaml, or the file of a YARN scheduler. If unset, it is
+    detected from the content."""
     path: FilePath | None = None
     """The file; a relative path is relative to the working directory. If unset, a small embedded
     policy is served."""
     partition: Annotated[str, AfterValidator(_partition_name)] = DEFAULT_PARTITION
-    """The partition that the queues of a YARN cluster belong to; YuniKorn's file names its own."""
+    """The partition for the queues of a YARN cluster; a YuniKorn file names its own."""
     yarn_site: FilePath | None = None
     """The ResourceManager's yarn-site.xml, for yarn.acl.enable, yarn.admin.acl and the keys that
     apply in addition to capacity-scheduler.xml. If unset, ACLs are enforced and the cluster has no
@@ -74,8 +74,8 @@ class PolicySource(Section):
     defaults: FilePath | None = None
     """The folder where yunikorn-defaults is mounted; yunikorn-configs overrides its keys."""
     group: Annotated[str, Field(pattern=r"^[-._a-zA-Z0-9]+$")] | None = None
-    """The key GROUP.yaml holds the queues. If unset, the ConfigMaps' key service.policyGroup names
-    the group; the default is queues."""
+    """The policy group, whose queues are in the key GROUP.yaml. If unset, the ConfigMaps' key
+    service.policyGroup names it; the default is queues."""
 
     @model_validator(mode="after")
     def _one_source(self) -> Self:
@@ -104,7 +104,7 @@ class PolicySource(Section):
 
     @property
     def is_set(self) -> bool:
-        """Whether a source is named."""
+        """Whether the source is configured."""
         return bool(self.path or self.configs or self.defaults)
 
 
@@ -112,16 +112,17 @@ class PartitionSettings(Section):
     """Settings of one partition."""
 
     resolver: str | None = None
-    """The name of one of `resolvers`. Default: the policy's usergroupresolver."""
+    """The name of an entry in `resolvers`. Default: the policy's usergroupresolver."""
     cache: CacheOptions = CacheOptions()
     acl_names: AclNames = AclNames.YUNIKORN
-    """Which names an ACL of YuniKorn may list: those that YuniKorn accepts; (extended) also service
-    accounts and groups with dots; (any) all names without spaces, commas or control characters."""
+    """Which names a YuniKorn ACL may list. `yunikorn`: those that YuniKorn accepts; `extended`:
+    also service accounts and groups with dots; `any`: all names without spaces, commas or control
+    characters."""
     semantics: Semantics = Semantics.DOCUMENTED
     """For YARN: which semantics apply where its documentation and Hadoop's code differ."""
     trust_provided_groups: bool = True
-    """Whether groups in a request are used as they are; if not, they are ignored and the user's
-    groups are resolved."""
+    """Whether to use the groups in a request. If not, they are ignored and the user's groups are
+    resolved."""
 
 
 RESOLVER_TYPE: Final = "type"
@@ -130,7 +131,7 @@ RESOLVER_TYPE: Final = "type"
 def _configured_resolver(value: object, info: ValidationInfo) -> object:
     """Validate a resolver with the options model of its `type`.
 
-    Errors carry the location of the option, as in any other section.
+    Errors include the option's location, as in any other section.
     """
     if isinstance(value, ConfiguredResolver):
         return value
@@ -150,8 +151,8 @@ def _configured_resolver(value: object, info: ValidationInfo) -> object:
 
 
 def _error_at(key: tuple[str, ...], message: str, code: str = "value_error") -> ValidationError:
-    """Return an error about a key below the section that a validator checks."""
-    # Braces in the text are not placeholders.
+    """Return an error about a key in the section being validated."""
+    # As a value, since braces in the message itself would be placeholders.
     error = PydanticCustomError(code, "{message}", {"message": message})
     details = InitErrorDetails(type=error, loc=key, input=None)
     return ValidationError.from_exception_data("settings", [details])
@@ -166,25 +167,25 @@ def _with_paths(sources: tuple[PolicySource, ...]) -> tuple[PolicySource, ...]:
 
 
 class Settings(Section):
-    """All settings. They are usually kept in a file called queuegate.yaml."""
+    """All settings, usually kept in a file called queuegate.yaml."""
 
     listen: ListenerList = DEFAULT_LISTENERS
-    """Addresses, and how each of them is protected."""
+    """The addresses to listen on, and the protection of each."""
     unix_socket_mode: FileMode = 0o660
     """The default file mode of Unix sockets, in octal."""
     callers: Callers = Callers()
     reflection: bool = True
-    """Whether gRPC reflection is served to callers with the role read."""
+    """Whether to serve gRPC reflection to callers with the role read."""
     transport: Annotated[Literal["grpcio", "native", "auto"], BeforeValidator(lower)] = "grpcio"
-    """The gRPC transport: grpcio; native, several times as fast, for one TCP address on loopback;
-    auto, native where it is installed and supports all settings."""
+    """The gRPC transport: grpcio; native, several times as fast, for a single TCP address on
+    loopback; auto, which is native if that is installed and supports all settings."""
     policy: PolicySource = PolicySource()
     policies: Annotated[tuple[PolicySource, ...], AfterValidator(_with_paths)] = ()
     """Several policies, each with its own partitions, instead of `policy`."""
     resolvers: Mapping[
         str, Annotated[ConfiguredResolver, BeforeValidator(_configured_resolver)]
     ] = Field(default_factory=dict)
-    """Sources of groups, by a name of your choice."""
+    """Sources of groups, by names of your choice."""
     partitions: Annotated[Mapping[str, PartitionSettings], AfterValidator(_partition_names)] = (
         Field(default_factory=dict)
     )
@@ -192,10 +193,9 @@ class Settings(Section):
     limits: Limits = Limits()
     drain: Drain = Drain()
     workers: int = Field(1, ge=1, le=64)
-    """How many processes serve on the same TCP ports; more than 1 run under a supervisor process.
-    """
+    """The number of processes that share the TCP ports; more than 1 run under a supervisor."""
     worker_timeout: Annotated[Duration, Field(ge=1, le=3600)] = 30.0
-    """A worker that does not answer the supervisor for this long is killed and replaced."""
+    """A worker that does not respond to the supervisor for this long is killed and replaced."""
     log: Log = Log()
     ops: Ops = Ops()
     console: Console = Console()

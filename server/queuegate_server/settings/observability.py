@@ -1,4 +1,4 @@
-"""Settings of the log, the operations port, tracing and the audit log."""
+"""Settings of the log, the operations port, the console, tracing and the audit log."""
 
 from importlib.util import find_spec
 from pathlib import Path
@@ -16,7 +16,7 @@ from queuegate_server.settings.listeners import (
 )
 
 STDOUT: Final = Path("-")
-"""Stands for the standard output of the process."""
+"""The standard output of the process."""
 
 
 def lower(value: object) -> object:
@@ -49,12 +49,10 @@ class Log(Section):
 
 
 class OpsTls(ListenerTls):
-    """The certificate of the operations port. The files are in PEM format, and reloaded when they
-    change.
-    """
+    """The operations port's certificate, in PEM format. The files are reloaded when they change."""
 
     client_ca_file: FilePath | None = None
-    """The certificate authorities of callers of the console, who may present a certificate. Probes
+    """The certificate authorities of the console's callers, who may present a certificate. Probes
     need none."""
 
 
@@ -85,9 +83,9 @@ class Console(Section):
     """The web console on the operations port."""
 
     enabled: bool = False
-    """Whether to serve it at /console/; requires the extra `console` and `ops.listen`. Beyond
-    loopback it also requires `ops.tls`, and callers with tokens or certificates. With several
-    workers it is not available."""
+    """Whether to serve it at /console/. Requires the extra `console` and `ops.listen`; beyond
+    loopback also `ops.tls`, and callers with tokens or certificates. Not available with several
+    workers."""
 
     @model_validator(mode="after")
     def _is_installed(self) -> Self:
@@ -105,9 +103,9 @@ class Tracing(Section):
     enabled: bool = False
     """Whether to send spans; requires the extra `tracing`."""
     endpoint: Annotated[str, AfterValidator(_endpoint)] = "http://127.0.0.1:4317"
-    """A collector that accepts OTLP over gRPC; https:// is encrypted."""
+    """A collector of OTLP over gRPC; https:// uses TLS."""
     sample_ratio: float = Field(1.0, ge=0, le=1)
-    """The fraction of traces started here to keep; a trace started by the caller is kept if the
+    """The fraction of traces started here to keep. A trace started by the caller is kept if the
     caller keeps it."""
 
 
@@ -119,17 +117,17 @@ class Audit(Section):
     records: Literal["denials", "all", "none"] = "denials"
     """denials: requests that were denied or could not be decided."""
     when_unwritable: Literal["block", "drop"] = "block"
-    """block: calls fail while their record cannot be written; an answer is sent only after its
-    record is written. drop: the record is lost, and counted."""
+    """block: a response is sent only after its record is written, and calls fail while records
+    cannot be written. drop: such records are lost and counted."""
     fsync: Literal["never", "interval", "always"] = "interval"
-    """When records are forced to disk, so that they survive a power loss: with every write, once a
-    second, or when the system chooses."""
+    """When to force records to disk, so that they survive a power loss. always: with every write;
+    interval: once a second; never: when the system chooses."""
     max_size: Annotated[Size, Field(ge=4 * KIB, le=1024 * 1024 * MIB)] = 100 * MIB
     """The file is rotated before it grows beyond this."""
     keep: int = Field(5, ge=0, le=1000)
-    """How many rotated files are kept."""
+    """How many rotated files to keep."""
     buffer: Annotated[Size, Field(ge=4 * KIB, le=1024 * MIB)] = 16 * MIB
-    """The maximum size of the requests and answers that wait to be written, in bytes."""
+    """The maximum size of the requests and responses waiting to be written, in bytes."""
 
     @property
     def is_on(self) -> bool:
@@ -137,7 +135,7 @@ class Audit(Section):
         return self.path is not None and self.records != "none"
 
     def of_worker(self, index: int) -> "Audit":
-        """Return the settings for one of several workers, which writes its own file."""
+        """Return the settings for one of several workers, each of which writes its own file."""
         if self.path in {None, STDOUT}:
             return self
         path = self.path.with_name(f"{self.path.name}.worker-{index}")

@@ -1,4 +1,4 @@
-"""Reloads the settings of a running server, as far as they can change without a restart."""
+"""Reloads the settings of a running server that can change without a restart."""
 
 import asyncio
 import logging
@@ -29,12 +29,12 @@ class SettingsReader(Generic[T]):
     """
 
     def __init__(self, read: Callable[[], T]) -> None:
-        """Set up a reader. `read` raises SettingsError if the settings are invalid."""
+        """Create a reader. `read` raises SettingsError if the settings are invalid."""
         self._read = read
         self._threads = AbandonableThreadPool(1, "settings")
 
     async def read(self) -> T:
-        """Read the settings. Raises SettingsError, including after READ_TIMEOUT seconds."""
+        """Read the settings. Raises SettingsError, including on timeout."""
         try:
             async with asyncio.timeout(READ_TIMEOUT):
                 return await self._threads.run("settings", self._read)
@@ -48,7 +48,7 @@ class SettingsReader(Generic[T]):
 
 
 class ConfigReloader:
-    """Reads the settings again and applies them, one reload at a time."""
+    """Rereads the settings and applies them, one reload at a time."""
 
     def __init__(
         self,
@@ -58,13 +58,13 @@ class ConfigReloader:
         apply: Sequence[ApplySettings],
         notifier: Notifier,
     ) -> None:
-        """Set up reloads.
+        """Create a reloader.
 
         Args:
-            initial: The settings at startup, which limit what may change.
+            initial: The settings at startup, which limit later changes.
             current: The settings after earlier reloads.
-            read: Reads the settings again.
-            apply: Functions called in order with the current settings, even after one fails.
+            read: Rereads the settings.
+            apply: Functions called in order with the current settings, even if one fails.
             notifier: Reports reloads to systemd.
         """
         self.settings = current
@@ -76,7 +76,7 @@ class ConfigReloader:
         self._lock = asyncio.Lock()
 
     async def reload(self) -> None:
-        """Reload everything. Errors are logged, and the affected part keeps its settings."""
+        """Reload everything. Errors are logged, and the affected parts keep their settings."""
         async with self._lock:
             self._notifier.reloading()
             await self._read_settings()
@@ -110,9 +110,8 @@ class ConfigReloader:
 def with_changes(running: Settings, read: Settings) -> Settings:
     """Return the running settings, updated with the changes that need no restart.
 
-    These are `log`, `drain`, `limits.max_concurrent_calls` up to its value at the start, the
-    `cache` of partitions that the running settings name, and `callers` except for their
-    `token_file`.
+    These are `log`, `drain`, `limits.max_concurrent_calls` up to its value at startup, the `cache`
+    of partitions in the running settings, and `callers` except for `token_file`.
     """
     max_calls = min(read.limits.max_concurrent_calls, running.limits.max_concurrent_calls)
     partitions = {
@@ -134,7 +133,7 @@ def with_changes(running: Settings, read: Settings) -> Settings:
 
 
 def differences(one: Settings, other: Settings) -> list[str]:
-    """Return the keys whose values differ, but never a value, which may be a secret."""
+    """Return the keys whose values differ, without the values, which may be secret."""
     return sorted(_differences("", one, other))
 
 

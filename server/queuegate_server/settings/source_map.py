@@ -1,4 +1,4 @@
-"""Locates errors in the settings: file:line:column, the variable or the option.
+"""Locates errors in the settings by file:line:column, variable or option.
 
 Converts pydantic's errors to diagnostics with our own messages.
 """
@@ -48,14 +48,14 @@ _MESSAGES: Final = {
     "string_pattern_mismatch": "must match the pattern {pattern}",
     "too_short": "must not be empty",
 }
-"""Messages by pydantic error type. They never quote a value of a file or a variable, which may be a
-secret under the wrong key."""
+"""Messages by pydantic error type. They never quote values from files or variables, which may be
+secrets under the wrong key."""
 _BOUNDS: Final = ("gt", "ge", "lt", "le")
 _WRITERS: Final[dict[Any, Callable[[float], str]]] = {
     seconds: written_duration,
     size: written_size,
 }
-"""How the bounds of a field are written, by the function that parses its value."""
+"""Formatters for a field's bounds, by the function that parses its value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,14 +63,14 @@ class Override:
     """A value from outside the file."""
 
     origin: str
-    """The variable, or the option with its key, which diagnostics name instead of a file."""
+    """The variable, or the option with its key, as shown in diagnostics."""
     path: KeyPath
     value: object
 
 
 @dataclass(slots=True)
 class Overrides:
-    """The values that override the file, and the origin of each."""
+    """The origins of the values that override the file."""
 
     origins: dict[KeyPath, str] = field(default_factory=dict)
 
@@ -93,8 +93,8 @@ class Overrides:
         return None
 
     def nearest(self, path: KeyPath) -> tuple[str | None, bool]:
-        """Return the origin of the value at a path, and True. Without one, return the origin of the
-        override that shares most of the path (None if none shares any), and False.
+        """Return the origin of the value at a path, and True. If the value is not overridden,
+        return the origin of the override with the longest common path, if any, and False.
         """
         above = [path[:length] for length in range(len(path), 0, -1)]
         for part in above:
@@ -108,10 +108,10 @@ class Overrides:
 
 
 class SourceMap:
-    """The origin of each value of the settings."""
+    """The origin of each value in the settings."""
 
     def __init__(self, file: str, root: Node | None, overrides: Overrides) -> None:
-        """Map the nodes of a file and the values that override it."""
+        """Create a map from the nodes of a file and the values that override it."""
         self._file = file
         self._root = root
         self._overrides = overrides
@@ -145,32 +145,32 @@ class SourceMap:
         return error_in(origin or self._file, text, remedy)
 
     def _in_file(self, location: Location, *, at_key: bool) -> tuple[int, Node | None]:
-        """Return how many parts of a location the file has, and the node to point at."""
-        node, place, depth = self._root, self._root, 0
+        """Return how many parts of a location exist in the file, and the node to report."""
+        node, reported, depth = self._root, self._root, 0
         for part in location:
             depth += 1
             if isinstance(part, int) and isinstance(node, MappingNode):
                 continue  # a single section stands for a list of one
             below = _below(node, part)
             if below is None:
-                return depth - 1, place
+                return depth - 1, reported
             key, node = below
             is_value = isinstance(node, ScalarNode) and not node.is_null
-            place = node if is_value and not at_key else key
-        return depth, place
+            reported = node if is_value and not at_key else key
+        return depth, reported
 
 
 def error_in(origin: str, message: str, remedy: str = "") -> Diagnostic:
-    """Return an error about a whole file, a variable or an option."""
+    """Return an error about a file, a variable or an option."""
     return Diagnostic(origin, 0, 0, Severity.ERROR, message, remedy)
 
 
 def locate(error: ErrorDetails, source_map: SourceMap, tree: Mapping[str, object]) -> Diagnostic:
-    """Return a pydantic error as a diagnostic, with our own message if there is one."""
+    """Convert a pydantic error to a diagnostic, with our own message if there is one."""
     unknown, is_missing = error["type"] == "extra_forbidden", error["type"] == "missing"
     location = _without_tags(error["loc"], tree, is_missing=is_missing)
     template = _MESSAGES.get(error["type"])
-    # Our own validators put a more specific message into the context.
+    # Our own validators provide a more specific message in the context.
     specific = error.get("ctx", {}).get("message")
     if specific is not None:
         message = str(specific)
@@ -202,7 +202,7 @@ def _shown(value: object) -> str:
 
 
 def _writer_of_bounds(location: Location, tree: Mapping[str, object]) -> Callable[[float], str]:
-    """Return how to write a bound of the value at a location, including the unit if any."""
+    """Return the formatter for the bounds of the value at a location."""
     bounded = _fields_at(location[:-1], tree).get(str(location[-1])) if location else None
     for constraint in bounded.metadata if bounded is not None else ():
         if isinstance(constraint, BeforeValidator) and constraint.func in _WRITERS:
@@ -211,10 +211,7 @@ def _writer_of_bounds(location: Location, tree: Mapping[str, object]) -> Callabl
 
 
 def _below(node: Node | None, part: str | int) -> tuple[Node, Node] | None:
-    """Return the key and value nodes for a part of a location.
-
-    A list item is both.
-    """
+    """Return the key and value nodes for a part of a location; a list item is both."""
     if isinstance(node, MappingNode):
         return node.entries.get(str(part))
     if isinstance(node, SequenceNode) and isinstance(part, int) and part < len(node.items):
@@ -244,7 +241,7 @@ def _written(location: Location) -> str:
 
 
 def _known_keys(location: Location, tree: Mapping[str, object]) -> str:
-    """Suggest a known key for an unknown one."""
+    """Suggest a similar key for an unknown one, or list the known keys."""
     known = sorted(_fields_at(location[:-1], tree))
     if location[:-2] == ("resolvers",):
         known = sorted((*known, RESOLVER_TYPE))

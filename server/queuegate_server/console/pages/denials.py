@@ -78,7 +78,7 @@ async def denials(visit: Visit) -> View:
         "requests": [*map(_request, newest.records)],
         "searched_all": newest.searched_all,
         "problem": problem,
-        "other_logs": services.fleet is not None,
+        "other_logs": services.core.fleet is not None,
         "remedy": todo,
         "partitions": sorted(services.core.engine.snapshot.served),
     }
