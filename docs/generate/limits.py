@@ -246,7 +246,7 @@ def _gates() -> list[tuple[str, str]]:
         ("Users whose groups a gate keeps", _count(replica.MAX_USERS)),
         (
             "Decisions that a Python gate caches for given groups; when full, it drops all of them",
-            _count(replica.MAX_REMEMBERED),
+            _count(replica.MAX_CACHED_DECISIONS),
         ),
         (
             "Decisions waiting in an outbox; above this, the gate asks the server",

@@ -1,1 +1,1 @@
-"""Decides in the caller's process: `queuegate.Gate` and `queuegate.aio.Gate`."""
+"""Gates, which decide in the caller's process: `queuegate.Gate` and `queuegate.aio.Gate`."""

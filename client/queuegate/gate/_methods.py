@@ -17,29 +17,29 @@ from queuegate.policy.names import ROOT
 
 
 class GateMethods(ClientMethods):
-    """The calls of a gate. The gate sets `_reflector` and `_decide`."""
+    """The calls of a gate. Gates set `_reflector` and `_decide`."""
 
     _reflector: Reflector
     _decide: Callable[[Question], Decision | None]
 
     @property
     def state(self) -> GateState:
-        """Whether the gate decides on its own."""
+        """Whether the gate decides locally."""
         return self._reflector.state
 
     @property
     def decided(self) -> int:
-        """How many questions the gate has decided; approximate if threads share it."""
+        """The number of local decisions; approximate if threads share the gate."""
         return self._reflector.decider.decided
 
     @property
     def resets(self) -> int:
-        """How often the server has reset the gate, which drops its lease and groups."""
+        """How often the server has reset the gate, dropping its lease and groups."""
         return self._reflector.resets
 
     @property
     def outbox_counts(self) -> OutboxCounts | None:
-        """What became of the decisions that must be reported; None without an outbox."""
+        """The state of the decisions to report; None without an outbox."""
         return self._reflector.outbox_counts
 
     def check(
@@ -56,7 +56,7 @@ class GateMethods(ClientMethods):
     ) -> Decision:
         """Check whether a user may use a queue, as `Client.check` does.
 
-        With `at_least`, the server is always asked.
+        With `at_least`, the check is always sent to the server.
         """
         if timeout is not None:
             _validation.seconds("timeout", timeout)
@@ -78,8 +78,8 @@ class GateMethods(ClientMethods):
     def check_many(
         self, checks: Iterable[Check], *, timeout: float | None = None
     ) -> list[Decision | CheckFailure]:
-        """Check many questions, as `Client.check_many` does; only those that the gate cannot
-        decide are sent.
+        """Run many checks, as `Client.check_many` does. Only those that the gate cannot decide are
+        sent to the server.
         """
         questions = _requests.questions(checks, Check)
         if timeout is not None:
@@ -105,8 +105,8 @@ class GateMethods(ClientMethods):
         real_user: str = "",
         timeout: float | None = None,
     ) -> list[str]:
-        """List the full paths of the configured queues that a user may use, sorted, as
-        `Client.list_queues` does.
+        """List the full paths of the configured queues that a user may use, as `Client.list_queues`
+        does.
         """
         given = _validation.optional_texts("groups", groups)
         if timeout is not None:

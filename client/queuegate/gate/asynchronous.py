@@ -18,7 +18,7 @@ from queuegate.gate.silence import WATCH_SECONDS
 from queuegate.v1 import sync_pb2
 
 _STREAM_ENDED: Final = (grpc.RpcError, asyncio.InvalidStateError)
-"""The exceptions raised by sending on a stream that has ended."""
+"""The exceptions raised by sending on a closed stream."""
 _Response: TypeAlias = "sync_pb2.SyncResponse | BrokenProtocol"
 _Stream: TypeAlias = "grpc.aio.StreamStreamCall[sync_pb2.SyncRequest, _Response]"
 
@@ -26,9 +26,9 @@ _Stream: TypeAlias = "grpc.aio.StreamStreamCall[sync_pb2.SyncRequest, _Response]
 class Gate(AsyncGateMethods, Client):
     """A client for asyncio that decides in this process, as `queuegate.Gate` does.
 
-    A gate belongs to the event loop in which it is created: in another loop, calls that it does not
-    decide itself raise RuntimeError. Close a gate after use, or use it in an `async with`
-    statement: until then its task and connection remain.
+    A gate belongs to the event loop that was running when it was created. In any other loop, calls
+    that it cannot decide locally raise RuntimeError. Close a gate after use to stop its task and
+    connection, or use it in an `async with` statement.
     """
 
     _OWNER: ClassVar = "gate"
@@ -49,10 +49,11 @@ class Gate(AsyncGateMethods, Client):
         outbox: FilePath | None = None,
         on_change: Callable[[], object] | None = None,
     ) -> None:
-        """Create a gate with the arguments of `queuegate.Gate`; `on_change`, a plain function, is
-        called on the event loop, which also writes to the outbox.
+        """Create a gate with the arguments of `queuegate.Gate`. `on_change` is a plain function,
+        called on the event loop. The outbox is written on the event loop as well.
 
-        Raises RuntimeError outside a running event loop.
+        Raises:
+            RuntimeError: No event loop is running.
         """
         on_change = guarded(on_change or _nothing)
         self._reflector = Reflector(
@@ -79,11 +80,11 @@ class Gate(AsyncGateMethods, Client):
         self._decide = self._reflector.decider.decide
         self._loop = asyncio.get_running_loop()
         self._woken = asyncio.Event()
-        """Set when there is something to send. Each stream has its own event."""
+        """Set when messages are due. Each stream has its own event."""
         self._running = self._loop.create_task(self._follow())
 
     async def close(self) -> None:
-        """Close the gate and its connection, as Client.close does."""
+        """Close the gate and its connection, as `Client.close` does."""
         has_stream = self._reflector.has_stream
         self._reflector.close()
         self._wake()
@@ -98,12 +99,12 @@ class Gate(AsyncGateMethods, Client):
         self._woken.set()
 
     async def _follow(self) -> None:
-        """Keep a stream open."""
+        """Keep a stream open until the gate is closed."""
         while True:
             try:
                 failure = await self._open_stream(self._reflector.opened())
             except asyncio.CancelledError:
-                # Was the stream cancelled, or this task?
+                # Either the stream or this task was cancelled.
                 if self._running.cancelling():
                     raise
                 failure = ServerUnavailable("the stream was cancelled", code="CANCELLED")
@@ -113,7 +114,7 @@ class Gate(AsyncGateMethods, Client):
             await asyncio.sleep(pause)
 
     async def _open_stream(self, opened: sync_pb2.SyncRequest) -> Exception | None:
-        """Send and receive until the stream ends; return why."""
+        """Send and receive until the stream ends. Return the error that ended it, if any."""
         self._woken = asyncio.Event()
         try:
             stream = self._calls.sync(read_response)
@@ -146,10 +147,10 @@ class Gate(AsyncGateMethods, Client):
     async def _send(
         self, stream: _Stream, opened: sync_pb2.SyncRequest, greeted: asyncio.Event
     ) -> None:
-        """Send messages when they are due. Raises an error if the stream has ended."""
+        """Send messages when they are due. Raises an error once the stream is closed."""
         number, woken = self._reflector.stream, self._woken
         await stream.write(opened)
-        # A failed write would hide the status with which the server refuses a stream.
+        # A failed write would hide the status of a rejected stream.
         await greeted.wait()
         while not self._reflector.is_closed:
             for request in self._reflector.due(number):
@@ -161,11 +162,11 @@ class Gate(AsyncGateMethods, Client):
         await stream.write(self._reflector.released())
 
     async def _watch(self, stream: _Stream) -> None:
-        """End a stream whose server does not answer pings."""
+        """Cancel the stream if its server stops answering pings."""
         while not self._reflector.watch():  # noqa: ASYNC110 - waits for a time, not an event
             await asyncio.sleep(WATCH_SECONDS)
         stream.cancel()
 
 
 def _nothing() -> None:
-    """Do nothing, in place of a callback that was not given."""
+    """Do nothing. The default callback."""

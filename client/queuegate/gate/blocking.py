@@ -21,17 +21,17 @@ _CLOSE_SECONDS: Final = 2.0
 
 
 class Gate(GateMethods, Client):
-    """A client that decides in this process, from a copy of the policy that its server keeps
-    current.
+    """A client that decides in this process, from a copy of the policy kept current by the server.
 
-    The gate sends a question to the server if it does not hold the groups that the decision needs,
-    and sends every question while it has no lease. Because of the lease, no gate decides from old
-    state once `invalidate` or `reload` with `wait` has returned. A lease ends at most 5 s after
-    the server was last heard from.
+    The gate sends a check to the server if it lacks the user's groups, and sends every check while
+    it has no lease. Leases guarantee that no gate decides from old state once `invalidate` or
+    `reload` with `wait` has returned. A lease expires at most 5 s after the last message from the
+    server.
 
-    Threads can and should share one gate. Create gates after a fork, not before: in the child,
-    they are closed, and calls raise RuntimeError. Close a gate after use, or use it in a `with`
-    statement: until then its threads and connection remain, even if nothing refers to it.
+    A gate is thread-safe, and threads should share one. Create gates after forking: in a forked
+    child, existing gates are closed, and calls raise RuntimeError. Close a gate after use to stop
+    its threads and connection, which outlive the last reference to it, or use it in a `with`
+    statement.
     """
 
     _OWNER: ClassVar = "gate"
@@ -59,26 +59,27 @@ class Gate(GateMethods, Client):
             timeout: The default time limit of calls, in seconds.
             tls: The TLS settings, as for Client.
             token_file: The file with the bearer token, as for Client.
-            retry: How often and when to retry calls.
+            retry: The retry policy of calls.
             metadata: Metadata for each call and for the gate's stream, as for Client.
             interceptors: As for Client. Interceptors for bidirectional streams also intercept the
                 gate's stream.
-            name: The name of this gate on the server; empty: the host and process ID.
-            partitions: The partitions whose policies to hold; all if empty. A partition that the
-                server does not have is logged once, and used as soon as the server has it.
+            name: The gate's name on the server. Defaults to the host name and process ID.
+            partitions: The partitions whose policies to copy; all if empty. A partition missing
+                from the server is logged once, and used once the server has it.
             stale: How many seconds the gate decides without a lease while the server is
                 unreachable; after that, calls fail. Such decisions have `stale` set, and may
                 predate a change that a call has waited for.
-            outbox: The folder in which decisions wait for the server's audit log, if the server
-                requires reports. Without an outbox, the gate sends such a server every question.
+            outbox: The folder that stores decisions until the server's audit log has them, if the
+                server requires reports. Without an outbox, all checks are sent to such a server.
                 Only one gate can use a folder.
             on_change: Called in its own thread after the gate has switched to another policy.
-                Calls do not overlap, and one may cover several changes. Exceptions are logged.
+                Calls do not overlap, and a single call may cover several changes. Exceptions are
+                logged.
 
         Raises:
             TypeError: An argument has the wrong type.
             ValueError: An argument is invalid.
-            OSError: A file of `tls`, the token file or the outbox cannot be used.
+            OSError: A `tls` file, the token file or the outbox cannot be used.
         """
         with ExitStack() as undo:
             self._reflector = Reflector(
@@ -101,7 +102,7 @@ class Gate(GateMethods, Client):
             )
             self._decide = self._reflector.decider.decide
             self._woken = threading.Event()
-            """Set when there is something to send. Each stream has its own event."""
+            """Set when messages are due. Each stream has its own event."""
             self._stream: grpc.Call | None = None
             self._closing = threading.Event()
             self._changed = threading.Event()
@@ -114,7 +115,7 @@ class Gate(GateMethods, Client):
             undo.pop_all()
 
     def close(self) -> None:
-        """Close the gate and its connection, as Client.close does."""
+        """Close the gate and its connection, as `Client.close` does."""
         if self._calls.is_inherited:
             return
         has_stream = self._reflector.has_stream
@@ -143,7 +144,7 @@ class Gate(GateMethods, Client):
         self._changed.set()
 
     def _follow(self) -> None:
-        """Keep a stream open."""
+        """Keep a stream open until the gate is closed."""
         pause = 0.0
         while not self._closing.wait(pause):
             woken = self._woken = threading.Event()
@@ -166,8 +167,9 @@ class Gate(GateMethods, Client):
     def _requests(
         self, woken: threading.Event, opened: sync_pb2.SyncRequest, stream: int
     ) -> Iterator[sync_pb2.SyncRequest]:
-        """Yield messages when they are due, as long as this is the newest stream. Runs in a gRPC
-        thread, which pauses between messages while the server accepts none.
+        """Yield messages when they are due, until a newer stream replaces this one.
+
+        Runs in a gRPC thread, which blocks between messages under flow control.
         """
         yield opened
         while woken is self._woken and not self._reflector.is_closed:
@@ -178,14 +180,14 @@ class Gate(GateMethods, Client):
             yield self._reflector.released()
 
     def _watch(self) -> None:
-        """End streams whose server does not answer pings."""
+        """Cancel a stream whose server stops answering pings."""
         while not self._closing.wait(WATCH_SECONDS):
             stream = self._stream
             if self._reflector.watch() and stream is not None:
                 stream.cancel()
 
     def _notify(self, on_change: Callable[[], None]) -> None:
-        """Run the callback in a separate thread: it may be slow, and must not hold up the lease."""
+        """Run the callback in a separate thread, so that a slow one does not delay the lease."""
         while self._changed.wait() and not self._closing.is_set():
             self._changed.clear()
             on_change()

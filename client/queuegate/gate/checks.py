@@ -1,7 +1,7 @@
-"""Checks that a server's messages are within a gate's bounds.
+"""Validation of a server's messages.
 
-A gate trusts its server, but the server may be faulty, or replaced by another program. A message
-that exceeds the bounds ends the stream: the gate drops its copy and asks the server.
+A gate trusts its server, but the server may be faulty or replaced by another program. A message
+that exceeds the bounds closes the stream; the gate drops its copy and sends checks to the server.
 """
 
 from collections.abc import Callable, Collection, Mapping
@@ -13,7 +13,7 @@ from queuegate.gate import bounds
 from queuegate.v1 import sync_pb2, user_groups_pb2
 
 _MAX_UTF8_BYTES: Final = 4
-"""The maximum number of bytes that a character takes in UTF-8."""
+"""The maximum size of a character in UTF-8."""
 _MILLIS: Final = 1_000
 _MAX_LEASE: Final = int(bounds.MAX_LEASE_SECONDS * _MILLIS)
 _MAX_PING: Final = int(bounds.MAX_PING_SECONDS * _MILLIS)
@@ -25,11 +25,11 @@ _TABLES: Final = ("levels", "configured_queues", "created_queues")
 
 
 class BrokenProtocol(Exception):
-    """Raised for a message from the server that breaks the protocol. The text says how."""
+    """A message from the server that violates the protocol. The text describes the violation."""
 
 
 def read_response(data: bytes) -> sync_pb2.SyncResponse | BrokenProtocol:
-    """Return a message from a server, or its fault: gRPC would hide an exception."""
+    """Return the parsed message, or its fault, because gRPC would hide an exception."""
     if len(data) > bounds.MAX_MESSAGE_BYTES:
         text = f"a message has {len(data)} bytes; the limit is {bounds.MAX_MESSAGE_BYTES}"
         return BrokenProtocol(text)
@@ -47,8 +47,10 @@ def check(response: sync_pb2.SyncResponse) -> None:
 
 
 def has_usable_groups(groups: sync_pb2.UserGroups) -> bool:
-    """Return whether a gate can decide from the answer about a user. If it cannot, it sends
-    questions about that user to the server: one user with too many groups must not end the stream.
+    """Return whether a gate can use the groups of a user.
+
+    If not, the gate sends the user's checks to the server: a single user with too many groups must
+    not close the stream.
     """
     if groups.outcome == _NOT_FOUND:
         return True
@@ -60,7 +62,7 @@ def has_usable_groups(groups: sync_pb2.UserGroups) -> bool:
 
 
 def text_to_log(text: str) -> str:
-    """Return a text from a server, with control characters escaped, and truncated if too long."""
+    """Return a server's text with control characters escaped, truncated if too long."""
     kept = text[: bounds.MAX_TEXT_CHARACTERS]
     if not kept.isprintable():
         kept = "".join(each if each.isprintable() else ascii(each)[1:-1] for each in kept)
@@ -68,7 +70,7 @@ def text_to_log(text: str) -> str:
 
 
 def _is_longer(text: str, limit: int) -> bool:
-    """Return whether a text exceeds `limit` bytes in UTF-8. Most texts need not be encoded."""
+    """Return whether a text exceeds `limit` bytes in UTF-8, without encoding most texts."""
     return _MAX_UTF8_BYTES * len(text) > limit and len(text.encode()) > limit
 
 
@@ -98,7 +100,9 @@ def _check_policy(part: sync_pb2.PolicyPart) -> None:
         raise ValueError(f"the policy of {part.partition!r} is both removed and unchanged")
     is_complete = part.removed or part.unchanged
     if is_complete and (part.names or any(part.HasField(table) for table in _TABLES)):
-        raise ValueError(f"the policy of {part.partition!r} is removed or unchanged, with queues")
+        raise ValueError(
+            f"the policy of {part.partition!r} is removed or unchanged, but has queues"
+        )
 
 
 def _check_forget(forget: sync_pb2.Forget) -> None:

@@ -1,4 +1,4 @@
-"""Decides from a gate's own state, when it may and can."""
+"""Decisions from a gate's copy of the policies, where allowed and possible."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import astuple
@@ -8,31 +8,29 @@ from typing import Final
 from queuegate._types import Decision, StaleDecision
 from queuegate.gate import bounds
 from queuegate.gate.local_partition import LocalPartition
-from queuegate.gate.replica import NO_GROUPS, LocalReplica, PolicyCopy, Remembered, State, UserEntry
+from queuegate.gate.replica import NO_GROUPS, Evaluation, LocalReplica, PolicyCopy, State, UserEntry
 from queuegate.gate.session import GateSession, clock
 from queuegate.policy.decide import usable
 from queuegate.policy.decision import OUTCOMES, UNKNOWN_USER, Access
 from queuegate.policy.names import is_at_or_below
 
 _MAX_PLAIN: Final = 256
-"""Names of up to this many characters are certainly not too long for the server."""
+"""The length up to which no limit on names needs checking."""
 _WITHOUT_GROUPS: Final = frozenset(
     reason for reason, outcome in OUTCOMES.items() if not outcome.depends_on_groups
 )
 _ACCESS: Final = {str(access): access for access in Access}
 
 Question = tuple[str, str, str, str, Iterable[str] | None, str]
-"""The user, the queue, the partition, the access, the given groups (None: not given), and the
-real user."""
-_Known = tuple[PolicyCopy, LocalPartition, Access, str, tuple[str, ...] | None]
-"""The policy and the queues of the partition, the access, the path, and the given groups, if they
-are used."""
+"""A user, queue, partition, access, groups (None if not given) and real user."""
+_Target = tuple[PolicyCopy, LocalPartition, Access, str, tuple[str, ...] | None]
+"""A policy, its partition, an access, a canonical path, and the given groups, if they are used."""
 Report = Callable[[Question, Decision], bool]
-"""Keeps a decision for the server's audit log; returns False if it cannot be kept."""
+"""Stores a decision for the server's audit log, and returns whether it succeeded."""
 
 
 class Decider:
-    """Decides the questions that a gate can answer by itself. Thread-safe."""
+    """Makes the decisions that need no call to the server. Thread-safe."""
 
     def __init__(
         self,
@@ -42,20 +40,20 @@ class Decider:
         report: Report | None,
         clock: Callable[[], float] = clock,
     ) -> None:
-        """Decide from a replica, as long as a session has a lease.
+        """Decide from a replica while a session has a lease.
 
         Args:
-            replica: The state.
-            session: The protocol.
-            want: Asks the server for the groups of a user, given the partition, the name, and
+            replica: The policies and groups to decide from.
+            session: The session that holds the lease.
+            want: Requests a user's groups from the server, given the partition, the user, and
                 the time by which the gate needs them.
-            report: Keeps decisions that must be reported; None if there is no place for them.
+            report: Stores decisions that must be reported; None without an outbox.
             clock: The monotonic clock of the session, in seconds.
         """
         self.grace = 0.0
-        """For how many seconds after its lease ends the gate may decide from old state."""
+        """How long the gate may decide from old state after its lease expires, in seconds."""
         self.decided = 0
-        """The approximate number of questions decided here."""
+        """The approximate number of decisions."""
         self._replica = replica
         self._session = session
         self._want = want
@@ -63,22 +61,24 @@ class Decider:
         self._clock = clock
 
     def decide(self, question: Question) -> Decision | None:
-        """Decide a question; None if the server must be asked, as for any invalid question."""
+        """Return a decision, or None if the question must be sent to the server, as every invalid
+        one must.
+        """
         state = self._replica.state
         try:
-            made = state.remembered.get(question)
+            evaluation = state.cache.get(question)
         except TypeError:  # not hashable
             return self._decide_hashable(question)
-        if made is None:
+        if evaluation is None:
             if state.rights.report_decisions:
                 return self._decide(state, question)
-            made = self._evaluate(state, question)
-            if made is None:
+            evaluation = self._evaluate(state, question)
+            if evaluation is None:
                 return None
-            state.remember(question, made)
-        decision, entry = made
+            state.store(question, evaluation)
+        decision, entry = evaluation
         lease_until = self._session.lease_until
-        # The clock is read last: this process may have been suspended.
+        # The clock is read last, since this process may have been suspended.
         if state is self._replica.state:
             now = self._clock()
             if now < lease_until and now < entry.refresh_at:
@@ -87,7 +87,7 @@ class Decider:
         return self._decide(state, question)
 
     def _decide_hashable(self, question: Question) -> Decision | None:
-        """Decide a question whose groups are a list or a set."""
+        """Return the decision for a question whose groups are a list or a set."""
         user, queue, partition, access, groups, real_user = question
         if not isinstance(groups, list | set):
             return None
@@ -99,11 +99,11 @@ class Decider:
         return self.decide(same)
 
     def _decide(self, state: State, question: Question) -> Decision | None:
-        """Decide a question afresh, and report the decision if it must be reported."""
-        made = self._evaluate(state, question)
-        if made is None:
+        """Return a decision without a cache lookup, and report it if required."""
+        evaluation = self._evaluate(state, question)
+        if evaluation is None:
             return None
-        decision, entry = made
+        decision, entry = evaluation
         covered = self._covered(state, entry)
         if covered <= 0:
             if covered <= -self.grace:
@@ -113,13 +113,13 @@ class Decider:
         if must_report and (self._report is None or not self._report(question, decision)):
             return None
         if not must_report:
-            state.remember(question, made)
+            state.store(question, evaluation)
         self.decided += 1
         return decision
 
     def _covered(self, state: State, entry: UserEntry) -> float:
-        """Return how many seconds the lease and the lifetime of the groups still cover a decision;
-        0 or less if they do not. Asks again for groups that expire soon.
+        """Return how many seconds remain until the lease or the groups expire; at most 0 if either
+        has expired. Groups that expire soon are requested again.
         """
         until = min(self._session.lease_until, entry.expires_at)
         if state is not self._replica.state:
@@ -129,11 +129,11 @@ class Decider:
             self._want(*entry.key, entry.expires_at)
         return until - now
 
-    def _evaluate(self, state: State, question: Question) -> Remembered | None:
-        known = self._known(state, question)
-        if known is None:
+    def _evaluate(self, state: State, question: Question) -> Evaluation | None:
+        target = self._target(state, question)
+        if target is None:
             return None
-        held, partition, access, path, groups = known
+        held, partition, access, path, groups = target
         chain = partition.find_chain(path, access)
         if chain is None:
             return None
@@ -162,8 +162,8 @@ class Decider:
             instead = partition.evaluated_instead(path, decision)
         return state.decision(decision, held.revision, instead), entry
 
-    def _known(self, state: State, question: Question) -> _Known | None:
-        """Return what a question refers to; None if the gate may not or cannot decide it."""
+    def _target(self, state: State, question: Question) -> _Target | None:
+        """Return the target of a question; None if the gate may not or cannot decide it."""
         user, queue, name, access_name, groups, real_user = question
         try:
             is_plain = (names := user + queue + real_user).isprintable()
@@ -186,30 +186,31 @@ class Decider:
         return held, partition, access, path, given if is_used else None
 
     def queues(self, question: Question) -> list[str] | None:
-        """Return the queues that the user of a question may use, at or below its queue; None if the
-        server must be asked.
+        """Return the queues at or below the question's queue that its user may use; None if the
+        question must be sent to the server.
         """
         state = self._replica.state
-        known = None if state.rights.report_decisions else self._known(state, question)
-        if known is None:
+        target = None if state.rights.report_decisions else self._target(state, question)
+        if target is None:
             return None
-        _, partition, access, above, groups = known
+        _, partition, access, above, groups = target
         user, real_user = question[0], question[5]
         paths = [each for each in partition.paths if is_at_or_below(each, above)]
         entry = NO_GROUPS
-        found = usable(partition, paths, access, user, groups, real_user=real_user)
-        if found is None:
+        allowed = usable(partition, paths, access, user, groups, real_user=real_user)
+        if allowed is None:
             user_entry = self._entry(partition.name, user)
             if user_entry is None:
                 return None
             entry = user_entry
-            found = usable(partition, paths, access, user, entry.groups or (), real_user=real_user)
-        if found is None or self._covered(state, entry) <= 0:
+            groups = entry.groups or ()
+            allowed = usable(partition, paths, access, user, groups, real_user=real_user)
+        if allowed is None or self._covered(state, entry) <= 0:
             return None
-        return [path for path, _ in found]
+        return [path for path, _ in allowed]
 
     def _entry(self, partition: str, user: str) -> UserEntry | None:
-        """Return the groups of a user. If they are not known, ask for them and return None."""
+        """Return a user's groups, or request them and return None."""
         entry = self._replica.users.get((partition, user))
         if entry is None:
             self._want(partition, user, -inf)
@@ -217,16 +218,14 @@ class Decider:
 
 
 def _find(state: State, name: object) -> PolicyCopy | None:
-    """Return the policy of a partition that is requested by a name other than its own."""
+    """Return the policy of a partition requested by another form of its name."""
     if not (isinstance(name, str) and len(name) <= _MAX_PLAIN and name.isprintable()):
         return None
     return state.find(name)
 
 
 def _given_groups(partition: LocalPartition, user: str, groups: object) -> tuple[str, ...] | None:
-    """Return the groups given in a question; None if there are none, or a server might refuse
-    them.
-    """
+    """Return the given groups of a question; None without any, or if a server might reject them."""
     if not (isinstance(groups, tuple) and partition.accepts_user(user)):
         return None
     if len(groups) > bounds.MAX_GIVEN_GROUPS:

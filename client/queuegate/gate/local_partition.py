@@ -1,6 +1,6 @@
-"""The queues of a partition in a gate: how their names are read, and their chains.
+"""The queues of a partition in a gate, and their chains.
 
-A chain is built from the tables of the policy when a question first needs it.
+A chain is built from the policy's tables on first use.
 """
 
 from functools import cached_property
@@ -34,30 +34,31 @@ ANY_USER: Final = sync_pb2.QUEUE_NAMING_YUNIKORN_ANY_USER
 SHORT_NAMES: Final = sync_pb2.QUEUE_NAMING_YARN_SHORT_NAMES
 YUNIKORN: Final = frozenset((sync_pb2.QUEUE_NAMING_YUNIKORN, ANY_USER))
 NAMINGS: Final = YUNIKORN | {sync_pb2.QUEUE_NAMING_YARN, SHORT_NAMES}
-"""The naming rules that this gate knows. With any other rules, it asks the server."""
+"""The naming rules supported by this gate. Under any others, checks are sent to the server."""
 
 _RECOVERY: Final = ChainEnd(IN_RECOVERY_QUEUE, ChainIndexes())
 
 
 class LocalPartition:
-    """The queues of a partition, and who may use them. Its chains may be read by any thread."""
+    """The queues of a partition, with their chains. Thread-safe."""
 
     def __init__(self, name: str, naming: int, tables: PolicyTables, ambiguous_level: int) -> None:
-        """Read names and build chains from complete tables.
+        """Create a partition from complete tables.
 
         Args:
             name: The name of the partition.
             naming: One of NAMINGS.
             tables: The tables.
-            ambiguous_level: The level that decides about a short name that several queues share.
+            ambiguous_level: The first level of the chain for short names shared by several queues.
 
-        Raises ValueError if there is no such level.
+        Raises:
+            ValueError: `ambiguous_level` does not exist.
         """
         if ambiguous_level >= len(tables.above):
             raise ValueError("ambiguous names refer to a level that does not exist")
         self.name = name
         self.queues = tables.queues
-        """The number of each queue, by path."""
+        """Queue numbers by path."""
         self._naming = naming
         self._is_yunikorn = naming in YUNIKORN
         self._tables = tables
@@ -66,13 +67,13 @@ class LocalPartition:
         self._chains: dict[Access, dict[str, Chain]] = {access: {} for access in Access}
         """The chains by path."""
         self._levels: dict[int, Chain] = {}
-        """The chains that belong to queues, by level."""
+        """Chains of configured queues, by level."""
         self._names: dict[int, tuple[frozenset[str], frozenset[str], frozenset[str]]] = {}
-        """The users, groups and services for queues that will be created, by level. The chains of
-        different paths share them."""
+        """The users, groups and services listed for created queues, by level. Chains of different
+        paths share them."""
 
     def path(self, text: str) -> str | None:
-        """Return the canonical path of a queue in this partition; None if it is not a path."""
+        """Return the canonical form of a queue path, or None if the text is not a path."""
         if text in self.queues:
             return text
         if self._is_yunikorn:
@@ -82,19 +83,19 @@ class LocalPartition:
         return yarn_queue_path(text)
 
     def accepts_user(self, name: str) -> bool:
-        """Return whether a question with groups may name this user."""
+        """Return whether a request with groups may name this user."""
         if not self._is_yunikorn:
             return True
         return is_user_name(name) or (self._naming == ANY_USER and name != WILDCARD)
 
     @cached_property
     def paths(self) -> list[str]:
-        """The paths of all queues, sorted."""
+        """All queue paths, sorted."""
         return sorted(self.queues)
 
     @cached_property
     def _short_names(self) -> dict[str, str]:
-        """Paths of queues by their last level. A name that several queues share maps to itself."""
+        """Queue paths by last level. A name shared by several queues maps to itself."""
         names: dict[str, str] = {}
         for path in self._tables.paths:
             name = path.rpartition(SEPARATOR)[2]
@@ -110,7 +111,7 @@ class LocalPartition:
         return chain
 
     def find_chain(self, path: str, access: Access) -> Chain | None:
-        """Return the chain that decides about a path; None if the server must be asked."""
+        """Return the chain for a path; None if checks for it must be sent to the server."""
         chains = self._chains[access]
         chain = chains.get(path)
         if chain is None:
@@ -120,9 +121,9 @@ class LocalPartition:
         return chain
 
     def evaluated_instead(self, path: str, decision: Decision) -> str:
-        """Return the nearest existing ancestor, which decided, of a queue that does not exist.
+        """Return the nearest existing ancestor of a missing queue, which was evaluated instead.
 
-        Empty if the queue exists or will be created, or the decision does not depend on that.
+        Empty if the queue exists or will be created, or if the decision does not depend on it.
         """
         if path in self.queues or decision == IN_RECOVERY_QUEUE or self._is_ambiguous(path):
             return ""
@@ -130,7 +131,7 @@ class LocalPartition:
         return "" if self.queues[nearest] in self._tables.created else nearest
 
     def _is_ambiguous(self, path: str) -> bool:
-        """Return whether a path is a short name that several queues share: all other paths begin
+        """Return whether a path is a short name shared by several queues. All other paths start
         with the root.
         """
         return SEPARATOR not in path and path != ROOT
@@ -162,21 +163,21 @@ class LocalPartition:
         return self._chain(level - 1, path, depth) if level else None
 
     def _chain(self, level: int, path: str, depth: int) -> Chain:
-        """Return the chain that begins at a level.
+        """Return the chain that starts at a level.
 
         Args:
             level: The level.
-            path: The path in question.
-            depth: The number of levels of the path that belong to a queue. Chains of lower levels
-                belong to this path only.
+            path: The requested path.
+            depth: The depth of the configured queue on the path. Chains below it are specific to
+                the path.
         """
         above, depths = self._tables.above, self._tables.depth
-        waiting: list[int] = []
+        pending: list[int] = []
         while above[level] and level not in self._levels:
-            waiting.append(level)
+            pending.append(level)
             level -= above[level]
         chain = self._levels.get(level) or self._end(level, path, depth)
-        for level in reversed(waiting):
+        for level in reversed(pending):
             queue = self._prefix(path, depths[level])
             if depths[level] <= depth:
                 chain = self._levels[level] = Chain(chain, queue, *self._tables.listed_names(level))
@@ -202,7 +203,7 @@ class LocalPartition:
         return chain
 
     def _prefix(self, path: str, depth: int) -> str:
-        """Return the path of the queue named by the first levels of a path."""
+        """Return the first levels of a path, sharing the string of a configured queue."""
         prefix = SEPARATOR.join(path.split(SEPARATOR)[:depth])
         number = self.queues.get(prefix)
         return prefix if number is None else self._tables.paths[number]

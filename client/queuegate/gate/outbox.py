@@ -1,4 +1,4 @@
-"""Keeps decisions on disk until the server's audit log has them."""
+"""Decisions stored on disk until the server's audit log has them."""
 
 import errno
 import fcntl
@@ -20,10 +20,10 @@ from queuegate.gate.checks import text_to_log
 from queuegate.v1 import sync_pb2
 
 MAX_BYTES: Final = 64 * 1024 * 1024
-"""The maximum size of all files in the folder. Beyond this, the server is asked."""
+"""The maximum size of all files in the folder. Beyond it, checks are sent to the server."""
 MAX_SEGMENT_BYTES: Final = 256 * 1024
 MAX_SECONDS: Final = 253_402_300_799
-"""The end of the year 9999: no valid decision is later."""
+"""The latest time of a valid decision: the end of the year 9999."""
 _NANOS: Final = 1_000_000_000
 _SUFFIX: Final = ".decisions"
 _DAMAGED: Final = ".damaged"
@@ -34,24 +34,24 @@ _LOG: Final = logging.getLogger("queuegate.gate")
 
 @dataclass(frozen=True, slots=True)
 class OutboxCounts:
-    """What became of the decisions that a gate has had to report since it was created."""
+    """Counts of the decisions that a gate has had to report since it was created."""
 
     waiting_bytes: int
     """The size of all files in the outbox."""
     confirmed: int
-    """The number of decisions that the server's audit log has."""
+    """The number of decisions written to the server's audit log."""
     not_kept: int
-    """The number of decisions that did not fit into the outbox or could not be written: the server
-    was asked instead."""
+    """The number of decisions that did not fit into the outbox or could not be written. The checks
+    were sent to the server instead."""
     rejected: int
-    """The number of decisions that the server did not accept. They are in the file `rejected`."""
+    """The number of decisions rejected by the server, which are kept in the file `rejected`."""
     damaged: int
-    """The number of files that could not be read completely; once reported, they get the suffix
-    `.damaged`."""
+    """The number of files that could not be read completely. They get the suffix `.damaged` once
+    their readable decisions are reported."""
 
 
 class Segment(NamedTuple):
-    """A file of decisions, each preceded by its length."""
+    """A file of length-prefixed decisions."""
 
     path: Path
     size: int
@@ -60,13 +60,15 @@ class Segment(NamedTuple):
 class Outbox:
     """A folder of segments. Thread-safe.
 
-    A decision is written before it is answered, so it is lost only with the machine or its disk.
+    A decision is written before it is returned, so it is lost only with the machine or its disk.
     """
 
     def __init__(self, folder: FilePath) -> None:
-        """Open a folder, creating it if it does not exist. Decisions already in it are sent first.
+        """Open a folder, creating it if missing. Decisions already in it are reported first.
 
-        Raises OSError; BlockingIOError if another gate uses the folder.
+        Raises:
+            OSError: The folder cannot be used.
+            BlockingIOError: Another gate uses the folder.
         """
         self._folder: Final = Path(folder)
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -74,16 +76,16 @@ class Outbox:
         """See OutboxCounts."""
         self._not_kept = self._rejected = self._damaged = 0
         self._fault = ""
-        """Why decisions cannot be kept; empty if they can."""
+        """Why decisions cannot be stored; empty if they can."""
         self._lock = threading.Lock()
         self._segment: IO[bytes] | None = None
         self._segment_size = 0
         self._owner: IO[bytes] = (self._folder / _LOCK).open("wb", buffering=0)
         try:
             self._take_folder()
-            found = [*self._folder.iterdir()]
-            self._size = sum(path.stat().st_size for path in found)
-            numbered = sorted((int(path.stem), path) for path in found if path.stem.isdecimal())
+            paths = [*self._folder.iterdir()]
+            self._size = sum(path.stat().st_size for path in paths)
+            numbered = sorted((int(path.stem), path) for path in paths if path.stem.isdecimal())
             self._next = numbered[-1][0] + 1 if numbered else 1
             self._sealed = [
                 Segment(path, path.stat().st_size) for _, path in numbered if path.suffix == _SUFFIX
@@ -95,26 +97,26 @@ class Outbox:
 
     @property
     def counts(self) -> OutboxCounts:
-        """What became of the decisions."""
+        """The current counts."""
         return OutboxCounts(
             self._size, self.confirmed, self._not_kept, self._rejected, self._damaged
         )
 
     def append(self, decision: sync_pb2.LocalDecision) -> bool:
-        """Write a decision; return False if it cannot be kept."""
+        """Write a decision, and return whether it succeeded."""
         record = _record(decision)
         with self._lock:
             if self._owner.closed:
                 return False
             if self._size + len(record) > MAX_BYTES:
-                fault = f"{self._size} bytes wait, and the limit is {MAX_BYTES}"
+                fault = f"{self._size} bytes are waiting; the limit is {MAX_BYTES}"
             else:
                 fault = self._write(record)
             if fault:
                 self._not_kept += 1
             if fault != self._fault:
                 self._fault = fault
-                message = "the outbox %s cannot store decisions, so the gate asks the server: %s"
+                message = "the outbox %s cannot store decisions; checks go to the server: %s"
                 if fault:
                     _LOG.warning(message, self._folder, fault)
                 else:
@@ -122,7 +124,7 @@ class Outbox:
             return not fault
 
     def oldest(self) -> tuple[Segment, list[sync_pb2.LocalDecision]] | None:
-        """Return the oldest segment with decisions, and its decisions; None if none wait."""
+        """Return the oldest segment and its decisions, or None if no decisions are waiting."""
         while True:
             with self._lock:
                 if not self._sealed:
@@ -137,15 +139,15 @@ class Outbox:
             if fault:
                 self._damaged += 1
                 self._unreadable.add(segment.path)
-                message = "%s is damaged; %d decisions in it can be read: %s"
+                message = "%s is damaged; %d of its decisions are readable: %s"
                 _LOG.error(message, segment.path, len(decisions), fault)
             if decisions:
                 return segment, decisions
             self.remove(segment)
 
     def remove(self, segment: Segment) -> None:
-        """Remove the oldest segment, whose decisions no longer need to be reported. A damaged
-        segment is kept for people to inspect.
+        """Remove the oldest segment after its decisions were reported. A damaged segment is renamed
+        and kept for inspection.
         """
         path = segment.path
         with self._lock:
@@ -159,15 +161,16 @@ class Outbox:
             except FileNotFoundError:
                 self._size -= segment.size
             except OSError:
-                _LOG.exception("%s cannot be removed: another gate would report it again", path)
+                _LOG.exception("cannot remove %s; the next gate will report it again", path)
 
     def reject(self, decisions: Sequence[sync_pb2.LocalDecision], why: str) -> None:
-        """Set aside decisions that the server does not accept; `why` is about the first one. All
-        are logged together: a server may refuse a thousand at once.
+        """Set aside decisions rejected by the server. `why` is the fault of the first.
+
+        They are logged together, since a server may reject a thousand at once.
         """
         path = self._folder / _REJECTED
         records = b"".join(map(_record, decisions))
-        message = "the server does not accept %d decisions, which are now in %s; the first: %s: %s"
+        message = "the server rejected %d decisions, which are now in %s; the first: %s: %s"
         _LOG.error(message, len(decisions), path, text_to_log(why), text_to_log(str(decisions[0])))
         with self._lock:
             self._rejected += len(decisions)
@@ -176,19 +179,19 @@ class Outbox:
                     file.write(records)
             except OSError:
                 for each in decisions:
-                    _LOG.exception("this decision is only in this log: %s", each)
+                    _LOG.exception("a rejected decision is recorded only in this log: %s", each)
             else:
                 self._size += len(records)
 
     def close(self) -> None:
-        """Keep the waiting decisions for the next gate that uses the folder."""
+        """Release the folder, leaving unreported decisions to the next gate that uses it."""
         with self._lock:
             self._seal()
             self._owner.close()
 
     def abandon(self) -> None:
-        """Leave the folder to the parent of this process. Takes no lock, which a thread of the
-        parent may hold.
+        """Leave the folder to the parent process after a fork. Takes no lock, since a thread of the
+        parent may hold it.
         """
         for file in (self._owner, self._segment):
             if file is not None:
@@ -203,7 +206,7 @@ class Outbox:
             raise BlockingIOError(errno.EAGAIN, message, str(self._folder)) from None
 
     def _write(self, record: bytes) -> str:
-        """Write a record; return why it could not be written."""
+        """Write a record. Return the fault; empty if it was written."""
         try:
             if self._segment is None:
                 path = self._path(self._next)
@@ -234,7 +237,7 @@ class Outbox:
             self._seal()  # nothing may follow a partial record
 
     def _seal(self) -> None:
-        """End the current segment, if it contains decisions."""
+        """Close the current segment if it contains decisions."""
         if self._segment is not None and self._segment_size:
             self._segment.close()
             self._sealed.append(Segment(self._path(self._next), self._segment_size))
@@ -252,25 +255,25 @@ def _record(decision: sync_pb2.LocalDecision) -> bytes:
 
 
 def _decisions(data: bytes) -> tuple[list[sync_pb2.LocalDecision], str]:
-    """Return the decisions of a segment up to the first fault, and the fault, if any."""
+    """Return a segment's decisions up to the first fault, and the fault, if any."""
     source = io.BytesIO(data)
-    found: list[sync_pb2.LocalDecision] = []
+    decisions: list[sync_pb2.LocalDecision] = []
     while True:
         start = source.tell()
         try:
             each = parse_length_prefixed(sync_pb2.LocalDecision, source)
         except (DecodeError, EOFError, ValueError):
-            return found, f"there is no complete decision at byte {start}"
+            return decisions, f"there is no complete decision at byte {start}"
         if each is None:
-            return found, ""
+            return decisions, ""
         if not _is_possible(each):
-            return found, f"there is no decision at byte {start}"
-        found.append(each)
+            return decisions, f"there is no decision at byte {start}"
+        decisions.append(each)
 
 
 def _is_possible(decision: sync_pb2.LocalDecision) -> bool:
-    """Return whether a gate could have written this: a file system may leave other bytes, such as
-    zeros, when the machine fails.
+    """Return whether a gate could have written a decision. After a crash of the machine, a file may
+    contain other bytes, such as zeros.
     """
     time = decision.time
     return bool(

@@ -1,7 +1,7 @@
-"""The tables of a policy as sent by a server: collected part by part, and checked as a whole.
+"""The tables of a policy, received from a server in parts and validated.
 
-Distances always lead back, so the tables cannot express a cycle or a reference to a later row. All
-other faults are refused here, so the readers of complete tables need not check for them again.
+Rows refer to earlier rows by distance, so the tables cannot contain cycles or forward references.
+All other faults are rejected here, so code that reads complete tables need not check for them.
 """
 
 from array import array
@@ -28,43 +28,44 @@ def _numbers() -> "array[int]":
 
 
 class PolicyTables:
-    """The tables of one policy. They can be read once `finish` has been called."""
+    """The tables of a policy. They are readable once `finish` has been called."""
 
     def __init__(self) -> None:
-        """Start with empty tables."""
+        """Create empty tables."""
         self.names: list[str] = []
         """Users, groups and services."""
         self.above, self.depth = _numbers(), _numbers()
-        """For each level: the distance to the level above, 0 for an end; the depth of its path."""
+        """For each level: the distance to the level above (0 at the end of a chain), and the depth
+        of its path."""
         self.listed = _numbers()
         """Indexes into `names`."""
         self.ends = array("I", [0])
-        """A 0, and then for each level the ends of its lists of users, groups and services in
-        `listed`. Each list begins where the previous one ends."""
+        """A 0, followed by the ends of each level's lists of users, groups and services in
+        `listed`. Each list starts at the end of the previous one."""
         self.reasons: dict[int, Reason] = {}
-        """The reason of the decision at each end, by level."""
+        """The reason of the decision at the end of each chain, by level."""
         self.submit, self.admin = _numbers(), _numbers()
-        """For each queue: the level at which its chain begins."""
+        """For each queue: the first level of its chain."""
         self.paths: list[str] = []
         """The path of each queue."""
         self.path_bytes = 0
-        """The size of all paths together."""
+        """The total size of all paths."""
         self.queues: dict[str, int] = {}
-        """The number of each queue, by path."""
+        """Queue numbers by path."""
         self.created: dict[int, dict[str, int]] = {}
-        """The numbers of the patterns for queues that will be created, by the number of the queue
-        or pattern above, and by name. The numbering continues after the last queue.
-        """
+        """The numbers of the patterns for created queues, by the number of the queue or pattern
+        above, and by name. Patterns are numbered after the last queue."""
         self.created_submit, self.created_admin = _numbers(), _numbers()
-        """For each pattern: the level at which its chain begins, plus 1; 0 to ask the server."""
+        """For each pattern: the first level of its chain, plus 1; 0 if checks must be sent to the
+        server."""
         self._lengths: list[int] = []
-        """For each level: the number of levels in its chain."""
+        """For each level: the length of its chain."""
         self._ends: list[int] = []
         self._end_reasons: list[int] = []
         self._queue_depths, self._created_depths = _numbers(), _numbers()
 
     def add(self, part: sync_pb2.PolicyPart) -> None:
-        """Append the rows of a part. Raises ValueError."""
+        """Append the rows of a part. Raises ValueError if they are invalid."""
         self.names += part.names
         if "" in part.names:
             raise ValueError("a name in an ACL is empty")
@@ -76,15 +77,15 @@ class PolicyTables:
             self._add_created(part.created_queues)
 
     def finish(self) -> None:
-        """Check for faults that only the complete tables show. Raises ValueError."""
+        """Validate the complete tables. Raises ValueError if they are invalid."""
         if not self.paths:
             raise ValueError("the policy has no queues")
         if self.ends[-1] != len(self.listed):
-            raise ValueError("the levels list more or fewer names than were sent")
+            raise ValueError("the number of listed names does not match the levels")
         if max(self.depth) > max(chain(self._queue_depths, self._created_depths)):
-            raise ValueError("a level belongs to a longer path than any queue has")
+            raise ValueError("a level is deeper than the path of any queue")
         if len(self._ends) != len(self._end_reasons):
-            raise ValueError("there are more or fewer reasons than ends of chains")
+            raise ValueError("the number of reasons does not match the ends of chains")
         self.reasons = dict(
             zip(self._ends, map(_REASONS.__getitem__, self._end_reasons), strict=True)
         )
@@ -92,7 +93,7 @@ class PolicyTables:
         self._lengths, self._ends, self._end_reasons = [], [], []
 
     def listed_names(self, level: int) -> tuple[frozenset[str], frozenset[str], frozenset[str]]:
-        """Return the users, the groups and the services that a level lists."""
+        """Return the users, groups and services listed at a level."""
         ends = self.ends[3 * level : 3 * level + 4]
         users, groups, services = (
             frozenset(map(self.names.__getitem__, self.listed[start:end]))
@@ -102,18 +103,18 @@ class PolicyTables:
 
     def _add_levels(self, rows: sync_pb2.LevelColumns) -> None:
         _check_columns("levels", rows.above, rows.depth, rows.users, rows.groups, rows.services)
-        # A slice of a column is a list, which is faster to read than the column.
+        # Slices are lists, which are faster to read than the columns.
         listed, above = rows.listed[:], rows.above[:]
         users, groups, services = rows.users[:], rows.groups[:], rows.services[:]
         if max(listed, default=-1) >= len(self.names):
             raise ValueError("a level lists a name that does not exist")
         if not _REASONS.keys() >= {*rows.end_reasons}:
-            raise ValueError("the end of a chain has a reason that no end has")
+            raise ValueError("the end of a chain has an invalid reason")
         if self.ends[-1] + sum(users) + sum(groups) + sum(services) > bounds.MAX_LISTED:
-            raise ValueError("the levels list more or fewer names than were sent")
+            raise ValueError("the number of listed names does not match the levels")
         start = len(self.above)
         if any(map(gt, above, count(start))):
-            raise ValueError("a level refers to one before the first")
+            raise ValueError("a level refers to a level before the first")
         self.above.fromlist(above)
         self.depth.fromlist(rows.depth[:])
         self.listed.fromlist(listed)
@@ -138,7 +139,7 @@ class PolicyTables:
         if max(chain(rows.submit, rows.admin), default=-1) >= len(self.above):
             raise ValueError("a queue refers to a level that does not exist")
         if self._created_depths:
-            raise ValueError("a queue follows the queues that will be created")
+            raise ValueError("a queue follows the created queues")
         paths, depths, queues = self.paths, self._queue_depths, self.queues
         total = self.path_bytes
         for number, (distance, name) in enumerate(
@@ -156,7 +157,7 @@ class PolicyTables:
             else:
                 raise ValueError("a queue refers to a parent that does not exist")
             if queues.setdefault(path, number) != number:
-                raise ValueError("the policy has a queue twice")
+                raise ValueError("the policy contains a queue twice")
             paths.append(path)
             size = len(path.encode())
             total += size
@@ -172,16 +173,16 @@ class PolicyTables:
         _check_columns("created queues", rows.parent, rows.name, rows.submit, rows.admin)
         _check_queue_names(rows.name)
         if max(chain(rows.submit, rows.admin), default=0) > len(self.above):
-            raise ValueError("a queue that will be created refers to a level that does not exist")
+            raise ValueError("a created queue refers to a level that does not exist")
         queues, depths = len(self.paths), self._created_depths
         for number, (distance, name) in enumerate(
             zip(rows.parent, rows.name, strict=True), queues + len(depths)
         ):
             above = number - distance
             if not 0 <= above < number:
-                raise ValueError("a queue that will be created has a parent that does not exist")
+                raise ValueError("a created queue refers to a parent that does not exist")
             if self.created.setdefault(above, {}).setdefault(name, number) != number:
-                raise ValueError("the policy has a queue that will be created twice")
+                raise ValueError("the policy contains a created queue twice")
             depth = self._queue_depths[above] if above < queues else depths[above - queues]
             depths.append(depth + 1)
         self.created_submit.extend(rows.submit)
@@ -195,4 +196,4 @@ def _check_columns(table: str, *columns: Sized) -> None:
 
 def _check_queue_names(names: Collection[str]) -> None:
     if "" in names or SEPARATOR in "".join(names):
-        raise ValueError("the name of a queue is empty or has a dot")
+        raise ValueError("a queue name is empty or contains a dot")

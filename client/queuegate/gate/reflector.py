@@ -1,4 +1,4 @@
-"""The work around the protocol in both gates: when to ping, what to ask for, when to reconnect."""
+"""The logic shared by both gates: pings, requests for groups, and reconnects."""
 
 import logging
 import math
@@ -32,17 +32,17 @@ from queuegate.v1 import access_pb2, sync_pb2
 MAX_WANTED: Final = 1_000
 """The maximum number of users in a message."""
 ANSWER_SECONDS: Final = 1.0
-"""Groups that expire within this time are asked for without waiting for the next ping."""
+"""Groups needed within this time after the next ping are requested immediately."""
 MAX_WAITING: Final = 10_000
-"""The maximum number of users whose groups are still to be asked for."""
+"""The maximum number of users with pending requests for groups."""
 FIRST_PAUSE: Final = 0.1
 LONGEST_PAUSE: Final = 2.0
-"""The longest pause in seconds before a stream is reopened."""
+"""The maximum backoff before reconnecting, in seconds."""
 RELEASE_SECONDS: Final = 0.5
-"""How long a closing gate waits for the server to learn that its lease has ended."""
+"""How long a closing gate waits until the release of its lease is sent."""
 MAX_NAME_BYTES: Final = 256
 _UNREACHABLE: Final = frozenset({"UNAVAILABLE", "CANCELLED"})
-"""The statuses of a stream whose server is gone or has fallen silent."""
+"""The statuses of a stream whose server is gone or unresponsive."""
 _REFUSALS: Final = frozenset({"PERMISSION_DENIED", "UNAUTHENTICATED", "UNIMPLEMENTED"})
 
 
@@ -50,18 +50,19 @@ _LOG: Final = logging.getLogger("queuegate.gate")
 
 
 class GateState(StrEnum):
-    """Whether a gate decides on its own."""
+    """Whether a gate decides locally."""
 
     CONNECTING = auto()
-    """The gate has no policy yet, and asks the server."""
+    """The gate has no policy yet, and sends checks to the server."""
     LIVE = auto()
     """The gate decides."""
     EXPIRED = auto()
-    """The gate's lease has ended: it asks the server, or uses old state if `stale` allows that."""
+    """The gate's lease has expired. It sends checks to the server, or uses old state if `stale`
+    permits."""
     FORBIDDEN = auto()
-    """The server does not let the gate decide, or requires reports and the gate has no outbox."""
+    """The server forbids the gate to decide, or requires reports and the gate has no outbox."""
     CLOSED = auto()
-    """The gate is closed, or this process is a fork of the process that created it."""
+    """The gate is closed, or was created before this process was forked."""
 
 
 class Reflector:
@@ -77,15 +78,15 @@ class Reflector:
         on_change: Callable[[], object],
         wake: Callable[[], None],
     ) -> None:
-        """Start without a stream.
+        """Create a reflector without a stream.
 
         Args:
-            name: The name of the gate on the server; empty: the host and the process.
+            name: The gate's name on the server. Defaults to the host name and process ID.
             partitions: The partitions to follow; all if empty.
-            stale: For how many seconds old state decides while the server is unreachable.
-            outbox: The folder that keeps decisions until they are reported; None if there is none.
+            stale: How many seconds old state may be used while the server is unreachable.
+            outbox: The folder for decisions to report, if any.
             on_change: Called in the receiving thread when the gate switches to another policy.
-            wake: Called in the asking thread when there is something to send.
+            wake: Called in any thread when messages are due.
 
         Raises:
             TypeError: An argument has the wrong type.
@@ -110,9 +111,9 @@ class Reflector:
         self.decider = Decider(self.replica, self.session, self._want, report)
         self.is_closed = False
         self.has_stream = False
-        """Whether a stream is open: the server may count a lease even before this gate is live."""
+        """Whether a stream is open. The server may have granted a lease before the gate is live."""
         self.resets = 0
-        """The number of times that the server has made this gate drop its state."""
+        """The number of times the server has caused this gate to drop its state."""
         self._on_change = on_change
         self._wake = wake
         self._lock = threading.Lock()
@@ -120,9 +121,9 @@ class Reflector:
         """The number of the newest stream."""
         self._wanted: dict[tuple[str, str], None] = {}
         self._answer: sync_pb2.SyncRequest | None = None
-        """The answer to the newest message that needs one. Covers all earlier messages as well."""
+        """The acknowledgment of the latest message that needs one, and of all earlier messages."""
         self._pongs = 0
-        """The number of pings answered on this stream, not counting answers that lack a policy."""
+        """The number of pongs on this stream, except those received before any policy."""
         self._next_ping = 0.0
         self._watch = SilenceWatch(named)
         self._pause = FIRST_PAUSE
@@ -131,7 +132,7 @@ class Reflector:
 
     @property
     def state(self) -> GateState:
-        """Whether the gate decides on its own."""
+        """Whether the gate decides locally."""
         if self.is_closed:
             return GateState.CLOSED
         state = self.replica.state
@@ -159,7 +160,7 @@ class Reflector:
         return opened
 
     def due(self, stream: int) -> list[sync_pb2.SyncRequest]:
-        """Return the messages to send now; none on a stream that has been replaced."""
+        """Return the messages to send now, unless a newer stream has replaced this one."""
         now = clock()
         requests: list[sync_pb2.SyncRequest] = []
         with self._lock:
@@ -180,7 +181,7 @@ class Reflector:
                 for name, users in wanted.items()
                 for start in range(0, len(users), MAX_WANTED)
             ]
-        # After the first pong, so that the gate decides even if its reports end streams.
+        # Reports wait for the first pong, so that the gate decides even if they break streams.
         may_report = self._pongs > 0 and self.replica.state.rights.report_decisions
         if self._reporter is not None and may_report:
             report = self._reporter.next(stream, self.session.reported)
@@ -191,23 +192,24 @@ class Reflector:
     def watch(self) -> bool:
         """Return whether the stream is dead. Called every WATCH_SECONDS."""
         with self._lock:
-            self._watch.look(clock())
+            self._watch.tick(clock())
             return self.is_dead
 
     @property
     def is_dead(self) -> bool:
-        """Whether the server has gone too long without answering a ping or sending a policy."""
+        """Whether the server has sent neither a pong nor a policy for too long."""
         return bool(self._watch.fault(clock()))
 
     @property
     def idle_seconds(self) -> float:
-        """The seconds until something must be sent, unless `wake` is called earlier."""
+        """The seconds until the next message is due, unless `wake` is called earlier."""
         return max(0.0, self._next_ping - clock())
 
     def receive(self, response: sync_pb2.SyncResponse | BrokenProtocol) -> None:
-        """Apply a message from the server, and send an answer if one is needed.
+        """Apply a message from the server, and acknowledge it if required.
 
-        Raises BrokenProtocol for a message that breaks the protocol, after dropping everything.
+        Raises:
+            BrokenProtocol: The message violates the protocol. All state has been dropped.
         """
         if isinstance(response, BrokenProtocol):
             self._drop_everything()
@@ -230,7 +232,11 @@ class Reflector:
             self._wake()
 
     def ended(self, failure: Exception | None) -> float:
-        """Note that the stream has ended, and why. Return the seconds until the next stream."""
+        """Handle the end of a stream. Return the seconds to wait before reconnecting.
+
+        Args:
+            failure: The error that ended the stream; None if the server closed it.
+        """
         self.has_stream = False
         code = failure.code if isinstance(failure, QueuegateError) else ""
         why = checks.text_to_log(str(failure or "the server closed it"))
@@ -246,7 +252,7 @@ class Reflector:
             with self._lock:
                 self.session.reset()
         if self._reporter is not None and _is_about_report(failure):
-            self._reporter.divide(why)
+            self._reporter.split(why)
         self.decider.grace = self._stale if code in _UNREACHABLE else 0.0
         pause, self._pause = self._pause, min(2 * self._pause, LONGEST_PAUSE)
         pause *= random.uniform(0.5, 1.0)  # noqa: S311 - no secret
@@ -264,17 +270,17 @@ class Reflector:
 
     @property
     def outbox_counts(self) -> OutboxCounts | None:
-        """What became of the decisions in the outbox; None if there is none."""
+        """The state of the decisions to report; None without an outbox."""
         return None if self._outbox is None else self._outbox.counts
 
     def released(self) -> sync_pb2.SyncRequest:
-        """Return the last message on the stream of a gate that is being closed."""
+        """Return the final message of a closing gate, which releases its lease."""
         with self._lock:
             return self.session.release(clock())
 
     def abandon(self) -> None:
-        """Stop deciding in a fork of the process, which does not hear the server. Takes no lock,
-        because a thread of the parent may hold it.
+        """Stop deciding in a forked child, which receives no messages. Takes no lock, since a
+        thread of the parent may hold it.
         """
         self.is_closed = True
         self.session.lease_until = -math.inf
@@ -291,9 +297,9 @@ class Reflector:
         elif response.HasField("pong") and not self._watch.lacks_policy:
             self._pause = FIRST_PAUSE
             self._pongs += 1
-            # The server may answer pings and still end each stream because of the next message.
+            # After a single pong, the next message may still break the stream.
             if self._pongs > 1:
-                self._log.lasts()
+                self._log.recovered()
 
     def _drop_everything(self) -> None:
         with self._lock:
@@ -301,17 +307,16 @@ class Reflector:
             self.session.drop_everything()
 
     def _note_reset(self) -> None:
-        """Count a reset if there are policies that decide, which are about to be dropped."""
+        """Count a reset if policies in use are about to be dropped."""
         self.resets += bool(self.replica.state.policies)
 
     def _want(self, partition: str, user: str, until: float) -> None:
-        """Ask for the groups of a user: at once if they are needed soon, otherwise together with
-        others at the next ping.
+        """Request a user's groups: immediately if needed soon, or batched with the next ping.
 
         Args:
             partition: The name of the partition.
             user: The user.
-            until: When the known groups expire; -inf if there are none.
+            until: When the cached groups expire; -inf if there are none.
         """
         if len(self._wanted) >= MAX_WAITING or (partition, user) in self._wanted:
             return
@@ -321,7 +326,7 @@ class Reflector:
                 self._wake()
 
     def _report(self, question: Question, decision: Decision) -> bool:
-        """Put a decision into the outbox; return False if it cannot be kept."""
+        """Store a decision in the outbox, and return whether it succeeded."""
         user, queue, partition, access, groups, real_user = question
         record = sync_pb2.LocalDecision(
             user=user,
@@ -350,21 +355,22 @@ def _is_release(answer: sync_pb2.SyncRequest | None) -> bool:
 
 
 def _is_about_report(failure: Exception | None) -> bool:
-    """Return whether a stream has ended because of a report. No other message is long enough."""
+    """Return whether a report ended the stream. No other request is long enough to be too large."""
     if isinstance(failure, InvalidArgument):
         return any(violation.field.startswith("report") for violation in failure.violations)
     return isinstance(failure, MessageTooLarge) and not _is_about_response(failure)
 
 
 def _is_about_response(failure: Exception | None) -> bool:
-    """Return whether a stream has ended because the server sent too large a message."""
+    """Return whether an oversized message from the server ended the stream."""
     return isinstance(failure, MessageTooLarge) and AT_THE_CLIENT in failure.message
 
 
 def guarded(on_change: Callable[[], object]) -> Callable[[], None]:
-    """Return a function that calls this one, and logs its exceptions.
+    """Return a function that calls `on_change` and logs its exceptions.
 
-    Raises TypeError if it cannot be called.
+    Raises:
+        TypeError: `on_change` is not callable.
     """
     if not callable(on_change):
         raise TypeError(f"on_change must be callable, not {type(on_change).__name__}")

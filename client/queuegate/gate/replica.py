@@ -1,8 +1,7 @@
 """A gate's copy of the policies and of users' groups.
 
-One thread changes the copy, and any thread may decide from it. Everything that a decision depends
-on except users' groups, namely policies and rights, is one object, `state`, which each change
-replaces: a decision holds if its state is still the current one after the decision was made.
+One thread updates the copy, and any thread may decide from it. Policies and rights are in `state`,
+an object replaced by each update, so a decision is valid if its state is still current afterwards.
 """
 
 import math
@@ -21,18 +20,18 @@ from queuegate.policy.names import partition_name
 from queuegate.v1 import sync_pb2, user_groups_pb2
 
 MAX_USERS: Final = 10_000
-"""The maximum number of users whose groups are kept."""
-MAX_REMEMBERED: Final = 100_000
-"""The maximum number of remembered decisions, plus the groups given in their questions. At this
-limit, all are dropped."""
-MAX_DECISIONS: Final = 10_000
-"""The maximum number of different decisions that are kept."""
+"""The maximum number of users with cached groups."""
+MAX_CACHED_DECISIONS: Final = 100_000
+"""The maximum number of cached decisions, plus the groups given in their questions. The cache is
+cleared at this limit."""
+MAX_DISTINCT_DECISIONS: Final = 10_000
+"""The maximum number of distinct decision objects shared by cache entries."""
 REFRESH_AFTER: Final = 0.8
-"""The fraction of their lifetime after which groups are asked for again when used."""
+"""The fraction of the lifetime of groups after which their next use requests them again."""
 
 
 class UserEntry:
-    """The groups of a user. Only its times may change: setting them ends decisions based on it."""
+    """The groups of a user. Only the times are mutable; cached decisions depend on them."""
 
     __slots__ = ("expires_at", "groups", "key", "refresh_at")
 
@@ -44,31 +43,31 @@ class UserEntry:
         refresh_at: float,
     ) -> None:
         self.key = key
-        """The partition and the user's name."""
+        """The partition and the user."""
         self.groups = groups
-        """The groups; None if there is no such user."""
+        """The groups; None if the user does not exist."""
         self.expires_at = expires_at
         """When the groups expire, on the monotonic clock."""
         self.refresh_at = refresh_at
-        """When the next use asks for the groups again."""
+        """When the next use requests the groups again."""
 
     @property
     def size(self) -> int:
-        """The approximate number of bytes that the groups take."""
+        """The approximate size of the groups in bytes."""
         groups = self.groups or ()
         return sum(map(len, groups)) + bounds.GROUP_OVERHEAD_BYTES * len(groups)
 
-    def end(self) -> None:
+    def invalidate(self) -> None:
         """Invalidate all decisions that used these groups."""
         self.expires_at = self.refresh_at = -math.inf
 
 
 NO_GROUPS: Final = UserEntry(("", ""), None, math.inf, math.inf)
-"""Stands for the entry of a decision that used no groups that the gate holds."""
+"""The entry of decisions that used no cached groups."""
 
 
 class PolicySize(NamedTuple):
-    """The size of one policy, or of several together."""
+    """The size of a policy, or the total size of several."""
 
     queues: int = 0
     created_queues: int = 0
@@ -81,7 +80,7 @@ class PolicySize(NamedTuple):
     """The size of all queue paths."""
 
     def plus(self, other: "PolicySize", sign: int = 1) -> "PolicySize":
-        """Return the sum of both sizes, or with `sign=-1`, their difference."""
+        """Return the sum of both sizes, or their difference if `sign` is -1."""
         return PolicySize(*(one + sign * two for one, two in zip(self, other, strict=True)))
 
     def check(self) -> None:
@@ -93,7 +92,7 @@ class PolicySize(NamedTuple):
 
 _COUNTED: Final = (
     "queues",
-    "queues that will be created",
+    "created queues",
     "names",
     "levels",
     "names in levels",
@@ -115,12 +114,13 @@ def _limits() -> tuple[int, ...]:
 
 
 class PolicyCopy(NamedTuple):
-    """The policy of a partition."""
+    """A copy of a partition's policy."""
 
     name: str
     """The name of the partition."""
     partition: LocalPartition | None
-    """The partition; None if the gate does not know the server's rules and must ask the server."""
+    """The partition; None if the gate does not support its rules and sends all checks to the
+    server."""
     checksum: bytes
     revision: int
     use_given_groups: bool
@@ -129,14 +129,14 @@ class PolicyCopy(NamedTuple):
     size: PolicySize
 
 
-Remembered: TypeAlias = tuple[Decision, UserEntry]
-"""A decision, and the entry whose groups it used (NO_GROUPS if it used none)."""
+Evaluation: TypeAlias = tuple[Decision, UserEntry]
+"""A decision, and the entry whose groups it used, or NO_GROUPS."""
 
 
 class State:
-    """Everything that decisions depend on except groups, and the decisions made from it."""
+    """The policies and rights that decisions depend on, with a cache of decisions."""
 
-    __slots__ = ("_decisions", "_is_complete", "_size", "policies", "remembered", "rights")
+    __slots__ = ("_decisions", "_is_complete", "_size", "cache", "policies", "rights")
 
     def __init__(
         self, policies: Mapping[str, PolicyCopy], rights: GateRights, *, is_complete: bool
@@ -145,62 +145,62 @@ class State:
         self._is_complete = is_complete
         """Whether `policies` contains all partitions of the server."""
         self.policies = policies
-        """The policies that decide, by partition."""
-        self.remembered: dict[tuple[object, ...], Remembered] = {}
-        """The remembered decisions by question."""
+        """The policies in use, by partition."""
+        self.cache: dict[tuple[object, ...], Evaluation] = {}
+        """The cached decisions by question."""
         self._size = 0
         self._decisions: dict[tuple[core.Decision, int, str], Decision] = {}
 
     def find(self, name: str) -> PolicyCopy | None:
-        """Return the policy of a requested partition; see Policy.partition."""
-        found = self.policies.get(name)
-        if found is None and (self._is_complete or not name.startswith("[")):
-            found = self.policies.get(partition_name(name))
-        return found
+        """Return the policy of a requested partition, as `Policy.partition` does."""
+        policy = self.policies.get(name)
+        if policy is None and (self._is_complete or not name.startswith("[")):
+            policy = self.policies.get(partition_name(name))
+        return policy
 
-    def remember(self, question: tuple[Any, ...], made: Remembered) -> None:
-        """Remember a decision; the given groups are the fifth part of its question."""
+    def store(self, question: tuple[Any, ...], evaluation: Evaluation) -> None:
+        """Cache a decision. The given groups are the fifth element of its question."""
         self._size += 1 + len(question[4] or ())
-        if self._size > MAX_REMEMBERED:
-            self.remembered.clear()
+        if self._size > MAX_CACHED_DECISIONS:
+            self.cache.clear()
             self._size = 1 + len(question[4] or ())
-        self.remembered[question] = made
+        self.cache[question] = evaluation
 
-    def decision(self, made: core.Decision, revision: int, evaluated_queue: str) -> Decision:
+    def decision(self, own: core.Decision, revision: int, evaluated_queue: str) -> Decision:
         """Return a decision for the caller. Equal decisions share one object."""
-        key = (made, revision, evaluated_queue)
-        known = self._decisions.get(key)
-        if known is None:
-            if len(self._decisions) >= MAX_DECISIONS:
+        key = (own, revision, evaluated_queue)
+        decision = self._decisions.get(key)
+        if decision is None:
+            if len(self._decisions) >= MAX_DISTINCT_DECISIONS:
                 self._decisions.clear()
-            known = self._decisions[key] = Decision(*made, revision, evaluated_queue)
-        return known
+            decision = self._decisions[key] = Decision(*own, revision, evaluated_queue)
+        return decision
 
 
 class LocalReplica:
-    """The state of a gate."""
+    """A gate's policies, rights and groups."""
 
     def __init__(self, *, is_complete: bool) -> None:
-        """Start empty.
+        """Create an empty replica.
 
         Args:
-            is_complete: Whether the replica will hold all partitions of the server.
+            is_complete: Whether the replica will hold all of the server's partitions.
         """
         self.has_changed = False
-        """Set when another policy takes effect. The user of this object resets it."""
+        """Set when another policy takes effect. Reset by the owner of this object."""
         self._is_complete = is_complete
         self.state = State(MappingProxyType({}), GateRights(), is_complete=is_complete)
         self.users: dict[tuple[str, str], UserEntry] = {}
-        """The groups of users by partition and name, the most recently requested last."""
+        """The groups by partition and user, the most recently requested last."""
         self._group_bytes = 0
         self._held: dict[str, PolicyCopy] = {}
-        """All complete policies, including those that are not confirmed."""
+        """All complete policies, including unconfirmed ones."""
         self._held_size = PolicySize()
         self._first: sync_pb2.PolicyPart | None = None
         self._part_size = PolicySize()
-        """The size of the parts of the incomplete policy."""
+        """The size of the incomplete policy."""
         self._tables: PolicyTables | None = None
-        """The rows of the parts; None if the gate does not know the rules of the policy."""
+        """The tables of the incomplete policy; None if the gate does not support its rules."""
 
     def held(self) -> Iterable[sync_pb2.HeldPolicy]:
         """Return each complete policy as announced in `SyncOpen`."""
@@ -214,8 +214,8 @@ class LocalReplica:
         ]
 
     def reset(self, keep_groups_of: Collection[str] = ()) -> None:
-        """Drop all groups except those of these partitions, and decide from no policy until the
-        server has confirmed it.
+        """Drop all groups except those of these partitions, and use no policy until the server has
+        confirmed it.
         """
         self._replace(MappingProxyType({}))
         kept = frozenset(keep_groups_of)
@@ -223,14 +223,18 @@ class LocalReplica:
         self._group_bytes = sum(each.size for each in self.users.values())
 
     def drop_policies(self) -> None:
-        """Drop everything that is held, including policies that the server might confirm."""
+        """Drop all policies and groups, including policies that the server might confirm."""
         self.reset()
         self.drop_parts()
         self._held.clear()
         self._held_size = PolicySize()
 
     def add_part(self, part: sync_pb2.PolicyPart) -> None:
-        """Add a part of a policy, which takes effect with its last part. Raises ValueError."""
+        """Add a part of a policy, which takes effect once complete.
+
+        Raises:
+            ValueError: The part is invalid, or the policies exceed the bounds.
+        """
         name = part.partition
         if part.removed:
             self.drop_parts()
@@ -281,49 +285,49 @@ class LocalReplica:
         self._first = self._tables = None
 
     def use_rights(self, rights: GateRights) -> None:
-        """Decide with these rights, and drop the decisions made with others."""
+        """Use these rights, and drop decisions made under others."""
         if rights != self.state.rights:
             self.state = State(self.state.policies, rights, is_complete=self._is_complete)
 
     def set_groups(self, groups: sync_pb2.UserGroups, asked_at: float) -> None:
-        """Decide from the groups of a user, which were requested at this time or later."""
+        """Use the groups of a user, which were requested at or after `asked_at`."""
         if groups.outcome == user_groups_pb2.RESOLVE_OUTCOME_RESOLVED:
-            found: tuple[str, ...] | None = tuple(groups.groups)
+            names: tuple[str, ...] | None = tuple(groups.groups)
         elif groups.outcome == user_groups_pb2.RESOLVE_OUTCOME_NOT_FOUND:
-            found = None
+            names = None
         else:
-            return  # the known groups are valid until they expire
+            return  # cached groups stay valid until they expire
         key = (groups.partition, groups.user)
-        known = self.users.pop(key, None)
+        old = self.users.pop(key, None)
         lifetime = min(groups.lifetime_millis / 1_000, bounds.MAX_LIFETIME_SECONDS)
         expires_at, refresh_at = asked_at + lifetime, asked_at + REFRESH_AFTER * lifetime
-        if known is not None and known.groups == found:
-            known.expires_at, known.refresh_at = expires_at, refresh_at
-            self.users[key] = known
+        if old is not None and old.groups == names:
+            old.expires_at, old.refresh_at = expires_at, refresh_at
+            self.users[key] = old
             return
-        if known is not None:
-            self._end(known)
-        entry = UserEntry(key, found, expires_at, refresh_at)
+        if old is not None:
+            self._release(old)
+        entry = UserEntry(key, names, expires_at, refresh_at)
         room = bounds.MAX_GROUP_BYTES - entry.size
         while self.users and (len(self.users) >= MAX_USERS or self._group_bytes > room):
-            self._end(self.users.pop(next(iter(self.users))))
+            self._release(self.users.pop(next(iter(self.users))))
         self.users[key] = entry
         self._group_bytes += entry.size
 
     def forget(self, partition: str, users: Iterable[str]) -> None:
-        """Drop the groups of these users, or of all users of the partition if none is named."""
+        """Drop these users' groups, or without users, all groups of the partition."""
         keys = [(partition, user) for user in users]
         for key in keys or [key for key in self.users if key[0] == partition]:
             entry = self.users.pop(key, None)
             if entry is not None:
-                self._end(entry)
+                self._release(entry)
 
-    def _end(self, entry: UserEntry) -> None:
+    def _release(self, entry: UserEntry) -> None:
         self._group_bytes -= entry.size
-        entry.end()
+        entry.invalidate()
 
     def _count(self, part: sync_pb2.PolicyPart) -> None:
-        """Count a part of a policy. Raises ValueError if the policies then exceed the bounds."""
+        """Add a part to the policies' size. Raises ValueError if it then exceeds the bounds."""
         held = self._held.get(part.partition)
         if held is None and len(self._held) >= bounds.MAX_PARTITIONS:
             raise ValueError(f"there are more than {bounds.MAX_PARTITIONS} partitions")
@@ -340,14 +344,14 @@ class LocalReplica:
         )
 
     def _add_size(self, name: str, size: PolicySize) -> None:
-        """Add to the size of the policy that is being sent. Raises ValueError."""
+        """Add to the incomplete policy's size. Raises ValueError above the bounds."""
         self._part_size = self._part_size.plus(size)
         held = self._held.get(name)
         replaced = PolicySize() if held is None else held.size
         self._held_size.plus(self._part_size).plus(replaced, sign=-1).check()
 
     def _read(self, first: sync_pb2.PolicyPart) -> LocalPartition | None:
-        """Return the complete partition. Raises ValueError if its tables are faulty."""
+        """Return the complete partition. Raises ValueError if its tables are invalid."""
         tables, self._tables = self._tables, None
         if tables is None:
             return None

@@ -1,4 +1,4 @@
-"""Reports the decisions in an outbox, one report at a time."""
+"""Reports of an outbox's decisions to the server, one at a time."""
 
 import threading
 from collections import deque
@@ -9,14 +9,14 @@ from queuegate.gate.outbox import Outbox, Segment
 from queuegate.v1 import sync_pb2
 
 MAX_REPORTED: Final = 1_000
-"""The maximum number of decisions in a message."""
+"""The maximum number of decisions in a report."""
 
 
 class Reporter:
-    """Knows which decisions have been sent, and which the server has confirmed. Thread-safe.
+    """Tracks which decisions were sent and confirmed. Thread-safe.
 
-    A decision that the server refuses is set aside. A report that makes the server end the stream,
-    because it is too large, is divided. All other decisions arrive at least once.
+    Decisions rejected by the server are set aside, and a report that closes the stream is split.
+    All other decisions are delivered at least once.
     """
 
     def __init__(self, outbox: Outbox) -> None:
@@ -26,26 +26,26 @@ class Reporter:
         self._stream = 0
         self._segment: Segment | None = None
         self._groups: deque[list[sync_pb2.LocalDecision]] = deque()
-        """The rest of the segment, in reporting order."""
+        """The segment's unconfirmed decisions, in reporting order."""
         self._in_flight = 0
-        """The number of the report with the first group; 0 if that group has not been sent."""
+        """The ID of the report that contains the first group; 0 if it has not been sent."""
         self._last = 0
 
     def restart(self, stream: int) -> None:
-        """Report on another stream, starting with the first unconfirmed decision."""
+        """Switch to another stream, starting with the first unconfirmed decision."""
         with self._lock:
             self._stream = stream
             self._in_flight = 0
 
     def next(self, stream: int, reported: sync_pb2.SyncReported) -> sync_pb2.SyncReport | None:
-        """Return the report to send.
+        """Return the next report.
 
         Args:
-            stream: The stream on which the report would be sent.
-            reported: The last confirmation from the server.
+            stream: The stream to send the report on.
+            reported: The server's last confirmation.
 
         Returns:
-            The report; None if there is nothing to report, a report is not confirmed yet, or
+            The report; None if there are no decisions to report, a report is unconfirmed, or
             another stream is in use.
         """
         with self._lock:
@@ -69,9 +69,11 @@ class Reporter:
             self._in_flight = self._last
             return sync_pb2.SyncReport(id=self._last, decisions=self._groups[0])
 
-    def divide(self, why: str) -> None:
-        """Divide the report in flight, which made the server end the stream. A single decision is
-        set aside instead.
+    def split(self, why: str) -> None:
+        """Split the report in flight, which closed the stream, or set aside a single decision.
+
+        Args:
+            why: The reason why the stream was closed.
         """
         with self._lock:
             if not self._in_flight:
@@ -86,7 +88,7 @@ class Reporter:
             self._groups.appendleft(group[: len(group) // 2])
 
     def _set_aside(self, refused: Iterable[sync_pb2.RefusedDecision]) -> None:
-        """Set aside the decisions that the server refuses, and count the others as confirmed."""
+        """Set aside the rejected decisions, and count all others as confirmed."""
         group = self._groups[0]
         faults = {each.index: each.fault for each in refused if each.index < len(group)}
         if faults:

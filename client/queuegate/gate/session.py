@@ -1,7 +1,7 @@
-"""The protocol of a gate: which state it may decide from, and for how long.
+"""The gate's side of the protocol: its lease, and the state that it may decide from.
 
-Pure: messages and times go in, messages come out. The other side is
-`queuegate_server/sync/session.py`; the rules are in `sync.proto`.
+Pure: takes messages and times, and returns messages. The server's side is
+`queuegate_server/sync/session.py`; `sync.proto` defines the rules.
 """
 
 import math
@@ -16,14 +16,14 @@ from queuegate.policy.decision import RULES
 from queuegate.v1 import cursor_pb2, sync_pb2
 
 WANT_AGAIN: Final = 10.0
-"""The seconds after which a user's groups are asked for again if they have not arrived."""
+"""How many seconds to wait for a user's groups before requesting them again."""
 MAX_PINGS: Final = 32
-"""The maximum number of unanswered pings. All but the latest few are too old to grant a lease."""
+"""The maximum number of pings in flight. All but the latest few are too old to grant a lease."""
 
 
 def _clock() -> Callable[[], float]:
-    """Return the clock of leases: monotonic and, if the system has such a clock, running even while
-    the machine is suspended.
+    """Return the clock for leases: monotonic and, where supported, running while the machine is
+    suspended.
     """
     if hasattr(time, "CLOCK_BOOTTIME"):
         return partial(time.clock_gettime, time.CLOCK_BOOTTIME)
@@ -34,84 +34,84 @@ clock: Final = _clock()
 
 
 class GateRights(NamedTuple):
-    """What the server allows a gate to decide."""
+    """The rights and duties granted to a gate by the server."""
 
     local_decisions: bool = False
     """Whether the gate may decide."""
     assert_groups: bool = False
     """Whether the gate may use groups given in a question."""
     report_decisions: bool = False
-    """Whether the gate must report each decision that it makes."""
+    """Whether the gate must report its decisions."""
 
 
 class Replica(Protocol):
-    """The copy of the server's state that a gate decides from."""
+    """A gate's copy of the server's state."""
 
     def held(self) -> Iterable[sync_pb2.HeldPolicy]:
         """Return each complete policy as announced in `SyncOpen`."""
 
     def reset(self, keep_groups_of: Collection[str] = ()) -> None:
-        """Drop all groups except those of these partitions, and decide from no policy until the
-        server has confirmed it.
+        """Drop all groups except those of these partitions, and use no policy until the server has
+        confirmed it.
         """
 
     def add_part(self, part: sync_pb2.PolicyPart) -> None:
-        """Add a part of a policy, which takes effect with its last part."""
+        """Add a part of a policy, which takes effect once complete."""
 
     def drop_parts(self) -> None:
         """Drop the parts of the incomplete policy."""
 
     def drop_policies(self) -> None:
-        """Drop everything that is held, including policies that the server might confirm."""
+        """Drop all policies and groups, including policies that the server might confirm."""
 
     def use_rights(self, rights: GateRights) -> None:
-        """Decide with these rights, and drop the decisions made with others."""
+        """Use these rights, and drop decisions made under others."""
 
     def set_groups(self, groups: sync_pb2.UserGroups, asked_at: float) -> None:
-        """Decide from the groups of a user, which were requested at this time or later."""
+        """Use the groups of a user, which were requested at or after `asked_at`."""
 
     def forget(self, partition: str, users: Iterable[str]) -> None:
-        """Drop the groups of these users, or of all users if none is named."""
+        """Drop these users' groups, or without users, all groups of the partition."""
 
 
 class GateSession:
-    """The state of a gate's protocol across all its streams."""
+    """A gate's session with its server, which spans all its streams."""
 
     def __init__(self, replica: Replica, name: str, partitions: Iterable[str] = ()) -> None:
-        """Start without a stream and without state.
+        """Create a session without a stream.
 
         Args:
-            replica: The state to change.
-            name: The name of this gate on the server.
+            replica: The replica to update.
+            name: The gate's name on the server.
             partitions: The partitions to follow; all if empty.
         """
         self.lease_until = -math.inf
-        """When this gate must stop deciding, on its own monotonic clock."""
+        """When the lease expires, on the gate's monotonic clock."""
         self.ping_interval = 1.0
         self.reported = sync_pb2.SyncReported()
-        """The last confirmation of a report."""
+        """The latest confirmation of a report."""
         self._replica = replica
         self._name = name
         self._instance = os.urandom(16)
         self._partitions = frozenset(partitions)
         self._lease = 0.0
         self._is_open = False
-        """Whether the server has answered the first message of the stream."""
+        """Whether the server has accepted the stream."""
         self._epoch = b""
         self._announced = b""
         self._applied = 0
         self._fleet_cursor: cursor_pb2.Cursor | None = None
         self._part_of = ""
-        """The partition whose policy is being sent; empty between policies."""
+        """The partition whose policy is incomplete; empty between policies."""
         self._wanted: dict[tuple[str, str], float] = {}
-        """The users whose groups have not arrived yet, and when they were requested."""
+        """The time of each pending request for groups, by partition and user."""
         self._deferred: dict[tuple[str, str], float] = {}
-        """The users whose groups were unavailable, and when to ask again."""
+        """When groups that were unavailable may be requested again, by partition and user."""
         self._last_ping = 0
         self._pings: dict[int, float] = {}
 
     def open(self) -> sync_pb2.SyncRequest:
-        """Return the first message of a new stream. The previous stream has ended."""
+        """Return the first message of a stream, which replaces the previous one."""
         self._is_open = False
         self._pings.clear()
         self._wanted.clear()
@@ -131,7 +131,7 @@ class GateSession:
         return sync_pb2.SyncRequest(open=message)
 
     def ping(self, now: float) -> sync_pb2.SyncRequest:
-        """Return a ping to send at this monotonic time or later."""
+        """Return a ping to send at or after `now`, in monotonic seconds."""
         if len(self._pings) == MAX_PINGS:
             del self._pings[min(self._pings)]
         self._last_ping += 1
@@ -139,7 +139,7 @@ class GateSession:
         return sync_pb2.SyncRequest(ping=sync_pb2.SyncPing(id=self._last_ping))
 
     def want(self, partition: str, users: Iterable[str], now: float) -> sync_pb2.SyncRequest:
-        """Return a request for the groups of users, to send at this monotonic time or later."""
+        """Return a request for users' groups, to send at or after `now`, in monotonic seconds."""
         for key in [key for key, at in self._wanted.items() if now >= at + WANT_AGAIN]:
             del self._wanted[key]
         for key in [key for key, until in self._deferred.items() if now >= until]:
@@ -149,9 +149,7 @@ class GateSession:
         return sync_pb2.SyncRequest(want=sync_pb2.SyncWant(partition=partition, users=names))
 
     def is_wanted(self, partition: str, user: str, now: float) -> bool:
-        """Return whether the groups of a user have been requested and may still arrive, or were
-        unavailable a short while ago.
-        """
+        """Return whether a user's groups are pending, or were unavailable recently."""
         key = (partition, user)
         if now < self._deferred.get(key, -math.inf):
             return True
@@ -160,14 +158,15 @@ class GateSession:
 
     @property
     def waiting(self) -> int:
-        """The number of users whose groups may still arrive, or must not be requested again yet."""
+        """The number of users whose groups are pending, or were unavailable recently."""
         return len(self._wanted) + len(self._deferred)
 
     def receive(self, response: sync_pb2.SyncResponse, now: float) -> sync_pb2.SyncRequest | None:
-        """Process a message from the server, and return the answer if one is needed.
+        """Process a message from the server, and return its acknowledgment, if required.
 
-        Raises ValueError for a message that breaks the protocol or exceeds the bounds. The caller
-        must then call `drop_everything`.
+        Raises:
+            ValueError: The message violates the protocol or exceeds the bounds. The caller must
+                then call `drop_everything`.
         """
         checks.check(response)
         kind = response.WhichOneof("message")
@@ -175,7 +174,7 @@ class GateSession:
         if kind == "pong":
             self._start_lease(response.pong.id)
         elif kind == "opened":
-            self._greeted(response.opened)
+            self._accept_stream(response.opened)
         elif kind == "policy":
             self._add_part(response.policy)
         elif kind == "forget":
@@ -191,7 +190,7 @@ class GateSession:
             self._applied = response.checkpoint.sequence
             has_fleet = response.checkpoint.HasField("fleet_cursor")
             cursor = response.checkpoint.fleet_cursor
-            # Without unknown fields, which may be large: the cursor is sent to the next server.
+            # The cursor is sent to the next server, so drop unknown fields, which may be large.
             copy = cursor_pb2.Cursor(epoch=cursor.epoch, sequence=cursor.sequence)
             self._fleet_cursor = copy if has_fleet else None
             applied = sync_pb2.SyncApplied(sequence=self._applied)
@@ -199,24 +198,24 @@ class GateSession:
         return None
 
     def release(self, now: float) -> sync_pb2.SyncRequest:
-        """Stop deciding under the leases of this stream, and return the message that says so."""
+        """Give up the stream's lease, and return the message that releases it."""
         self._pings.clear()
         self.lease_until = min(self.lease_until, now)
         return sync_pb2.SyncRequest(release=sync_pb2.SyncRelease())
 
     def reset(self, keep_groups_of: Collection[str] = ()) -> None:
-        """Stop deciding from this state, because the server does not know it or refuses this gate.
-        Drop all groups except those of these partitions.
+        """Give up the lease and policies, because the server does not know their state or rejects
+        this gate. Drop all groups except those of these partitions.
         """
         self._epoch = b""
         if not keep_groups_of:
-            # Otherwise the cursor stays valid: until the next checkpoint, groups are only dropped.
+            # With groups kept, the cursor stays valid: none are added before the next checkpoint.
             self._fleet_cursor = None
         self.lease_until = -math.inf
         self._replica.reset(keep_groups_of)
 
     def drop_everything(self) -> None:
-        """Stop deciding, and have everything sent again on the next stream."""
+        """Give up the lease and all state, which the next stream sends again."""
         self.reset()
         self._part_of = ""
         self._replica.drop_policies()
@@ -225,10 +224,10 @@ class GateSession:
         if not self._is_open and kind not in ("opened", None):
             raise ValueError("the first message must be `opened`")
         if self._part_of and kind in ("pong", "checkpoint"):
-            # It would cover a state that this gate has only in part.
+            # It would confirm a policy that is incomplete here.
             raise ValueError(f"`{kind}` came before the policy of {self._part_of!r} was complete")
 
-    def _greeted(self, opened: sync_pb2.SyncOpened) -> None:
+    def _accept_stream(self, opened: sync_pb2.SyncOpened) -> None:
         if opened.resumed and not (self._epoch and opened.epoch == self._epoch):
             raise ValueError("`opened` resumes from a position that this gate does not have")
         self._is_open = True
@@ -237,7 +236,7 @@ class GateSession:
         self.ping_interval = max(bounds.MIN_PING_SECONDS, opened.ping_interval_millis / 1_000)
         self._drop_parts()
         if not opened.resumed:
-            # A lease from another server does not cover the state of this one.
+            # A lease from another server does not cover this server's state.
             self.reset(opened.keep_groups_of)
         rights = opened.local_decisions, opened.assert_groups, opened.report_decisions
         self._replica.use_rights(GateRights(*rights))
@@ -254,8 +253,8 @@ class GateSession:
         self._replica.drop_parts()
 
     def _receive_groups(self, groups: sync_pb2.UserGroups, now: float) -> None:
-        """Apply the groups of a user. They are dated from the request, since they may have been in
-        transit for a long time while this process was suspended.
+        """Apply a user's groups. Their lifetime starts at the request, since they may have been in
+        transit while this process was suspended.
         """
         key = (groups.partition, groups.user)
         asked_at = self._wanted.pop(key, None)
@@ -269,7 +268,7 @@ class GateSession:
             self._replica.set_groups(groups, asked_at)
 
     def _start_lease(self, ping_id: int) -> None:
-        """Extend the lease. It runs from the time when the answered ping was sent."""
+        """Extend the lease, which starts when the answered ping was sent."""
         for earlier in [each for each in self._pings if each < ping_id]:
             del self._pings[earlier]
         sent_at = self._pings.pop(ping_id, None)
@@ -278,7 +277,7 @@ class GateSession:
 
 
 def _announced(held: Iterable[sync_pb2.HeldPolicy]) -> list[sync_pb2.HeldPolicy]:
-    """Return as many policies as a server lets a gate announce. All others are sent again."""
+    """Return as many policies as a gate may announce. The server sends all others again."""
     announced: list[sync_pb2.HeldPolicy] = []
     size = 0
     for policy in held:

@@ -1,4 +1,4 @@
-"""Detects that the server of a stream has fallen silent or sends no policy."""
+"""Detection of a server that is unresponsive or sends no policy."""
 
 from collections.abc import Iterable
 from typing import Final
@@ -7,45 +7,44 @@ from queuegate.gate import bounds
 from queuegate.v1 import sync_pb2
 
 SILENCE: Final = 3.0
-"""A stream is considered dead after this many seconds without a pong or a policy, before the lease
-ends: the server hangs or accepts no messages."""
+"""The seconds without a pong or a policy after which a stream is dead. Shorter than a lease."""
 WATCH_SECONDS: Final = 0.5
-"""How often to look for dead streams."""
+"""The interval between calls of `SilenceWatch.tick`, in seconds."""
 _PROGRESS: Final = frozenset({"opened", "policy", "pong"})
 
 
 class SilenceWatch:
-    """Knows when a server was last heard from. All times come from one monotonic clock."""
+    """Tracks when the server last responded. All times are from one monotonic clock."""
 
     def __init__(self, named: Iterable[str] = ()) -> None:
-        """Start before the first stream.
+        """Create a watch without a stream.
 
         Args:
             named: The partitions to follow; all if empty.
         """
         self.lacks_policy = False
-        """Whether the server answered a ping before sending any complete policy, although it has
-        one for this gate. Such pongs do not count."""
+        """Whether the last pong preceded a complete policy that the server has for this gate. Such
+        pongs are not progress."""
         self._named = frozenset(named)
         self._promised: set[str] = set()
-        """The named partitions that the server has."""
+        """The named partitions that exist on the server."""
         self._last_progress = 0.0
         self._last_pong = 0.0
         self._last_look = 0.0
 
     def restart(self, now: float) -> None:
-        """Note that a stream is being opened."""
+        """Start watching a new stream."""
         self._last_progress = self._last_pong = self._last_look = now
         self.lacks_policy = False
         self._promised.clear()
 
     def note(self, response: sync_pb2.SyncResponse, now: float, *, has_policy: bool) -> None:
-        """Note a message from the server.
+        """Record a message from the server.
 
         Args:
             response: The message.
-            now: The time.
-            has_policy: Whether this gate has a policy that the server has confirmed.
+            now: The current time.
+            has_policy: Whether this gate has a confirmed policy.
         """
         kind = response.WhichOneof("message")
         if kind == "opened":
@@ -61,11 +60,11 @@ class SilenceWatch:
         if kind in _PROGRESS:
             self._last_progress = now
 
-    def look(self, now: float) -> None:
+    def tick(self, now: float) -> None:
         """Account for delays in this process. Called every WATCH_SECONDS.
 
-        A late call shows that this process or its event loop was held up, so answers from the
-        server may be waiting to be read. That time does not count as silence.
+        A late call means that this process or its event loop was blocked and may have unread
+        messages, so the delay is not silence.
         """
         late = now - self._last_look - WATCH_SECONDS
         self._last_look = now
@@ -74,8 +73,8 @@ class SilenceWatch:
             self._last_pong = min(now, self._last_pong + late)
 
     def fault(self, now: float) -> str:
-        """Return why to give up on the server; empty if there is no reason to."""
-        # Policies take time to send, but a server that keeps sending them forever is useless.
+        """Return why the stream is dead; empty if it is alive."""
+        # A server that sends policies forever without a pong is useless.
         if now - self._last_pong > bounds.MAX_TRANSFER_SECONDS:
             seconds = bounds.MAX_TRANSFER_SECONDS
         elif now - self._last_progress > SILENCE:

@@ -1,4 +1,4 @@
-"""What a gate logs about its streams: each event once, however often it reconnects."""
+"""The log of a gate's streams. Repeated events are logged once."""
 
 import logging
 from collections.abc import Iterable
@@ -8,10 +8,10 @@ from queuegate.gate.checks import text_to_log
 from queuegate.v1 import sync_pb2
 
 MAX_ENDS: Final = 8
-"""The maximum number of different reasons for lost streams to log until a stream lasts."""
+"""The maximum number of distinct reasons to log before a stream recovers."""
 _FORBIDDEN: Final = (
-    "the server does not let it decide: sync.local_decisions forbids it, or this version"
-    " of the client does not know the server's rules"
+    "the server forbids it to decide: sync.local_decisions is off, or this version of the client"
+    " does not support the server's rules"
 )
 _NO_OUTBOX: Final = "the server requires a report of each decision: give the gate an outbox"
 _MAX_LISTED: Final = 10
@@ -19,24 +19,24 @@ _LOG: Final = logging.getLogger("queuegate.gate")
 
 
 class StreamLog:
-    """Logs the events of streams. Used by the receiving thread."""
+    """Logs stream events. Used only by the receiving thread."""
 
     def __init__(self, partitions: Iterable[str], *, has_outbox: bool) -> None:
-        """Start with nothing logged.
+        """Create a log.
 
         Args:
-            partitions: The partitions that the gate names.
+            partitions: The partitions to follow; all if empty.
             has_outbox: Whether the gate can report its decisions.
         """
         self._named = frozenset(partitions)
         self._has_outbox = has_outbox
         self._ends: set[str] = set()
-        """Why streams have ended since the last stream that lasted."""
+        """The reasons logged since the last stable stream."""
         self._missing: frozenset[str] = frozenset()
         self._obstacle = ""
 
     def opened(self, opened: sync_pb2.SyncOpened) -> None:
-        """Log which named partitions the server does not have, and why the gate may not decide."""
+        """Log named partitions missing from the server, and why the gate may not decide."""
         missing = self._named.difference(opened.partitions)
         if not missing <= self._missing:
             _LOG.warning(
@@ -55,15 +55,13 @@ class StreamLog:
         self._obstacle = obstacle
 
     def ended(self, why: str) -> None:
-        """Log why a stream has ended, unless the same reason has been logged since the last stream
-        that lasted.
-        """
+        """Log why a stream ended, unless that was logged since the last stable stream."""
         if why not in self._ends and len(self._ends) < MAX_ENDS:
             self._ends.add(why)
             _LOG.warning("a gate's stream has ended: %s", why)
 
-    def lasts(self) -> None:
-        """Log that a stream lasts, if earlier ones have ended."""
+    def recovered(self) -> None:
+        """Log the recovery from earlier failures, if any."""
         if self._ends:
             self._ends.clear()
             _LOG.info("a gate's stream is connected again")

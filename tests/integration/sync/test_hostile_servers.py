@@ -163,11 +163,12 @@ def test_hostile_tables_end_the_stream(kind: str, caplog: pytest.LogCaptureFixtu
 
         return hostile
 
-    faults = ["a level refers to one before the first", "a level lists a name that does not exist"]
-    faults += [
-        "levels list more or fewer",
-        "a reason that no end has",
-        "that will be created twice",
+    faults = [
+        "a level refers to a level before the first",
+        "a level lists a name that does not exist",
+        "listed names does not match the levels",
+        "has an invalid reason",
+        "contains a created queue twice",
     ]
     with scripted_sync(*map(script, faults)) as server, live_gate(server.address, kind) as gate:
         assert server.streams == len(faults) + 1

@@ -55,8 +55,8 @@ WRONG: dict[str, Callable[[], dict[str, Any]]] = {
     "`policy.checksum` has 65 bytes": lambda: part(checksum=DIGEST),
     "`policy.resolver_fingerprint`": lambda: part(resolver_fingerprint=DIGEST),
     "both removed and unchanged": lambda: part(removed=True, unchanged=True),
-    "removed or unchanged, with queues": lambda: part("root.a", removed=True),
-    "has a queue twice": twice,
+    "removed or unchanged, but has queues": lambda: part("root.a", removed=True),
+    "contains a queue twice": twice,
     "this gate does not have it": lambda: part(unchanged=True, checksum=b"2"),
     "`forget.users` has 10001": lambda: {
         "forget": sync_pb2.Forget(partition="default", users=["u"] * 10_001)
@@ -103,7 +103,7 @@ def test_a_queue_does_not_follow_those_that_will_be_created(gate: Gate) -> None:
         sync_pb2.CreatedQueueColumns(parent=[1], name=["*"], submit=[0], admin=[0])
     )
     gate.say(policy=first)
-    with pytest.raises(ValueError, match="a queue follows the queues that will be created"):
+    with pytest.raises(ValueError, match="a queue follows the created queues"):
         gate.say(policy=second)
 
 
@@ -199,7 +199,7 @@ def test_queues_that_will_be_created_are_bounded(
             parent=[*range(1, 102)], name=names, submit=[0] * 101, admin=[0] * 101
         )
     )
-    with pytest.raises(ValueError, match="more than 100 queues that will be created"):
+    with pytest.raises(ValueError, match="more than 100 created queues"):
         gate.say(**message)
 
 

@@ -190,7 +190,7 @@ def test_groups_that_have_expired_are_wanted_again(gate: Gate) -> None:
         gate.lease()
         gate.wanted.clear()
         if not remembered:
-            gate.replica.state.remembered.clear()
+            gate.replica.state.cache.clear()
         assert gate.check("sam") is None
         assert gate.wanted == [("default", "sam")]
 
@@ -279,7 +279,7 @@ def test_rights_are_a_part_of_the_state(gate: Gate) -> None:
     after = gate.replica.state
     assert after.policies == before.policies
     assert (before.rights.assert_groups, after.rights.assert_groups) == (True, False)
-    assert not after.remembered
+    assert not after.cache
 
 
 def test_a_policy_that_is_not_held_cannot_be_unchanged(gate: Gate) -> None:

@@ -96,7 +96,7 @@ def test_only_decisions_that_end_streams_are_set_aside(box: Outbox, seed: int) -
         if not found:
             break
         if poison.intersection(found):
-            reporter.divide("poison")
+            reporter.split("poison")
             streams += 1
             reporter.restart(streams)
         else:
@@ -112,6 +112,6 @@ def test_a_failure_without_a_report_divides_nothing(box: Outbox) -> None:
     reporter = Reporter(box)
     reporter.restart(1)
     box.append(decision(1))
-    reporter.divide("no")
+    reporter.split("no")
     assert box.counts.rejected == 0
     assert users(reporter, 1, 0)[1] == ["user 1"]

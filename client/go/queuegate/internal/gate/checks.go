@@ -74,7 +74,7 @@ func checkPart(part *queuegatev1.PolicyPart) error {
 		return fmt.Errorf("the policy of %q is both removed and unchanged", part.GetPartition())
 	case (part.GetRemoved() || part.GetUnchanged()) && (len(part.GetNames()) > 0 || part.GetLevels() != nil ||
 		part.GetConfiguredQueues() != nil || part.GetCreatedQueues() != nil):
-		return fmt.Errorf("the policy of %q is removed or unchanged, with queues", part.GetPartition())
+		return fmt.Errorf("the policy of %q is removed or unchanged, but has queues", part.GetPartition())
 	}
 	return nil
 }

@@ -131,7 +131,7 @@ func (o *Outbox) write(decision *queuegatev1.LocalDecision) error {
 		return err
 	}
 	if o.counts.WaitingBytes+int64(record.Len()) > maxOutboxBytes {
-		return fmt.Errorf("more than %d bytes wait", maxOutboxBytes)
+		return fmt.Errorf("more than %d bytes are waiting", maxOutboxBytes)
 	}
 	if o.file == nil {
 		file, err := os.OpenFile(o.newest.path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
@@ -166,9 +166,9 @@ func (o *Outbox) logFault(err error) {
 	switch {
 	case fault == o.fault:
 	case err == nil:
-		slog.Warn("the outbox of a gate stores decisions again", "outbox", o.folder)
+		slog.Warn("a gate's outbox stores decisions again", "outbox", o.folder)
 	default:
-		slog.Warn("the outbox of a gate cannot store decisions, so the gate asks the server", "outbox", o.folder, "error", err)
+		slog.Warn("a gate's outbox cannot store decisions; the gate sends checks to the server", "outbox", o.folder, "error", err)
 	}
 	o.fault = fault
 }
@@ -237,7 +237,7 @@ func (o *Outbox) keepCopy(damaged segment, readable int, fault error) {
 	}
 	if !errors.Is(err, fs.ErrExist) {
 		o.counts.Damaged++
-		slog.Error("a file of the outbox of a gate is damaged; a copy is kept for inspection",
+		slog.Error("a file in a gate's outbox is damaged; a copy is kept for inspection",
 			"file", damaged.path, "copy", kept, "copying", err, "readable decisions", readable, "error", fault)
 	}
 }
@@ -259,14 +259,14 @@ func (o *Outbox) reject(decisions []*queuegatev1.LocalDecision, fault string) {
 	if err == nil {
 		err = appendFile(path, records.Bytes())
 	}
-	slog.Error("the server rejected decisions of a gate; they are set aside", "decisions", len(decisions),
+	slog.Error("the server rejected a gate's decisions; they are set aside", "decisions", len(decisions),
 		"file", path, "fault", textToLog(fault), "first", decisions[0], "error", err)
 	if err == nil {
 		o.counts.WaitingBytes += int64(records.Len())
 		return
 	}
 	for _, each := range decisions {
-		slog.Error("this decision is only in this log", "decision", each)
+		slog.Error("a rejected decision is recorded only in this log", "decision", each)
 	}
 }
 
@@ -283,7 +283,7 @@ func (o *Outbox) remove() {
 	oldest := o.sealed[0]
 	o.sealed = o.sealed[1:]
 	if err := os.Remove(oldest.path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		slog.Error("a file of the outbox of a gate cannot be removed; the next gate that uses it reports it again",
+		slog.Error("cannot remove a file from a gate's outbox; the next gate will report it again",
 			"error", err)
 		return
 	}

@@ -39,7 +39,7 @@ var sizeLimits = [len(size{})]struct {
 	unit  string
 }{
 	{maxQueues, "queues"},
-	{maxQueues, "queues that will be created"},
+	{maxQueues, "created queues"},
 	{maxNames, "names"},
 	{maxLevels, "levels"},
 	{maxListed, "names in levels"},
@@ -141,7 +141,7 @@ func (r *replica) add(part *queuegatev1.PolicyPart) error {
 	case r.parts == nil || r.parts.GetPartition() != name:
 		return errors.New("the first part of a policy is missing")
 	case len(part.GetConfiguredQueues().GetName()) > 0 && len(r.parts.GetCreatedQueues().GetName()) > 0:
-		return errors.New("a queue follows the queues that will be created")
+		return errors.New("a queue follows the created queues")
 	}
 	if err := r.count(name, sizeOf(part)); err != nil {
 		return err

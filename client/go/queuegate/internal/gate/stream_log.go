@@ -11,8 +11,8 @@ const (
 	maxLoggedEnds = 8  // different ends of streams, until a stream lasts
 	maxLogged     = 10 // partitions of the server
 
-	forbidden = "the server does not let it decide: sync.local_decisions forbids it, or this version" +
-		" of the client does not know the server's rules"
+	forbidden = "the server forbids it to decide: sync.local_decisions is off, or this version of the" +
+		" client does not support the server's rules"
 	noOutbox = "the server requires a report of each decision: set GateConfig.Outbox"
 )
 

@@ -47,7 +47,7 @@ func readTables(sent *queuegatev1.PolicyPart) (*policy.Partition, int, error) {
 		return nil, 0, errors.New("ambiguous names refer to a level that does not exist")
 	}
 	if slices.ContainsFunc(p.Levels, func(level policy.Level) bool { return level.Depth > deepest }) {
-		return nil, 0, errors.New("a level belongs to a longer path than any queue has")
+		return nil, 0, errors.New("a level is deeper than the path of any queue")
 	}
 	for _, starts := range p.Starts {
 		for number, start := range starts {
@@ -77,15 +77,15 @@ func readLevels(p *policy.Partition, sent *queuegatev1.LevelColumns) error {
 		above, reason := sent.Above[i], policy.Reason("")
 		switch {
 		case last > uint64(len(p.Listed)):
-			return errors.New("the levels list more or fewer names than were sent")
+			return errors.New("the number of listed names does not match the levels")
 		case uint64(above) > uint64(i):
-			return errors.New("a level refers to one before the first")
+			return errors.New("a level refers to a level before the first")
 		case above > 0:
 			lengths[i] = lengths[i-int(above)] + 1
 		case last > first:
 			return errors.New("the end of a chain lists names")
 		case len(ends) == 0 || endReasons[ends[0]] == "":
-			return errors.New("the reason of an end is unknown")
+			return errors.New("the end of a chain has an invalid reason")
 		default:
 			reason, ends = endReasons[ends[0]], ends[1:]
 		}
@@ -101,7 +101,7 @@ func readLevels(p *policy.Partition, sent *queuegatev1.LevelColumns) error {
 		slices.Sort(p.Listed[services:last])
 	}
 	if last != uint64(len(p.Listed)) || len(ends) > 0 {
-		return errors.New("the levels list more or fewer names than were sent, or there are more reasons than ends")
+		return errors.New("the number of listed names does not match the levels, or the number of reasons the ends of chains")
 	}
 	return nil
 }
@@ -116,7 +116,7 @@ func readQueues(p *policy.Partition, sent *queuegatev1.QueueColumns) (pathBytes 
 		return 0, fmt.Errorf("the first queue is not %q", policy.Root)
 	}
 	if slices.ContainsFunc(sent.Name, isNoQueueName) {
-		return 0, errors.New("the name of a queue is empty or has a dot")
+		return 0, errors.New("a queue name is empty or contains a dot")
 	}
 	p.Starts = [2][]uint32{policy.Submit: sent.Submit, policy.Admin: sent.Admin}
 	p.Paths, p.Queues, p.Sorted = make([]string, count), make(map[string]uint32, count), make([]uint32, count)
@@ -143,7 +143,7 @@ func readQueues(p *policy.Partition, sent *queuegatev1.QueueColumns) (pathBytes 
 		}
 	}
 	if len(p.Queues) != count {
-		return 0, errors.New("the policy has a queue twice")
+		return 0, errors.New("the policy contains a queue twice")
 	}
 	slices.SortFunc(p.Sorted, func(a, b uint32) int { return cmp.Compare(p.Paths[a], p.Paths[b]) })
 	return pathBytes, nil
@@ -156,7 +156,7 @@ func readCreated(p *policy.Partition, sent *queuegatev1.CreatedQueueColumns) (de
 		return 0, errors.New("the columns of created queues have different lengths")
 	}
 	if slices.ContainsFunc(sent.GetName(), isNoQueueName) {
-		return 0, errors.New("the name of a queue is empty or has a dot")
+		return 0, errors.New("a queue name is empty or contains a dot")
 	}
 	depths := make([]uint32, first+count)
 	for i, path := range p.Paths {
@@ -166,14 +166,14 @@ func readCreated(p *policy.Partition, sent *queuegatev1.CreatedQueueColumns) (de
 	for i, name := range sent.GetName() {
 		number, distance := uint32(first+i), sent.Parent[i]
 		if distance == 0 || distance > number {
-			return 0, errors.New("a queue that will be created has a parent that does not exist")
+			return 0, errors.New("a created queue refers to a parent that does not exist")
 		}
 		parent := number - distance
 		if p.Created[parent] == nil {
 			p.Created[parent] = map[string]uint32{}
 		}
 		if _, isTwice := p.Created[parent][name]; isTwice {
-			return 0, errors.New("the policy has a queue that will be created twice")
+			return 0, errors.New("the policy contains a created queue twice")
 		}
 		p.Created[parent][name], depths[number] = number, depths[parent]+1
 		// 0 becomes policy.UnknownLevel.
