@@ -1,1 +1,1 @@
-"""From a user name to groups: resolvers, the guards around them, and the group cache."""
+"""Resolves user names to groups: resolvers, their guards, and the group cache."""

@@ -1,9 +1,9 @@
-"""The group cache of one partition: what the resolver said about its users.
+"""The group cache of one partition.
 
-`cachetools` holds the entries in the order of their use. This module adds three outcomes with three
-lifetimes, failures that are remembered alongside groups, one bound for users with groups and
-another for names without, so that a flood of unknown names evicts no user, and statistics. Groups
-that a caller sent never enter the cache: one caller's claim must not change another's answer.
+`cachetools` keeps the entries in LRU order. This module adds a TTL for each outcome, failures
+stored alongside groups, statistics, and separate bounds for users with groups and for names
+without, so that a flood of unknown names evicts no users. Groups sent by callers are never cached:
+one caller's claim must not affect another's decision.
 """
 
 import math
@@ -21,72 +21,71 @@ from queuegate_server.identity.shared import CacheLease, EndlessLease, SharedAns
 from queuegate_server.runtime.single_flight import Flight
 
 TTL_JITTER: Final = 0.1
-"""Lifetimes are shortened by up to this fraction, so that entries stored together expire apart."""
+"""TTLs are shortened by up to this fraction, to spread the expiry of entries stored together."""
 REFRESH_AFTER: Final = 0.8
-"""Using groups after this fraction of their lifetime, or somewhat earlier, starts a refresh."""
+"""Use after this fraction of the TTL, or somewhat earlier, triggers a refresh."""
 REFRESH_SPREAD: Final = 0.3
-"""A refresh may be due earlier by up to this fraction of the lifetime, for the same reason."""
+"""The maximum jitter of that threshold, as a fraction of the TTL."""
 
 INVALIDATE_STEP: Final = 250
-"""How many entries `invalidate_all` drops in one step: less than 1 ms of work."""
+"""The number of entries that `invalidate_all` drops per step: less than 1 ms of work."""
 MAX_SHARED_GROUPS: Final = 4096
-"""How many distinct group lists are remembered to be shared between users."""
+"""The maximum number of distinct group lists interned across users."""
 MAX_SHARDS: Final = 64
-"""Dictionaries are copied when they grow. One for a million users would stop the event loop for
-0.1 s, each of 64 for a few ms."""
+"""Growing a dictionary copies it. For a million users, this would block the event loop for 0.1 s
+with one dictionary, and for a few ms with 64."""
 MIN_SHARD_ENTRIES: Final = 1024
-"""A small cache has fewer shards: each evicts its own entries, so one shard is an exact LRU."""
+"""The minimum size of a shard. Shards evict independently, so only a single one is an exact LRU."""
 MAX_EVICTIONS: Final = 2
-"""The maximum number of entries that one store evicts, after the bound has been lowered."""
+"""The maximum number of entries evicted per store, such as after the bound is lowered."""
 NEVER: Final = -math.inf
 
 
 @dataclass(slots=True, eq=False)
 class CacheEntry:
-    """The answer about a user, and its lifetime. Only the cache changes it.
+    """A user's outcome and its lifetime. Only the cache modifies it.
 
-    Callers hold the entry itself, not a copy: it ends for all of them as soon as it is replaced,
+    Callers hold the entry itself, not a copy: it expires for all of them as soon as it is replaced,
     invalidated or evicted.
     """
 
     user: str
     outcome: Outcome
     resolved_at_wall: float = 0.0
-    """When the resolver answered, by the wall clock, for people."""
+    """When the resolver responded (wall clock), for display."""
     expires_at_wall: float = 0.0
-    """When the entry expires, by the wall clock, for people."""
+    """When the entry expires (wall clock), for display."""
     expires_at: float = NEVER
-    """When the entry expires, by the monotonic clock."""
+    """When the entry expires (monotonic clock)."""
     fresh_until: float = NEVER
-    """When decisions made with the entry stop holding, by the monotonic clock. Later use starts a
-    refresh."""
+    """When decisions based on the entry expire (monotonic clock). Later use triggers a refresh."""
     failure: "CacheEntry | None" = None
-    """The failed lookup that came after these groups were resolved."""
+    """The latest failed lookup since these groups were resolved."""
     generation: int = 0
-    """The lease (`CacheLease`) in which the resolver answered."""
+    """The generation of the `CacheLease` under which the resolver responded."""
 
     def stale_until(self, options: CacheOptions) -> float:
-        """Return when groups become too old to be used while the resolver cannot be asked."""
+        """Return when the groups become too stale to use while the resolver is unavailable."""
         return self.expires_at + options.max_stale
 
-    def end(self) -> None:
-        """End the entry for everyone who holds it."""
+    def expire(self) -> None:
+        """Expire the entry for all its holders."""
         self.expires_at = self.fresh_until = NEVER
 
 
 @dataclass(slots=True)
 class Occupancy:
-    """How full a part of the cache is."""
+    """The usage of one part of the cache."""
 
     entries: int = 0
-    """Entries now, expired ones included."""
+    """The current number of entries, including expired ones."""
     evictions: int = 0
-    """Entries that made room for others, since the cache was built."""
+    """The number of entries evicted since the cache was created."""
 
 
 @dataclass(slots=True)
 class CacheStats:
-    """Counts since the cache was built, which `server/metric_families.py` describes."""
+    """Counters since the cache was created, described in `server/metric_families.py`."""
 
     hits: int = 0
     negative_hits: int = 0
@@ -101,7 +100,7 @@ class CacheStats:
 
 
 class GroupCache:
-    """Remembers the groups of at most `max_entries` users, and as many names that have none."""
+    """Caches the groups of up to `max_entries` users, and as many names without groups."""
 
     def __init__(
         self,
@@ -111,15 +110,15 @@ class GroupCache:
         chance: Callable[[], float] = random.random,
         lease: CacheLease | None = None,
     ) -> None:
-        """Build an empty cache.
+        """Create an empty cache.
 
         Args:
-            options: Lifetimes and bounds. May be replaced at any time: entries keep their
-                lifetimes, and those in excess of a lower bound are evicted as others are stored.
+            options: TTLs and bounds. May be replaced at any time; existing entries keep their TTLs,
+                and entries beyond a lowered bound are evicted as others are stored.
             clock: A monotonic clock, in seconds.
             wall: The wall clock, in seconds.
-            chance: A source of random numbers in [0, 1).
-            lease: Says which entries must be asked for again; None: no entry before it expires.
+            chance: Returns random numbers in [0, 1).
+            lease: Determines which entries must be resolved again before they expire; None: none.
         """
         self.lease: Final = lease or EndlessLease()
         self.options = options
@@ -135,7 +134,7 @@ class GroupCache:
         self._shared_groups: LRUCache[tuple[str, ...], KnownUser] = LRUCache(MAX_SHARED_GROUPS)
 
     def find(self, user: str) -> CacheEntry | None:
-        """Return the entry of a user, expired or not, and mark it as the most recently used."""
+        """Return a user's entry, expired or not, and mark it as most recently used."""
         shards = self._groups.shards
         try:
             return shards[hash(user) % len(shards)][user]
@@ -145,15 +144,15 @@ class GroupCache:
     def store(
         self, flight: Flight, outcome: Outcome, shared: SharedAnswer | None = None
     ) -> CacheEntry:
-        """Store the answer of a lookup, unless the user has been invalidated since, or a later
-        lookup has been answered, and return it as an entry.
+        """Return the outcome of a lookup as an entry, and store it unless the flight is outdated.
 
-        A failure never replaces a usable answer.
+        A failure never replaces a usable entry.
 
         Args:
-            flight: The lookup.
-            outcome: Its answer.
-            shared: The answer as another server obtained it; None: the resolver has just answered.
+            flight: The lookup. It is outdated if the user was invalidated or a later lookup
+                completed meanwhile.
+            outcome: Its outcome.
+            shared: Another server's result, if the outcome came from one.
         """
         user = flight.key
         if flight.is_outdated:
@@ -164,9 +163,9 @@ class GroupCache:
         if isinstance(outcome, KnownUser):
             outcome = self._shared(outcome)
         entry = self.find(user)
+        # With a new outcome, renewing the old entry would revive decisions based on it.
         if entry is None or entry.outcome != outcome:
             entry = CacheEntry(user, outcome)
-        # Otherwise decisions made with the entry would hold again.
         self._renew(entry, shared, flight.started_at)
         self._put(entry)
         return entry
@@ -179,22 +178,22 @@ class GroupCache:
         *,
         started_at: float | None = None,
     ) -> CacheEntry:
-        """Return an answer as an entry that is not in the cache."""
+        """Return an outcome as an entry without storing it."""
         entry = self._renew(CacheEntry(user, outcome), shared, started_at)
         entry.fresh_until = NEVER
         return entry
 
     def invalidate(self, users: Collection[str]) -> int:
-        """Drop the entries of some users and return how many were usable."""
+        """Invalidate users, and return how many had usable entries."""
         now = self.clock()
         dropped = [self._groups.drop(user) or self._negative.drop(user) for user in set(users)]
-        return sum(self._end(entry, now) for entry in dropped if entry is not None)
+        return sum(self._expire(entry, now) for entry in dropped if entry is not None)
 
     def invalidate_all(self) -> Iterator[int]:
-        """Drop all entries, in steps, and yield how many usable ones each step dropped.
+        """Invalidate all entries in steps, yielding the number of usable ones in each step.
 
-        The cache is empty immediately. Decisions made with an entry may be used until the iterator
-        is exhausted.
+        The cache is empty immediately, but decisions based on an entry may be used until the
+        iterator is exhausted.
         """
         return self._drain([*self._groups.take_all(), *self._negative.take_all()], self.clock())
 
@@ -202,15 +201,15 @@ class GroupCache:
         for shard in shards:
             while shard:
                 size = min(INVALIDATE_STEP, len(shard))
-                yield sum(self._end(shard.popitem()[1], now) for _ in range(size))
+                yield sum(self._expire(shard.popitem()[1], now) for _ in range(size))
 
-    def _end(self, entry: CacheEntry, now: float) -> bool:
-        """End an invalidated entry, and return whether it was usable."""
+    def _expire(self, entry: CacheEntry, now: float) -> bool:
+        """Expire an invalidated entry, and return whether it was usable."""
         until = entry.expires_at
         if isinstance(entry.outcome, KnownUser):
             failure_until = NEVER if entry.failure is None else entry.failure.expires_at
             until = max(entry.stale_until(self.options), failure_until)
-        entry.end()
+        entry.expire()
         self.stats.invalidated += now < until
         return now < until
 
@@ -221,7 +220,7 @@ class GroupCache:
         )
         replaced = other.drop(entry.user)
         if replaced is not None:
-            replaced.end()
+            replaced.expire()
         kind.put(entry, self.options.max_entries)
 
     def _store_failure(self, user: str, outcome: LookupFailure) -> CacheEntry:
@@ -234,7 +233,7 @@ class GroupCache:
         failure.fresh_until = NEVER
         if isinstance(known.outcome, KnownUser):
             known.failure = failure
-            # The next refresh waits until the resolver may be asked again.
+            # Delay the next refresh until the user may be looked up again.
             retry_at = min(failure.expires_at, known.expires_at)
             known.fresh_until = max(known.fresh_until, retry_at)
         return failure
@@ -248,8 +247,8 @@ class GroupCache:
     def _renew(
         self, entry: CacheEntry, shared: SharedAnswer | None = None, started_at: float | None = None
     ) -> CacheEntry:
-        """Give an entry the lifetime of a new answer, or what is left of the lifetime of a shared
-        one. `started_at` is when the resolver was asked.
+        """Give an entry a new TTL, or the remaining TTL of a shared result. `started_at` is the
+        start of the lookup.
         """
         options = self.options
         refresh_after = 1.0
@@ -275,7 +274,7 @@ class GroupCache:
         return entry
 
     def _shared(self, known: KnownUser) -> KnownUser:
-        """Return an equal outcome that other entries hold: many users share few group lists."""
+        """Return an equal outcome already in use, if any: many users share few group lists."""
         shared = self._shared_groups.get(known.groups)
         if shared is None:
             shared = KnownUser(tuple(map(sys.intern, known.groups)))
@@ -287,9 +286,9 @@ _Shard = LRUCache[str, CacheEntry]
 
 
 class _Shards:
-    """Entries of one kind, in shards of about the same size.
+    """Entries, spread over shards of about the same size.
 
-    A shard has no bound of its own, since the bound of a cachetools cache cannot change.
+    The shards themselves are unbounded, because the bound of a cachetools cache is fixed.
     """
 
     def __init__(self, count: int, occupancy: Occupancy) -> None:
@@ -297,34 +296,34 @@ class _Shards:
         self._occupancy = occupancy
 
     def shard(self, user: str) -> _Shard:
-        """Return the shard that holds the entry of a user, if there is one."""
+        """Return the shard for a user."""
         return self.shards[hash(user) % len(self.shards)]
 
     def put(self, entry: CacheEntry, max_entries: int) -> None:
-        """Add an entry; the least recently used ones make room."""
+        """Add an entry, evicting the least recently used ones."""
         shard = self.shard(entry.user)
         replaced = shard.get(entry.user)
         if replaced is None:
             self._occupancy.entries += 1
         elif replaced is not entry:
-            replaced.end()
+            replaced.expire()
         shard[entry.user] = entry
         for _ in range(MAX_EVICTIONS):
             if self._occupancy.entries <= max_entries or len(shard) == 1:
                 return
-            shard.popitem()[1].end()
+            shard.popitem()[1].expire()
             self._occupancy.entries -= 1
             self._occupancy.evictions += 1
 
     def drop(self, user: str) -> CacheEntry | None:
-        """Remove the entry of a user, if there is one, and return it."""
+        """Remove and return a user's entry, if any."""
         entry = self.shard(user).pop(user, None)
         if entry is not None:
             self._occupancy.entries -= 1
         return entry
 
     def take_all(self) -> list[_Shard]:
-        """Remove all entries, and return the shards that held them."""
+        """Remove all entries, and return their shards."""
         shards, self.shards = self.shards, [LRUCache(math.inf) for _ in self.shards]
         self._occupancy.entries = 0
         return shards

@@ -1,4 +1,4 @@
-"""Several resolvers that a partition names as one."""
+"""A chain: several resolvers that a partition uses as one."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import replace
@@ -11,31 +11,31 @@ from queuegate_server.identity.resolver import KnownUser, LookupFailure, NoSuchU
 
 
 class ResolverChain:
-    """Asks resolvers one after the other, each with its own guards.
+    """Queries resolvers in order, each with its own guards.
 
-    If the lookup of one resolver fails, the whole lookup fails: nobody knows whether that resolver
-    would have known the user.
+    If one resolver fails, the lookup fails, because that resolver might have found the user.
     """
 
     def __init__(self, name: str, members: Sequence[GuardedResolver], mode: ChainMode) -> None:
-        """Chain resolvers in the order in which they are asked.
+        """Chain resolvers in query order.
 
         Args:
-            name: The chain's name, for people.
+            name: The chain's display name.
             members: The resolvers.
-            mode: Whose groups count: those of the `first` that knows the user, or of all (`union`).
+            mode: `first` returns the groups from the first resolver that finds the user, `union`
+                those from all of them.
         """
         self.name = name
         self.is_local: bool = all(member.is_local for member in members)
         self._members = tuple(members)
         self._mode = mode
-        # With `first`, lookups of users that the first resolver knows need no other one, so the
-        # others must not hold them up.
-        always_asked = self._members if mode == "union" else self._members[:1]
-        self.load = _ChainLoad([each.load for each in always_asked])
+        # With `first`, users found by the first resolver do not need the others, which must not
+        # delay their refreshes.
+        always_queried = self._members if mode == "union" else self._members[:1]
+        self.load = _ChainLoad([each.load for each in always_queried])
 
     async def resolve(self, user: str) -> Outcome:
-        """Look up one user. Never raises."""
+        """Look up a user. Never raises."""
         known: list[KnownUser] = []
         absences: list[str] = []
         for member in self._members:
@@ -55,16 +55,15 @@ class ResolverChain:
         return KnownUser(tuple(dict.fromkeys(groups)))
 
     async def members(self, listing: MemberListing) -> None:
-        """List the members that any of the resolvers knows: a later check decides whose groups
-        count.
+        """List the members reported by any of the resolvers. Never raises.
 
-        Never raises.
+        Each member is looked up before being shown, which applies the mode.
         """
         try:
             for member in self._members:
-                beside = listing.beside()
-                await member.members(beside)
-                listing.merge(beside, member.name)
+                fork = listing.fork()
+                await member.members(fork)
+                listing.merge(fork, member.name)
         except ListingLimit as limit:
             for name in listing.groups:
                 listing.done(name, str(limit))
@@ -72,10 +71,7 @@ class ResolverChain:
             listing.done(name)
 
     async def all_users(self, limit: int) -> Collection[str]:
-        """Return the names of at most `limit` users whom any of the resolvers knows.
-
-        Raises CannotListUsers.
-        """
+        """Return the names of all resolvers' users, at most `limit`. Raises CannotListUsers."""
         users: dict[str, None] = {}
         for member in self._members:
             users.update(dict.fromkeys(await member.all_users(limit)))
@@ -85,7 +81,7 @@ class ResolverChain:
 
 
 class _ChainLoad:
-    """The load of the resolvers that every lookup asks: a refresh needs all of them."""
+    """The combined load on the resolvers that every lookup queries."""
 
     def __init__(self, loads: Sequence[ResolverLoad]) -> None:
         self._loads = loads

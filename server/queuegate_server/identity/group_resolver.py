@@ -1,19 +1,19 @@
-"""From a resolver to the groups of a partition's users.
+"""Resolves the groups of a partition's users.
 
-Each of these asks the next one:
+Each component calls the next one:
 
-GroupResolver    one per partition: answers that are known, or stale; refreshes
+GroupResolver    one per partition: cached and stale groups; refreshes
   GroupCache       the entries
-  RefreshQueue     looks known users up again, at a limited rate
+  RefreshQueue     looks up cached users again, at a limited rate
 SingleFlight     one lookup of a user at a time
-Lookup           stores the answer of a flight
-  SharedGroups     answers that other servers of a fleet know
-ResolverChain    where the settings name a chain; asks several of the following
-GuardedResolver  one per resolver, however many partitions use it
+Lookup           stores the result of a flight
+  SharedGroups     groups shared by other servers of a fleet
+ResolverChain    only if the settings name a chain; queries several of the following
+GuardedResolver  one per resolver, shared by partitions
   Bulkhead             bounds concurrent lookups
   CircuitBreaker       stops lookups while the resolver fails
-  Timeout              bounds the time of a lookup
-  ExceptionContainment turns an exception into a failed lookup
+  Timeout              bounds the duration of a lookup
+  ExceptionContainment turns exceptions into failed lookups
 the resolver
 """
 
@@ -35,28 +35,28 @@ from queuegate_server.identity.shared import SharedGroups
 from queuegate_server.runtime.single_flight import FlightCancelled, SingleFlight
 
 REFRESH_LIFE: Final = 0.5
-"""A refresh accepts another server's answer if at least this fraction of a lifetime is left."""
+"""A refresh accepts another server's result if at least this fraction of its TTL remains."""
 STALE_COPY_SECONDS: Final = 15.0
-"""How long another process may use a copy of groups while the resolver cannot be asked."""
+"""How long another process may use a copy of groups while the resolver is unavailable."""
 _NO_LIMIT: Final = contextlib.nullcontext()
-_GIVEN_UP: Final = LookupFailure(
+_ABANDONED: Final = LookupFailure(
     "the lookup was abandoned: the server is stopping, or the partition has a new resolver"
 )
 
 
 class Resolution(NamedTuple):
-    """The answer to a question about a user."""
+    """The result of resolving a user."""
 
     entry: CacheEntry
-    """The entry itself: it ends when the user is invalidated."""
+    """The entry itself, which expires when the user is invalidated."""
     cached: bool
-    """Whether it was known before the question."""
+    """Whether the entry was already cached."""
     stale: bool
-    """Whether it has expired, and the resolver failed or has not answered yet."""
+    """Whether the entry has expired, but the resolver failed or has not responded yet."""
 
 
 class GroupResolver:
-    """The users of one partition and their groups."""
+    """Resolves the groups of one partition's users."""
 
     def __init__(
         self,
@@ -66,13 +66,13 @@ class GroupResolver:
         clock: Callable[[], float] = time.monotonic,
         shared: SharedGroups | None = None,
     ) -> None:
-        """Wrap a resolver that other partitions may use as well.
+        """Wrap a resolver, which other partitions may share.
 
         Args:
             source: The resolver, or a chain.
             cache: The cache of this partition.
             clock: The monotonic clock of the cache.
-            shared: The answers of other servers, consulted before the resolver.
+            shared: Groups shared by other servers, consulted before the resolver.
         """
         self.resolver_name = source.name
         self.resolver_fingerprint = b"" if shared is None else shared.resolver_fingerprint
@@ -88,34 +88,33 @@ class GroupResolver:
         self._invalidations: set[asyncio.Task[int]] = set()
 
     def known(self, user: str) -> CacheEntry | None:
-        """Return the entry of a user; None if there is none or it has expired.
+        """Return a user's entry, or None if it is missing or has expired.
 
-        When the entry is due, a refresh starts in the background. A local resolver is asked
-        immediately instead, since that takes no time.
+        If the entry is due for a refresh, one starts in the background. A local resolver is queried
+        immediately instead, which takes no time.
         """
         now, lease = self._clock(), self._lease
         if now >= lease.ends_at:
             lease.end_if_expired(now)
         entry = self._cache.find(user)
         if entry is not None:
-            # Most questions end here.
+            # The fast path.
             if now < entry.fresh_until and entry.generation == lease.generation:
                 return self._use(entry)
             if self._outlives_refresh(entry, now):
                 self._refresh(user)
                 return self._use(entry)
-        return self._ask_local(user) if user and self._is_local else None
+        return self._query_local(user) if user and self._is_local else None
 
     async def resolve(self, user: str, *, bypass_cache: bool = False) -> Resolution:
-        """Return the answer about a user, asking the resolver if necessary.
+        """Resolve a user, querying the resolver if necessary.
 
-        Groups that have expired, but not too long ago, are the answer if the resolver cannot
-        be asked, takes too long, or has other users to look up first.
+        Groups that expired no more than `max_stale` ago are used if the resolver is unavailable,
+        takes too long, or has other users to look up first.
 
         Args:
             user: The user's name.
-            bypass_cache: Ask the resolver in any case, however long it takes. A failure leaves
-                the cache as it is.
+            bypass_cache: Always wait for the resolver. A failure leaves the cache unchanged.
 
         Raises:
             ValueError: The user name is empty.
@@ -123,16 +122,16 @@ class GroupResolver:
         if not user:
             raise ValueError("the user name is empty")
         if bypass_cache:
-            return await self._ask(user)
+            return await self._query(user)
         now, lease = self._clock(), self._lease
         if now >= lease.ends_at:
             lease.end_if_expired(now)
         entry = self._cache.find(user)
         patience: float | None = None
         if entry is not None:
-            known = self._known(entry, now)
-            if known is not None:
-                return known
+            cached = self._from_cache(entry, now)
+            if cached is not None:
+                return cached
             if self._has_groups(entry, now) and not self._must_revalidate(entry, now):
                 patience = self._cache.options.stale_wait
         self._cache.stats.misses += 1
@@ -144,19 +143,19 @@ class GroupResolver:
                 raise
             return self._stale(user) or await self.resolve(user)
         except FlightCancelled:
-            entry = self._cache.uncached(user, _GIVEN_UP)
+            entry = self._cache.uncached(user, _ABANDONED)
         failed = isinstance(entry.outcome, LookupFailure)
         return (failed and self._stale(user)) or Resolution(entry, cached=False, stale=False)
 
     def copy_until(self, resolution: Resolution) -> float:
-        """Return the time until which another process may use a copy of an answer (monotonic).
+        """Return when a copy of a result in another process expires (monotonic clock).
 
-        That is its expiry, and a little later while the resolver cannot be asked: otherwise all
-        copies would have to be renewed constantly.
+        It expires with the entry, or a little later while the resolver is unavailable; otherwise,
+        all copies would need constant renewal.
         """
         entry = resolution.entry
         if self._is_local:
-            return entry.fresh_until  # the resolver is asked again then
+            return entry.fresh_until  # the resolver is queried again then
         if not isinstance(entry.outcome, KnownUser):
             return entry.expires_at
         now, max_age = self._clock(), self._lease.max_age
@@ -165,7 +164,7 @@ class GroupResolver:
         if resolution.stale:
             return stale_until
         if max_age < math.inf:
-            return entry.expires_at  # nothing would invalidate the copy
+            return entry.expires_at  # nothing would invalidate a stale copy
         has_failed = entry.failure is not None and now < entry.failure.expires_at
         if has_failed or not self._source.load.capacity:
             return max(entry.expires_at, stale_until)
@@ -176,22 +175,22 @@ class GroupResolver:
         await self._source.members(listing)
 
     async def all_users(self, limit: int) -> Collection[str]:
-        """Return the names of at most `limit` users, uncached. Raises CannotListUsers."""
+        """Return up to `limit` user names, bypassing the cache. Raises CannotListUsers."""
         return await self._source.all_users(limit)
 
     def invalidate(self, users: Collection[str]) -> int:
-        """Invalidate users and return how many of them were known.
+        """Invalidate users, and return how many had usable entries.
 
-        Later questions only get answers that the resolver gives from now on.
+        Later requests only use results of lookups started after this call.
         """
         for user in users:
             self._flights.outdate(user)
         return self._cache.invalidate(users)
 
     async def invalidate_all(self) -> int:
-        """Invalidate all users as `invalidate` does, in steps that let other work run.
+        """Invalidate all users like `invalidate`, in steps that yield to other tasks.
 
-        It completes even if the caller is cancelled.
+        Completes even if the caller is cancelled.
         """
         self._flights.outdate_all()
         self._refreshes.clear()
@@ -210,45 +209,45 @@ class GroupResolver:
         return await asyncio.shield(task)
 
     def end_lease(self) -> None:
-        """Keep questions from joining a lookup in progress and from using its answer."""
+        """Prevent later requests from joining lookups in progress, whose results are not cached."""
         self._flights.outdate_all()
 
     def reconfigure(self, options: CacheOptions) -> None:
-        """Use other options of the cache from now on."""
+        """Apply new cache options."""
         self._cache.options = options
 
     @property
     def stats(self) -> CacheStats:
-        """The counts of the cache."""
+        """The cache's counters."""
         return self._cache.stats
 
     @property
     def refreshes_waiting(self) -> int:
-        """How many known users are queued for a refresh."""
+        """The number of users queued for a refresh."""
         return len(self._refreshes)
 
     async def close(self) -> None:
-        """Stop all lookups; takes at most a second."""
+        """Stop all lookups, within a second."""
         self._refreshes.close()
         await self._flights.close()
 
-    async def _ask(self, user: str) -> Resolution:
-        """Return the answer of the resolver itself."""
+    async def _query(self, user: str) -> Resolution:
+        """Query the resolver, bypassing the cache."""
         try:
             entry = await self._flights.join(user, alone=partial(self._lookup.run, min_life=None))
         except FlightCancelled:
-            entry = self._cache.uncached(user, _GIVEN_UP)
+            entry = self._cache.uncached(user, _ABANDONED)
         return Resolution(entry, cached=False, stale=False)
 
-    def _known(self, entry: CacheEntry, now: float) -> Resolution | None:
-        """Return the answer if it needs no lookup, or a lookup would not change it."""
+    def _from_cache(self, entry: CacheEntry, now: float) -> Resolution | None:
+        """Return the cached result if no lookup is needed, or a lookup would not change it."""
         is_fresh = now < entry.fresh_until and entry.generation == self._lease.generation
         if is_fresh or self._outlives_refresh(entry, now):
             if not is_fresh:
                 self._refresh(entry.user)
             return Resolution(self._use(entry), cached=True, stale=False)
         failure = self._failure(entry, now)
-        # While the resolver is unavailable or busy, a lookup would not change the answer.
+        # While the resolver is unavailable or busy, a lookup would not change the result.
         if self._has_groups(entry, now) and (
             failure is not None
             or (
@@ -260,7 +259,7 @@ class GroupResolver:
         return None if failure is None else Resolution(failure, cached=True, stale=False)
 
     def _stale(self, user: str) -> Resolution | None:
-        """Return the groups to use when a lookup has failed or takes too long."""
+        """Return groups that may be used although a lookup failed or takes too long."""
         entry, now = self._cache.find(user), self._clock()
         if entry is None or not self._has_groups(entry, now):
             return None
@@ -273,8 +272,8 @@ class GroupResolver:
         return Resolution(entry, cached=True, stale=is_stale)
 
     def _outlives_refresh(self, entry: CacheEntry, now: float) -> bool:
-        """Return whether an entry that is due may be used while it is refreshed. A local resolver
-        is asked at once instead.
+        """Return whether an entry may be used while it is refreshed. Local resolvers are queried at
+        once instead.
         """
         return (
             not self._is_local
@@ -283,25 +282,25 @@ class GroupResolver:
         )
 
     def _failure(self, entry: CacheEntry, now: float) -> CacheEntry | None:
-        """Return the failed lookup after which the user must not be looked up yet."""
+        """Return the recent failure that rules out another lookup, if any."""
         failure = entry.failure
         if failure is None or now >= failure.expires_at:
             return None
         return failure if failure.generation == self._lease.generation else None
 
     def _has_groups(self, entry: CacheEntry, now: float) -> bool:
-        """Return whether the groups of an entry may be used while the resolver cannot be asked."""
+        """Return whether an entry has groups that may be used while the resolver is unavailable."""
         is_found = isinstance(entry.outcome, KnownUser)
         return is_found and now < entry.stale_until(self._cache.options)
 
     def _must_revalidate(self, entry: CacheEntry, now: float) -> bool:
-        """Return whether the groups of an entry may have been invalidated unnoticed."""
+        """Return whether an invalidation of the entry may have been missed."""
         return entry.generation != self._lease.generation or (
             self._lease.max_age < math.inf and now >= entry.expires_at
         )
 
     def _use(self, entry: CacheEntry) -> CacheEntry:
-        """Count the use of an entry, and return it."""
+        """Count a cache hit, and return the entry."""
         stats = self._cache.stats
         if isinstance(entry.outcome, KnownUser):
             stats.hits += 1
@@ -311,8 +310,8 @@ class GroupResolver:
             stats.failure_hits += 1
         return entry
 
-    def _ask_local(self, user: str) -> CacheEntry | None:
-        """Return the answer of a local resolver; None if it suspends after all."""
+    def _query_local(self, user: str) -> CacheEntry | None:
+        """Query a local resolver; return None if it suspends after all."""
         resolving = self.resolve(user)
         try:
             resolving.send(None)
@@ -323,7 +322,7 @@ class GroupResolver:
         return None
 
     def _refresh(self, user: str) -> bool:
-        """Start or queue the lookup of a known user; return False if it is not under way yet."""
+        """Start or queue a refresh; return False if it has not started yet."""
         return self._is_local or user in self._flights or self._refreshes.add(user)
 
     def _start_refresh(self, user: str) -> asyncio.Task[CacheEntry] | None:

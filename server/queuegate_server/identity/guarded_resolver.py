@@ -1,7 +1,7 @@
-"""A named resolver behind its guards, shared by the partitions that name it.
+"""A named resolver with its guards, shared by the partitions that use it.
 
-Each guard is a source around another one: bulkhead, circuit breaker, timeout, and exception
-containment around the resolver.
+Each guard wraps the next: bulkhead, circuit breaker, timeout, exception containment, and finally
+the resolver.
 """
 
 import asyncio
@@ -27,38 +27,39 @@ from queuegate_server.throttling import TokenBucket
 _LOG = logging.getLogger(__name__)
 
 BURST_SHARE: Final = 1 / 8
-"""A queue that has not been empty for this fraction of `lookup_timeout` is no longer a burst: a
-lookup is then refused if it would wait longer than that, and longer than `MIN_LOOKUPS` take."""
+"""A queue that has been nonempty for longer than this fraction of `lookup_timeout` indicates
+overload, not a burst. Lookups are then rejected if they would wait longer than that, and longer
+than `MIN_LOOKUPS` lookups take."""
 MIN_LOOKUPS: Final = 3
 EWMA_ALPHA: Final = 1 / 64
-"""The weight of the newest lookup in the average duration."""
+"""The weight of the latest lookup in the average duration."""
 OPEN_TIMEOUT: Final = 30.0
 CLOSE_TIMEOUT: Final = 2.0
 REFRESH_SHARE: Final = 2
 """One in this many concurrent lookups may be a refresh."""
 QUEUE_REFRESH_SHARE: Final = 8
-"""The same while lookups are queued: a flood of names must not stop refreshes, because groups that
-are not refreshed become too old to use."""
+"""The same while lookups are queued. A flood of names must not stop refreshes, or cached groups
+would become too stale to use."""
 REFRESH_BURST: Final = 8
-"""How many refreshes may start at once after a pause."""
+"""The number of refreshes that may start at once after a pause."""
 
 
 class ExceptionContainment:
-    """Turns whatever a source raises into LookupFailure, which names only the type."""
+    """Turns exceptions from a source into LookupFailures that contain only the exception type."""
 
     def __init__(self, name: str, source: Source) -> None:
         self._name = name
         self._source = source
 
     async def resolve(self, user: str) -> Outcome:
-        """Look up one user."""
+        """Look up a user."""
         try:
             outcome: object = await self._source.resolve(user)
         except asyncio.CancelledError as error:
             task = asyncio.current_task()
             if task is None or task.cancelling():
                 raise
-            # Something inside the source was cancelled, not this lookup.
+            # A task inside the source was cancelled, not this lookup.
             return self._fault(user, error)
         except Exception as error:
             return self._fault(user, error)
@@ -75,7 +76,7 @@ class ExceptionContainment:
 
 
 class Timeout:
-    """Cancels a lookup that exceeds a time limit, by the event loop's clock."""
+    """Cancels lookups that exceed a time limit on the event loop's clock."""
 
     def __init__(self, name: str, seconds: float, source: Source) -> None:
         self._name = name
@@ -83,7 +84,7 @@ class Timeout:
         self._source = source
 
     async def resolve(self, user: str) -> Outcome:
-        """Look up one user. The source must let itself be cancelled."""
+        """Look up a user. The source must support cancellation."""
         try:
             async with asyncio.timeout(self._seconds):
                 return await self._source.resolve(user)
@@ -94,22 +95,22 @@ class Timeout:
 
 
 class CircuitState(StrEnum):
-    """Whether lookups reach the resolver."""
+    """The state of a circuit breaker."""
 
     CLOSED = "closed"
     """Lookups reach the resolver."""
     OPEN = "open"
-    """Lookups are refused."""
+    """Lookups are rejected."""
     HALF_OPEN = "half-open"
-    """One lookup at a time reaches the resolver, to find out whether it is back."""
+    """One lookup at a time reaches the resolver, to test whether it has recovered."""
 
 
 class CircuitBreaker:
-    """Stops asking a source while it fails.
+    """Stops queries to a failing source.
 
-    It opens for `breaker_pause` after the lookups of `breaker_failures` different users failed with
-    no success in between: a source may fail repeatedly for one broken entry while it serves
-    everyone else. Only LookupFailure is a failure.
+    It opens for `breaker_pause` after lookups of `breaker_failures` different users failed without
+    a success in between: a source may fail repeatedly for one broken entry while it serves everyone
+    else. Only LookupFailure counts as a failure.
     """
 
     def __init__(
@@ -125,7 +126,7 @@ class CircuitBreaker:
         self._probing = False
         self._changes = 0
         self.last_failure: tuple[float, str] | None = None
-        """When a lookup last failed, on the clock, and why."""
+        """The time (on the clock) and reason of the last failed lookup."""
 
     @property
     def state(self) -> CircuitState:
@@ -138,12 +139,12 @@ class CircuitBreaker:
 
     @property
     def refuses(self) -> bool:
-        """Whether a lookup would be refused now."""
+        """Whether a lookup would be rejected now."""
         state = self.state
         return state is CircuitState.OPEN or (state is CircuitState.HALF_OPEN and self._probing)
 
     async def resolve(self, user: str) -> Outcome:
-        """Look up one user, or return LookupFailure without asking."""
+        """Look up a user; return LookupFailure at once while the breaker is open."""
         if self.refuses:
             remaining = max(1, ceil((self._open_until or 0.0) - self._clock()))
             return LookupFailure(f"paused after repeated failures, for another {remaining} s")
@@ -157,7 +158,7 @@ class CircuitBreaker:
             raise
         if isinstance(outcome, LookupFailure):
             self.last_failure = self._clock(), outcome.detail
-        # If the breaker has changed since the lookup began, the outcome does not count.
+        # Ignore the outcome if the breaker has changed state since the lookup started.
         if changes == self._changes:
             self._record(user, outcome)
         return outcome
@@ -187,12 +188,12 @@ class CircuitBreaker:
 
 
 class Bulkhead:
-    """Limits how many lookups run at once (`max_concurrent`), and how many more are queued
-    (`max_waiting`, each for `lookup_timeout`).
+    """Limits the number of concurrent lookups (`max_concurrent`) and of queued ones (`max_waiting`,
+    each for up to `lookup_timeout`).
 
-    The queue serves a burst of new users, such as a batch after the start. It is bounded so
-    that callers fail fast when the source is slow. When it has not been empty for a while, there
-    is more to look up than the source can answer; from then on the queue is kept short.
+    The queue absorbs bursts of new users, such as a batch after startup. It is bounded so that
+    callers fail fast if the source is slow. If it stays nonempty for a while, the source is
+    overloaded, and the queue is kept short.
     """
 
     def __init__(
@@ -205,16 +206,16 @@ class Bulkhead:
         self._source = source
         self._clock = clock
         self.waiting = 0
-        """How many lookups are queued."""
+        """The number of queued lookups."""
         self.running = 0
-        """How many lookups are under way."""
+        """The number of lookups in progress."""
         self._queued_since = 0.0
         """When the queue was last empty."""
         self._duration = 0.0
         """The average duration of a lookup, in seconds."""
 
     async def resolve(self, user: str) -> Outcome:
-        """Look up one user; return LookupFailure if there are too many lookups."""
+        """Look up a user; return LookupFailure if there are too many lookups."""
         if self._semaphore.locked():
             if self.waiting >= self._max_waiting or self._is_overloaded():
                 return LookupFailure("too many lookups", too_many=True)
@@ -235,7 +236,7 @@ class Bulkhead:
             self._semaphore.release()
 
     def _is_overloaded(self) -> bool:
-        """Return whether another lookup would have to wait for too long."""
+        """Return whether another lookup would wait too long."""
         burst = self._max_wait * BURST_SHARE
         if not self.waiting or self._clock() - self._queued_since < burst:
             return False
@@ -258,7 +259,7 @@ class Bulkhead:
 
 
 class ResolverLoad:
-    """How busy a resolver is."""
+    """The load on a resolver."""
 
     def __init__(
         self,
@@ -271,15 +272,15 @@ class ResolverLoad:
         self._bulkhead = bulkhead
         self._max_concurrent = options.max_concurrent
         bucket = TokenBucket(options.refresh_rate, REFRESH_BURST, clock)
-        # The rate limit on the refreshes of all partitions.
+        # The rate limit on refreshes, across partitions.
         self.wait, self.acquire, self.charge = bucket.wait, bucket.acquire, bucket.charge
 
     @property
     def capacity(self) -> int:
-        """How many refreshes may run now.
+        """The number of refreshes that may run now.
 
-        Most lookups are left for users about whom nothing is known, and while the circuit breaker
-        is open nobody is refreshed.
+        Most lookups are reserved for users without a cache entry, and nothing is refreshed while
+        the circuit breaker is open.
         """
         if self._breaker.refuses:
             return 0
@@ -290,12 +291,12 @@ class ResolverLoad:
 
     @property
     def waiting(self) -> int:
-        """How many lookups are queued."""
+        """The number of queued lookups."""
         return self._bulkhead.waiting
 
 
 class GuardedResolver:
-    """A named resolver with the guards around it, shared by the partitions that name it."""
+    """A named resolver and its guards, shared by the partitions that use it."""
 
     def __init__(
         self,
@@ -309,12 +310,12 @@ class GuardedResolver:
         """Build the guards.
 
         Args:
-            name: The resolver's name, for people.
+            name: The resolver's display name.
             resolver: The resolver. A local one (`is_local`) needs only the last guard.
             options: The bounds.
             clock: A monotonic clock, in seconds.
-            observe: Called with the outcome and the seconds of each lookup, refused ones
-                included.
+            observe: Called with the outcome and duration in seconds of each lookup, including
+                rejected ones.
         """
         self.name = name
         self.resolver = resolver
@@ -330,7 +331,7 @@ class GuardedResolver:
         self._listings = Listings(name, resolver)
 
     async def resolve(self, user: str) -> Outcome:
-        """Look up one user. Never raises."""
+        """Look up a user."""
         start = self._clock()
         outcome = await self._source.resolve(user)
         if self._observe is not None:
@@ -338,8 +339,8 @@ class GuardedResolver:
         return outcome
 
     async def members(self, listing: MemberListing) -> None:
-        """List the members of groups, unless the circuit breaker is open. Never raises; the
-        groups that could not be listed say why.
+        """List the members of groups, unless the circuit breaker is open. Never raises; incomplete
+        groups contain the reason.
         """
         if self._listings.can_list_members and self.breaker.refuses:
             listing.give_up(f"the resolver {self.name!r} keeps failing and is paused")
@@ -347,12 +348,12 @@ class GuardedResolver:
             await self._listings.members(listing)
 
     async def all_users(self, limit: int) -> Collection[str]:
-        """Return the names of at most `limit` users. Raises CannotListUsers if there are more."""
+        """Return up to `limit` user names. Raises CannotListUsers if there are more."""
         return await self._listings.all_users(limit)
 
     async def open(self) -> None:
-        """Open the resolver, within 30 seconds. If it raises or takes longer, close it and raise
-        its exception or TimeoutError.
+        """Open the resolver, within 30 s. On failure, close it and raise its exception or
+        TimeoutError.
         """
         try:
             async with asyncio.timeout(OPEN_TIMEOUT) as limit:

@@ -1,4 +1,6 @@
-"""A lookup: asks what other servers know, then the resolver, and stores the answer."""
+"""Looks up a user in the groups shared by other servers, then with the resolver, and caches the
+result.
+"""
 
 from queuegate_server.identity.cache import CacheEntry, GroupCache
 from queuegate_server.identity.resolver import LookupFailure, Source
@@ -7,7 +9,7 @@ from queuegate_server.runtime.single_flight import Flight
 
 
 class Lookup:
-    """The work of one flight. The cache stores no answer of an outdated flight."""
+    """Runs single lookups. The cache discards the result of an outdated flight."""
 
     def __init__(self, source: Source, cache: GroupCache, shared: SharedGroups | None) -> None:
         self._source = source
@@ -15,20 +17,20 @@ class Lookup:
         self._shared = shared
 
     async def run(self, flight: Flight, min_life: float | None = 0.0) -> CacheEntry:
-        """Take the answer of another server; otherwise ask the resolver, and share its answer.
+        """Use another server's result if there is one; otherwise query the resolver and share its
+        result.
 
         Args:
             flight: The lookup.
-            min_life: How long another server's answer must live, in seconds; None: ask the resolver
-                in any case.
+            min_life: The minimum remaining lifetime of another server's result, in seconds; None:
+                always query the resolver.
         """
         user, cache, shared = flight.key, self._cache, self._shared
         publish = None
         if shared is not None:
             known = None if min_life is None else await shared.get(user)
             if known is not None and known.expires_at - cache.wall() >= (min_life or 0.0):
-                # Lookups that started earlier may still replace this answer, which may be even
-                # older.
+                # Does not supersede earlier lookups: this result may be older than theirs.
                 return cache.store(flight, known.outcome, known)
             publish = shared.begin(user)
         outcome = await self._source.resolve(user)

@@ -1,9 +1,8 @@
-"""Builds, shares and closes resolvers, which stay alive across reloads of the policy.
+"""Creates, shares and closes resolvers, which survive reloads of the policy.
 
-A partition takes the resolver that the settings name for it, otherwise the type that the
-scheduler's configuration asks for (`usergroupresolver`), otherwise none. Partitions that name
-the same resolver share its circuit breaker and bounds, even if one names it in a chain; each has a
-cache of its own.
+A partition uses the resolver named in its settings, else the type named in the scheduler's
+configuration (`usergroupresolver`), else none. Partitions that use the same resolver share its
+circuit breaker and bounds, even if one uses it in a chain, but each has its own cache.
 """
 
 import asyncio
@@ -24,44 +23,44 @@ from queuegate_server.identity.resolver import GroupSource, Outcome, Resolver
 from queuegate_server.identity.shared import CacheLease, EndlessLease, SharedGroups
 
 LookupObserver = Callable[[Outcome, float], None]
-"""Called with the outcome and the seconds of each lookup."""
+"""Called with the outcome and duration in seconds of each lookup."""
 Share = Callable[[str, str], SharedGroups]
-"""Returns the answers that servers share, given a partition and the settings of its resolver."""
+"""Returns a partition's shared groups, given its name and its resolver's settings."""
 
 
 class PartitionIdentity(Protocol):
-    """The settings of a partition that matter here."""
+    """A partition's settings used in this module."""
 
     @property
     def resolver(self) -> str | None:
-        """The name of a resolver in the settings."""
+        """The name of a resolver in the settings, if any."""
 
     @property
     def cache(self) -> CacheOptions:
-        """The options of the cache."""
+        """The cache options."""
 
 
 class IdentitySettings(Protocol):
-    """The settings that matter here."""
+    """The settings used in this module."""
 
     @property
     def resolvers(self) -> Mapping[str, ConfiguredResolver]:
         """The resolvers by name."""
 
     def partition(self, name: str) -> PartitionIdentity:
-        """Return the settings of a partition."""
+        """Return a partition's settings."""
 
 
 class ResolverKey(NamedTuple):
-    """The identity of a resolver."""
+    """Identifies a resolver."""
 
     name: str
-    """Its name in the settings, or the type that the policy asks for."""
+    """Its name in the settings, or its type in the policy."""
     defined_in: Literal["settings", "policy"]
 
 
 class _OpenResolver(NamedTuple):
-    """A resolver in use, and what it was made from."""
+    """An open resolver, with its type and options."""
 
     guarded: GuardedResolver
     resolver_type: ResolverType
@@ -69,7 +68,7 @@ class _OpenResolver(NamedTuple):
 
 
 class UnusableResolver(Exception):
-    """A resolver that a partition uses cannot be used."""
+    """A partition's resolver cannot be used."""
 
     def __init__(self, partition: Partition, key: ResolverKey, message: str, remedy: str) -> None:
         super().__init__(message)
@@ -80,7 +79,7 @@ class UnusableResolver(Exception):
 
 
 class UnusableResolvers(Exception):
-    """The policy is valid, but groups cannot be resolved as it or the settings require."""
+    """The policy is valid, but some partitions' resolvers cannot be used."""
 
     def __init__(self, unusable: Sequence[UnusableResolver]) -> None:
         super().__init__("; ".join(each.message for each in unusable))
@@ -88,7 +87,7 @@ class UnusableResolvers(Exception):
 
 
 class ResolverManager:
-    """The resolvers in use, and the group resolver of each partition."""
+    """Manages the open resolvers and each partition's group resolver."""
 
     def __init__(
         self,
@@ -102,18 +101,18 @@ class ResolverManager:
         around: Callable[[str, Resolver], Resolver] | None = None,
         resolver_type: Callable[[str], ResolverType] = registry.resolver_type,
     ) -> None:
-        """Start without resolvers.
+        """Create a manager without resolvers.
 
         Args:
             settings: The settings.
             clock: A monotonic clock, in seconds.
             wall: The wall clock, in seconds.
-            observe: Returns the observer of a resolver's lookups, by its name and where it is
-                defined: by name in the `settings`, or by its type in the `policy`.
-            lease: How long the caches may be used; None: always.
-            share: With a fleet: what its servers share.
+            observe: Returns the observer of a resolver's lookups, given its name or type and where
+                it is defined (`settings` or `policy`).
+            lease: The lease of the caches; None: endless.
+            share: Returns the groups shared by the servers of a fleet; None without a fleet.
             around: Wraps each resolver, given its name.
-            resolver_type: Returns the type of a name, or raises BadResolverType.
+            resolver_type: Returns the resolver type with a name, or raises BadResolverType.
         """
         self._observe = observe
         self._share = share
@@ -128,7 +127,7 @@ class ResolverManager:
         self._lease.on_end(self._end_lease)
 
     def resolvers(self) -> list[tuple[str, GuardedResolver]]:
-        """Return the resolvers in use, each with where it is defined: `settings`, `policy`."""
+        """Return the open resolvers, each with where it is defined (`settings` or `policy`)."""
         return [(key.defined_in, each.guarded) for key, each in self._open_resolvers.items()]
 
     def _end_lease(self) -> None:
@@ -136,15 +135,15 @@ class ResolverManager:
             groups.end_lease()
 
     def reconfigure(self, settings: IdentitySettings) -> None:
-        """Apply other settings, which differ only in their caches."""
+        """Apply new settings, which differ only in cache options."""
         self._settings = settings
         for (partition, _), groups in self._groups.items():
             groups.reconfigure(settings.partition(partition).cache)
 
     async def for_partitions(self, partitions: Mapping[str, Partition]) -> dict[str, GroupResolver]:
-        """Return the group resolver of each partition, ready to answer.
+        """Return each partition's group resolver, opened.
 
-        A partition that keeps its resolver keeps its cache. Call `close_unused` afterwards.
+        A partition keeps its cache if it keeps its resolver. Call `close_unused` afterwards.
 
         Raises:
             UnusableResolvers: Some resolvers cannot be used; others may have been opened.
@@ -161,7 +160,7 @@ class ResolverManager:
         return chosen
 
     async def close_unused(self, used: Collection[GroupResolver]) -> None:
-        """Close all group resolvers but these, and the resolvers that are no longer used."""
+        """Close all group resolvers except `used`, and resolvers no longer in use."""
         unused = [each for each, groups in self._groups.items() if groups not in used]
         unused_groups = [self._groups.pop(each) for each in unused]
         used_keys = {each for _, key in self._groups for each in _members(self._settings, key)}
@@ -187,7 +186,7 @@ class ResolverManager:
         return groups
 
     def _shared(self, partition: str, key: ResolverKey, source: GroupSource) -> SharedGroups | None:
-        """Return what servers share about a partition; None if each must ask by itself."""
+        """Return a partition's shared groups; None if its groups must not be shared."""
         if self._share is None or source.is_local:
             return None
         settings: list[tuple[str, str, str, str]] = []
@@ -204,10 +203,10 @@ class ResolverManager:
         """Return a resolver or a chain. Raises UnusableResolver."""
         members: list[GuardedResolver] = []
         for each in _members(self._settings, key):
-            known = self._open_resolvers.get(each)
-            if known is None:
-                known = self._open_resolvers[each] = await self._open_resolver(partition, each)
-            members.append(known.guarded)
+            resolver = self._open_resolvers.get(each)
+            if resolver is None:
+                resolver = self._open_resolvers[each] = await self._open_resolver(partition, each)
+            members.append(resolver.guarded)
         chain = _chain(self._settings, key)
         return ResolverChain(key.name, members, chain.mode) if chain else members[0]
 
@@ -225,7 +224,7 @@ class ResolverManager:
         )
         try:
             await guarded.open()
-        except Exception as error:  # whatever a resolver raises, its set-up is at fault
+        except Exception as error:  # any exception means faulty settings
             other = f"set `partitions.{partition.name}.resolver` to use another one"
             is_configured = key.defined_in == "settings"
             raise UnusableResolver(
@@ -241,9 +240,9 @@ class ResolverManager:
 def unusable_resolvers(
     settings: IdentitySettings, partitions: Mapping[str, Partition]
 ) -> list[UnusableResolver]:
-    """Return the partitions' resolvers whose settings alone show that they cannot work.
+    """Return the partitions' resolvers that cannot work with their settings.
 
-    Opens no resolver and asks none.
+    Does not open or query any resolver.
     """
     unusable: list[UnusableResolver] = []
     for partition in partitions.values():
@@ -263,13 +262,13 @@ def _key(settings: IdentitySettings, partition: Partition) -> ResolverKey:
 
 
 def _chain(settings: IdentitySettings, key: ResolverKey) -> ChainOptions | None:
-    """Return the chain of a name; None if it is a resolver."""
+    """Return a chain's options; None if the key identifies a resolver."""
     options = settings.resolvers[key.name].options if key.defined_in == "settings" else None
     return options if isinstance(options, ChainOptions) else None
 
 
 def _members(settings: IdentitySettings, key: ResolverKey) -> Sequence[ResolverKey]:
-    """Return the resolvers of a chain, or the resolver itself."""
+    """Return the keys of a chain's resolvers, or the key itself."""
     chain = _chain(settings, key)
     return [ResolverKey(name, "settings") for name in chain.resolvers] if chain else [key]
 
@@ -280,7 +279,7 @@ def _definition(
     key: ResolverKey,
     find_type: Callable[[str], ResolverType],
 ) -> tuple[ResolverType, ResolverOptions]:
-    """Return the type and the options of a resolver. Raises UnusableResolver."""
+    """Return a resolver's type and options. Raises UnusableResolver."""
     asks = f"partition {partition.name!r} asks for the resolver type {key.name!r}"
     setting = f"`partitions.{partition.name}.resolver`"
     try:

@@ -1,12 +1,11 @@
-"""The members of groups, and all users: what a resolver that can list them returns, and what that
-may cost.
+"""Bounded lists of group members, and of all users.
 
-A resolver that can list members has the method `members` of `Listings`, and may raise ListingLimit:
-the groups that are still pending are then incomplete. A resolver that can list users has the method
-`all_users`, which raises CannotListUsers if some may be missing. Both may raise anything else,
-never block the event loop, and end when cancelled. A list may contain users who turn out not to be
-in the group, or not to exist: each is looked up before being shown. It must not omit anyone without
-saying so.
+A resolver that can list members implements `members`, as in `Listings`. It may raise ListingLimit,
+which leaves the pending groups incomplete. A resolver that can list users implements `all_users`,
+which raises CannotListUsers if the list may be incomplete. Both may raise other exceptions, must
+not block the event loop, and must stop when cancelled. Lists may include users who are not in the
+group or do not exist, because each user is looked up before being shown, but must not be silently
+incomplete.
 """
 
 import asyncio
@@ -17,47 +16,47 @@ from typing import Final
 _LOG = logging.getLogger(__name__)
 
 MAX_MEMBERS: Final = 100_000
-"""The maximum number of memberships (pairs of a group and a user) listed at once."""
+"""The maximum number of memberships (pairs of a group and a user) in one listing."""
 MAX_SEARCHES: Final = 10_000
-"""The maximum number of requests to a directory for one list."""
+"""The maximum number of directory requests for one listing."""
 
 MAX_USERS: Final = 200_000
-"""The maximum number of users listed at once."""
+"""The maximum number of users in one listing."""
 MAX_LISTINGS: Final = 2
-"""The maximum number of member lists that one resolver builds at once: checks need it more."""
+"""The maximum number of concurrent listings per resolver, since checks take priority."""
 LISTING_SECONDS: Final = 15.0
-"""How long one list of members may take, including the wait for others."""
+"""The time limit for listing members, including the wait for other listings."""
 USERS_SECONDS: Final = 300.0
-"""The same for a list of users, which only commands request."""
+"""The same for listing users, which only commands do."""
 
-_NOT_REACHED: Final = "the groups before it took too long"
+_NOT_REACHED: Final = "the preceding groups took too long"
 
 
 class ListingLimit(Exception):
-    """A list of members has reached a bound; the text says which."""
+    """A listing has reached a limit, which the message names."""
 
 
 class CannotListUsers(Exception):
-    """Not all users can be listed; the text says why, for people."""
+    """Not all users can be listed; the message states why."""
 
 
 class GroupMembers:
-    """The members of one group, as far as they are known."""
+    """The known members of a group."""
 
     __slots__ = ("missing", "users")
 
     def __init__(self) -> None:
         self.users: dict[str, tuple[str, ...]] = {}
-        """By name: the groups in between, from the one nearest to this group to the one that lists
-        the user; empty for a direct member."""
+        """Users by name, each with the nested groups that lead to them, outermost first; empty for
+        direct members."""
         self.missing = _NOT_REACHED
-        """Why some members may not be known, for people; empty if all are."""
+        """A human-readable reason why members may be missing; empty if none are."""
 
 
 class MemberListing:
-    """Collects the members of groups within bounds.
+    """Collects group members within limits.
 
-    A group counts as incomplete until the resolver is done with it.
+    A group is incomplete until the resolver marks it as done.
     """
 
     def __init__(
@@ -67,26 +66,26 @@ class MemberListing:
         max_members: int = MAX_MEMBERS,
         max_searches: int = MAX_SEARCHES,
     ) -> None:
-        """List groups by name, within limits on memberships and requests to a directory."""
+        """Start listing groups by name, with limits on memberships and directory requests."""
         self.groups: Mapping[str, GroupMembers] = {name: GroupMembers() for name in groups}
         self._max_members = max_members
         self._max_searches = max_searches
         self._members = 0
         self.searches = 0
-        """The requests to a directory so far."""
+        """The number of directory requests so far."""
 
     @property
     def pending(self) -> list[str]:
-        """The groups that the resolver is not done with."""
+        """The groups not yet marked as done."""
         return [name for name, group in self.groups.items() if group.missing is _NOT_REACHED]
 
     @property
     def room(self) -> int:
-        """How many more memberships may be listed."""
+        """The number of memberships that may still be added."""
         return self._max_members - self._members
 
     def add(self, group: str, user: str, nested: tuple[str, ...] = ()) -> None:
-        """Add a member (`nested` as in GroupMembers), unless a shorter way is known.
+        """Add a member (`nested` as in GroupMembers), unless a shorter path is known.
 
         Raises ListingLimit.
         """
@@ -101,28 +100,30 @@ class MemberListing:
         users[user] = nested
 
     def count_search(self) -> None:
-        """Count a request to a directory. Raises ListingLimit."""
+        """Count a directory request. Raises ListingLimit."""
         if self.searches >= self._max_searches:
             raise ListingLimit(f"the members take more than {self._max_searches} searches")
         self.searches += 1
 
     def done(self, group: str, missing: str = "") -> None:
-        """Note that all members of a group have been added, or why some may be missing."""
+        """Mark a group as done, with the reason if members may be missing."""
         self.groups[group].missing = missing
 
     def give_up(self, missing: str) -> None:
-        """Note why the members of all pending groups may be missing."""
+        """Mark all pending groups as done, with the reason why members may be missing."""
         for name in self.pending:
             self.done(name, missing)
 
-    def beside(self) -> "MemberListing":
-        """Return a listing of the same groups for another resolver, with the room that is left."""
+    def fork(self) -> "MemberListing":
+        """Return an empty listing of the same groups within the remaining limits, for another
+        resolver.
+        """
         return MemberListing(
             self.groups, max_members=self.room, max_searches=self._max_searches - self.searches
         )
 
     def merge(self, other: "MemberListing", source: str) -> None:
-        """Add what the resolver `source` has added to a listing that `beside` has returned."""
+        """Add the results of the resolver `source` from a forked listing."""
         self.searches += other.searches
         for name, group in other.groups.items():
             for user, nested in group.users.items():
@@ -134,7 +135,7 @@ class MemberListing:
 
 
 class Listings:
-    """Lists members and users, within limits, with a resolver that supports it."""
+    """Lists a resolver's members and users within limits, if it supports this."""
 
     def __init__(self, name: str, resolver: object) -> None:
         self._name = name
@@ -144,11 +145,11 @@ class Listings:
 
     @property
     def can_list_members(self) -> bool:
-        """Whether the resolver lists members at all."""
+        """Whether the resolver can list members."""
         return self._members is not None
 
     async def members(self, listing: MemberListing) -> None:
-        """List the members of groups. Never raises; those that could not be listed say why."""
+        """List the members of groups. Never raises; incomplete groups contain the reason."""
         if self._members is None:
             listing.give_up(f"the resolver {self._name!r} cannot list the members of groups")
             return
@@ -164,7 +165,7 @@ class Listings:
             listing.give_up(f"the resolver failed: {type(error).__name__}")
 
     async def all_users(self, limit: int) -> Collection[str]:
-        """Return the names of at most `limit` users. Raises CannotListUsers if there are more."""
+        """Return up to `limit` user names. Raises CannotListUsers if there are more."""
         if self._all_users is None:
             raise CannotListUsers(f"the resolver {self._name!r} cannot list its users")
         try:

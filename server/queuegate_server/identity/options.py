@@ -9,48 +9,46 @@ from queuegate_server.config_fields import DAY_SECONDS, Duration, Section, disti
 
 
 class CacheOptions(Section):
-    """Lifetimes and bounds of the cache of a partition. Durations in seconds."""
+    """TTLs and bounds of a partition's group cache. Durations in seconds."""
 
     positive_ttl: Annotated[Duration, Field(ge=0.001, le=7 * DAY_SECONDS)] = 300.0
-    """How long the groups of a user are used before the resolver is asked again."""
+    """How long a user's groups are cached before the resolver is queried again."""
     negative_ttl: Annotated[Duration, Field(ge=0.001, le=DAY_SECONDS)] = 30.0
     """How long a user who was not found is assumed not to exist."""
     failure_ttl: Annotated[Duration, Field(ge=0.001, le=DAY_SECONDS)] = 5.0
-    """How long to wait after a failed lookup of a user before the next one."""
+    """How long to wait after a user's lookup failed before trying it again."""
     max_entries: int = Field(100_000, ge=1, le=10_000_000)
-    """The maximum number of cached users with groups, and separately of cached names that belong to
-    no user or could not be looked up."""
+    """The maximum number of cached users with groups and, separately, of cached names without a
+    user or with a failed lookup."""
     max_stale: Annotated[Duration, Field(ge=0, le=30 * DAY_SECONDS)] = 3600.0
-    """How long expired groups are still used while the resolver is unavailable or other users are
-    looked up first. 0: never."""
+    """How long expired groups may still be used while the resolver is unavailable or looks up other
+    users first. 0: never."""
     stale_wait: Annotated[Duration, Field(ge=0.001, le=60)] = 0.25
     """How long a caller waits for a lookup before such groups are used instead; the lookup
     continues."""
 
 
 class ResolverOptions(Section):
-    """Settings of a resolver of any type, durations in seconds; each type derives its own."""
+    """Settings common to all types of resolvers. Durations in seconds."""
 
     lookup_timeout: Annotated[Duration, Field(ge=0.001, le=60)] = 2.0
     """How long one lookup may take."""
     max_concurrent: int = Field(64, ge=1, le=10_000)
     """The maximum number of concurrent lookups."""
     refresh_rate: float = Field(500.0, gt=0, le=100_000)
-    """The maximum rate per second at which users whose groups are known are looked up again;
-    meanwhile the known groups are used."""
+    """The maximum rate per second at which cached users are looked up again; meanwhile, their
+    cached groups are used."""
     max_waiting: int = Field(10_000, ge=0, le=1_000_000)
-    """How many further lookups may be queued, for up to lookup_timeout; any more are rejected
-    immediately, and fewer are queued while the queue does not shrink."""
+    """The maximum number of queued lookups, each for up to lookup_timeout; any more are rejected
+    immediately. The queue is shorter under sustained overload."""
     breaker_failures: int = Field(5, ge=1, le=10_000)
     """After the lookups of this many users in a row have failed, the resolver is paused for
     breaker_pause."""
     breaker_pause: Annotated[Duration, Field(ge=0.001, le=3600)] = 5.0
-    """How long a failing resolver is paused before one lookup tries it again."""
+    """How long a failing resolver is paused before a trial lookup."""
 
     def contradictions(self) -> Mapping[str, str]:
-        """Return how settings that are each valid alone contradict each other, by the key of one
-        of them.
-        """
+        """Return contradictions between individually valid settings, by the key of one of them."""
         return {}
 
 
@@ -64,12 +62,12 @@ ChainMode = Literal["first", "union"]
 
 
 class ChainOptions(Section):
-    """Settings of a chain: several resolvers, asked one after the other."""
+    """Settings of a chain of resolvers, queried in order."""
 
     resolvers: Annotated[
         tuple[str, ...], Field(min_length=1), AfterValidator(_check_names), distinct("resolver")
     ]
-    """The names of the other resolvers, in the order in which they are asked."""
+    """The names of the resolvers, in the order in which they are queried."""
     mode: ChainMode = "first"
-    """first: the groups from the first that knows the user; union: the groups from all that know
-    the user."""
+    """first: the groups from the first resolver that finds the user; union: the groups from all
+    resolvers that do."""

@@ -1,9 +1,8 @@
-"""Refresh-ahead: lookups of users whose groups are already known.
+"""Refresh-ahead: looks up cached users again in the background.
 
-After an outage the groups of all users may have expired. If every user were looked up at the
-next check, checks would wait for lookups, and lookups for each other. So refreshes start first
-in, first out, and both their rate and their concurrency are bounded; meanwhile checks use the known
-groups.
+After an outage, all cached groups may have expired. If every check then looked up its user, checks
+would wait for lookups, and lookups for each other. So refreshes start in FIFO order, with bounded
+rate and concurrency, while checks use the cached groups.
 """
 
 import asyncio
@@ -14,7 +13,7 @@ from typing import Any, Final
 from queuegate_server.identity.resolver import Load
 
 MAX_QUEUED: Final = 100_000
-"""Further users are queued when they are next asked about."""
+"""Users beyond this are queued at their next check."""
 
 
 def _call_later(seconds: float, call: Callable[[], None]) -> asyncio.TimerHandle:
@@ -22,13 +21,12 @@ def _call_later(seconds: float, call: Callable[[], None]) -> asyncio.TimerHandle
 
 
 class RefreshQueue:
-    """A first-in, first-out queue of users to look up again.
+    """A FIFO queue of users to refresh.
 
     Args:
-        start: Starts the lookup of a user and returns its task, or None if the user no longer needs
-            a lookup.
-        load: Limits how many refreshes run at once, and start per second.
-        call_later: Schedules a call, as the event loop does.
+        start: Starts a user's lookup and returns its task, or None if it is no longer needed.
+        load: Limits the rate and concurrency of refreshes.
+        call_later: Schedules a call, like the event loop's method.
     """
 
     def __init__(
@@ -39,8 +37,7 @@ class RefreshQueue:
         call_later: Callable[[float, Callable[[], None]], asyncio.TimerHandle] = _call_later,
     ) -> None:
         self._start: Callable[[str], asyncio.Task[Any] | None] | None = start
-        """None once closed: otherwise this object and the owner of the lookups would form a cycle.
-        """
+        """None once closed, to break the reference cycle with the owner of the lookups."""
         self._load = load
         self._call_later = call_later
         self._queue: OrderedDict[str, None] = OrderedDict()
@@ -48,18 +45,18 @@ class RefreshQueue:
         self._timer: asyncio.TimerHandle | None = None
 
     def __len__(self) -> int:
-        """Return how many users are queued."""
+        """Return the number of queued users."""
         return len(self._queue)
 
     def add(self, user: str) -> bool:
-        """Start the lookup of a user, or queue it; return whether it was started.
+        """Start or queue a user's refresh; return whether it was started.
 
-        Nothing happens while the resolver must not be asked.
+        Does nothing while the resolver must not be queried.
         """
         if user in self._queue or self._start is None or not (capacity := self._load.capacity):
             return False
         if not self._queue and self._running < capacity and self._load.acquire():
-            return self._begin(user)
+            return self._launch(user)
         if len(self._queue) < MAX_QUEUED:
             self._queue[user] = None
             self._schedule()
@@ -70,7 +67,7 @@ class RefreshQueue:
         self._queue.clear()
 
     def close(self) -> None:
-        """Start nothing from now on."""
+        """Stop starting refreshes."""
         self._start = None
         self._queue.clear()
         if self._timer is not None:
@@ -78,7 +75,7 @@ class RefreshQueue:
             self._timer = None
 
     def _schedule(self) -> None:
-        """Wake up when the bucket has a token, unless a refresh must end first."""
+        """Schedule a wake-up for when the rate allows a refresh, unless one must finish first."""
         if self._queue and self._timer is None and self._running < max(1, self._load.capacity):
             self._timer = self._call_later(self._load.wait(), self._wake_up)
 
@@ -88,17 +85,17 @@ class RefreshQueue:
         if not capacity:
             self._queue.clear()
         while self._queue and self._running < capacity and self._load.acquire():
-            self._begin(self._queue.popitem(last=False)[0])
+            self._launch(self._queue.popitem(last=False)[0])
         self._schedule()
 
-    def _begin(self, user: str) -> bool:
+    def _launch(self, user: str) -> bool:
         task = None if self._start is None else self._start(user)
         if task is None:
             return False
         self._running += 1
-        task.add_done_callback(self._ended)
+        task.add_done_callback(self._finish)
         return True
 
-    def _ended(self, _: asyncio.Task[Any]) -> None:
+    def _finish(self, _: asyncio.Task[Any]) -> None:
         self._running -= 1
         self._schedule()

@@ -1,9 +1,9 @@
-"""The resolver types: our own table, and the entry points of other distributions.
+"""Resolver types: built-in ones, and entry points of other distributions.
 
-A resolver type is a class with a class attribute `Options`, a subclass of `ResolverOptions`. It
-is built from an instance of these; building does no I/O. Our types are named in the table as
-text, since reading the settings must not require every driver. Other distributions register theirs
-in the entry-point group `queuegate.resolvers`.
+A resolver type is a class with an attribute `Options`, a subclass of `ResolverOptions`. Its
+constructor takes an instance of `Options` and does no I/O. Built-in types are imported on demand,
+because reading the settings must not require every driver. Other distributions register theirs in
+the entry-point group `queuegate.resolvers`.
 """
 
 import importlib
@@ -21,13 +21,13 @@ RESOLVER_TYPES: Final[Mapping[str, str]] = {
     "os": "queuegate_server.identity.resolvers.nss:NssResolver",
     "test": "queuegate_server.identity.resolvers.local:StaticTableResolver",
 }
-"""Our types, as `module:class`. An entry point cannot replace them."""
+"""The built-in types, as `module:class`. Entry points cannot replace them."""
 
 CHAIN: Final = "chain"
-"""The `type` of a chain in the settings; a policy cannot ask for it."""
+"""The `type` of a chain in the settings; not available in policies."""
 
 DEFAULT_TYPE: Final = "none"
-"""The type of a partition for which neither the settings nor the policy name one."""
+"""The type for partitions without one in the settings or the policy."""
 
 ENTRY_POINT_GROUP: Final = "queuegate.resolvers"
 
@@ -36,14 +36,14 @@ _METHODS: Final = ("open", "resolve", "close")
 
 @dataclass(frozen=True, slots=True)
 class ConfiguredResolver:
-    """A resolver in the settings, or a chain of them."""
+    """A resolver or chain in the settings."""
 
     type: str
     options: ResolverOptions | ChainOptions
 
 
 class BadResolverType(Exception):
-    """There is no resolver type of that name, or it cannot be used; the text says why."""
+    """A resolver type does not exist or cannot be used; the message states why."""
 
 
 class ResolverType(Protocol):
@@ -61,7 +61,7 @@ def types() -> frozenset[str]:
 
 
 def resolver_type(name: str) -> ResolverType:
-    """Return the type of a name. Raises BadResolverType."""
+    """Return the type with a name. Raises BadResolverType."""
     path = RESOLVER_TYPES.get(name)
     if path is not None:
         module, _, class_name = path.partition(":")
@@ -76,7 +76,7 @@ def resolver_type(name: str) -> ResolverType:
 
 
 def options_type(name: str) -> type[ResolverOptions | ChainOptions]:
-    """Return the model of the settings of a `type`. Raises BadResolverType."""
+    """Return the settings model of a type. Raises BadResolverType."""
     if name == CHAIN:
         return ChainOptions
     if name not in types():

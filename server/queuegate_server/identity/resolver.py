@@ -1,4 +1,4 @@
-"""The outcomes of a lookup, and the interfaces of resolvers and of the objects around them."""
+"""Lookup outcomes, and the interfaces of resolvers and their wrappers."""
 
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -9,98 +9,98 @@ from queuegate_server.identity.members import MemberListing
 
 @dataclass(frozen=True, slots=True)
 class KnownUser:
-    """The user exists."""
+    """The outcome for an existing user."""
 
     groups: tuple[str, ...]
-    """All groups of the user, primary group first, without duplicates."""
+    """All of the user's groups, primary group first, without duplicates."""
 
 
 @dataclass(frozen=True, slots=True)
 class NoSuchUser:
-    """It is certain that the user does not exist."""
+    """The outcome for a user who definitely does not exist."""
 
     detail: str
-    """Why, for people."""
+    """A human-readable reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class LookupFailure:
-    """Nothing is known: the source did not answer, or not completely.
+    """The source did not respond, or not completely, so nothing is known about the user.
 
-    Must never be read as an empty group list.
+    Must never be treated as an empty group list.
     """
 
     detail: str
-    """Why, for people; contains no secret."""
+    """A human-readable reason, without secrets."""
     too_many: bool = False
-    """Whether the source was not even asked, because too many lookups are under way."""
+    """Whether the lookup was rejected because too many were in progress."""
 
 
 Outcome = KnownUser | NoSuchUser | LookupFailure
-"""Three outcomes, never two: "could not ask" is neither found nor absent."""
+"""Three outcomes, not two: a failed lookup does not mean that the user is absent."""
 
 
 class Source(Protocol):
-    """An object that looks up users: a resolver, or a guard around one."""
+    """Looks up users: a resolver, or a guard around one."""
 
     async def resolve(self, user: str) -> Outcome:
-        """Look up one user. Never blocks the event loop, and ends when cancelled.
+        """Look up a user. Must not block the event loop, and must stop when cancelled.
 
         Returns LookupFailure for every fault; an exception is a bug and is treated as
-        LookupFailure. `user` is never empty; it may be any other text.
+        LookupFailure. `user` is any nonempty text.
         """
 
 
 class Resolver(Source, Protocol):
-    """A source of group membership.
+    """A source of group memberships.
 
-    Building a resolver does no I/O; `open` does, so that a configuration can be
-    checked without the source and a server can start while the source is down.
+    The constructor does no I/O; `open` does. Settings can therefore be checked without the source,
+    and a server can start while the source is down.
 
-    A resolver that asks nobody has the class attribute `is_local = True`. Its `resolve`
-    finishes without suspending, so that it needs no task, timeout or bulkhead. One whose answers
-    depend on the machine has `is_of_host = True`, and a fleet does not share them.
+    A resolver without an external source sets the class attribute `is_local = True`. Its `resolve`
+    never suspends, and so needs no task, timeout or bulkhead. A resolver whose results depend on
+    the host sets `is_of_host = True`; a fleet does not share them.
     """
 
     async def open(self) -> None:
-        """Get ready to answer, within 30 s. Must not raise because the source is down."""
+        """Prepare for lookups, within 30 s. Must not raise because the source is down."""
 
     async def close(self) -> None:
-        """Release everything. Called once, even if `open` has failed; never hangs."""
+        """Release all resources. Called once, even if `open` failed; must not hang."""
 
 
 class Load(Protocol):
-    """How busy a source is, which limits its refreshes."""
+    """The load on a source, which limits refreshes."""
 
     @property
     def capacity(self) -> int:
-        """How many refreshes may run now; 0 while the source must not be asked."""
+        """The number of refreshes that may run now; 0 while the source must not be queried."""
 
     @property
     def waiting(self) -> int:
-        """How many lookups are queued."""
+        """The number of queued lookups."""
 
     def wait(self) -> float:
         """Return the seconds until the next refresh may start; 0 if it may start now."""
 
     def acquire(self) -> bool:
-        """Count a refresh if it may start now, and return whether it may."""
+        """Take a token for a refresh, and return whether there was one."""
 
 
 class GroupSource(Source, Protocol):
-    """A source of groups that partitions share: a guarded resolver, or a chain of them."""
+    """A source of groups shared by partitions: a guarded resolver or a chain."""
 
     @property
     def name(self) -> str:
-        """The name, for people."""
+        """The display name."""
 
     @property
     def is_local(self) -> bool:
-        """Whether `resolve` finishes without suspending."""
+        """Whether `resolve` never suspends."""
 
     @property
     def load(self) -> Load:
-        """The load of the source."""
+        """The load on the source."""
 
     async def members(self, listing: MemberListing) -> None:
         """List the members of groups. Never raises."""

@@ -1,6 +1,6 @@
-"""Interfaces for servers that share answers of resolvers: the answers, and a lease of the caches.
+"""Interfaces for sharing resolver results between servers, and for the lease of the caches.
 
-`fleet/` implements them. Without a fleet nothing is shared, and the lease never ends.
+Implemented in `fleet/`. Without a fleet, nothing is shared and the lease never expires.
 """
 
 import math
@@ -11,56 +11,56 @@ from queuegate_server.identity.resolver import KnownUser, NoSuchUser
 
 
 class SharedAnswer(NamedTuple):
-    """The answer of a resolver, and its lifetime. Failures are not shared."""
+    """A resolver's result and its lifetime. Failures are not shared."""
 
     outcome: KnownUser | NoSuchUser
     resolved_at: float
-    """When the resolver answered, by the wall clock."""
+    """When the resolver responded (wall clock)."""
     expires_at: float
-    """When the answer expires, by the wall clock."""
+    """When the result expires (wall clock)."""
 
 
 class SharedGroups(Protocol):
-    """The answers about users of one partition that other servers have obtained."""
+    """The groups of one partition's users, shared between servers."""
 
     @property
     def resolver_fingerprint(self) -> bytes:
-        """Identifies the settings of the resolver; equal on all servers that share its groups."""
+        """Identifies the resolver's settings; equal on all servers that share its groups."""
 
     async def get(self, user: str) -> SharedAnswer | None:
-        """Return an answer that is valid now; None if there is none. Never raises, and takes at
-        most a few milliseconds.
+        """Return a user's valid result, or None. Never raises, and takes at most a few
+        milliseconds.
         """
 
     def begin(self, user: str) -> Callable[[SharedAnswer], None] | None:
-        """Note that the resolver is about to be asked. Return a function that shares its answer,
-        unless it is outdated by then, and never waits; None if the answer cannot be shared.
+        """Register a lookup. Return a nonblocking function that shares its result unless it is
+        outdated by then, or None if the result cannot be shared.
         """
 
 
 class CacheLease(Protocol):
-    """How long all group caches and the response cache may answer."""
+    """The lease under which the group caches and the response cache may be used."""
 
     @property
     def ends_at(self) -> float:
-        """When the lease ends, by the monotonic clock of the caches."""
+        """When the lease expires, on the caches' monotonic clock."""
 
     @property
     def max_age(self) -> float:
-        """Seconds after the start of a lookup for which its answer may be used: fewer while this
-        server would not learn of an invalidation.
+        """The maximum age of a result in seconds, counted from the start of its lookup: shorter
+        while this server would miss invalidations.
         """
 
     @property
     def generation(self) -> int:
-        """How many leases have ended. An answer belongs to the lease in which it was asked for."""
+        """The number of expired leases. A result belongs to the lease in which it was requested."""
 
     def on_end(self, callback: Callable[[], None]) -> None:
-        """Call back whenever a lease ends, before anything is answered."""
+        """Register a callback for the end of each lease, invoked before any further cache use."""
 
     def end_if_expired(self, now: float) -> bool:
-        """End the lease if it has expired, and return whether it has: everything that is cached
-        must then be asked for again before it is used.
+        """End the lease if it has expired, and return whether it has. Cached results must then be
+        revalidated before use.
         """
 
 

@@ -1,1 +1,1 @@
-"""The resolvers that come with queuegate, one per file; `registry` is their table."""
+"""The built-in resolvers, listed in `registry`."""

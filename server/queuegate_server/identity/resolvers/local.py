@@ -1,4 +1,4 @@
-"""Resolvers that ask nobody: `none`, and YuniKorn's fixed table for trials and tests, `test`."""
+"""Resolvers without an external source: `none`, and `test`, YuniKorn's fixed table for tests."""
 
 from collections.abc import Collection, Mapping
 from typing import Final
@@ -8,8 +8,8 @@ from queuegate_server.identity.options import ResolverOptions
 from queuegate_server.identity.resolver import KnownUser, LookupFailure, NoSuchUser, Outcome
 
 _NO_GROUP_LIST: Final = LookupFailure("the test table has no group list for the user")
-# The users and ids are those of `pkg/common/security/usergroup_test_resolver.go` in YuniKorn,
-# where groups from 1000 on have names. Its list fails for the last two users.
+# The users and ids are those in `pkg/common/security/usergroup_test_resolver.go` in YuniKorn, where
+# groups from 1000 up have names. Listing the groups of the last two users fails.
 _TABLE: Final[Mapping[str, Outcome]] = {
     "testuser1": KnownUser(("group1000", "group1001")),
     "testuser2": KnownUser(("100", "group1001", "group1002")),
@@ -35,14 +35,14 @@ class _LocalResolver:
 
 
 class NoResolver(_LocalResolver):
-    """Resolves as YuniKorn does without a resolver: every user exists, in a group of that name."""
+    """Resolves users like YuniKorn without a resolver: each exists, in a group of the same name."""
 
     async def resolve(self, user: str) -> Outcome:
         """Return one group, named after the user."""
         return KnownUser((user,))
 
     async def members(self, listing: MemberListing) -> None:
-        """List the user of each name."""
+        """List the user with each group's name."""
         for name in listing.groups:
             listing.add(name, name)
             listing.done(name)
@@ -53,10 +53,10 @@ class NoResolver(_LocalResolver):
 
 
 class StaticTableResolver(_LocalResolver):
-    """Resolves the users of YuniKorn's table."""
+    """Resolves the users in YuniKorn's table."""
 
     async def resolve(self, user: str) -> Outcome:
-        """Return the groups in the table; LookupFailure for a user whose group list fails."""
+        """Return the groups in the table, or LookupFailure if it has no group list for the user."""
         return _TABLE.get(user, NoSuchUser("the user is not in the test table"))
 
     async def members(self, listing: MemberListing) -> None:

@@ -1,10 +1,9 @@
-"""The users and groups of the host: whatever nsswitch.conf names, asked through the C library.
+"""The host's users and groups: the sources in nsswitch.conf, queried through the C library.
 
-The calls are those behind the modules `pwd` and `grp` and behind `os.getgrouplist`, but
-made through ctypes, for two reasons. `os.getgrouplist` keeps the interpreter lock while
-it waits: one directory that hangs would stop the whole process, and ctypes releases the lock.
-And `pwd` and `grp` raise KeyError for every failure: a process that has run out of
-file descriptors would learn that none of its users exist.
+The C functions behind `pwd`, `grp` and `os.getgrouplist` are called through ctypes, for two
+reasons. `os.getgrouplist` holds the GIL while it waits, so a hanging directory would block the
+whole process; ctypes releases it. And `pwd` and `grp` raise KeyError for every failure, so in a
+process without free file descriptors no user would seem to exist.
 """
 
 import ctypes
@@ -25,12 +24,12 @@ from queuegate_server.runtime.threads import AbandonableThreadPool, AllThreadsHa
 
 _NO_SUCH_USER: Final = NoSuchUser("the host has no such user")
 _LISTING: Final = ""
-"""Stands for the user of a lookup that lists the members of groups."""
+"""The thread pool's key for listings, which have no user name."""
 
 _NSSWITCH: Final = Path("/etc/nsswitch.conf")
 _DATABASES: Final = frozenset({"passwd", "group", "initgroups"})
 _COMPLETE: Final = frozenset({"files", "compat", "systemd", "altfiles", "db"})
-"""Sources that show all of their users. Others, such as SSSD, may hide users and members."""
+"""Sources that list all their users. Others, such as SSSD, may hide users and members."""
 
 _LIBC: Final = ctypes.CDLL(None, use_errno=True)
 
@@ -40,9 +39,9 @@ INITIAL_GROUPS: Final = 64
 MAX_GROUPS: Final = 1024 * 1024
 
 _ABSENT: Final = frozenset({0, errno.ENOENT, errno.ESRCH})
-"""The results of getpwnam_r and getgrgid_r for a missing entry (POSIX: 0; some systems: more)."""
+"""The results of getpwnam_r and getgrgid_r for a missing entry (POSIX: 0; others exist)."""
 
-_LEFT_BY_FAILURES: Final = frozenset({
+_FAILURE_ERRNOS: Final = frozenset({
     errno.ECONNREFUSED, errno.ECONNRESET, errno.EHOSTUNREACH, errno.EIO, errno.EMFILE,
     errno.ENETUNREACH, errno.ENFILE, errno.ENOMEM, errno.EPIPE, errno.ETIMEDOUT,
 })  # fmt: skip
@@ -52,14 +51,14 @@ class NssOptions(ResolverOptions):
     """Settings of the resolver `os`."""
 
     threads: int = Field(16, ge=1, le=256)
-    """The maximum number of lookups that block at once; further ones wait for a thread."""
+    """The maximum number of concurrent blocking lookups; further ones wait for a thread."""
 
 
 class NssResolver:
-    """Resolves users from the user and group databases of the host.
+    """Resolves users with the host's user and group databases.
 
-    These may ask a directory that hangs, so lookups run in threads that can be abandoned: one
-    that hangs holds up neither the other users nor the end of the process.
+    These may query a directory that hangs, so lookups run in threads that can be abandoned: a
+    hanging lookup delays neither those of other users nor the exit of the process.
     """
 
     Options = NssOptions
@@ -68,15 +67,15 @@ class NssResolver:
     def __init__(
         self, options: NssOptions, look_up: Callable[[str], Outcome] | None = None
     ) -> None:
-        """Look users up with the C library, or another blocking function."""
+        """Use the C library, or another blocking function, for lookups."""
         self._threads = AbandonableThreadPool(options.threads, "os-accounts")
         self._look_up = look_up or look_up_account
 
     async def open(self) -> None:
-        """Do nothing: threads start when they are needed."""
+        """Do nothing: threads start on demand."""
 
     async def resolve(self, user: str) -> Outcome:
-        """Look up one user in a thread."""
+        """Look up a user in a thread."""
         try:
             return await self._threads.run(user, lambda: self._look_up(user))
         except StillRunning:
@@ -112,14 +111,14 @@ class NssResolver:
         return names
 
     async def close(self) -> None:
-        """End the idle threads; those that hang end with the process."""
+        """Stop the idle threads; hanging ones stop with the process."""
         self._threads.close()
 
 
 def look_up_account(user: str) -> Outcome:
-    """Return all groups of a user of the host, primary group first. Blocks.
+    """Return all groups of a host user, primary group first. Blocks.
 
-    A group without a name goes by its id, as in YuniKorn.
+    A nameless group is identified by its number, as in YuniKorn.
     """
     name = _encoded(user)
     try:
@@ -133,19 +132,19 @@ def look_up_account(user: str) -> Outcome:
 
 
 def _encoded(name: str) -> bytes | None:
-    """Return a name for the C library; None if no entry can have it."""
+    """Encode a name for the C library; return None if no entry can have it."""
     try:
         encoded = name.encode("utf-8", "surrogateescape")
     except UnicodeEncodeError:
         return None
-    # The C library would stop reading at the NUL, and so read another name.
+    # The C library would truncate the name at the NUL.
     return None if b"\0" in encoded else encoded
 
 
 def group_members(
     groups: Iterable[str], nsswitch: Path = _NSSWITCH
 ) -> tuple[dict[str, set[str]], str]:
-    """Return the users in each group, and why some may be missing (empty: none are). Blocks.
+    """Return each group's users, and why some may be missing (empty if none are). Blocks.
 
     Args:
         groups: The names of the groups.
@@ -157,7 +156,7 @@ def group_members(
     others = _other_sources(nsswitch)
     by_primary: defaultdict[int, set[str]] = defaultdict(set)
     if not others:
-        # The call holds the interpreter lock, so it must not wait for a directory.
+        # This holds the GIL, so it must not wait for a directory.
         for account in pwd.getpwall():
             by_primary[account.pw_gid].add(account.pw_name)
     members: dict[str, set[str]] = {name: set() for name in groups}
@@ -171,15 +170,15 @@ def group_members(
             listed.update(user.decode("utf-8", "surrogateescape") for user in users)
             listed.update(by_primary[gid])
         elif name.isascii() and name.isdecimal() and not _has_name(int(name)):
-            # A group without a name goes by its id.
+            # A nameless group is identified by its number.
             listed.update(by_primary[int(name)])
     return members, others and f"{others}, which may not list all members"
 
 
 def account_names(nsswitch: Path = _NSSWITCH) -> list[str]:
-    """Return the names of all accounts of the host. Blocks.
+    """Return the names of all accounts on the host. Blocks.
 
-    Raises CannotListUsers if the name service switch asks a source that may hide some.
+    Raises CannotListUsers if the name service switch uses a source that may hide some.
     """
     if others := _other_sources(nsswitch):
         raise CannotListUsers(f"{others}, which may not list all users")
@@ -191,34 +190,34 @@ def _has_name(gid: int) -> bool:
 
 
 def _other_sources(nsswitch: Path) -> str:
-    """Return which sources of users and groups may not show all of them, as the beginning of a
-    sentence; empty if there are none.
+    """Return the sources that may hide users or members, as the start of a sentence; empty if there
+    are none.
     """
     try:
         lines = nsswitch.read_text(errors="replace").splitlines()
     except FileNotFoundError:
-        return ""  # glibc then reads the files.
+        return ""  # glibc then uses the source `files`.
     sources: set[str] = set()
     for line in lines:
         database, _, rest = line.partition("#")[0].partition(":")
         if database.strip() in _DATABASES:
-            # Without the actions in brackets.
+            # Strip actions in brackets.
             plain = "".join(part.rpartition("]")[2] for part in rest.split("["))
             sources |= set(plain.split())
     others = ", ".join(sorted(sources - _COMPLETE))
-    return others and f"{nsswitch.name} also asks {others}"
+    return others and f"{nsswitch.name} also uses {others}"
 
 
 def _group_text(gid: int) -> str:
     name = group_name(gid)
     try:
         return (name or b"").decode() or str(gid)
-    except UnicodeDecodeError:  # No access list can name it.
+    except UnicodeDecodeError:  # No ACL can name it.
         return str(gid)
 
 
 class _Passwd(ctypes.Structure):
-    """The members with which `struct passwd` begins on all systems, and room for the rest."""
+    """The leading members of `struct passwd` on all systems, and space for the rest."""
 
     _fields_ = (
         ("name", ctypes.c_char_p),
@@ -230,7 +229,7 @@ class _Passwd(ctypes.Structure):
 
 
 class _Group(ctypes.Structure):
-    """`struct group`, without the types of the members that are not read."""
+    """The leading members of `struct group` on all systems, and space for the rest."""
 
     _fields_ = (
         ("name", ctypes.c_char_p),
@@ -242,9 +241,7 @@ class _Group(ctypes.Structure):
 
 
 def primary_group(user: bytes) -> int | None:
-    """Return the id of the primary group of a user, None if there is no such user. Blocks, and
-    raises OSError if the database failed.
-    """
+    """Return a user's primary gid, or None if there is no such user. Blocks. Raises OSError."""
     entry = _Passwd()
     if _read(_LIBC.getpwnam_r, ctypes.c_char_p(user), entry) is None:
         return None
@@ -252,12 +249,12 @@ def primary_group(user: bytes) -> int | None:
 
 
 def group_ids(user: bytes, primary: int) -> list[int]:
-    """Return the ids of all groups of a user, including any repetitions. Blocks.
+    """Return the ids of all of a user's groups, possibly with duplicates. Blocks.
 
     Raises:
-        OSError: The list is known to be incomplete. The C library returns what the sources
-            that answered know, and has no way to report that another one failed; the error
-            number that it leaves behind is the only trace.
+        OSError: The list is known to be incomplete. The C library returns the groups from the
+            sources that responded, and cannot report that another one failed; only the leftover
+            errno shows it.
     """
     size = INITIAL_GROUPS
     while size <= MAX_GROUPS:
@@ -268,31 +265,30 @@ def group_ids(user: bytes, primary: int) -> list[int]:
             ctypes.c_char_p(user), ctypes.c_uint(primary), ids, ctypes.byref(count)
         )
         if status >= 0:
-            left = ctypes.get_errno()
-            if left in _LEFT_BY_FAILURES:
-                raise OSError(left, os.strerror(left))
+            error = ctypes.get_errno()
+            if error in _FAILURE_ERRNOS:
+                raise OSError(error, os.strerror(error))
             return ids[: count.value]
         size = max(2 * size, count.value)
     raise OSError(errno.ENOMEM, f"more than {MAX_GROUPS} groups")
 
 
 def group_name(gid: int) -> bytes | None:
-    """Return the name of a group, None if there is no such group. Blocks, and raises OSError if the
-    database failed.
-    """
+    """Return a group's name, or None if there is no such group. Blocks. Raises OSError."""
     entry = _Group()
-    texts = _read(_LIBC.getgrgid_r, ctypes.c_uint(gid), entry)
-    return None if texts is None else bytes(entry.name or b"")
+    buffer = _read(_LIBC.getgrgid_r, ctypes.c_uint(gid), entry)
+    return None if buffer is None else bytes(entry.name or b"")
 
 
 def group_entry(name: bytes) -> tuple[int, list[bytes]] | None:
-    """Return the id of a group and the users that its entry lists, None if there is none. Blocks,
-    and raises OSError if the database failed.
+    """Return a group's id and listed users, or None if there is no such group. Blocks.
+
+    Raises OSError if the database failed.
     """
     entry = _Group()
-    # The buffer holds the texts; it must live until they are copied.
-    texts = _read(_LIBC.getgrnam_r, ctypes.c_char_p(name), entry)
-    if texts is None:
+    # The buffer owns the strings, so it must live until they are copied.
+    buffer = _read(_LIBC.getgrnam_r, ctypes.c_char_p(name), entry)
+    if buffer is None:
         return None
     listed = ctypes.cast(entry.members, ctypes.POINTER(ctypes.c_char_p))
     users: list[bytes] = []
@@ -302,7 +298,8 @@ def group_entry(name: bytes) -> tuple[int, list[bytes]] | None:
 
 
 def _read(function: Any, key: Any, entry: _Passwd | _Group) -> "ctypes.Array[ctypes.c_char] | None":
-    """Fill in an entry and return the buffer that its texts live in, None if there is no entry.
+    """Fill in an entry and return the buffer that owns its strings, or None if there is no entry.
+
     Raises OSError if the database failed.
     """
     size = INITIAL_BUFFER
@@ -323,9 +320,9 @@ def _read(function: Any, key: Any, entry: _Passwd | _Group) -> "ctypes.Array[cty
 
 
 def _ensure_files_can_be_opened() -> None:
-    """Raise OSError if this process has no file descriptor left.
+    """Raise OSError if this process has run out of file descriptors.
 
-    Without one the sources that read files fail, and a later source of nsswitch.conf that
-    needs none reports that there is no such entry.
+    Sources that read files would then fail, and a later source in nsswitch.conf that reads none
+    would report the entry as missing.
     """
     os.close(os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC))
