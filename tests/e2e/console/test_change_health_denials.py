@@ -117,7 +117,7 @@ def test_a_denial_leads_to_its_explanation(
         page.get_by_role("button", name="Filter").click()
         expect(rows).to_have_count(1)
         expect(rows).to_contain_text("root.engineering.ci")
-        rows.get_by_role("link", name="May dana?").click()
+        rows.get_by_role("link", name="Check again: dana").click()
         expect(page.get_by_label("User", exact=True)).to_have_value("dana")
         expect(page.locator("main")).to_contain_text("denied")
         assert (visit.dialogs, visit.elsewhere, visit.errors) == ([], [], [])
