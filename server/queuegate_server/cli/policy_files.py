@@ -55,7 +55,7 @@ from queuegate_server.formats.registry import (
 )
 from queuegate_server.formats.yarn.convert import convert as convert_to_yunikorn
 from queuegate_server.formats.yarn.schedulers import SCHEDULERS
-from queuegate_server.formats.yunikorn.deciders import other_key
+from queuegate_server.formats.yunikorn.load import other_key
 
 _READING: Final = ("acl_names", "format_name", "resolver_types", "semantics", "yarn_site")
 """The options for reading policies."""

@@ -1,1 +1,1 @@
-"""Turns configuration text into policy parts or located diagnostics. Opens no files."""
+"""Parses configuration text into policy objects or located diagnostics. Opens no files."""

@@ -1,7 +1,6 @@
-"""Where the ACLs of a policy are written: file, line and column.
+"""Finds the source positions of a policy's ACLs.
 
-The loaded policy does not keep positions. Only commands that show an ACL need them, and they read
-the file again.
+A loaded policy does not contain them. Commands that show positions read the file again.
 """
 
 from collections.abc import Mapping
@@ -22,20 +21,20 @@ from queuegate_server.formats.yunikorn.model import decode
 
 
 class AclKey(NamedTuple):
-    """Identifies an ACL of a policy, or the object that the ACL belongs to."""
+    """Identifies an ACL in a policy, or the object to which ACLs belong."""
 
     partition: str
     queue: str
-    """The path, or empty for the administrators of the cluster."""
+    """The path; empty for the cluster's administrators."""
     access: Access | None
-    """None for the queue itself; for the partition if `queue` is empty; or, with a template, for
-    the property that lets YARN create queues from it."""
+    """None for the queue itself, for the partition if `queue` is empty, or, with a template, for
+    the property that enables queue creation from it."""
     template: TemplateKind | None = None
-    """The template at this path with the ACL; None if it is an ACL of the queue."""
+    """The kind of template at this path; None for an ACL of the queue."""
 
 
 class Place(NamedTuple):
-    """A position in a file. Lines and columns count from 1; 0 if only the file is known."""
+    """A 1-based position in a file; line and column are 0 if only the file is known."""
 
     file: str
     line: int = 0
@@ -47,8 +46,9 @@ class Place(NamedTuple):
 
 
 def acl_key(partition: Partition, path: str, queue: str, access: Access) -> AclKey:
-    """Return the key of the ACL for an access at `queue`, which takes part in decisions about a
-    path. The queue may be one that YARN will create.
+    """Return the key of an ACL that applies to a path.
+
+    `queue` has the ACL, and may be one that YARN will create.
     """
     for created in partition.created_acls(path):
         is_submit = access is Access.SUBMIT
@@ -61,10 +61,10 @@ def acl_key(partition: Partition, path: str, queue: str, access: Access) -> AclK
 def acl_positions(
     format_name: str, data: bytes, file: str, options: FormatOptions
 ) -> Mapping[AclKey, Place]:
-    """Return the positions of a valid policy's ACLs, and of its queues. The arguments are as for
+    """Return the positions of a valid policy's ACLs and queues. Takes the arguments of
     `load_policy`.
 
-    ACLs missing from the text, such as defaults, get the position of their queue, if any.
+    Unset ACLs get the position of their queue, if any.
     """
     positions: dict[AclKey, Place] = {}
 

@@ -1,6 +1,6 @@
-"""Parses files with claims about a policy into claims and facts, or located diagnostics.
+"""Parses files of claims and facts about a policy.
 
-Claims and facts are sentences in a small language. `FORMS` and `FACT_FORMS` list their forms.
+Claims and facts are sentences of a small language, defined by `FORMS` and `FACT_FORMS`.
 """
 
 import re
@@ -39,10 +39,10 @@ FORMS: Final = (
     "submit QUEUE within submit QUEUE",
     "no new access compared with FILE",
 )
-"""The forms of claims. `admin` may replace `submit`."""
+"""The syntax of claims. `admin` may replace `submit`."""
 FACT_FORMS: Final = ("NAME within NAME", "NAME and NAME disjoint")
 AND_BELOW: Final = ".**"
-"""The suffix of a queue that stands for the queue and all queues below it."""
+"""The suffix of a queue path that includes all queues below it."""
 
 _NAME: Final = r'(?:"[^"]+"|[^\s,"][^\s,]*)'
 _SUBJECT: Final = rf"(?:user|group|proxy):{_NAME}"
@@ -52,7 +52,7 @@ _USE: Final = f"(?P<a>{_ACCESS}) (?P<q>{_QUEUE})"
 
 
 def _form(pattern: str) -> re.Pattern[str]:
-    """Return the regular expression for a sentence. A blank matches any white space."""
+    """Compile the pattern of a sentence, in which a space matches any white space."""
     return re.compile(pattern.replace(" ", r"\s+"))
 
 
@@ -74,20 +74,20 @@ class StatedClaim:
 
 @dataclass(frozen=True, slots=True)
 class ClaimsFile:
-    """The contents of a file."""
+    """The contents of a claims file."""
 
     partition: str = ""
-    """The partition that the claims are about; empty for the only one."""
+    """The partition to which the claims apply; empty for the only one."""
     world: OpenWorld = field(default_factory=OpenWorld)
     claims: tuple[StatedClaim, ...] = ()
 
 
 class BadClaim(ValueError):
-    """Raised for a claim that does not fit the policy. The message says why."""
+    """Raised for a claim that does not fit the policy. The message gives the reason."""
 
 
 def load_claims(data: bytes, diagnostics: Diagnostics, file: str) -> ClaimsFile:
-    """Return the claims in the text of a file, which are complete only if there is no error."""
+    """Parse a claims file. The result is complete only if no error was added."""
     document = read_yaml(data, file)
     for each in document.diagnostics:
         diagnostics.error(each, each.message, each.remedy)
@@ -140,7 +140,7 @@ class _Reader:
                 remedy = f"write {' or '.join(map(quoted, FACT_FORMS))}"
                 self._diagnostics.error(node, f"{quoted(text)} is not a fact", remedy)
                 continue
-            one, other = (_subject(match[name], SubjectKind.GROUP) for name in ("one", "other"))
+            one, other = _subject(match["one"]), _subject(match["other"])
             if disjoint and other.kind is SubjectKind.USER:
                 one, other = other, one
             if other.kind is not SubjectKind.GROUP or one.kind is SubjectKind.PROXY:
@@ -159,16 +159,17 @@ class _Reader:
 
 
 def bind(stated: StatedClaim, partition: Partition, old: Callable[[str], Partition]) -> Claim:
-    """Return a claim about a partition. `old` returns the same partition of the policy in a file.
+    """Apply a claim to a partition.
 
-    Raises BadClaim if a queue is not a path of this partition.
+    `old` returns the same partition of the policy in another file. Raises BadClaim for an invalid
+    queue path.
     """
     return _CLAIMS[stated.match.re](_Words(stated.match.groupdict(), partition, old))
 
 
 @dataclass(frozen=True, slots=True)
 class _Words:
-    """The words of a claim by the name of their group."""
+    """The words of a claim by capture group."""
 
     _words: Mapping[str, str]
     _partition: Partition
@@ -224,11 +225,11 @@ _CLAIMS: Final[Mapping[re.Pattern[str], Callable[[_Words], Claim]]] = {
 }
 
 
-def _subject(text: str, kind: SubjectKind | None = None) -> Subject:
-    """Return a subject. A name without a kind gets `kind`."""
+def _subject(text: str) -> Subject:
+    """Parse a subject. A name without a prefix is a group."""
     before, colon, name = text.partition(":")
     if not colon or before not in {"user", "group", "proxy"}:
-        return Subject(kind or SubjectKind.GROUP, _unquoted(text))
+        return Subject(SubjectKind.GROUP, _unquoted(text))
     return Subject(SubjectKind(before), _unquoted(name))
 
 

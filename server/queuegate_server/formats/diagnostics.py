@@ -1,4 +1,4 @@
-"""Diagnostics of a configuration: located, bounded and sorted."""
+"""Diagnostics for configuration files: located, bounded and sorted."""
 
 import json
 from collections.abc import Iterable
@@ -10,7 +10,7 @@ MAX_DIAGNOSTICS: Final = 10_000
 """The maximum number of errors, and of warnings, kept for one file."""
 MAX_QUOTED: Final = 100
 MAX_MESSAGE: Final = 1_000
-"""The maximum length of a message or a remedy, both of which may quote untrusted text."""
+"""The maximum length of messages and remedies, which may quote untrusted text."""
 MAX_PATH: Final = 4_096
 
 
@@ -23,7 +23,7 @@ class Severity(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Diagnostic:
-    """A diagnostic. Lines and columns count from 1; 0 means no position."""
+    """A message about a file. Lines and columns are 1-based; 0 means no position."""
 
     file: str
     line: int
@@ -34,7 +34,7 @@ class Diagnostic:
     queue: str = ""
 
     def __post_init__(self) -> None:
-        """Truncate fields that quote too much of the file."""
+        """Truncate overlong fields."""
         for name, most in (("message", MAX_MESSAGE), ("remedy", MAX_MESSAGE), ("queue", MAX_PATH)):
             if len(text := getattr(self, name)) > most:
                 object.__setattr__(self, name, shortened(text, most))
@@ -47,9 +47,9 @@ class Diagnostic:
 
 
 class Positioned(Protocol):
-    """Anything with a position in a file, counting from 1.
+    """Anything with a 1-based position in a file.
 
-    `file` names the file if several files are read together, and is empty otherwise.
+    May have an attribute `file` that names the file when several are read together.
     """
 
     @property
@@ -63,14 +63,14 @@ class Positioned(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """A position in a text, counting from 1."""
+    """A 1-based position in a text."""
 
     line: int
     column: int
 
 
 class ParseError(Exception):
-    """Raised for a text that cannot be parsed beyond some position."""
+    """Raised at a position beyond which a text cannot be parsed."""
 
     def __init__(self, position: Positioned | None, message: str, remedy: str) -> None:
         super().__init__(message)
@@ -79,23 +79,23 @@ class ParseError(Exception):
         self.remedy = remedy
 
     def diagnostic(self, file: str) -> Diagnostic:
-        """Return the error as a diagnostic of a file."""
+        """Return the error as a diagnostic for a file."""
         line, column = (self.position.line, self.position.column) if self.position else (0, 0)
         return Diagnostic(file, line, column, Severity.ERROR, self.message, self.remedy)
 
 
 class TooManyErrors(Exception):
-    """Raised when a file has more errors than are kept, to stop reading it."""
+    """Raised to stop reading a file that has reached the maximum number of errors."""
 
 
 class Diagnostics:
-    """The diagnostics of one file. Bounded, so that a hostile file cannot exhaust memory.
+    """The diagnostics for one file, bounded so that a hostile file cannot exhaust memory.
 
-    A `with` block ends at a ParseError, which is added, and at too many errors.
+    A `with` block adds a ParseError raised inside, and suppresses it and TooManyErrors.
     """
 
     def __init__(self, file: str) -> None:
-        """Create an empty list for a file. `file` is its name in the diagnostics."""
+        """Create an empty list. `file` is the file name shown in diagnostics."""
         self.file: Final = file
         self._kept: dict[Severity, list[Diagnostic]] = {severity: [] for severity in Severity}
         self._has_more_errors = False
@@ -115,10 +115,9 @@ class Diagnostics:
     def error(
         self, position: Positioned | None, message: str, remedy: str, queue: str = ""
     ) -> None:
-        """Add an error at a position, or about the whole file.
+        """Add an error at a position, or for the whole file.
 
-        Raises:
-            TooManyErrors: The bound is reached.
+        Raises TooManyErrors if the limit is reached.
         """
         if self.error_count >= MAX_DIAGNOSTICS:
             self._has_more_errors = True
@@ -128,19 +127,19 @@ class Diagnostics:
     def warning(
         self, position: Positioned | None, message: str, remedy: str, queue: str = ""
     ) -> None:
-        """Add a warning at a position, or about the whole file."""
+        """Add a warning at a position, or for the whole file."""
         if self.remaining_warnings:
             self._add(Severity.WARNING, position, message, remedy, queue)
         else:
             self._suppressed_warnings += 1
 
     def suppress_warnings(self, number: int) -> None:
-        """Count warnings that exceed the bound and were never formatted."""
+        """Count warnings beyond the limit that were never formatted."""
         self._suppressed_warnings += number
 
     @property
     def remaining_warnings(self) -> int:
-        """The number of further warnings that will be kept."""
+        """The number of warnings that can still be added."""
         return MAX_DIAGNOSTICS - len(self._kept[Severity.WARNING])
 
     @property
@@ -149,7 +148,7 @@ class Diagnostics:
         return len(self._kept[Severity.ERROR])
 
     def sorted(self) -> tuple[Diagnostic, ...]:
-        """Return all diagnostics by position, plus one that summarizes those beyond the bound."""
+        """Return all diagnostics sorted by position, and a summary of those beyond the limit."""
         diagnostics = sort_diagnostics(
             diagnostic for kept in self._kept.values() for diagnostic in kept
         )
@@ -186,25 +185,25 @@ def has_errors(diagnostics: Iterable[Diagnostic]) -> bool:
 
 
 def quoted(text: str) -> str:
-    """Return text from a file in quotes, on one line and truncated."""
+    """Quote text from a file on one line, truncating it if necessary."""
     text = shortened(text, MAX_QUOTED)
     return json.dumps(text, ensure_ascii=not text.isprintable())
 
 
 def quoted_names(names: Iterable[str], most: int) -> str:
-    """Return names in quotes and in order, with the number of those beyond a bound."""
+    """Return sorted names in quotes, at most `most`, and the number of the others."""
     first = sorted(names)
     more = f" and {len(first) - most} more" if len(first) > most else ""
     return ", ".join(map(quoted, first[:most])) + more
 
 
 def shortened(text: str, most: int) -> str:
-    """Return a text, truncated with an ellipsis if it is too long."""
+    """Truncate a text longer than `most` characters, adding an ellipsis."""
     return text if len(text) <= most else f"{text[:most]}…"
 
 
 def printable(text: str) -> str:
-    """Escape control characters and other invisible characters as Python does."""
+    """Escape control and other invisible characters in Python syntax."""
     if text.isprintable():
         return text
     return "".join(

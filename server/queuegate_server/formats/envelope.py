@@ -1,7 +1,7 @@
-"""Extracts a policy or settings from the envelope: a manifest of ConfigMaps, chart values, or gzip.
+"""Extracts a policy or settings from an envelope: a ConfigMap manifest, chart values, or gzip.
 
-Everything around the text is blanked out, so that messages show lines and columns of the file.
-Where that is impossible, as with base64, the file name in messages includes the key.
+Everything around the text is blanked out, so diagnostics keep the lines and columns of the file.
+Where that is impossible, as with base64, their file name includes the key.
 """
 
 import base64
@@ -31,19 +31,19 @@ FORMATS_BY_KEY: Final[Mapping[str, str]] = {
     "fair-scheduler.xml": "fair-scheduler",
     "capacity-scheduler.xml": "capacity-scheduler",
 }
-"""The keys of ConfigMaps and chart values that hold a policy, with its format."""
+"""The formats of policies by their key in a ConfigMap or chart values."""
 SETTINGS_KEY: Final = "queuegate.yaml"
-"""The key of ConfigMaps that holds the settings of queuegate-server."""
+"""The ConfigMap key of queuegate-server's settings."""
 _KUSTOMIZATIONS: Final = ("kustomization.yaml", "kustomization.yml", "Kustomization")
 _CHART_KEY: Final = "configuration"
-"""The policy's key in old YuniKorn charts."""
+"""The key of the policy in old YuniKorn charts."""
 _CHART_VALUES: Final = "values"
-"""The key of a text that contains chart values."""
+"""The key of chart values embedded as text."""
 _SECTIONS: Final[Mapping[str, Mapping[str, bool]]] = {
     "ConfigMap": {"data": False, "binaryData": True},
     "Secret": {"stringData": False, "data": True},
 }
-"""The sections of objects, and whether their values are base64-encoded."""
+"""The data sections of each kind of object, and whether their values are base64-encoded."""
 _GZIP_MAGIC: Final = b"\x1f\x8b"
 _MAX_LAYERS: Final = 3
 """The maximum nesting of compression: enough for a compressed manifest with a compressed key."""
@@ -54,7 +54,7 @@ _KEY: Final = re.compile(
     rf"""(?:^|[\s{{,])["']?(?:{_KEYS})(?:\.gz)?["']?\s*:(?:\s|"|$)""".encode(), re.MULTILINE
 )
 _PLAIN_POLICY: Final = re.compile(rb"^partitions[ \t]*:", re.MULTILINE)
-"""The top-level key of a policy. A comment in a policy may look like an envelope."""
+"""The top-level key of a bare policy, whose comments may resemble an envelope."""
 _CONFIG_MAP: Final = re.compile(rb"""["']?kind["']?\s*:\s*["']?ConfigMap\b""")
 _API_VERSION: Final = re.compile(rb"""(?:^|[\s{,])["']?apiVersion["']?\s*:""")
 _XML_DECLARATION: Final = re.compile(r"<\?xml[^>]*\?>")
@@ -62,17 +62,17 @@ _OTHER_DOCUMENT: Final = re.compile(r"^(?:---|\.\.\.|%)", re.MULTILINE)
 
 
 class Policy(NamedTuple):
-    """The text of a policy, or of settings."""
+    """The text of a policy or of settings."""
 
     data: bytes
     file: str
     indent: int = 0
-    """The number of columns that each line was moved to the left."""
+    """The number of columns by which each line was dedented."""
     key: str = ""
-    """The key that holds the text; empty if there is no envelope."""
+    """The key of the text in its envelope; empty without an envelope."""
 
     def in_file(self, diagnostics: Iterable[Diagnostic]) -> tuple[Diagnostic, ...]:
-        """Return diagnostics of the text with the columns that they have in the file."""
+        """Convert the columns of diagnostics from the text to the file."""
         return tuple(
             replace(each, column=each.column + self.indent)
             if self.indent and each.column and each.file == self.file
@@ -83,7 +83,7 @@ class Policy(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _Section:
-    """A mapping that may hold policies: the values of a ConfigMap, or a part of chart values."""
+    """A mapping that may contain policies: the data of an object, or part of chart values."""
 
     values: MappingNode
     config_map: str
@@ -91,7 +91,7 @@ class _Section:
     is_binary: bool
     is_chart: bool
     group: str
-    """The policy group; empty if the mapping names none."""
+    """The policy group; empty if not set."""
 
 
 class _Value(NamedTuple):
@@ -103,10 +103,10 @@ class _Value(NamedTuple):
 
 
 def open_envelope(data: bytes, file: str, max_bytes: int = MAX_BYTES) -> Policy:
-    """Return the policy in an envelope; any other text is returned unchanged. Messages show `file`.
+    """Return the policy in an envelope, or bare text unchanged. Diagnostics show `file`.
 
-    Raises ParseError if the envelope cannot be opened, holds several policies, or holds more than
-    `max_bytes` after decompression.
+    Raises ParseError if the envelope is invalid, contains several policies, or exceeds `max_bytes`
+    when decompressed.
     """
     opened = Policy(data, file)
     for _ in range(_MAX_LAYERS):
@@ -120,15 +120,10 @@ def open_envelope(data: bytes, file: str, max_bytes: int = MAX_BYTES) -> Policy:
 
 
 def open_settings(data: bytes, file: str) -> Policy:
-    """Return the settings in a manifest with a ConfigMap. Any other text is returned unchanged.
+    """Return the settings in a ConfigMap manifest, or any other text unchanged.
 
-    Args:
-        data: The contents of a file.
-        file: The name that messages show.
-
-    Raises:
-        ParseError: The manifest cannot be read, or does not hold exactly one version of the
-            settings.
+    Diagnostics show `file`. Raises ParseError if the manifest is invalid or does not contain
+    exactly one version of the settings.
     """
     envelope = Policy(data, file)
     if PurePath(file).name in _KUSTOMIZATIONS:
@@ -157,12 +152,12 @@ def open_settings(data: bytes, file: str) -> Policy:
 
 
 def is_manifest(document: Node | None) -> bool:
-    """Return whether a document is an object of Kubernetes."""
+    """Return whether a document is a Kubernetes object."""
     return isinstance(document, MappingNode) and {"apiVersion", "kind"} <= document.entries.keys()
 
 
 def _may_hold_policy(data: bytes) -> bool:
-    """Return whether a text may be a manifest or chart values with a policy in it."""
+    """Return whether a text may be a manifest or chart values with a policy."""
     if data[:_MAX_BLANKS].lstrip()[:1] == b"<" or _PLAIN_POLICY.search(data):
         return False
     return _KEY.search(data) is not None or _CONFIG_MAP.search(data) is not None
@@ -183,7 +178,7 @@ def _decompressed(data: bytes, max_bytes: int) -> bytes:
 
 
 def _chosen(envelope: Policy) -> Policy | None:
-    """Return the only policy of a manifest or of chart values; None for any other document.
+    """Return the only policy in a manifest or chart values; None for any other document.
 
     Raises ParseError.
     """
@@ -206,7 +201,7 @@ def _chosen(envelope: Policy) -> Policy | None:
             each, flattened if each.config_map in {CONFIGS, DEFAULTS} else each.group
         )
     ]
-    # In the scheduler, this ConfigMap overrides the one with the defaults.
+    # As in the scheduler, this ConfigMap overrides the defaults.
     values = [each for each in values if each.section.config_map == CONFIGS] or values
     if not values:
         group = flattened or next(iter(groups.values()), "")
@@ -220,7 +215,7 @@ def _chosen(envelope: Policy) -> Policy | None:
 
 
 def _only(values: list[_Value], content: str, diagnostics: Diagnostics) -> _Value:
-    """Return a value that all others equal. Raises ParseError."""
+    """Return the first value. Raises ParseError if another differs or a key is repeated."""
     if diagnostics.error_count:
         # If a key is repeated, Kubernetes may use the other value.
         repeated = diagnostics.sorted()[0]
@@ -235,7 +230,7 @@ def _only(values: list[_Value], content: str, diagnostics: Diagnostics) -> _Valu
 
 
 def _unwrapped(envelope: Policy, value: _Value) -> Policy:
-    """Return the text of a value. Raises ParseError if it cannot be decoded."""
+    """Decode the text of a value. Raises ParseError."""
     key = decompressed_key(value.key)
     if value.section.is_binary:
         return Policy(_decoded(value), f"{envelope.file} ({value.key})", key=key)
@@ -243,7 +238,7 @@ def _unwrapped(envelope: Policy, value: _Value) -> Policy:
 
 
 def _has_config_map(document: Node) -> bool:
-    """Return whether a document is a ConfigMap, or a list with one."""
+    """Return whether a document is a ConfigMap or a list that contains one."""
     if not isinstance(document, MappingNode):
         return False
     items = document.get("items")
@@ -254,7 +249,7 @@ def _has_config_map(document: Node) -> bool:
 
 
 def _sections(document: Node) -> Iterator[_Section]:
-    """Yield the mappings of a document that may hold policies."""
+    """Yield the mappings in a document that may contain policies."""
     stack: list[tuple[Node, int]] = [(document, 0)]
     seen: set[int] = set()
     while stack:
@@ -295,7 +290,7 @@ def _values_of(section: _Section, group: str) -> Iterator[_Value]:
         is_chart = key == _CHART_KEY and "partitions:" in _text(value)
         if (plain in wanted or is_chart) and isinstance(value, ScalarNode):
             yield _Value(key, value, section)
-    # Chart values may be given as one text, as in an Argo CD Application.
+    # Chart values may be embedded as text, as in an Argo CD Application.
     text = section.values.get(_CHART_VALUES) if section.is_chart else None
     if isinstance(text, ScalarNode) and _KEY.search(text.text.encode()):
         yield _Value(_CHART_VALUES, text, section)
@@ -319,19 +314,19 @@ def _decoded(value: _Value) -> bytes:
 
 
 def _in_place(envelope: Policy, value: _Value) -> Policy:
-    """Return a text of a document at its position in the file."""
+    """Return the text of a value at its position in the file."""
     text = value.node.text
     lines = source_lines(envelope.data)
     start = value.node.line - 1
     header = lines[start][value.node.column - 1 :]
     if not header.startswith("|"):
-        # Its lines do not match those of the file.
+        # The lines of other styles do not match those of the file.
         return Policy(text.encode(), f"{envelope.file} ({value.key} on line {value.node.line})")
     above = "\n" * (start + 1)
     body = lines[start + 1 : start + 1 + len(split_lines(text.rstrip("\n")))]
     indent = min((len(line) - len(line.lstrip(" ")) for line in body if line.strip()), default=0)
     if text.lstrip().startswith("<"):
-        # An XML declaration must come first, and white space can be part of an ACL.
+        # An XML declaration must come first, and indentation may be part of an ACL.
         text = _XML_DECLARATION.sub(lambda match: " " * len(match[0]), text, count=1)
     elif not _OTHER_DOCUMENT.search(text):
         # YAML accepts text whose lines are all indented.

@@ -1,7 +1,7 @@
-"""Reads files that list people: a CSV of users with their groups, or an audit log.
+"""Reads lists of people: a CSV file of users and their groups, or an audit log.
 
-A line of the CSV is a user followed by their groups: `sue,analysts,leads`. If no line has a second
-field, the file only names users, as an audit log does, and a resolver supplies the groups.
+A CSV line is a user followed by their groups: `sue,analysts,leads`. If no line has a second field,
+or for an audit log, a resolver supplies the groups.
 """
 
 import csv
@@ -19,11 +19,11 @@ from queuegate_server.formats.diagnostics import (
 from queuegate_server.formats.source_text import decode
 
 People = Mapping[str, tuple[str, ...] | None]
-"""The groups of each user, or None if the file only names the user."""
+"""The groups by user; None if the file does not list them."""
 
 
 def read_people(data: bytes, diagnostics: Diagnostics) -> People:
-    """Return the people in a file, and report invalid lines."""
+    """Parse a list of people, and report invalid lines."""
     people: dict[str, tuple[str, ...] | None] = {}
     with diagnostics:
         text = decode(data)
@@ -47,7 +47,7 @@ def _fault(names: list[str]) -> str:
 
 
 def _table(text: str) -> Iterator[tuple[int, str, tuple[str, ...] | None]]:
-    """Yield the line, the user and the groups of each row. Raises ParseError."""
+    """Yield the line number, user and groups of each row. Raises ParseError."""
     rows = csv.reader(io.StringIO(text), strict=True, skipinitialspace=True)
     read = []
     try:
@@ -65,7 +65,7 @@ def _table(text: str) -> Iterator[tuple[int, str, tuple[str, ...] | None]]:
 
 
 def _audit_log(text: str) -> Iterator[tuple[int, str, None]]:
-    """Yield the line and the user of each record that has one. Raises ParseError."""
+    """Yield the line number and user of each record with a user. Raises ParseError."""
     for number, line in enumerate(text.split("\n"), start=1):
         if not line.strip():
             continue

@@ -1,7 +1,7 @@
-"""Parses files with tests of a policy into tests or located diagnostics.
+"""Parses files of policy tests.
 
-A file names a policy, users with their groups, and the expected decisions. Decisions have the keys
-that `queuegate check -o json` prints.
+A file contains the path of a policy, users with their groups, and expected decisions with the keys
+of `queuegate check -o json`.
 """
 
 from collections.abc import Collection, Iterator, Mapping
@@ -18,12 +18,12 @@ from queuegate_server.formats.yunikorn.fields import Fields, Readers
 
 _REASONS: Final = tuple(str(reason) for reason in Reason if reason is not Reason.UNSPECIFIED)
 _COMPARED: Final = ("reason", "matched_queue", "matched_subject", "evaluated_queue")
-"""The fields of a decision that a test may expect besides `allowed`."""
+"""The optional fields of an expected decision."""
 
 
 @dataclass(frozen=True, slots=True)
 class Expectation:
-    """A question and the expected decision."""
+    """A query and the expected decision."""
 
     user: str
     queue: str
@@ -38,7 +38,7 @@ class Expectation:
 
 @dataclass(frozen=True, slots=True)
 class PolicyTest:
-    """A named test with one expectation for each of its users and queues."""
+    """A named test, with one expectation per user and queue."""
 
     name: str
     line: int
@@ -47,21 +47,21 @@ class PolicyTest:
 
 @dataclass(frozen=True, slots=True)
 class PolicyTests:
-    """The contents of a file."""
+    """The contents of a test file."""
 
     policy: str
-    """The scheduler's file; empty for the one that the settings name."""
+    """The scheduler's file; empty for the policy named in the settings."""
     config: str
-    """The settings of the server; empty for its defaults."""
+    """The server's settings file; empty for the default settings."""
     users: Mapping[str, tuple[str, ...] | None]
-    """The groups of each user; None for a user that no directory knows."""
+    """The groups by user; None for a user who does not exist."""
     tests: tuple[PolicyTest, ...]
 
 
 def load_tests(data: bytes, file: str) -> tuple[PolicyTests, tuple[Diagnostic, ...]]:
-    """Return the tests in a text. They are complete only if no diagnostic is an error.
+    """Parse tests, which are complete only if no diagnostic is an error.
 
-    `file` is the file name for the diagnostics.
+    `file` is the file name for diagnostics.
     """
     document = read_yaml(data, file)
     diagnostics = Diagnostics(file)

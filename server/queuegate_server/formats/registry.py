@@ -1,4 +1,4 @@
-"""The formats by name: how to detect, load and lint each."""
+"""Detects, loads and lints files of all formats."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -20,9 +20,8 @@ from queuegate_server.formats.yarn.lint import lint_scheduler, lint_site
 from queuegate_server.formats.yarn.load import YarnOptions, load_scheduler
 from queuegate_server.formats.yarn.schedulers import SCHEDULERS
 from queuegate_server.formats.yarn.site import read_site
-from queuegate_server.formats.yunikorn.deciders import unasked_partitions
 from queuegate_server.formats.yunikorn.lint import lint_queues
-from queuegate_server.formats.yunikorn.load import RESOLVER_TYPES, load_queues
+from queuegate_server.formats.yunikorn.load import RESOLVER_TYPES, load_queues, unasked_partitions
 
 YUNIKORN: Final = "yunikorn"
 SPARK_DEFAULTS: Final = "spark-defaults"
@@ -30,7 +29,7 @@ YARN_SITE: Final = "yarn-site"
 
 FORMATS: Final = frozenset({YUNIKORN, *SCHEDULERS})
 FILE_FORMATS: Final = FORMATS | {SPARK_DEFAULTS, YARN_SITE}
-"""The formats of all files that can be checked: policies and the files beside them."""
+"""The formats of all files that can be checked: policies and their companion files."""
 
 # A byte order mark, a declaration and comments may precede the first tag. The groups are atomic so
 # that a text consisting only of comments takes linear time.
@@ -53,18 +52,18 @@ _MAX_SNIFFED_BYTES: Final = 65_536
 
 @dataclass(frozen=True, slots=True)
 class FormatOptions:
-    """The settings that apply to a policy in addition to its text."""
+    """Options for reading a policy."""
 
     acl_names: Callable[[str], AclNames] | AclNames = AclNames.YUNIKORN
-    """The names that YuniKorn's ACLs may list, in all partitions or by partition name."""
+    """The names allowed in YuniKorn's ACLs, for all partitions or by partition name."""
     resolver_types: frozenset[str] = RESOLVER_TYPES
-    """The group resolvers that a YuniKorn partition may name, in addition to YuniKorn's own."""
+    """The resolver types allowed in a YuniKorn partition, in addition to YuniKorn's own."""
     yarn: YarnOptions = field(default_factory=YarnOptions)
     is_bare: bool = False
-    """Whether the text is not in an envelope. Schedulers do not open envelopes."""
+    """Whether to read the text without opening envelopes, as schedulers do."""
 
     def acl_names_of(self, partition: str) -> AclNames:
-        """Return the names that the ACLs of a partition may list."""
+        """Return the names allowed in a partition's ACLs."""
         names = self.acl_names
         return names if isinstance(names, AclNames) else names(partition)
 
@@ -74,7 +73,7 @@ DEFAULT_OPTIONS: Final = FormatOptions()
 
 @dataclass(frozen=True, slots=True)
 class LoadResult:
-    """A loaded policy, or the reasons why loading failed."""
+    """The result of loading a policy."""
 
     partitions: Mapping[str, Partition]
     """The partitions by name; empty if a diagnostic is an error."""
@@ -83,10 +82,10 @@ class LoadResult:
 
 
 def detect_format(data: bytes) -> str:
-    """Return the format that a policy appears to have, even inside an envelope.
+    """Detect the format of a policy, even inside an envelope.
 
-    This may decompress and parse the whole text, which takes seconds and much memory. Use a child
-    process or `detect_bare_format` for untrusted text.
+    May decompress and parse the whole text, which can take seconds and much memory. For untrusted
+    text, use a child process or `detect_bare_format`.
     """
     try:
         return format_of(open_envelope(data, ""))
@@ -95,15 +94,15 @@ def detect_format(data: bytes) -> str:
 
 
 def format_of(text: Policy) -> str:
-    """Return the format of an opened policy, by the key in its envelope or its start."""
+    """Detect the format of an opened policy from its key in the envelope, or from its content."""
     return FORMATS_BY_KEY.get(text.key, YUNIKORN) if text.key else detect_bare_format(text.data)
 
 
 def detect_bare_format(data: bytes) -> str:
-    """Return the format that a policy without an envelope appears to have, judging from its start.
+    """Detect the format of a policy without an envelope from the beginning of its text.
 
-    XML is recognized by its top element, or by its declaration if that element is not found, as
-    after a document type. Everything else is YuniKorn's format.
+    XML is recognized by its root element, or by its declaration if no element is found, as after a
+    document type. Anything else is YuniKorn's format.
     """
     start = data[:_MAX_SNIFFED_BYTES]
     if tag := _FIRST_TAG.match(start):
@@ -112,7 +111,7 @@ def detect_bare_format(data: bytes) -> str:
 
 
 def detect_file_format(data: bytes) -> str:
-    """Return the format that a file appears to have, as `detect_format` does for policies."""
+    """Detect the format of a file, as `detect_format` does for policies."""
     if _SPARK_PROPERTY.match(data[:_MAX_SNIFFED_BYTES]):
         return SPARK_DEFAULTS
     try:
@@ -129,7 +128,7 @@ def _file_format_of(text: Policy) -> str:
 
 
 def open_policy(data: bytes, file: str, options: FormatOptions = DEFAULT_OPTIONS) -> Policy:
-    """Return the text of a policy, taken from its envelope unless the options say that it is bare.
+    """Return the text of a policy, extracted from its envelope unless `is_bare` is set.
 
     Raises ParseError.
     """
@@ -139,9 +138,9 @@ def open_policy(data: bytes, file: str, options: FormatOptions = DEFAULT_OPTIONS
 def load_policy(
     format_name: str, data: bytes, file: str, options: FormatOptions = DEFAULT_OPTIONS
 ) -> LoadResult:
-    """Load a policy and report all its errors in one pass. A large text takes seconds.
+    """Load a policy, and report all errors in one pass. May take seconds for a large text.
 
-    `file` is the file name for the diagnostics. Raises ValueError if the format is not one of
+    `file` is the file name for diagnostics. Raises ValueError if the format is not one of
     `FORMATS`.
     """
     _check_format(format_name)
@@ -154,7 +153,7 @@ def load_policy(
 def load_opened(
     format_name: str, text: Policy, options: FormatOptions = DEFAULT_OPTIONS
 ) -> LoadResult:
-    """Do the same as `load_policy` for text already taken from its envelope."""
+    """Load a policy that has been extracted from its envelope, as `load_policy` does."""
     partitions: Mapping[str, Partition]
     if format_name == YUNIKORN:
         partitions, diagnostics = load_queues(
@@ -174,7 +173,7 @@ def lint_policy(
 ) -> list[Diagnostic]:
     """Return warnings about valid but probably unintended content; none for an unreadable text.
 
-    `load_policy` takes the same arguments, raises the same errors, and reports errors and ignored
+    Takes the arguments and raises the errors of `load_policy`, which reports errors and ignored
     names.
     """
     _check_format(format_name)
@@ -202,8 +201,8 @@ def check_file(
 ) -> list[Diagnostic]:
     """Return the diagnostics of a file in any of `FILE_FORMATS`, sorted by position.
 
-    `with_lint` adds the linter's warnings. The other arguments are as for `load_policy`, except
-    that an empty format is detected. Raises ValueError if the format is unknown.
+    `with_lint` adds lint warnings. The other arguments are those of `load_policy`, but an empty
+    format is detected. Raises ValueError for an unknown format.
     """
     return detect_and_check(format_name, data, file, options, with_lint=with_lint)[1]
 
@@ -216,7 +215,7 @@ def detect_and_check(
     *,
     with_lint: bool,
 ) -> tuple[str, list[Diagnostic]]:
-    """Return the format of a file and what `check_file` returns, opening it only once."""
+    """Return a file's format and its diagnostics as from `check_file`, opening it only once."""
     is_spark = not format_name and _SPARK_PROPERTY.match(data[:_MAX_SNIFFED_BYTES])
     if is_spark or format_name == SPARK_DEFAULTS:
         return SPARK_DEFAULTS, list(read_spark_defaults(data, file, with_lint=with_lint)[1])

@@ -1,4 +1,4 @@
-"""Decodes the text of a configuration file; checks its size, characters and lines."""
+"""Decodes configuration files, checks their size and characters, and splits lines."""
 
 import re
 from typing import Final
@@ -6,7 +6,7 @@ from typing import Final
 from queuegate_server.formats.diagnostics import ParseError, Position
 
 MAX_BYTES: Final = 64 * 1024 * 1024
-"""The maximum size: three times what 100 000 queues with 1 000 000 ACL entries need."""
+"""The maximum size, three times that of 100 000 queues with 1 000 000 ACL entries."""
 
 _BYTE_ORDER_MARK: Final = "\ufeff"
 _LINE_BREAK: Final = re.compile("\r\n|[\r\n\x85\u2028\u2029]")
@@ -17,12 +17,10 @@ _FORBIDDEN: Final = re.compile(
 
 
 def decode(data: bytes) -> str:
-    """Decode the text of a UTF-8 file, which may only contain characters that YAML allows.
+    """Decode a UTF-8 file, which may contain only characters allowed in YAML.
 
-    libyaml checks this as well, but reports a byte offset instead of a position.
-
-    Raises:
-        ParseError: The file is too large, is not UTF-8 or contains another character.
+    libyaml also checks this, but reports byte offsets instead of positions. Raises ParseError if
+    the file is too large, is not UTF-8 or contains another character.
     """
     if len(data) > MAX_BYTES:
         raise ParseError(None, f"the file is larger than {MAX_BYTES} bytes", "split the file")
@@ -48,10 +46,10 @@ def _end_of(text: str) -> Position:
 
 
 def source_lines(data: bytes) -> list[str]:
-    """Return the lines of a file that `decode` accepts, as positions count them."""
+    """Return the lines of a file that passed `decode`, numbered as in positions."""
     return split_lines(data.decode().removeprefix(_BYTE_ORDER_MARK))
 
 
 def split_lines(text: str) -> list[str]:
-    """Return the lines of a text as YAML counts them."""
+    """Split a text into lines as YAML does."""
     return _LINE_BREAK.split(text)

@@ -1,4 +1,4 @@
-"""Reads spark-defaults.conf, with one property per line, as Java reads property files."""
+"""Reads spark-defaults.conf, a Java properties file with one property per line."""
 
 import re
 from collections.abc import Iterator
@@ -29,11 +29,11 @@ _REMOVED: Final = "spark.ui.acls.enable"
 def read_spark_defaults(
     data: bytes, file: str, *, with_lint: bool = False
 ) -> tuple[dict[str, str], tuple[Diagnostic, ...]]:
-    """Return the properties and the diagnostics. The last value of a property wins.
+    """Return the properties and diagnostics. The last value of a property wins.
 
-    A line is `name value`, `name=value` or `name: value`; values are trimmed, as in Spark.
-    Line continuations and escapes are errors because no ACL needs them. `with_lint` adds warnings
-    about valid but probably unintended content.
+    A line is `name value`, `name=value` or `name: value`; values are trimmed, as in Spark. Line
+    continuations and escapes are errors because no ACL needs them. `with_lint` adds warnings about
+    valid but probably unintended content.
     """
     diagnostics = Diagnostics(file)
     properties: dict[str, str] = {}
@@ -69,7 +69,6 @@ def _read(text: str, diagnostics: Diagnostics) -> Iterator[tuple[Position, str, 
 
 
 def _lint(position: Position, name: str, value: str, diagnostics: Diagnostics) -> None:
-    """Warn about a property."""
     if name == _REMOVED:
         message = f"{_REMOVED} has no effect since Spark 3"
         diagnostics.warning(position, message, "write spark.acls.enable")

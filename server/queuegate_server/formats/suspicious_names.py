@@ -1,7 +1,7 @@
-"""Finds probable mistakes in ACLs: names that nobody has, and texts that are not lists of names.
+"""Detects likely mistakes in ACLs: implausible names, and texts that are not lists of names.
 
-All formats share the grammar `users groups`, with commas between names, and hence the same
-mistakes. All patterns run in linear time because the texts are untrusted.
+All formats share the grammar `users groups`, with comma-separated names, and hence the same
+mistakes. Because texts are untrusted, all patterns run in linear time.
 """
 
 import re
@@ -14,36 +14,36 @@ from queuegate_server.formats.diagnostics import quoted
 
 
 class Suspicion(NamedTuple):
-    """The reason why a text is suspicious, and the remedy."""
+    """A likely mistake and its remedy."""
 
     message: str
     remedy: str
     may_exist: bool = False
-    """Whether a directory may nevertheless have a user or a group of this name."""
+    """Whether a user or group of this name may exist nevertheless."""
 
 
 OTHER_WHITE_SPACE: Final = re.compile(
     "[\t\n\v\f\r\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]"
 )
-"""Unicode White_Space without U+0020, the only character that separates users from groups."""
+"""Unicode White_Space except U+0020, the only separator between users and groups."""
 _UNUSUAL_WHITE_SPACE: Final = re.compile(
     "[\v\f\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]"
 )
-"""The same characters without tabs and line breaks."""
+"""The same without tabs and line breaks."""
 
 
 @dataclass(frozen=True, slots=True)
 class Wording:
-    """The words and the white space that differ by format."""
+    """The wording and white space specific to a format."""
 
     nobody: str
-    """The way to write an ACL for nobody, after "for nobody "."""
+    """How to write an ACL for nobody; follows "for nobody "."""
     everyone: str
-    """The way to write an ACL for everyone, after "for everyone "."""
+    """How to write an ACL for everyone; follows "for everyone "."""
     compared: str
-    """The rule by which names are compared, such as `Hadoop compares short names`."""
+    """How names are compared, such as `Hadoop compares short names`."""
     white_space: re.Pattern[str]
-    """White space that does not act as a separator."""
+    """White space that is not a separator."""
 
 
 YUNIKORN: Final = Wording(
@@ -83,7 +83,7 @@ _TEMPLATE: Final = re.compile(
 _DN: Final = re.compile(r"(?i)(?:^|[ ,])(?:cn|ou|dc|uid|samaccountname) ?= ?[^,= ]")
 _DN_VALUE: Final = re.compile(r"(?i)(?:cn|uid|samaccountname) ?= ?([^,]{1,80})")
 _EMPTY_ENTRY: Final = re.compile(r"^ ?,|,,|, ?\Z")
-"""An empty entry. Each format itself reports spaces between commas and names."""
+"""An empty entry. Each format checks for spaces beside commas."""
 _SEPARATOR: Final = re.compile("[;\uff0c\u3001\uff1b\u060c\ufe50\ufe51\uff64\u201a&]")
 _QUOTE: Final = re.compile("[\"`\u201c-\u201f\u2018\u201b\xab\xbb]|^[']|[']$|^\u2019|\u2019$")
 _NOBODY_WORDS: Final = frozenset(
@@ -101,10 +101,9 @@ _EVERYONE_WORDS: Final = frozenset(
 
 
 def suspicious_text(text: str, wording: Wording) -> Iterator[Suspicion]:
-    """Yield reasons why an ACL as a whole is suspicious.
+    """Yield the likely mistakes in the text of an ACL.
 
-    Stops at the first reason that explains the whole text: its names are then parts of something
-    else, as `is_no_list` says.
+    If `is_no_list` returns one, yields no other: the names are then fragments of something else.
     """
     whole = is_no_list(text, wording)
     if whole is not None:
@@ -124,7 +123,7 @@ def suspicious_text(text: str, wording: Wording) -> Iterator[Suspicion]:
 
 
 def is_no_list(text: str, wording: Wording) -> Suspicion | None:
-    """Return why a text is something other than lists of names; None if it may be lists."""
+    """Return why a text is not a list of names; None if it may be one."""
     if template := _TEMPLATE.search(text):
         return Suspicion(
             f"{quoted(template[0])} looks like an unrendered template",
@@ -152,7 +151,7 @@ def is_no_list(text: str, wording: Wording) -> Suspicion | None:
 
 
 def spelled_in_two_cases(text: str) -> Iterator[Suspicion]:
-    """Yield names of a list in an ACL that differ only in case and are thus different."""
+    """Yield names that differ only in case from another in the same list of an ACL."""
     users, _, groups = text.partition(" ")
     for kind, field in (("user", users), ("group", groups)):
         spellings: dict[str, str] = {}
@@ -166,7 +165,7 @@ def spelled_in_two_cases(text: str) -> Iterator[Suspicion]:
 
 
 def meant_key(key: str, submit: str, admin: str) -> str:
-    """Return the key of an ACL that another key probably means; empty if it is not similar."""
+    """Return the ACL key that a misspelled key probably means; empty if none."""
     letters = re.sub(r"[^a-z]", "", key.lower())
     if "acl" not in letters or "reservation" in letters or "priority" in letters:
         return ""
@@ -176,14 +175,14 @@ def meant_key(key: str, submit: str, admin: str) -> str:
 
 
 class _NameRule(NamedTuple):
-    """Matches suspicious names. Its texts are filled in by `suspicious_name`."""
+    """A pattern of suspicious names. `suspicious_name` formats the texts."""
 
     pattern: re.Pattern[str]
     message: str
     remedy: str
     may_exist: bool = False
     only: Wording | None = None
-    """The only format that the rule is for; None for all."""
+    """The only format to which the rule applies; None for all."""
 
 
 _NAMES: Final = "separate names with commas"
@@ -241,13 +240,11 @@ _NAME_RULES: Final = (
     _NameRule(re.compile("^/"), _NO_SHORT_NAME, "write the name alone", may_exist=True, only=YARN),
     _NameRule(re.compile("^([^/]*)/"), _NO_SHORT_NAME, _IF_NAME, may_exist=True, only=YARN),
 )
-"""The rules, of which the first match applies."""
+"""The rules in order of precedence."""
 
 
 def suspicious_name(kind: str, name: str, wording: Wording) -> Suspicion | None:
-    """Return why nobody is likely to have a name from an ACL; None if the name is plausible. `kind`
-    is `user` or `group`.
-    """
+    """Return why a name in an ACL is implausible, or None. `kind` is `user` or `group`."""
     for pattern, message, remedy, may_exist, only in _NAME_RULES:
         if only in {None, wording} and (match := pattern.search(name)):
             words = {

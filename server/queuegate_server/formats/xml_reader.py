@@ -1,6 +1,6 @@
-"""Parses XML text into elements with positions. Never raises and opens nothing.
+"""Parses XML into elements with positions.
 
-Document types are refused, so there are no entities to expand or fetch. The size, depth and number
+Document types are rejected, so there are no entities to expand or fetch. The size, depth and number
 of elements are bounded, and the tree is built without recursion.
 """
 
@@ -17,7 +17,7 @@ MAX_ELEMENTS: Final = 2_000_000
 
 @dataclass(slots=True, eq=False)
 class Element:
-    """An element at the position of its tag."""
+    """An element with the position of its start tag."""
 
     line: int
     column: int
@@ -25,14 +25,14 @@ class Element:
     attributes: dict[str, str]
     children: list["Element"] = field(default_factory=list)
     text: str = ""
-    """All characters directly inside the element, except in comments."""
+    """The characters directly inside the element, without comments."""
     is_plain: bool = True
-    """False if a CDATA section or a processing instruction is directly inside the element. XML
-    readers split the text there."""
+    """False if the element directly contains a CDATA section or a processing instruction, at which
+    XML readers split its text."""
 
 
 def read_xml(data: bytes, diagnostics: Diagnostics) -> Element | None:
-    """Return the top element of a document. If it cannot be read, add an error and return None."""
+    """Parse a document and return its root element. If invalid, add an error and return None."""
     with diagnostics:
         return _Builder().build(data)
     return None
@@ -64,11 +64,11 @@ class _Builder:
             message = f"invalid XML: {expat.ErrorString(error.code)}"
             remedy = "check the tags, quotes and ampersands here and in the lines above"
             raise ParseError(position, message, remedy) from None
-        except (LookupError, ValueError) as error:  # an encoding that Python does not know
+        except (LookupError, ValueError) as error:  # an unknown encoding
             raise ParseError(Position(1, 1), f"unreadable: {error}", "save it as UTF-8") from None
         finally:
-            # Otherwise the parser and this object form a cycle that keeps all elements alive until
-            # the garbage collector runs.
+            # Break the cycle of this object and the parser, which would keep all elements in memory
+            # until garbage collection.
             parser.StartElementHandler = parser.EndElementHandler = None
             parser.CharacterDataHandler = parser.StartDoctypeDeclHandler = None
             parser.StartCdataSectionHandler = parser.ProcessingInstructionHandler = None

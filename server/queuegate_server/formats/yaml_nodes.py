@@ -1,4 +1,4 @@
-"""The nodes of a YAML document: their source texts and positions."""
+"""YAML nodes with their source text and position."""
 
 from dataclasses import dataclass, field
 from typing import Final
@@ -8,18 +8,18 @@ _NULLS: Final = frozenset({"", "~", "null", "Null", "NULL"})
 
 @dataclass(slots=True, eq=False)
 class ScalarNode:
-    """A scalar, as written."""
+    """A scalar in its source form."""
 
     line: int
     column: int
     text: str
     plain: bool
-    """True if the scalar has no quotes, block style or tag, so that it may be a number, a boolean
-    or null."""
+    """Whether the scalar has no quotes, block style or tag, and so may be a number, boolean or
+    null."""
 
     @property
     def is_null(self) -> bool:
-        """True for an empty text, `~` and `null`."""
+        """Whether the scalar is null: an unquoted `~` or `null`, or empty."""
         return self.plain and self.text in _NULLS
 
 
@@ -39,7 +39,7 @@ class MappingNode:
     line: int
     column: int
     entries: dict[str, tuple[ScalarNode, "Node"]] = field(default_factory=dict)
-    """The key and value nodes, by the text of the key."""
+    """The key and value nodes by key."""
 
     def get(self, key: str) -> "Node | None":
         """Return the value of a key, or None if the key is absent."""
@@ -51,7 +51,7 @@ Node = ScalarNode | SequenceNode | MappingNode
 
 
 def plain_data(node: Node | None) -> object:
-    """Return a node as dicts, lists, texts and None, without positions."""
+    """Convert a node to dicts, lists, strings and None."""
     if isinstance(node, MappingNode):
         return {key: plain_data(value) for key, (_, value) in node.entries.items()}
     if isinstance(node, SequenceNode):

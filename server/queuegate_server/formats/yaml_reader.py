@@ -1,10 +1,10 @@
-"""Parses YAML text into nodes with positions. Scalars keep their text.
+"""Parses YAML into nodes with positions and source text.
 
-The reference is go-yaml v3, which YuniKorn uses to read its configuration: only the first document
-of a stream is read, a repeated key is an error, `<<` merges, and the consumer of a scalar
-interprets it (`007`, `yes` and `2024-01-01` stay as written). Unlike go-yaml, tags other than
-`!!str`, `!!seq` and `!!map` are refused, and size, depth and number of nodes are bounded. An alias
-counts as its whole target, so a small text cannot become a large tree.
+Follows go-yaml v3, which YuniKorn uses: only the first document of a stream is read, repeated keys
+are errors, `<<` merges, and scalars are not interpreted (`007`, `yes` and `2024-01-01` stay as
+written). Unlike go-yaml, it rejects tags other than `!!str`, `!!seq` and `!!map`, and limits the
+size, depth and number of nodes. Each alias counts as a copy of its target, so a small text cannot
+become a large tree.
 """
 
 from collections.abc import Callable
@@ -28,18 +28,18 @@ from queuegate_server.formats.source_text import MAX_BYTES, decode, split_lines
 from queuegate_server.formats.yaml_nodes import MappingNode, Node, ScalarNode, SequenceNode
 
 MAX_DEPTH: Final = 200
-"""The maximum levels of nesting. A level of queues takes two."""
+"""The maximum nesting depth. A level of queues takes two."""
 MAX_DOCUMENTS: Final = 10_000
 """The maximum number of documents in a file."""
 MAX_NODES: Final = 5_000_000
-"""The maximum number of nodes. The target of an alias counts each time."""
+"""The maximum number of nodes, with aliases expanded."""
 
 _MERGE: Final = "<<"
 _VERSION: Final = (1, 1)
-# Only the parser of these classes is used. CBaseLoader needs libyaml.
+# Only the parser of these classes is used. CBaseLoader requires libyaml.
 _PARSER: Final[Callable[[bytes], Any]] = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
 _LOOKAHEAD_TOKENS: Final = 4
-"""The start of the stream, and the three tokens that go-yaml v3 scans to find comments."""
+"""The start of the stream, and the three tokens that go-yaml v3 scans for comments."""
 _CHECK_SYNTAX: Final = "check quotes, brackets and indentation, here and in the lines above"
 
 
@@ -52,7 +52,7 @@ _TAGS: Final = {
 
 
 class _Size(NamedTuple):
-    """The size of a node with all its aliases expanded."""
+    """The size of a node with aliases expanded."""
 
     nodes: int
     characters: int
@@ -63,13 +63,13 @@ _NOTHING: Final = _Size(0, 0)
 
 @dataclass(slots=True, eq=False)
 class _OpenNode:
-    """A list or mapping whose end has not been reached."""
+    """A list or mapping whose end has not been parsed yet."""
 
     node: SequenceNode | MappingNode
     anchor: str | None
     size_before: _Size
     key: ScalarNode | None = None
-    """In a mapping, the key whose value comes next."""
+    """The key of the next value in a mapping."""
     merged: list[Node] = field(default_factory=list)
 
 
@@ -77,17 +77,17 @@ class _Builder:
     """Builds the tree of one document, without recursion."""
 
     def __init__(self, diagnostics: Diagnostics, size_before: _Size = _NOTHING) -> None:
-        """Start with the size of the preceding documents: the bounds apply to the whole file."""
+        """Start with the size of preceding documents, since the limits apply to the whole file."""
         self._diagnostics = diagnostics
         self._top = SequenceNode(0, 0)
         self._open = [_OpenNode(self._top, None, _NOTHING)]
         self._anchors: dict[str, tuple[Node, _Size | None]] = {}
         self._nodes, self._characters = size_before
         self.ended: Any = None
-        """The mark at the end of the document, once it is built."""
+        """The mark at the end of the document, set by `build`."""
         self.is_last = False
-        """Whether the text ended before a document began."""
-        # Equal texts share one object, which saves memory in the names built from them.
+        """Whether the text ended without another document, set by `build`."""
+        # Equal texts share one string, which saves memory in the names derived from them.
         self._texts: dict[str, str] = {}
 
     @property
@@ -98,12 +98,10 @@ class _Builder:
     def build(self, get_event: Callable[[], Any]) -> Node | None:
         """Return the root of the first document, or None if it is empty.
 
-        Raises:
-            ParseError: The document cannot be parsed.
-            TooManyErrors: Too many keys are repeated.
+        Raises ParseError for invalid YAML, and TooManyErrors for too many repeated keys.
         """
-        # Not an attribute: that would form a cycle that keeps all nodes alive until the garbage
-        # collector runs.
+        # Local, because an attribute would form a cycle that keeps all nodes in memory until
+        # garbage collection.
         handlers: dict[type, Callable[[Any], None]] = {
             events.DocumentStartEvent: self._begin,
             events.AliasEvent: self._alias,
@@ -117,7 +115,7 @@ class _Builder:
             event = get_event()
             kind = event.__class__
             if kind is scalar_event:
-                # Most events are scalars, so the common case makes no call.
+                # Inlined, because most events are scalars.
                 value, tag, mark = event.value, event.tag, event.start_mark
                 text = texts.setdefault(value, value)
                 plain = tag is None and not event.style
@@ -236,15 +234,15 @@ class YamlDocument:
     root: Node | None
     """The root node; None if the document is empty, null or unreadable."""
     diagnostics: tuple[Diagnostic, ...]
-    """The errors: repeated keys if there is a root, otherwise the reason why there is none."""
+    """The errors: repeated keys, or the reason for a missing root."""
     second: Position | None = None
-    """The start of the next document that is not empty, which is not read."""
+    """The start of the next non-empty document, which is not parsed."""
 
 
 def read_yaml(data: bytes, file: str) -> YamlDocument:
-    """Return the first document of a UTF-8 text. No input makes this function raise.
+    """Parse the first document in a UTF-8 text. Never raises.
 
-    `file` is the file name for the diagnostics.
+    `file` is the file name for diagnostics.
     """
     diagnostics = Diagnostics(file)
     root = None
@@ -264,10 +262,10 @@ def read_yaml(data: bytes, file: str) -> YamlDocument:
 
 
 def read_documents(data: bytes, diagnostics: Diagnostics) -> list[Node]:
-    """Return the non-empty documents of a UTF-8 text, and add an error for each repeated key.
+    """Parse the non-empty documents in a UTF-8 text, and add an error for each repeated key.
 
-    Raises ParseError if a document cannot be understood, or the documents are too many or too large
-    in total, and TooManyErrors if too many keys are repeated.
+    Raises ParseError if a document is invalid or the documents exceed the limits, and TooManyErrors
+    for too many repeated keys.
     """
     text = decode(data)
     get_event = _PARSER(data).get_event
@@ -291,11 +289,9 @@ def _position(mark: Any) -> Position:
 
 
 def _look_ahead(text: str, end: Any) -> None:
-    """Scan as far beyond the first document as go-yaml does: go-yaml refuses the whole text for an
-    error there.
+    """Scan as far beyond the first document as go-yaml, which rejects the text for an error there.
 
-    Raises:
-        ParseError: There is an error.
+    Raises ParseError.
     """
     rest = text[end.index :]
     parser = _PARSER(rest.encode())
@@ -311,9 +307,9 @@ def _look_ahead(text: str, end: Any) -> None:
 
 
 def _next_document(get_event: Callable[[], Any]) -> Position | None:
-    """Return the start of the next document that is not empty."""
+    """Return the start of the next non-empty document."""
     start = None
-    with suppress(yaml.YAMLError):  # a document that is not read may be invalid
+    with suppress(yaml.YAMLError):  # an unread document may be invalid
         while (event := get_event()) is not None:
             if isinstance(event, events.DocumentStartEvent):
                 start = _position(event.start_mark)
@@ -325,9 +321,9 @@ def _next_document(get_event: Callable[[], Any]) -> Position | None:
 
 
 class _SyntaxErrors:
-    """Raises the parser's errors as ParseError.
+    """Converts the parser's errors to ParseError.
 
-    A generator would keep them in memory: their tracebacks would lead back to themselves.
+    Not a generator, in which the errors' tracebacks would form cycles that keep them in memory.
     """
 
     def __init__(self, text: str) -> None:

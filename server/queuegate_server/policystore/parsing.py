@@ -42,7 +42,7 @@ from queuegate_server.formats.registry import (
 )
 from queuegate_server.formats.spark_defaults import read_spark_defaults
 from queuegate_server.formats.yarn.load import YarnOptions
-from queuegate_server.formats.yunikorn.deciders import other_key, unasked_partitions
+from queuegate_server.formats.yunikorn.load import other_key, unasked_partitions
 
 T = TypeVar("T")
 

@@ -1,4 +1,4 @@
-"""Finds YARN ACLs that probably do not mean what their author intended."""
+"""Detects YARN ACLs that probably do not have the intended meaning."""
 
 import re
 from collections.abc import Iterator
@@ -25,7 +25,9 @@ _MAX_REPORTED: Final = 3
 
 
 def advice(text: str, semantics: Semantics) -> Suspicion | None:
-    """Return why an ACL is ambiguous or suspicious, in one message; None if it is fine."""
+    """Return one message about the ambiguous and suspicious parts of an ACL; None if there are
+    none.
+    """
     if whole := is_no_list(text, YARN):
         return whole
     faults = [*islice(_suspicions(text), _MAX_REPORTED), *_ambiguities(text, semantics)]

@@ -1,6 +1,6 @@
-"""Converts the file of a YARN scheduler to a queues.yaml that grants the same access to queues.
+"""Converts a YARN scheduler's file to a queues.yaml that grants the same access.
 
-Grants that YuniKorn cannot express are left out and reported, so the result never grants more.
+Grants that YuniKorn cannot express are omitted and reported, so the result never grants more.
 """
 
 from collections import Counter
@@ -38,9 +38,9 @@ class Conversion(NamedTuple):
     text: str
     """The queues.yaml; empty if the scheduler's file cannot be loaded."""
     remarks: tuple[str, ...]
-    """Changes that are not obvious but grant the same access."""
+    """Non-obvious changes that grant the same access."""
     lost: tuple[Diagnostic, ...]
-    """The parts that cannot be expressed. On their queue and below it, the result grants less."""
+    """Inexpressible grants, reported at their queue. The result grants less there and below."""
     diagnostics: tuple[Diagnostic, ...]
 
 
@@ -51,10 +51,7 @@ def convert(
     options: YarnOptions,
     names: AclNames = AclNames.YUNIKORN,
 ) -> Conversion:
-    """Convert a file in one of the YARN formats.
-
-    `names` selects the names that the ACLs of the result may list.
-    """
+    """Convert a file in a YARN format. `names` selects the names allowed in the resulting ACLs."""
     scheduler, diagnostics = load_scheduler(format_name, data, file, options)
     if scheduler is None:
         return Conversion("", (), (), diagnostics)
@@ -69,14 +66,14 @@ def convert(
     return Conversion(text, tuple(converter.remarks), converter.diagnostics.sorted(), diagnostics)
 
 
-class _WrittenQueue(NamedTuple):
-    """A queue to write, with only names that YuniKorn accepts."""
+class _ResultQueue(NamedTuple):
+    """A queue in the result, with only names that YuniKorn accepts."""
 
     path: str
     submit: Acl
     admin: Acl
     is_parent: bool
-    """Whether applications cannot be submitted to it, only to queues below it."""
+    """Whether applications can be submitted only to queues below it."""
 
 
 @dataclass(slots=True)
@@ -86,8 +83,8 @@ class _Converter:
     diagnostics: Diagnostics
     remarks: list[str] = field(default_factory=list)
 
-    def convert(self) -> Sequence[_WrittenQueue]:
-        """Return the queues to write, and report the omissions."""
+    def convert(self) -> Sequence[_ResultQueue]:
+        """Return the queues of the result, and report omissions."""
         positions = {queue.path: queue.position for queue in self.loaded.file.queues}
         parents = {*map(parent_path, positions)}
         parents |= {queue.path for queue in self.loaded.file.queues if queue.is_parent}
@@ -103,13 +100,13 @@ class _Converter:
                     admin = self._with_cluster_admins(admin)
                 submit = self._expressed(submit, "submit", path, positions[path])
                 admin = self._expressed(admin, "admin", path, positions[path])
-            written.append(_WrittenQueue(path, submit, admin, path in parents))
+            written.append(_ResultQueue(path, submit, admin, path in parents))
         if not is_open:
             self._report_templates()
         return written
 
     def _report_templates(self) -> None:
-        """Report the ACLs of queues yet to be created, if they let anybody in."""
+        """Report templates whose ACLs grant access."""
         semantics = self.loaded.cluster.semantics
         creation = self.loaded.partition.creation
         positions = {
@@ -123,7 +120,7 @@ class _Converter:
                 self.diagnostics.warning(positions[kind, path], message, remedy, path)
 
     def _opens_everything(self) -> bool:
-        """Return whether disabled ACLs open all queues, and report their effect."""
+        """Return whether disabled ACLs open all queues, and report the effect."""
         cluster = self.loaded.cluster
         if cluster.semantics is Semantics.HADOOP and cluster.checks_submission_always:
             message = "ACLs are disabled, but the fair scheduler still checks who submits:"
@@ -135,7 +132,7 @@ class _Converter:
         return True
 
     def _with_cluster_admins(self, own: Acl) -> Acl:
-        """Add the cluster's administrators, who may do everything in YARN, to root's."""
+        """Add the cluster's administrators, who have full access in YARN, to root's."""
         admins, cluster = self.loaded.cluster.admins, self.loaded.cluster
         if admins.is_empty:
             return own
@@ -173,7 +170,7 @@ class _Converter:
         return Acl(users=users, groups=groups)
 
     def _kept(self, positions: dict[str, Positioned]) -> Iterator[str]:
-        """Yield the paths that YuniKorn accepts, as a tree, and report the others."""
+        """Yield the queue paths that YuniKorn accepts, parents first, and report the others."""
         below: dict[str, list[str]] = {}
         for path in positions:
             below.setdefault(parent_path(path), []).append(path)
@@ -196,7 +193,7 @@ class _Converter:
 
 
 def _accepting(acl: Acl, users: frozenset[str], groups: frozenset[str]) -> str:
-    """Return the setting that accepts the names of an ACL in neither `users` nor `groups`."""
+    """Return a remedy with the setting that accepts names in neither `users` nor `groups`."""
     choices = [names_for("user", name) for name in acl.users - users]
     choices += [names_for("group", name) for name in acl.groups - groups]
     accepting = [names for names in AclNames if names in choices]
@@ -206,7 +203,7 @@ def _accepting(acl: Acl, users: frozenset[str], groups: frozenset[str]) -> str:
 
 
 def _obstacle(path: str, spellings: Counter[str]) -> tuple[str, str] | None:
-    """Return why YuniKorn cannot have a queue, and the remedy; None if it can."""
+    """Return why YuniKorn rejects a queue, and the remedy; None if it accepts the queue."""
     name = path.rpartition(SEPARATOR)[2]
     if not is_queue_name(name):
         message = f"{quoted(name)} is not a queue name in YuniKorn"
@@ -221,9 +218,10 @@ def _obstacle(path: str, spellings: Counter[str]) -> tuple[str, str] | None:
     return None
 
 
-def _document(queues: Sequence[_WrittenQueue], remarks: Iterable[str]) -> str:
-    """Return a document with one partition: the queues in depth-first order, the root first, below
-    remarks of one line each.
+def _document(queues: Sequence[_ResultQueue], remarks: Iterable[str]) -> str:
+    """Return a queues.yaml with one partition, below remarks of one line each.
+
+    `queues` are in depth-first order.
     """
     lines = [f"# {remark}" for remark in remarks]
     lines += ["partitions:", "  - name: default", "    queues:"]
@@ -235,7 +233,7 @@ def _document(queues: Sequence[_WrittenQueue], remarks: Iterable[str]) -> str:
         if level > depth:
             lines.append(f"{indent[2:]}queues:")
         depth = level
-        # Quoted, because a name may be `null` or contain a `#`.
+        # Quoted because a name may be `null` or contain a `#`.
         lines.append(f"{indent}- name: {_quoted(path.rpartition(SEPARATOR)[2]) if level else ROOT}")
         if is_parent and level and path not in with_children:
             lines.append(f"{indent}  parent: true")
@@ -246,7 +244,7 @@ def _document(queues: Sequence[_WrittenQueue], remarks: Iterable[str]) -> str:
 
 
 def _acl_text(acl: Acl) -> str:
-    """Return the shortest text of an ACL, with its names sorted."""
+    """Return the shortest text of an ACL, with sorted names."""
     if acl.allows_all:
         return WILDCARD
     users, groups = (",".join(sorted(names)) for names in (acl.users, acl.groups))

@@ -1,4 +1,4 @@
-"""Finds settings of a yarn-site.xml that make the ResourceManager ignore or override a given file.
+"""Finds settings in yarn-site.xml that make the ResourceManager ignore or override a given file.
 
 The keys, values and defaults follow Hadoop's `YarnConfiguration` and `FairSchedulerConfiguration`.
 """
@@ -32,19 +32,20 @@ _DEFAULT_SCHEDULER: Final = _SCHEDULER_OF_FORMAT["capacity-scheduler"]
 
 
 _Findings = Iterator[tuple[str, str, str]]
-"""Keys with the message about each and the remedy."""
+"""Keys, each with a message and a remedy."""
 
 
 def other_deciders(
     site: Configuration, site_file: str, format_name: str = "", file: str = ""
 ) -> tuple[Diagnostic, ...]:
     """Return warnings about settings in yarn-site.xml that override or extend a scheduler's file.
-    `format_name` and `file` are empty if no such file is known.
+
+    `format_name` and `file` are empty if there is no such file.
     """
     diagnostics = Diagnostics(site_file)
 
     def value(key: str) -> str | None:
-        """Return a value; None if it is unset or depends on unknown values."""
+        """Return a property's value; None if it is unset or cannot be determined."""
         if key not in site:
             return None
         try:
@@ -81,8 +82,9 @@ def _findings(
 
 
 def _are_other_files(path: str, file: str) -> bool:
-    """Return whether two names denote different files, as far as names can tell: a file may be
-    copied, and a text that was sent or pasted has no file name.
+    """Return whether two paths denote different files, judging by their names.
+
+    A served file may be a copy, and text that was sent or pasted has no file name.
     """
     name = PurePath(file)
     return name.suffix == ".xml" and PurePath(path).name != name.name
@@ -91,7 +93,7 @@ def _are_other_files(path: str, file: str) -> bool:
 def _scheduler(stated: str | None, format_name: str, *, is_set: bool) -> _Findings:
     expected = _SCHEDULER_OF_FORMAT.get(format_name)
     if stated is None and is_set:
-        return  # It depends on an unknown value, which is reported.
+        return  # The value is unknown, which has been reported.
     scheduler = stated if stated is not None else _DEFAULT_SCHEDULER
     if expected is None:
         if scheduler not in _SCHEDULER_OF_FORMAT.values():

@@ -1,4 +1,4 @@
-"""Lint rules for the files of a YARN cluster: content that is valid but probably unintended."""
+"""Lint rules for a YARN cluster's files: valid but probably unintended content."""
 
 from queuegate.policy.created_queues import TemplateKind
 from queuegate.policy.decision import Access
@@ -17,7 +17,7 @@ from queuegate_server.formats.yarn.variables import Text
 def lint_scheduler(
     format_name: str, data: bytes, file: str, options: YarnOptions
 ) -> tuple[Diagnostic, ...]:
-    """Return the warnings about a scheduler's file, sorted; none if it has errors."""
+    """Return sorted warnings about a scheduler's file; none if it has errors."""
     loaded, _ = load_scheduler(format_name, data, file, options)
     if loaded is None:
         return ()
@@ -34,7 +34,7 @@ def lint_scheduler(
 
 
 def lint_site(options: YarnOptions) -> tuple[Diagnostic, ...]:
-    """Return the warnings about `yarn.admin.acl` in a yarn-site.xml; none without one."""
+    """Return warnings about `yarn.admin.acl` in a yarn-site.xml, if it is set."""
     site, _ = read_site(options.site, options.semantics)
     if options.site is None or site.admins_position is None:
         return ()
@@ -49,7 +49,7 @@ def _lint_acl(text: Text, path: str, semantics: Semantics, diagnostics: Diagnost
 
 
 def _open_root(scheduler: SchedulerFile, diagnostics: Diagnostics) -> None:
-    """Warn about a root that grants everyone access to itself and to every queue below it."""
+    """Warn about a root whose ACLs grant everyone access to all queues."""
     root = scheduler.queues[0]
     for name, text, effect in (
         (scheduler.submit_name, root.submit, "submit to"),
@@ -67,9 +67,7 @@ def _open_root(scheduler: SchedulerFile, diagnostics: Diagnostics) -> None:
 
 
 def _closed_creators(loaded: LoadedScheduler, diagnostics: Diagnostics) -> None:
-    """Warn about queues that YARN will create for nobody: only administrators of root and of the
-    cluster may submit to them, if anybody.
-    """
+    """Warn about queues that YARN will create but that only administrators, or nobody, may use."""
     partition, switches = loaded.partition, loaded.file.templates.switches
     open_creators = {
         parent_path(partition.created(path)[-1].path)
@@ -91,7 +89,7 @@ def _closed_creators(loaded: LoadedScheduler, diagnostics: Diagnostics) -> None:
 
 
 def _lets_in(partition: Partition, path: str) -> bool:
-    """Return whether an ACL other than the administrators' lets anybody submit."""
+    """Return whether anybody may submit because of an ACL other than the administrators'."""
     otherwise = partition.chain(path, Access.SUBMIT).otherwise
     if otherwise is not None and otherwise.allowed:
         return True

@@ -1,8 +1,7 @@
-"""The positions of the entries of a property that is a list, such as the names of child queues.
+"""Finds the positions of list entries in a property, such as the names of child queues.
 
-The XML reader keeps only the position of a value's tag, so entries are looked up in the text of the
-file. An entry that does not appear there literally, such as one from a variable, gets the position
-of the tag.
+The XML reader keeps only the position of a value's tag, so entries are located in the source. An
+entry that does not occur there literally, such as one from a variable, gets the tag's position.
 """
 
 import re
@@ -18,10 +17,10 @@ _SEPARATOR: Final = ","
 
 
 class ListReader:
-    """Reads lists in the values of one file."""
+    """Splits the lists in one file's values."""
 
     def __init__(self, data: bytes, file: str) -> None:
-        """Keep the lines of a file. `file` is the file name in its values."""
+        """`file` is the file name in values from `data`."""
         text = data.decode("utf-8", "replace").removeprefix("\ufeff")
         self._lines = _LINE_BREAK.split(text)
         self._file = file
@@ -36,7 +35,7 @@ class ListReader:
                 yield Text(at.line, at.column, name, value.file)
 
     def _written(self, value: Text) -> Iterator[Text]:
-        """Yield the entries, including empty ones, as written between the tags of a value."""
+        """Yield the entries in the source of a value, including empty ones."""
         if value.file != self._file or not 0 < value.line <= len(self._lines):
             return
         tag = _START_TAG.match(self._lines[value.line - 1], value.column - 1)
@@ -48,20 +47,22 @@ class ListReader:
             line, end_tag, _ = self._lines[number - 1][start:].partition("<")
             first, *others = line.split(_SEPARATOR)
             column = start + 1
-            entry = _begun(entry, first, number, column)
+            entry = _start(entry, first, number, column)
             for previous, text in zip((first, *others), others, strict=False):
                 yield entry
                 column += len(previous) + 1
-                entry = _begun(nothing, text, number, column)
+                entry = _start(nothing, text, number, column)
             if end_tag:
                 break
             start = 0
         yield entry
 
 
-def _begun(entry: Text, text: str, line: int, column: int) -> Text:
-    """Return an entry that starts in a piece of text, unless the piece is blank or the entry has
-    already started. A name that spans lines is not joined, and differs from the value's entry.
+def _start(entry: Text, text: str, line: int, column: int) -> Text:
+    """Start an entry in a piece of text, unless the piece is blank or the entry has already
+    started.
+
+    A name that spans lines is not joined, and so differs from the value's entry.
     """
     blanks = len(text) - len(text.lstrip(TRIMMED))
     if entry.text or blanks == len(text):

@@ -26,20 +26,20 @@ _MAX_SHOWN_NAMES: Final = 10
 
 @dataclass(frozen=True, slots=True)
 class YarnOptions:
-    """The settings that apply in addition to the scheduler's own file."""
+    """Options for reading a cluster's files."""
 
     partition: str = DEFAULT_PARTITION
-    """The partition name under which the queues are served."""
+    """The name of the partition with the cluster's queues."""
     semantics: Semantics = Semantics.DOCUMENTED
     site: tuple[bytes, str] | None = None
     """The contents and name of `yarn-site.xml`. Without this file, ACLs are enforced and nobody
     administers the cluster."""
     daemon_user: str = ""
-    """The user that the ResourceManager runs as, who is always an administrator."""
+    """The ResourceManager's user, who is always an administrator."""
 
 
 class LoadedScheduler(NamedTuple):
-    """A scheduler's file, and the partition that it defines together with yarn-site.xml."""
+    """A scheduler's file, and the partition built from it and yarn-site.xml."""
 
     file: SchedulerFile
     partition: Partition
@@ -49,7 +49,7 @@ class LoadedScheduler(NamedTuple):
 def load_scheduler(
     format_name: str, data: bytes, file: str, options: YarnOptions
 ) -> tuple[LoadedScheduler | None, tuple[Diagnostic, ...]]:
-    """Return the partition in a cluster's files, None after an error, and all diagnostics."""
+    """Load a cluster's files. Return None after an error, and all diagnostics."""
     diagnostics = Diagnostics(file)
     site, site_diagnostics = read_site(options.site, options.semantics)
     if options.site is not None:
@@ -88,7 +88,7 @@ def load_scheduler(
 
 
 def _and_daemon(admins: Acl, user: str, semantics: Semantics) -> Acl:
-    """Return the administrators and the daemon's user, listed in the text if an ACL allows it."""
+    """Add the daemon's user to the administrators, and to their text if an ACL can list it."""
     both = admins._replace(users=admins.users | {user})
     comma = "" if admins.text.startswith(" ") else ","
     listed = parse_yarn(f"{user}{comma}{admins.text}", semantics)
@@ -104,8 +104,8 @@ class _AclReader:
         self._parsed: dict[str, Acl] = {NOBODY: EMPTY._replace(text=NOBODY)}
 
     def read(self, text: Text | None, path: str) -> Acl:
-        """Return an ACL of a queue. An unset ACL grants nobody access, except that in Hadoop an
-        unset ACL of the root grants everyone access.
+        """Parse a queue's ACL. If unset, it grants nobody access, or everyone at the root in
+        Hadoop.
         """
         if text is None:
             is_open = path == ROOT and self._semantics is Semantics.HADOOP
@@ -114,7 +114,7 @@ class _AclReader:
         ignored = (*acl.dropped_users, *acl.dropped_groups)
         if not ignored:
             return acl
-        # The linter's own words, if it has any, so that nothing is reported twice.
+        # Use the linter's message, if any, so that duplicates can be removed.
         fault = advice(text.text, self._semantics)
         if fault is None:
             names = ", ".join(quoted(name) for name in ignored[:_MAX_SHOWN_NAMES])

@@ -1,7 +1,7 @@
-"""The properties of Hadoop's configuration files, following the rules of Hadoop's `Configuration`.
+"""Reads the properties in Hadoop's configuration files as Hadoop's `Configuration` does.
 
 Later files override earlier ones. The last value of a property wins unless an earlier one is final.
-An element without text sets nothing but may be final. Values are not trimmed; names are trimmed
+A property without a value sets nothing but may be final. Values are not trimmed; names are trimmed
 only if they are elements. Included files are not read.
 """
 
@@ -15,24 +15,24 @@ from queuegate_server.formats.xml_reader import Element, read_xml
 from queuegate_server.formats.yarn.variables import ExpansionBudget, Text, VariableError, expand
 
 _READ_ANYWHERE: Final = frozenset({"fallback", "final", "include", "name", "property", "value"})
-"""The elements that Hadoop reads regardless of their parent."""
+"""The elements that Hadoop reads wherever they are."""
 _IN_PROPERTY: Final = frozenset({"name", "value", "final"})
 _NOTHING: Final[frozenset[str]] = frozenset()
 
 
 @dataclass(slots=True)
 class Configuration:
-    """The properties of several files, where later files override earlier ones."""
+    """Properties from several files, where later files override earlier ones."""
 
     _values: dict[str, Text] = field(default_factory=dict)
     _final: dict[str, Text] = field(default_factory=dict)
-    """The final properties by name, without their values."""
+    """The positions of final properties by name."""
     _not_plain: dict[str, Element] = field(default_factory=dict)
-    """The element of the value or the name that contains more than text, by property name."""
+    """The name or value element that is not plain text, by property name."""
     _files: list[str] = field(default_factory=list)
 
     def copy(self) -> "Configuration":
-        """Return a copy that other files can override."""
+        """Return a copy, which other files can override."""
         values, final, not_plain = dict(self._values), dict(self._final), dict(self._not_plain)
         return Configuration(values, final, not_plain, [*self._files])
 
@@ -41,14 +41,14 @@ class Configuration:
         return name in self._values
 
     def position(self, name: str) -> Text | None:
-        """Return a value as written, with its position; None if it is unset."""
+        """Return an unexpanded value with its position; None if it is unset."""
         return self._values.get(name)
 
     def add(self, data: bytes, diagnostics: Diagnostics, *, is_read: Callable[[str], bool]) -> bool:
-        """Add a file that overrides the previous ones. If it is not a Hadoop configuration file,
-        return False and add an error.
+        """Add a file that overrides the previous ones.
 
-        An overridden value in another file is reported if `is_read` selects the property.
+        Returns False and adds an error for anything but a Hadoop configuration file. Reports
+        overridden values in other files for properties selected by `is_read`.
         """
         root = read_xml(data, diagnostics)
         if root is None:
@@ -69,9 +69,10 @@ class Configuration:
         is_read: Callable[[str], bool],
         is_literal: Callable[[str], bool] = lambda _: False,
     ) -> dict[str, Text]:
-        """Return the properties by name. Variables are replaced in properties that `is_read`
-        selects and `is_literal` does not; these properties must be plain text. Add an error for
-        each that cannot be read.
+        """Return the properties by name, and add an error for each unreadable one.
+
+        Properties selected by `is_read` must be plain text. Their variables are expanded unless
+        `is_literal` selects them.
         """
         values = dict(self._values)
         budget = ExpansionBudget()
@@ -95,10 +96,9 @@ class Configuration:
         return values
 
     def expand(self, name: str, budget: ExpansionBudget) -> str:
-        """Return the value of a property that is set, with its variables replaced.
+        """Return the value of an existing property with its variables expanded.
 
-        Raises:
-            VariableError: A variable is unknown or recursive, or the value becomes too long.
+        Raises VariableError if a variable is unknown or recursive, or the value becomes too long.
         """
         files = self._files
         return expand(name, self._values, budget, " or ".join(files) if files[1:] else "this file")
@@ -159,12 +159,12 @@ class Configuration:
 
 
 def boolean(text: Text) -> bool | None:
-    """Return a value as a boolean, as Hadoop reads it; None if it is neither true nor false."""
+    """Parse a boolean as Hadoop does; None if it is neither true nor false."""
     return {"true": True, "false": False}.get(text.text.strip(TRIMMED).lower())
 
 
 def is_acl(name: str) -> bool:
-    """Return whether a property is an ACL, judging by its name."""
+    """Return whether a property is an ACL, based on its name."""
     return name == "yarn.admin.acl" or name.rpartition(".")[2].startswith("acl_")
 
 
@@ -175,7 +175,7 @@ class _Property:
     value: Text | None = None
     is_final: bool = False
     not_plain: Element | None = None
-    """The element of the value or the name that contains more than text."""
+    """The name or value element that is not plain text."""
 
 
 def _place(text: Text) -> str:
@@ -208,7 +208,7 @@ def _property_elements(root: Element, diagnostics: Diagnostics) -> Iterator[Elem
 
 
 def _check_nesting(element: Element, expected: frozenset[str], diagnostics: Diagnostics) -> None:
-    """Report an element that Hadoop reads wherever it is, unless its parent is `expected`."""
+    """Report a misplaced element that Hadoop would read. `expected` elements may be children."""
     stack = [(child, expected) for child in element.children]
     while stack:
         inner, expected = stack.pop()
@@ -223,7 +223,7 @@ def _check_nesting(element: Element, expected: frozenset[str], diagnostics: Diag
 def _read_property(element: Element, diagnostics: Diagnostics) -> _Property:
     result = _Property(element)
     file, attributes = diagnostics.file, _attributes(element)
-    # Hadoop trims only the text of elements, and treats even an empty attribute as a value.
+    # Hadoop trims only the text of elements, and accepts an empty attribute as a value.
     result.name = attributes.get("name", "")
     if "value" in attributes:
         result.value = Text(element.line, element.column, attributes["value"], file)

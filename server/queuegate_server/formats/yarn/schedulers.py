@@ -1,6 +1,6 @@
-"""Reads queues and their ACL texts from fair-scheduler.xml and capacity-scheduler.xml.
+"""Reads queues and their unparsed ACLs from fair-scheduler.xml and capacity-scheduler.xml.
 
-The fair scheduler's allocation file follows the rules of Hadoop's AllocationFileLoaderService and
+Allocation files of the fair scheduler are read as by Hadoop's AllocationFileLoaderService and
 AllocationFileQueueParser.
 """
 
@@ -27,7 +27,7 @@ from queuegate_server.formats.yarn.templates import (
     Templates,
     is_literal,
     is_template_acl,
-    misspelt_template,
+    misspelled_template,
     template_property,
 )
 from queuegate_server.formats.yarn.templates import is_read as creates_queues
@@ -61,35 +61,35 @@ _OTHER_CAPACITY_ACLS: Final = frozenset(
 
 @dataclass(slots=True, eq=False)
 class QueueEntry:
-    """A queue of a file. An ACL is None if the file does not set it."""
+    """A queue in a file. Unset ACLs are None."""
 
     path: str
     position: Positioned
     submit: Text | None = None
     admin: Text | None = None
     is_parent: bool = False
-    """True for a queue marked as a parent, which may have no children yet."""
+    """Whether the queue is marked as a parent. It may have no children yet."""
 
 
 @dataclass(slots=True)
 class SchedulerFile:
-    """The queues of a file, the root first and each queue after its parent."""
+    """The queues in a file, each after its parent."""
 
     submit_name: str
     admin_name: str
     checks_submission_always: bool
     queues: list[QueueEntry] = field(default_factory=list)
     has_short_names: bool = False
-    """True if a name without dots refers to the queue of that name anywhere in the tree."""
+    """Whether a name without dots refers to the queue of that name anywhere in the tree."""
     templates: Templates = field(default_factory=Templates)
 
 
 def _read_fair_scheduler(
     data: bytes, diagnostics: Diagnostics, _: Configuration
 ) -> SchedulerFile | None:
-    """Return the queues of a file, the root first; None if it is not an allocation file.
+    """Read the queues in an allocation file; None if it is another file.
 
-    This scheduler reads no queues or ACLs from yarn-site.xml.
+    The fair scheduler reads no queues or ACLs from yarn-site.xml.
     """
     top = read_xml(data, diagnostics)
     if top is None:
@@ -109,7 +109,7 @@ def _read_fair_scheduler(
 
 
 def _fair_acl(name: str) -> str:
-    """Return the ACL element that a name probably means; empty if it is not similar."""
+    """Return the ACL element that a misspelled name probably means; empty if none."""
     if name in _OTHER_FAIR_ACLS:
         return ""
     similar = similar_name(name, _FAIR_ACLS) if name not in _QUEUE_ELEMENTS else ""
@@ -173,7 +173,7 @@ class _FairSchedulerReader:
                     remedy = remedy or f"write {' or '.join(_FAIR_ACLS)}"
                     self._diagnostics.warning(child, message, remedy, path)
             elif child.children or not child.is_plain:
-                # Hadoop takes the first piece of the text, or fails.
+                # Hadoop reads only the first piece of the text, or fails.
                 message = f"<{child.name}> is not plain text"
                 remedy = "remove the elements, processing instructions and CDATA sections from it"
                 self._diagnostics.error(child, message, remedy, path)
@@ -191,9 +191,9 @@ class _FairSchedulerReader:
 def _read_capacity_scheduler(
     data: bytes, diagnostics: Diagnostics, site: Configuration
 ) -> SchedulerFile | None:
-    """Return the queues of a file, the root first; None if it is not a scheduler's file.
+    """Read the queues in a capacity-scheduler.xml; None if it is another file.
 
-    As in Hadoop, the file overrides the configuration of the ResourceManager.
+    As in Hadoop, the file overrides yarn-site.xml.
     """
     configuration = site.copy()
     if not configuration.add(data, diagnostics, is_read=_is_read):
@@ -225,7 +225,7 @@ def _read_capacity_scheduler(
 def _check_lists(
     properties: dict[str, Text], paths: dict[str, Positioned], diagnostics: Diagnostics
 ) -> Mapping[str, Positioned]:
-    """Report lists of queues that are missing or misspelled, and return their positions by path."""
+    """Report missing and misspelled lists of queues, and return their positions by path."""
     lists: dict[str, Positioned] = {}
     has_errors = diagnostics.error_count > 0
     for path, name in misspelled_lists(properties, paths, PREFIX).items():
@@ -237,7 +237,7 @@ def _check_lists(
         else:
             diagnostics.error(text, f"{message}, and root has no queues", remedy, path)
     if len(paths) == 1 and ROOT not in lists:
-        # Hadoop does not start without it, so this is a different or damaged file.
+        # Hadoop requires this list, so this is another file or a damaged one.
         lists[ROOT] = properties.get(f"{PREFIX}{ROOT}.{LIST}", Position(1, 1))
         message = f"{PREFIX}root.queues lists no queue: this is not a capacity-scheduler.xml"
         if not has_errors:
@@ -255,7 +255,7 @@ def _is_read(name: str) -> bool:
 def _paths(
     properties: dict[str, Text], lists: ListReader, diagnostics: Diagnostics
 ) -> dict[str, Positioned]:
-    """Return each queue after its parent, with the position of its name."""
+    """Return the position of each queue's name by path, parents first."""
     paths: dict[str, Positioned] = {ROOT: Position(1, 1)}
     stack = [ROOT]
     while stack:
@@ -321,9 +321,9 @@ def _check_keys(
 def _unlisted_queue(
     path: str, acl: str, paths: dict[str, Positioned], creation: QueueCreation | None
 ) -> tuple[str, str]:
-    """Return the problem with an ACL of an unlisted queue, and the remedy."""
+    """Return the message and remedy for an ACL of an unlisted queue."""
     message = f"there is no queue {quoted(path)}: this ACL is ignored"
-    if template := misspelt_template(path):
+    if template := misspelled_template(path):
         return message, f"for queues that will be created, write {template}"
     above = path
     while above and above not in paths:
@@ -340,7 +340,7 @@ def _unlisted_queue(
 
 
 def _is_here(text: Text, diagnostics: Diagnostics) -> bool:
-    """Return whether a value comes from the file being read rather than one that it overrides."""
+    """Return whether a value is from the file being read, not from one that it overrides."""
     return text.file == diagnostics.file
 
 
@@ -350,5 +350,4 @@ SCHEDULERS: Final[Mapping[str, _Reader]] = {
     "fair-scheduler": _read_fair_scheduler,
     "capacity-scheduler": _read_capacity_scheduler,
 }
-"""The readers of the schedulers' files by format name. They take the contents, the diagnostics, and
-the properties of yarn-site.xml."""
+"""The file readers by format name. They take the contents, the diagnostics and yarn-site.xml."""

@@ -26,10 +26,10 @@ class Site(NamedTuple):
 def read_site(
     site: tuple[bytes, str] | None, semantics: Semantics
 ) -> tuple[Site, tuple[Diagnostic, ...]]:
-    """Return what yarn-site.xml sets, and all diagnostics.
+    """Read yarn-site.xml, given its contents and name. Returns all diagnostics.
 
     Unset properties have Hadoop's defaults: ACLs are disabled and everyone administers the cluster.
-    Without a file, ACLs are enforced. `site` is the contents and the name of the file.
+    Without a file, ACLs are enforced and nobody administers the cluster.
     """
     configuration = Configuration()
     enforced = Site(acls_enabled=True, admins=NOBODY, configuration=configuration)

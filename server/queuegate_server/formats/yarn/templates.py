@@ -1,8 +1,7 @@
-"""Reads the capacity-scheduler.xml keys for queue creation: which queues are created, with which
-ACLs.
+"""Reads queue creation settings and ACL templates from capacity-scheduler.xml.
 
-The ACLs of `auto-queue-creation-v2` templates are read literally because Hadoop does not replace
-variables there.
+The ACLs of `auto-queue-creation-v2` templates are literal because Hadoop does not expand variables
+there.
 """
 
 import re
@@ -51,30 +50,30 @@ _MAX_INTEGER: Final = 2**31
 
 @dataclass(slots=True, eq=False)
 class TemplateEntry:
-    """A template of a file. An ACL is None if the file does not set it."""
+    """A template in a file. Unset ACLs are None."""
 
     kind: TemplateKind
     path: str
     position: Positioned
-    """The position of the first ACL in the file."""
+    """The position of its first ACL."""
     submit: Text | None = None
     admin: Text | None = None
 
 
 @dataclass(slots=True, eq=False)
 class Templates:
-    """The templates of a file, and the queues that are created."""
+    """The templates and queue creation settings in a file."""
 
     entries: Sequence[TemplateEntry] = ()
-    """All templates, including those from which no queue is created."""
+    """All templates, including unused ones."""
     creation: QueueCreation | None = None
-    """The queues and the templates that apply to them; None if the scheduler creates none."""
+    """The queues to create and their templates; None if YARN creates none."""
     switches: Mapping[tuple[str, TemplateKind], Text] = field(default_factory=dict)
-    """The properties that turn the creation of queues on or off, by the path of the queue and the
-    first kind of template that is used there."""
+    """The properties that enable queue creation, by queue path and by `LEAF_OF_MANAGED` or
+    `ANY`."""
 
     def makes_parent(self, path: str) -> bool:
-        """Return whether a queue without children is still a parent: YARN will create some."""
+        """Return whether YARN creates children of a queue, which makes it a parent."""
         return any(
             boolean(switch)
             for kind in _SWITCHES
@@ -83,24 +82,24 @@ class Templates:
 
 
 def is_read(name: str) -> bool:
-    """Return whether the name of a property concerns queue creation."""
+    """Return whether a property configures queue creation."""
     rest, _, last = name.rpartition(SEPARATOR)
     return last in _READ_NAMES and rest.rpartition(SEPARATOR)[2] in {_MANAGED, _FLEXIBLE}
 
 
 def is_literal(name: str) -> bool:
-    """Return whether Hadoop leaves variables in the value of a property unreplaced."""
+    """Return whether Hadoop does not expand variables in a property."""
     match = _TEMPLATE_KEY.fullmatch(name)
     return match is not None and match[2] != TemplateKind.LEAF_OF_MANAGED
 
 
 def is_template_acl(name: str) -> bool:
-    """Return whether a property is an ACL of a template, judging by its name."""
+    """Return whether a property is an ACL of a template, based on its name."""
     return _TEMPLATE_KEY.fullmatch(name) is not None
 
 
 def template_property(path: str, kind: TemplateKind, access: Access) -> str:
-    """Return the name of the property that sets the ACL for an access in a template."""
+    """Return the name of the property for an ACL of a template."""
     return f"{PREFIX}{path}.{kind}.{SUBMIT if access is Access.SUBMIT else ADMIN}"
 
 
@@ -115,7 +114,7 @@ class TemplateReader:
     _diagnostics: Diagnostics
 
     def read(self) -> Templates:
-        """Return the templates, and report errors in them."""
+        """Read the templates, and report errors."""
         entries = [*self._entries()]
         default = self._integer(f"{PREFIX}{_FLEXIBLE}.{_DEPTH}", DEFAULT_DEPTH)
         depths = {}
@@ -147,7 +146,7 @@ class TemplateReader:
             )
             for each in used
         )
-        # Only these depths matter for queues that do not exist or that create others.
+        # Depths at wildcard paths do not affect which queues are created.
         kept = {path: depth for path, depth in depths.items() if ANY_NAME not in path}
         return Templates(entries, QueueCreation(creators, templates, kept, default), switches)
 
@@ -197,7 +196,7 @@ class TemplateReader:
         return bool(stated)
 
     def _integer(self, key: str, default: int) -> int:
-        """Return a property as a number, as Hadoop reads it."""
+        """Parse an integer property as Hadoop does."""
         text = self._properties.get(key)
         if text is None:
             return default
@@ -236,7 +235,7 @@ class TemplateReader:
     def _used(
         self, entries: list[TemplateEntry], creators: Mapping[str, Creator], most_wildcards: int
     ) -> list[TemplateEntry]:
-        """Return the templates that created queues use, and warn about the others."""
+        """Return the templates of created queues, and warn about unused ones."""
         used = []
         index: dict[tuple[str, int], int] = {}
         for path, creator in creators.items():
@@ -267,9 +266,9 @@ class TemplateReader:
 def _is_used(
     entry: TemplateEntry, index: Mapping[tuple[str, int], int], most_wildcards: int
 ) -> bool:
-    """Return whether a queue may be created below a path that the template applies to.
+    """Return whether queues may be created from a template.
 
-    `index` maps each path at or above a creator, and the creator's level, to the number of levels
+    `index` maps each path at or above a creator, with the creator's level, to the number of levels
     created.
     """
     names = entry.path.split(SEPARATOR)
@@ -286,14 +285,14 @@ def _is_used(
 
 
 def _queue_of(key: str, suffix: str) -> str:
-    """Return the queue path in a key with a suffix; empty if the key has another form."""
+    """Return the queue path in a key with this suffix; empty for other keys."""
     if not (key.startswith(PREFIX) and key.endswith(suffix)):
         return ""
     return key[len(PREFIX) : -len(suffix)]
 
 
-def misspelt_template(path: str) -> str:
-    """Return the template that the end of the path in a key probably misspells; empty if none."""
+def misspelled_template(path: str) -> str:
+    """Return the template kind that the end of a path probably misspells; empty if none."""
     above, _, last = path.rpartition(SEPARATOR)
     if above.rpartition(SEPARATOR)[2].startswith("auto"):
         last = f"{above.rpartition(SEPARATOR)[2]}.{last}"

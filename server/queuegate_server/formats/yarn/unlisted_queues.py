@@ -1,7 +1,7 @@
-"""Warnings about properties of queues that no list of queues names.
+"""Warns about the properties of unlisted queues.
 
-A misspelled `queues` property leaves all queues below it unlisted. Such a property is reported
-once, and the properties of the unlisted queues are counted instead of reported one by one.
+A misspelled `queues` property leaves all queues below it unlisted. It is reported once, and the
+properties of the unlisted queues are counted instead of reported individually.
 """
 
 from collections import Counter
@@ -23,13 +23,13 @@ class UnlistedQueues:
 
     _paths: Container[str]
     _lists: Mapping[str, Positioned]
-    """The property that should list the queues below a path, by path."""
+    """The missing or misspelled lists of queues, by path."""
     _diagnostics: Diagnostics
     _ignored: Counter[str] = field(default_factory=Counter)
 
     def warning(self, position: Positioned, message: str, remedy: str, path: str) -> None:
-        """Add a warning about a property, or count the property if its queue at `path` is unlisted
-        because of a property in `lists`.
+        """Add a warning about a property, or count it if its queue is unlisted because of a faulty
+        list.
         """
         above = path
         while above and above not in self._paths:
@@ -40,7 +40,7 @@ class UnlistedQueues:
             self._diagnostics.warning(position, message, remedy, path)
 
     def summarize(self) -> None:
-        """Add one warning for the properties that were counted at each path."""
+        """Add a warning for the counted properties at each path."""
         for path, count in self._ignored.items():
             properties = "1 property is" if count == 1 else f"{count} properties are"
             message = f"{properties} ignored for that reason: no list names their queues"
@@ -51,8 +51,10 @@ class UnlistedQueues:
 def misspelled_lists(
     properties: Mapping[str, Text], paths: Container[str], prefix: str
 ) -> Mapping[str, str]:
-    """Return the names of properties that probably misspell a list of queues, by the path of the
-    listed queue that should have the list. The scheduler's properties start with `prefix`.
+    """Return the names of properties that probably misspell a list of queues.
+
+    They are keyed by the path of the queue whose children the list should contain. `prefix` starts
+    the names of the scheduler's properties.
     """
     misspelled: dict[str, str] = {}
     for name in properties:
@@ -61,7 +63,7 @@ def misspelled_lists(
             start = name.removesuffix(_ROOT_LIST)
             path = ROOT if start != name and similar_name(start, (prefix,)) else ""
         elif last == LIST:
-            # Only the root may be misspelled: the queues below it are not known.
+            # Only the root may be misspelled, since the queues below are unknown.
             path = ROOT if not above or (SEPARATOR not in above and _is_like(above, ROOT)) else ""
         else:
             path = above if above in paths and _is_like(last, LIST) else ""

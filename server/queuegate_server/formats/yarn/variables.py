@@ -1,8 +1,8 @@
-"""Variables in the values of Hadoop's properties.
+"""Expands variables in Hadoop's properties.
 
-Hadoop looks a variable up in its process first and then among all its properties
-(`Configuration.substituteVars`). Only the properties of the given files are known here, so a
-variable that may come from elsewhere is an error, never a guess.
+Hadoop looks up a variable first in its process and then in all its properties
+(`Configuration.substituteVars`). Only the properties in the given files are known here, so a
+variable that may have another source is an error.
 """
 
 import re
@@ -16,13 +16,13 @@ from queuegate_server.formats.source_text import MAX_BYTES
 
 _VARIABLE: Final = re.compile(r"\$\{([^}$ ]+)\}")
 _MAX_SUBSTITUTIONS: Final = 20
-"""The maximum number of substitutions, like `MAX_SUBST` in Hadoop's `Configuration`."""
+"""The maximum number of substitutions, the same as `MAX_SUBST` in Hadoop's `Configuration`."""
 _MAX_VALUE_LENGTH: Final = 1_048_576
 _PROCESS_PREFIXES: Final = (
     *("awt.", "env.", "file.", "java.", "jdk.", "line.", "native.", "os.", "path.", "proc_"),
     *("stderr.", "stdout.", "sun.", "user."),
 )
-"""Prefixes of the names that Hadoop takes from its environment and from the virtual machine."""
+"""Prefixes of variables set by Hadoop's environment or the JVM."""
 _PROCESS_NAMES: Final = frozenset(
     {
         *("hadoop.home.dir", "hadoop.id.str", "hadoop.log.dir", "hadoop.log.file"),
@@ -31,7 +31,7 @@ _PROCESS_NAMES: Final = frozenset(
         *("yarn.log.file", "yarn.policy.file", "yarn.root.logger"),
     }
 )
-"""The names that Hadoop's start scripts give to the virtual machine."""
+"""System properties set by Hadoop's start scripts."""
 
 
 class Text(NamedTuple):
@@ -45,28 +45,29 @@ class Text(NamedTuple):
 
 
 class VariableError(ValueError):
-    """Raised when a variable cannot be replaced. The message gives the reason."""
+    """Raised for a variable that cannot be expanded. The message gives the reason."""
 
     def __init__(self, message: str, position: Positioned) -> None:
-        """Keep the message, and the position of the value that contains the variable."""
+        """`position` is the position of the value that contains the variable."""
         super().__init__(message)
         self.position = position
 
 
 @dataclass(slots=True)
 class ExpansionBudget:
-    """The number of characters that variables in a file may still expand to, so that a small file
-    cannot exhaust memory.
+    """The number of characters left for expansions, limited so that a small file cannot exhaust
+    memory.
     """
 
     left: int = MAX_BYTES
 
 
 def expand(name: str, properties: Mapping[str, Text], budget: ExpansionBudget, files: str) -> str:
-    """Return the value of a property with its variables replaced. `properties` has all properties
-    by name, as written, and `files` says in messages where they come from.
+    """Return the value of a property with its variables expanded.
 
-    Raises VariableError if a variable is unknown or recursive, or the value becomes too long.
+    `properties` contains all unexpanded properties by name, and `files` describes their source in
+    messages. Raises VariableError if a variable is unknown or recursive, or the value becomes too
+    long.
     """
     values = [properties[name]]
     text = values[0].text
@@ -96,7 +97,7 @@ def expand(name: str, properties: Mapping[str, Text], budget: ExpansionBudget, f
 
 
 def _reachable(text: str, properties: Mapping[str, Text]) -> set[str]:
-    """Return the variables in a text and in their values, up to the bound on substitutions."""
+    """Return the variables in a text and, recursively, in their values, up to the limit."""
     reachable: set[str] = set()
     stack = [text]
     while stack:

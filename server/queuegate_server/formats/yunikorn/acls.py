@@ -1,9 +1,8 @@
-"""The ACLs of queues, with the entries that YuniKorn rejects or silently drops.
+"""Parses queue ACLs, and reports entries that YuniKorn rejects or silently drops.
 
-Two parts of YuniKorn check an ACL. Its validator (`checkACL` in
-`pkg/common/configs/configvalidator.go`) counts fields separated by any white space. Its scheduler
-(`NewACL` in `pkg/common/security/acl.go`) counts single spaces, and refuses to load some ACLs that
-the validator accepts. Both are errors here.
+YuniKorn checks an ACL twice. Its validator (`checkACL` in `pkg/common/configs/configvalidator.go`)
+counts fields separated by any white space. Its scheduler (`NewACL` in `pkg/common/security/acl.go`)
+counts single spaces, and rejects some ACLs that the validator accepts. Both checks apply here.
 """
 
 from typing import Final
@@ -31,27 +30,27 @@ _MAX_LISTS: Final = 2
 
 
 class AclReader:
-    """Parses the ACLs of a partition. Equal texts share one ACL, and equal names one string."""
+    """Parses the ACLs of a partition. Equal texts share one object."""
 
     def __init__(self, names: AclNames, diagnostics: Diagnostics) -> None:
-        """Create a reader that accepts some names and reports the others."""
+        """Create a reader. ACLs may contain the names selected by `names`; others are reported."""
         self.names = names
         self._diagnostics = diagnostics
         self._parsed: dict[str, Acl | str] = {"": EMPTY}
         self._texts: dict[str, str] = {}
 
     def check(self, scalar: ScalarNode | None, queue: str) -> Acl | str:
-        """Return the text if it lists only valid names, otherwise the ACL as `read` does."""
+        """Return the text if it contains only valid names; otherwise parse it like `read`."""
         if scalar is None or not has_only_valid_names(scalar.text, self.names):
             return self.read(scalar, queue)
         text = self._texts.get(scalar.text)
         if text is None:
-            # A copy: a text that outlives the nodes would keep their memory in use.
+            # Copied because a text that outlives the nodes would keep their memory in use.
             text = self._texts[scalar.text] = scalar.text.encode().decode()
         return text
 
     def read(self, scalar: ScalarNode | None, queue: str) -> Acl:
-        """Parse an ACL and report why it is invalid, or which of its entries grant nothing."""
+        """Parse an ACL, and report why it is invalid or which entries grant nothing."""
         if scalar is None:
             return EMPTY
         acl = self._parsed.get(scalar.text)
@@ -69,7 +68,7 @@ class AclReader:
         return acl
 
     def _parse(self, text: str) -> Acl | str:
-        """Return the ACL, or why it is invalid."""
+        """Return the ACL, or an error message."""
         message = _too_many_lists(text)
         try:
             return message or parse(text, self.names)
@@ -89,7 +88,7 @@ class AclReader:
 
 
 def _too_many_lists(text: str) -> str:
-    if len(text.split()) <= _MAX_LISTS:  # `split` knows more separators than YuniKorn
+    if len(text.split()) <= _MAX_LISTS:  # `split` recognizes more separators than YuniKorn
         return ""
     fields = OTHER_WHITE_SPACE.sub(" ", text).split(" ")
     count = len(fields) - fields.count("")
@@ -101,7 +100,7 @@ def _too_many_lists(text: str) -> str:
 
 
 def dropped_entry(kind: str, name: str) -> tuple[str, str]:
-    """Return the message and the remedy for an entry that is not a valid name."""
+    """Return the message and remedy for an invalid entry."""
     message = f"{quoted(name)} is not a {kind} name that an ACL accepts, so it grants nothing"
     accepting = names_for(kind, name)
     suspicion = suspicious_name(kind, name, YUNIKORN)

@@ -1,8 +1,8 @@
-"""Decodes the values of known keys, and reports unknown keys and values of the wrong type.
+"""Decodes the values of known keys, and reports unknown keys and wrong types.
 
-The rules follow go-yaml v3 with known fields (`resolve.go`, and `scalar` in `decode.go`):
-null means absent, null list items are dropped, a text field accepts any scalar as written, and
-fields of type bool, uint64 and float64 have their own grammars.
+The rules follow go-yaml v3 with known fields (`resolve.go`, and `scalar` in `decode.go`): null
+means absent, null list items are dropped, a text field accepts any scalar as written, and bool,
+uint64 and float64 fields have their own grammars.
 """
 
 import math
@@ -37,7 +37,7 @@ _QUOTED_BOOLEANS: Final = {
     **dict.fromkeys(("y", "Y", "yes", "Yes", "YES", "on", "On", "ON"), True),
     **dict.fromkeys(("n", "N", "no", "No", "NO", "off", "Off", "OFF"), False),
 }
-"""Words of YAML 1.1 that are booleans even in quotes."""
+"""YAML 1.1 words that are booleans even in quotes."""
 
 _INTEGER: Final = re.compile(
     r"(?P<sign>[+-]?)(?:0[xX](?P<hex>[0-9a-fA-F]+)|0[bB](?P<binary>[01]+)"
@@ -55,8 +55,8 @@ _NUMBER_WORDS: Final = {
 
 ValueReader = Callable[["Fields", str, Node], Any]
 Readers = Mapping[str, tuple[str, ValueReader]]
-"""For each key, the reader of its value, and the attribute of the model that holds it. The
-attribute is empty if only the type of the value is checked."""
+"""The model attribute and the reader of each key's value. The attribute is empty if only the
+value's type is checked."""
 
 
 class Count(NamedTuple):
@@ -70,18 +70,15 @@ NO_COUNT: Final = Count(0, None)
 
 
 class Fields:
-    """Decodes nodes into values of the model."""
+    """Decodes nodes into model values."""
 
     def __init__(self, diagnostics: Diagnostics) -> None:
         self._diagnostics = diagnostics
         self.queue = ""
-        """The path of the queue for the diagnostics."""
+        """The queue path shown in diagnostics."""
 
     def values(self, mapping: MappingNode | None, readers: Readers, what: str) -> dict[str, Any]:
-        """Return the values of a mapping by attribute.
-
-        `what` names the mapping in the messages about unknown keys.
-        """
+        """Decode a mapping's values by attribute. `what` names the mapping in diagnostics."""
         values = {}
         for key, (position, node) in mapping.entries.items() if mapping else ():
             reader = readers.get(key)
@@ -95,7 +92,6 @@ class Fields:
         return values
 
     def _unknown_key(self, key: ScalarNode, known: Collection[str], what: str) -> None:
-        """Report a key that YuniKorn does not know."""
         lower = key.text.lower()
         if lower in known:
             remedy = f"write {lower}"
@@ -149,7 +145,7 @@ class Fields:
         return [text for text in texts if text is not None]
 
     def text_map(self, key: str, node: Node) -> dict[str, ScalarNode] | None:
-        """Return texts by name, with null as an empty text; None if it is null or invalid."""
+        """Return texts by name, with null as empty text; None if the mapping is null or invalid."""
         mapping = self.mapping(key, node)
         if mapping is None:
             return None
@@ -196,7 +192,7 @@ class Fields:
         if isinstance(node, ScalarNode):
             if node.is_null:
                 return
-            # A document that is only a text may be a key or a token in the wrong place.
+            # Not quoted: an entire document that is one scalar may be a misplaced key or token.
             actual = "text" if key in _WHOLE_DOCUMENTS else quoted(node.text)
             if not node.plain and wanted in _UNQUOTED:
                 actual = f"the quoted text {actual}"
@@ -209,13 +205,13 @@ class Fields:
 
 
 def boolean(node: ScalarNode) -> bool | None:
-    """Return a scalar as a boolean; None if it is not one."""
+    """Parse a boolean; None if it is invalid."""
     value = _BOOLEANS.get(node.text) if node.plain else None
     return _QUOTED_BOOLEANS.get(node.text) if value is None else value
 
 
 def unsigned(node: ScalarNode) -> int | None:
-    """Return a scalar as a number from 0 to 2^64 - 1, rounded down; None if it is not one."""
+    """Parse a number from 0 to 2^64 - 1, rounding down; None if it is invalid."""
     value = _number(node)
     if value is None or not 0 <= value <= MAX_UINT64:
         return None
@@ -223,7 +219,7 @@ def unsigned(node: ScalarNode) -> int | None:
 
 
 def floating(node: ScalarNode) -> float | None:
-    """Return a scalar as a floating-point number; None if it is not one."""
+    """Parse a floating-point number; None if it is invalid."""
     value = _number(node)
     return None if value is None else float(value)
 

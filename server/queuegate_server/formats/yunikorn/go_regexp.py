@@ -1,7 +1,7 @@
-"""Go regular expressions, compiled by RE2.
+"""Compiles Go regular expressions with RE2.
 
-Go's engine is modelled on RE2: both run in linear time and accept the same syntax, with two
-exceptions that are rejected here as in Go.
+Go's engine is modeled on RE2. Both run in linear time and accept the same syntax, except for two
+constructs that are rejected here as in Go.
 """
 
 import re
@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import re2
 
-# Each alternative also matches up to the end of the pattern, so the search takes linear time.
+# Unterminated constructs match to the end of the pattern, so the search takes linear time.
 _PART: Final = re.compile(
     r"""(?s:
       \\Q.*?(?:\\E|\Z)                                           # a literal
@@ -26,10 +26,9 @@ class BadPattern(ValueError):
 
 
 def compile_pattern(pattern: str) -> Any:
-    """Return the compiled pattern, whose `search` matches anywhere in a text.
+    """Compile a pattern, whose `search` matches anywhere in a text.
 
-    Raises:
-        BadPattern: Go does not compile the pattern.
+    Raises BadPattern if Go would reject the pattern.
     """
     for part in _PART.findall(pattern):
         if part == r"\C":

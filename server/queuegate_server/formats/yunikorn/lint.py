@@ -1,4 +1,4 @@
-"""Lint rules for a queues.yaml: content that is valid but probably unintended."""
+"""Lint rules for queues.yaml: valid but probably unintended content."""
 
 import re
 from collections.abc import Callable, Iterable, Iterator
@@ -47,29 +47,29 @@ _SPACE_AFTER_COMMA: Final = re.compile(r", (.+)")
 _SPACE_BEFORE_COMMA: Final = re.compile(r" ,+([^,]+)")
 
 
-class _Above(NamedTuple):
-    """The paths of the nearest ancestors that grant something; empty if none does."""
+class _Grantors(NamedTuple):
+    """The nearest ancestors that grant access to everyone and to somebody; empty if none does."""
 
     everyone: str = ""
     somebody: str = ""
 
 
-_Grants = dict[str, _Above]
-"""The grants of the ancestors, by `submitacl` or `adminacl`."""
+_Grants = dict[str, _Grantors]
+"""The granting ancestors by ACL key."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _ListedAcl:
-    """An ACL of the document."""
+    """An ACL in the document."""
 
     queue: QueueConfig
     key: str
-    """The key: `submitacl` or `adminacl`."""
+    """`submitacl` or `adminacl`."""
     scalar: ScalarNode
     acl: Acl
     """The parsed ACL; empty if the text is invalid."""
     names: AclNames
-    above: _Above
+    above: _Grantors
     lost_blank: bool
     """Whether YAML seems to have dropped the space before a list of groups."""
 
@@ -79,7 +79,7 @@ class _Document(NamedTuple):
     acls: list[_ListedAcl]
 
     def different_acls(self) -> Iterable[_ListedAcl]:
-        """Return the first occurrence of each ACL. Aliases can repeat a long ACL very often."""
+        """Return each distinct ACL once. Aliases can repeat a long ACL many times."""
         first: dict[int, _ListedAcl] = {}
         for listed in self.acls:
             # Equal texts of a partition share one ACL.
@@ -90,11 +90,11 @@ class _Document(NamedTuple):
 def lint_queues(
     data: bytes, file: str, *, acl_names: Callable[[str], AclNames]
 ) -> tuple[Diagnostic, ...]:
-    """Return the warnings about a queues.yaml, sorted; none if it cannot be read as YAML."""
+    """Return sorted warnings about a queues.yaml; none for invalid YAML."""
     root = read_yaml(data, file).root
     if root is None:
         return ()
-    # The loader reports these.
+    # The loader reports errors.
     unwanted = Diagnostics("")
     diagnostics = Diagnostics(file)
     document = None
@@ -121,7 +121,9 @@ def _listed_acls(
 ) -> Iterator[_ListedAcl]:
     for partition in partitions:
         reader = AclReader(acl_names(normalized_name(partition)), unwanted)
-        granted: dict[QueueConfig | None, _Grants] = {None: {_SUBMIT: _Above(), _ADMIN: _Above()}}
+        granted: dict[QueueConfig | None, _Grants] = {
+            None: {_SUBMIT: _Grantors(), _ADMIN: _Grantors()}
+        }
         for queue in partition.queues:
             above = granted[queue.parent]
             own = above
@@ -135,7 +137,7 @@ def _listed_acls(
                     # A user who may administer a queue may also submit to it.
                     for granted_key in (_SUBMIT, key):
                         everyone = queue.path if acl.allows_all else own[granted_key].everyone
-                        own = {**own, granted_key: _Above(everyone, queue.path)}
+                        own = {**own, granted_key: _Grantors(everyone, queue.path)}
             granted[queue] = own
 
 
@@ -162,14 +164,14 @@ def _blank_at_comma(listed: _ListedAcl) -> _Advice:
 
 
 def _wildcard_in_list(listed: _ListedAcl) -> _Advice:
-    """Report a `*` among other names, which makes it an invalid name."""
+    """Report a `*` among other names, where it is an invalid name."""
     for kind, names in (("user", listed.acl.dropped_users), ("group", listed.acl.dropped_groups)):
         if WILDCARD in names:
             yield dropped_entry(kind, WILDCARD)
 
 
 def _wildcard_with_names(listed: _ListedAcl) -> _Advice:
-    """Report names next to a `*`, which makes them meaningless."""
+    """Report names beside a `*`, where they have no effect."""
     text = listed.scalar.text
     if (
         listed.acl.allows_all
@@ -192,7 +194,7 @@ def _any_group(listed: _ListedAcl) -> _Advice:
 
 
 def _nobody(listed: _ListedAcl) -> _Advice:
-    """Report a list that grants nobody access because none of its entries is a valid name."""
+    """Report an ACL that grants no access because all its entries are invalid."""
     acl = listed.acl
     if acl.is_empty and (acl.dropped_users or acl.dropped_groups):
         yield (
@@ -202,7 +204,7 @@ def _nobody(listed: _ListedAcl) -> _Advice:
 
 
 def _pointless(listed: _ListedAcl) -> _Advice:
-    """Report a list of names below a queue that already lets everyone in."""
+    """Report an ACL with names below a queue that already lets everyone in."""
     above = listed.above.everyone
     if above and not listed.acl.is_empty and not listed.acl.allows_all:
         does = "submit" if listed.key == _SUBMIT else "administer"
@@ -213,7 +215,7 @@ def _pointless(listed: _ListedAcl) -> _Advice:
 
 
 def _not_closed(listed: _ListedAcl) -> _Advice:
-    """Report a single space, meant to close a queue, below a queue with grants."""
+    """Report a single space intended to close a queue below one with grants."""
     above = listed.above.somebody
     if above and listed.scalar.text == " ":
         yield (
@@ -224,10 +226,9 @@ def _not_closed(listed: _ListedAcl) -> _Advice:
 
 @lru_cache
 def _names_to_report(acl: Acl, names: AclNames) -> tuple[tuple[str, str], ...]:
-    """Return messages with their remedies about the names that an ACL lists.
+    """Return messages and remedies about the names in an ACL. `names` selects the allowed ones.
 
-    The result is cached because aliases can repeat a long ACL very often, and equal texts of a
-    partition share one ACL. `names` selects the names that it may list.
+    Cached because aliases can repeat a long ACL many times. Equal texts share one ACL.
     """
     messages = [*_dropped_by_yunikorn(acl, names)] if names is not AclNames.YUNIKORN else []
     if not acl.allows_all:
@@ -238,7 +239,7 @@ def _names_to_report(acl: Acl, names: AclNames) -> tuple[tuple[str, str], ...]:
 
 
 def _dropped_by_yunikorn(acl: Acl, names: AclNames) -> _Advice:
-    """Yield messages about names that apply here but not in YuniKorn."""
+    """Report names accepted here but dropped by YuniKorn."""
     users, groups = accepted_names(acl, AclNames.YUNIKORN)
     if dropped := (acl.users - users) | (acl.groups - groups):
         message = f"YuniKorn drops {quoted_names(dropped, _MAX_SHOWN)} from this ACL:"
@@ -248,11 +249,11 @@ def _dropped_by_yunikorn(acl: Acl, names: AclNames) -> _Advice:
 
 
 def _unlikely_names(acl: Acl, names: AclNames) -> _Advice:
-    """Yield messages about accepted names that nobody is likely to have."""
+    """Report allowed but implausible names."""
     for kind, listed in (("user", acl.users), ("group", acl.groups)):
         for name in sorted(listed):
             suspicion = suspicious_name(kind, name, YUNIKORN)
-            # Where an ACL may list names that YuniKorn cannot, user names follow other rules.
+            # Names beyond YuniKorn's rules may follow other conventions.
             if suspicion and not (suspicion.may_exist and names is not AclNames.YUNIKORN):
                 yield suspicion.message, suspicion.remedy
 
@@ -281,7 +282,7 @@ def _group_as_user(document: _Document, diagnostics: Diagnostics) -> None:
 
 
 def _spelled_in_two_cases(document: _Document, diagnostics: Diagnostics) -> None:
-    """Report names that differ only in case and are thus different."""
+    """Report names that differ only in case."""
     for kind in ("user", "group"):
         positions: dict[str, dict[str, Positioned]] = {}
         in_acls = (
@@ -303,7 +304,7 @@ def _spelled_in_two_cases(document: _Document, diagnostics: Diagnostics) -> None
 
 
 def _names_outside_acls(document: _Document, kind: str) -> Iterator[tuple[str, Positioned]]:
-    """Yield the users or groups of limits and filters, except regular expressions."""
+    """Yield users or groups in limits and filters, except regular expressions."""
     for holder in _holders(document):
         for scalar in (holder.users if kind == "user" else holder.groups) or ():
             if scalar.text != WILDCARD and IS_NAME[kind](scalar.text):
@@ -322,7 +323,7 @@ def _holders(document: _Document) -> Iterable[Limit | Filter]:
 
 
 def _recovery_queue(document: _Document, diagnostics: Diagnostics) -> None:
-    """Report a queue with the name of YuniKorn's own recovery queue."""
+    """Report a queue with the name of YuniKorn's recovery queue."""
     for partition in document.partitions:
         for queue in partition.queues:
             if queue.path == RECOVERY_QUEUE:

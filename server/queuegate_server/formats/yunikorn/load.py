@@ -1,12 +1,12 @@
 """Loads partitions from a queues.yaml, and reports all errors at once.
 
-The rules for partitions and queues follow `Validate`, `checkQueuesStructure`, `checkQueues`
-and `checkQueueMaxApplications` in YuniKorn's `pkg/common/configs/configvalidator.go`. One more
-comes from the scheduler (`initialPartitionFromConfig`), which refuses a top queue spelled `ROOT`
-although the validator accepts it.
+The rules for partitions and queues follow `Validate`, `checkQueuesStructure`, `checkQueues` and
+`checkQueueMaxApplications` in YuniKorn's `pkg/common/configs/configvalidator.go`. A root queue
+spelled `ROOT`, which the validator accepts, is rejected as by the scheduler
+(`initialPartitionFromConfig`).
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from functools import partial
 from typing import Final
 
@@ -17,6 +17,7 @@ from queuegate.policy.tree import Partition, PartitionBuilder
 from queuegate_server.formats.diagnostics import (
     Diagnostic,
     Diagnostics,
+    Severity,
     has_errors,
     quoted,
     sort_diagnostics,
@@ -33,6 +34,7 @@ RESOLVER_TYPES: Final = frozenset({"", "none", "os", "test", "ldap"})
 
 NO_PARTITION: Final = "the document defines no partition: every request will fail with NOT_FOUND"
 _GRAMMARS: Final = {names: partial(parse, names=names) for names in AclNames}
+_MAX_SHOWN_NAMES: Final = 5
 _NODE_SORT_POLICIES: Final = ("binpacking", "fair")
 
 
@@ -43,10 +45,10 @@ def load_queues(
     acl_names: Callable[[str], AclNames],
     resolver_types: frozenset[str] = RESOLVER_TYPES,
 ) -> tuple[Mapping[str, Partition], tuple[Diagnostic, ...]]:
-    """Return the partitions by name, and all diagnostics; no partitions after an error.
+    """Return the partitions by name and all diagnostics; no partitions after an error.
 
-    `acl_names` selects the names that ACLs may list, by partition name; `resolver_types` are
-    accepted in addition to YuniKorn's.
+    `acl_names` returns the names allowed in the ACLs of a partition. `resolver_types` are allowed
+    in addition to YuniKorn's.
     """
     document = read_yaml(data, file)
     partitions: list[PartitionConfig] = []
@@ -82,6 +84,24 @@ def load_queues(
     if has_errors(diagnostics_of_file):
         built = {}
     return built, tuple(sort_diagnostics(diagnostics_of_file))
+
+
+def other_key(file: str, key: str) -> Diagnostic:
+    """Return a warning that YuniKorn reads a different key of its ConfigMap."""
+    message = "service.policyGroup of the ConfigMap makes YuniKorn read"
+    message += f" {quoted(key)} instead of this"
+    return Diagnostic(file, 0, 0, Severity.WARNING, message, "serve that key, or correct the group")
+
+
+def unasked_partitions(file: str, partitions: Collection[str]) -> Iterator[Diagnostic]:
+    """Yield a warning if no partition is `default`, the only one that shims query."""
+    if not partitions or DEFAULT_PARTITION in partitions:
+        return
+    names = ", ".join(quoted(name) for name in sorted(partitions)[:_MAX_SHOWN_NAMES])
+    message = f"no partition is named {quoted(DEFAULT_PARTITION)}, only {names}: YuniKorn's shim"
+    message += " for Kubernetes knows only that one, and requests that name no partition use it"
+    remedy = f"rename the partition to {DEFAULT_PARTITION}, unless callers name it"
+    yield Diagnostic(file, 0, 0, Severity.WARNING, message, remedy)
 
 
 def normalized_name(partition: PartitionConfig) -> str:
@@ -146,7 +166,7 @@ def _check_node_sort_policy(partition: PartitionConfig, diagnostics: Diagnostics
 
 
 def _check_queues(partition: PartitionConfig, diagnostics: Diagnostics) -> None:
-    """Check the tree of a partition's queues, but not their contents."""
+    """Check the structure of a partition's queue tree."""
     stated = partition.position.get("queues")
     if stated is None or (isinstance(stated, ScalarNode) and stated.is_null):
         message = f"partition {quoted(normalized_name(partition))} has no queues"

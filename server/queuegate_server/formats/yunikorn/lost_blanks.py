@@ -1,4 +1,4 @@
-"""Detects the space before a list of groups that YAML drops from unquoted text."""
+"""Detects a space before a list of groups that YAML drops from unquoted text."""
 
 import re
 from typing import Final, NamedTuple
@@ -10,7 +10,7 @@ _GAP: Final = re.compile(
     r"""[ \t]*+:
         (?P<gap>(?:\s++(?:[!&]\S*+            # a tag or an anchor
                          |\#[^\n]*+           # a comment
-                         |[|>][-+]?(?=\s)     # a block that finds its indentation itself
+                         |[|>][-+]?(?=\s)     # a block with automatic indentation
                        ))*+\s*+)
         (?P<first>[^\s|>])""",
     re.VERBOSE,
@@ -32,22 +32,21 @@ class _Gap(NamedTuple):
     first: str
     """The first character of the value."""
     column: int
-    """The column of that character if it is on the line of the key, otherwise 0."""
+    """The column of that character if it is on the key's line, otherwise 0."""
 
     @property
     def is_wide(self) -> bool:
-        """True for more than one space, all on one line."""
+        """Whether there are consecutive spaces on the key's line."""
         return self.column > 0 and any(len(run) > 1 for run in self.spaces)
 
 
 def has_lost_blank(
     lines: list[str], mapping: MappingNode | None, key: str, scalar: ScalarNode
 ) -> bool:
-    """Return whether the spaces before a list can only mean a list of groups.
+    """Return whether the space before a value was probably intended to start a list of groups.
 
-    One space belongs to the colon. Spaces that align the values of several keys do not count.
-    Neither does the indentation of a value on its own line, unless it is odd in a document indented
-    by twos.
+    One space belongs to the colon. Spaces that align the values of several keys are ignored, as is
+    the indentation of a value on its own line unless it is odd in a document indented by twos.
     """
     if mapping is None or not scalar.text or " " in scalar.text:
         return False
@@ -65,7 +64,7 @@ def has_lost_blank(
 
 
 def _gap(source: list[str], key: ScalarNode) -> _Gap | None:
-    """Return the text that follows a key; None if it is hard to find."""
+    """Return the gap after a key; None if it cannot be determined."""
     start = key.column - 1 + len(key.text) + (0 if key.plain else len("''"))
     lines = source[key.line - 1 : key.line - 1 + _MAX_LINES]
     lines[:1] = [line[start : start + _MAX_LINE_LENGTH] for line in lines[:1]]

@@ -1,7 +1,7 @@
-"""The model of a queues.yaml, and its decoding from YAML nodes.
+"""Decodes YAML nodes into the model of a queues.yaml.
 
-The model holds the parts that have rules, with their nodes where a diagnostic may refer to them. A
-value of the wrong type is reported when decoded, and then treated as absent.
+The model contains the validated fields, with their nodes where diagnostics refer to them. A value
+of the wrong type is reported and then treated as absent.
 
 Keys are the lower-case field names of YuniKorn's `pkg/common/configs/config.go`. A missing root
 queue is added as in `checkQueuesStructure` of `configvalidator.go`.
@@ -17,24 +17,24 @@ from queuegate_server.formats.yaml_nodes import MappingNode, Node, ScalarNode, S
 from queuegate_server.formats.yunikorn.fields import NO_COUNT, Count, Fields, Readers, ValueReader
 
 Quantities = dict[str, ScalarNode]
-"""The texts of amounts, by resource name."""
+"""Unparsed amounts by resource name."""
 
 IS_NAME: Final = {"user": is_user_name, "group": is_group_name}
-"""The rules for names in limits and filters."""
+"""Validators of names in limits and filters."""
 _NAMELESS: Final = "?"
 _MAX_PATH_PART: Final = 100
-"""The maximum length of a name in a path. Valid queue names are shorter; the limit saves memory for
-invalid ones, since each queue below repeats the path."""
+"""The maximum length of a queue name in a path. Valid names are shorter; the limit saves memory for
+invalid ones, which are repeated in the paths of all queues below."""
 
 
 class Name(NamedTuple):
-    """The name of a part."""
+    """The name of a partition, queue or rule."""
 
     text: str
     position: Node | None
-    """The part itself if it has no name; None for a root missing from the document."""
+    """The node of the name, or of its unnamed owner; None for an implicit root queue."""
     is_known: bool = True
-    """False if the name is not a text. That is reported and must not cause a second error."""
+    """False if the name is not text, which has already been reported."""
 
 
 def _name(mapping: MappingNode) -> Name:
@@ -45,7 +45,7 @@ def _name(mapping: MappingNode) -> Name:
 
 
 def _section(model: Callable[..., object], what: str, readers: Readers) -> ValueReader:
-    """Return a function that reads a mapping as an instance of a model; None if null or invalid."""
+    """Return a reader that decodes a mapping into a model, or None if it is null or invalid."""
 
     def read(fields: Fields, key: str, node: Node) -> object:
         mapping = fields.mapping(key, node)
@@ -55,7 +55,7 @@ def _section(model: Callable[..., object], what: str, readers: Readers) -> Value
 
 
 def _value_of(what: str, readers: Readers) -> ValueReader:
-    """Return a function that reads the only value needed from a mapping, called `value`."""
+    """Return a reader of the only value used from a mapping, whose attribute is `value`."""
 
     def read(fields: Fields, key: str, node: Node) -> Any:
         return fields.values(fields.mapping(key, node), readers, what).get("value")
@@ -64,12 +64,12 @@ def _value_of(what: str, readers: Readers) -> ValueReader:
 
 
 def _read_later(_fields: Fields, _key: str, _node: Node) -> None:
-    """Read nothing: the value belongs to another object."""
+    """Read nothing: the caller decodes the value."""
 
 
 @dataclass(slots=True, eq=False)
 class Limit:
-    """A limit on what some users and groups may use."""
+    """A limit on the usage of some users and groups."""
 
     position: MappingNode
     description: str = ""
@@ -100,7 +100,7 @@ def _limits(fields: Fields, key: str, node: Node) -> list[Limit]:
 
 @dataclass(slots=True, eq=False)
 class Resources:
-    """The guaranteed and the maximum resources of a queue."""
+    """The guaranteed and maximum resources of a queue."""
 
     position: Node
     guaranteed: Quantities | None = None
@@ -116,23 +116,23 @@ _resources = _section(
 
 @dataclass(slots=True, eq=False)
 class QueueConfig:
-    """A queue. A root missing from the document has no position."""
+    """A queue. An implicit root has no position."""
 
     path: str
-    """The full path in lower case, below `root` even if the document omits the root."""
+    """The full path in lower case, including an implicit root."""
     parent: "QueueConfig | None"
-    """Only children refer to parents, so that no cycle keeps a document in memory."""
+    """Parents do not refer to children, so no cycle keeps a document in memory."""
     position: MappingNode | None
     name: Name
     submit_acl: ScalarNode | None = None
     admin_acl: ScalarNode | None = None
     is_parent: bool = False
-    """True for a queue marked as a parent. Other queues may have children as well."""
+    """Whether the queue is marked as a parent. Unmarked queues may also have children."""
     resources: Resources | None = None
     max_applications: Count = NO_COUNT
     limits: list[Limit] = field(default_factory=list)
     template_resources: Resources | None = None
-    """The resources that a parent gives to its dynamic children."""
+    """The resources of a parent's dynamic children."""
     has_children: bool = False
 
 
@@ -161,7 +161,7 @@ _QUEUE: Final[Readers] = {
 
 
 def _queue_tree(fields: Fields, key: str, node: Node) -> list[QueueConfig]:
-    """Return all queues of a partition, the root first and each after its parent."""
+    """Return all queues in a partition, each after its parent."""
     items = fields.items(key, node)
     if items is None:
         return []
@@ -201,7 +201,7 @@ def _queue(fields: Fields, parent: QueueConfig | None, mapping: MappingNode) -> 
 
 @dataclass(slots=True, eq=False)
 class Filter:
-    """The users and groups that a placement rule applies to."""
+    """The users and groups to which a placement rule applies."""
 
     position: Node
     kind: ScalarNode | None = None
@@ -211,7 +211,7 @@ class Filter:
 
 @dataclass(slots=True, eq=False)
 class PlacementRule:
-    """A placement rule; `parent` places the parent of its queue."""
+    """A placement rule. `parent` places the parent queue."""
 
     position: MappingNode
     name: Name
@@ -238,7 +238,7 @@ _RULE: Final[Readers] = {
 
 
 def _rules(fields: Fields, key: str, node: Node) -> list[PlacementRule]:
-    """Return the placement rules of a partition, with their parents."""
+    """Return the placement rules in a partition, with their parents."""
     rules = []
     for mapping in fields.mappings(key, node):
         rule, parent = _rule(fields, mapping)
@@ -250,7 +250,7 @@ def _rules(fields: Fields, key: str, node: Node) -> list[PlacementRule]:
 
 
 def _rule(fields: Fields, mapping: MappingNode) -> tuple[PlacementRule, MappingNode | None]:
-    """Return a rule, and its parent, which is yet to be decoded."""
+    """Return a rule, and the undecoded mapping of its parent."""
     values = fields.values(mapping, _RULE, "a placement rule")
     parent = mapping.get("parent")
     return (
@@ -270,12 +270,12 @@ class NodeSortPolicy:
 
 @dataclass(slots=True, eq=False)
 class PartitionConfig:
-    """A partition of the document."""
+    """A partition in the document."""
 
     position: MappingNode
     name: Name
     queues: list[QueueConfig] = field(default_factory=list)
-    """All queues, the root first and each after its parent; empty if there is no list."""
+    """All queues, each after its parent; empty if there is no list."""
     rules: list[PlacementRule] = field(default_factory=list)
     limits: list[Limit] = field(default_factory=list)
     node_sort_policy: NodeSortPolicy | None = None
@@ -329,26 +329,26 @@ SETTINGS_KEYS: Final = frozenset(
         *("unix_socket_mode", "worker_timeout", "workers"),
     }
 )
-"""The keys of the server's own settings, except `partitions`, which is a list in policies."""
+"""The top-level keys of the server's settings, except `partitions`, a list in policies."""
 
 
 _OTHER_DOCUMENTS: Final = {
     "tests of a policy": ("tests", "test FILE"),
     "claims about a policy": ("claims", "prove POLICY CLAIMS"),
 }
-"""Documents for commands: the key that identifies each, and the command that reads it."""
+"""Documents other than policies: an identifying key, and the command that reads the document."""
 _NOT_OF_POLICIES: Final = SETTINGS_KEYS | {key for key, _ in _OTHER_DOCUMENTS.values()}
 
 
 def _key_of_settings(root: Node) -> ScalarNode | None:
-    """Return the first key of a document that holds settings, tests or claims, not a policy."""
+    """Return the first key that identifies settings, tests or claims; None for a policy."""
     if not isinstance(root, MappingNode) or isinstance(root.get("partitions"), SequenceNode):
         return None
     return next((key for key, _ in root.entries.values() if key.text in _NOT_OF_POLICIES), None)
 
 
 def decode(root: Node | None, diagnostics: Diagnostics) -> list[PartitionConfig]:
-    """Return the partitions of a document, without their invalid parts."""
+    """Decode the partitions in a document, without invalid values."""
     if root is None:
         return []
     if (key := _key_of_settings(root)) is not None:

@@ -1,9 +1,8 @@
-"""Checks placement rules: their names and filters, and the fixed queues that must exist.
+"""Checks placement rules: their names and filters, and that fixed queues exist.
 
-The checks follow `checkPlacementRules`, `checkPlacementFilter`, `getLongestStaticPath`
-and `checkQueueHierarchyForPlacement` in YuniKorn's `pkg/common/configs/configvalidator.go`.
-Where YuniKorn's releases differ about which queue is a parent, a rule is valid here if any of them
-accepts it.
+The checks follow `checkPlacementRules`, `checkPlacementFilter`, `getLongestStaticPath` and
+`checkQueueHierarchyForPlacement` in YuniKorn's `pkg/common/configs/configvalidator.go`. YuniKorn's
+releases differ in which queues are parents; a rule is valid here if any release accepts it.
 """
 
 import re
@@ -36,7 +35,7 @@ _FIXED: Final = "fixed"
 
 
 def check_placement(partition: PartitionConfig, diagnostics: Diagnostics) -> None:
-    """Check all placement rules of a partition."""
+    """Check all placement rules in a partition."""
     tree = _Tree(partition.queues) if partition.rules and partition.queues else None
     for rule in partition.rules:
         chain = list(rule_chain(rule))
@@ -80,7 +79,7 @@ def _check_filter(rule_filter: Filter, diagnostics: Diagnostics) -> None:
 
 
 def _check_pattern(kind: str, entry: ScalarNode, diagnostics: Diagnostics) -> None:
-    """Check an entry that is not a name."""
+    """Check a filter entry that is not a name."""
     message = f"{quoted(entry.text)} is neither a {kind} name nor a regular expression"
     remedy = "correct it; regular expressions use Go's syntax (RE2)"
     if not _REGEXP_CHARACTER.search(entry.text):
@@ -107,9 +106,9 @@ class _Tree:
         self._folded = {(queue.parent, queue.name.text.lower()) for queue in queues}
 
     def obstacle(self, levels: list[str], *, create: bool, dynamic: bool) -> tuple[str, str] | None:
-        """Return why no application can be placed into a queue, and the remedy.
+        """Return why applications cannot be placed in a queue, and the remedy; None if they can.
 
-        `dynamic` means that further levels below the queue depend on the application.
+        `dynamic` means that the application determines further levels of the path.
         """
         queue = self._root
         for level in levels[1:]:
@@ -133,7 +132,7 @@ _MISSING: Final = ("which does not exist and which it may not create", "add it o
 def _check_fixed_queue(
     rule: PlacementRule, chain: list[PlacementRule], tree: _Tree, diagnostics: Diagnostics
 ) -> None:
-    """Check the part of a rule's queue that does not depend on the application."""
+    """Check the static part of a rule's queue path."""
     path = ""
     dynamic = False
     for link in reversed(chain):

@@ -1,4 +1,4 @@
-"""Quotas: resource amounts, queue resources, and the limits of users and groups.
+"""Validates quotas: queue resources, and the limits of users and groups.
 
 Amounts are parsed and compared as in YuniKorn's `pkg/common/resources/quantity.go` and
 `resources.go`; an unset amount is unlimited. The rules follow `checkQueueResource`,
@@ -38,7 +38,7 @@ _MILLI: Final = "m"
 
 
 def amount(resource: str, text: str) -> int | None:
-    """Return a text as an amount of a resource; None if it is invalid."""
+    """Parse an amount of a resource; None if it is invalid."""
     match = _QUANTITY.fullmatch(text.strip(WHITE_SPACE))
     if match is None:
         return None
@@ -52,7 +52,7 @@ def amount(resource: str, text: str) -> int | None:
 
 
 def amounts(quantities: Quantities | None, diagnostics: Diagnostics, queue: str) -> Amounts:
-    """Return the valid amounts, and report the others."""
+    """Parse amounts, and report invalid ones."""
     valid = {}
     for resource, scalar in (quantities or {}).items():
         value = amount(resource, scalar.text)
@@ -68,7 +68,7 @@ def amounts(quantities: Quantities | None, diagnostics: Diagnostics, queue: str)
 
 
 def excess(limit: Amounts, wanted: Amounts) -> str:
-    """Return the requested amounts that exceed the limit, as text; empty if none does."""
+    """Describe the amounts in `wanted` that exceed the limit; empty if none does."""
     return ", ".join(
         f"{resource} {value}{unit} > {limit[resource]}{unit}"
         for resource, value in wanted.items()
@@ -78,7 +78,7 @@ def excess(limit: Amounts, wanted: Amounts) -> str:
 
 
 def smaller(one: Amounts, other: Amounts) -> Amounts:
-    """Return the amounts in either argument, and the smaller amount of resources in both."""
+    """Return the smaller amount of each resource. An amount in only one argument is kept."""
     if not one or not other:
         return one or other
     result = one | other
@@ -88,12 +88,12 @@ def smaller(one: Amounts, other: Amounts) -> Amounts:
 
 
 def is_zero(quantities: Amounts) -> bool:
-    """Return whether no amount is above 0."""
+    """Return whether all amounts are 0."""
     return not any(quantities.values())
 
 
 def check_resources(partition: PartitionConfig, diagnostics: Diagnostics) -> None:
-    """Check the resources of all queues of a partition."""
+    """Check the resources of all queues in a partition."""
     guaranteed: dict[QueueConfig, Amounts] = {}
     maximum: dict[QueueConfig | None, Amounts] = {}
     for queue in partition.queues:
@@ -126,7 +126,7 @@ def _check_sums(
     maximum: dict[QueueConfig | None, Amounts],
     diagnostics: Diagnostics,
 ) -> None:
-    """Compare the sum of the children's guarantees with the parent's resources."""
+    """Check that the children's guarantees do not exceed their parent's resources."""
     sums: dict[QueueConfig, Amounts] = {}
     for queue in reversed(queues):
         total = sums.pop(queue, {})
@@ -146,7 +146,7 @@ def _check_sums(
 
 
 class _Allowance(NamedTuple):
-    """The usage that a name is allowed by the limits of all queues from here up to the root."""
+    """The usage allowed for a name by the limits of a queue and its ancestors."""
 
     resources: Amounts
     applications: int
@@ -154,18 +154,18 @@ class _Allowance(NamedTuple):
 
 
 _LimitScope = ChainMap[tuple[str, str], _Allowance]
-"""The limits by name and `user` or `group`: first the queue's, then those of its ancestors.
+"""Limits by kind (`user` or `group`) and name: first the queue's, then its ancestors'.
 
-Limits of ancestors are not copied because a queue with thousands of limited names may have
-thousands of queues below it.
+Ancestors' limits are not copied because a queue with thousands of limits may have thousands of
+queues below it.
 """
 
 
 def check_limits(partition: PartitionConfig, diagnostics: Diagnostics) -> None:
-    """Check all limits of a partition. Its own limits count as limits of its root.
+    """Check all limits in a partition. The partition's own limits apply to its root.
 
-    A limit must not exceed the limits of the same user or group in the queues above. A name without
-    a limit above is compared with `*` there.
+    A limit must not exceed those of the same user or group in the queues above. A name without a
+    limit above is compared with `*` there.
     """
     if not partition.queues:
         return
@@ -187,7 +187,7 @@ def check_limits(partition: PartitionConfig, diagnostics: Diagnostics) -> None:
 
 
 def _content(limits: list[Limit]) -> list[object]:
-    """Return the contents of limits for comparison. A missing list is not an empty one."""
+    """Return limits in comparable form. A missing list differs from an empty one."""
     return [
         (
             limit.description,
@@ -211,10 +211,10 @@ class _QueueLimits:
     diagnostics: Diagnostics
 
     def check(self) -> _LimitScope:
-        """Check the limits, and return them in front of those above."""
+        """Check the limits, and return the scope for the queues below."""
         queue, maximum = self.queue, Amounts()
         if queue.name.text != ROOT and queue.resources:
-            # Errors in the queue's own resources are reported elsewhere.
+            # `check_resources` reports errors in these amounts.
             maximum = amounts(queue.resources.maximum, Diagnostics(""), queue.path)
         scope = self.above.new_child()
         limited: dict[str, dict[str, ScalarNode]] = {"user": {}, "group": {}}
@@ -254,7 +254,7 @@ class _QueueLimits:
             self._error(name, message, f'put the limit of the {kind} "*" last')
 
     def _check_amounts(self, limit: Limit, maximum: Amounts) -> Amounts:
-        """Check the amounts that a limit allows, and return the valid amounts of resources."""
+        """Check a limit's amounts, and return its valid resource amounts."""
         name = quoted(limit.description)
         applications, position = limit.max_applications
         errors_before = self.diagnostics.error_count
@@ -275,7 +275,7 @@ class _QueueLimits:
         return resources
 
     def _compare(self, kind: str, name: ScalarNode, allowed: _Allowance) -> _Allowance:
-        """Report amounts that exceed limits above, and return the limit for the queues below."""
+        """Report amounts that exceed the ancestors' limits, and return the combined limit."""
         same = self.above.get((kind, name.text))
         bound = same or self.above.get((kind, WILDCARD))
         if bound is None:
