@@ -1,6 +1,6 @@
-"""Building blocks of configuration models: strict sections, durations and sizes.
+"""Building blocks for configuration models: strict sections, durations and sizes.
 
-Durations and sizes are written as people write them: `30s`, `250ms`, `1h30m`, `4MiB`.
+Durations and sizes have units: `30s`, `250ms`, `1h30m`, `4MiB`.
 """
 
 import math
@@ -36,7 +36,7 @@ _SIZE: Final = re.compile(rf"({_NUMBER})(B|kB|MB|GB|KiB|MiB|GiB)?")
 
 
 def check_with(parse: Callable[[str], object]) -> AfterValidator:
-    """Return a validator for texts that a function parses. The function raises ValueError."""
+    """Return a validator that calls `parse`, which raises ValueError for invalid text."""
 
     def check(text: str) -> str:
         parse(text)
@@ -84,13 +84,13 @@ def check_not_empty(content: bytes) -> None:
 
 
 class Section(BaseModel):
-    """A section of the settings: frozen, and unknown keys are rejected."""
+    """A frozen section of the settings that rejects unknown keys."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
 def distinct(what: str) -> AfterValidator:
-    """Return a validator that raises ValueError for a list with the same item twice."""
+    """Return a validator that rejects repeated items with ValueError."""
 
     def check(items: tuple[Hashable, ...]) -> tuple[Hashable, ...]:
         for position, item in enumerate(items):
@@ -102,12 +102,9 @@ def distinct(what: str) -> AfterValidator:
 
 
 def seconds(value: object) -> float:
-    """Return the seconds of a duration: text with units, or a plain number of seconds.
+    """Parse a duration: text with units, or a number of seconds.
 
-    The result is never negative and always finite.
-
-    Raises:
-        PydanticCustomError: The value is not a duration.
+    Returns finite, non-negative seconds. Raises PydanticCustomError for any other value.
     """
     if isinstance(value, str) and _DURATION.fullmatch(value):
         return sum(
@@ -124,10 +121,9 @@ def seconds(value: object) -> float:
 
 
 def size(value: object) -> int:
-    """Return the bytes of a size: text with a unit, or a plain number of bytes.
+    """Parse a size: text with a unit, or a number of bytes.
 
-    Raises:
-        PydanticCustomError: The value is not a size, or not a whole number of bytes.
+    Raises PydanticCustomError for any other value, or for a fraction of a byte.
     """
     number: float | None
     if isinstance(value, str) and (match := _SIZE.fullmatch(value)):
@@ -144,7 +140,7 @@ def size(value: object) -> int:
 
 
 def written_duration(value: float) -> str:
-    """Write seconds with the largest unit that leaves a whole number: 0.05 -> `50ms`."""
+    """Format seconds in the largest unit that gives a whole number: 0.05 -> `50ms`."""
     milliseconds = round(value * 1000)
     for unit in reversed(_SECONDS):
         count, rest = divmod(milliseconds, round(_SECONDS[unit] * 1000))
@@ -154,7 +150,7 @@ def written_duration(value: float) -> str:
 
 
 def written_size(value: float) -> str:
-    """Write bytes with the largest binary unit that leaves a whole number: 4096 -> `4KiB`."""
+    """Format bytes in the largest binary unit that gives a whole number: 4096 -> `4KiB`."""
     for unit in ("GiB", "MiB", "KiB"):
         count, rest = divmod(round(value), _BYTES[unit])
         if count and not rest:
@@ -173,7 +169,7 @@ def _plain_number(value: object) -> float | None:
 
 
 Duration = Annotated[float, BeforeValidator(seconds)]
-"""Seconds, as a field of a model. The field sets its own bounds."""
+"""A model field in seconds. The field defines its own bounds."""
 
 Size = Annotated[int, BeforeValidator(size)]
-"""Bytes, as a field of a model. The field sets its own bounds."""
+"""A model field in bytes. The field defines its own bounds."""

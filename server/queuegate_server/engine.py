@@ -1,7 +1,7 @@
-"""Decides queries on the served policy: the one core behind all services.
+"""Evaluates queries against the served policy, for all services.
 
-A caller takes the snapshot once, when a call begins, and validates its queries against it, so each
-call sees one policy revision however long it takes.
+A caller takes the snapshot once, at the start of a call, and validates its queries against it, so
+each call sees one policy revision however long it takes.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -25,14 +25,14 @@ _MAX_NAMED_PARTITIONS: Final = 10
 
 
 class NotReady(Exception):
-    """No policy has been loaded yet."""
+    """Raised before the first policy is loaded."""
 
     def __init__(self) -> None:
         super().__init__("no policy has been loaded yet")
 
 
 class UnknownPartition(Exception):
-    """The policy has no partition of that name."""
+    """Raised for a partition that is not in the policy."""
 
     def __init__(self, name: str, known: Collection[str]) -> None:
         names = ", ".join(sorted(known)[:_MAX_NAMED_PARTITIONS]) or "none"
@@ -41,46 +41,48 @@ class UnknownPartition(Exception):
 
 
 class GroupsUnavailable(Exception):
-    """The decision depends on groups, and the resolver is unavailable."""
+    """Raised when a decision depends on groups and the resolver is unavailable."""
 
     message: ClassVar = "groups are needed and resolver {!r} is unavailable; see the server's log"
 
     def __init__(self, resolver: str, retry_after: float) -> None:
-        """`retry_after`: in seconds. The reason may name hosts or accounts: it is only logged."""
+        """`retry_after` is in seconds. The reason is only logged because it may name hosts or
+        accounts.
+        """
         super().__init__(self.message.format(resolver))
         self.resolver = resolver
         self.retry_after = retry_after
 
 
 class TooManyLookups(GroupsUnavailable):
-    """The resolver already has too many lookups to do."""
+    """Raised when the resolver has too many pending lookups."""
 
     message = "groups are needed and resolver {!r} has too many lookups"
 
 
 @dataclass(frozen=True, slots=True)
 class ServedPartition:
-    """A served partition: its queues and the resolver of its users' groups."""
+    """A served partition and its users' group resolver."""
 
     partition: Partition
     groups: GroupResolver
     trust_provided_groups: bool
     spark_defaults: Mapping[str, str] = field(default_factory=dict)
-    """Properties of the partition's Spark applications; those of a query override them."""
+    """Default properties of the partition's Spark applications; a query overrides them."""
 
 
 @dataclass(frozen=True, slots=True, weakref_slot=True)
 class Snapshot:
-    """Everything that decisions depend on, swapped as a whole. Compare snapshots by identity."""
+    """All inputs of decisions, swapped atomically. Compare snapshots by identity."""
 
     policy: Policy
     served: Mapping[str, ServedPartition]
     loaded_at: float
-    """When the policy was loaded, in wall-clock seconds."""
+    """The load time of the policy, in wall-clock seconds."""
     warnings: tuple[Diagnostic, ...] = ()
 
     def find(self, partition: str) -> ServedPartition:
-        """Return the partition of a requested name; raise UnknownPartition."""
+        """Return a partition by its requested name. Raises UnknownPartition."""
         served = self.served.get(partition or DEFAULT_PARTITION)
         if served is None:
             other = self.policy.partition(partition)
@@ -91,32 +93,32 @@ class Snapshot:
 
 
 class Query(NamedTuple):
-    """A validated question about a queue."""
+    """A validated query about a queue."""
 
     user: str
     groups: Sequence[str] | None
-    """The trusted groups in the request, which may be none; None to look them up."""
+    """The trusted groups from the request, possibly none; None to look them up."""
     served: ServedPartition
     path: str
-    """The full queue path, as the partition spells paths."""
+    """The full queue path in the partition's spelling."""
     access: Access
     real_user: str = ""
-    """The service that acts for the user; empty if none does."""
+    """The service acting for the user; empty if none."""
 
 
 class ApplicationQuery(NamedTuple):
-    """A validated question about an application."""
+    """A validated query about an application."""
 
     user: str
     groups: Sequence[str] | None
     """See Query."""
     served: ServedPartition
     judge: Callable[[Sequence[str] | None], ApplicationDecision]
-    """Decides, given the groups of the user, or None while they are not known."""
+    """Decides with the user's groups, or None if they are not known yet."""
 
 
 class Verdict(NamedTuple):
-    """A decision and its grounds."""
+    """A decision and the data behind it."""
 
     decision: Decision
     entry: CacheEntry | None
@@ -126,7 +128,7 @@ class Verdict(NamedTuple):
 
 
 class GroupsOrigin(StrEnum):
-    """Where the groups of an explained decision came from."""
+    """The source of the groups in an explained decision."""
 
     NOT_NEEDED = "not needed"
     REQUEST = "request"
@@ -136,7 +138,7 @@ class GroupsOrigin(StrEnum):
 
 
 class ExplainResult(NamedTuple, Generic[E]):
-    """A decision, the evaluation behind it, and the groups that it used."""
+    """A decision, its evaluation, and the groups used."""
 
     decision: Decision
     evaluation: E
@@ -148,7 +150,7 @@ class ExplainResult(NamedTuple, Generic[E]):
 
 
 class Engine:
-    """Holds the current snapshot and decides queries."""
+    """Evaluates queries against the current snapshot."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         """Start without a snapshot. `clock` returns monotonic seconds."""
@@ -158,7 +160,7 @@ class Engine:
 
     @property
     def snapshot(self) -> Snapshot:
-        """The snapshot that is served; raises NotReady before the first one."""
+        """The served snapshot. Raises NotReady before the first one."""
         if self._snapshot is None:
             raise NotReady
         return self._snapshot
@@ -170,9 +172,9 @@ class Engine:
             callback(snapshot)
 
     def on_swap(self, callback: Callable[[Snapshot], None]) -> None:
-        """Call back with the served snapshot, if there is one, and with each later one.
+        """Call back with the current snapshot, if any, and with each later one.
 
-        Anything derived from a replaced snapshot must then be dropped, or its policy stays in
+        The callback must drop anything derived from a replaced snapshot, or its policy stays in
         memory.
         """
         self._on_swap.append(callback)
@@ -180,13 +182,10 @@ class Engine:
             callback(self._snapshot)
 
     def check(self, query: Query) -> Verdict | None:
-        """Decide with what is known: without groups first, then with the cached ones.
+        """Decide without groups if possible, otherwise with cached ones.
 
-        Returns:
-            The verdict, or None if the groups must be looked up first.
-
-        Raises:
-            GroupsUnavailable: The decision depends on groups, and a lookup has just failed.
+        Returns None if the groups must be looked up first. Raises GroupsUnavailable if the decision
+        depends on groups and a lookup has just failed.
         """
         user, groups, served, path, access, real_user = query
         decision = decide(served.partition, path, access, user, groups, real_user=real_user)
@@ -228,7 +227,7 @@ class Engine:
         return await self._explain(query, query.judge)
 
     async def groups(self, query: Query) -> Sequence[str]:
-        """Return the user's groups, none for an unknown user. Raises GroupsUnavailable."""
+        """Return the user's groups, or none for an unknown user. Raises GroupsUnavailable."""
         resolution = await query.served.groups.resolve(query.user)
         return self._groups(query.served, resolution.entry) or ()
 

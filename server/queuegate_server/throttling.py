@@ -1,29 +1,29 @@
-"""Load limits: a token bucket for rates, controlled delay for queues, and a budget for bytes."""
+"""Limits load: a token bucket for rates, controlled delay for queues, and a byte budget."""
 
 import math
 from collections.abc import Callable
 from typing import Final
 
 ROUNDING: Final = 1e-6
-"""Seconds by which an event may come early, so that a token is there once `wait` has elapsed."""
+"""The seconds by which an event may be early, so that a token is available after `wait`."""
 
 _BURST_SECONDS: Final = 0.1
 _BURST_CALLS: Final = 32
-"""Calls that exceed the target for this long, and this many in a row, mean an overload."""
+"""An overload starts after this many consecutive late calls over at least this time."""
 _OVERLOAD_DIVISOR: Final = 8
 _RECOVERY_SECONDS: Final = 1.0
-"""An overload ends when no call has exceeded the target for this long."""
+"""An overload ends when no call has been late for this long."""
 _PROBE_SECONDS: Final = 60.0
-"""An overload is assumed to end after this long, because callers that retry at once can prolong it.
-If it has not ended, less than 1 % of the answers are late until it is detected again."""
+"""An overload is assumed to end after this long, since immediate retries can prolong it. If it has
+not ended, less than 1 % of responses are late until it is detected again."""
 
 
 class TokenBucket:
-    """A token bucket as one number: when it is full again (the generic cell rate algorithm).
+    """A token bucket stored as the time when it is full (the generic cell rate algorithm).
 
     Args:
-        rate: How many events a second may happen in the long run.
-        burst: How many may happen at once after a pause.
+        rate: The sustained rate, in events per second.
+        burst: The maximum number of events at once after a pause.
         clock: A monotonic clock, in seconds.
     """
 
@@ -36,29 +36,29 @@ class TokenBucket:
         self._full_at = -math.inf
 
     def wait(self) -> float:
-        """Return the seconds until the next event may happen; 0 if it may happen now."""
+        """Return the seconds until the next event is allowed; 0 if it is allowed now."""
         seconds = self._full_at - self._clock() - self._tolerance
         return seconds if seconds > ROUNDING else 0.0
 
     def acquire(self) -> bool:
-        """Count an event if it may happen now, and return whether it may."""
+        """Count an event if it is allowed now, and return whether it is."""
         if self.wait() > 0:
             return False
         self.charge()
         return True
 
     def charge(self, events: int = 1) -> None:
-        """Count events that have happened, whether or not there were tokens for them."""
+        """Count past events, even if there were no tokens for them."""
         self._full_at = max(self._full_at, self._clock()) + events * self._interval
 
 
 class CoDel:
     """Controlled delay (RFC 8289) for calls, with a longer memory.
 
-    All calls of a queue that a burst has filled are answered. A standing queue makes every answer
-    late, so under overload the target shrinks to an eighth: calls that have waited for longer are
-    refused, and the others are answered promptly. The memory is longer than CoDel's because
-    refused callers, unlike dropped TCP segments, need not slow down.
+    A queue filled by a burst is drained without refusals. A standing queue makes every response
+    late, so under overload the target shrinks to an eighth: calls that have waited longer are
+    refused, and the others are handled promptly. The memory is longer than CoDel's because refused
+    callers, unlike TCP senders, need not slow down.
     """
 
     def __init__(self, target: float) -> None:
@@ -71,11 +71,12 @@ class CoDel:
         self._is_overloaded = False
 
     def admit(self, waited: float, now: float) -> bool:
-        """Return whether to answer a call. Must be called for each call, in the order of turns.
+        """Return whether to handle a call. Must be called for every call, in the order of the
+        queue.
 
         Args:
-            waited: How long the call has waited, in seconds.
-            now: The time of a monotonic clock.
+            waited: The time that the call has waited, in seconds.
+            now: The current time of a monotonic clock, in seconds.
         """
         if self._is_overloaded and now - self._overloaded_since > _PROBE_SECONDS:
             self._is_overloaded = False
@@ -99,12 +100,12 @@ class CoDel:
 
 
 class ByteBudget:
-    """Counts held bytes. Work that began before the budget was spent may exceed it."""
+    """Counts bytes in use. Work admitted before the limit was reached may exceed it."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
         self.taken = 0
-        """How many bytes are held."""
+        """The number of bytes in use."""
 
     @property
     def is_spent(self) -> bool:
@@ -113,13 +114,13 @@ class ByteBudget:
 
     @property
     def excess(self) -> int:
-        """By how many bytes the budget is exceeded; negative if it is not."""
+        """The number of bytes above the limit; negative below it."""
         return self.taken - self._limit
 
     def take(self, size: int) -> None:
-        """Count bytes."""
+        """Add bytes."""
         self.taken += size
 
     def give_back(self, size: int) -> None:
-        """Stop counting bytes."""
+        """Release bytes."""
         self.taken -= size

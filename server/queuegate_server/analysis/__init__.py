@@ -1,1 +1,1 @@
-"""Analyses policies: who gains and loses access, and which claims hold."""
+"""Analyzes policies: who gains and loses access, and which claims hold."""

@@ -1,4 +1,4 @@
-"""Finds who gains and who loses access between two policies."""
+"""Determines who gains and loses access between two policies."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -31,7 +31,7 @@ _MAX_SHOWN: Final = 10
 
 
 class AllowedGain(NamedTuple):
-    """A gain of access that is intended."""
+    """An intended gain of access."""
 
     subject: Subject
     queue: str
@@ -45,7 +45,7 @@ class AffectedPeople:
     subjects: tuple[str, ...]
     """Names such as `user:sue`, sorted."""
     but: tuple[str, ...]
-    """If everyone is affected, the exceptions, for whom nothing changes."""
+    """The exceptions if everyone is affected."""
 
     def __bool__(self) -> bool:
         """Return whether anybody is affected."""
@@ -62,22 +62,22 @@ class AffectedPeople:
 
 @dataclass(frozen=True, slots=True)
 class AccessChange:
-    """A change of access at a queue that its parent does not have."""
+    """A change of access at a queue but not at its parent."""
 
     partition: str
     queue: str
     access: Access
     gained: AffectedPeople
     unexpected: AffectedPeople
-    """The people who gain access without permission."""
+    """The people who gain access unintentionally."""
     lost: AffectedPeople
     below: int
     partly_below: int
     place: Place
-    """The ACL that makes the change: in the new policy for a gain, in the old one for a loss."""
+    """The ACL behind the change: in the new policy for a gain, in the old one for a loss."""
 
     def fails(self, on: str) -> bool:
-        """Return whether the change matters, given the value of `--fail-on`."""
+        """Return whether the change is a failure, given the value of `--fail-on`."""
         return (on != LOSS and bool(self.unexpected)) or (on != GAIN and bool(self.lost))
 
     def __str__(self) -> str:
@@ -86,7 +86,7 @@ class AccessChange:
         return f"{where}: {self.in_words()}"
 
     def in_words(self) -> str:
-        """Return the change without its queue."""
+        """Return the change as text, without its queue."""
         parts = [
             side.in_words(sign) for side, sign in ((self.gained, "+"), (self.lost, "-")) if side
         ]
@@ -115,7 +115,7 @@ class AccessChange:
         }
 
     def diagnostic(self, fail_on: str) -> Diagnostic:
-        """Return the change as a diagnostic: an error if the change matters."""
+        """Return the change as a diagnostic, which is an error if the change is a failure."""
         severity = Severity.ERROR if self.fails(fail_on) else Severity.WARNING
         return Diagnostic(*self.place, severity, str(self), queue=self.queue)
 
@@ -126,10 +126,9 @@ def access_changes(
     directories: Mapping[str, GroupsByUser] | None,
     allowed: Sequence[AllowedGain],
 ) -> Iterator[AccessChange]:
-    """Yield the changes of all partitions, by partition, access and queue.
+    """Yield the changes in all partitions, ordered by partition, access and queue.
 
-    `directories` has the people of each partition, and is None to compare names. `allowed` are the
-    intended gains.
+    `directories` contains the people of each partition; None compares names.
     """
     for name in sorted({*old.partitions, *new.partitions}):
         empty = build_partition(name, "", ())
@@ -205,7 +204,7 @@ class _Change:
         return AffectedPeople(everyone, tuple(sorted(affected)), ())
 
     def _person(self, name: str) -> Person:
-        """Return a person to whom a name of a change applies."""
+        """Return a person with a name from a change."""
         kind, _, subject = name.partition(":")
         if kind == SubjectKind.USER:
             return Person(subject, (self.directory or {}).get(subject, ()))

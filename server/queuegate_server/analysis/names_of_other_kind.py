@@ -1,4 +1,4 @@
-"""Finds names in the wrong list of an ACL: groups among the users, and users among the groups."""
+"""Finds names in the wrong list of an ACL: groups listed as users, and users as groups."""
 
 from collections.abc import Iterator, Mapping
 from typing import Final
@@ -20,10 +20,10 @@ _MAX_SHOWN: Final = 5
 def names_of_other_kind(
     policy: PolicyFile, people: Mapping[str, GroupsByUser]
 ) -> Iterator[Diagnostic]:
-    """Yield a warning for each list of an ACL with names that exist only in the other list.
+    """Yield a warning for each list of an ACL with names that exist only as the other type.
 
     A name shared by a user and a group is correct in either list, and an unknown name may belong to
-    somebody missing from `people`: the groups of the users of each partition.
+    somebody missing from `people`, which contains the groups by user of each partition.
     """
     for name, partition in policy.partitions.items():
         users = people.get(name, {}).keys()

@@ -1,4 +1,4 @@
-"""A policy with its text: the positions of its ACLs, and the commands that query it."""
+"""A policy with its text, the positions of its ACLs, and the commands that query it."""
 
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
@@ -33,9 +33,9 @@ class PolicyFile:
     options: FormatOptions
     partitions: Mapping[str, Partition]
     config: str = ""
-    """The name of the settings file used to read it; empty if there is none."""
+    """The name of the settings file; empty if there is none."""
     distrusting: frozenset[str] = frozenset()
-    """The partitions that do not accept groups from requests under those settings."""
+    """The partitions whose settings ignore groups in requests."""
 
     @property
     def is_yunikorn(self) -> bool:
@@ -48,7 +48,7 @@ class PolicyFile:
         return acl_positions(self.format_name, self.data, self.name, self.options)
 
     def place(self, partition: str, path: str, grant: Grant) -> Place:
-        """Return where the ACL behind a grant at a path is written, or the file if unknown."""
+        """Return the position of the ACL behind a grant at a path, or only the file if unknown."""
         access = grant.acl or Access.ADMIN
         key = acl_key(self.partitions[partition], path, grant.queue, access)
         return self.positions.get(key) or Place(self.name)
@@ -67,7 +67,7 @@ class PolicyFile:
         if partition != DEFAULT_PARTITION:
             words += ["--partition", partition]
         groups = person.groups
-        # Without groups, the command would look them up.
+        # Without an option, the command would look up the groups.
         says_none = not groups and (not answer.is_allowed or person.real_user)
         if not self._why_not_in_request(partition, person):
             words += ["--no-groups"] if says_none else []
@@ -83,14 +83,14 @@ class PolicyFile:
         return " ".join(map(_shell_word, words))
 
     def note(self, partition: str, person: Person) -> str:
-        """Return why only a resolver can supply the groups of a person; empty if a request can."""
+        """Return why only a resolver can supply a person's groups; empty if a request can."""
         why = self._why_not_in_request(partition, person)
         if not (why and person.groups):
             return ""
         return f"a server decides the same if its resolver returns these groups; {why}"
 
     def _why_not_in_request(self, partition: str, person: Person) -> str:
-        """Return why no request can supply the groups of a person; empty if one can."""
+        """Return why no request can supply a person's groups; empty if one can."""
         user = self.user(person)
         if not self.partitions[partition].accepts_user(user):
             why = f"{quoted(user)} is not a user name of YuniKorn"
@@ -101,14 +101,14 @@ class PolicyFile:
         return f"--group cannot express {quoted(odd)}" if odd else ""
 
     def reading_words(self, partition: str) -> Sequence[str]:
-        """Return the `queuegate check` options that read a partition in the same way."""
+        """Return the `queuegate check` options that read a partition the same way."""
         more = ["--config", self.config] if self.config else _words(self.options, partition)
         # The command does not accept `-`; this works after `< FILE`.
         name = "/dev/stdin" if self.name == STDIN_NAME else self.name
         return ["--policy", name, *more]
 
     def user(self, person: Person) -> str:
-        """Return the name of a person. A new person gets a name that is in no ACL."""
+        """Return a person's name, or for a new person one that is in no ACL."""
         return person.user or self._unused("somebody")
 
     def _unused(self, name: str) -> str:
@@ -118,7 +118,7 @@ class PolicyFile:
 
     @cached_property
     def _texts(self) -> bytes:
-        """All texts that may contain the name of a person."""
+        """All texts that may contain a person's name."""
         yarn = self.options.yarn
         site = yarn.site[0] if yarn.site else b""
         return b"\n".join(

@@ -1,4 +1,4 @@
-"""Proves claims about a policy, or refutes each with a decision that a command can show."""
+"""Proves claims about a policy, or refutes them with decisions that a command reproduces."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -18,8 +18,8 @@ from queuegate_server.formats.diagnostics import Diagnostic, Severity, quoted
 
 
 @dataclass(frozen=True, slots=True)
-class ExplainedAnswer:
-    """A decision that refutes a claim, and the command that shows it."""
+class Counterexample:
+    """A decision that refutes a claim, and the command that reproduces it."""
 
     text: str
     place: Place
@@ -31,18 +31,18 @@ class ExplainedAnswer:
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """A claim that was proved or refuted."""
+    """A proved or refuted claim."""
 
     stated: StatedClaim
     refutation: Refutation | None
-    shown: tuple[ExplainedAnswer, ...] = ()
+    shown: tuple[Counterexample, ...] = ()
 
 
 class CannotProve(Exception):
     """Raised for claims that do not fit a policy."""
 
     def __init__(self, message: str, diagnostics: Sequence[Diagnostic] = ()) -> None:
-        """Keep the message and the diagnostics."""
+        """`diagnostics` locate invalid claims."""
         super().__init__(message)
         self.diagnostics = diagnostics
 
@@ -57,10 +57,10 @@ class Prover:
         file: str,
         read_old: Callable[[str], PolicyFile],
     ) -> None:
-        """Find the partition that the claims in a file are about.
+        """Find the partition to which the claims apply.
 
-        `read_old` reads the policy of a file that a claim names. Raises CannotProve if the policy
-        has no such partition.
+        `read_old` reads another policy named in a claim. Raises CannotProve if there is no such
+        partition.
         """
         self.policy = policy
         self.file = file
@@ -70,7 +70,7 @@ class Prover:
         self.partition = self._partition(policy)
 
     def _partition(self, policy: PolicyFile) -> Partition:
-        """Return the partition that the claims are about. Raises CannotProve."""
+        """Return the partition to which the claims apply. Raises CannotProve."""
         partitions, name = policy.partitions, self._stated.partition
         if not name:
             name = next(iter(partitions)) if len(partitions) == 1 else DEFAULT_PARTITION
@@ -87,7 +87,7 @@ class Prover:
         return policy
 
     def proofs(self, world: World) -> Iterator[Proof]:
-        """Yield each claim as proved or refuted. Raises CannotProve."""
+        """Prove or refute each claim. Raises CannotProve."""
         for stated in self._stated.claims:
             try:
                 claim = bind(
@@ -116,7 +116,7 @@ class Prover:
                 text += "; YARN creates it" if is_created else f"; decided at {nearest}"
             self.notes.append(text)
 
-    def _shown(self, stated: StatedClaim, refutation: Refutation) -> Iterator[ExplainedAnswer]:
+    def _shown(self, stated: StatedClaim, refutation: Refutation) -> Iterator[Counterexample]:
         person = refutation.person
         for answer in refutation.answers:
             policy = self.policy
@@ -124,7 +124,7 @@ class Prover:
                 policy = self._old_policy(stated.match["file"].strip('"'))
             yield self._answer(policy, person, answer)
 
-    def _answer(self, policy: PolicyFile, person: Person, answer: Answer) -> ExplainedAnswer:
+    def _answer(self, policy: PolicyFile, person: Person, answer: Answer) -> Counterexample:
         partition = self._partition(policy)
         access, queue = answer.use
         command = policy.command(partition.name, person, answer)
@@ -139,7 +139,7 @@ class Prover:
             place, why = policy.place(partition.name, queue, grant), in_words(grant)
         text = f"{_described(user, person)} {verb}: {why}"
         note = policy.note(partition.name, person)
-        return ExplainedAnswer(text, place, command, answer, note)
+        return Counterexample(text, place, command, answer, note)
 
 
 def _described(user: str, person: Person) -> str:

@@ -1,1 +1,1 @@
-"""The parts that decide, without gRPC, and the log of decisions."""
+"""The decision core, without gRPC, and the decision log."""

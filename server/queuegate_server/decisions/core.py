@@ -1,5 +1,7 @@
-"""Builds the parts that decide from the settings: policies, users' groups, what processes share,
-the audit log and the counters. Nothing runs yet, and nothing knows gRPC.
+"""Builds the decision core from the settings: policies, groups, shared state, audit log and
+counters.
+
+Starts nothing, and does not depend on gRPC.
 """
 
 import os
@@ -31,23 +33,23 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class WorkerIdentity:
-    """One of several processes that serve together."""
+    """The identity of one of several worker processes."""
 
     index: int
     server: bytes
-    """Identifies the server to which they belong."""
+    """The identity of the server to which the workers belong."""
     agree_on_revision: Callable[[str, int], Awaitable[int]]
     """See Reloader."""
 
 
 @dataclass(frozen=True, slots=True)
 class DecisionCore:
-    """The parts that decide."""
+    """The components that make and record decisions."""
 
     clock: Callable[[], float]
     """The clock of the caches, the breakers and the leases, in seconds."""
     lease: CacheLease
-    """How long the caches may be used."""
+    """The lease under which caches may be used."""
     engine: Engine
     resolvers: ResolverManager
     reloader: Reloader
@@ -68,14 +70,14 @@ def build_core(
     around: Callable[[str, Resolver], Resolver] | None = None,
     resolver_type: Callable[[str], ResolverType] = registry.resolver_type,
 ) -> DecisionCore:
-    """Build what decides, on the running event loop. Raises CannotAudit.
+    """Build the decision core on the running event loop. Raises CannotAudit.
 
     Args:
-        settings: The settings that the service started with.
+        settings: The settings at startup.
         current: The settings after reloads.
-        worker: For one of several workers, which have an audit log each.
+        worker: The identity of a worker, which has its own audit log; None for a single process.
         around: Wraps each resolver, given its name.
-        resolver_type: Returns the type of a name, or raises BadResolverType.
+        resolver_type: Returns a resolver type by name, or raises BadResolverType.
     """
     audit = open_audit_log(
         current.audit if worker is None else current.audit.of_worker(worker.index)

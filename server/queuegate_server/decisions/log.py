@@ -1,7 +1,6 @@
-"""Counts decisions, and writes those that are due to the audit log.
+"""Counts decisions, and writes audit records.
 
-Counting a decision increments the number of its reason in a list, because responses from the cache
-must cost next to nothing.
+Counters are list elements, indexed by the number of the reason, to keep cached responses cheap.
 """
 
 from collections import Counter
@@ -15,7 +14,7 @@ from queuegate_server.observe.audit import AuditLog
 
 Record = dict[str, Any]
 ERROR: Final = 0
-"""Stands for the reason of a check that could not be decided."""
+"""The number of checks that failed with an error."""
 NUMBERS: Final[Mapping[Reason, int]] = MappingProxyType(
     {reason: number for number, reason in enumerate(OUTCOMES, ERROR + 1)}
 )
@@ -24,32 +23,32 @@ GRANTS: Final = (False, *(outcome.grants for outcome in OUTCOMES.values()))
 
 
 class Report(NamedTuple):
-    """The gate that made and reported a decision."""
+    """The gate that reported a decision of its own."""
 
     gate: str
     received: float
-    """When the report arrived, in wall-clock seconds of this server."""
+    """The arrival time of the report, in wall-clock seconds."""
     stale: bool
     """Whether the gate decided without a lease."""
 
 
 class DecidedCheck(NamedTuple):
-    """A decision about a question, or why there is none."""
+    """A decision, or the error of a check."""
 
     method: str
     time: float
-    """When, in wall-clock seconds."""
+    """The time of the check, in wall-clock seconds."""
     caller: str
     question: Record
-    """The fields of the record that state the question; none if the request could not be read."""
+    """The query's fields in the record; none if the request could not be read."""
     outcome: Decision | str
     """The decision, or the reason of the error."""
     revision: int = 0
-    """The revision of the policy that decided."""
+    """The policy revision behind the decision."""
     report: Report | None = None
 
     def record(self) -> Record:
-        """Return the record."""
+        """Return the audit record."""
         record: Record = {"time": _moment(self.time), "caller": self.caller, "method": self.method}
         record |= self.question
         outcome = self.outcome
@@ -69,7 +68,7 @@ class DecidedCheck(NamedTuple):
 
 
 class AuditUnavailable(Exception):
-    """The answer is withheld because its audit record cannot be written."""
+    """Raised to withhold a response whose audit record cannot be written."""
 
     retry_after = 1.0
 
@@ -83,12 +82,12 @@ class DecisionLog:
     """Counts decisions, and records them if there is an audit log."""
 
     def __init__(self, audit: AuditLog | None = None, *, allowed: bool = False) -> None:
-        """Start with all counts at 0; `allowed`: whether granted access is recorded as well."""
+        """Start with all counts at 0. `allowed` also records granted access."""
         self._audit = audit
         self.counts = [0] * len(GRANTS)
-        """Decisions by the number of their reason."""
+        """The number of decisions by reason number."""
         self.is_due = tuple(audit is not None and (allowed or not grants) for grants in GRANTS)
-        """Whether a decision must be recorded, by number."""
+        """Whether a decision must be recorded, by reason number."""
         self._errors: Counter[str] = Counter()
 
     @property
@@ -97,17 +96,17 @@ class DecisionLog:
         return self._audit is not None
 
     def due(self, reasons: bytes) -> int:
-        """Return how many decisions must be recorded, given the number of the reason of each."""
+        """Return the number of decisions that must be recorded, given their reason numbers."""
         return sum(reasons.count(number) for number, is_due in enumerate(self.is_due) if is_due)
 
     def count(self, reasons: bytes, errors: Iterable[str]) -> None:
-        """Count decisions by the numbers of their reasons, and errors by their reasons."""
+        """Count decisions by reason number, and errors by reason."""
         for number in range(len(self.counts)):
             self.counts[number] += reasons.count(number)
         self._errors.update(errors)
 
     def count_errors(self, reason: str, checks: int = 1) -> None:
-        """Count checks that could not be decided, by the reason of their error."""
+        """Count checks that failed with an error, by its reason."""
         self.counts[ERROR] += checks
         self._errors[reason] += checks
 
@@ -117,9 +116,9 @@ class DecisionLog:
         """Record the decisions that are due.
 
         Args:
-            checks: Returns all decisions; called in the thread that writes.
-            due: How many of them are due.
-            size: The approximate number of bytes that `checks` holds until then.
+            checks: Returns all decisions; called in the writer thread.
+            due: The number of decisions to record.
+            size: The approximate memory that `checks` holds until then, in bytes.
 
         Raises:
             AuditUnavailable: The records may not have been written.
@@ -132,15 +131,17 @@ class DecisionLog:
     async def record_report(
         self, checks: Callable[[], Iterable[DecidedCheck]], due: int, size: int
     ) -> None:
-        """Record decisions that a gate reports, as `record` does. If the buffer is half full, the
-        gate must wait: it can keep its decisions, but other callers cannot.
+        """Record decisions reported by a gate, as `record` does.
+
+        The gate must wait if the buffer is half full, since it can keep its decisions, unlike other
+        callers.
         """
         if self._audit is not None and self._audit.is_half_full:
             raise AuditUnavailable
         await self.record(checks, due, size)
 
     def tallied(self) -> Iterator[tuple[str, str, int]]:
-        """Yield outcome (allowed, denied, error), reason, and count."""
+        """Yield outcomes (allowed, denied, error) with reasons and counts."""
         for reason, number in NUMBERS.items():
             outcome = "allowed" if OUTCOMES[reason].grants else "denied"
             yield outcome, str(reason), self.counts[number]

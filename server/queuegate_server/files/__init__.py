@@ -1,1 +1,1 @@
-"""Files written by others: reads them safely, and notices changes."""
+"""Reads files written by others safely, and detects changes."""

@@ -1,7 +1,6 @@
-"""TLS certificates and keys in PEM files, validated and reloaded when they change.
+"""TLS certificates and keys in PEM files, validated and reloaded on change.
 
-`cryptography` is imported when the first certificate is read, which saves a server without TLS 40
-ms and 11 MB.
+`cryptography` is imported on first use, which saves a server without TLS 40 ms and 11 MB.
 """
 
 import logging
@@ -24,18 +23,18 @@ _NO_CERTIFICATE: Final = "contains no readable PEM certificate"
 
 @dataclass(frozen=True, slots=True)
 class ServerCertificate:
-    """A certificate, its matching key, and the authorities for clients, if any, in PEM."""
+    """A certificate chain, its key, and the client CAs, if any, in PEM."""
 
     chain: bytes
     key: bytes
     client_ca: bytes | None
     leaf: "Certificate"
     not_before: float
-    """The time at which the last certificate of the chain becomes valid, in Unix seconds."""
+    """The latest start of validity in the chain, in Unix seconds."""
     not_after: float
-    """The time at which the first certificate of the chain expires, in Unix seconds."""
+    """The earliest expiry in the chain, in Unix seconds."""
     context: ssl.SSLContext
-    """A server-side context with the certificate, for TLS 1.2 or newer."""
+    """A server context with the certificate, for TLS 1.2 or later."""
 
 
 class CertificateReloader(WatchedValue[tuple[bytes, ...], ServerCertificate]):
@@ -55,9 +54,9 @@ class CertificateReloader(WatchedValue[tuple[bytes, ...], ServerCertificate]):
         Args:
             certificate_file: The certificate, followed by its chain.
             key_file: Its private key, without a passphrase.
-            client_ca_file: The authorities for client certificates.
+            client_ca_file: The CAs for client certificates.
             check: Raises BadFile for an unusable certificate.
-            requires_client: Whether clients must present a certificate if there are authorities.
+            requires_client: Whether clients must present a certificate if there are CAs.
 
         Raises:
             BadFile: A file cannot be read or used.
@@ -75,7 +74,7 @@ class CertificateReloader(WatchedValue[tuple[bytes, ...], ServerCertificate]):
 
     @property
     def expires(self) -> float:
-        """The time at which the certificate expires, in Unix seconds."""
+        """The expiry time of the certificate chain, in Unix seconds."""
         return self.value.not_after
 
     def _load(self, contents: tuple[bytes, ...]) -> ServerCertificate:
@@ -94,7 +93,7 @@ class CertificateReloader(WatchedValue[tuple[bytes, ...], ServerCertificate]):
             self._context(),
         )
         self._check(loaded)
-        # OpenSSL has read the files itself, perhaps a newer version of one of them.
+        # OpenSSL has read the files separately, and perhaps a newer version of one.
         if self._files.read() != contents:
             raise BadFile(f"{self._certificate_file}: is being changed")
         self._warn_if_invalid(loaded)

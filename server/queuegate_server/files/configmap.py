@@ -1,8 +1,7 @@
-"""YuniKorn's ConfigMaps: their keys, and the folders on which Kubernetes mounts them, with a file
-for each key.
+"""Reads YuniKorn's ConfigMaps from the folders where Kubernetes mounts them, one file per key.
 
-As in YuniKorn, a key of `binaryData` that ends in `.gz` is compressed and stands for the key
-without that suffix, because large policies exceed the 1 MiB limit of a ConfigMap.
+As in YuniKorn, a key of `binaryData` with the suffix `.gz` is decompressed and renamed without the
+suffix, since large policies exceed the 1 MiB limit of a ConfigMap.
 """
 
 import contextlib
@@ -20,14 +19,15 @@ from queuegate_server.files.safe_open import (
 )
 
 DEFAULTS: Final = "yunikorn-defaults"
-"""The ConfigMap that comes with the scheduler."""
+"""The ConfigMap installed with the scheduler."""
 CONFIGS: Final = "yunikorn-configs"
-"""The ConfigMap that administrators edit, whose keys take precedence."""
+"""The ConfigMap edited by administrators, whose keys take precedence."""
 POLICY_GROUP: Final = "service.policyGroup"
-"""The key that names the policy group GROUP. The scheduler then reads the key GROUP.yaml."""
+"""The key of the policy group. With the policy group GROUP, the scheduler reads the key
+GROUP.yaml."""
 _GZIP: Final = ".gz"
 MAX_BYTES: Final = 4 * 1024 * 1024
-"""The maximum size read from a folder. A ConfigMap holds 1 MiB."""
+"""The maximum total size of a folder. The limit of a ConfigMap is 1 MiB."""
 _MAX_GROUP_BYTES: Final = 253
 """The maximum length of a key."""
 _DATA: Final = "..data"
@@ -35,31 +35,31 @@ _MAX_ATTEMPTS: Final = 5
 
 
 def queues_key(values: Mapping[str, bytes]) -> str:
-    """Return the key with the queues that the scheduler reads."""
+    """Return the key from which the scheduler reads the queues."""
     group = values.get(POLICY_GROUP, b"").decode("utf-8", "replace")
     return f"{group or 'queues'}.yaml"
 
 
 def is_compressed(key: str) -> bool:
-    """Return whether the value of a key is compressed."""
+    """Return whether a key's value is compressed."""
     return key.lower().endswith(_GZIP)
 
 
 def decompressed_key(key: str) -> str:
-    """Return the key that a compressed key stands for. Any other key is returned unchanged."""
+    """Return a key without the suffix that marks compression."""
     return key[: -len(_GZIP)] if is_compressed(key) else key
 
 
 class ConfigMapFolders:
-    """Several ConfigMaps as a single source. The keys of later ones take precedence."""
+    """A file source of several ConfigMaps. Keys of later ones take precedence."""
 
     def __init__(self, folders: Sequence[Path]) -> None:
-        """Use the folders on which the ConfigMaps are mounted, in this order."""
+        """Use the folders where the ConfigMaps are mounted, in this order."""
         self._folders = tuple(folders)
 
     @property
     def name(self) -> str:
-        """The folders."""
+        """The folder paths."""
         return "+".join(map(str, self._folders))
 
     def folders(self) -> tuple[Path, ...]:
@@ -67,11 +67,11 @@ class ConfigMapFolders:
         return self._folders
 
     def status(self) -> tuple[int, ...]:
-        """Return the status of the version in each folder."""
+        """Return the status of the current version in each folder."""
         return tuple(number for folder in self._folders for number in _version_status(folder))
 
     def read(self) -> Mapping[str, bytes]:
-        """Return the values by key. Raises OSError, including if a folder holds too much."""
+        """Return the values by key. Raises OSError, including if a folder is too large."""
         values: dict[str, bytes] = {}
         for folder in self._folders:
             try:
@@ -82,10 +82,10 @@ class ConfigMapFolders:
 
 
 def _version_status(folder: Path) -> tuple[int, ...]:
-    """Return the status of a folder and the files in it, following links."""
+    """Return the status of a folder and its files, following links."""
     status = file_status(folder)
     for file in sorted(folder.iterdir()):
-        # The kubelet swaps the version before it removes the links of deleted keys.
+        # The kubelet swaps the version before it removes links to deleted keys.
         with contextlib.suppress(FileNotFoundError):
             status += file_status(file)
     return status
@@ -101,8 +101,9 @@ class BadCompression(ValueError):
 
 
 def key_instead(file: Path) -> str:
-    """Return the key that the scheduler reads instead of a file, if the file is a key of a mounted
-    ConfigMap that names another policy group. Empty if not, or if the group cannot be read.
+    """Return the key that the scheduler reads instead of a file in a mounted ConfigMap.
+
+    Empty unless the ConfigMap names another policy group, and if that group cannot be read.
     """
     try:
         group = read_regular(file.parent / POLICY_GROUP, _MAX_GROUP_BYTES)
@@ -113,8 +114,7 @@ def key_instead(file: Path) -> str:
 
 
 def decompress(values: Mapping[str, bytes]) -> Mapping[str, bytes]:
-    """Return the values with compressed ones decompressed, which replace plain values of the same
-    key.
+    """Decompress values. They then replace plain values of the same key.
 
     Raises BadCompression, including for more than MAX_BYTES.
     """
@@ -156,7 +156,8 @@ def _read_files(folder: Path) -> Mapping[str, bytes]:
     values: dict[str, bytes] = {}
     left = MAX_BYTES
     for file in sorted(folder.iterdir()):
-        # Names that start with two dots belong to the mount itself. Reading a pipe would never end.
+        # Names with two leading dots belong to the mount itself. Reading a pipe could block
+        # forever.
         if file.name.startswith("..") or not stat.S_ISREG(file.stat().st_mode):
             continue
         with open_regular(file) as opened:

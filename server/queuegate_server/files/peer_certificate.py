@@ -1,6 +1,6 @@
-r"""A peer's certificate, already verified by the TLS library: its names and its expiry.
+r"""Reads the names and expiry of a peer's certificate that the TLS library has verified.
 
-The names are read from the certificate itself. TLS libraries and gRPC for Python pass names as C
+Names are read from the certificate itself because TLS libraries and gRPC for Python pass them as C
 strings, which end at a NUL: `operator\0.example.org` would become `operator`.
 """
 
@@ -21,26 +21,26 @@ class PeerCertificate(NamedTuple):
     """The names in a certificate, its expiry, and its fault, if any."""
 
     names: tuple[str, ...]
-    """The names in the spelling of the settings, more specific ones first: `spiffe://…`, `uri:…`,
-    `dns:…` in lower case, `cn:…`. Without `subject:…`."""
+    """The names as written in the settings, more specific ones first: `spiffe://…`, `uri:…`,
+    `dns:…` in lower case, `cn:…`. Excludes `subject:…`."""
     not_after: float
     """The expiry time, in Unix seconds."""
     fault: str = ""
-    """Why the certificate identifies nobody, without quoting it; empty if its names are valid."""
+    """Why the certificate is unusable, without quoting it; empty if its names are valid."""
 
 
 class _BadNames(ValueError):
-    """Raised if the names of a certificate must not be used. The message continues a sentence."""
+    """Raised for a certificate whose names must not be used. The message completes a sentence."""
 
 
 @lru_cache(maxsize=1024)
 def peer_certificate(pem: bytes) -> PeerCertificate:
-    """Read a PEM certificate. Never raises: an unreadable certificate has a fault."""
+    """Parse a PEM certificate. Never raises: an unreadable certificate has a fault."""
     from cryptography import x509  # noqa: PLC0415 - takes 40 ms, and most servers never need it
 
     try:
         with warnings.catch_warnings():
-            # Warnings about texts longer than the standard permits, which are compared as usual.
+            # Ignore warnings about overlong texts, which are compared as usual.
             warnings.simplefilter("ignore")
             certificate = x509.load_pem_x509_certificate(pem)
             names = tuple(_names(certificate))
@@ -63,7 +63,7 @@ def _names(certificate: "Certificate") -> Iterator[str]:
     except x509.ExtensionNotFound:
         pass
     for name in (*uris, *dns):
-        # RFC 5280, 4.2.1.6. A name with other characters could become one of ours in lower case.
+        # RFC 5280, 4.2.1.6. Lowercasing other characters could produce a configured name.
         if not (name.isascii() and name.isprintable()):
             raise _BadNames("a DNS name or URI in it has characters other than printable ASCII")
     # https://github.com/spiffe/spiffe/blob/main/standards/X509-SVID.md, section 2
@@ -76,7 +76,7 @@ def _names(certificate: "Certificate") -> Iterator[str]:
     yield from (f"uri:{uri}" for uri in uris)
     yield from (f"dns:{name.lower()}" for name in dns)
     common = certificate.subject.get_attributes_for_oid(x509.NameOID.COMMON_NAME)
-    # If there are several, some programs read the first and others the last:
+    # If there are several, some programs use the first and others the last:
     # cn=alice,cn=users,dc=example,dc=org.
     if len(common) == 1:
         yield f"cn:{common[0].value!s}"

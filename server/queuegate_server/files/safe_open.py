@@ -1,5 +1,5 @@
-"""Opens regular files only, so that a pipe in their place cannot block, and warns about files that
-other accounts on this machine may read or change.
+"""Opens only regular files, since a pipe could block, and warns about files that other accounts on
+this machine can read or change.
 """
 
 import contextlib
@@ -38,8 +38,8 @@ class ByteStream(Protocol):
 def open_regular(path: Path) -> BinaryIO:
     """Open a file for reading, following links.
 
-    Raises OSError, including for anything but a regular file: opening a pipe would block until
-    somebody writes to it.
+    Raises OSError, including for anything but a regular file: opening a pipe would block until it
+    has a writer.
     """
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -83,9 +83,9 @@ def read_at_most(stream: ByteStream, max_bytes: int) -> bytes:
 
 
 def gunzip(data: bytes, max_bytes: int) -> bytes:
-    """Return decompressed data, or `max_bytes` + 1 bytes of longer data.
+    """Decompress data, up to `max_bytes` + 1 bytes.
 
-    Raises EOFError or ValueError, whose messages continue a sentence about the data.
+    Raises EOFError or ValueError, whose messages complete a sentence about the data.
     """
     try:
         with gzip.GzipFile(fileobj=io.BytesIO(data)) as stream:
@@ -97,12 +97,12 @@ def gunzip(data: bytes, max_bytes: int) -> bytes:
 
 
 def remedy(error: OSError) -> str:
-    """Return the remedy for an error while reading a file."""
+    """Return the remedy for a failure to read a file."""
     return _REMEDIES.get(error.errno or 0, "check the path")
 
 
 def warn_of_mode(path: Path, forbidden: int) -> None:
-    """Log a warning if the mode of a file has any of these bits set."""
+    """Log a warning if a file's mode has any of the `forbidden` bits."""
     with contextlib.suppress(OSError):
         if path.stat().st_mode & forbidden:
             _LOG.warning(

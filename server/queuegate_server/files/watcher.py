@@ -1,7 +1,7 @@
-"""The file watcher: rereads files whenever their contents change.
+"""Rereads files when their contents change.
 
-Daemon threads read the files within a time limit, so a hanging file system blocks neither the event
-loop nor the exit of the process.
+Daemon threads read the files with a timeout, so a hung file system blocks neither the event loop
+nor the exit of the process.
 """
 
 import asyncio
@@ -48,10 +48,10 @@ class FileSource(Protocol[T_co]):
         """The path or paths for messages."""
 
     def folders(self) -> Iterable[Path]:
-        """Return the folders in which an event occurs when the contents change."""
+        """Return the folders to watch for changes."""
 
     def status(self) -> tuple[int, ...]:
-        """Return numbers that usually change with the contents and are cheap to get.
+        """Return numbers that are cheap to get and usually change with the contents.
 
         Raises OSError.
         """
@@ -83,10 +83,10 @@ class OneFile:
 
 
 class Files:
-    """A source of one or more small files, with their contents in order."""
+    """A source of one or more small files. The contents are in the same order."""
 
     def __init__(self, *paths: Path) -> None:
-        """Use these paths, none longer than MAX_BYTES. The first is the name."""
+        """Use files of at most MAX_BYTES each. The first path is the name."""
         self.name = str(paths[0])
         self._files = [OneFile(path, MAX_BYTES) for path in paths]
 
@@ -108,14 +108,14 @@ class Files:
 
 
 class Content(NamedTuple, Generic[T]):
-    """The contents of a source at the time of reading."""
+    """The contents of a source, with their checksum."""
 
     data: T
     checksum: str
 
 
 class _Version(NamedTuple):
-    """The version of the files that was read last."""
+    """A version of the files."""
 
     status: tuple[int, ...]
     checksum: str
@@ -125,9 +125,9 @@ _UNREADABLE: Final = _Version((), "")
 
 
 class FileWatcher(Generic[T]):
-    """Reads a source, and notices when its contents differ from the last read.
+    """Reads a source, and detects changes since the last read.
 
-    The files may be replaced, deleted, or reached by links, and need not exist yet.
+    The files may be replaced, deleted or linked, and need not exist yet.
     """
 
     def __init__(self, source: FileSource[T], seconds: float = READ_SECONDS) -> None:
@@ -136,14 +136,14 @@ class FileWatcher(Generic[T]):
         self._source = source
         self._seconds = seconds
         self._seen = _UNREADABLE
-        # Hanging checks must not use up the threads that reads need.
+        # Separate pools, so that hung checks cannot exhaust the threads for reads.
         self._readers = AbandonableThreadPool(_MAX_HUNG_THREADS, "file-read")
         self._checkers = AbandonableThreadPool(_MAX_HUNG_THREADS, "file-check")
 
     def read_first(self, parse: Callable[[T], V]) -> tuple[V, str]:
-        """Read and parse before the event loop runs. Blocks. Return the value and the checksum.
+        """Read and parse before the event loop runs. Returns the value and the checksum. Blocks.
 
-        Raises OSError, including after `seconds`, and any exception of `parse`.
+        Raises OSError, including on timeout, and any exception of `parse`.
         """
         future: Future[tuple[V, _Version]] = Future()
 
@@ -162,7 +162,7 @@ class FileWatcher(Generic[T]):
         return value, self._seen.checksum
 
     async def read(self) -> Content[T]:
-        """Read the source. Raises OSError, including if reading takes too long."""
+        """Read the source. Raises OSError, including on timeout."""
         try:
             content, version = await self.run_in_thread(self._read)
         except OSError:
@@ -173,7 +173,7 @@ class FileWatcher(Generic[T]):
         return content
 
     async def run_in_thread(self, function: Callable[[], R]) -> R:
-        """Call a function that may hang on file access. Raises OSError if it takes too long."""
+        """Call a function that may hang on file access. Raises OSError on timeout."""
         return await self._run(self._readers, function)
 
     async def changes(self) -> AsyncIterator[None]:
@@ -181,8 +181,8 @@ class FileWatcher(Generic[T]):
 
         Folders are watched instead of files: Kubernetes updates a mounted ConfigMap by replacing a
         link next to the files, which a watch on a file misses. A check every second detects changes
-        that no watch reports, such as a link further up, a network file system, or a change before
-        the watch began.
+        that watches miss: of a link further up, on a network file system, or before the watch
+        started.
         """
         logged = ""
         while True:
@@ -228,15 +228,14 @@ class FileWatcher(Generic[T]):
         raise OSError(None, message, self.name)
 
     def _read(self) -> tuple[Content[T], _Version]:
-        # Read the status first: if it is outdated, the worst case is that the next check compares
-        # contents.
+        # Read the status first: if it is outdated, the next check merely compares contents.
         status = self._source.status()
         data = self._source.read()
         content = Content(data, checksum(data))
         return content, _Version(status, content.checksum)
 
     def _may_have_changed(self) -> bool:
-        """Return whether the contents differ. Read them only if the files' status has changed."""
+        """Return whether the contents differ, reading them only if the status has changed."""
         try:
             unchanged = self._source.status() == self._seen.status
         except OSError:
@@ -257,7 +256,7 @@ class FileWatcher(Generic[T]):
         return False
 
     def _folders(self) -> dict[Path, tuple[int, int]]:
-        """Return the folders to watch, with data that tells a new folder from an old one."""
+        """Return the folders to watch, with numbers that change when a folder is replaced."""
         folders = {}
         with suppress(OSError):
             for folder in self._source.folders():
@@ -267,7 +266,7 @@ class FileWatcher(Generic[T]):
 
 
 class WatchedValue(Generic[T, V]):
-    """A value parsed from a source. If new contents are unusable, it keeps the last good value.
+    """A value parsed from a source. Unusable new contents do not replace it.
 
     `value` may be read in any thread.
     """
@@ -278,9 +277,9 @@ class WatchedValue(Generic[T, V]):
         parse: Callable[[T], V],
         seconds: float = READ_SECONDS,
     ) -> None:
-        """Read and parse for the first time. Blocks for at most `seconds`, the limit for reading.
+        """Read and parse for the first time. Blocks for at most `seconds`, the timeout of reads.
 
-        `parse` is called in a thread; an exception means that the contents are unusable. Raises
+        `parse` runs in a thread, and raises an exception if the contents are unusable. Raises
         BadFile if the files cannot be read, and any exception of `parse`.
         """
         self._parse = parse
@@ -291,11 +290,11 @@ class WatchedValue(Generic[T, V]):
         except OSError as error:
             raise self._bad_file(error) from None
         self._last = self._used
-        """The checksum of the last read, or the reason why it failed."""
+        """The checksum of the last read, or its error."""
         self.reloads = 1
-        """The number of contents used, including the first one."""
+        """The number of successful loads, including the first one."""
         self.failures = 0
-        """The number of unusable contents."""
+        """The number of failed reloads."""
 
     async def watch(self) -> None:
         """Reload whenever the files change, until cancelled."""
@@ -303,7 +302,7 @@ class WatchedValue(Generic[T, V]):
             await self.reload()
 
     async def reload(self) -> None:
-        """Read the files now. A fault is logged and counted once."""
+        """Read the files now. Logs and counts each failure once."""
         async with self._one_at_a_time:
             fields = {"file": self._watcher.name}
             last = self._last

@@ -1,4 +1,4 @@
-"""Reads and parses all policies that the settings name, together with the files beside them."""
+"""Reads and parses the policies named in the settings, with their companion files."""
 
 import asyncio
 from contextlib import suppress
@@ -32,7 +32,7 @@ from queuegate_server.runtime.threads import AbandonableThreadPool, AllThreadsHa
 from queuegate_server.settings.model import PolicySource, Settings
 
 MAX_KEPT_BYTES: Final = 2 * 1024 * 1024
-"""The maximum size of texts that are kept: twice the capacity of a ConfigMap."""
+"""The maximum size of retained texts, twice the limit of a ConfigMap."""
 EMBEDDED_DEFAULT: Final = Path(__file__).with_name("default_queues.yaml")
 
 
@@ -45,24 +45,21 @@ class CannotLoad(Exception):
 
 
 class ConfigMaps:
-    """A source for the file watcher that reads the folders of yunikorn-defaults and
-    yunikorn-configs.
+    """A file source that reads the mounted ConfigMaps yunikorn-defaults and yunikorn-configs.
 
     As in the scheduler, keys of yunikorn-configs override those of yunikorn-defaults, and
     `service.policyGroup` names the key with the queues.
     """
 
     def __init__(self, folders: tuple[Path, ...], group: str | None) -> None:
-        """Read these folders, where later ones override earlier ones. `group` overrides the policy
-        group.
-        """
+        """Use folders in increasing order of precedence. `group` overrides the policy group."""
         self._maps = maps = ConfigMapFolders(folders)
         self._group = group
         self.key_instead = ""
-        """The key that the scheduler reads instead, as of the last read; empty if it reads the same
-        key."""
+        """The key that the scheduler reads instead, as of the last read; empty if it is the
+        same."""
         self.is_key: Final = True
-        """Whether YuniKorn reads the text from a key of a ConfigMap, without opening envelopes."""
+        """Whether the text is a ConfigMap key, in which YuniKorn opens no envelopes."""
         self.name = maps.name
         self.folders = maps.folders
         self.status = maps.status
@@ -70,9 +67,8 @@ class ConfigMaps:
     def read(self) -> bytes:
         """Return the queues.
 
-        Raises:
-            OSError: A folder cannot be read, or none has the queues. The scheduler would then
-                open its queues to everyone; this server does not.
+        Raises OSError if a folder cannot be read or none contains the queues. The scheduler would
+        then open its queues to everyone; this server does not.
         """
         values = self._maps.read()
         theirs = queues_key(values)
@@ -87,7 +83,7 @@ class ConfigMaps:
 
 
 class QueuesFile(OneFile):
-    """A source for the file watcher that reads a policy file or a key of a mounted ConfigMap."""
+    """A file source that reads a policy file or a key of a mounted ConfigMap."""
 
     def __init__(self, path: Path) -> None:
         """Read a file."""
@@ -99,7 +95,7 @@ class QueuesFile(OneFile):
         """See ConfigMaps. As of the last read."""
 
     def read(self) -> bytes:
-        """Return the contents, decompressed if the key is compressed. Raises OSError."""
+        """Return the contents, decompressing a compressed key. Raises OSError."""
         self.key_instead = key_instead(self._file)
         self.is_key = is_mounted(self._file.parent)
         data = super().read()
@@ -121,7 +117,7 @@ class _Policy(NamedTuple):
 
 
 class PolicyLoader:
-    """Reads and parses all policies named by the settings."""
+    """Reads and parses all policies named in the settings."""
 
     def __init__(self, settings: Settings) -> None:
         """Create a loader without reading anything."""
@@ -145,12 +141,12 @@ class PolicyLoader:
             for name, partition in settings.partitions.items()
             if partition.semantics is not Semantics.DOCUMENTED
         }
-        # Read once: looking for entry points takes up to 20 ms.
+        # Read once: discovering entry points takes up to 20 ms.
         self._resolver_types = types()
         self._threads = AbandonableThreadPool(1, "policy-parse")
         self._formats: dict[str, str] = {}
-        """The formats by policy name. A file that changes its format while it is served is a
-        mistake, and could open access that was closed."""
+        """The formats by policy name. A served file that changes its format is a mistake, and could
+        open closed access."""
         self._keeps_texts = settings.console.enabled
         self.texts: ParseJob | None = None
         """The texts of the last load, for the console, unless they are large."""
@@ -161,12 +157,12 @@ class PolicyLoader:
         """Read and parse all files.
 
         Args:
-            in_child: Whether to parse in a child process with limits, so that calls do not wait, or
-                in a thread, which is faster.
+            in_child: Whether to parse in a child process with limits, which does not delay calls,
+                or in a thread, which is faster.
 
         Raises:
             CannotLoad: A file cannot be read.
-            ParserError: The child cannot be started, reached a limit or crashed.
+            ParserError: The child could not be started, reached a limit or crashed.
         """
         job = await self.read()
         size = sum(len(text.policy.data) for text in job.texts)
@@ -183,8 +179,7 @@ class PolicyLoader:
 
     async def read(self) -> ParseJob:
         """Read all files. Raises CannotLoad."""
-        # Read every file even if another cannot be read: to its watcher, an unread file has
-        # changed.
+        # Read every file even after a failure: its watcher treats an unread file as changed.
         results = await asyncio.gather(*map(_read, self.watchers), return_exceptions=True)
         files: dict[FileWatcher[bytes], File] = {}
         checksums = []
@@ -216,7 +211,7 @@ class PolicyLoader:
 
 
 def policy_files(source: PolicySource) -> ConfigMaps | QueuesFile:
-    """Return the source that the settings name, or the embedded default."""
+    """Return the file source of a policy in the settings, or that of the embedded default."""
     folders = tuple(folder for folder in (source.defaults, source.configs) if folder is not None)
     if folders:
         return ConfigMaps(folders, source.group)

@@ -1,4 +1,4 @@
-"""Parses in a child process with limits, so that this process can answer calls meanwhile."""
+"""Parses in a child process with limits, while this process handles calls."""
 
 import asyncio
 import errno
@@ -41,16 +41,17 @@ _LOG = logging.getLogger("queuegate_server.policystore")
 _MIB: Final = 1 << 20
 MIN_MEMORY_BYTES: Final = 512 * _MIB
 MEMORY_PER_BYTE: Final = 64
-"""The memory limit per byte of text. Policies of many small queues have needed 40."""
+"""The memory limit per byte of text. Policies with many small queues take up to 40."""
 MIN_CPU_SECONDS: Final = 30
 CPU_SECONDS_PER_MIB: Final = 5
-"""The limit of processor time per MiB of text: ten times the observed value."""
+"""The CPU time limit per MiB of text, ten times the observed value."""
 WALL_SECONDS_PER_CPU_SECOND: Final = 4
-"""The allowance for a niced process, which gets little processor time on a busy machine."""
+"""Allows for a niced process's small share of the CPU on a busy machine."""
 NICENESS: Final = 5
 """Calls come first, but a busy machine must not delay a reload for long."""
 _MAX_CHECK_BYTES: Final = 2 * MAX_DIAGNOSTICS_BYTES
 MAX_TRACEBACK_BYTES: Final = 10_000
+_SIMPLIFY: Final = "make the policy smaller or simpler; aliases and merge keys multiply it"
 _REMEDIES: Final[Mapping[int | None, str]] = {
     errno.EAGAIN: "raise the limits on processes and memory",
     errno.ENOMEM: "raise the limits on processes and memory",
@@ -80,7 +81,7 @@ class ParserError(Exception):
 
 
 async def parse(job: ParseJob) -> ParsedPolicies:
-    """Parse all policies. Raises ParserError, even if no child can be started."""
+    """Parse all policies. Raises ParserError, including if no child can be started."""
     try:
         return await _run(job)
     except OSError as error:
@@ -101,7 +102,7 @@ async def check(job: CheckJob) -> tuple[Diagnostic, ...]:
 
 
 async def _run(job: ParseJob | CheckJob) -> ParsedPolicies:
-    # Without policies there are only diagnostics, which are bounded.
+    # A check returns only diagnostics, which are bounded.
     output_bytes = _MAX_CHECK_BYTES if isinstance(job, CheckJob) else None
     output = await run_job("queuegate_server.policystore.parsing", job, output_bytes)
     try:
@@ -111,12 +112,12 @@ async def _run(job: ParseJob | CheckJob) -> ParsedPolicies:
 
 
 async def run_job(module: str, job: object, output_bytes: int | None = None) -> bytearray:
-    """Return the output of a child that runs a job, which may contain untrusted text.
+    """Run a job, which may contain untrusted text, in a child process, and return its output.
 
     Args:
-        module: The module whose `run_child` runs it.
-        job: The job, whose size sets the limits of the child.
-        output_bytes: The maximum size of its output; None for its memory limit.
+        module: The module whose `run_child` runs the job.
+        job: The job, whose size determines the limits.
+        output_bytes: The maximum size of the output; None for the memory limit.
 
     Raises:
         ParserError: The child reached a limit or crashed.
@@ -137,7 +138,7 @@ async def run_job(module: str, job: object, output_bytes: int | None = None) -> 
     except OutputTooLong:
         raise ParserError(
             f"the result of the parser is larger than {limits.output_bytes // _MIB} MiB",
-            "make the policy smaller or simpler; aliases and merge keys multiply it",
+            _SIMPLIFY,
         ) from None
     if completed.status:
         raise _failure(completed, limits)
@@ -145,7 +146,7 @@ async def run_job(module: str, job: object, output_bytes: int | None = None) -> 
 
 
 async def decode(lines: Iterable[bytes]) -> ParsedPolicies:
-    """Decode the lines of `parsing.encode_result`. Other work can run between lines.
+    """Decode the lines from `parsing.encode_result`. Other tasks can run between lines.
 
     Raises ValueError if the result is incomplete.
     """
@@ -207,7 +208,7 @@ async def decode(lines: Iterable[bytes]) -> ParsedPolicies:
 def _cluster(semantics: str, admins: Sequence[Any], *flags: bool) -> Cluster:
     text, users, *_ = admins
     rules = Semantics(semantics)
-    # One of the users may be that of the daemon, which is not in the text.
+    # The users may include the daemon's, which is not in the text.
     admins = parse_yarn(text, rules)._replace(users=frozenset(users))
     return Cluster(rules, admins, *flags)
 
@@ -265,10 +266,14 @@ def _failure(completed: ChildResult, limits: ProcessLimits) -> ParserError:
     if status == -signal.SIGXCPU:
         return ParserError(
             f"the parser reached its CPU time limit of {limits.cpu_seconds} s (SIGXCPU)",
-            "make the policy smaller or simpler; aliases and merge keys multiply it",
+            _SIMPLIFY,
         )
     if status == OUT_OF_MEMORY:
-        return _too_large(limits)
+        return ParserError(
+            f"parsing takes more than {(limits.memory_bytes or 0) // _MIB} MiB of memory, the limit"
+            " for a text of this size",
+            _SIMPLIFY,
+        )
     if status == -signal.SIGKILL:
         return ParserError(
             "the parser was killed, probably because the machine or the container ran out of"
@@ -280,12 +285,4 @@ def _failure(completed: ChildResult, limits: ProcessLimits) -> ParserError:
     _LOG.error("the parser failed", extra={"status": status, "traceback": detail})
     return ParserError(
         f"the parser failed unexpectedly (status {status})", "report it, with the server's log"
-    )
-
-
-def _too_large(limits: ProcessLimits) -> ParserError:
-    return ParserError(
-        f"parsing takes more than {(limits.memory_bytes or 0) // _MIB} MiB of memory, the limit"
-        " for a text of this size",
-        "make the policy smaller or simpler; aliases and merge keys multiply it",
     )

@@ -1,9 +1,8 @@
-"""Parses all policies together: a pure function of plain data, and the program of the child process
-that runs it.
+"""Parses all policies together: a pure function, and the program of a child process that runs it.
 
-To start fast, the child imports only this module and the parsers, and nothing else of the server.
-It writes its result as lines of JSON. Each takes the receiver about a millisecond, so other work
-can run in between. The text of an ACL is sent once and parsed on first use.
+To start fast, the child imports only this module and the parsers. It writes its result as lines of
+JSON, each of which takes about a millisecond to decode, so the receiver can do other work in
+between. Each ACL text is sent once and parsed on first use.
 """
 
 import gc
@@ -54,65 +53,64 @@ FAILED: Final = 4
 _QUEUES: Final = 500
 _NUMBERS: Final = 5_000
 _DIAGNOSTICS: Final = 50
-"""The maximum number of items of each kind in a line."""
+"""The maximum number of queues, indexes and diagnostics per line."""
 MAX_DIAGNOSTICS_BYTES: Final = 4 * 1024 * 1024
-"""The maximum size of the diagnostics in a result, as sent."""
+"""The maximum encoded size of the diagnostics in a result."""
 
 
 class File(NamedTuple):
-    """The contents of a file, and its name in diagnostics."""
+    """A file's contents, and its name in diagnostics."""
 
     name: str
     data: bytes
 
 
 class PolicyText(NamedTuple):
-    """A policy and the files that belong to it, unparsed."""
+    """An unparsed policy and its companion files."""
 
     policy: File
     format: str
-    """The format, as configured or detected before; empty to detect it from the text."""
+    """The configured or previously detected format; empty to detect it."""
     partition: str
-    """The partition that contains the queues of a YARN cluster."""
+    """The partition for the queues of a YARN cluster."""
     daemon_user: str
     yarn_keys: tuple[str, ...]
-    """The settings of this policy that only YARN's formats use."""
+    """The policy's settings that apply only to YARN formats."""
     site: File | None
     spark: File | None
     key_instead: str = ""
-    """The key of the file's ConfigMap that YuniKorn reads instead; empty if it reads this one."""
+    """The ConfigMap key that YuniKorn reads instead; empty if it reads this one."""
     is_bare: bool = False
-    """Whether to read the text as it is, even if it is an envelope. YuniKorn does not open
-    envelopes in a key."""
+    """Whether to read the text without opening envelopes, as YuniKorn does in ConfigMap keys."""
 
 
 class ParseJob(NamedTuple):
-    """All inputs of parsing."""
+    """The inputs of `parse`."""
 
     texts: tuple[PolicyText, ...]
     checksum: str
     acl_names: Mapping[str, AclNames]
-    """The names that ACLs may list, by partition name; YuniKorn's names for other partitions."""
+    """The names allowed in ACLs, by partition name; by default YuniKorn's."""
     semantics: Mapping[str, Semantics]
-    """The semantics by partition name; the documented default for other partitions."""
+    """The semantics by partition name; by default as documented."""
     resolver_types: frozenset[str]
-    """The types of group resolvers that a partition may request."""
+    """The resolver types allowed in a partition."""
 
 
 class CheckJob(NamedTuple):
-    """Files of one format, of which only the diagnostics are wanted."""
+    """Files of one format to check."""
 
     format: str
     """One of FILE_FORMATS; empty to detect the format of each file."""
     files: tuple[File, ...]
     acl_names: Mapping[str, AclNames] | AclNames = AclNames.YUNIKORN
-    """The names that ACLs may list: in all partitions, or as in a ParseJob."""
+    """The names allowed in ACLs, for all partitions or as in a ParseJob."""
     with_lint: bool = True
-    """Whether to add the warnings of the linter."""
+    """Whether to add lint warnings."""
     yarn: YarnOptions = YarnOptions()
-    """The settings for the formats of YARN."""
+    """Options for YARN formats."""
     is_bare: bool = False
-    """Whether to read the files as they are, even if they are envelopes."""
+    """Whether to read the files without opening envelopes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +133,7 @@ class ParsedPolicies:
 
 
 def check(job: CheckJob) -> ParsedPolicies:
-    """Return only the diagnostics of all files."""
+    """Check all files. The result contains only diagnostics."""
     names = job.acl_names
     chosen = names if isinstance(names, AclNames) else _chosen_names(names)
     options = FormatOptions(chosen, yarn=job.yarn, is_bare=job.is_bare)
@@ -201,9 +199,7 @@ def _other_deciders(
     partitions: Mapping[str, Partition],
     files: Mapping[str, str],
 ) -> Iterator[Diagnostic]:
-    """Yield reasons why YuniKorn may not use its policies. For YARN, these are among the
-    diagnostics of loading.
-    """
+    """Yield reasons why YuniKorn may not use its policies. The YARN loader reports its own."""
     names = [name for name in partitions if formats.get(files[name]) == YUNIKORN]
     for text in job.texts:
         file = text.policy.name
@@ -240,7 +236,7 @@ def _load(text: PolicyText, job: ParseJob) -> tuple[str, LoadResult]:
 
 
 def format_options(text: PolicyText, job: ParseJob) -> FormatOptions:
-    """Return the options for reading a policy of a job."""
+    """Return the options for reading a policy in a job."""
     return FormatOptions(
         acl_names=_chosen_names(job.acl_names),
         resolver_types=job.resolver_types,
@@ -255,7 +251,7 @@ def format_options(text: PolicyText, job: ParseJob) -> FormatOptions:
 
 
 def run_child() -> None:
-    """Run the job on standard input, and exit with a status for the kind of failure."""
+    """Run the job from standard input, and exit with a status that identifies any failure."""
     end_child(_result)
 
 
@@ -266,15 +262,15 @@ def _result(job: ParseJob | CheckJob) -> Iterator[bytes]:
 
 
 def end_child(work: Callable[[Any], Iterable[bytes]]) -> None:
-    """Write the lines that `work` returns for the job on standard input, and exit the process."""
-    # Without cleanup: there may be no memory for it, and it takes time.
+    """Write the lines that `work` returns for the job from standard input, and exit."""
+    # Exit without cleanup, which takes time and memory.
     os._exit(_run_job(work))
 
 
 def _run_job(work: Callable[[Any], Iterable[bytes]]) -> int:
     gc.disable()
     with suppress(OSError):
-        # If the machine runs out of memory, the kernel kills this process first.
+        # If memory runs out, the kernel kills this process first.
         Path("/proc/self/oom_score_adj").write_text("1000")
     output = sys.stdout.buffer
     try:
@@ -294,7 +290,7 @@ def _chosen_names(by_partition: Mapping[str, AclNames]) -> Callable[[str], AclNa
 
 
 def encode_result(parsed: ParsedPolicies) -> Iterator[bytes]:
-    """Return the lines that `parser_process.decode` takes."""
+    """Encode a result as lines for `parser_process.decode`."""
     for partition in parsed.partitions.values():
         yield from _encode_partition(partition)
     yield from _encode_diagnostics(parsed.diagnostics)
@@ -303,7 +299,7 @@ def encode_result(parsed: ParsedPolicies) -> Iterator[bytes]:
 
 
 def _encode_diagnostics(diagnostics: Sequence[Diagnostic]) -> Iterator[bytes]:
-    """Return the lines of the diagnostics, with one more that stands for those beyond the bound."""
+    """Encode diagnostics as lines, with a summary of those beyond the limit."""
     size = 0
     for start in range(0, len(diagnostics), _DIAGNOSTICS):
         part = diagnostics[start : start + _DIAGNOSTICS]

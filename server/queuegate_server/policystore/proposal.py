@@ -1,8 +1,7 @@
-"""A proposed policy: its diagnostics, and the access that it changes.
+"""Assesses a proposed policy: its diagnostics, changes in access, and claims about it.
 
-Because the text is untrusted, a child process compares it with the served policies and proves
-claims about it. The result has bounded lists, texts and bytes, and comes in lines that each take
-the receiver about a millisecond.
+Because the text is untrusted, a child process compares it with the served policies. The result is
+bounded, and sent in lines that each take about a millisecond to decode.
 """
 
 import asyncio
@@ -50,15 +49,15 @@ MAX_NAMES: Final = 50
 """The maximum number of names in one change."""
 MAX_CLAIMS: Final = 200
 MAX_GROUPS: Final = 2_000
-"""The maximum number of groups whose members are listed to compare people."""
+"""The maximum number of groups expanded to compare people."""
 MAX_NAME_BYTES: Final = 1_024
-"""The maximum length of a name, the same as in calls."""
+"""The maximum length of a name, as in requests."""
 MAX_TEXT: Final = 1_000
 """The maximum length of a text, such as a name or a claim."""
 MAX_PATH: Final = 4_096
-"""The maximum length of a path or a command, which are useless if truncated."""
+"""The maximum length of a path or command, which is useless if truncated."""
 MAX_LIST_BYTES: Final = 1024 * 1024
-"""The maximum size of the changes, and of the decisions that refute claims, as JSON."""
+"""The maximum size of the changes, and of the refuting decisions, as JSON."""
 MAX_RESULT_BYTES: Final = 8 * 1024 * 1024
 _LINE_BYTES: Final = 16 * 1024
 _COMPLETE: Final = frozenset({"command", "queue", "place"})
@@ -66,14 +65,14 @@ _COMPLETE: Final = frozenset({"command", "queue", "place"})
 
 
 class ProposalJob(NamedTuple):
-    """A proposal and its context for comparison."""
+    """A proposal, and the policies to compare it with."""
 
     job: ParseJob
     """A job whose only text is the proposed policy."""
     served: bytes
     """The served partitions, as encoded by `served_lines`."""
     replaces_all: bool
-    """Whether partitions missing from the proposal are removed or kept."""
+    """Whether the proposal removes the partitions that it does not define."""
     claims: File | None
     people: Mapping[str, GroupsByUser] | None
     """The people of each partition; None to compare names."""
@@ -82,18 +81,13 @@ class ProposalJob(NamedTuple):
 
 
 def served_lines(partitions: Mapping[str, Partition]) -> Iterator[bytes]:
-    """Yield partitions as lines. Each takes a millisecond, so other work can run in between."""
+    """Encode partitions as lines of about a millisecond each, so other work can run in between."""
     plain = ParsedPolicies(partitions, {}, (), frozenset(), {}, {}, "")
     return encode_result(plain)
 
 
 async def run(job: ProposalJob) -> dict[str, Any]:
-    """Return the result of `assess` in a child process. Other work runs between its lines.
-
-    Raises:
-        ParserError: The child reached a limit or crashed.
-        OSError: No child can be started.
-    """
+    """Run `assess` in a child process. Other tasks can run while its lines are decoded."""
     output = await parser_process.run_job(__name__, job, MAX_RESULT_BYTES)
     result: dict[str, Any] = {}
     for line in io.BytesIO(output):
@@ -110,12 +104,12 @@ async def run(job: ProposalJob) -> dict[str, Any]:
 
 
 def run_child() -> None:
-    """Run the job on standard input, and exit."""
+    """Run the job from standard input, and exit."""
     end_child(lambda job: _lines((), _cut_texts(assess(job))))
 
 
 def _lines(above: tuple[str, ...], result: Mapping[str, Any]) -> Iterator[bytes]:
-    """Yield lines of JSON, each with a path and its value, or a part of a list."""
+    """Yield lines of JSON, each with a path and its value or part of a list."""
     for name, value in result.items():
         path = (*above, name)
         if isinstance(value, dict):
@@ -147,7 +141,7 @@ def _parts(items: Iterable[Any]) -> Iterator[list[Any]]:
 
 
 def _cut_texts(value: Any, key: str = "") -> Any:
-    """Return a value with its long texts truncated."""
+    """Truncate the long texts in a value."""
     if isinstance(value, str):
         return shortened(value, MAX_PATH if key in _COMPLETE else MAX_TEXT)
     if isinstance(value, dict):
@@ -158,7 +152,7 @@ def _cut_texts(value: Any, key: str = "") -> Any:
 
 
 def _some(entries: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return the first entries that fit into the bound together."""
+    """Return the first entries whose total size is within the limit."""
     first = []
     size = 0
     for entry in entries:
@@ -182,9 +176,7 @@ class _ServedPolicy(PolicyFile):
 
 
 def assess(proposal: ProposalJob) -> dict[str, Any]:
-    """Return the errors of a proposal, the people it lets in or shuts out, and the claims that
-    hold.
-    """
+    """Return a proposal's diagnostics, its changes in access, and the claims that hold."""
     job = proposal.job
     [text] = job.texts
     name, data = text.policy
@@ -288,7 +280,7 @@ def _groups_that_matter(old: Partition, new: Partition) -> set[str]:
             queue = partition.queues.get(path)
             for each in partition.created(path) if queue is None else (queue,):
                 groups |= each.submit_acl.groups | each.admin_acl.groups
-    # No directory is asked about longer names, and no caller can have them.
+    # Longer names are never looked up, and requests cannot contain them.
     return {name for name in groups if len(name.encode(errors="replace")) <= MAX_NAME_BYTES}
 
 
@@ -333,7 +325,7 @@ def _no_claims(error: str, diagnostics: Iterable[Diagnostic]) -> dict[str, Any]:
 
 
 def _proofs(proofs: Sequence[Proof]) -> list[dict[str, Any]]:
-    """Return all claims, and the decisions that refute the first ones."""
+    """Return all claims, with refuting decisions up to the size limit."""
     refuting = _some(
         {"text": each.text, "place": str(each.place), "command": each.command}
         for proof in proofs

@@ -1,9 +1,8 @@
-"""Loads the policies, serves them if all are valid, and otherwise keeps the last good ones.
+"""Loads the policies, and serves them if all are valid; otherwise keeps the last good ones.
 
-One reload runs at a time, whether a watcher, SIGHUP or a ReloadPolicy call requests it. The first
-policies are parsed in this process, which is faster, and all others in a child process with limits.
-If the child fails, the policies are read again after a delay, since no file change would trigger
-it.
+Reloads, requested by watchers, SIGHUP or ReloadPolicy calls, run one at a time. The first one
+parses in this process, which is faster, and all others in a child process with limits. If the child
+fails, the reload is retried after a delay, since no file change would trigger it.
 """
 
 import asyncio
@@ -38,13 +37,13 @@ _LOG = logging.getLogger("queuegate_server.policystore.reloader")
 MAX_LOGGED: Final = 50
 """The maximum number of diagnostics that a reload logs."""
 FIRST_RETRY_SECONDS: Final = 5.0
-"""The delay between a parser failure and the next attempt. Doubles with each further failure."""
+"""The delay before the first retry after a parser failure. Doubles with each further failure."""
 MAX_RETRY_SECONDS: Final = 300.0
 MAX_PAST_RELOADS: Final = 10
 MAX_PAST_DIAGNOSTICS: Final = 20
 """The maximum number of diagnostics kept for each past reload."""
 FREED_AT_ONCE: Final = 500
-"""The number of queues of a replaced policy that are freed before other work may run: 1 ms."""
+"""The number of queues of a replaced policy freed per step, which takes 1 ms."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +63,7 @@ class PastReload:
     """A completed reload, with a bounded number of diagnostics."""
 
     ended_at: float
-    """The time at which the reload ended, in wall-clock seconds."""
+    """The time of completion, in wall-clock seconds."""
     succeeded: bool
     revision: int
     """The policy served since then."""
@@ -74,7 +73,7 @@ class PastReload:
 
 
 class Reloader:
-    """Loads the policies of the settings into the engine."""
+    """Loads the configured policies into the engine."""
 
     def __init__(
         self,
@@ -121,10 +120,10 @@ class Reloader:
         """The most recent reloads, newest last."""
 
     async def reload(self) -> ReloadState:
-        """Read the files, and serve the policies if they are valid and differ from the served ones.
+        """Read the files, and serve the policies if they are valid and have changed.
 
-        Files are always read after this call: it may join a queued reload, but not the running one.
-        Cancelling the caller does not stop the reload. Never raises.
+        The files are always read after this call: it may join a queued reload, but not a running
+        one. Canceling the caller does not stop the reload. Never raises.
         """
         self._retry_seconds = FIRST_RETRY_SECONDS
         return await asyncio.shield(self._start())
@@ -196,7 +195,7 @@ class Reloader:
         except ParserError as error:
             message = f"{error}; the server will try again in {self._retry_later():g} s"
             return (_error(self._loader.name, message, error.remedy),), ()
-        except Exception as error:  # a bug must not end the service either
+        except Exception as error:  # a bug must not stop the service
             _LOG.exception("unexpected error")
             message = f"cannot be loaded: unexpected {type(error).__name__}"
             remedy = "report it, with the server's log"
@@ -230,7 +229,7 @@ class Reloader:
         if self._agree_on_revision is not None:
             revision = await self._agree_on_revision(parsed.checksum, self._revision)
         if is_served and revision == self._revision:
-            return  # otherwise another worker has given this policy a later revision
+            return  # otherwise another worker has raised the revision
         policy = Policy(partitions, self._loader.name, revision, parsed.checksum)
         served = {
             name: ServedPartition(
@@ -271,7 +270,7 @@ class Reloader:
                 )
 
     async def _close_unused_resolvers(self) -> None:
-        """Close the resolvers of replaced policies, or of policies that cannot be served."""
+        """Close the resolvers of replaced or rejected policies."""
         served = self._engine.snapshot.served.values() if self._revision else ()
         await self._resolvers.close_unused({each.groups for each in served})
 
@@ -309,9 +308,9 @@ class Reloader:
 
 
 async def check(settings: Settings) -> tuple[Diagnostic, ...]:
-    """Return the diagnostics that a server would report on startup with these settings.
+    """Return the diagnostics that a server with these settings would report at startup.
 
-    Reads the policies that the settings name. Opens no resolvers.
+    Reads the policies, but opens no resolvers.
     """
     loader = PolicyLoader(settings)
     try:
@@ -327,9 +326,7 @@ async def check(settings: Settings) -> tuple[Diagnostic, ...]:
 async def _free(
     parts: list[object], groups: Collection[GroupResolver], unused: asyncio.Event
 ) -> None:
-    """Free the parts of a replaced policy, and the groups of users that no partition still needs.
-    Runs in steps, once no call uses the policy.
-    """
+    """Free a replaced policy in steps once no call uses it, and invalidate its unused groups."""
     await unused.wait()
     for each in groups:
         await each.invalidate_all()
@@ -341,8 +338,9 @@ async def _free(
 def _with_unused_settings(
     parsed: ParsedPolicies, settings: Settings, file: str, severity: Severity
 ) -> ParsedPolicies:
-    """Add a diagnostic for each configured partition that is missing from the policies: an error at
-    startup, later a warning, since a partition may have been removed.
+    """Add a diagnostic for each configured partition that is missing from the policies.
+
+    It is an error at startup and a warning later, since a partition may have been removed.
     """
     if has_errors(parsed.diagnostics):
         return parsed
@@ -386,7 +384,7 @@ def _with_unusable(
 
 
 def _unusable_resolver(unusable: UnusableResolver, parsed: ParsedPolicies) -> Diagnostic:
-    """Return an error at the position where the policy or the settings name the resolver."""
+    """Return an error at the position of the resolver in the policy or settings."""
     message, remedy = unusable.message, unusable.remedy
     if unusable.key.defined_in == "settings":
         return _error("settings", message, remedy)
