@@ -1,4 +1,4 @@
-"""Ask a queuegate server whether a user may use a queue, and why.
+"""Check with a queuegate server whether a user may use a queue, and why.
 
     >>> import queuegate
     >>> with queuegate.Client() as client:  # at QUEUEGATE_ADDRESS, or else 127.0.0.1:50051
@@ -7,9 +7,9 @@
     ...     print(f"admitted by {decision.reason}")
     admitted by user
 
-`queuegate.aio.Client` is the same for asyncio, `queuegate.exceptions` contains the exceptions that
-calls raise, `queuegate.v1` contains the generated messages, and `queuegate.policy` decides in this
-process with the server's code.
+`queuegate.aio.Client` is the asyncio counterpart, `queuegate.exceptions` contains the exceptions
+raised by calls, `queuegate.v1` the generated messages, and `queuegate.policy` the server's policy
+core, for decisions in this process.
 """
 
 from importlib import import_module
@@ -153,7 +153,7 @@ __all__ = [
     "user_info",
 ]
 
-# Searched in this order; only the last ones import gRPC.
+# Searched in this order. Only the last modules import gRPC.
 _MODULES = (
     "exceptions", "_settings", "_types", "_results", "_applications", "_users", "_client",
     "gate.reflector", "gate.blocking",
@@ -166,10 +166,10 @@ def __dir__() -> list[str]:
 
 
 def __getattr__(name: str) -> Any:
-    """Import a public name when it is first used (PEP 562).
+    """Import a public name on first use (PEP 562).
 
-    `queuegate.policy` needs nothing but the standard library, and `queuegate --help` no gRPC,
-    whose import would take most of its time.
+    `queuegate.policy` then needs only the standard library, and `queuegate --help` does not import
+    gRPC, which would dominate its run time.
     """
     if name == "__version__":
         from importlib.metadata import version  # noqa: PLC0415

@@ -1,4 +1,4 @@
-"""`python -m queuegate` is `queuegate`."""
+"""Entry point of `python -m queuegate`."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""Server addresses, validated early: gRPC accepts nearly any text and fails at the first call."""
+"""Server addresses, validated early because gRPC accepts nearly any text and fails on first use."""
 
 import ipaddress
 import os
@@ -23,7 +23,7 @@ class Address:
     """A valid address."""
 
     text: str
-    """The address as given, for display."""
+    """The address as given, for messages."""
     target: str
     """The address as an unambiguous URI for gRPC."""
     is_unix: bool = False
@@ -34,10 +34,12 @@ class Address:
 def parse(address: object) -> Address:
     """Parse `HOST:PORT`, `[IPV6]:PORT`, `unix:/PATH` or `unix:///PATH`.
 
-    The path of a Unix socket is literal, without percent-encoding. None selects the environment
-    variable `QUEUEGATE_ADDRESS`, or the default if it is unset or empty.
+    The path of a Unix socket is literal, not percent-encoded. None selects the environment variable
+    `QUEUEGATE_ADDRESS`, or the default address if it is unset or empty.
 
-    Raises TypeError or ValueError.
+    Raises:
+        TypeError: The address is not a str.
+        ValueError: The address is invalid.
     """
     name = "address"
     if address is None:
@@ -69,7 +71,7 @@ def _unix_target(text: str) -> str:
     if len(path.encode()) > MAX_SOCKET_PATH_BYTES:
         raise ValueError(f"the path of a Unix socket must not exceed {MAX_SOCKET_PATH_BYTES} bytes")
     if "\0" in path or "," in path:
-        # gRPC treats a comma, even an encoded one, as the end of the first address.
+        # gRPC splits addresses at commas, even encoded ones.
         raise ValueError("the path of a Unix socket must not contain a comma or NUL")
     return "unix:" + quote(path, safe="/")
 

@@ -1,4 +1,4 @@
-"""Questions about access to applications, and explanations. None needs gRPC."""
+"""Checks of access to applications, and their explanations. Does not import gRPC."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -18,13 +18,13 @@ class Application:
     """A YARN application."""
 
     queue: str
-    """The path of the queue in which it runs."""
+    """The path of the application's queue."""
     owner: str
-    """The user who started it."""
+    """The user who started the application."""
     view_acl: str = ""
-    """The ACL as submitted. If empty, it lists nobody."""
+    """The view ACL as submitted. An empty ACL lists nobody."""
     modify_acl: str = ""
-    """The ACL as submitted. If empty, it lists nobody."""
+    """The modify ACL as submitted. An empty ACL lists nobody."""
 
     def __post_init__(self) -> None:
         _validation.text("queue", self.queue)
@@ -35,14 +35,14 @@ class Application:
 
 @dataclass(frozen=True, slots=True)
 class SparkApplication:
-    """A Spark application. Spark's own rules decide who may access it."""
+    """A Spark application, subject to Spark's own access rules."""
 
     properties: Mapping[str, str] = field(default_factory=dict)
     """Properties such as `spark.ui.view.acls`, which override the server's `spark_defaults`."""
     spark_user: str = ""
-    """The user for whom it runs."""
+    """The user on whose behalf the application runs."""
     process_user: str = ""
-    """The owner of its process."""
+    """The user of the application's process."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.properties, Mapping):
@@ -57,7 +57,7 @@ class SparkApplication:
 
 @dataclass(frozen=True, slots=True)
 class ApplicationCheck:
-    """A question: may this user do this with this application?
+    """A check for `check_applications`: may this user take this action on this application?
 
     Raises:
         InvalidArgument: An argument is invalid.
@@ -65,7 +65,7 @@ class ApplicationCheck:
 
     Example:
         >>> application = queuegate.Application("root.default", "john", view_acl="jane")
-        >>> question = queuegate.ApplicationCheck("jane", "view_logs", application)
+        >>> check = queuegate.ApplicationCheck("jane", "view_logs", application)
     """
 
     user: str
@@ -73,15 +73,15 @@ class ApplicationCheck:
     action: ActionName
     """The kind of access."""
     application: Application | SparkApplication
-    """The application, of YARN or of Spark."""
+    """The YARN or Spark application."""
     partition: str = "default"
     """The partition whose rules apply."""
     groups: Iterable[str] | None = None
-    """The user's groups, used as given; empty if there are none. None: the server resolves them."""
+    """The user's groups, which may be empty. If None, the server resolves them."""
     target_queue: str = ""
-    """The path of the queue to which the application is to be moved."""
+    """For a move, the path of the target queue."""
     real_user: str = ""
-    """The service that acts for the user, if any: YARN's ACLs may list it as `~name`."""
+    """The service acting for the user, if any. YARN's ACLs may list it as `~name`."""
 
     def __post_init__(self) -> None:
         _validation.text("user", self.user)
@@ -99,35 +99,35 @@ class ApplicationList(StrEnum):
     """The source of an evaluated list of names."""
 
     UNSPECIFIED = auto()
-    """A list that this version of the client does not know."""
+    """A source from a server newer than this client."""
     OWNER = auto()
-    """The user who started it."""
+    """The user who started the application."""
     VIEW = auto()
-    """The view ACL of the application."""
+    """The application's view ACL."""
     MODIFY = auto()
-    """The modify ACL of the application."""
+    """The application's modify ACL."""
     QUEUE_SUBMIT = auto()
-    """The submit ACL of a queue."""
+    """A queue's submit ACL."""
     QUEUE_ADMIN = auto()
-    """The admin ACL of a queue."""
+    """A queue's admin ACL."""
     CLUSTER_ADMIN = auto()
-    """The administrators of the cluster."""
+    """The cluster's administrators."""
     APPLICATION_ADMIN = auto()
     """Spark's administrators of all applications."""
 
 
 @dataclass(frozen=True, slots=True)
 class ApplicationStep:
-    """One evaluated list of names."""
+    """An evaluated list of names."""
 
     list: ApplicationList
     """The source of the list."""
     queue: str
-    """The path of the queue, if the list is a queue's ACL."""
+    """The path of the queue, for a queue's ACL."""
     acl_text: str
     """The list as configured."""
     granted: bool = False
-    """Whether the list granted access: for a move, to the application or to the target."""
+    """Whether the list granted access, for a move to the application or to the target queue."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,9 +137,9 @@ class ApplicationExplanation:
     decision: Decision
     """The decision."""
     steps: tuple[ApplicationStep, ...]
-    """The evaluated lists, in order. If access is granted, the last one granted it."""
+    """The evaluated lists, in order. If access is granted, the last list granted it."""
     groups: ExplainedGroups
-    """Where the groups of the user came from."""
+    """The origin of the user's groups."""
 
     def __bool__(self) -> bool:
         return self.decision.allowed

@@ -14,13 +14,13 @@ from queuegate._settings import DEFAULT_RETRY, FilePath, Retry, Tls
 class Client(AsyncClientMethods):
     """The asyncio client of a queuegate server, with the methods of `queuegate.Client`.
 
-    A client belongs to the event loop in which it is created. Tasks can and should share one:
-    all its calls use one connection. Cancelling a task cancels its call. Close a client after
-    use, or use it in an `async with` statement.
+    A client belongs to the event loop that was running when it was created. Tasks should share a
+    client, since all its calls use a single connection. Cancelling a task cancels its call. Close a
+    client after use, or use it in an `async with` statement.
 
-    Every call raises a subclass of `QueuegateError` if there is no answer, including for invalid
-    arguments, and TypeError for arguments of the wrong type. `timeout` limits the whole call, in
-    seconds, including retries and further pages.
+    Failed calls raise a subclass of `QueuegateError`, including for invalid arguments; an argument
+    of the wrong type raises TypeError. `timeout` limits the entire call, in seconds, including
+    retries and further pages.
 
     Attributes:
         address: The address of the server.
@@ -36,7 +36,7 @@ class Client(AsyncClientMethods):
     """
 
     _OWNER: ClassVar = "client"
-    """How errors refer to this object."""
+    """The name of this object in error messages."""
 
     def __init__(
         self,
@@ -49,23 +49,23 @@ class Client(AsyncClientMethods):
         metadata: _channel.CallMetadata = (),
         interceptors: Iterable[grpc.aio.ClientInterceptor] = (),
     ) -> None:
-        """Create a client. It does not connect yet, but reads its files at once.
+        """Create a client. Its files are read immediately; it connects on the first call.
 
         Args:
             address: As for `queuegate.Client`.
             timeout: The default time limit of calls, in seconds.
             tls: As for `queuegate.Client`.
             token_file: As for `queuegate.Client`.
-            retry: How often and when to retry.
+            retry: The retry policy.
             metadata: As for `queuegate.Client`.
             interceptors: As for `queuegate.Client`, but from `grpc.aio`.
 
         Raises:
-            RuntimeError: There is no running event loop.
+            RuntimeError: No event loop is running.
             TypeError: An argument has the wrong type.
             ValueError: An address, a limit or a file is invalid, or the token would be sent
                 unencrypted.
-            OSError: A file of `tls` or the token file cannot be read.
+            OSError: A `tls` file or the token file cannot be read.
         """
         plan = _channel.plan(
             *(address, timeout, tls, retry, token_file),

@@ -1,4 +1,4 @@
-"""A gRPC channel and the calls over it, blocking and for asyncio."""
+"""Blocking and asyncio calls over a gRPC channel."""
 
 import asyncio
 import os
@@ -19,8 +19,8 @@ from queuegate.v1.access_pb2_grpc import AccessServiceStub
 from queuegate.v1.policy_pb2_grpc import PolicyServiceStub
 from queuegate.v1.user_groups_pb2_grpc import UserGroupServiceStub
 
-# The messages of the standard health service have one field each, number 1: a string in the
-# request, an enum in the response. The wrapper messages of protobuf have the same encoding.
+# The messages of the standard health service have a single field, number 1: a string in the
+# request, an enum in the response. protobuf's wrapper messages have the same encoding.
 _HEALTH_METHOD: Final = "/grpc.health.v1.Health/Check"
 _SYNC_METHOD: Final = "/queuegate.v1.SyncService/Sync"
 _serialized: Final[Callable[[sync_pb2.SyncRequest], bytes]] = sync_pb2.SyncRequest.SerializeToString
@@ -30,12 +30,12 @@ _Response = TypeVar("_Response")
 
 
 class Deadline:
-    """The time limit of a call, which may need several requests."""
+    """The deadline of a call, which may consist of several requests."""
 
     __slots__ = ("_clock", "_end", "seconds")
 
     def __init__(self, seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
-        """Start the countdown."""
+        """Set the deadline to `seconds` from now."""
         self.seconds = seconds
         self._clock = clock
         self._end = clock() + seconds
@@ -46,11 +46,11 @@ class Deadline:
 
 
 class _Calls:
-    """The code that blocking and asyncio calls share."""
+    """The code shared by blocking and asyncio calls."""
 
     def __init__(self, plan: ChannelPlan, channel: Any, owner: str) -> None:
         self.has_worked = False
-        """Whether the server has ever answered."""
+        """Whether the server has ever responded."""
         self._plan = plan
         self._owner = owner
         self._is_closed = False
@@ -63,11 +63,11 @@ class _Calls:
         )
 
     def deadline(self, timeout: float | None) -> Deadline:
-        """Start the countdown of a time limit in seconds; None: the client's default."""
+        """Return the deadline for a timeout in seconds, by default the client's."""
         return Deadline(self._plan.timeout if timeout is None else seconds("timeout", timeout))
 
     def sync_failure(self, error: grpc.RpcError) -> QueuegateError:
-        """Return the exception for a stream of SyncService that has failed."""
+        """Return the exception for a failed stream of SyncService."""
         return self._failure(error, Deadline(0))
 
     def _failure(self, error: grpc.RpcError, deadline: Deadline) -> QueuegateError:
@@ -86,8 +86,8 @@ class _Calls:
 
 
 class BlockingCalls(_Calls):
-    """Blocking calls. Thread-safe. A fork of the process cannot use them: it would read and write
-    on its parent's connection.
+    """Blocking calls. Thread-safe. A forked child cannot use them, because it would share its
+    parent's connection.
     """
 
     _channel: grpc.Channel
@@ -95,12 +95,12 @@ class BlockingCalls(_Calls):
     def __init__(
         self, plan: ChannelPlan, channel: grpc.Channel | None = None, *, owner: str = "client"
     ) -> None:
-        """Use an open channel, or open one, which connects at the first call.
+        """Wrap a channel, or create one, which connects on the first call.
 
         Args:
-            plan: How to connect.
-            channel: The channel; None: open one.
-            owner: How errors refer to the object that makes the calls.
+            plan: The options of the channel and its calls.
+            channel: An existing channel, if any.
+            owner: The name of the calling object in error messages.
         """
         self._process = os.getpid()
         target, options = plan.address.target, plan.options
@@ -117,8 +117,11 @@ class BlockingCalls(_Calls):
         request: _Request,
         deadline: Deadline,
     ) -> _Response:
-        """Make one call. Raises QueuegateError, or RuntimeError if the client was created before a
-        fork.
+        """Make a call.
+
+        Raises:
+            QueuegateError: The call failed.
+            RuntimeError: The client was created before a fork.
         """
         if self.is_inherited:
             raise RuntimeError(
@@ -131,7 +134,7 @@ class BlockingCalls(_Calls):
         except grpc.RpcError as error:
             raise self._failure(error, deadline) from error
         except ValueError:
-            if self._is_closed:  # since the call began
+            if self._is_closed:  # during the call
                 raise self._closed() from None
             raise
         self.has_worked = True
@@ -140,38 +143,40 @@ class BlockingCalls(_Calls):
     def sync(
         self, requests: Iterator[sync_pb2.SyncRequest], read: Callable[[bytes], _Response]
     ) -> "grpc._CallIterator[_Response]":
-        """Open a stream of SyncService, and read its messages with a function. Raises ValueError
-        if the client is closed.
+        """Open a stream of SyncService whose messages are parsed by `read`.
+
+        Raises:
+            ValueError: The client is closed.
         """
         method = self._channel.stream_stream(_SYNC_METHOD, _serialized, read)
         return method(requests, metadata=self._plan.metadata)
 
     @property
     def is_inherited(self) -> bool:
-        """Whether this process is a fork of the one that opened the channel."""
+        """Whether the channel was opened before this process was forked."""
         return os.getpid() != self._process
 
     def close(self) -> None:
-        """Cancel the calls in flight and close the channel; in a fork, leave it to the parent."""
+        """Cancel calls in flight and close the channel. In a forked child, do nothing."""
         if not self.is_inherited:
             self._is_closed = True
             self._channel.close()
 
 
 class AsyncCalls(_Calls):
-    """Calls for asyncio, bound to the event loop in which they are created."""
+    """Asyncio calls, bound to the event loop that is running at creation."""
 
     _channel: grpc.aio.Channel
 
     def __init__(self, plan: ChannelPlan, *, owner: str = "client") -> None:
-        """Open a channel, which connects at the first call.
+        """Create a channel, which connects on the first call.
 
         Args:
-            plan: How to connect.
-            owner: How errors refer to the object that makes the calls.
+            plan: The options of the channel and its calls.
+            owner: The name of the calling object in error messages.
 
         Raises:
-            RuntimeError: There is no running event loop.
+            RuntimeError: No event loop is running.
         """
         try:
             self._loop = asyncio.get_running_loop()
@@ -195,8 +200,11 @@ class AsyncCalls(_Calls):
         request: _Request,
         deadline: Deadline,
     ) -> _Response:
-        """Make one call. Raises QueuegateError, or RuntimeError if the client belongs to another
-        event loop.
+        """Make a call.
+
+        Raises:
+            QueuegateError: The call failed.
+            RuntimeError: The client belongs to another event loop.
         """
         self.check_loop()
         if self._is_closed:
@@ -206,8 +214,8 @@ class AsyncCalls(_Calls):
         except grpc.RpcError as error:
             raise self._failure(error, deadline) from error
         except asyncio.CancelledError:
-            # gRPC cancels its calls when the channel closes, which must not look as if the
-            # caller's own task were cancelled.
+            # gRPC cancels calls when the channel closes, which must not look like the cancellation
+            # of the caller's task.
             task = asyncio.current_task()
             if task is None or task.cancelling() or not self._is_closed:
                 raise
@@ -216,7 +224,7 @@ class AsyncCalls(_Calls):
         return response
 
     def check_loop(self) -> None:
-        """Raise RuntimeError unless called in the event loop that the calls belong to."""
+        """Raise RuntimeError unless called in the event loop of the calls."""
         if asyncio.get_running_loop() is not self._loop:
             raise RuntimeError(
                 f"the {self._owner} belongs to another event loop: create one in each"
@@ -225,11 +233,11 @@ class AsyncCalls(_Calls):
     def sync(
         self, read: Callable[[bytes], _Response]
     ) -> "grpc.aio.StreamStreamCall[sync_pb2.SyncRequest, _Response]":
-        """Open a stream of SyncService, and read its messages with a function."""
+        """Open a stream of SyncService whose messages are parsed by `read`."""
         method = self._channel.stream_stream(_SYNC_METHOD, _serialized, read)
         return method(metadata=self._plan.metadata)
 
     async def close(self) -> None:
-        """Cancel the calls in flight and close the channel."""
+        """Cancel calls in flight and close the channel."""
         self._is_closed = True
         await self._channel.close()

@@ -1,4 +1,4 @@
-"""The options, credentials and metadata of a gRPC channel, for both clients."""
+"""Options, credentials and metadata of a gRPC channel, for both clients."""
 
 import json
 import logging
@@ -30,7 +30,7 @@ from queuegate._settings import (
 from queuegate.v1 import access_pb2, policy_pb2, user_groups_pb2
 
 MAX_RECEIVE_BYTES: Final = 64 * 1024 * 1024
-"""Enough for a full batch whose results name long queues, or for a very large policy."""
+"""Enough for a full batch with long queue paths in its results, or for a very large policy."""
 
 _SERVICES: Final = [
     service.full_name
@@ -40,24 +40,22 @@ _SERVICES: Final = [
 
 _OPTIONS: Final[list[tuple[str, Any]]] = [
     ("grpc.max_receive_message_length", MAX_RECEIVE_BYTES),
-    # No compressed answers: before 1.83.1, gRPC decompresses a message of any size.
+    # Reject compressed responses, because gRPC before 1.83.1 decompresses messages of any size.
     ("grpc.compression_enabled_algorithms_bitset", 1),
-    # Each client has a connection of its own, with its own share of the server's streams.
+    # Give each client its own connection, with its own share of the server's streams.
     ("grpc.use_local_subchannel_pool", 1),
-    # A message that does not fit into this buffer is never retried.
+    # Messages that exceed this buffer are never retried.
     ("grpc.per_rpc_retry_buffer_size", 5 * 1024 * 1024),
-    # Servers drop a client that pings more often than every 5 minutes. The timeout also applies
-    # without pings: the peer's kernel must acknowledge data within it, so a connection to a
-    # dead machine is closed.
+    # Servers disconnect a client that pings more often than every 5 minutes. Even without pings,
+    # the timeout closes connections whose peer's kernel does not acknowledge data.
     ("grpc.keepalive_time_ms", 300_000),
     ("grpc.keepalive_timeout_ms", 5_000),
-    # Reconnect to a restarted sidecar within 2 seconds; by default gRPC waits up to 2 minutes.
+    # Reconnect to a restarted sidecar within 2 seconds. gRPC's default is up to 2 minutes.
     ("grpc.initial_reconnect_backoff_ms", 100),
     ("grpc.max_reconnect_backoff_ms", 2_000),
-    # Ignore HTTP proxies of the environment: the server is on this machine or network. The first
-    # option covers grpc_proxy, https_proxy and http_proxy. GRPC_ADDRESS_HTTP_PROXY is a separate
-    # mechanism, which applies to a list of addresses: an empty list here overrides
-    # GRPC_ADDRESS_HTTP_PROXY_ENABLED_ADDRESSES.
+    # Ignore HTTP proxies in the environment, since the server is on this machine or network. The
+    # first option disables grpc_proxy, https_proxy and http_proxy. GRPC_ADDRESS_HTTP_PROXY applies
+    # to a list of addresses, so an empty list disables it.
     ("grpc.enable_http_proxy", 0),
     ("grpc.address_http_proxy_enabled_addresses", ""),
 ]
@@ -69,7 +67,7 @@ MAX_TOKEN_BYTES: Final = 4096
 Metadata = tuple[tuple[str, str | bytes], ...]
 
 CallMetadata: TypeAlias = Mapping[str, str | bytes] | Iterable[tuple[str, str | bytes]]
-"""The metadata that a program adds to each call."""
+"""Metadata added to each call by the program."""
 Interceptor: TypeAlias = (
     grpc.UnaryUnaryClientInterceptor
     | grpc.UnaryStreamClientInterceptor
@@ -86,13 +84,13 @@ _LOG: Final = logging.getLogger("queuegate.token")
 
 
 def _open_without_waiting(path: str, flags: int) -> int:
-    """Open a file; a pipe would otherwise block until somebody writes to it."""
+    """Open a file without blocking on a pipe that has no writer."""
     return os.open(path, flags | os.O_NONBLOCK)
 
 
 @contextmanager
 def _naming(setting: str) -> Iterator[None]:
-    """Name a setting in the message of each OSError."""
+    """Add the name of a setting to the message of any OSError."""
     try:
         yield
     except OSError as error:
@@ -101,7 +99,7 @@ def _naming(setting: str) -> Iterator[None]:
 
 
 class BearerToken:
-    """A bearer token that is reread from its file, at most once a second. Thread-safe."""
+    """A bearer token, reread from its file at most once a second. Thread-safe."""
 
     def __init__(
         self,
@@ -109,18 +107,23 @@ class BearerToken:
         clock: Callable[[], float] = time.monotonic,
         setting: str = "token_file",
     ) -> None:
-        """Read the file that a setting names. Raises OSError, or ValueError if it has no token."""
+        """Read the token file of a setting.
+
+        Raises:
+            OSError: The file cannot be read.
+            ValueError: The file contains no valid token.
+        """
         self._path = Path(path)
         self._setting = setting
         self._clock = clock
         self._logged_error = ""
-        """The error of the last attempt to read the file; empty if there was none."""
+        """The error of the last attempt to read the file; empty if it succeeded."""
         self._metadata = self._read()
         self._look_at = clock() + TOKEN_CHECK_SECONDS
 
     @property
     def metadata(self) -> Metadata:
-        """The metadata of a call: the token in the file, or the last valid one."""
+        """The metadata of a call, with the token in the file or the last valid token."""
         if self._clock() >= self._look_at:
             self._look_at = self._clock() + TOKEN_CHECK_SECONDS
             self._reread()
@@ -147,7 +150,7 @@ class BearerToken:
                 raise ValueError(f"{self._setting} {str(self._path)!r} must be a regular file")
             content = opened.read(MAX_TOKEN_BYTES + 1)
         token = content.decode("ascii", "replace").strip()
-        # The message never quotes the content: it may be a secret even if it is malformed.
+        # The message never quotes the content, since even a malformed token is secret.
         if (
             not token
             or len(content) > MAX_TOKEN_BYTES
@@ -161,7 +164,7 @@ class BearerToken:
 
 @dataclass(frozen=True, slots=True)
 class ChannelPlan:
-    """Everything needed to open a channel."""
+    """The options of a channel and its calls."""
 
     address: Address
     credentials: grpc.ChannelCredentials | None
@@ -194,9 +197,12 @@ def plan(
     interceptors: Iterable[Any] = (),
     kind: Any = Interceptor,
 ) -> ChannelPlan:
-    """Validate the arguments of a client whose interceptors must be of a given kind.
+    """Validate a client's arguments.
 
-    Raises TypeError, ValueError, or OSError for a file that cannot be read.
+    Raises:
+        TypeError: An argument has the wrong type.
+        ValueError: An argument or a file is invalid.
+        OSError: A file cannot be read.
     """
     for name, value, expected in (("tls", tls, Tls | None), ("retry", retry, Retry)):
         if not isinstance(value, expected):
@@ -238,7 +244,7 @@ def plan(
 
 
 def _checked(metadata: CallMetadata) -> Metadata:
-    """Return metadata that gRPC can send. Raises TypeError or ValueError, never with the values."""
+    """Return metadata in gRPC's form. Error messages never contain the values."""
     checked: list[tuple[str, str | bytes]] = []
     try:
         pairs: list[tuple[Any, Any]] = [
@@ -267,7 +273,7 @@ def _checked(metadata: CallMetadata) -> Metadata:
 
 
 def _of_kind(interceptors: Iterable[Any], kind: Any) -> list[Any]:
-    """Return interceptors that are all of a given kind. Raises TypeError."""
+    """Return the interceptors. Raises TypeError unless all are instances of `kind`."""
     checked = list(interceptors)
     for index, each in enumerate(checked):
         if not isinstance(each, kind):
@@ -281,30 +287,30 @@ def _of_kind(interceptors: Iterable[Any], kind: Any) -> list[Any]:
 
 def _retry_options(retry: Retry) -> list[tuple[str, Any]]:
     if retry.attempts == 1:
-        # gRPC still resends a call that the server never processed, for example because it has
-        # just closed an old connection. "grpc.enable_retries": 0 would lose such a call.
+        # gRPC still resends a call that the server never processed, for example after it closed an
+        # old connection. "grpc.enable_retries": 0 would lose such a call.
         return []
     policy = {
         "maxAttempts": retry.attempts,
         "initialBackoff": f"{retry.initial_backoff:.3f}s",
         "maxBackoff": f"{retry.max_backoff:.3f}s",
         "backoffMultiplier": 2,
-        # A call that reaches a server while it shuts down ends with CANCELLED.
+        # A call to a server that is shutting down fails with CANCELLED.
         "retryableStatusCodes": ["UNAVAILABLE", "CANCELLED"],
     }
     config = {
         "methodConfig": [
             {"name": [{"service": name} for name in _SERVICES], "retryPolicy": policy}
         ],
-        # Each failed attempt costs a token and each success returns a tenth; retries pause while
-        # less than half of the tokens are left.
+        # A failed attempt costs a token, and a success returns a tenth. Retries pause while less
+        # than half of the tokens remain.
         "retryThrottling": {"maxTokens": 100, "tokenRatio": 0.1},
     }
     return [("grpc.service_config", json.dumps(config))]
 
 
 def _credentials(tls: Tls, settings: Mapping[str, str]) -> grpc.ChannelCredentials:
-    """Read the files that these settings name. Raises OSError or ValueError."""
+    """Read the TLS files. Raises OSError or ValueError if a file is unreadable or invalid."""
     contents = {}
     for name, setting in settings.items():
         file = getattr(tls, name)
@@ -317,7 +323,7 @@ def _credentials(tls: Tls, settings: Mapping[str, str]) -> grpc.ChannelCredentia
 
 
 def _check_with_openssl(tls: Tls, settings: Mapping[str, str]) -> None:
-    """Report errors now that gRPC would report as an unreachable server at the first call."""
+    """Detect errors that gRPC would report as an unreachable server on the first call."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     if tls.ca_file is not None:
         try:
@@ -343,5 +349,5 @@ def _check_with_openssl(tls: Tls, settings: Mapping[str, str]) -> None:
 
 
 def _no_password() -> bytes:
-    """Prevent OpenSSL from prompting on the terminal."""
+    """Return no password, so that OpenSSL does not prompt on the terminal."""
     return b""

@@ -12,13 +12,14 @@ from queuegate._settings import DEFAULT_RETRY, FilePath, Retry, Tls
 class Client(ClientMethods):
     """The blocking client of a queuegate server; `queuegate.aio.Client` is its asyncio counterpart.
 
-    Threads can and should share one client: all its calls use one connection, which is opened
-    on the first call and reopened if it is lost. Create clients after a fork, not before: in
-    the child, calls raise RuntimeError. Close a client after use, or use it in a `with` statement.
+    A client is thread-safe, and threads should share one. All its calls use a single connection,
+    which is opened on the first call and reopened if lost. Create clients after forking: in a
+    forked child, calls of existing clients raise RuntimeError. Close a client after use, or use it
+    in a `with` statement.
 
-    Every call raises a subclass of `QueuegateError` if there is no answer, including for invalid
-    arguments, and TypeError for arguments of the wrong type. `timeout` limits the whole call, in
-    seconds, including retries and further pages.
+    Failed calls raise a subclass of `QueuegateError`, including for invalid arguments; an argument
+    of the wrong type raises TypeError. `timeout` limits the entire call, in seconds, including
+    retries and further pages.
 
     Attributes:
         address: The address of the server.
@@ -34,7 +35,7 @@ class Client(ClientMethods):
     """
 
     _OWNER: ClassVar = "client"
-    """How errors refer to this object."""
+    """The name of this object in error messages."""
 
     def __init__(
         self,
@@ -47,30 +48,30 @@ class Client(ClientMethods):
         metadata: _channel.CallMetadata = (),
         interceptors: Iterable[_channel.Interceptor] = (),
     ) -> None:
-        """Create a client. It does not connect yet.
+        """Create a client. It connects on the first call.
 
         Args:
-            address: `HOST:PORT`, `[IPV6]:PORT` or `unix:/PATH`; None: the environment
-                variable `QUEUEGATE_ADDRESS`, or else `127.0.0.1:50051`.
+            address: `HOST:PORT`, `[IPV6]:PORT` or `unix:/PATH`. Defaults to the environment
+                variable `QUEUEGATE_ADDRESS`, or else to `127.0.0.1:50051`.
             timeout: The default time limit of calls, in seconds.
-            tls: The TLS settings; None: from the variables `QUEUEGATE_CA_FILE`,
-                `QUEUEGATE_CERTIFICATE_FILE`, `QUEUEGATE_KEY_FILE` and `QUEUEGATE_SERVER_NAME`,
-                or plaintext if none is set.
-            token_file: The regular file with the bearer token, which is reread when it changes.
-                While it cannot be read, calls send the last token, and `queuegate.token` logs a
-                warning. None: the variable `QUEUEGATE_TOKEN_FILE`. A token is sent only over
-                TLS or within this machine.
-            retry: How often and when to retry.
+            tls: The TLS settings. By default, they come from the environment variables
+                `QUEUEGATE_CA_FILE`, `QUEUEGATE_CERTIFICATE_FILE`, `QUEUEGATE_KEY_FILE` and
+                `QUEUEGATE_SERVER_NAME`; if none is set, connections are plaintext.
+            token_file: The regular file with the bearer token, reread when it changes. While it
+                cannot be read, calls send the last token, and `queuegate.token` logs a warning.
+                Defaults to the environment variable `QUEUEGATE_TOKEN_FILE`. A token is sent only
+                over TLS or within this machine.
+            retry: The retry policy.
             metadata: Sent with each call: pairs of a lowercase key and a str, or bytes if the key
                 ends with `-bin`. For values that change, use an interceptor.
-            interceptors: Client interceptors of gRPC for each call, outermost first. Retries happen
-                inside the call that they see.
+            interceptors: gRPC client interceptors, outermost first. Retries happen inside the
+                intercepted call.
 
         Raises:
             TypeError: An argument has the wrong type.
             ValueError: An address, a limit or a file is invalid, or the token would be sent
                 unencrypted.
-            OSError: A file of `tls` or the token file cannot be read.
+            OSError: A `tls` file or the token file cannot be read.
         """
         plan = _channel.plan(
             *(address, timeout, tls, retry, token_file),

@@ -1,4 +1,4 @@
-"""Batches of questions that repeat users and queues, as columns."""
+"""Batches with repeated users and queues, encoded as columns."""
 
 import math
 from collections import defaultdict
@@ -12,20 +12,20 @@ from queuegate.exceptions import ServerError
 from queuegate.v1 import access_pb2
 
 MIN_QUESTIONS: Final = 64
-"""With fewer questions, columns save nothing; with more, they save a third of the time if few names
-repeat, and nine tenths if most do."""
+"""The minimum number of checks for which columns save time: a third if few names repeat, and nine
+tenths if most do."""
 MIN_MIXED_QUESTIONS: Final = 512
-"""The minimum if other questions need a batch: an extra request costs as much as 400 questions."""
+"""The minimum if other checks need a batch, since a second request costs as much as 400 checks."""
 MAX_QUESTIONS: Final = 20_000
-"""The maximum number of questions that keeps the response below gRPC's size limit as well."""
+"""The maximum number of checks whose response is certainly below gRPC's size limit."""
 MAX_NAMES: Final = 10_000
 
 
 def requests(
     questions: Sequence[Check],
 ) -> Iterator[tuple[list[int], access_pb2.CheckQueueAccessColumnsRequest]]:
-    """Yield a request for each group of questions with the same partition and access, with the
-    indexes of its questions. The remaining questions are better asked in batches.
+    """Yield requests, with the indexes of their checks, for checks that share a partition and an
+    access. All other checks belong in batches.
     """
     alike: defaultdict[tuple[str, str], list[int]] = defaultdict(list)
     for place, one in enumerate(questions):
@@ -34,7 +34,7 @@ def requests(
     for group in alike.values():
         if len(group) < (MIN_QUESTIONS if len(group) == len(questions) else MIN_MIXED_QUESTIONS):
             continue
-        # Requests of equal size: a small remainder would have as many names as questions.
+        # Split evenly, because few names repeat in a small remainder.
         size = math.ceil(len(group) / math.ceil(len(group) / MAX_QUESTIONS))
         for start in range(0, len(group), size):
             places = group[start : start + size]
@@ -66,9 +66,10 @@ def results(
     request: access_pb2.CheckQueueAccessColumnsRequest,
     response: access_pb2.CheckQueueAccessColumnsResponse,
 ) -> list[Decision | CheckFailure]:
-    """Return the result of each question.
+    """Return the result of each check.
 
-    Raises ServerError if the response does not match the request.
+    Raises:
+        ServerError: The response does not match the request.
     """
     asked, answered = len(request.user_indexes), len(response.decision_indexes)
     if asked != answered:

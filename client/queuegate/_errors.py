@@ -1,4 +1,4 @@
-"""gRPC statuses -> exceptions: the inverse of the server's mapping."""
+"""Conversion of gRPC statuses to exceptions."""
 
 import re
 from collections.abc import Callable, Iterable
@@ -30,10 +30,10 @@ _DOMAIN: Final = "queuegate"
 _DETAILS_TRAILER: Final = "grpc-status-details-bin"
 
 _ATTEMPT: Final = re.compile(r"^[A-Z_]+: (?:ipv4|ipv6|unix):\S+: ")
-"""The prefix that gRPC puts before a cause: a status and an address."""
+"""gRPC's prefix of a cause, with a status and an address."""
 
 _TOO_LARGE: Final = "larger than max"
-"""How gRPC reports, on either side, that a message exceeds the size limit."""
+"""gRPC's wording, on either side, for a message above the size limit."""
 
 AT_THE_CLIENT: Final = "CLIENT: Received"
 
@@ -63,7 +63,7 @@ _TLS_CAUSES: Final = {
     "handshake": _CLOSED_TLS,
     "ssl": _CLOSED_TLS,
 }
-"""Messages for a client that uses TLS, by gRPC's wording: gRPC reports causes only as text."""
+"""Messages for a client with TLS, by gRPC's wording, since gRPC reports causes only as text."""
 
 _CLOSED_PLAINTEXT: Final = (
     "{address} closed the connection: if it requires TLS, pass Tls(ca_file=…) or set "
@@ -93,13 +93,13 @@ _TYPES: Final[dict[str, Callable[..., QueuegateError]]] = {
     "RESOURCE_EXHAUSTED": Overloaded,
     "CANCELLED": ServerUnavailable,
 }
-"""The exceptions by code. Any other code is not part of the contract and becomes ServerError."""
+"""The exceptions by code. All other codes are outside the contract and become ServerError."""
 
 _UNAVAILABLE_TYPES: Final[dict[str, Callable[..., QueuegateError]]] = {
     "RESOLVER_UNAVAILABLE": GroupsUnavailable,
     "NOT_CAUGHT_UP": NotCaughtUp,
 }
-"""The exceptions for reasons of UNAVAILABLE that do not mean that the server is unavailable."""
+"""The exceptions for reasons of UNAVAILABLE other than an unavailable server."""
 
 
 def from_call(
@@ -113,11 +113,11 @@ def from_call(
     """Return the exception for a failed call.
 
     Args:
-        error: The exception that gRPC raised.
-        address: The address of the server, for display.
+        error: The exception raised by gRPC.
+        address: The address of the server, for messages.
         timeout: The time limit of the call, in seconds.
         encrypted: Whether the client uses TLS.
-        has_worked: Whether the server has answered an earlier call: its TLS settings are right.
+        has_worked: Whether an earlier call succeeded, so that the TLS settings are correct.
     """
     code = error.code().name
     status = _details(error.trailing_metadata() or ())
@@ -133,7 +133,7 @@ def from_call(
 
 
 def from_item(status: status_pb2.Status) -> QueuegateError:
-    """Return the exception for one question of a batch that could not be answered."""
+    """Return the exception for a failed check of a batch."""
     code = _NAMES.get(status.code, "UNKNOWN")
     return _exception(code, status.message, _reason(status), status)
 
@@ -141,7 +141,7 @@ def from_item(status: status_pb2.Status) -> QueuegateError:
 def _local_message(
     code: str, details: str, address: str, timeout: float, *, encrypted: bool, has_worked: bool
 ) -> str:
-    """Describe a failure that gRPC itself, or an intermediary, reported."""
+    """Describe a failure reported by gRPC or an intermediary."""
     match code:
         case "UNAVAILABLE":
             cause = _ATTEMPT.sub("", details.rpartition("last error: ")[2])
@@ -161,7 +161,7 @@ def _local_message(
 
 
 def _remedy(details: str, address: str) -> str:
-    """Describe which message was too large, and the remedy."""
+    """Return which message was too large, with a remedy."""
     if AT_THE_CLIENT in details:
         return f"the response of {address} is too large: ask for less at once ({details})"
     return (

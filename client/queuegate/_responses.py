@@ -1,7 +1,7 @@
-"""Protobuf responses -> results.
+"""Conversion of protobuf responses to results.
 
-An unknown enum value becomes UNSPECIFIED. A response that violates the contract raises
-ServerError and is never a grant.
+Unknown enum values become UNSPECIFIED. A response that violates the contract raises ServerError and
+never grants access.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -29,7 +29,7 @@ class _ProtobufEnum(Protocol):
 
 
 def _names(values: _ProtobufEnum, prefix: str, names: type[_Name]) -> Mapping[int, _Name]:
-    """Map the numbers of a contract enum to the members of our enum with the same names."""
+    """Map the numbers of a contract's enum to the members of ours by name."""
     return {
         number: names[member]
         for name, number in values.items()
@@ -56,7 +56,7 @@ _HEALTH: Final = {
 
 
 def groups(message: access_pb2.ExplainGroups) -> _types.ExplainedGroups:
-    """Return how the groups of an explained decision were obtained."""
+    """Return the groups of an explained decision, with their origin."""
     return _types.ExplainedGroups(
         _ORIGINS.get(message.origin, _types.GroupsOrigin.UNSPECIFIED),
         tuple(message.groups),
@@ -68,9 +68,10 @@ def groups(message: access_pb2.ExplainGroups) -> _types.ExplainedGroups:
 def decision(
     response: access_pb2.CheckQueueAccessResponse | access_pb2.CheckApplicationAccessResponse,
 ) -> Decision:
-    """Return the decision about a question.
+    """Return the decision in a response.
 
-    Raises ServerError if `allowed` contradicts the reason: neither can then be trusted.
+    Raises:
+        ServerError: `allowed` contradicts the reason, so neither can be trusted.
     """
     reason = _REASONS.get(response.reason, Reason.UNSPECIFIED)
     outcome = OUTCOMES.get(reason)
@@ -95,7 +96,7 @@ def decision(
 def decided(
     response: access_pb2.CheckQueueAccessResponse | access_pb2.CheckApplicationAccessResponse,
 ) -> Decision | CheckFailure:
-    """Return the result of one of many questions, each of which can fail on its own."""
+    """Return the result of a check in a batch, which may fail independently of the others."""
     try:
         return decision(response)
     except ServerError as error:
@@ -108,9 +109,10 @@ def results(
     response: access_pb2.BatchCheckQueueAccessResponse
     | access_pb2.BatchCheckApplicationAccessResponse,
 ) -> list[Decision | CheckFailure]:
-    """Return the result of each question of a batch.
+    """Return the result of each check of a batch.
 
-    Raises ServerError if there are more or fewer results than questions.
+    Raises:
+        ServerError: The number of results does not match the number of checks.
     """
     asked, answered = len(request.checks), len(response.results)
     if asked != answered:
@@ -180,9 +182,10 @@ _Paged = TypeVar("_Paged", access_pb2.ListQueuesRequest, access_pb2.ListUsersReq
 def next_page(
     request: _Paged, response: access_pb2.ListQueuesResponse | access_pb2.ListUsersResponse
 ) -> _Paged | None:
-    """Return the request for the next page; None after the last one.
+    """Return the request for the next page, or None after the last page.
 
-    Raises ServerError if the server repeats a page.
+    Raises:
+        ServerError: The server repeated a page token.
     """
     if not response.next_page_token:
         return None
@@ -195,7 +198,7 @@ def next_page(
 
 
 def usable_queues(response: access_pb2.ListQueuesResponse) -> list[UsableQueue]:
-    """Return the queues of a page, with their entries. Raises ServerError."""
+    """Return the queues of a page. Raises ServerError if the entries do not match them."""
     if len(response.via) != len(response.queues):
         raise ServerError(
             f"the server returned {len(response.queues)} queues with {len(response.via)} entries:"
@@ -242,7 +245,7 @@ def _grant(grant: access_pb2.AccessGrant) -> AccessGrant:
 
 
 def resolution(response: user_groups_pb2.ResolveUserGroupsResponse) -> _results.Resolution:
-    """Return the groups of a user."""
+    """Return a user's groups."""
     return _results.Resolution(
         user=response.user_group.user,
         groups=tuple(response.user_group.groups),
@@ -257,7 +260,7 @@ def resolution(response: user_groups_pb2.ResolveUserGroupsResponse) -> _results.
 
 
 def policy(response: policy_pb2.GetPolicyResponse) -> _results.PolicyInfo:
-    """Return the policy of a partition."""
+    """Return a partition's policy."""
     return _results.PolicyInfo(
         source=response.source,
         revision=response.revision,
@@ -329,7 +332,7 @@ def _replica(replica: policy_pb2.FleetReplica) -> _results.Replica:
 def invalidation(
     responses: Sequence[user_groups_pb2.InvalidateUserGroupsResponse],
 ) -> _results.InvalidationResult:
-    """Return the result of an invalidation that took any number of calls, including none."""
+    """Return the combined result of any number of invalidation calls."""
     return _results.InvalidationResult(
         sum(response.dropped for response in responses),
         _cursor(responses[-1]) if responses else None,
@@ -351,7 +354,7 @@ def validation(response: policy_pb2.ValidatePolicyResponse) -> _results.Validati
 
 
 def health(response: Int32Value) -> _results.HealthStatus:
-    """Return the health; an unknown number is not SERVING."""
+    """Return the health status. An unknown number is never SERVING."""
     return _HEALTH.get(response.value, _results.HealthStatus.UNKNOWN)
 
 
@@ -376,7 +379,7 @@ def _moment(
     | access_pb2.ListUsersResponse,
     field: str,
 ) -> datetime | None:
-    """Return a time of a response; None if it is not set or out of range."""
+    """Return a time as a datetime; None if it is unset or out of range."""
     if not response.HasField(field):  # type: ignore[arg-type]
         return None
     try:

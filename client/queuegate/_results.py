@@ -1,4 +1,4 @@
-"""Results about users, the policy and the server. All are immutable."""
+"""Immutable results about users, the policy and the server."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -12,13 +12,13 @@ class ResolveOutcome(StrEnum):
     """The outcome of a resolution."""
 
     UNSPECIFIED = auto()
-    """An outcome that this version of the client does not know."""
+    """An outcome from a server newer than this client."""
     RESOLVED = auto()
     """The groups are known."""
     NOT_FOUND = auto()
-    """The resolver is certain that the user does not exist."""
+    """The resolver confirmed that the user does not exist."""
     UNAVAILABLE = auto()
-    """The resolver was unavailable, or its answer was incomplete."""
+    """The resolver was unavailable, or its response was incomplete."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class Resolution:
     user: str
     """The name of the user."""
     groups: tuple[str, ...]
-    """The primary group first; empty unless `outcome` is RESOLVED."""
+    """The groups, starting with the primary group; empty unless `outcome` is RESOLVED."""
     outcome: ResolveOutcome
     """Whether the groups are known."""
     resolver: str
@@ -36,13 +36,13 @@ class Resolution:
     cached: bool
     """Whether the groups came from the cache."""
     stale: bool
-    """Whether the groups have expired, and the resolver was unavailable or has not answered yet."""
+    """Whether the groups have expired and could not be refreshed yet."""
     resolved_at: datetime | None
-    """When the groups were resolved, in UTC like all times here."""
+    """When the groups were resolved. All times are in UTC."""
     expires_at: datetime | None
     """When the cached groups expire."""
     detail: str
-    """Why the user is unknown or the resolver unavailable, for people."""
+    """Why the user is unknown or the resolver is unavailable, in words."""
 
     def __bool__(self) -> bool:
         return self.outcome is ResolveOutcome.RESOLVED
@@ -52,85 +52,84 @@ class Severity(StrEnum):
     """The severity of a diagnostic."""
 
     UNSPECIFIED = auto()
-    """A severity that this version of the client does not know."""
+    """A severity from a server newer than this client."""
     ERROR = auto()
     """The configuration cannot be served."""
     WARNING = auto()
-    """The configuration can be served, but probably not as intended."""
+    """The configuration can be served, but may not behave as intended."""
 
 
 @dataclass(frozen=True, slots=True)
 class Diagnostic:
-    """An error or a warning about a configuration. Lines and columns start at 1; 0: no location."""
+    """An error or a warning about a configuration. Line and column are 0 without a location."""
 
     severity: Severity
-    """Whether the diagnostic keeps the configuration from being served."""
+    """Whether the diagnostic prevents the configuration from being served."""
     line: int
     """The line in the file, from 1."""
     column: int
     """The column in the line, from 1."""
     queue: str
-    """The queue concerned, if any."""
+    """The affected queue, if any."""
     message: str
     """A one-sentence description of the error."""
     remedy: str
     """The remedy, in one sentence."""
     file: str = ""
-    """The name of the file; empty if the text was sent."""
+    """The name of the file; empty for a text sent in a request."""
 
 
 @dataclass(frozen=True, slots=True)
 class PolicyQueue:
-    """A queue and its ACLs as configured. A missing ACL is empty."""
+    """A queue with its configured ACLs. A missing ACL is empty."""
 
     path: str
     """The full path."""
     submit_acl: str
-    """Who may submit to the queue."""
+    """The ACL for submission."""
     admin_acl: str
-    """Who may administer the queue, and submit to it."""
+    """The ACL for administration, which includes submission."""
     submit_acl_dropped_names: tuple[str, ...]
-    """Names in the submit ACL that the ACL grammar does not accept. They never match."""
+    """Invalid names in the submit ACL. They never match."""
     admin_acl_dropped_names: tuple[str, ...]
-    """Such names in the admin ACL."""
+    """Invalid names in the admin ACL. They never match."""
     created_levels: int = 0
-    """The number of levels of queues that YARN creates below this queue when they are first
-    used; 0 if it creates none."""
+    """The maximum number of levels that YARN creates below this queue on first use."""
 
 
 @dataclass(frozen=True, slots=True)
 class QueueTemplate:
-    """The ACLs of queues that YARN's capacity scheduler creates when they are first used."""
+    """The ACLs of queues that YARN's capacity scheduler creates on first use."""
 
     path: str
-    """The path of the queues below which the template applies; `*` in its last levels stands for
-    any name."""
+    """The path of the queues below which the template applies. The last levels may be `*`, which
+    matches any name."""
     kind: str
-    """Which new queues the template applies to, in the terms of Hadoop's configuration."""
+    """The kind of queues that the template applies to, as named in Hadoop's configuration."""
     submit_acl: str | None
-    """The text of the submit ACL; None if the template sets none."""
+    """The text of the submit ACL, if the template sets it."""
     admin_acl: str | None
-    """The text of the admin ACL; None if the template sets none."""
+    """The text of the admin ACL, if the template sets it."""
 
 
 @dataclass(frozen=True, slots=True)
 class PolicyInfo:
-    """The policy of a partition that the server is serving."""
+    """The policy that the server is using for a partition."""
 
     source: str
-    """Where the policy was read from, for display."""
+    """The source of the policy, for display."""
     revision: int
-    """Starts at 1 when the server starts, and grows by 1 with each reload that changed the
-    policy."""
+    """The revision: 1 when the server starts, incremented with each reload that changes the policy.
+    """
     checksum: str
     """The SHA-256 of the configuration in upper-case hexadecimal; for several files, the
     SHA-256 of their checksums."""
     loaded_at: datetime | None
     """When the policy was loaded."""
     queues: tuple[PolicyQueue, ...]
-    """Each queue after its parent and before its next sibling."""
+    """The queues in depth-first order, parents first."""
     resolver: str
-    """The name of the resolver of groups."""
+    """The name of the group resolver."""
     partitions: tuple[str, ...]
     """The names of all partitions."""
     diagnostics: tuple[Diagnostic, ...]
@@ -138,14 +137,14 @@ class PolicyInfo:
     reload_failed_at: datetime | None
     """The time of the last reload, if it failed."""
     reload_diagnostics: tuple[Diagnostic, ...]
-    """Why the last reload failed; empty if it succeeded."""
+    """The errors of the last reload; empty if it succeeded."""
     templates: tuple[QueueTemplate, ...] = ()
-    """The ACLs of queues that YARN creates when they are first used."""
+    """The ACLs of queues that YARN creates on first use."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cursor:
-    """A change in a server's state: a check with this `at_least` takes it into account.
+    """A position in a server's changes, passed as `at_least` to a check that must reflect them.
 
     Raises:
         TypeError: An argument has the wrong type.
@@ -171,11 +170,11 @@ class InvalidationResult:
     """The result of an invalidation."""
 
     dropped: int
-    """How many cache entries were dropped."""
+    """The number of invalidated cache entries."""
     cursor: Cursor | None = None
-    """The change; None from a server that is too old."""
+    """The cursor of the change; None from an older server."""
     waited_out: tuple[str, ...] = ()
-    """With `wait`: the gates and replicas that did not confirm, but whose leases have ended."""
+    """With `wait`, the gates and replicas that did not confirm, but whose leases have expired."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,73 +182,73 @@ class ReloadResult:
     """The result of a reload. Truthy only if it succeeded."""
 
     succeeded: bool
-    """Whether the configuration is being served."""
+    """Whether the configuration is in use."""
     revision: int
-    """The revision that the server is serving now."""
+    """The revision now in use."""
     diagnostics: tuple[Diagnostic, ...]
     """Errors and warnings about the configuration."""
     cursor: Cursor | None = None
-    """The newest change; None from a server that is too old."""
+    """The cursor of the latest change; None from an older server."""
     waited_out: tuple[str, ...] = ()
-    """With `wait`: the gates and replicas that did not confirm, but whose leases have ended."""
+    """With `wait`, the gates and replicas that did not confirm, but whose leases have expired."""
 
     def __bool__(self) -> bool:
         return self.succeeded
 
 
 class ReplicaState(StrEnum):
-    """The state of a replica of a fleet."""
+    """The state of a fleet's replica."""
 
     UNKNOWN = auto()
-    """A state that this version of the client does not know."""
+    """A state from a server newer than this client."""
     FOLLOWING = auto()
-    """Receives each invalidation."""
+    """The replica receives each invalidation."""
     JOINING = auto()
-    """Sends heartbeats but does not follow the fleet; once it does, it looks up all cached groups
-    again."""
+    """The replica sends heartbeats but does not follow the fleet. When it does, it looks up all
+    cached groups again."""
     SILENT = auto()
-    """Sends no heartbeats: it cannot reach Redis, or it has stopped."""
+    """The replica sends no heartbeats, because it cannot reach Redis or has stopped."""
     STARTING = auto()
-    """Was started a moment ago and does not follow the fleet yet."""
+    """The replica has just started and does not follow the fleet yet."""
 
 
 @dataclass(frozen=True, slots=True)
 class Replica:
-    """A replica of a fleet: a server or one of its workers."""
+    """A replica of a fleet: a server or a worker."""
 
     name: str
     """The setting `fleet.replica`."""
     state: ReplicaState
     """The state of the replica."""
     is_self: bool
-    """Whether this replica is the one that was asked."""
+    """Whether this replica sent the response."""
     version: str
-    """The version of queuegate that it runs."""
+    """The replica's version of queuegate."""
     lag: int
-    """The number of changes that it has not applied yet."""
+    """The number of changes not applied yet."""
     policy_revision: int
-    """The revision of its policy; each replica counts its own."""
+    """The revision of the replica's policy. Each replica has its own numbering."""
     policy_checksum: str
-    """The checksum of its policy; empty if it has none yet."""
+    """The checksum of the replica's policy; empty before it has one."""
     gates: int
-    """The number of gates connected to it."""
+    """The number of connected gates."""
     silent_seconds: float
-    """Seconds since its last heartbeat."""
+    """The seconds since the last heartbeat."""
 
 
 @dataclass(frozen=True, slots=True)
 class FleetInfo:
-    """A fleet, as one of its replicas sees it. Truthy only if all agree."""
+    """A fleet, as seen by one of its replicas. Truthy only if all replicas agree."""
 
     replicas: tuple[Replica, ...]
-    """All replicas; empty if the server belongs to no fleet."""
+    """All replicas; empty without a fleet."""
     connected: bool
-    """Whether the replica that was asked reaches Redis."""
+    """Whether the responding replica can reach Redis."""
     agreed: bool
-    """Whether all replicas follow the fleet and serve the same policy. Without problems, it is
-    false only while a replica is starting."""
+    """Whether all replicas follow the fleet and use the same policy. In a healthy fleet, false only
+    while a replica is starting."""
     problems: tuple[str, ...] = ()
-    """The problems of the fleet, in sentences for people."""
+    """The fleet's problems, in words."""
 
     def __bool__(self) -> bool:
         return self.agreed
@@ -272,11 +271,11 @@ class HealthStatus(StrEnum):
     """The health of the server or of one of its services. Truthy only if SERVING."""
 
     UNKNOWN = auto()
-    """A status that this version of the client does not know."""
+    """A status from a server newer than this client."""
     SERVING = auto()
-    """Answers calls."""
+    """The server accepts calls."""
     NOT_SERVING = auto()
-    """Running, but without a policy yet, or shutting down."""
+    """The server has no policy yet, or is shutting down."""
     SERVICE_UNKNOWN = auto()
     """The server has no service of that name."""
 

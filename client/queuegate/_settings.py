@@ -1,4 +1,4 @@
-"""How a client connects and retries, given by the program or the environment."""
+"""Connection and retry settings of a client, from arguments or the environment."""
 
 import os
 from dataclasses import dataclass, field
@@ -7,7 +7,7 @@ from typing import Final, TypeAlias
 FilePath: TypeAlias = str | os.PathLike[str]
 
 MAX_ATTEMPTS: Final = 5
-"""The maximum number of attempts. gRPC silently reduces larger numbers to it."""
+"""The maximum number of attempts. gRPC silently caps larger numbers."""
 
 CA_FILE: Final = "QUEUEGATE_CA_FILE"
 CERTIFICATE_FILE: Final = "QUEUEGATE_CERTIFICATE_FILE"
@@ -19,19 +19,19 @@ TLS_VARIABLES: Final = {
     "certificate_file": CERTIFICATE_FILE,
     "key_file": KEY_FILE,
 }
-"""The environment variables by argument of `Tls`."""
+"""Environment variables for the fields of `Tls`."""
 
 
 BACKOFF_RANGE_SECONDS: Final = (0.01, 60.0)
-"""With a backoff of 1 ms gRPC 1.85 never makes the second attempt."""
+"""The range of backoffs. With 1 ms, gRPC 1.85 never makes a second attempt."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tls:
-    """Connect with TLS. The files are in PEM format and are read once, when the client is created.
+    """TLS settings. The files are in PEM format, and are read once when the client is created.
 
     Raises:
-        ValueError: Only one of certificate and key is given.
+        ValueError: Only one of certificate and key is set.
 
     Example:
         >>> queuegate.Tls(ca_file="ca.pem", server_name="queuegate.example.com")
@@ -39,13 +39,13 @@ class Tls:
     """
 
     ca_file: FilePath | None = None
-    """The certificate authorities to trust. None: gRPC's own."""
+    """The trusted certificate authorities. Defaults to gRPC's own."""
     certificate_file: FilePath | None = None
-    """The client certificate and its chain, for a server that requires one (mTLS)."""
+    """The client certificate and its chain, for a server that requires mTLS."""
     key_file: FilePath | None = field(default=None, repr=False)
     """The private key of the client certificate, without a passphrase."""
     server_name: str | None = None
-    """The name to expect in the server's certificate, if it differs from the address."""
+    """The name in the server's certificate, if it differs from the address."""
 
     def __post_init__(self) -> None:
         if (self.certificate_file is None) != (self.key_file is None):
@@ -56,11 +56,11 @@ class Tls:
 
 @dataclass(frozen=True, slots=True)
 class Retry:
-    """Retry calls that fail with UNAVAILABLE, or with CANCELLED from a server that is shutting
-    down, within their time limit. All calls are idempotent, so retrying them is safe.
+    """The retry policy for calls that fail with UNAVAILABLE, or with CANCELLED because the server
+    is shutting down. All calls are idempotent, so retries are safe.
 
-    Each wait is the backoff with jitter. A delay that the server requests
-    (`grpc-retry-pushback-ms`) is respected. While most calls fail, none is retried.
+    Retries use exponential backoff with jitter, within the time limit of the call, and respect a
+    delay requested by the server (`grpc-retry-pushback-ms`). While most calls fail, retries pause.
 
     Raises:
         ValueError: A value is out of range.
@@ -72,11 +72,11 @@ class Retry:
     """
 
     attempts: int = 4
-    """The maximum number of attempts, 1 (no retries) to 5."""
+    """The maximum number of attempts, from 1 (no retries) to 5."""
     initial_backoff: float = 0.05
-    """Seconds before the second attempt; doubles with each further attempt."""
+    """The seconds before the second attempt, doubled for each further attempt."""
     max_backoff: float = 0.5
-    """The longest wait in seconds."""
+    """The maximum backoff in seconds."""
 
     def __post_init__(self) -> None:
         if not 1 <= self.attempts <= MAX_ATTEMPTS:
@@ -93,7 +93,7 @@ DEFAULT_RETRY: Final = Retry()
 
 
 def tls_from_environment() -> Tls | None:
-    """Return the TLS settings of the environment, if there are any. Raises ValueError."""
+    """Return the TLS settings in the environment, if any. Raises ValueError if they are invalid."""
     values = [
         os.environ.get(name) or None for name in (CA_FILE, CERTIFICATE_FILE, KEY_FILE, SERVER_NAME)
     ]
@@ -106,5 +106,5 @@ def tls_from_environment() -> Tls | None:
 
 
 def token_file_from_environment() -> str | None:
-    """Return the path of the token file of the environment, if there is one."""
+    """Return the path of the token file in the environment, if any."""
     return os.environ.get(TOKEN_FILE) or None

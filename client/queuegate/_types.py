@@ -1,4 +1,4 @@
-"""Questions about access to queues, and decisions. All are immutable; none needs gRPC."""
+"""Checks of access to queues, decisions and explanations. Does not import gRPC."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ AccessName: TypeAlias = Access | Literal["submit", "admin"]
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """A question for `check_many`: may this user use this queue?
+    """A check for `check_many`: may this user use this queue?
 
     Raises:
         InvalidArgument: An argument is invalid.
@@ -33,15 +33,15 @@ class Check:
     user: str
     """The name of the user."""
     queue: str
-    """The full path, for example `root.a.b`."""
+    """The full path of the queue, for example `root.a.b`."""
     partition: str = "default"
     """The partition of the queue."""
     access: AccessName = Access.SUBMIT
     """The kind of access."""
     groups: Iterable[str] | None = None
-    """The user's groups, used as given; empty if there are none. None: the server resolves them."""
+    """The user's groups, which may be empty. If None, the server resolves them."""
     real_user: str = ""
-    """The service that acts for the user, if any: YARN's ACLs may list it as `~name`."""
+    """The service acting for the user, if any. YARN's ACLs may list it as `~name`."""
 
     def __post_init__(self) -> None:
         _validation.text("user", self.user)
@@ -54,7 +54,7 @@ class Check:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """The answer to a question. Truthy only if access is granted.
+    """The result of a check. Truthy only if access is granted.
 
     Example:
         >>> decision = client.check("sue", "root.analytics.reports")
@@ -67,15 +67,15 @@ class Decision:
     reason: Reason
     """Why access is granted or denied."""
     matched_queue: str
-    """The queue whose ACL decided; empty if none matched."""
+    """The queue whose ACL matched, if any."""
     matched_subject: str
-    """The matching entry: a user, a group, `*`, or `~name` for the service that acts for the
-    user; empty if none matched."""
+    """The matching entry, if any: a user, a group, `*`, or `~name` for the service acting for the
+    user."""
     policy_revision: int
-    """The revision of the policy that decided."""
+    """The revision of the evaluated policy."""
     evaluated_queue: str = ""
-    """If the queue does not exist: its nearest existing ancestor, whose ACLs were evaluated
-    instead. Empty if the queue exists, and for the recovery queue and applications."""
+    """For a missing queue, its nearest existing ancestor, whose ACLs were evaluated instead. Empty
+    if the queue exists, and for the recovery queue and applications."""
     stale: ClassVar[bool] = False
     """True only for a StaleDecision."""
 
@@ -85,7 +85,7 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class StaleDecision(Decision):
-    """The decision of a gate whose lease had ended while its server was unreachable."""
+    """A decision by a gate whose lease had expired while its server was unreachable."""
 
     stale: ClassVar[bool] = True
     """Always true."""
@@ -93,10 +93,10 @@ class StaleDecision(Decision):
 
 @dataclass(frozen=True, slots=True)
 class CheckFailure:
-    """The result of a question in `check_many` that could not be answered.
+    """The result of a failed check in `check_many`.
 
-    It grants nothing: it is falsy, and `allowed` is false. It is not a denial either: a denial is
-    a `Decision`.
+    It never grants access: it is falsy, and `allowed` is false. Unlike a denial, it is not a
+    `Decision`.
 
     Example:
         >>> [result] = client.check_many([queuegate.Check("sue", "root.a", partition="none")])
@@ -115,54 +115,53 @@ class CheckFailure:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One evaluated ACL."""
+    """An evaluated ACL."""
 
     queue: str
     """The path of the queue."""
     acl: Access | None
-    """Which ACL of the queue; None for a rule that is not an ACL."""
+    """The kind of ACL; None for a rule other than an ACL."""
     acl_text: str
     """The ACL as configured."""
     outcome: StepOutcome
-    """The outcome of the evaluation of the ACL."""
+    """The outcome of evaluating the ACL."""
     matched_subject: str
-    """The matching entry; empty if none matched."""
+    """The matching entry, if any."""
     dropped_names: tuple[str, ...]
-    """Names that the ACL grammar does not accept. They never match."""
+    """Invalid names in the ACL. They never match."""
     template_property: str = ""
-    """For a queue that YARN will create: the property of the template that sets the ACL. Empty if
-    no template sets it, and for queues that exist."""
+    """For a queue that YARN will create, the property of the template that sets the ACL, if any."""
 
 
 class GroupsOrigin(StrEnum):
-    """Where the groups of an explained decision came from."""
+    """The origin of the groups of an explained decision."""
 
     UNSPECIFIED = auto()
-    """An origin that this version of the client does not know."""
+    """An origin from a server newer than this client."""
     NOT_NEEDED = auto()
     """The decision does not depend on groups, so they were not resolved."""
     REQUEST = auto()
     """The request contained the groups."""
     RESOLVER = auto()
-    """The resolver was asked."""
+    """The resolver was queried."""
     CACHE = auto()
     """The groups were in the cache."""
     STALE_CACHE = auto()
-    """The cache entry had expired; the resolver was unavailable or has not answered yet."""
+    """The groups were in the cache, but had expired and could not be refreshed yet."""
 
 
 @dataclass(frozen=True, slots=True)
 class ExplainedGroups:
-    """How the groups of an explained decision were obtained."""
+    """The groups of an explained decision, with their origin."""
 
     origin: GroupsOrigin
-    """Where the groups came from."""
+    """The origin of the groups."""
     groups: tuple[str, ...]
-    """The primary group first."""
+    """The groups, starting with the primary group."""
     resolver: str
-    """The name of the resolver; empty if none was asked."""
+    """The name of the resolver, if it was queried."""
     detail: str
-    """Details from the resolver, for people."""
+    """The resolver's details, in words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,13 +171,13 @@ class Explanation:
     decision: Decision
     """The decision."""
     steps: tuple[Step, ...]
-    """The evaluated ACLs, up to and including the one that decided."""
+    """The evaluated ACLs, up to the one that granted access."""
     groups: ExplainedGroups
-    """Where the groups of the user came from."""
+    """The origin of the user's groups."""
     evaluated_queue: str
     """The queue, or its nearest existing ancestor."""
     will_be_created: bool = False
-    """True if the queue does not exist yet, and YARN will create it, with ACLs from templates."""
+    """Whether YARN will create the queue on submission, with ACLs from templates."""
 
     def __bool__(self) -> bool:
         return self.decision.allowed

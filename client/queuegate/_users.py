@@ -1,4 +1,4 @@
-"""Results about who may use which queue, and why. All are immutable; none needs gRPC."""
+"""Results about who may use which queue, and why. Does not import gRPC."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -12,17 +12,16 @@ class AccessGrant:
     """An entry of an access control list (ACL) that grants access."""
 
     queue: str
-    """The path of the queue; empty for the administrators of the cluster, and while ACLs are
-    disabled."""
+    """The path of the queue; empty for cluster administrators, and while ACLs are disabled."""
     acl: Access | None
-    """Which ACL of the queue; None while ACLs are disabled."""
+    """The kind of ACL; None while ACLs are disabled."""
     kind: SubjectKind | None
-    """The kind of subject that the entry stands for; None if this client is too old to know it."""
+    """The kind of subject; None for a kind from a server newer than this client."""
     name: str
     """The user, group or service; `*` for everyone."""
     nested: tuple[str, ...] = ()
-    """The intermediate groups, if `name` contains the user through other groups: from the
-    group next to `name` to the group that lists the user."""
+    """For nested groups, the groups between `name` and the user, starting with the member of
+    `name`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +31,7 @@ class UsableQueue:
     queue: str
     """The full path of the queue."""
     via: AccessGrant
-    """The entry that decides a check."""
+    """The entry that grants access in a check."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,24 +41,23 @@ class ListedUser:
     user: str
     """The name of the user."""
     via: tuple[AccessGrant, ...]
-    """The entries that grant access, at most 10; the first one is the entry that decides a check.
-    """
+    """At most 10 entries that grant access, starting with the one that grants it in a check."""
     further: int
     """The number of further entries that grant access."""
     confirmed: bool
-    """Whether the server has just decided a check of this user, and allowed it."""
+    """Whether the server has just run a check for this user that granted access."""
     detail: str
-    """Why the user is not confirmed, for people; empty otherwise."""
+    """Why the user is not confirmed, in words."""
 
 
 @dataclass(frozen=True, slots=True)
 class UnexpandedGroup:
-    """A group whose members are not all known."""
+    """A group with unknown members."""
 
     grant: AccessGrant
-    """Where the group is listed."""
+    """The entry that lists the group."""
     detail: str
-    """Why some members are unknown, for people."""
+    """Why members are unknown, in words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,20 +69,20 @@ class UserPage:
     everyone: bool
     """Whether everyone may use the queue."""
     everyone_via: AccessGrant | None
-    """The entry that lets everyone in, if there is one."""
+    """The entry that grants access to everyone, if any."""
     complete: bool
-    """Whether the pages list each user whom a check would allow."""
+    """Whether the pages list every user for whom a check would grant access."""
     incomplete: tuple[str, ...]
-    """Why the pages are incomplete, for people."""
+    """Why the pages are incomplete, in words."""
     unexpanded_groups: tuple[UnexpandedGroup, ...]
-    """The groups whose members are not all known."""
+    """The groups with unknown members."""
     proxies: tuple[AccessGrant, ...]
-    """The services that are granted access for every user they act for."""
+    """The services granted access for every user they act for."""
     groups_may_be_asserted: bool
-    """Whether callers may assert groups: they may obtain access for users who are not listed."""
+    """Whether callers may assert groups, and so obtain access for users not listed."""
     directory_as_of: datetime | None
     """When the members of groups were read, in UTC; None if no group was expanded."""
     policy_revision: int
-    """The revision of the policy that decided."""
+    """The revision of the evaluated policy."""
     evaluated_queue: str
-    """If the queue does not exist: its nearest existing ancestor, whose ACLs were evaluated."""
+    """For a missing queue, its nearest existing ancestor, whose ACLs were evaluated instead."""

@@ -1,4 +1,4 @@
-"""Validation of arguments: a wrong type raises TypeError, a wrong value InvalidArgument.
+"""Validation of arguments. A wrong type raises TypeError, an invalid value InvalidArgument.
 
 Limits on lengths and characters are left to the server, which may be newer.
 """
@@ -12,10 +12,10 @@ from queuegate.exceptions import InvalidArgument, Violation
 _Choice = TypeVar("_Choice", bound=StrEnum)
 
 MAX_TIMEOUT: Final = 86_400.0
-"""A day, in seconds. gRPC treats much larger values as a deadline that has passed."""
+"""A day, in seconds. gRPC treats much larger values as an expired deadline."""
 
 MAX_PAGE_SIZE: Final = 1_000
-"""The maximum number of users that a server puts on one page."""
+"""The maximum number of users on a page."""
 
 
 def invalid(name: str, fault: str) -> InvalidArgument:
@@ -25,10 +25,7 @@ def invalid(name: str, fault: str) -> InvalidArgument:
 
 
 def text(name: str, value: object, *, required: bool = True) -> str:
-    """Return a string that can be encoded as UTF-8 and is not empty if `required`.
-
-    Raises TypeError or InvalidArgument.
-    """
+    """Return a string after checking that it is valid Unicode, and if `required`, not empty."""
     if not isinstance(value, str):
         raise TypeError(f"{name} must be a str, not {type(value).__name__}")
     if value.isascii():
@@ -43,7 +40,7 @@ def text(name: str, value: object, *, required: bool = True) -> str:
 
 
 def texts(name: str, values: object) -> tuple[str, ...]:
-    """Return non-empty strings. Raises TypeError (also for a single str) or InvalidArgument."""
+    """Return a tuple of non-empty strings. A single str raises TypeError."""
     if values == ():
         return ()
     if isinstance(values, str | bytes) or not isinstance(values, Iterable):
@@ -52,15 +49,12 @@ def texts(name: str, values: object) -> tuple[str, ...]:
 
 
 def optional_texts(name: str, values: object) -> tuple[str, ...] | None:
-    """Validate like `texts`, but return None for None."""
+    """Return None for None, or else the result of `texts`."""
     return None if values is None else texts(name, values)
 
 
 def choice(name: str, value: object, choices: type[_Choice]) -> _Choice:
-    """Return a member of an enum, given as such or by value.
-
-    Raises TypeError or InvalidArgument.
-    """
+    """Return the member of an enum, given as a member or by value."""
     if isinstance(value, choices):
         return value
     if not isinstance(value, str):
@@ -73,7 +67,7 @@ def choice(name: str, value: object, choices: type[_Choice]) -> _Choice:
 
 
 def seconds(name: str, value: object, *, may_be_zero: bool = False) -> float:
-    """Return a time limit in seconds. Raises TypeError or InvalidArgument."""
+    """Return a valid time limit in seconds."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise TypeError(f"{name} must be a number of seconds, not {type(value).__name__}")
     if not (0 < value <= MAX_TIMEOUT or (may_be_zero and value == 0)):
@@ -84,17 +78,14 @@ def seconds(name: str, value: object, *, may_be_zero: bool = False) -> float:
 
 
 def flag(name: str, value: object) -> bool:
-    """Return a bool. Raises TypeError."""
+    """Return a bool unchanged."""
     if not isinstance(value, bool):
         raise TypeError(f"{name} must be a bool, not {type(value).__name__}")
     return value
 
 
 def page_size(value: object) -> int:
-    """Return a number of results per page, 0 for the server's default.
-
-    Raises TypeError or InvalidArgument.
-    """
+    """Return a valid page size, where 0 means the server's default."""
     if isinstance(value, bool) or not isinstance(value, int):
         raise TypeError(f"page_size must be an int, not {type(value).__name__}")
     if not 0 <= value <= MAX_PAGE_SIZE:

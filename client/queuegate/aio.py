@@ -1,4 +1,4 @@
-"""The clients for asyncio: `queuegate.aio.Client` and `queuegate.aio.Gate`."""
+"""The asyncio clients: `queuegate.aio.Client` and `queuegate.aio.Gate`."""
 
 from queuegate._async_client import Client
 from queuegate.gate.asynchronous import Gate

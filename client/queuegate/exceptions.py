@@ -1,23 +1,23 @@
-"""The exceptions that calls raise.
+"""Exceptions raised by calls.
 
     QueuegateError
-    ├── RequestRejected          repeating the request cannot help
+    ├── RequestRejected          a retry of the same request cannot succeed
     │   ├── InvalidArgument      a field is missing or malformed
     │   ├── UnknownPartition     the policy has no such partition
     │   ├── NotPermitted         the caller is not authenticated or not authorized
     │   └── MessageTooLarge      the request or the response exceeds a size limit
-    ├── CouldNotAsk              no answer now: grant nothing, and ask again later
+    ├── CouldNotAsk              no decision now: do not grant access, and retry later
     │   ├── ServerUnavailable    the server cannot be reached or is not ready
-    │   │   └── NotCaughtUp      the server does not know the change in `at_least`
+    │   │   └── NotCaughtUp      the server has not applied the change in `at_least`
     │   ├── ClientClosed         the client was closed before or during the call
     │   ├── GroupsUnavailable    the server could not resolve the user's groups
-    │   ├── DeadlineExceeded     no answer in time
+    │   ├── DeadlineExceeded     no response within the time limit
     │   └── Overloaded           the server is overloaded, or a rate limit is exceeded
     └── ServerError              the server failed, or is not a queuegate server
 
-None of them means "denied", which is an answer. An argument of the wrong type raises TypeError. An
-invalid argument, such as an empty user name, raises InvalidArgument, which is also a ValueError,
-whether the client or the server detects it.
+A denial is a decision, not an exception. An argument of the wrong type raises TypeError. An invalid
+argument, such as an empty user name, raises InvalidArgument, which is a ValueError as well, whether
+the client or the server detects it.
 """
 
 from collections.abc import Sequence
@@ -43,24 +43,24 @@ __all__ = [
 
 
 class Violation(NamedTuple):
-    """A field that was rejected."""
+    """A rejected field."""
 
     field: str
-    """The path of the field in the request, for example `user.groups[3]`; from the client itself,
-    the argument, for example `groups[3]`."""
+    """The path of the field in the request, for example `user.groups[3]`, or if the client raises
+    the exception, of the argument, for example `groups[3]`."""
     description: str
     """A description of the fault."""
 
 
 class QueuegateError(Exception):
-    """The base class of all exceptions that calls raise.
+    """The base class of exceptions raised by calls.
 
     Attributes:
-        message: A description of the failure, for people.
+        message: A description of the failure, in words.
         code: The name of the gRPC status code, for example `UNAVAILABLE`.
-        reason: The server's reason, for programs: a value of the contract's `ErrorReason`
-            without its prefix (`RESOLVER_UNAVAILABLE`). Empty if there is none, for example
-            because the server could not be reached.
+        reason: The server's machine-readable reason, for example `RESOLVER_UNAVAILABLE`: a value
+            of the contract's `ErrorReason`, without its prefix. Empty if the server gave none, for
+            example because it could not be reached.
 
     Example:
         >>> try:
@@ -80,12 +80,13 @@ class QueuegateError(Exception):
 
 
 class RequestRejected(QueuegateError):
-    """Repeating the request cannot help: the request, the caller or the policy must change."""
+    """A retry cannot succeed unless the request, the caller's rights or the policy change."""
 
 
 class InvalidArgument(RequestRejected, ValueError):
-    """A field of the request is missing or malformed. The client itself raises this exception for
-    values that it can never send; the server checks all other fields.
+    """A field of the request is missing or malformed.
+
+    The client detects values that can never be sent; the server validates everything else.
 
     Attributes:
         violations: The rejected fields.
@@ -114,16 +115,16 @@ class NotPermitted(RequestRejected):
 
 
 class MessageTooLarge(RequestRejected):
-    """The request exceeds the server's `limits.max_message`, a question exceeds 4 MiB, or the
-    response exceeds the client's limit of 64 MiB: ask for less at once.
+    """The request exceeds the server's `limits.max_message`, a check exceeds 4 MiB, or the response
+    exceeds the client's limit of 64 MiB. Split the request.
     """
 
 
 class CouldNotAsk(QueuegateError):
-    """There is no answer now. Grant nothing; the same request may succeed later.
+    """No decision is available now. Do not grant access; a retry may succeed.
 
     Attributes:
-        retry_after: The seconds after which the server suggests a retry; None if it does not.
+        retry_after: The delay before a retry suggested by the server, in seconds, if any.
     """
 
     def __init__(
@@ -145,8 +146,8 @@ class ServerUnavailable(CouldNotAsk):
 
 
 class NotCaughtUp(ServerUnavailable):
-    """The server does not know the change in `at_least`: another server reported it, or this one
-    did before it was restarted.
+    """The server has not applied the change in `at_least`, which is from another server, or from
+    this one before it was restarted.
     """
 
 
@@ -155,11 +156,11 @@ class ClientClosed(CouldNotAsk):
 
 
 class GroupsUnavailable(CouldNotAsk):
-    """The answer depends on the user's groups, and the server could not resolve them."""
+    """The decision depends on the user's groups, which the server could not resolve."""
 
 
 class DeadlineExceeded(CouldNotAsk):
-    """There was no answer within the time limit of the call."""
+    """The server did not respond within the time limit of the call."""
 
 
 class Overloaded(CouldNotAsk):
@@ -169,6 +170,6 @@ class Overloaded(CouldNotAsk):
 
 
 class ServerError(QueuegateError):
-    """The server failed (the message contains the ID under which it logged the failure), or its
-    response violates the contract.
+    """The server failed, or its response violates the contract. For a failure, the message contains
+    the ID of its entry in the server's log.
     """

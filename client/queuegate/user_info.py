@@ -1,4 +1,4 @@
-"""The owner of a pod, and the queue that it names, as YuniKorn reads them.
+"""The owner and the queue of a pod, determined as in YuniKorn.
 
 From a pod to a decision:
 
@@ -13,8 +13,8 @@ From a pod to a decision:
     >>> client.check(owner.user, queue, groups=owner.groups or None).allowed
     True
 
-The annotation `yunikorn.apache.org/user.info` is parsed exactly as the scheduler parses it, so that
-both see the same user. Needs only the standard library.
+The annotation `yunikorn.apache.org/user.info` is parsed exactly as by the scheduler, so that both
+see the same user. Imports only the standard library.
 """
 
 import json
@@ -29,17 +29,17 @@ from typing import Any, Final
 ANNOTATION: Final = "yunikorn.apache.org/user.info"
 """The key of the annotation."""
 LEGACY_LABEL: Final = "yunikorn.apache.org/username"
-"""The key of the label that named the user before the annotation existed."""
+"""The key of the user label that predates the annotation."""
 LABEL_KEY_VARIABLE: Final = "USER_LABEL_KEY"
-"""The environment variable that names a different label, for callers that ask for the label."""
+"""The environment variable that overrides the key of the user label."""
 QUEUE: Final = "yunikorn.apache.org/queue"
-"""The key of the label, and of the annotation, that names the queue."""
+"""The key of the queue label and of the queue annotation."""
 OLD_QUEUE_LABEL: Final = "queue"
-"""The key of the label that names the queue if neither of those is set."""
+"""The key of the queue label used if neither of those is set."""
 DEFAULT_USER: Final = "nobody"
-"""The owner of a pod that names no user."""
+"""The owner of a pod without a user."""
 MAX_BYTES: Final = 256 * 1024
-"""The maximum size in UTF-8: the limit of Kubernetes for all annotations of an object."""
+"""The maximum size in UTF-8: Kubernetes' limit for all annotations of an object."""
 
 _ROOT: Final = "root"
 _BELOW_ROOT: Final = "root."
@@ -50,34 +50,34 @@ _ESCAPED: Final = {ord(c): f"\\u{ord(c):04x}" for c in "&<>\u2028\u2029"}
 
 
 class InvalidUserInfo(ValueError):
-    """The text is not a valid user.info annotation; the message describes the fault."""
+    """An invalid user.info annotation. The message describes the fault."""
 
 
 @dataclass(frozen=True, slots=True)
 class UserInfo:
-    """A user and their groups. Both may be empty; groups keep their order and repetitions."""
+    """A user with their groups. Both may be empty."""
 
     user: str
     """The name of the user."""
     groups: tuple[str, ...] = ()
-    """The groups of the user, the primary group first."""
+    """The user's groups in their original order, starting with the primary group."""
 
 
 def parse(text: str) -> UserInfo:
     """Parse the value of the annotation.
 
-    As in the scheduler, member names are case-insensitive, the last of several wins, null means
-    absent, and unknown members are ignored. Without `user`, the name may be given as `username`,
-    as in the documentation's examples.
+    As in the scheduler, member names are case-insensitive, the last of several members wins, null
+    means absent, and unknown members are ignored. `username` is accepted in place of `user`, as in
+    YuniKorn's documentation.
 
     Args:
-        text: The value, strict JSON of at most 256 KiB.
+        text: The value: strict JSON of at most 256 KiB.
 
     Returns:
         The user and the groups; both may be empty.
 
     Raises:
-        InvalidUserInfo: The text is not a valid annotation.
+        InvalidUserInfo: The text is invalid.
 
     Example:
         >>> user_info.parse('{"user":"sue","groups":["analysts"]}')
@@ -89,7 +89,7 @@ def parse(text: str) -> UserInfo:
             text,
             object_pairs_hook=_Pairs,
             parse_constant=_refuse_constant,
-            # Not converted: no number is used, and one may have thousands of digits.
+            # Numbers are unused, and may have thousands of digits, so they are not converted.
             parse_int=_Number,
             parse_float=_Number,
         )
@@ -107,19 +107,19 @@ def parse(text: str) -> UserInfo:
 def build(user: str, groups: Iterable[str] = ()) -> str:
     """Build the value of the annotation.
 
-    The text equals what the scheduler's admission controller writes: the user before the groups,
-    groups in the given order, no spaces, and empty members omitted.
+    The text is identical to that of the scheduler's admission controller: the user before the
+    groups, in the given order, without spaces or empty members.
 
     Args:
         user: The name of the user.
-        groups: The groups of the user, the primary group first.
+        groups: The user's groups, starting with the primary group.
 
     Returns:
         The JSON text.
 
     Raises:
-        InvalidUserInfo: The text would be longer than 256 KiB.
-        TypeError: `groups` is one string.
+        InvalidUserInfo: The text would exceed 256 KiB.
+        TypeError: `groups` is a single string.
 
     Example:
         >>> user_info.build("sue", ["analysts"])
@@ -139,27 +139,26 @@ def build(user: str, groups: Iterable[str] = ()) -> str:
 
 
 def from_pod(metadata: Mapping[str, Any] | None, *, legacy_label: bool | str = False) -> UserInfo:
-    """Return the owner of a pod, given its `metadata` as Kubernetes represents it in JSON.
+    """Return the owner of a pod, given its `metadata` as in Kubernetes' JSON.
 
-    The annotation names the owner. An invalid annotation is logged. A pod that names no user
-    belongs to `nobody`.
+    The owner is the user in the annotation. A pod without a user, or with an invalid annotation,
+    which is logged, belongs to `nobody`.
 
-    Before the annotation existed, a label named the user. Anyone who may create a pod can write any
-    name there; YuniKorn 1.9 calls the label unsupported, and later versions do not read it. It is
-    ignored unless you ask for it; then it is used, with a DeprecationWarning, for a pod whose
-    annotation is missing or empty.
+    The legacy label can be set to any name by anyone who may create a pod. YuniKorn 1.9 calls it
+    unsupported, and later versions ignore it. With `legacy_label`, it is used if the annotation is
+    missing or empty, and raises a DeprecationWarning.
 
     Args:
         metadata: The metadata of the pod.
-        legacy_label: Whether the label may name the user. A string is the key of the label; True
-            takes the key from the environment variable USER_LABEL_KEY, or else
+        legacy_label: Whether to use the legacy label. A string is the key of the label. True takes
+            the key from the environment variable USER_LABEL_KEY, or else uses
             `yunikorn.apache.org/username`.
 
     Returns:
-        The user, and the groups of the annotation.
+        The user, with the groups in the annotation.
 
     Raises:
-        TypeError: The argument is not metadata, but for example the whole pod.
+        TypeError: The argument is not metadata, but, for example, the pod.
 
     Example:
         >>> user_info.from_pod({"annotations": {user_info.ANNOTATION: '{"user":"sue"}'}})
@@ -190,24 +189,24 @@ def from_pod(metadata: Mapping[str, Any] | None, *, legacy_label: bool | str = F
 
 
 def queue_of(metadata: Mapping[str, Any] | None, *, parent: str = "root") -> str:
-    """Return the path of the queue that a pod names, given its `metadata`.
+    """Return the path of a pod's queue, given its `metadata`.
 
-    As in YuniKorn, the label `yunikorn.apache.org/queue` takes precedence over the annotation of
-    that name, and the annotation over the label `queue`; empty values are ignored. `provided_queue`
-    turns the name into a path.
+    As in YuniKorn, the label `yunikorn.apache.org/queue` takes precedence over the annotation with
+    the same key, and the annotation over the label `queue`. Empty values are ignored.
+    `provided_queue` converts the name to a path.
 
-    YuniKorn places an application according to its first pod, and a later pod with the same
-    application ID joins it, whichever queue that pod names.
+    YuniKorn places an application according to its first pod. A later pod with the same application
+    ID joins it, whatever queue that pod names.
 
     Args:
         metadata: The metadata of the pod.
         parent: As in `provided_queue`.
 
     Returns:
-        The path; empty for a pod that names no queue: another placement rule then selects one.
+        The path; empty for a pod that names no queue, since another placement rule selects it.
 
     Raises:
-        TypeError: The argument is not metadata, but for example the whole pod.
+        TypeError: The argument is not metadata, but, for example, the pod.
 
     Example:
         >>> user_info.queue_of({"labels": {"queue": "root.sandbox", user_info.QUEUE: "root.etl"}})
@@ -222,19 +221,19 @@ def queue_of(metadata: Mapping[str, Any] | None, *, parent: str = "root") -> str
 
 
 def provided_queue(name: str, *, parent: str = "root") -> str:
-    """Return the path of the queue that YuniKorn's placement rule `provided` selects for a name.
+    """Return the path of the queue selected by YuniKorn's placement rule `provided`.
 
-    A name that begins with `root.` is a path. Any other name, even `root`, stands for one queue
-    below a parent, and a dot in it becomes `_dot_`.
+    A name starting with `root.` is a path. Any other name, even `root`, refers to a queue directly
+    below a parent, and dots in it become `_dot_`.
 
     Args:
-        name: The name, as a pod or an application states it.
-        parent: The path of the queue that the parent of the rule selects, such as `root.dev` where
-            a rule `tag` selects the namespace. Any other path is taken to be below root.
+        name: The name given by a pod or an application.
+        parent: The path of the queue selected by the rule's parent, such as `root.dev` where a rule
+            `tag` selects the namespace. `root.` is prepended if missing.
 
     Returns:
-        The path; empty without a name. It is not checked: a server refuses a path with a character
-        that no queue can have.
+        The path; empty without a name. It is not validated: a server rejects paths with invalid
+        characters.
 
     Example:
         >>> user_info.provided_queue("root.etl")
@@ -257,7 +256,7 @@ class _Number:
 
 
 class _Pairs(list[tuple[str, Any]]):
-    """The members of a JSON object, in order and including repetitions."""
+    """The members of a JSON object, in order and including duplicates."""
 
 
 def _from_pairs(pairs: _Pairs) -> UserInfo:
@@ -283,8 +282,10 @@ def _text(member: str, value: object) -> str:
 
 
 def _texts(member: str, value: object, kept: list[str]) -> tuple[str, ...]:
-    """Parse a list of names. `kept` contains the names from earlier lists: as in Go, a null element
-    keeps the earlier element at its index, until a list is empty or null.
+    """Parse a list of names.
+
+    As in Go, a null element keeps the earlier list's element at its index. `kept` contains these
+    elements until a list is empty or null.
     """
     if value is None:
         value = []
@@ -306,7 +307,7 @@ def _refuse_constant(name: str) -> None:
 
 
 def _whole(text: str) -> str:
-    """Replace lone surrogates as Go does: UTF-8 cannot encode them."""
+    """Replace lone surrogates, which UTF-8 cannot encode, as Go does."""
     return _SURROGATES.sub("\ufffd", text)
 
 

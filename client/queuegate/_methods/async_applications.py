@@ -1,9 +1,9 @@
-"""The calls of `queuegate.aio.Client` about access to applications.
+"""Methods of `queuegate.aio.Client` about access to applications.
 
-Those of `queuegate.Client` are generated from them: run `make blocking` after a change.
+`make blocking` generates the methods of `queuegate.Client` from this module.
 """
 
-# A time limit goes to the server too, so `asyncio.timeout` does not take its place:
+# Timeouts are sent to the server as deadlines, which `asyncio.timeout` cannot replace:
 # ruff: noqa: ASYNC109
 
 from collections.abc import Iterable
@@ -21,7 +21,7 @@ from queuegate._types import CheckFailure, Decision
 
 
 class AsyncApplicationMethods:
-    """Checks of access to applications."""
+    """Methods about access to applications."""
 
     _calls: AsyncCalls
 
@@ -44,18 +44,17 @@ class AsyncApplicationMethods:
             action: The kind of access.
             application: The application, of YARN or of Spark.
             partition: The partition whose rules apply.
-            groups: The groups of the user, used as given; empty if the user has none. None: the
-                server resolves them if the decision depends on them.
-            target_queue: The full path of the queue to which the application is to be moved.
-            real_user: The service that acts for the user, if any: YARN's ACLs may list it as
-                `~name`.
-            timeout: The time limit in seconds; None: the client's default.
+            groups: The user's groups, which may be empty. If None, the server resolves them if the
+                decision depends on them.
+            target_queue: For a move, the full path of the target queue.
+            real_user: The service acting for the user, if any. YARN's ACLs may list it as `~name`.
+            timeout: The time limit in seconds. Defaults to the client's.
 
         Returns:
             The decision; truthy only if access is granted.
 
         Raises:
-            QueuegateError: There is no answer: do not grant access. The subclass says why.
+            QueuegateError: The call failed: do not grant access. The subclass gives the reason.
             TypeError: An argument has the wrong type.
 
         Example:
@@ -79,19 +78,18 @@ class AsyncApplicationMethods:
     async def check_applications(
         self, checks: Iterable[ApplicationCheck], *, timeout: float | None = None
     ) -> list[Decision | CheckFailure]:
-        """Check many questions about applications at once, as `check_many` does about queues.
+        """Run many application checks at once, as `check_many` does for queues.
 
         Args:
-            checks: The questions.
-            timeout: The time limit of all requests together, in seconds; None: the client's
-                default.
+            checks: The checks.
+            timeout: The time limit of all requests, in seconds. Defaults to the client's.
 
         Returns:
-            The results in the order of the questions. The result of a question that could not
-            be answered is a CheckFailure, which is falsy.
+            The results, in the order of the checks. The result of a failed check is a CheckFailure,
+            which is falsy.
 
         Raises:
-            QueuegateError: There is no answer: do not grant access. The subclass says why.
+            QueuegateError: The call failed: do not grant access. The subclass gives the reason.
             TypeError: An argument has the wrong type.
 
         Example:
@@ -126,25 +124,24 @@ class AsyncApplicationMethods:
         real_user: str = "",
         timeout: float | None = None,
     ) -> ApplicationExplanation:
-        """Check as `check_application` does, and also return the evaluated lists of names.
+        """Run `check_application`, and return the evaluated lists as well.
 
         Args:
             user: The name of the user.
             action: The kind of access.
             application: The application, of YARN or of Spark.
             partition: The partition whose rules apply.
-            groups: The groups of the user, used as given; empty if the user has none. None: the
-                server resolves them if the decision depends on them.
-            target_queue: The full path of the queue to which the application is to be moved.
-            real_user: The service that acts for the user, if any: YARN's ACLs may list it as
-                `~name`.
-            timeout: The time limit in seconds; None: the client's default.
+            groups: The user's groups, which may be empty. If None, the server resolves them if the
+                decision depends on them.
+            target_queue: For a move, the full path of the target queue.
+            real_user: The service acting for the user, if any. YARN's ACLs may list it as `~name`.
+            timeout: The time limit in seconds. Defaults to the client's.
 
         Returns:
             The decision and its evaluation; truthy only if access is granted.
 
         Raises:
-            QueuegateError: There is no answer: do not grant access. The subclass says why.
+            QueuegateError: The call failed: do not grant access. The subclass gives the reason.
             TypeError: An argument has the wrong type.
 
         Example:

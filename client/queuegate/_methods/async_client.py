@@ -1,6 +1,6 @@
-"""All calls of `queuegate.aio.Client`.
+"""All methods of `queuegate.aio.Client`.
 
-Those of `queuegate.Client` are generated from them: run `make blocking` after a change.
+`make blocking` generates the methods of `queuegate.Client` from this module.
 """
 
 from queuegate._calls import AsyncCalls
@@ -10,7 +10,7 @@ from queuegate._methods.async_server import AsyncServerMethods
 
 
 class AsyncClientMethods(AsyncQueueMethods, AsyncApplicationMethods, AsyncServerMethods):
-    """The calls of a client."""
+    """All methods of a client."""
 
     def __init__(self, calls: AsyncCalls) -> None:
         self._calls = calls

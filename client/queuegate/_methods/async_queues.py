@@ -1,9 +1,9 @@
-"""The calls of `queuegate.aio.Client` about access to queues.
+"""Methods of `queuegate.aio.Client` about access to queues.
 
-Those of `queuegate.Client` are generated from them: run `make blocking` after a change.
+`make blocking` generates the methods of `queuegate.Client` from this module.
 """
 
-# A time limit goes to the server too, so `asyncio.timeout` does not take its place:
+# Timeouts are sent to the server as deadlines, which `asyncio.timeout` cannot replace:
 # ruff: noqa: ASYNC109
 
 from collections.abc import AsyncIterator, Iterable
@@ -18,7 +18,7 @@ from queuegate.policy.decision import Access
 
 
 class AsyncQueueMethods:
-    """Checks of access to queues, and lists."""
+    """Methods about access to queues."""
 
     _calls: AsyncCalls
     _has_columns = True
@@ -42,19 +42,18 @@ class AsyncQueueMethods:
             queue: The full path of the queue, for example `root.a.b`.
             partition: The partition of the queue.
             access: The kind of access.
-            groups: The groups of the user, used as given; empty if the user has none. None: the
-                server resolves them if the decision depends on them.
-            real_user: The service that acts for the user, if any: YARN's ACLs may grant access
-                to all users that it acts for.
-            at_least: A change, from the result of `invalidate` or `reload`, that the answer must
-                take into account. If the server does not know it, the call raises NotCaughtUp.
-            timeout: The time limit in seconds; None: the client's default.
+            groups: The user's groups, which may be empty. If None, the server resolves them if the
+                decision depends on them.
+            real_user: The service acting for the user, if any. YARN's ACLs may list it as `~name`.
+            at_least: The cursor of a change, returned by `invalidate` or `reload`, that the
+                decision must reflect. Raises NotCaughtUp if the server has not applied it.
+            timeout: The time limit in seconds. Defaults to the client's.
 
         Returns:
             The decision; truthy only if access is granted.
 
         Raises:
-            QueuegateError: There is no answer: do not grant access. The subclass says why.
+            QueuegateError: The call failed: do not grant access. The subclass gives the reason.
             TypeError: An argument has the wrong type.
 
         Example:
@@ -75,29 +74,26 @@ class AsyncQueueMethods:
     async def check_many(
         self, checks: Iterable[Check], *, timeout: float | None = None
     ) -> list[Decision | CheckFailure]:
-        """Check many questions at once.
+        """Run many checks at once.
 
-        A request carries up to 4 MiB: 10 000 questions, or 20 000 that share a partition and an
-        access and repeat users and queues. If several requests are needed, each is answered with
-        one revision of the policy; if one of them fails, its error is raised and there are no
-        results. A server whose limits.max_message is below 4 MiB may reject a request with
-        MessageTooLarge.
+        A request contains up to 4 MiB: 10 000 checks, or 20 000 that share a partition and an
+        access and repeat users and queues. If several requests are needed, each is evaluated under
+        a single policy revision, and if any of them fails, its error is raised. A server whose
+        limits.max_message is below 4 MiB may reject a request with MessageTooLarge.
 
-        A Check that can never be sent, for example with an empty user name, is not a CheckFailure:
-        it raises InvalidArgument when it is created. If `checks` is lazy, a note on the exception
-        names the index.
+        An invalid Check, for example with an empty user name, raises InvalidArgument on creation.
+        If `checks` is lazy, a note on the exception contains the index.
 
         Args:
-            checks: The questions.
-            timeout: The time limit of all requests together, in seconds; None: the client's
-                default.
+            checks: The checks.
+            timeout: The time limit of all requests, in seconds. Defaults to the client's.
 
         Returns:
-            The results in the order of the questions. The result of a question that could not
-            be answered is a CheckFailure, which is falsy.
+            The results, in the order of the checks. The result of a failed check is a CheckFailure,
+            which is falsy.
 
         Raises:
-            QueuegateError: There is no answer: do not grant access. The subclass says why.
+            QueuegateError: The call failed: do not grant access. The subclass gives the reason.
             TypeError: An argument has the wrong type.
 
         Example:
@@ -119,9 +115,9 @@ class AsyncQueueMethods:
     async def _check_columns(
         self, questions: list[Check], deadline: Deadline
     ) -> dict[int, Decision | CheckFailure]:
-        """Return the results of the questions that columns answer, by index.
+        """Return the results of the checks that fit into columns, by index.
 
-        There are none if the server is too old for columns.
+        Empty if the server does not support columns.
         """
         method = self._calls.access.CheckQueueAccessColumns
         results: dict[int, Decision | CheckFailure] = {}
@@ -147,24 +143,23 @@ class AsyncQueueMethods:
         real_user: str = "",
         timeout: float | None = None,
     ) -> Explanation:
-        """Check as `check` does, and also return the evaluated ACLs and the origin of the groups.
+        """Run `check`, and return the evaluated ACLs and the origin of the groups as well.
 
         Args:
             user: The name of the user.
             queue: The full path of the queue, for example `root.a.b`.
             partition: The partition of the queue.
             access: The kind of access.
-            groups: The groups of the user, used as given; empty if the user has none. None: the
-                server resolves them if the decision depends on them.
-            real_user: The service that acts for the user, if any: YARN's ACLs may grant access
-                to all users that it acts for.
-            timeout: The time limit in seconds; None: the client's default.
+            groups: The user's groups, which may be empty. If None, the server resolves them if the
+                decision depends on them.
+            real_user: The service acting for the user, if any. YARN's ACLs may list it as `~name`.
+            timeout: The time limit in seconds. Defaults to the client's.
 
         Returns:
             The decision and its evaluation; truthy only if access is granted.
 
         Raises:
-            QueuegateError: There is no answer: do not grant access. The subclass says why.
+            QueuegateError: The call failed: do not grant access. The subclass gives the reason.
             TypeError: An argument has the wrong type.
 
         Example:
@@ -197,18 +192,18 @@ class AsyncQueueMethods:
             user: The name of the user.
             partition: The partition whose queues are listed.
             access: The kind of access.
-            prefix: The full path of a queue: only this queue and those below it are listed. If
-                empty, all are.
-            groups: The groups of the user, used as given; empty if the user has none. None: the
-                server resolves them if a decision depends on them.
-            real_user: The service that acts for the user, if any.
-            timeout: The time limit of all pages together, in seconds; None: the client's default.
+            prefix: The full path of a queue, to list only this queue and those below it. If empty,
+                all queues are listed.
+            groups: The user's groups, which may be empty. If None, the server resolves them if a
+                decision depends on them.
+            real_user: The service acting for the user, if any.
+            timeout: The time limit of all pages, in seconds. Defaults to the client's.
 
         Returns:
             The full paths, sorted.
 
         Raises:
-            QueuegateError: There is no answer: do not grant access. The subclass says why.
+            QueuegateError: The call failed: do not grant access. The subclass gives the reason.
             TypeError: An argument has the wrong type.
 
         Example:
@@ -237,24 +232,24 @@ class AsyncQueueMethods:
         real_user: str = "",
         timeout: float | None = None,
     ) -> list[UsableQueue]:
-        """List the configured queues that a user may use, each with the ACL entry that decides.
+        """List the configured queues that a user may use, each with the ACL entry that grants it.
 
         Args:
             user: The name of the user.
             partition: The partition whose queues are listed.
             access: The kind of access.
-            prefix: The full path of a queue: only this queue and those below it are listed. If
-                empty, all are.
-            groups: The groups of the user, used as given; empty if the user has none. None: the
-                server resolves them if a decision depends on them.
-            real_user: The service that acts for the user, if any.
-            timeout: The time limit of all pages together, in seconds; None: the client's default.
+            prefix: The full path of a queue, to list only this queue and those below it. If empty,
+                all queues are listed.
+            groups: The user's groups, which may be empty. If None, the server resolves them if a
+                decision depends on them.
+            real_user: The service acting for the user, if any.
+            timeout: The time limit of all pages, in seconds. Defaults to the client's.
 
         Returns:
             The queues, sorted by path.
 
         Raises:
-            QueuegateError: There is no answer: do not grant access. The subclass says why.
+            QueuegateError: The call failed: do not grant access. The subclass gives the reason.
             TypeError: An argument has the wrong type.
 
         Example:
@@ -286,23 +281,23 @@ class AsyncQueueMethods:
     ) -> AsyncIterator[UserPage]:
         """List the users who may use a queue, page by page.
 
-        The server expands the groups in the queue's ACLs, and then checks each user on a page.
-        Look at `complete`: if it is false, users may be missing. If the policy changes between
-        two pages, the call raises InvalidArgument: start again.
+        The server expands the groups in the queue's ACLs, and checks each user on a page. If
+        `complete` is false, users may be missing. If the policy changes between two pages, the
+        call raises InvalidArgument; start over.
 
         Args:
             queue: The full path of the queue, for example `root.a.b`.
             partition: The partition of the queue.
             access: The kind of access.
-            page_size: The number of users on a page, at most 1 000; 0: the server's default.
-            timeout: The time limit of each page, in seconds. Expanding groups takes seconds, so the
-                default is longer than for other calls.
+            page_size: The number of users on a page, at most 1 000. If 0, the server's default.
+            timeout: The time limit of each page, in seconds, longer than for other calls by
+                default, since expanding groups takes seconds.
 
         Returns:
-            The pages, each of which is requested when it is needed.
+            The pages, requested lazily.
 
         Raises:
-            QueuegateError: There is no answer: do not grant access. The subclass says why.
+            QueuegateError: The call failed: do not grant access. The subclass gives the reason.
             TypeError: An argument has the wrong type.
 
         Example:

@@ -1,9 +1,9 @@
-"""The calls of `queuegate.aio.Client` about users, the policy and the server.
+"""Methods of `queuegate.aio.Client` about users, the policy and the server.
 
-Those of `queuegate.Client` are generated from them: run `make blocking` after a change.
+`make blocking` generates the methods of `queuegate.Client` from this module.
 """
 
-# A time limit goes to the server too, so `asyncio.timeout` does not take its place:
+# Timeouts are sent to the server as deadlines, which `asyncio.timeout` cannot replace:
 # ruff: noqa: ASYNC109
 
 from collections.abc import Iterable
@@ -22,11 +22,11 @@ from queuegate._results import (
 from queuegate.exceptions import QueuegateError
 
 _WAIT_SECONDS = 15.0
-"""The default time limit of a call that waits for gates."""
+"""The default time limit of a call that waits for gates, in seconds."""
 
 
 class AsyncServerMethods:
-    """Calls about users, the policy and the server."""
+    """Methods about users, the policy and the server."""
 
     _calls: AsyncCalls
 
@@ -38,20 +38,20 @@ class AsyncServerMethods:
         bypass_cache: bool = False,
         timeout: float | None = None,
     ) -> Resolution:
-        """Resolve the groups of a user as a decision does.
+        """Resolve a user's groups, as a check does.
 
         Args:
             user: The name of the user.
-            partition: The partition whose resolver to ask.
-            bypass_cache: Ask the resolver even if the cache has the groups, and cache its answer.
-            timeout: The time limit in seconds; None: the client's default.
+            partition: The partition whose resolver to use.
+            bypass_cache: Query the resolver even if the groups are cached, and cache its response.
+            timeout: The time limit in seconds. Defaults to the client's.
 
         Returns:
-            The groups; truthy only if they are known. A user who does not exist, or a resolver
-            that is unavailable, is a result and not an exception.
+            The groups; truthy only if they are known. An unknown user or an unavailable resolver
+            does not raise an exception.
 
         Raises:
-            QueuegateError: There is no answer: do not grant access. The subclass says why.
+            QueuegateError: The call failed: do not grant access. The subclass gives the reason.
             TypeError: An argument has the wrong type.
 
         Example:
@@ -76,17 +76,16 @@ class AsyncServerMethods:
         """Invalidate cached groups, so that the next decision resolves them again.
 
         Args:
-            users: The names of users; None: all users of the partition.
-            partition: The partition whose cache is changed.
-            wait: Whether to wait until no gate decides from the invalidated groups, which takes up
-                to 6 s.
-            timeout: The time limit in seconds; None: the client's default, with `wait` 15.
+            users: The names of the users, or None for all users of the partition.
+            partition: The partition whose groups to invalidate.
+            wait: Whether to wait until no gate uses the invalidated groups, up to 6 s.
+            timeout: The time limit in seconds. Defaults to 15 with `wait`, or else to the client's.
 
         Returns:
-            How many cache entries were dropped, and which gates did not confirm.
+            The number of invalidated cache entries, and the gates that did not confirm.
 
         Raises:
-            QueuegateError: There is no answer: do not grant access. The subclass says why.
+            QueuegateError: The call failed: do not grant access. The subclass gives the reason.
             TypeError: An argument has the wrong type.
 
         Example:
@@ -104,19 +103,19 @@ class AsyncServerMethods:
     async def get_policy(
         self, partition: str = "default", prefix: str = "", *, timeout: float | None = None
     ) -> PolicyInfo:
-        """Return the policy of a partition that the server is serving.
+        """Return the policy that the server is using for a partition.
 
         Args:
             partition: The name of the partition.
-            prefix: The full path of a queue: the policy contains only this queue and those below
-                it. If empty, it contains all.
-            timeout: The time limit of the call, in seconds; None: the client's default.
+            prefix: The full path of a queue, to return only this queue and those below it. If
+                empty, all queues are returned.
+            timeout: The time limit in seconds. Defaults to the client's.
 
         Returns:
             The queues with their ACLs, the revision, and the diagnostics of the last reload.
 
         Raises:
-            QueuegateError: There is no answer: do not grant access. The subclass says why.
+            QueuegateError: The call failed: do not grant access. The subclass gives the reason.
             TypeError: An argument has the wrong type.
 
         Example:
@@ -133,18 +132,18 @@ class AsyncServerMethods:
         return _responses.policy(response)
 
     async def reload(self, *, wait: bool = False, timeout: float = 30.0) -> ReloadResult:
-        """Reload the configuration of the server. An invalid one changes nothing.
+        """Reload the server's configuration. An invalid one has no effect.
 
         Args:
-            wait: Whether to wait until no gate uses the old policy, which takes up to 6 s.
-            timeout: The time limit in seconds. A large configuration takes seconds, so the default
-                is longer than for other calls.
+            wait: Whether to wait until no gate uses the old policy, up to 6 s.
+            timeout: The time limit in seconds, longer than for other calls by default, since a
+                large configuration takes seconds.
 
         Returns:
             Whether the reload succeeded, and its diagnostics; truthy only if it succeeded.
 
         Raises:
-            QueuegateError: There is no answer: do not grant access. The subclass says why.
+            QueuegateError: The call failed: do not grant access. The subclass gives the reason.
             TypeError: An argument has the wrong type.
 
         Example:
@@ -158,16 +157,16 @@ class AsyncServerMethods:
         return _responses.reload_result(response)
 
     async def get_fleet(self, *, timeout: float | None = None) -> FleetInfo:
-        """Show the replicas of the fleet that the server belongs to.
+        """Return the replicas of the server's fleet.
 
         Args:
-            timeout: The time limit in seconds; None: the client's default.
+            timeout: The time limit in seconds. Defaults to the client's.
 
         Returns:
-            The replicas, and whether they agree; no replicas if the server belongs to no fleet.
+            The replicas, and whether they agree. Without a fleet, there are no replicas.
 
         Raises:
-            QueuegateError: There is no answer. The subclass says why.
+            QueuegateError: The call failed. The subclass gives the reason.
 
         Example:
             >>> fleet = await client.get_fleet()
@@ -190,16 +189,16 @@ class AsyncServerMethods:
 
         Args:
             content: The text of the configuration.
-            format: `yunikorn`, `fair-scheduler` or `capacity-scheduler`, or for files that
-                accompany a policy `yarn-site` or `spark-defaults`. If empty, the server detects it.
-            timeout: The time limit in seconds. A large configuration takes seconds, so the default
-                is longer than for other calls.
+            format: `yunikorn`, `fair-scheduler` or `capacity-scheduler`, or for a file that
+                accompanies a policy, `yarn-site` or `spark-defaults`. Detected if empty.
+            timeout: The time limit in seconds, longer than for other calls by default, since a
+                large configuration takes seconds.
 
         Returns:
             The diagnostics; truthy only if the configuration can be served.
 
         Raises:
-            QueuegateError: There is no answer: do not grant access. The subclass says why.
+            QueuegateError: The call failed: do not grant access. The subclass gives the reason.
             TypeError: An argument has the wrong type.
 
         Example:
@@ -220,17 +219,17 @@ class AsyncServerMethods:
     ) -> HealthStatus:
         """Return the health of the server, or of one of its services.
 
-        The call is not retried: a probe reports the current state.
+        The call is not retried, because a probe must report the current state.
 
         Args:
-            service: The full name of a service; empty: the server as a whole.
-            timeout: The time limit in seconds; None: the client's default.
+            service: The full name of a service. If empty, the whole server.
+            timeout: The time limit in seconds. Defaults to the client's.
 
         Returns:
             The status; truthy only if it is SERVING.
 
         Raises:
-            QueuegateError: There is no answer: do not grant access. The subclass says why.
+            QueuegateError: The call failed: do not grant access. The subclass gives the reason.
             TypeError: An argument has the wrong type.
 
         Example:
